@@ -11,7 +11,7 @@ const root = resolve(import.meta.dirname, "..");
 const folders: Record<string, string[]> = {
   "libs/dialects": [],
   "libs/operations": ["libs/dialects"],
-  "libs/ledger": ["libs/service"],
+  "libs/ledger": ["libs/service", "libs/dialects"],
   "libs/api": ["libs/access"],
   "libs/catalogue": ["libs/dialects", "libs/access", "libs/ledger"],
   "libs/service": [],

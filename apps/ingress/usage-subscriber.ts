@@ -1,8 +1,7 @@
 /** Writes a usage record for the end of each generation, and for each request that was refused before it became one. */
 import type { Subscriber } from "#events/event-stream.ts";
 import type { GenerationEnded, IngressEvents, RequestEnded } from "#events/ingress-events.ts";
-import { ppmPerUnit } from "#ledger/money.ts";
-import { unitPriceNames } from "#ledger/prices.ts";
+import { billedFields, nothingBilled, nothingKnown } from "#ledger/record-fields.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
 import type { Clock } from "#service/clock.ts";
 
@@ -22,47 +21,6 @@ const isRefusedGeneration = ({ outcome, status, method, transport, keyId, errorC
   keyId !== undefined &&
   errorCode !== undefined &&
   (method === "POST" || transport === "websocket");
-
-const noTokens = {
-  inputTokens: 0,
-  cachedInputTokens: 0,
-  cacheWriteTokens: 0,
-  outputTokens: 0,
-  reasoningTokens: 0,
-  audioInputTokens: 0,
-  audioOutputTokens: 0,
-};
-
-const nothingBilled = {
-  ...noTokens,
-  images: 0,
-  imageSize: null,
-  imageQuality: null,
-  isEstimated: false,
-  unitPrices: null,
-  priceVersion: null,
-  serviceTier: null,
-  groupPpm: ppmPerUnit,
-  cost: "0",
-  upstreamCost: null,
-} satisfies Partial<UsageRecord>;
-
-const nothingKnown = {
-  upstream: null,
-  target: null,
-  upstreamDialect: null,
-  queuedMs: null,
-  dispatchedMs: null,
-  boundMs: null,
-  firstContentMs: null,
-  calls: 0,
-  chunks: 0,
-  bytes: 0,
-  upstreamRequestId: null,
-  user: null,
-  tags: [],
-  traceId: null,
-} satisfies Partial<UsageRecord>;
 
 function recordOf(event: GenerationEnded): UsageRecord {
   const { generation, outcome, source } = event;
@@ -90,7 +48,7 @@ function recordOf(event: GenerationEnded): UsageRecord {
     isStreamed: generation.framing !== "whole",
     status: event.status,
     ...outcomeOf(event),
-    ...billedOf(event),
+    ...(event.bill ? billedFields(event.bill, source?.cost) : nothingBilled),
     queuedMs: msOf(event.queuedMs),
     dispatchedMs: msOf(event.dispatchedMs),
     boundMs: msOf(event.waitedMs),
@@ -107,27 +65,6 @@ function recordOf(event: GenerationEnded): UsageRecord {
 function outcomeOf({ outcome, waitedMs }: GenerationEnded): Pick<UsageRecord, "outcome"> {
   if (outcome === "complete" || outcome === "left") return { outcome };
   return { outcome: waitedMs === undefined ? "refused" : "failed" };
-}
-
-type Billed = Pick<UsageRecord, keyof typeof nothingBilled>;
-
-function billedOf({ bill, source }: GenerationEnded): Billed {
-  if (bill === undefined) return nothingBilled;
-  const { usage, unitPrices, groupPpm, priceVersion, cost } = bill;
-  return {
-    ...nothingBilled,
-    inputTokens: usage.inputTokens,
-    cachedInputTokens: usage.cachedInputTokens,
-    cacheWriteTokens: usage.cacheWriteTokens,
-    outputTokens: usage.outputTokens,
-    reasoningTokens: usage.reasoningTokens,
-    isEstimated: usage.isEstimated === true,
-    unitPrices: unitPriceNames.map((name) => unitPrices[name]),
-    priceVersion,
-    groupPpm,
-    cost: String(cost),
-    upstreamCost: source?.cost === undefined ? null : String(source.cost),
-  };
 }
 
 function refusedRecordOf(event: RequestEnded, now: number): UsageRecord {

@@ -112,3 +112,13 @@ export const busyMs = 150;
 export const absentMs = 1_000;
 /** After this many failed checks in a row, which takes about a minute, the upstream is called all the same. */
 export const absencesMax = 16;
+
+// Usage records.
+/** An ingress writes the usage record of a generation within this time of its end. */
+export const recordedWithinMs = 2_000;
+/** An ingress that is not heard for this long after the end of a generation may have vanished before it wrote the record. */
+export const unheardMs = 6_000;
+/** Records that wait to be confirmed. More are written at once. */
+export const unheardRecordsMax = 20_000;
+/** How often records that nobody confirmed are looked for. */
+export const usageCheckMs = 1_000;

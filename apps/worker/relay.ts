@@ -15,8 +15,13 @@ export interface WorkerRelay {
   take(attempt: Attempt, slot: JobSlot): void;
 }
 
-/** The caller closes the mailbox. */
-export async function openRelay(redis: WorkerRedis, bounds: RelayBounds, clock: Clock): Promise<WorkerRelay> {
+/** The caller closes the mailbox. `onHeard` is called for each envelope of an owner. */
+export async function openRelay(
+  redis: WorkerRedis,
+  bounds: RelayBounds,
+  clock: Clock,
+  onHeard: (owner: string, now: number) => void,
+): Promise<WorkerRelay> {
   const mailbox = await redis.openTransport();
   const runner = new Runner<Attempt>(
     mailbox.self,
@@ -28,13 +33,17 @@ export async function openRelay(redis: WorkerRedis, bounds: RelayBounds, clock: 
       abort: (attempt) => attempt.abort(),
       flow: (attempt, open) => attempt.flow(open),
       dispatched: (attempt) => attempt.dispatched(),
-      settle: (attempt, outcome) => attempt.settle(outcome),
+      settle: (attempt, outcome, isOrphaned) => attempt.settle(outcome, isOrphaned),
       forget: (attempt) => attempt.forget(),
     },
     clock.now(),
   );
   await mailbox.listen({
-    heard: (sender) => runner.heard(sender, clock.now()),
+    heard: (sender) => {
+      const now = clock.now();
+      onHeard(sender, now);
+      runner.heard(sender, now);
+    },
     receive: (sender, frame) => runner.receive(sender, frame, clock.now()),
     resubscribed: () => runner.tick(clock.now()),
   });

@@ -2,10 +2,12 @@
 
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
+import type { Catalogue } from "#catalogue/catalogue.ts";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import { EventStream, type Subscriber } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
+import { UsageStream } from "#ledger/usage-stream.ts";
 import type { RelayBounds } from "#relay/bounds.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
 import type { Runner } from "#relay/runner.ts";
@@ -17,11 +19,12 @@ import { AttachmentBudget } from "./attachments/attachment-budget.ts";
 import { createAttachmentFetcher } from "./attachments/attachment-fetcher.ts";
 import { RequestAttachments } from "./attachments/request-attachments.ts";
 import { Attempt, type AttemptDeps } from "./attempt/attempt.ts";
-import { drainCheckMs, watchMs } from "./bounds.ts";
+import { drainCheckMs, usageCheckMs, watchMs } from "./bounds.ts";
 import { followCatalogue } from "./catalogue.ts";
 import type { WorkerConfig } from "./config.ts";
 import { createAttemptLog } from "./observability/attempt-log.ts";
 import { createAttemptMetrics, registerWorkerGauges } from "./observability/metrics.ts";
+import { UsageBackup } from "./observability/usage-backup.ts";
 import { PreparationThread } from "./preparation/preparation.ts";
 import { WorkerQueues } from "./queues.ts";
 import type { WorkerRedis } from "./redis.ts";
@@ -70,16 +73,18 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
   redis.on("error", onRedisError);
 
+  const usage = openUsage(config, deps, redis, catalogue.current, opened);
   const events = new EventStream<WorkerEvents>(
     createAttemptLog(log),
     createAttemptMetrics(registry),
+    usage.subscriber,
     ...(deps.subscribers ?? []),
   );
   const routing = openRouting({ redis, keyspace: deps.redis.keyspace, upstreams, clock }, opened);
   const attachments = openAttachments(config, opened);
   const preparationThread = new PreparationThread();
   opened.defer(() => preparationThread.close());
-  const relay = await openRelay(deps.redis, bounds, clock);
+  const relay = await openRelay(deps.redis, bounds, clock, (owner, now) => usage.heard(owner, now));
   const attemptDeps: AttemptDeps = {
     clock,
     events,
@@ -118,6 +123,25 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   });
   opened.defer(() => operations.close());
   return new RunningWorker({ config, bounds, clock, relay, queues, operations }, opened.move());
+}
+
+/** The records are written before the connection to Redis is closed. */
+function openUsage(
+  { usageDirectory }: WorkerConfig,
+  { log, clock, redis: { keyspace } }: WorkerDeps,
+  redis: Redis,
+  catalogue: () => Catalogue,
+  opened: AsyncDisposableStack,
+): UsageBackup {
+  const stream = new UsageStream({ redis, keyspace, directory: usageDirectory, log });
+  const backup = new UsageBackup({ write: (record) => stream.write(record), catalogue, clock });
+  const timer = setInterval(() => backup.tick(clock.now()), usageCheckMs);
+  opened.defer(async () => {
+    clearInterval(timer);
+    backup.close();
+    await stream.close();
+  });
+  return backup;
 }
 
 interface RoutingParts {

@@ -10,8 +10,7 @@
 import type { Framing } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { ErrorCode } from "#dialects/errors.ts";
-import type { Usage } from "#dialects/usage.ts";
-import type { UnitPrices } from "#ledger/prices.ts";
+import type { Bill } from "#ledger/bill.ts";
 import type { OperationName } from "#operations/operations.ts";
 
 /** The facts about a generation that do not change. All of its events carry the same object. */
@@ -34,20 +33,6 @@ export interface GenerationFacts {
 
 /** "complete", "left" (the caller closed the connection), or the code of the error. */
 export type GenerationOutcome = "complete" | "left" | ErrorCode;
-
-/** What a caller is billed. */
-export interface Bill {
-  readonly usage: Usage;
-  /** The catalogue's id of the model that answered. */
-  readonly model: string;
-  readonly unitPrices: UnitPrices;
-  /** The price factor of the caller's group, in parts per million. */
-  readonly groupPpm: number;
-  /** The version of the catalogue with these prices. */
-  readonly priceVersion: string;
-  /** In nano-units. */
-  readonly cost: bigint;
-}
 
 /** Where the answer, or the last failure, came from. */
 export interface Source {

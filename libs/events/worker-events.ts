@@ -15,8 +15,14 @@ export interface AttemptInfo {
   /** The model that the caller requested. */
   readonly requestedModel: string;
   readonly group: string;
+  readonly account: string | undefined;
   /** The id of the caller's key, never the key. */
   readonly keyId: string;
+  readonly isStreamed: boolean;
+  /** When the ingress received the request, in epoch milliseconds. */
+  readonly receivedAt: number;
+  /** The mailbox of the ingress. */
+  readonly owner: string;
 }
 
 /** A call of an upstream. All of its events carry the same object. */
@@ -90,9 +96,14 @@ export interface WorkerEvents {
     /** The model that answered last. */
     model: string;
     upstream: string | undefined;
+    /** The upstream's name of the model. */
+    target: string | undefined;
+    calls: number;
     /** The upstream's count; an estimate if the caller left before that. */
     usage: Usage | undefined;
     failure: Failure | undefined;
+    /** The ingress has vanished, or cannot be reached: it may not have recorded the usage. */
+    isOrphaned: boolean;
   };
   /** The worker forgets the attempt; its slot is free. */
   ended: {

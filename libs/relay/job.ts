@@ -32,6 +32,7 @@ const generationJobSchema = Type.Object({
     }),
   ),
   group: Type.String(),
+  account: Type.Optional(Type.String({ description: "Of the caller's key." })),
   keyId: Type.String({ description: "The id of the caller's key, never the key." }),
   admittedAt: Type.Number({ description: "When the caller's request was admitted: epoch milliseconds." }),
   delivered: Type.Optional(

@@ -30,8 +30,8 @@ export interface RunnerPort<Task> {
   flow(task: Task, open: boolean): void;
   /** The dispatch is over: complete the job. Called once per task. */
   dispatched(task: Task): void;
-  /** Records what the attempt used. */
-  settle(task: Task, outcome: Outcome): void;
+  /** Records what the attempt used. `isOrphaned`: its owner is unreachable. */
+  settle(task: Task, outcome: Outcome, isOrphaned: boolean): void;
   /** The task is over; free its slot. Called once per task, last. */
   forget(task: Task): void;
 }
@@ -276,7 +276,7 @@ export class Runner<Task> {
    * is recorded too, the later one counts.
    */
   #giveUp(run: Run<Task>): void {
-    if (run.running) this.#settle(run, run.ended ? "done" : "cancelled");
+    if (run.running) this.#settle(run, run.ended ? "done" : "cancelled", true);
     this.#drop(run);
   }
 
@@ -377,8 +377,8 @@ export class Runner<Task> {
     this.#port.flow(run.task, open);
   }
 
-  #settle(run: Run<Task>, outcome: Outcome): void {
-    this.#port.settle(run.task, outcome);
+  #settle(run: Run<Task>, outcome: Outcome, isOrphaned = false): void {
+    this.#port.settle(run.task, outcome, isOrphaned);
   }
 
   #drop(run: Run<Task>): void {

@@ -16,14 +16,14 @@ import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { plainUsageOf } from "#dialects/usage.ts";
 import type { EventSink } from "#events/event-stream.ts";
-import type { Bill, IngressEvents } from "#events/ingress-events.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
+import { type Bill, priced } from "#ledger/bill.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { recordMsMax, repeatedRecordsMax, unrecordedMax } from "../bounds.ts";
-import { priced } from "../generation/bill.ts";
 import { type LimitedRequest, tokensOf } from "./estimate.ts";
 import { limitFailureOf, limitHeadersOf } from "./rate-limit-messages.ts";
 

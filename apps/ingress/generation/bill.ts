@@ -1,9 +1,7 @@
 /** The bill of a generation: what its caller used, and what that costs by the catalogue that was in force at its admission. */
-import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import { plainUsageOf, type Usage } from "#dialects/usage.ts";
-import type { Bill, GenerationOutcome } from "#events/ingress-events.ts";
-import { ppmOf } from "#ledger/money.ts";
-import { costOf, unitPricesOf } from "#ledger/prices.ts";
+import type { GenerationOutcome } from "#events/ingress-events.ts";
+import { type Bill, priced } from "#ledger/bill.ts";
 import { operations } from "#operations/operations.ts";
 import type { AnswerProgress } from "#relay/job.ts";
 import { tokensOf } from "../admission/estimate.ts";
@@ -19,25 +17,6 @@ export function billOf(generation: Generation, outcome: GenerationOutcome): Bill
   if (billed === undefined) return undefined;
   const model = catalogue.models.find(({ id }) => id === billed.model) ?? requested;
   return priced(catalogue, caller.group, model, billed.usage);
-}
-
-/** Applies the prices of the model and of the caller's group. */
-export function priced(
-  { groups, version }: Pick<Catalogue, "groups" | "version">,
-  group: string,
-  model: Pick<CatalogueModel, "id" | "prices">,
-  usage: Usage,
-): Bill {
-  const groupPpm = ppmOf(groups.get(group)?.priceRatio ?? 1);
-  const unitPrices = unitPricesOf(model.prices, usage);
-  return {
-    usage,
-    model: model.id,
-    unitPrices,
-    groupPpm,
-    priceVersion: version,
-    cost: costOf(unitPrices, usage, groupPpm),
-  };
 }
 
 interface Billed {

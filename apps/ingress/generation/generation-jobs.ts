@@ -128,6 +128,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
     model: generation.model.id,
     ...(fallbacks.length > 0 && { fallbacks }),
     group: generation.caller.group,
+    ...(generation.caller.account !== undefined && { account: generation.caller.account }),
     keyId: generation.caller.id,
     admittedAt: generation.facts.receivedAt,
     ...(delivered !== undefined && { delivered }),

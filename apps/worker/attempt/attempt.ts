@@ -101,14 +101,27 @@ export class Attempt {
 
   /** The attempt is taken from its queue. */
   constructor(slot: JobSlot, deps: AttemptDeps) {
-    const { generation, attempt, operation, dialect, group, keyId, model, admittedAt, delivered } = slot.job;
+    const { generation, attempt, operation, dialect, group, account, keyId, model, admittedAt, delivered } = slot.job;
     const send: SendFrame = (kind, payload) => {
       if (this.#run !== undefined) deps.send(this.#run, kind, payload);
     };
     this.#deps = deps;
     this.#slot = slot;
     this.#job = slot.job;
-    this.#info = { generation, attempt, queue: slot.queue, operation, dialect, requestedModel: model, group, keyId };
+    this.#info = {
+      generation,
+      attempt,
+      queue: slot.queue,
+      operation,
+      dialect,
+      requestedModel: model,
+      group,
+      account,
+      keyId,
+      isStreamed: slot.job.framing !== "whole",
+      receivedAt: admittedAt,
+      owner: slot.job.owner,
+    };
     this.#reports = new UsageReports(operation, send);
     this.#frames = new AnswerFrames(send, this.#reports, delivered !== undefined);
     this.#targets = new TargetReports(deps.routing);
@@ -507,15 +520,18 @@ export class Attempt {
   }
 
   /** The attempt counts in this worker's metrics: the owner has the whole answer, or its caller left. The ingress charges the caller. */
-  settle(outcome: Outcome): void {
+  settle(outcome: Outcome, isOrphaned: boolean): void {
     this.#outcome = outcome;
     this.#deps.events.emit("settled", {
       attempt: this.#info,
       outcome,
       model: this.#model,
       upstream: this.#call?.info.upstream,
+      target: this.#call?.source.target,
+      calls: this.#call?.info.number ?? 0,
       usage: this.#usage ?? (outcome === "cancelled" ? this.#estimatedUsage : undefined),
       failure: this.#failure,
+      isOrphaned,
     });
   }
 

@@ -154,7 +154,7 @@ test("a streamed answer marks its target once, with its first content, and ends 
   upstream.data(done);
   upstream.end();
   attempt.dispatched();
-  attempt.settle("done");
+  attempt.settle("done", false);
   attempt.forget();
   assert.deepEqual(outcomes, ["first/theirs answered"]);
   assert.deepEqual(
@@ -223,7 +223,7 @@ test("a stream that breaks after its content fails with what was produced, and i
   assert.deepEqual(outcomes, ["first/theirs answered", "first/theirs transient"]);
   assert.match(text(), /hello/);
   assert.equal(failure().message, "The upstream broke.");
-  attempt.settle("done");
+  attempt.settle("done", false);
   attempt.forget();
   assert.deepEqual([ended()?.outcome, ended()?.diagnosis.cause], ["failed", "ECONNRESET"]);
 });
@@ -262,7 +262,7 @@ test("a cancelled attempt aborts its call and sends nothing more, and what was p
   upstream.head(200, streamHead);
   upstream.data(delta({ content: "hello" }));
   const sent = frames.length;
-  attempt.settle("cancelled");
+  attempt.settle("cancelled", false);
   attempt.abort();
   attempt.forget();
   upstream.data(delta({ content: " world" }));
@@ -349,7 +349,7 @@ test("an error of the gateway's own code fails the attempt at once and is kept f
   const upstream = await called(1);
   upstream.data(Buffer.from("data"));
   assert.equal(failure().code, "internal");
-  attempt.settle("done");
+  attempt.settle("done", false);
   attempt.forget();
   assert.equal(ended()?.outcome, "failed");
   assert.match(String(ended()?.fault), /an answer arrived without a head/);

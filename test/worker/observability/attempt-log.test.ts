@@ -13,7 +13,11 @@ const attempt: WorkerEvents["ended"]["attempt"] = {
   dialect: "openai-chat",
   requestedModel: "m",
   group: "default",
+  account: undefined,
   keyId: "key_1",
+  isStreamed: true,
+  receivedAt: 0,
+  owner: "ingress-1",
 };
 
 function logged() {

@@ -1,0 +1,35 @@
+/** What a caller is billed for a generation. */
+import type { Usage } from "#dialects/usage.ts";
+import { ppmOf } from "./money.ts";
+import { costOf, type Prices, type UnitPrices, unitPricesOf } from "./prices.ts";
+
+export interface Bill {
+  readonly usage: Usage;
+  /** The catalogue's id of the model that answered. */
+  readonly model: string;
+  readonly unitPrices: UnitPrices;
+  /** The price factor of the caller's group, in parts per million. */
+  readonly groupPpm: number;
+  /** The version of the catalogue with these prices. */
+  readonly priceVersion: string;
+  /** In nano-units. */
+  readonly cost: bigint;
+}
+
+/** The part of a catalogue that decides the price factor. */
+export interface PriceList {
+  readonly groups: ReadonlyMap<string, { readonly priceRatio: number }>;
+  readonly version: string;
+}
+
+/** Applies the prices of the model and of the caller's group. */
+export function priced(
+  { groups, version }: PriceList,
+  group: string,
+  { id, prices }: { readonly id: string; readonly prices: Prices },
+  usage: Usage,
+): Bill {
+  const groupPpm = ppmOf(groups.get(group)?.priceRatio ?? 1);
+  const unitPrices = unitPricesOf(prices, usage);
+  return { usage, model: id, unitPrices, groupPpm, priceVersion: version, cost: costOf(unitPrices, usage, groupPpm) };
+}
