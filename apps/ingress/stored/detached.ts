@@ -31,7 +31,7 @@ import type { Run, Runs, TakenRun } from "./runs.ts";
 import { detailNameOf, type SealedStore, type StoreOwner } from "./sealed-store.ts";
 import { Sealing } from "./sealing.ts";
 import type { StoredResponses } from "./stored-responses.ts";
-import type { ResolvedBody } from "./storing.ts";
+import { type ResolvedBody, storageOf } from "./storing.ts";
 import { WholeSink } from "./whole-sink.ts";
 
 /** The queue of generations that nobody waits for. */
@@ -75,8 +75,8 @@ interface Start {
   /** What its log has already. */
   log: { parts: number; events: number };
   live: AnswerResponse | undefined;
-  /** The response that the generation answers through, around the one with the log. */
-  wrap?: ((response: AnswerResponse) => AnswerResponse) | undefined;
+  /** What the generation answers through, around the response with the log. */
+  wrap?: ((response: AnswerResponse) => Pick<AdmissionRequest, "response" | "storage">) | undefined;
 }
 
 export class DetachedGenerations {
@@ -105,8 +105,11 @@ export class DetachedGenerations {
     const { body, expansion } = resolved;
     const model = admission.modelFor(request, String(body.model)).id;
     const id = `resp_${name === undefined ? request.id.replace(/^req_/, "") : hashOf(`${owner.keyId} ${name}`)}`;
-    const queued = queuedResponseOf(id, model, body, Math.floor(clock.epoch() / 1_000));
     const { chain = [], conversationId, input = inputListOf(resolved.bytes) } = expansion ?? {};
+    const queued = {
+      ...queuedResponseOf(id, model, body, Math.floor(clock.epoch() / 1_000)),
+      ...storageOf(true, chain.at(-1), conversationId),
+    };
     const response = jsonBytesOf(queued);
     if (!(await responses.begin(owner, { id, chain, conversationId, input, response }, fingerprint)))
       return { id, isNew: false };
@@ -309,6 +312,7 @@ export class DetachedGenerations {
     this.#running.set(run.id, { run, response });
     try {
       this.#options.admission.begin({
+        ...(start.wrap?.(response) ?? { response }),
         request,
         requestId,
         endpoint,
@@ -316,7 +320,6 @@ export class DetachedGenerations {
         framing: run.framing,
         demand: body.demand,
         bytes: body.bytes,
-        response: start.wrap?.(response) ?? response,
         onBound,
         ...(run.isBackground && { queue: backgroundQueue }),
       });
@@ -441,7 +444,7 @@ export class DetachedGenerations {
     const { responses } = this.#options;
     const { errorBodyOf, errorEventOf } = profiles[endpoints.get(run.endpoint)?.dialect ?? "openai-chat"];
     if (!run.isBackground) {
-      const answer = { requestId: run.requestId, answerId: undefined, model: run.model, events: number };
+      const answer = { requestId: run.requestId, model: run.model, events: number };
       return [Buffer.from(errorEventOf(workerLost, answer))];
     }
     const found = await responses.find(owner, run.id).catch(() => undefined);
