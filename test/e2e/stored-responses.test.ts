@@ -515,3 +515,64 @@ for (const model of ["sim", "chat-sim", "scripted"])
       const guarded = gateway.client({ key: await gateway.createKey("private") });
       for (const response of await asked({ model }, stream, guarded)) assert.equal(response.store, false);
     });
+
+test("a conversation that was compacted goes on from the compaction item", async () => {
+  const { id: conversation } = await client.conversations.create({ items: [] });
+  const { bodies } = scripted([message("msg_1", "A summary.")]);
+  const trigger = [{ type: "compaction_trigger" }] as unknown as [];
+  await client.responses.create({ model: "scripted", input: "One.", conversation });
+  await client.responses.create({ model: "scripted", input: trigger, conversation });
+  await client.responses.create({ model: "scripted", input: "Two.", conversation });
+  assert.match(JSON.stringify(bodies[2]?.input[0]?.content), /A summary\."\}\]$/);
+  assert.deepEqual(
+    bodies[2]?.input.slice(1).map(({ content }) => content),
+    ["Two."],
+  );
+});
+
+test("an upstream that repeats the id of an item hides nothing in a conversation", async () => {
+  const { id } = await client.conversations.create({ items: [] });
+  for (const text of ["One.", "Two."]) {
+    scripted([message("msg_same", text)]);
+    await client.responses.create({ model: "scripted", input: "Hi.", conversation: id });
+  }
+  const ids: string[] = [];
+  for await (const { id: one } of client.conversations.items.list(id, { limit: 1 })) {
+    assert.ok(ids.length < 4, "the pages have no end");
+    ids.push(String(one));
+  }
+  assert.equal(new Set(ids).size, 4);
+  const texts = await Promise.all(
+    ids.map(async (one) => JSON.stringify(await client.conversations.items.retrieve(one, { conversation_id: id }))),
+  );
+  assert.deepEqual(
+    texts.map((text) => /One\.|Two\.|Hi\./.exec(text)?.[0]),
+    ["Two.", "Hi.", "One.", "Hi."],
+  );
+  const { bodies } = scripted([message("msg_same", "Three.")]);
+  await client.responses.create({ model: "scripted", input: "Hi.", conversation: id });
+  const said = bodies[0]?.input.flatMap(({ id: one }) => (one === undefined ? [] : [one]));
+  assert.deepEqual(said, ["msg_same"]);
+});
+
+test("items that no request could send are not added to a conversation", async () => {
+  const { id } = await client.conversations.create({ items: [] });
+  const said = { role: "user", content: "Hi." };
+  const wrong: [object[], string, RegExp][] = [
+    [[said, { type: "mystery" }], "items[1].type", /items\[1\]\.type.*"function_call"/],
+    [[{ type: "item_reference", id: "msg_1" }], "items[0].type", /items\[0\]\.type/],
+    [[{ type: "compaction_trigger" }], "items[0].type", /items\[0\]\.type/],
+    [[{ id: "msg_1" }], "items[0].role", /items\[0\]\.role/],
+    [[{ ...said, id: "msg_1" }, said, { ...said, id: "msg_1" }], "items[2].id", /Duplicate item found with id msg_1\./],
+  ];
+  for (const [items, param, words] of wrong)
+    for (const call of [
+      client.conversations.create({ items: items as [] }),
+      client.conversations.items.create(id, { items: items as [] }),
+    ]) {
+      const error = await errorOf(call);
+      assert.deepEqual([error.status, error.param], [400, param], error.message);
+      assert.match(error.message, words);
+    }
+  assert.deepEqual((await client.conversations.items.list(id)).data, []);
+});

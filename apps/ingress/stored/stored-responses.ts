@@ -92,9 +92,10 @@ export class StoredResponses {
     const chain = responseId === undefined ? [] : await this.#chainOf(owner, responseId);
     const ids = [...chain, ...(conversationId === undefined ? [] : [conversationId])];
     const chainBytes = body.length + (await this.#reserved(owner, ids, true, body.length, reserve));
-    const before = await this.#itemsOfChain(owner, chain, asked);
-    if (conversationId !== undefined)
-      before.push(...(await this.#conversations.find(owner, conversationId)).items.map(({ bytes }) => bytes));
+    const before =
+      conversationId === undefined
+        ? await this.#itemsOfChain(owner, chain, asked)
+        : await this.#itemsOfConversation(owner, conversationId);
     const own = await this.#ownItems(owner, body, references, asked, (ids) =>
       this.#reserved(owner, ids, false, chainBytes, reserve),
     );
@@ -231,6 +232,12 @@ export class StoredResponses {
       turns.push([...elementsOf(input), ...output]);
     }
     return turns.toReversed().flat();
+  }
+
+  async #itemsOfConversation(owner: StoreOwner, id: string): Promise<Buffer[]> {
+    const items = (await this.#conversations.find(owner, id)).items.map(({ bytes }) => bytes);
+    // A compaction item stands for everything before it.
+    return items.slice(Math.max(0, items.findLastIndex(isCompaction)));
   }
 
   /** The items of the request itself, with references to items replaced by the items. */
