@@ -112,7 +112,7 @@ export class GenerationJobs {
 }
 
 function jobOf(generation: Generation, attempt: number, owner: string): GenerationJob {
-  const { body } = generation;
+  const { body, storage } = generation;
   const { delivered } = generation.answer;
   const fallbacks = generation.model.fallbacks.filter((id) => allowsModel(generation.caller, id));
   return {
@@ -131,6 +131,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
     ...(generation.caller.account !== undefined && { account: generation.caller.account }),
     keyId: generation.caller.id,
     admittedAt: generation.facts.receivedAt,
+    ...(storage !== undefined && { storage }),
     ...(delivered !== undefined && { delivered }),
     body: body === undefined || isApart(generation, body) ? null : body.toString("utf8"),
   };

@@ -191,7 +191,7 @@ export class GenerationResponse {
     const { dialect, framing, model, requestId } = this.#options;
     const { errorBodyOf, errorEventOf } = profiles[dialect];
     if (framing === "array") return `${this.#contentSent ? "," : "["}${errorBodyOf(failure, requestId)}]`;
-    return errorEventOf(failure, { requestId, answerId: this.#head?.answerId, model, events: this.#events });
+    return errorEventOf(failure, { requestId, model, events: this.#events });
   }
 
   #breakOff(event: string): void {

@@ -1,7 +1,7 @@
 /** The state of a generation in its ingress, from its admission to the end of its answer. */
 import type { KeyRecord } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
-import type { Framing } from "#dialects/codec.ts";
+import type { Framing, StorageFields } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { GenerationEnded, GenerationFacts, GenerationOutcome, Source } from "#events/ingress-events.ts";
@@ -39,6 +39,8 @@ export interface GenerationRequest extends Demand {
   /** The caller's headers that an upstream of its dialect reads. */
   callerHeaders: Record<string, string>;
   response: AnswerResponse;
+  /** What the answer says of its storage. */
+  storage?: StorageFields | undefined;
   /** Called when a worker has taken it; again if it is restarted. */
   onBound?: (() => void) | undefined;
   /** Called when it is over, after everything was written to the response. */

@@ -144,7 +144,7 @@ export class GenerationRoutes {
     const { id, isNew } = await detached.beginBackground(request, owner, responses, resolved, live, {
       name: nameOf(request),
       fingerprint: fingerprintOf(request),
-      apiKey: storing.apiKeyOf(request),
+      apiKey: request.apiKey,
     });
     request.isGeneration = isNew;
     if (live !== undefined && isNew) reply.hijack();

@@ -10,7 +10,7 @@ import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
 import { headerBytesMax, refusedMs } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
-import { callerOf, type KeyDirectory } from "./authentication.ts";
+import { authenticateCaller, type KeyDirectory } from "./authentication.ts";
 import { Cors } from "./cors.ts";
 import { isSocketHandshake, requestIdHeadersOf } from "./endpoints.ts";
 import { failureOf, notFoundOf } from "./failures.ts";
@@ -28,8 +28,6 @@ const upgradedStatus = 101;
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** The record of the caller's key; set before any handler runs. */
-    caller: KeyRecord;
     /** A generation answers the request and reports its end. */
     isGeneration: boolean;
     /** Of the gateway's own error that answers it. */
@@ -90,6 +88,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     },
   });
   server.decorateRequest("caller");
+  server.decorateRequest("apiKey");
   server.decorateRequest("isGeneration", false);
   server.decorateRequest("errorCode");
   server.addHook("onRequest", async (request, reply) => {
@@ -143,7 +142,7 @@ function admitCaller(
       code: "invalid_request",
       message: "The only transfer coding that is supported is 'chunked'.",
     });
-  request.caller = callerOf(keys, clock.epoch(), request);
+  authenticateCaller(keys, clock.epoch(), request);
   bodies.open(request);
   const { socket } = request.raw;
   const response = reply.raw as CallerResponse;

@@ -10,6 +10,7 @@ import type { Clock } from "#service/clock.ts";
 import { logAppendMsMax, loggedEventBytesMax, logRetryMs } from "../bounds.ts";
 import { unavailable } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
+import { outputOf } from "./items.ts";
 import type { ErrorResponse } from "./logged-response.ts";
 import type { StoreOwner } from "./sealed-store.ts";
 import type { StoredResponses } from "./stored-responses.ts";
@@ -112,7 +113,7 @@ export class BackgroundAnswer {
   #ownOf(response: Response): Response {
     const { id, queued } = this.#options;
     const output = listOf(response.output);
-    const items = [...this.#items].sort(([one], [other]) => one - other).map(([, item]) => item);
+    const items = outputOf(this.#items);
     return {
       ...response,
       id,

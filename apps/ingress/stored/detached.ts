@@ -31,7 +31,7 @@ import type { Run, Runs, TakenRun } from "./runs.ts";
 import { detailNameOf, type SealedStore, type StoreOwner } from "./sealed-store.ts";
 import { Sealing } from "./sealing.ts";
 import type { StoredResponses } from "./stored-responses.ts";
-import type { ResolvedBody } from "./storing.ts";
+import { type ResolvedBody, storageOf } from "./storing.ts";
 import { WholeSink } from "./whole-sink.ts";
 
 /** The queue of generations that nobody waits for. */
@@ -70,8 +70,8 @@ interface Start {
   /** The stored response of a background generation. */
   queued?: Record<string, unknown> | undefined;
   live: AnswerResponse | undefined;
-  /** The response that the generation answers through, around the one with the log. */
-  wrap?: ((response: AnswerResponse) => AnswerResponse) | undefined;
+  /** What the generation answers through, around the response with the log. */
+  wrap?: ((response: AnswerResponse) => Pick<AdmissionRequest, "response" | "storage">) | undefined;
 }
 
 export class DetachedGenerations {
@@ -103,8 +103,7 @@ export class DetachedGenerations {
     const { chain = [], conversationId, input = inputListOf(resolved.bytes) } = expansion ?? {};
     const queued = {
       ...queuedResponseOf(id, model, body, Math.floor(clock.epoch() / 1_000)),
-      previous_response_id: chain.at(-1) ?? null,
-      conversation: conversationId === undefined ? null : { id: conversationId },
+      ...storageOf(true, chain.at(-1), conversationId),
     };
     const response = jsonBytesOf(queued);
     if (!(await responses.begin(owner, { id, chain, conversationId, input, response }, fingerprint)))
@@ -264,6 +263,7 @@ export class DetachedGenerations {
     this.#running.set(run.id, { run, response });
     try {
       this.#options.admission.begin({
+        ...(start.wrap?.(response) ?? { response }),
         request,
         requestId,
         endpoint,
@@ -271,7 +271,6 @@ export class DetachedGenerations {
         framing: run.framing,
         demand: body.demand,
         bytes: body.bytes,
-        response: start.wrap?.(response) ?? response,
         onBound,
         ...(run.isBackground && { queue: backgroundQueue }),
       });
@@ -392,7 +391,7 @@ export class DetachedGenerations {
   async #lastEventsOf(run: Run, owner: StoreOwner, number: number): Promise<readonly Buffer[]> {
     const { errorBodyOf, errorEventOf } = profiles[endpoints.get(run.endpoint)?.dialect ?? "openai-chat"];
     if (!run.isBackground) {
-      const answer = { requestId: run.requestId, answerId: undefined, model: run.model, events: number };
+      const answer = { requestId: run.requestId, model: run.model, events: number };
       return [Buffer.from(errorEventOf(workerLost, answer))];
     }
     const queued = await this.#storedOf(run, owner).catch(() => undefined);

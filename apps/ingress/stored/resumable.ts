@@ -74,9 +74,9 @@ export class ResumableStreams {
     const isNew = await detached.beginResumable(request, owner, endpoint, resolved, reply.raw, {
       id,
       model,
-      apiKey: storing.apiKeyOf(request),
+      apiKey: request.apiKey,
       fingerprint: fingerprintOf(request),
-      wrap: (response) => storing.answered(request, resolved, response, "sse", endpoint).response,
+      wrap: (response) => storing.answered(request, resolved, response, "sse", endpoint),
     });
     if (isNew) {
       request.isGeneration = true;

@@ -39,8 +39,6 @@ export interface AnswerReader {
   readonly begun: boolean;
   /** The whole answer except its terminator arrived, and nothing after it contradicts that. */
   readonly settled: boolean;
-  /** The answer's id in the caller's dialect, if it has one. */
-  readonly answerId: string | undefined;
   push(chunk: Buffer): AnswerStep;
   /** The response ended. */
   end(): AnswerStep;

@@ -82,6 +82,6 @@ function readingOf(
 }
 
 function contentTypeOf(raw: RawResponse | undefined, streams: boolean): string | undefined {
-  if (raw === undefined) return contentTypes[streams ? "sse" : "whole"];
-  return raw.kind === "text" ? raw.contentType : undefined;
+  if (raw?.kind === "bytes") return undefined;
+  return streams ? contentTypes.sse : (raw?.contentType ?? contentTypes.whole);
 }

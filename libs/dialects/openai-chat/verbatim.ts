@@ -41,9 +41,9 @@ export const verbatim: Verbatim = {
     );
     return body === undefined ? undefined : { path: "/chat/completions", headers: {}, body };
   },
-  stream: (bytes, _framing, model) => new VerbatimStream(new ChatWatcher(model, askedIn(bytes))),
+  stream: (bytes, _framing, { model }) => new VerbatimStream(new ChatWatcher(model, askedIn(bytes))),
   withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
-  answer: (bytes, model) => answerOf(bytes, model),
+  answer: (bytes, { model }) => answerOf(bytes, model),
 };
 
 /** OpenAI's legacy completions, whose choices have a text instead of a message: https://platform.openai.com/docs/api-reference/completions */
@@ -135,7 +135,6 @@ type DeltaOf = (choice: Record<string, unknown>) => Record<string, unknown>;
 
 class ChatWatcher implements Watcher {
   usage: Usage | undefined;
-  answerId: string | undefined;
   readonly endsWithDone = true;
   contradicted = false;
   readonly #model: Buffer;
