@@ -5,6 +5,7 @@ import { hashOf } from "#access/key.ts";
 import { revokeRecord } from "#access/projection.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { SseReader } from "#dialects/sse.ts";
+import { nanoPerUnit } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway, until } from "../support/gateway.ts";
@@ -64,7 +65,7 @@ const subjectOf = (key: string) => `key_${hashOf(key).slice(0, 24)}`;
 async function spentBy(key: string): Promise<number> {
   const ended = async () => (await redis.zcard(keyspace.limit("key", subjectOf(key), "running"))) === 0;
   await until("nothing runs", ended);
-  return Number(await redis.hget(keyspace.limit("key", subjectOf(key), "budget"), "dayMoney"));
+  return Number(await redis.hget(keyspace.limit("key", subjectOf(key), "budget"), "dayNano")) / nanoPerUnit;
 }
 
 function requestOf(dialect: ConversationDialect, model: string, more: object = {}): { path: string; body: object } {

@@ -4,6 +4,7 @@ import Anthropic, { RateLimitError as AnthropicRateLimitError } from "@anthropic
 import { ApiError, GoogleGenAI } from "@google/genai";
 import OpenAI, { RateLimitError } from "openai";
 import { hashOf } from "#access/key.ts";
+import { nanoPerUnit } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { leaseMs } from "#service/lease.ts";
 import { connectRedis } from "#service/redis.ts";
@@ -193,7 +194,7 @@ test("a budget reserved by running requests is a temporary limit, in each dialec
   const budget = keyspace.limit("key", `key_${hashOf(key).slice(0, 24)}`, "budget");
   assert.equal(await redis.exists(budget), 0, "nothing is spent yet");
   leaving.abort();
-  await until("it is settled", async () => Number(await redis.hget(budget, "dayMoney")) > 0);
+  await until("it is settled", async () => Number(await redis.hget(budget, "dayNano")) > 0);
 });
 
 test("all choices of a request are reserved: sixty concurrent requests with a hundred choices do not exceed a budget", async () => {
@@ -354,17 +355,14 @@ test("answers given while Redis was frozen are settled once it is back, and refu
   assert.deepEqual(refused, Array(5).fill(503));
   await stream.text();
   await until("all leases are over", async () => (await redis.zcard(keyspace.limit("key", subject, "running"))) === 0);
-  await until("the answer is settled", async () => Number(await redis.hget(budget, "dayMoney")) > 0);
-  const spent = await redis.hget(budget, "dayMoney");
+  await until("the answer is settled", async () => Number(await redis.hget(budget, "dayNano")) > 0);
+  const spent = await redis.hget(budget, "dayNano");
   assert.equal(await redis.hget(keyspace.limit("key", subject, "window"), "r"), "1");
   const log = (await (await ask(key)).json()) as { usage: { total_tokens: number } };
-  await until("the next one is settled", async () => (await redis.hget(budget, "dayMoney")) !== spent);
+  await until("the next one is settled", async () => (await redis.hget(budget, "dayNano")) !== spent);
   // Input and output at one price for each token: its usage is its price.
-  const price = (tokens: number) => (tokens * 1_000) / 1_000_000;
-  assert.equal(
-    Number(await redis.hget(budget, "dayMoney")).toFixed(6),
-    (Number(spent) + price(log.usage.total_tokens)).toFixed(6),
-  );
+  const price = (tokens: number) => (tokens * 1_000 * nanoPerUnit) / 1_000_000;
+  assert.equal(Number(await redis.hget(budget, "dayNano")), Number(spent) + price(log.usage.total_tokens));
   assert.ok(Number(spent) < price(60), `one answer of 40 tokens and its prompt was spent, not ${spent}`);
 });
 
@@ -379,7 +377,7 @@ test("usage after Redis lost its data counts, also of requests whose reservation
   await stream.text();
   await until(
     "it is settled",
-    async () => Number(await redis.hget(keyspace.limit("key", subject, "budget"), "dayMoney")) > 0.03,
+    async () => Number(await redis.hget(keyspace.limit("key", subject, "budget"), "dayNano")) > 0.03 * nanoPerUnit,
   );
 });
 
@@ -408,5 +406,5 @@ test("requests whose callers left while Redis was away are settled when it is ba
   });
   await gateway.redis.restartEmpty();
   const budget = keyspace.limit("key", `key_${hashOf(key).slice(0, 24)}`, "budget");
-  await until("it is settled", async () => Number(await redis.hget(budget, "dayMoney").catch(() => 0)) > 0);
+  await until("it is settled", async () => Number(await redis.hget(budget, "dayNano").catch(() => 0)) > 0);
 });

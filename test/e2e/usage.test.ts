@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type OpenAI from "openai";
 import { hashOf } from "#access/key.ts";
+import { nanoPerUnit } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway, until } from "../support/gateway.ts";
@@ -46,7 +47,7 @@ async function spentOn(act: (client: OpenAI, key: string) => Promise<unknown>): 
   const subject = `key_${hashOf(key).slice(0, 24)}`;
   const ended = async () => (await redis.zcard(keyspace.limit("key", subject, "running"))) === 0;
   await until("nothing runs", ended);
-  return Number(await redis.hget(keyspace.limit("key", subject, "budget"), "dayMoney"));
+  return Number(await redis.hget(keyspace.limit("key", subject, "budget"), "dayNano")) / nanoPerUnit;
 }
 
 const input = "ä".repeat(100);

@@ -4,6 +4,7 @@ import { Agent, type IncomingHttpHeaders, request } from "node:http";
 import { type AddressInfo, createServer } from "node:net";
 import { hashOf } from "#access/key.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
+import { nanoPerUnit } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { createSimulator, type Simulator } from "../../apps/simulator/server.ts";
@@ -322,7 +323,7 @@ export async function play(cells: readonly Cell[], pace: Pace): Promise<Play> {
       const keyOf = (what: "running" | "budget") =>
         keyspaceOf("sluice").limit("key", `key_${hashOf(key).slice(0, 24)}`, what);
       await until("the request is settled", async () => (await redis.zcard(keyOf("running"))) === 0);
-      return Number((await redis.hget(keyOf("budget"), "dayMoney")) ?? 0);
+      return Number((await redis.hget(keyOf("budget"), "dayNano")) ?? 0) / nanoPerUnit;
     };
     const keys = await keysOf(gateway, cells.length);
     const played = new Map<Cell, Played>();

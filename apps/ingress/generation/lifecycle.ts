@@ -269,9 +269,10 @@ export class GenerationLifecycle implements TransportHandlers {
         return;
       }
       case "fail": {
-        const failure: AnswerFailure = decodeFailure(payload) ?? internalFailure;
+        const answer: AnswerFailure = decodeFailure(payload) ?? internalFailure;
+        const { source = generation.source, ...failure } = answer;
         generation.upstreamRequestId = failure.upstreamRequestId ?? generation.upstreamRequestId;
-        generation.source = failure.source ?? generation.source;
+        generation.source = source;
         this.#fail(generation, failure);
         return;
       }

@@ -319,6 +319,7 @@ test("a stream that falls silent after its content fails with a timeout", async 
     code: "upstream_timeout",
     message: "The upstream of this model fell silent.",
     upstreamRequestId: "theirs-1",
+    source: { upstream: "first", target: "theirs", dialect: "openai-chat", calls: 1 },
   });
   assert.equal(upstream.isAborted, true);
 });
