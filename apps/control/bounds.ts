@@ -32,3 +32,8 @@ export const dropEveryMs = 3_600_000;
 export const sumRowsMax = 10_000;
 /** Values of one filter. */
 export const filterValuesMax = 100;
+/** How often the usage of keys with new records is published, and how many keys at once. */
+export const keyUsageEveryMs = 500;
+export const keyUsageBatchMax = 500;
+/** Keys whose cost of earlier months is remembered. */
+export const pastCostsMax = 20_000;

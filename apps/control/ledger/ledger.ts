@@ -6,6 +6,7 @@ import type { Redis } from "#service/redis.ts";
 import { dropEveryMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import { insertUsage } from "./insert.ts";
+import { KeyUsagePublisher } from "./key-usage.ts";
 import { UsagePartitions } from "./partitions.ts";
 import { LedgerReader } from "./reader.ts";
 
@@ -26,12 +27,15 @@ export interface Ledger {
 
 export function startLedger({ database, reads, redis, keyspace, usageDays, log }: LedgerOptions): Ledger {
   const partitions = new UsagePartitions(database, usageDays);
+  const keyUsage = new KeyUsagePublisher({ database, redis, keyspace, log });
   const insert = async (records: readonly UsageRecord[]) => {
     await partitions.create(
       records.map(({ receivedAt }) => receivedAt),
       Date.now(),
     );
-    return insertUsage(database, records);
+    const stored = await insertUsage(database, records);
+    keyUsage.changed(new Set(records.map(({ keyId }) => keyId)));
+    return stored;
   };
   const reader = new LedgerReader({ redis: reads, commands: redis, keyspace, insert, log });
   const drop = () =>
@@ -48,6 +52,7 @@ export function startLedger({ database, reads, redis, keyspace, usageDays, log }
     },
     async close() {
       clearInterval(timer);
+      keyUsage.close();
       await reader.close();
     },
   };
