@@ -37,3 +37,10 @@ export const keyUsageEveryMs = 500;
 export const keyUsageBatchMax = 500;
 /** Keys whose cost of earlier months is remembered. */
 export const pastCostsMax = 20_000;
+
+// Export and import.
+/** Rows that are read at once. */
+export const exportRowsMax = 1_000;
+/** Rows, and characters of rows, that are inserted at once. */
+export const importRowsMax = 1_000;
+export const importBytesMax = 4 << 20;
