@@ -44,3 +44,13 @@ export const exportRowsMax = 1_000;
 /** Rows, and characters of rows, that are inserted at once. */
 export const importRowsMax = 1_000;
 export const importBytesMax = 4 << 20;
+
+// Budgets.
+/** How often the budgets in Redis are compared with the ledger, and for how many callers at once. */
+export const reconcileEveryMs = 60_000;
+export const budgetSubjectsAtOnce = 500;
+/** How long a comparison waits for a ledger that lags behind. */
+export const catchUpMs = 20_000;
+export const caughtUpCheckMs = 200;
+/** A generation that has ended is in the stream after this time. */
+export const recordedWithinMs = 2_000;

@@ -1,13 +1,12 @@
 /** `sluice db export|import`: runs as a process of its own, because the command line does not load a database. Writes or reads lines of JSON. */
 import { createReadStream, createWriteStream } from "node:fs";
 import { rename, rm } from "node:fs/promises";
-import { createInterface } from "node:readline";
 import { PassThrough } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { StartupFault } from "#service/startup.ts";
 import { controlConfigOf } from "./config.ts";
 import { openDatabase } from "./database/database.ts";
-import { exportDatabase, importDatabase, TransferFault } from "./database/transfer.ts";
+import { exportDatabase, importDatabase, linesOf, TransferFault } from "./database/transfer.ts";
 
 const [command, file = "-"] = process.argv.slice(2);
 try {
@@ -38,7 +37,7 @@ try {
 
   function importFrom(path: string): Promise<number> {
     const input = path === "-" ? process.stdin : createReadStream(path);
-    return importDatabase(opened.database, createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY }));
+    return importDatabase(opened.database, linesOf(input));
   }
 } catch (error) {
   const { code } = error as NodeJS.ErrnoException;

@@ -30,7 +30,11 @@ const gateway = await startGateway({
     { id: "endless", model: "sim-text;tokens=100000;rate=50;first=0" },
   ]),
 });
-const control = await startControl({ REDIS_URL: gateway.redis.url, SLUICE_CATALOGUE: gateway.catalogueFile });
+const control = await startControl({
+  REDIS_URL: gateway.redis.url,
+  SLUICE_CATALOGUE: gateway.catalogueFile,
+  SIMULATOR_URL: gateway.simulatorUrl,
+});
 after(async () => {
   await control[Symbol.asyncDispose]();
   await gateway[Symbol.asyncDispose]();

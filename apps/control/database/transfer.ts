@@ -91,6 +91,20 @@ export async function importDatabase(database: Database, lines: AsyncIterable<st
   });
 }
 
+/** The lines of a text that arrives in parts, without their ends. A line may be as long as an import's largest row. */
+export async function* linesOf(chunks: AsyncIterable<Uint8Array | string>): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = "";
+  for await (const chunk of chunks) {
+    const lines = (rest + (typeof chunk === "string" ? chunk : decoder.decode(chunk, { stream: true }))).split("\n");
+    rest = lines.pop() as string;
+    if (rest.length > importBytesMax) throw new TransferFault("the input has a line that is too long");
+    yield* lines;
+  }
+  rest += decoder.decode();
+  if (rest !== "") yield rest;
+}
+
 async function insertRows(
   transaction: Transaction<Tables>,
   partitions: UsagePartitions,
