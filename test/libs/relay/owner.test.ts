@@ -44,6 +44,7 @@ function ownerOf({ limits = relayBounds, mayRestart = true }: { limits?: RelayBo
       mayRestart: () => mayRestart,
       restart: (client) => lines.push(`${client} restart`),
       deliver: (client, kind, payload) => lines.push(`${client} ${kind} ${payload}`.trim()),
+      inputFlow: (client, open) => lines.push(`${open ? "open" : "close"} ${client}`),
       fail: (client, fault) => lines.push(`${client} failed ${fault}`),
     },
     startAt,
