@@ -112,3 +112,11 @@ export const busyMs = 150;
 export const absentMs = 1_000;
 /** After this many failed checks in a row, which takes about a minute, the upstream is called all the same. */
 export const absencesMax = 16;
+
+// Sessions.
+/** Bytes of a caller's message that are gathered before they are sent as a fragment: smaller messages leave whole. */
+export const gatheredInputBytesMax = 128 * 1024;
+/** How often the upstream of a session is pinged. One without traffic since the last ping is gone. */
+export const sessionPingMs = 30_000;
+/** How long an upstream may take to answer a close frame. */
+export const sessionCloseMs = 2_000;

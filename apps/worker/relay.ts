@@ -27,6 +27,7 @@ export async function openRelay(redis: WorkerRedis, bounds: RelayBounds, clock: 
       run: (attempt, run) => void attempt.start(run),
       abort: (attempt) => attempt.abort(),
       flow: (attempt, open) => attempt.flow(open),
+      input: (attempt, payload, seq) => attempt.input(payload, seq),
       dispatched: (attempt) => attempt.dispatched(),
       settle: (attempt, outcome) => attempt.settle(outcome),
       forget: (attempt) => attempt.forget(),

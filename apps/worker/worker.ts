@@ -90,6 +90,7 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
     attachmentsFor: attachments.forKey,
     readBody: (generation) => redis.getBuffer(deps.redis.keyspace.body(generation)),
     send: (run, kind, payload) => relay.runner.send(run, kind, payload, clock.now()),
+    taken: (run, seq) => relay.runner.taken(run, seq),
   };
   const queues = new WorkerQueues({
     capacities: config.queues,

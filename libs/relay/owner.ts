@@ -353,23 +353,14 @@ export class Owner<Client> {
   }
 
   #acknowledgeAll(worker: Worker<Client>, now: number): void {
-    for (const owned of worker.bound.values())
-      if (owned.incoming.hasNew) this.#acknowledge(owned, worker, true);
+    for (const owned of worker.bound.values()) if (owned.incoming.hasNew) this.#acknowledge(owned, worker, true);
     worker.unackedBytes = 0;
     worker.ackedAt = now;
   }
 
   #acknowledge(owned: Owned<Client>, worker: Worker<Client>, idly = false): void {
     const { number, attempt, incoming } = owned;
-    this.#send(
-      worker.mailbox,
-      frameKinds.ack,
-      number,
-      attempt,
-      incoming.expected,
-      incoming.acknowledgement(),
-      idly,
-    );
+    this.#send(worker.mailbox, frameKinds.ack, number, attempt, incoming.expected, incoming.acknowledgement(), idly);
   }
 
   #lost(owned: Owned<Client>, now: number): void {

@@ -9,6 +9,7 @@ import {
   requestLimitsOf,
   reservationOf,
   type Used,
+  usageLimitsOf,
 } from "#access/rate-limits.ts";
 import { allowsModel, type KeyRecord } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
@@ -43,6 +44,11 @@ export type UsageRecord = { kind: "used"; usage: Usage; model: string } | { kind
 export interface LimitsReservation {
   /** Replaces the reservation by what was used. Call it once, when the generation is over. */
   settle(record: UsageRecord): void;
+  /**
+   * Counts what the generation has used so far, while it runs. Resolves to the failure with which it must end if a limit on tokens or money is reached, and never
+   * rejects.
+   */
+  charge(record: UsageRecord): Promise<Failure | undefined>;
 }
 
 interface LimitsRefusal {
@@ -150,10 +156,47 @@ export class RateLimiter {
     this.#reserved.set(reservation.generation, reservation);
     return {
       ...answer,
-      reservation: {
-        settle: (record) => this.#settle(reservation, usedOf(this.#billedModelOf(model, record), record)),
+      reservation: this.#reservationOf(request, reservation),
+    };
+  }
+
+  #reservationOf({ caller, dialect, model }: LimitedRequest, reservation: Reservation): LimitsReservation {
+    let charged: Used = { tokens: 0, money: 0 };
+    let charges = 0;
+    /** What is not charged yet. */
+    const leftOf = (record: UsageRecord): Used => {
+      const used = usedOf(this.#billedModelOf(model, record), record);
+      const left = {
+        tokens: Math.max(0, used.tokens - charged.tokens),
+        money: Math.max(0, used.money - charged.money),
+      };
+      charged = { tokens: charged.tokens + left.tokens, money: charged.money + left.money };
+      return left;
+    };
+    return {
+      settle: (record) => this.#settle(reservation, leftOf(record)),
+      charge: async (record) => {
+        const left = leftOf(record);
+        if (left.tokens === 0) return undefined;
+        const part = { ...reservation, generation: `${reservation.generation}.${++charges}` };
+        await this.#record(part, left);
+        const answer = await this.#checkUsed(reservation.subjects, caller, dialect).catch(() => undefined);
+        return answer?.kind === "refused" ? answer.failure : undefined;
       },
     };
+  }
+
+  /** Refuses a running generation whose caller has used up its tokens or its money. Money that is only reserved does not count. */
+  async #checkUsed(
+    subjects: readonly LimitedSubject[],
+    caller: KeyRecord,
+    dialect: ConversationDialect,
+  ): Promise<ReplayAnswer | undefined> {
+    const limited = usageLimitsOf(subjects);
+    if (limited.length === 0) return undefined;
+    const decision = await this.#counters.look(limited, { inputTokens: 1, outputTokens: 0, money: 1 });
+    const isOver = decision.kind === "refused" && (decision.limit === "tokensPerMinute" || decision.isSpent);
+    return isOver ? this.#answerOf(decision, caller, dialect) : undefined;
   }
 
   #answerOf(decision: LimitDecision, caller: KeyRecord, dialect: ConversationDialect): ReplayAnswer {
@@ -174,11 +217,16 @@ export class RateLimiter {
   }
 
   #settle(reservation: Reservation, used: Used): void {
+    void this.#record(reservation, used);
+  }
+
+  /** Settles once the record was sent, whether or not Redis took it. */
+  #record(reservation: Reservation, used: Used): Promise<void> {
     this.#reserved.delete(reservation.generation);
     const record = { reservation, used, since: this.#options.clock.now(), attempts: 0, isUnderWay: false };
     if (this.#pending.size >= unrecordedMax) this.#giveUp(this.#pending.shift() as PendingRecord);
     this.#pending.set(reservation.generation, record);
-    void this.#send(record);
+    return this.#send(record);
   }
 
   /** Never rejects. */

@@ -26,6 +26,7 @@
 import { type Failure, internalFailure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { GenerationOutcome, IngressEvents } from "#events/ingress-events.ts";
+import { operations } from "#operations/operations.ts";
 import type { RelayBounds } from "#relay/bounds.ts";
 import type { Frame } from "#relay/frame.ts";
 import {
@@ -236,6 +237,7 @@ export class GenerationLifecycle implements TransportHandlers {
         else {
           this.#answering(generation, head);
           answer.head(head, seq);
+          generation.input?.open((input) => this.#owner.input(generation.number, input));
         }
         return;
       }
@@ -251,6 +253,7 @@ export class GenerationLifecycle implements TransportHandlers {
         const progress = decodeProgress(payload);
         updateProgress(generation, progress, progress?.outputTokens);
         answer.passed(seq);
+        this.#charge(generation);
         return;
       }
       case "end": {
@@ -269,6 +272,19 @@ export class GenerationLifecycle implements TransportHandlers {
       default:
         kind satisfies never;
     }
+  }
+
+  /** A session is billed while it runs, and ends when its caller's limits on tokens or money are reached. */
+  #charge(generation: Generation): void {
+    const { operation, reservation, progress } = generation;
+    if (operations[operation].isSession !== true || reservation === undefined || progress?.reported === undefined)
+      return;
+    reservation
+      .charge({ kind: "used", usage: progress.reported, model: progress.model })
+      .then((refusal) => {
+        if (refusal !== undefined && generation.state !== "over") this.#abandon(generation, refusal);
+      })
+      .catch((error: unknown) => this.#crashed(generation, error));
   }
 
   #answering(generation: Generation, { status, headers }: AnswerHead): void {
@@ -431,6 +447,7 @@ export class GenerationLifecycle implements TransportHandlers {
       dequeue: (generation) => this.#jobs.dequeue(generation),
       probe: (attempts) => void this.#jobs.probe(attempts, this.#owner),
       bound: (generation, freeSlots) => this.#bound(generation, freeSlots),
+      inputFlow: ({ input }, open) => input?.flow(open),
       // Nothing was delivered yet; or the model has `resume`, and what was delivered ends with a whole event and is still kept.
       mayRestart: ({ answer }) => answer.mayRestart,
       restart: (generation) => this.#restart(generation),

@@ -13,6 +13,7 @@ import type { Generation } from "./generation.ts";
  */
 export function usageRecordOf(generation: Generation, outcome: GenerationOutcome): UsageRecord {
   const { state, usage, modelAnswered, progress } = generation;
+  if (operations[generation.operation].isSession === true) return sessionRecordOf(generation);
   if (outcome === "complete" && usage !== null) return { kind: "used", usage, model: modelAnswered };
   if (outcome !== "complete" && outcome !== "left" && outcome !== "invalid_key") return { kind: "nothing" };
   if (progress !== undefined && !mayThinkUnseen(generation, progress)) return producedBy(generation, progress);
@@ -25,6 +26,14 @@ export function usageRecordOf(generation: Generation, outcome: GenerationOutcome
     usage: { ...plainUsageOf(inputTokens, outputTokens), isEstimated: true },
     model: generation.model.id,
   };
+}
+
+/** A session is billed what its upstream reported, however it ends. */
+function sessionRecordOf({ usage, modelAnswered, progress }: Generation): UsageRecord {
+  if (usage !== null) return { kind: "used", usage, model: modelAnswered };
+  return progress?.reported === undefined
+    ? { kind: "nothing" }
+    : { kind: "used", usage: progress.reported, model: progress.model };
 }
 
 function producedBy(
