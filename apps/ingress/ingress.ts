@@ -10,6 +10,7 @@ import type { FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import type { Failure } from "#dialects/errors.ts";
+import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import { EventStream, type Subscriber } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { RelayBounds } from "#relay/bounds.ts";
@@ -58,7 +59,10 @@ import { Runs } from "./stored/runs.ts";
 import { SealedStore } from "./stored/sealed-store.ts";
 import { StoredResponses } from "./stored/stored-responses.ts";
 import { Storing } from "./stored/storing.ts";
+import { RealtimeSockets } from "./websocket/realtime/realtime-sockets.ts";
+import { realtimeApis } from "./websocket/realtime/session-api.ts";
 import { ResponsesSockets } from "./websocket/responses-sockets.ts";
+import { addSockets } from "./websocket/sockets.ts";
 
 const stopping: Failure = {
   code: "unavailable",
@@ -100,7 +104,7 @@ export async function createIngress(config: IngressProcessConfig, deps: IngressD
     registry: deps.registry,
     backends,
     generations: path.generations,
-    capacities: { ...path.capacities, websockets: http.sockets.websockets, conversations: http.sockets.conversations },
+    capacities: { ...path.capacities, conversations: http.sockets.conversations },
     detached: http.detached,
     store: path.store,
     openFiles,
@@ -130,6 +134,7 @@ function createPath(
     generations: new Capacity(config.generationsMax),
     recorded: new Capacity(config.keptBytesMax),
     followers: new Capacity(followersMax),
+    websockets: new Capacity(config.socketsMax),
   };
   const { bodies: bodyBytes, answers: answerBytes, generations: slots } = capacities;
   const limits = new RateLimiter({ redis, keyspace, catalogue: catalogue.current, clock, events, log });
@@ -195,6 +200,10 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     catalogue: catalogue.current,
     bodies,
     unread,
+    socketPaths: [
+      ...(config.responsesWebsocket === "on" ? [responsesEndpoint.path] : []),
+      ...realtimeApis.map(({ path: served }) => served),
+    ],
     nextId,
     draining: draining.signal,
   });
@@ -233,10 +242,21 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     storing,
     unread,
     nextId,
+    websockets: capacities.websockets,
   });
-  sockets.addTo(server);
+  const realtime = new RealtimeSockets({
+    config,
+    clock,
+    events,
+    admission,
+    catalogue: catalogue.current,
+    bodies,
+    unread,
+    websockets: capacities.websockets,
+  });
+  addSockets(server, config, [sockets, realtime]);
   const connections = new Connections(server.server as Server, clock);
-  return { draining, bodies, reader, server, sockets, connections, detached };
+  return { draining, bodies, reader, server, sockets, realtime, connections, detached };
 }
 
 /** What is stored for callers, and the generations that go on without them. */
@@ -276,7 +296,7 @@ function periodicTasksOf(
   { bounds, log }: IngressDeps,
   { catalogue, keyspace, queues, redis }: Backends,
   { generations, idempotency, limits, store }: Path,
-  { bodies, sockets, detached }: Http,
+  { bodies, sockets, realtime, detached }: Http,
   openFiles: OpenFiles,
 ): PeriodicTask[] {
   const rewrites = new FileRewrites({ redis, keyspace, everyMs: config.aofRewriteMs, log });
@@ -286,6 +306,7 @@ function periodicTasksOf(
     { everyMs: checkEveryMs, run: (now) => limits.retryRecords(now) },
     { everyMs: renewEveryMsOf(leaseMs), run: () => limits.renew() },
     { everyMs: checkEveryMs, run: (now) => sockets.tick(now) },
+    { everyMs: checkEveryMs, run: (now) => realtime.tick(now) },
     { everyMs: bodies.checkEveryMs, run: (now) => bodies.tick(now) },
     { everyMs: checkEveryMs, run: () => openFiles.tick() },
     { everyMs: checkEveryMs, run: () => queues.open(catalogue.current().queues.keys()) },
@@ -307,7 +328,7 @@ interface Parts {
 function handleOf(config: IngressProcessConfig, { clock }: IngressDeps, parts: Parts): Ingress {
   const { path, http, operations, stopTasks, resources } = parts;
   const { generations } = path;
-  const { server, sockets, connections, reader, detached } = http;
+  const { server, sockets, realtime, connections, reader, detached } = http;
   return {
     async listen() {
       generations.tick();
@@ -322,6 +343,7 @@ function handleOf(config: IngressProcessConfig, { clock }: IngressDeps, parts: P
       http.draining.abort();
       await delay(config.drainNoticeMs);
       sockets.retire();
+      realtime.retire(config.drainMs);
       await Promise.all([connections.drain(config.drainMs), detached.drain(config.drainMs)]);
     },
     async close() {
@@ -331,6 +353,7 @@ function handleOf(config: IngressProcessConfig, { clock }: IngressDeps, parts: P
       stopTasks();
       await resources.disposeAsync();
       sockets.close();
+      realtime.close();
       (server.server as Server).closeAllConnections();
       await Promise.all([server.close(), operations.close(), reader.close()]);
     },

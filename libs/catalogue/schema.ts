@@ -76,6 +76,14 @@ const group = Type.Object(
       description:
         "Whether every stream can be resumed after its connection broke, with `Last-Event-ID` or the same `Idempotency-Key`. Otherwise callers ask for it with the header `x-sluice-resumable: true`. Needs `storesResponses`.",
     }),
+    sessionMs: Type.Optional(
+      Type.Integer({
+        minimum: 1_000,
+        maximum: 86_400_000,
+        description:
+          "The longest session of OpenAI's Realtime or Gemini's Live for keys of this group, in milliseconds. Default: `SESSION_MS` of the ingress.",
+      }),
+    ),
     origins: Type.Array(
       Type.String({
         pattern: originForm.source,

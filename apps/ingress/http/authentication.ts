@@ -12,6 +12,9 @@ export interface KeyDirectory {
   origins(): ReadonlySet<string>;
 }
 
+/** A browser's WebSocket has no headers of its own, so OpenAI's clients there send the key as a subprotocol. */
+export const keySubprotocol = "openai-insecure-api-key.";
+
 /** The record of the caller's key. Throws Refused for a key that is not valid, or not any more at `now` (epoch milliseconds). */
 export function callerOf(
   keys: KeyDirectory,
@@ -45,6 +48,10 @@ function credentialsOf(headers: IncomingHttpHeaders, url: string): string[] {
   for (const name of ["x-api-key", "x-goog-api-key", "api-key"] as const) {
     const value = headers[name];
     if (typeof value === "string" && value !== "") found.push(value.trim());
+  }
+  for (const offered of (headers["sec-websocket-protocol"] ?? "").split(",")) {
+    const name = offered.trim();
+    if (name.startsWith(keySubprotocol)) found.push(name.slice(keySubprotocol.length));
   }
   const question = url.indexOf("?");
   if (question >= 0) {

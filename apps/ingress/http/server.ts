@@ -44,6 +44,8 @@ export interface RequestServerOptions {
   bodies: RequestBodies;
   /** Bytes of responses that callers have not taken. */
   unread: UnreadAnswers;
+  /** The paths that serve WebSockets. */
+  socketPaths: readonly string[];
   /** A new id for a request, which its caller gets as `x-request-id`. */
   nextId(): string;
   /** Aborted when this process begins to stop: from then on connections are not kept. */
@@ -55,7 +57,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
   const { config, events, bodies, draining } = options;
   const responses = new ResponsesInProgress();
   const cors = new Cors(options);
-  const isUpgrade = (request: IncomingMessage) => config.responsesWebsocket === "on" && isSocketHandshake(request);
+  const isUpgrade = (request: IncomingMessage) => isSocketHandshake(request, options.socketPaths);
   const refuse = (failure: Failure, request: FastifyRequest, reply: FastifyReply) => {
     events.emit("requestRefused", { requestId: request.id, code: failure.code });
     bodies.uploadEnded(request);

@@ -105,6 +105,10 @@ export class CallerSocket {
     return this.#socket.bufferedAmount > socketFullBytes;
   }
 
+  get isPaused(): boolean {
+    return this.#isPaused;
+  }
+
   get hasUnsent(): boolean {
     return this.#socket.bufferedAmount > 0;
   }

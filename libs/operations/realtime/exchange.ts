@@ -5,14 +5,13 @@ import { type CallExchange, refused } from "../exchange.ts";
 import { errorIn } from "../openai-call.ts";
 import { GeminiSession } from "./gemini-session.ts";
 import { OpenaiSession } from "./openai-session.ts";
+import { livePath } from "./operation.ts";
 
 interface Context {
   api: "openai" | "gemini";
   /** The catalogue's id. */
   model: string;
 }
-
-export const livePath = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent";
 
 const openaiDialects = ["openai-chat", "openai-responses"];
 

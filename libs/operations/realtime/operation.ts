@@ -5,6 +5,8 @@
 import { plainDemandOf } from "../demand.ts";
 import type { Operation } from "../operation.ts";
 
+export const livePath = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent";
+
 export const realtime: Operation = {
   endpoints: [],
   bills: "input and output",

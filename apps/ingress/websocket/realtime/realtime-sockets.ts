@@ -1,0 +1,70 @@
+/** OpenAI's Realtime and Gemini's Live: the routes, and all sessions of this process. */
+import type { WebSocket } from "@fastify/websocket";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { Capacity } from "../../admission/capacity.ts";
+import { Refused } from "../../http/refused.ts";
+import { claimSocket } from "../sockets.ts";
+import { Session, type SessionOptions } from "./session.ts";
+import { realtimeApis, type SessionApi } from "./session-api.ts";
+
+export interface RealtimeSocketsOptions extends SessionOptions {
+  /** The number of WebSockets. */
+  websockets: Capacity;
+}
+
+export class RealtimeSockets {
+  readonly #options: RealtimeSocketsOptions;
+  readonly #sessions = new Set<Session>();
+
+  constructor(options: RealtimeSocketsOptions) {
+    this.#options = options;
+  }
+
+  addTo(scope: FastifyInstance): void {
+    for (const api of realtimeApis)
+      scope.route({
+        method: "GET",
+        url: api.path,
+        exposeHeadRoute: false,
+        onRequest: async (request, reply) => claimSocket(request, reply, this.#options),
+        handler: (_request, reply) => refusePlain(reply),
+        wsHandler: (socket: WebSocket, request: FastifyRequest) => this.#open(socket, request, api),
+      });
+    for (const path of unsupportedPaths)
+      scope.post(path, () => {
+        throw new Refused({
+          code: "invalid_request",
+          message: `${path} is not supported here: open a WebSocket at /v1/realtime?model=<model> with an API key.`,
+        });
+      });
+  }
+
+  /** Checks the bounds of each session. Call it about once a second. */
+  tick(now: number): void {
+    for (const session of this.#sessions) session.tick(now);
+  }
+
+  /** Announces to all callers that this process stops within this time. */
+  retire(withinMs: number): void {
+    for (const session of this.#sessions) session.retire(withinMs);
+  }
+
+  /** Breaks all connections that are left. */
+  close(): void {
+    for (const session of this.#sessions) session.terminate();
+  }
+
+  #open(socket: WebSocket, request: FastifyRequest, api: SessionApi): void {
+    const session = new Session(socket, request, api, this.#options);
+    this.#sessions.add(session);
+    socket.once("close", () => this.#sessions.delete(session));
+  }
+}
+
+/** Sessions over WebRTC, which no gateway can relay, and the keys for them. */
+const unsupportedPaths = ["/v1/realtime/calls", "/v1/realtime/client_secrets", "/v1/realtime/sessions"];
+
+function refusePlain(reply: FastifyReply): never {
+  reply.header("upgrade", "websocket");
+  throw new Refused({ code: "upgrade_required", message: "This address is for WebSockets." });
+}
