@@ -215,7 +215,9 @@ class RunningWorker implements Worker {
   async drain(): Promise<void> {
     const { config, clock, relay, queues } = this.#parts;
     await queues.stop();
+    for (const attempt of relay.runner.tasks()) attempt.retire(config.drainMs);
     await emptied(relay.runner, config.drainMs, clock);
+    for (const attempt of relay.runner.tasks()) attempt.stop();
     relay.runner.handBack(clock.now());
   }
 

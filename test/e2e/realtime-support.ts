@@ -1,5 +1,4 @@
 /** The common part of the tests of sessions: a catalogue, the official clients, and a bare socket whose messages are read one by one. */
-import { once } from "node:events";
 import { connect } from "node:net";
 import { OpenAIRealtimeWS } from "openai/realtime/ws";
 import { type ClientOptions, WebSocket } from "ws";
@@ -36,7 +35,9 @@ export class BareSession implements Disposable {
       this.#wake();
     });
     socket.on("error", () => undefined);
-    this.closed = once(socket, "close").then(([code, reason]) => ({ code, reason: String(reason) }));
+    this.closed = new Promise((resolve) =>
+      socket.once("close", (code, reason) => resolve({ code, reason: String(reason) })),
+    );
     void this.closed.then(() => this.#wake());
   }
 
@@ -96,7 +97,9 @@ export const openSession = (
   BareSession.open(`${url}/v1/realtime?model=${model}`, { headers: { authorization: `Bearer ${key}` }, ...options });
 
 export const openLive = ({ url, key }: Pick<Gateway, "url" | "key">, version = "v1beta"): Promise<BareSession> =>
-  BareSession.open(`${url}/ws/google.ai.generativelanguage.${version}.GenerativeService.BidiGenerateContent?key=${key}`);
+  BareSession.open(
+    `${url}/ws/google.ai.generativelanguage.${version}.GenerativeService.BidiGenerateContent?key=${key}`,
+  );
 
 /** The official client always uses wss:, so its connection is opened without TLS in its place. */
 export const officialSession = ({ url, client }: Gateway, model: string, key?: string): OpenAIRealtimeWS => {

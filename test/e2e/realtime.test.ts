@@ -1,26 +1,240 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { after, test } from "node:test";
-import { startGateway } from "../support/gateway.ts";
-import { openSession, officialSession, realtimeCatalogue } from "./realtime-support.ts";
+import { GoogleGenAI, type LiveServerMessage, Modality } from "@google/genai";
+import { startGateway, until } from "../support/gateway.ts";
+import { BareSession, officialSession, openLive, openSession, realtimeCatalogue } from "./realtime-support.ts";
+import { jsonAnswer, startScriptedUpstream } from "./support.ts";
 
+const refusing = await startScriptedUpstream();
+refusing.answerWith(jsonAnswer('{"error":{"message":"overloaded"}}', 503));
 const gateway = await startGateway({
-  catalogue: realtimeCatalogue({ voice: "sim-realtime", live: "sim-live" }),
-  workers: ["realtime=32"],
+  catalogue: realtimeCatalogue(
+    {
+      voice: "sim-realtime",
+      live: "sim-live",
+      "refused-key": "sim-realtime;status=401",
+      cut: "sim-realtime;cut=2",
+    },
+    `  refusing: { dialect: openai-chat, baseUrl: "${refusing.url}" }\n`,
+    '  - { id: moved, retries: 2, queue: realtime, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: refusing, model: m }, { upstream: openai, model: "sim-realtime" }] }\n',
+  ),
+  ingresses: 2,
+  workers: ["realtime=32", "realtime=32"],
 });
-after(() => gateway[Symbol.asyncDispose]());
+after(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await refusing[Symbol.asyncDispose]();
+});
 
-test("OpenAI's client holds a conversation, and sees the catalogue's name of the model", async () => {
+const metric = async (name: string) => {
+  const text = await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+  return text.split("\n").filter((line) => line.startsWith(name));
+};
+
+test("OpenAI's client holds a conversation of text and audio, and sees the catalogue's name of the model", async () => {
   const session = officialSession(gateway, "voice");
-  const created = await new Promise<{ session: { model?: string } }>((resolve) => session.once("session.created", resolve as never));
+  const eventOf = (type: string) => new Promise<never>((resolve) => session.once(type as never, resolve as never));
+  const created: { session: { model: string } } = await eventOf("session.created");
   assert.equal(created.session.model, "voice");
+
+  const updated = eventOf("session.updated") as Promise<{ session: { model: string; instructions: string } }>;
+  session.send({ type: "session.update", session: { type: "realtime", model: "voice", instructions: "Be brief." } });
+  assert.deepEqual((({ model, instructions }) => ({ model, instructions }))((await updated).session), {
+    model: "voice",
+    instructions: "Be brief.",
+  });
+
+  const text: string[] = [];
+  session.on("response.output_text.delta", ({ delta }) => void text.push(delta));
+  const done = eventOf("response.done") as Promise<{ response: { usage: { output_tokens: number } } }>;
+  session.send({
+    type: "conversation.item.create",
+    item: { type: "message", role: "user", content: [{ type: "input_text", text: "Hello there" }] },
+  });
+  session.send({ type: "response.create" });
+  assert.equal((await done).response.usage.output_tokens, 4);
+  assert.equal(text.join(""), "You said: Hello there");
+
+  const audio: string[] = [];
+  session.on("response.output_audio.delta", ({ delta }) => void audio.push(delta));
+  const spoken = eventOf("response.done");
+  const sounds = Array.from({ length: 5 }, (_, index) => Buffer.alloc(2_000, index).toString("base64"));
+  for (const sound of sounds) session.send({ type: "input_audio_buffer.append", audio: sound });
+  session.send({ type: "response.create" });
+  await spoken;
+  assert.deepEqual(audio, sounds);
   session.close();
   await once(session.socket, "close");
 });
 
-test("bare", async () => {
+test("Google's client holds a conversation over Live, as the vendor's server answers it: in binary frames where those are binary", async () => {
+  const google = new GoogleGenAI({ apiKey: gateway.key, httpOptions: { baseUrl: gateway.url } });
+  const messages: LiveServerMessage[] = [];
+  let wake: () => void = () => undefined;
+  const until = async (holds: (message: LiveServerMessage) => boolean) => {
+    while (!messages.some(holds))
+      await new Promise<void>((resolve) => {
+        wake = resolve;
+      });
+    return messages.splice(0);
+  };
+  const session = await google.live.connect({
+    model: "live",
+    config: { responseModalities: [Modality.TEXT] },
+    callbacks: {
+      onmessage(message) {
+        messages.push(message);
+        wake();
+      },
+    },
+  });
+  session.sendClientContent({ turns: [{ role: "user", parts: [{ text: "Hello" }] }], turnComplete: true });
+  const turn = await until(({ serverContent }) => serverContent?.turnComplete === true);
+  const said = turn.flatMap(({ serverContent }) => serverContent?.modelTurn?.parts ?? []).map(({ text }) => text);
+  assert.equal(said.join(""), "You said: Hello");
+  assert.equal(turn.at(-1)?.usageMetadata?.responseTokenCount, 3);
+  const data = Buffer.alloc(3_000, 7).toString("base64");
+  session.sendRealtimeInput({ audio: { data, mimeType: "audio/pcm;rate=16000" } });
+  const heard = await until(({ serverContent }) => serverContent?.modelTurn !== undefined);
+  assert.equal(heard[0]?.serverContent?.modelTurn?.parts?.[0]?.inlineData?.data, data);
+  session.close();
+});
+
+test("Live is served under every version, and Python's spelling of messages is passed on", async () => {
+  for (const version of ["v1", "v1beta", "v1alpha"]) {
+    using session = await openLive(gateway, version);
+    session.send({ setup: { model: "models/live" } });
+    assert.deepEqual(await session.next(), { setupComplete: {} });
+    assert.deepEqual(session.binary, [true]);
+    session.send({ client_content: { turns: [{ parts: [{ text: "Hi" }] }], turn_complete: true } });
+    await session.until(({ serverContent }) => serverContent?.turnComplete === true);
+    assert.equal(session.binary.at(-1), false);
+  }
+});
+
+test("Azure's addresses and a browser's subprotocol open sessions, and the key is not repeated", async () => {
+  const paths = ["/openai/v1/realtime?model=voice", "/openai/realtime?api-version=2024-10-21&deployment=voice"];
+  for (const path of paths) {
+    using session = await BareSession.open(gateway.url + path, { headers: { "api-key": gateway.key } });
+    assert.equal((await session.next()).session.model, "voice");
+  }
+  using session = await BareSession.open(`${gateway.url}/v1/realtime?model=voice`, {}, [
+    "realtime",
+    `openai-insecure-api-key.${gateway.key}`,
+  ]);
+  assert.equal(session.socket.protocol, "realtime");
+  assert.equal((await session.next()).session.model, "voice");
+});
+
+test("large messages pass unchanged in both directions", async () => {
   using session = await openSession(gateway, "voice");
   await session.until("session.created");
-  const done = await session.say("Hello there");
-  assert.equal(done.response.usage.output_tokens, 4);
+  const audio = Buffer.alloc(3_000_000, "sound").toString("base64");
+  session.send({ type: "input_audio_buffer.append", audio });
+  session.send({ type: "response.create" });
+  assert.equal((await session.until("response.output_audio.delta")).delta, audio);
+  await session.until("response.done");
+});
+
+test("a handshake without a valid key is refused with 401, and a plain GET with 426", async () => {
+  await assert.rejects(openSession({ ...gateway, key: "wrong" }, "voice"), /401/);
+  const headers = { authorization: `Bearer ${gateway.key}` };
+  const plain = await fetch(`${gateway.url}/v1/realtime?model=voice`, { headers });
+  assert.equal(plain.status, 426);
+  const calls = await fetch(`${gateway.url}/v1/realtime/calls`, { method: "POST", headers });
+  assert.equal(calls.status, 400);
+  assert.match(await calls.text(), /not supported/);
+});
+
+test("other refusals are error events, because clients show no body of a refused handshake", async () => {
+  for (const [model, code, pattern] of [
+    ["unknown", "model_not_found", /does not exist/],
+    ["live", null, /does not serve OpenAI's Realtime/],
+  ] as const) {
+    using session = await openSession(gateway, model);
+    const { error } = await session.until("error");
+    assert.equal(error.code, code);
+    assert.match(error.message, pattern);
+    assert.equal((await session.closed).code, 1008);
+  }
+  using session = await BareSession.open(`${gateway.url}/v1/realtime`, {
+    headers: { authorization: `Bearer ${gateway.key}` },
+  });
+  assert.match((await session.until("error")).error.message, /must name a model/);
+});
+
+test("Live reports errors in the close frame, as Google does", async () => {
+  for (const [message, reason] of [
+    [{ setup: { model: "models/unknown" } }, /does not exist/],
+    [{ setup: { model: "models/voice" } }, /does not serve Gemini's Live/],
+    [{ clientContent: {} }, /first message must be a setup/],
+    ["no JSON", /first message must be a setup/],
+  ] as const) {
+    using session = await openLive(gateway);
+    session.send(message);
+    const closed = await session.closed;
+    assert.equal(closed.code, 1008);
+    assert.match(closed.reason, reason);
+  }
+});
+
+test("a message that names another model is refused, and the session goes on", async () => {
+  using session = await openSession(gateway, "voice");
+  await session.until("session.created");
+  session.send({ type: "session.update", session: { type: "realtime", model: "other" } });
+  const { error } = await session.until("error");
+  assert.equal(error.param, "session.model");
+  await session.say("Hello");
+});
+
+test("the upstream answers messages that are not valid", async () => {
+  using session = await openSession(gateway, "voice");
+  await session.until("session.created");
+  session.send("no JSON");
+  assert.equal((await session.until("error")).error.code, "invalid_json");
+  session.send({ type: "no.such.event" });
+  assert.equal((await session.until("error")).error.param, "type");
+  session.socket.send(Buffer.from([1, 2, 3]), { binary: true });
+  assert.deepEqual(await session.closed, { code: 1003, reason: "Send text messages." });
+});
+
+test("a message that is too large ends the session", async () => {
+  using session = await openSession(gateway, "voice");
+  await session.until("session.created");
+  session.send({ type: "input_audio_buffer.append", audio: "A".repeat((16 << 20) + 4) });
+  assert.match((await session.until("error")).error.message, /larger than 16777216 bytes/);
+  assert.equal((await session.closed).code, 1009);
+});
+
+test("a target that refuses the handshake is replaced by the next one", async () => {
+  using session = await openSession(gateway, "moved");
+  assert.equal((await session.next()).session.model, "moved");
+  await session.say("Hello");
+});
+
+test("an upstream that refuses the gateway is an error without its reason", async () => {
+  using session = await openSession(gateway, "refused-key");
+  const { error } = await session.until("error");
+  assert.match(error.message, /refused the gateway/);
+  assert.equal((await session.closed).code, 1011);
+});
+
+test("an upstream that breaks the connection ends the session with an error event and code 1011", async () => {
+  using session = await openSession(gateway, "cut");
+  await session.until("session.created");
+  session.send({ type: "response.create" });
+  assert.match((await session.until("error")).error.message, /broke the connection/);
+  assert.equal((await session.closed).code, 1011);
+});
+
+test("metrics count sessions and their messages", async () => {
+  using session = await openSession(gateway, "voice");
+  await session.say("Hello");
+  await until("only this session runs", async () => {
+    const [running] = await metric('sluice_generations{queue="realtime",state="running"}');
+    return running?.endsWith(" 1") === true;
+  });
+  const messages = await metric("sluice_session_messages_total{");
+  assert.equal(messages.filter((line) => /direction="(up|down)",dialect="(openai-chat|gemini)"/.test(line)).length, 4);
 });

@@ -37,7 +37,8 @@ export function addRealtime(server: Server, { key, journal, settingsOf }: Realti
     else if (status !== undefined) {
       journal.close(openEntry(journal, request, model ?? "", status), "fault");
       refuse(status, "The simulator was told to fail.");
-    } else sockets.handleUpgrade(request, socket, head, (opened) =>
+    } else
+      sockets.handleUpgrade(request, socket, head, (opened) =>
         serve(opened, request, dialect, model === undefined ? undefined : { model, settings: settings.value }),
       );
   });

@@ -26,10 +26,12 @@ import type { EventSink } from "#events/event-stream.ts";
 import type { AttemptInfo, WorkerEvents } from "#events/worker-events.ts";
 import type { GatewayAnswer } from "#operations/exchange.ts";
 import { operations } from "#operations/operations.ts";
+import { announcementOf } from "#operations/realtime/announcement.ts";
 import { type GenerationJob, upstreamRequestIdHeader } from "#relay/job.ts";
 import type { AnswerKind } from "#relay/owner.ts";
 import type { JobSlot } from "#relay/ports.ts";
 import type { Outcome, Run } from "#relay/runner.ts";
+import { encodeMessage } from "#relay/session-messages.ts";
 import type { Clock } from "#service/clock.ts";
 import { type AnswerStep, type FailedStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import type { RequestAttachments } from "../attachments/request-attachments.ts";
@@ -69,6 +71,12 @@ interface Request {
   body: Buffer;
   retryState: RetryState;
 }
+
+const stopping: Failure = {
+  code: "unavailable",
+  message: "The process that ran this session is stopping; open a new session to go on.",
+  retryAfterSeconds: 1,
+};
 
 /** Responses by which an upstream says that it has no such endpoint. */
 const noEndpointStatuses = [404, 405, 501];
@@ -497,6 +505,20 @@ export class Attempt {
     this.#guarded(() =>
       this.#session?.input(payload, () => this.#run !== undefined && this.#deps.taken(this.#run, seq)),
     );
+  }
+
+  /** The worker stops within this time: a session's caller is told so, and gets no answer to that. */
+  retire(withinMs: number): void {
+    const call = this.#call;
+    if (this.#isOver || call?.isSession !== true || !this.#frames.hasHead) return;
+    const bytes = announcementOf(this.#job.dialect, Math.ceil(withinMs / 1_000));
+    this.#guarded(() => this.#frames.data(encodeMessage([{ kind: "text", bytes }]), call));
+  }
+
+  /** The worker stops now: a session, which no other worker can go on with, ends. */
+  stop(): void {
+    if (!this.#isOver && operations[this.#job.operation].isSession === true && this.#frames.hasHead)
+      this.#guarded(() => this.#fail(stopping));
   }
 
   /** Enforces the timeouts and reports progress; call it a few times a second. `now` is the clock's. */
