@@ -2,7 +2,7 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { Settings } from "../settings.ts";
 
-export interface SessionRequest {
+interface SessionRequest {
   path: string;
   query: URLSearchParams;
   headers: IncomingHttpHeaders;
