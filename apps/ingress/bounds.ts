@@ -139,6 +139,8 @@ export const takeOversMax = 3;
 export const waitingInputBytesMax = 256 * 1024;
 /** Bytes of the message that opens a session. */
 export const openingBytesMax = 1 << 20;
+/** Bytes of a request for a client secret, which goes into a header. */
+export const clientSecretBodyBytesMax = 8 * 1024;
 /** A larger message is not searched for the model's name. Those that change a session's settings are far smaller. */
 export const namedMessageBytesMax = 1 << 20;
 /** Bytes of all messages of a session in one direction: four times the audio of an hour. */

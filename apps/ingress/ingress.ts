@@ -250,6 +250,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     events,
     admission,
     catalogue: catalogue.current,
+    keys,
     bodies,
     unread,
     websockets: capacities.websockets,

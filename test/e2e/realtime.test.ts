@@ -127,6 +127,44 @@ test("Azure's addresses and a browser's subprotocol open sessions, and the key i
   assert.equal((await session.next()).session.model, "voice");
 });
 
+test("a client secret opens sessions of its model with its settings, until its key is revoked", async () => {
+  const { value, expires_at, session } = await gateway.client().realtime.clientSecrets.create({
+    expires_after: { anchor: "created_at", seconds: 60 },
+    session: { type: "realtime", model: "voice", instructions: "Be brief." },
+  });
+  assert.ok(expires_at * 1_000 > Date.now() && expires_at * 1_000 <= Date.now() + 60_000);
+  assert.equal((session as { model?: string }).model, "voice");
+  assert.ok(!Buffer.from(value.split(".")[1] as string, "base64url").includes("brief"));
+  using page = await BareSession.open(`${gateway.ingresses[1]?.urls.api}/v1/realtime?model=voice`, {}, [
+    "realtime",
+    `openai-insecure-api-key.${value}`,
+  ]);
+  assert.equal((await page.until("session.updated")).session.instructions, "Be brief.");
+  await page.say("Hello");
+  using other = await openSession({ ...gateway, key: value }, "live");
+  assert.match((await other.until("error")).error.message, /is for the model "voice"/);
+  const models = await fetch(`${gateway.url}/v1/models`, { headers: { authorization: `Bearer ${value}` } });
+  assert.equal(models.status, 401);
+  for (const changed of [`${value.slice(0, -2)}AA`, value.replace(/key_\w/, "key_x")])
+    await assert.rejects(openSession({ ...gateway, key: changed }, "voice"), /401/);
+});
+
+test("a client secret that cannot be created is refused with the field at fault", async () => {
+  for (const [body, param] of [
+    [{ session: { type: "transcription" } }, "session.type"],
+    [{ session: { type: "realtime" } }, "session.model"],
+    [{ session: { type: "realtime", model: "unknown" } }, "model"],
+    [{ session: { type: "realtime", model: "voice" }, expires_after: { seconds: 9 } }, "expires_after.seconds"],
+  ] as const) {
+    const response = await fetch(`${gateway.url}/v1/realtime/client_secrets`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+      body: JSON.stringify(body),
+    });
+    assert.equal(((await response.json()) as { error: { param: string } }).error.param, param);
+  }
+});
+
 test("large messages pass unchanged in both directions", async () => {
   using session = await openSession(gateway, "voice");
   await session.until("session.created");

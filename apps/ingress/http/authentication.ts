@@ -1,13 +1,17 @@
 /** Authenticates the caller by the API key in the request's headers or query. */
 import type { IncomingHttpHeaders } from "node:http";
 import { authenticate } from "#access/authenticate.ts";
+import { credentialsMax } from "#access/bounds.ts";
 import type { KeyRecord } from "#access/record.ts";
+import { type Grant, grantOf } from "./client-secrets.ts";
 import { invalidKey } from "./failures.ts";
 import { Refused } from "./refused.ts";
 
 /** The records of keys by the hash of the key. */
 export interface KeyDirectory {
   find(hash: string): KeyRecord | undefined;
+  /** By the record's id. */
+  findById(id: string): { hash: string; record: KeyRecord } | undefined;
   /** The web origins of all keys' records. */
   origins(): ReadonlySet<string>;
 }
@@ -24,6 +28,19 @@ export function callerOf(
   const authentication = authenticate(credentialsOf(headers, url), keys, now);
   if (authentication.kind === "refused") throw new Refused(invalidKey);
   return authentication.record;
+}
+
+/** What the caller's client secret allows, where one is accepted; undefined if it has none that is valid. */
+export function grantIn(
+  keys: KeyDirectory,
+  now: number,
+  { headers, url }: { headers: IncomingHttpHeaders; url: string },
+): Grant | undefined {
+  for (const credential of credentialsOf(headers, url).slice(0, credentialsMax)) {
+    const grant = grantOf(credential, keys, now);
+    if (grant !== undefined) return grant;
+  }
+  return undefined;
 }
 
 /** The API key of a request whose caller is authenticated. It must not leave the process. Throws Refused if the key is not valid any more. */

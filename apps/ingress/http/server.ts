@@ -7,12 +7,14 @@ import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
+import { realtimePath } from "#operations/realtime/operation.ts";
 import type { Clock } from "#service/clock.ts";
 import { headerBytesMax, refusedMs } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
-import { callerOf, type KeyDirectory } from "./authentication.ts";
+import { callerOf, grantIn, type KeyDirectory } from "./authentication.ts";
+import type { Grant } from "./client-secrets.ts";
 import { Cors } from "./cors.ts";
-import { isSocketHandshake, requestIdHeadersOf } from "./endpoints.ts";
+import { isSocketHandshake, pathOf, requestIdHeadersOf } from "./endpoints.ts";
 import { failureOf, notFoundOf } from "./failures.ts";
 import { closeWithin, hasUnknownCoding, ResponsesInProgress, sendFailure } from "./refusals.ts";
 import { Refused } from "./refused.ts";
@@ -30,6 +32,8 @@ declare module "fastify" {
   interface FastifyRequest {
     /** The record of the caller's key; set before any handler runs. */
     caller: KeyRecord;
+    /** Set if the caller has a client secret instead of an API key. */
+    grant: Grant | undefined;
     /** A generation answers the request and reports its end. */
     isGeneration: boolean;
   }
@@ -89,6 +93,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     },
   });
   server.decorateRequest("caller");
+  server.decorateRequest("grant");
   server.decorateRequest("isGeneration", false);
   server.addHook("onRequest", async (request, reply) => {
     openResponse(options, request, reply);
@@ -141,7 +146,10 @@ function admitCaller(
       code: "invalid_request",
       message: "The only transfer coding that is supported is 'chunked'.",
     });
-  request.caller = callerOf(keys, clock.epoch(), request);
+  const now = clock.epoch();
+  const grant = pathOf(request.url) === realtimePath ? grantIn(keys, now, request) : undefined;
+  request.grant = grant;
+  request.caller = grant?.record ?? callerOf(keys, now, request);
   bodies.open(request);
   const { socket } = request.raw;
   const response = reply.raw as CallerResponse;

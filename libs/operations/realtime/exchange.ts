@@ -1,5 +1,5 @@
 /** Sessions at upstreams of the caller's own API. There is no translation between OpenAI's Realtime and Gemini's Live. */
-import { jsonBytesOf } from "#dialects/json.ts";
+import { jsonBytesOf, parsedObject } from "#dialects/json.ts";
 import { withMember } from "#dialects/verbatim.ts";
 import { type CallExchange, refused } from "../exchange.ts";
 import { errorIn } from "../openai-call.ts";
@@ -26,10 +26,13 @@ export const realtimeExchange: CallExchange<Context> = {
     }
     if (!openaiDialects.includes(spoken))
       return refused("This model does not serve OpenAI's Realtime API; it may serve Gemini's Live API.", "model");
+    // The settings of a client secret.
+    const { session } = parsedObject(body) ?? {};
+    const first = session === undefined ? Buffer.alloc(0) : jsonBytesOf({ type: "session.update", session });
     const path = `/realtime?model=${encodeURIComponent(target.model)}`;
     return {
       ...common,
-      request: { path, headers: {}, body: Buffer.alloc(0) },
+      request: { path, headers: {}, body: first },
       context: { api: "openai", model },
     };
   },

@@ -5,6 +5,7 @@
 import { plainDemandOf } from "../demand.ts";
 import type { Operation } from "../operation.ts";
 
+export const realtimePath = "/v1/realtime";
 export const livePath = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent";
 
 export const realtime: Operation = {

@@ -4,10 +4,11 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Capacity } from "../../admission/capacity.ts";
 import { Refused } from "../../http/refused.ts";
 import { claimSocket } from "../sockets.ts";
+import { addClientSecretRoute, type ClientSecretOptions } from "./client-secret-route.ts";
 import { Session, type SessionOptions } from "./session.ts";
 import { realtimeApis, type SessionApi } from "./session-api.ts";
 
-export interface RealtimeSocketsOptions extends SessionOptions {
+export interface RealtimeSocketsOptions extends SessionOptions, ClientSecretOptions {
   /** The number of WebSockets. */
   websockets: Capacity;
 }
@@ -15,6 +16,7 @@ export interface RealtimeSocketsOptions extends SessionOptions {
 export class RealtimeSockets {
   readonly #options: RealtimeSocketsOptions;
   readonly #sessions = new Set<Session>();
+  #stopsWithinMs: number | undefined;
 
   constructor(options: RealtimeSocketsOptions) {
     this.#options = options;
@@ -30,6 +32,7 @@ export class RealtimeSockets {
         handler: (_request, reply) => refusePlain(reply),
         wsHandler: (socket: WebSocket, request: FastifyRequest) => this.#open(socket, request, api),
       });
+    addClientSecretRoute(scope, "/v1/realtime/client_secrets", this.#options);
     for (const path of unsupportedPaths)
       scope.post(path, () => {
         throw new Refused({
@@ -46,6 +49,7 @@ export class RealtimeSockets {
 
   /** Announces to all callers that this process stops within this time. */
   retire(withinMs: number): void {
+    this.#stopsWithinMs = withinMs;
     for (const session of this.#sessions) session.retire(withinMs);
   }
 
@@ -57,12 +61,13 @@ export class RealtimeSockets {
   #open(socket: WebSocket, request: FastifyRequest, api: SessionApi): void {
     const session = new Session(socket, request, api, this.#options);
     this.#sessions.add(session);
+    if (this.#stopsWithinMs !== undefined) session.retire(this.#stopsWithinMs);
     socket.once("close", () => this.#sessions.delete(session));
   }
 }
 
-/** Sessions over WebRTC, which no gateway can relay, and the keys for them. */
-const unsupportedPaths = ["/v1/realtime/calls", "/v1/realtime/client_secrets", "/v1/realtime/sessions"];
+/** Sessions over WebRTC, whose media do not pass a gateway, and endpoints that OpenAI replaced. */
+const unsupportedPaths = ["/v1/realtime/calls", "/v1/realtime/sessions", "/v1/realtime/transcription_sessions"];
 
 function refusePlain(reply: FastifyReply): never {
   reply.header("upgrade", "websocket");

@@ -3,15 +3,16 @@ import type { ConversationDialect } from "#dialects/dialect.ts";
 import { jsonBytesOf, objectSpansOf, parsedObject, readSpan, type Span } from "#dialects/json.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { openaiErrorEventOf } from "#operations/realtime/announcement.ts";
-import { livePath } from "#operations/realtime/operation.ts";
+import { livePath, realtimePath } from "#operations/realtime/operation.ts";
 import { namedMessageBytesMax } from "../../bounds.ts";
+import type { Grant } from "../../http/client-secrets.ts";
 import { Refused } from "../../http/refused.ts";
 
 export interface SessionApi {
   path: string;
   dialect: ConversationDialect;
   /** The body of the session's job, and its model; undefined until the caller sent the message with it. Throws Refused. */
-  openedBy(query: URLSearchParams): Opening | undefined;
+  openedBy(query: URLSearchParams, grant: Grant | undefined): Opening | undefined;
   /** The same for the caller's first message. */
   openedWith(message: Buffer): Opening;
   /** Where a caller's message names the session's model. Throws Refused for a message that names another. */
@@ -25,14 +26,18 @@ export interface Opening {
   body: Buffer;
 }
 
-const openaiPath = "/v1/realtime";
-
 const openaiApi: SessionApi = {
-  path: openaiPath,
+  path: realtimePath,
   dialect: "openai-chat",
-  openedBy(query) {
-    const model = query.get("model") ?? query.get("deployment") ?? "";
-    if (model !== "") return { model, body: jsonBytesOf({ model }) };
+  openedBy(query, grant) {
+    const model = query.get("model") ?? query.get("deployment") ?? grant?.model ?? "";
+    if (grant !== undefined && model !== grant.model)
+      throw new Refused({
+        code: "invalid_request",
+        message: `This client secret is for the model ${JSON.stringify(grant.model)}.`,
+        param: "model",
+      });
+    if (model !== "") return { model, body: jsonBytesOf({ model, session: grant?.session }) };
     throw new Refused({
       code: "invalid_request",
       message: query.has("call_id")

@@ -69,7 +69,7 @@ export class Session {
     });
     this.#activeAt = this.#socket.openedAt;
     this.#guarded(() => {
-      const opening = api.openedBy(new URLSearchParams(request.url.split("?", 2)[1] ?? ""));
+      const opening = api.openedBy(new URLSearchParams(request.url.split("?", 2)[1] ?? ""), request.grant);
       if (opening !== undefined) this.#begin(opening);
     });
   }
