@@ -139,7 +139,9 @@ export const takeOversMax = 3;
 export const waitingInputBytesMax = 256 * 1024;
 /** Bytes of the message that opens a session. */
 export const openingBytesMax = 1 << 20;
-/** Bytes of a request for a client secret, which goes into a header. */
+/** Client secrets of one API key that are not expired. */
+export const clientSecretsMax = 1_000;
+/** Bytes of a request for a client secret, which Redis keeps. */
 export const clientSecretBodyBytesMax = 8 * 1024;
 /** A larger message is not searched for the model's name. Those that change a session's settings are far smaller. */
 export const namedMessageBytesMax = 1 << 20;

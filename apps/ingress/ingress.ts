@@ -37,6 +37,7 @@ import type { IngressConfig } from "./config.ts";
 import { FileRewrites } from "./file-rewrites.ts";
 import { GenerationLifecycle } from "./generation/lifecycle.ts";
 import { BodyReader } from "./http/body-reader.ts";
+import { ClientSecrets } from "./http/client-secrets.ts";
 import { Connections } from "./http/connections.ts";
 import { RequestBodies } from "./http/request-bodies.ts";
 import { addRoutes } from "./http/routes.ts";
@@ -183,6 +184,7 @@ function createPath(
 function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: Backends, path: Path) {
   const { clock } = deps;
   const { catalogue, keys } = backends;
+  const clientSecrets = new ClientSecrets(backends.bodies, backends.keyspace);
   const { events, capacities, limits, generations, idempotency } = path;
   const draining = new AbortController();
   /** Random, because a counter could be guessed and would reveal the number of requests. */
@@ -200,6 +202,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     catalogue: catalogue.current,
     bodies,
     unread,
+    clientSecrets,
     socketPaths: [
       ...(config.responsesWebsocket === "on" ? [responsesEndpoint.path] : []),
       ...realtimeApis.map(({ path: served }) => served),
@@ -251,6 +254,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     admission,
     catalogue: catalogue.current,
     keys,
+    clientSecrets,
     bodies,
     unread,
     websockets: capacities.websockets,

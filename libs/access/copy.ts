@@ -14,8 +14,6 @@ import type { KeyRecord } from "./record.ts";
 
 export interface KeyCopy {
   find(hash: string): KeyRecord | undefined;
-  /** By the record's id. */
-  findById(id: string): { hash: string; record: KeyRecord } | undefined;
   /** Whether this copy knows a revocation of the key with this record id. */
   isRevoked(id: string): boolean;
   /** The origins of all keys' records. Those of a key that was revoked since the last complete read may be among them. */
@@ -33,8 +31,6 @@ export interface KeyCopy {
 
 export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): KeyCopy {
   let records = new Map<string, KeyRecord>();
-  /** By id: the hash of the key. */
-  let hashes = new Map<string, string>();
   /** The ids of revoked keys. */
   let revoked = new Set<string>();
   let origins = new Set<string>();
@@ -52,7 +48,6 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
     const lost = [...records].filter(([hash, copied]) => laterOf(copied, fresh.get(hash)) === copied);
     for (const [hash, copied] of lost) fresh.set(hash, copied);
     records = fresh;
-    hashes = new Map([...fresh].map(([hash, { id }]) => [id, hash]));
     revoked = new Set([...fresh.values()].flatMap(({ id, revokedAt }) => (revokedAt === undefined ? [] : [id])));
     origins = new Set(
       [...fresh.values()].flatMap((record) => (record.revokedAt === undefined ? record.origins : []) ?? []),
@@ -66,17 +61,16 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
 
   const apply = async (pending: Notice[]) => {
     const news = pending.filter((notice) => notice.version > version);
-    const changes = news.flatMap(({ hash }) => hash ?? []);
+    const hashes = news.flatMap(({ hash }) => hash ?? []);
     const isGapless = news.every((notice, index) => notice.version === version + 1 + index);
-    if (!isGapless || changes.length < news.length) isStale = true;
-    if (isStale || changes.length === 0) return;
-    const changed = await readSome(redis, keyspace, changes);
-    for (const [index, hash] of changes.entries()) {
+    if (!isGapless || hashes.length < news.length) isStale = true;
+    if (isStale || hashes.length === 0) return;
+    const changed = await readSome(redis, keyspace, hashes);
+    for (const [index, hash] of hashes.entries()) {
       const [record, copied] = [changed[index], records.get(hash)];
       if (record === undefined || (copied && laterOf(copied, record) === copied)) isStale = true;
       else {
         records.set(hash, record);
-        hashes.set(record.id, hash);
         if (record.revokedAt !== undefined) revoked.add(record.id);
         else for (const origin of record.origins ?? []) origins.add(origin);
       }
@@ -109,11 +103,6 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
 
   return {
     find: (hash) => records.get(hash),
-    findById(id) {
-      const hash = hashes.get(id);
-      const record = hash === undefined ? undefined : records.get(hash);
-      return hash === undefined || record === undefined ? undefined : { hash, record };
-    },
     isRevoked: (id) => revoked.has(id),
     origins: () => origins,
     count: () => records.size,

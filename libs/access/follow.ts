@@ -11,7 +11,7 @@ import { compareEveryMs } from "./bounds.ts";
 import { createKeyCopy, type KeyCopy } from "./copy.ts";
 import { noticeOf } from "./projection.ts";
 
-export interface KeyFollower extends Pick<KeyCopy, "find" | "findById" | "isRevoked" | "origins" | "count"> {
+export interface KeyFollower extends Pick<KeyCopy, "find" | "isRevoked" | "origins" | "count"> {
   close(): void;
 }
 
@@ -55,6 +55,5 @@ export async function followKeys({ redis, subscriber, keyspace, log }: FollowOpt
   }
   redis.on("ready", copy.invalidate);
   timer = setTimeout(compare, compareEveryMs);
-  const { find, findById, isRevoked, origins, count } = copy;
-  return { find, findById, isRevoked, origins, count, close };
+  return { find: copy.find, isRevoked: copy.isRevoked, origins: copy.origins, count: copy.count, close };
 }

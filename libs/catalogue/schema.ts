@@ -300,7 +300,7 @@ const model = Type.Object(
         default: [],
         maxItems: 50,
         description:
-          "What the model supports: text, streaming, tools, vision, json, reasoning, image, embedding, moderation, rerank, speech, transcription. With `reasoning`, upstreams of openai-responses are asked for encrypted reasoning. A list without `reasoning` removes reasoning settings from requests to the upstream.",
+          "What the model supports: text, streaming, tools, vision, json, reasoning, image, embedding, moderation, rerank, realtime, speech, transcription. With `reasoning`, upstreams of openai-responses are asked for encrypted reasoning. A list without `reasoning` removes reasoning settings from requests to the upstream.",
       },
     ),
     prices: Type.Object(

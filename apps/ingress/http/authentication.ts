@@ -1,17 +1,13 @@
 /** Authenticates the caller by the API key in the request's headers or query. */
 import type { IncomingHttpHeaders } from "node:http";
 import { authenticate } from "#access/authenticate.ts";
-import { credentialsMax } from "#access/bounds.ts";
 import type { KeyRecord } from "#access/record.ts";
-import { type Grant, grantOf } from "./client-secrets.ts";
 import { invalidKey } from "./failures.ts";
 import { Refused } from "./refused.ts";
 
 /** The records of keys by the hash of the key. */
 export interface KeyDirectory {
   find(hash: string): KeyRecord | undefined;
-  /** By the record's id. */
-  findById(id: string): { hash: string; record: KeyRecord } | undefined;
   /** The web origins of all keys' records. */
   origins(): ReadonlySet<string>;
 }
@@ -30,19 +26,6 @@ export function callerOf(
   return authentication.record;
 }
 
-/** What the caller's client secret allows, where one is accepted; undefined if it has none that is valid. */
-export function grantIn(
-  keys: KeyDirectory,
-  now: number,
-  { headers, url }: { headers: IncomingHttpHeaders; url: string },
-): Grant | undefined {
-  for (const credential of credentialsOf(headers, url).slice(0, credentialsMax)) {
-    const grant = grantOf(credential, keys, now);
-    if (grant !== undefined) return grant;
-  }
-  return undefined;
-}
-
 /** The API key of a request whose caller is authenticated. It must not leave the process. Throws Refused if the key is not valid any more. */
 export function apiKeyOf(
   keys: KeyDirectory,
@@ -58,7 +41,7 @@ export function apiKeyOf(
  * Every credential of a request, wherever a dialect's clients put it: some clients send a stale vendor key beside the good one. Google's
  * clients send the key in the query, which is never logged.
  */
-function credentialsOf(headers: IncomingHttpHeaders, url: string): string[] {
+export function credentialsOf(headers: IncomingHttpHeaders, url: string): string[] {
   const found: string[] = [];
   const [scheme, bearer] = (headers.authorization ?? "").split(/ +/, 2);
   if (scheme?.toLowerCase() === "bearer" && bearer) found.push(bearer);

@@ -11,11 +11,11 @@ import { realtimePath } from "#operations/realtime/operation.ts";
 import type { Clock } from "#service/clock.ts";
 import { headerBytesMax, refusedMs } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
-import { callerOf, grantIn, type KeyDirectory } from "./authentication.ts";
-import type { Grant } from "./client-secrets.ts";
+import { callerOf, credentialsOf, type KeyDirectory } from "./authentication.ts";
+import type { ClientSecrets, Grant } from "./client-secrets.ts";
 import { Cors } from "./cors.ts";
 import { isSocketHandshake, pathOf, requestIdHeadersOf } from "./endpoints.ts";
-import { failureOf, notFoundOf } from "./failures.ts";
+import { failureOf, notFoundOf, unavailable } from "./failures.ts";
 import { closeWithin, hasUnknownCoding, ResponsesInProgress, sendFailure } from "./refusals.ts";
 import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
@@ -48,6 +48,7 @@ export interface RequestServerOptions {
   bodies: RequestBodies;
   /** Bytes of responses that callers have not taken. */
   unread: UnreadAnswers;
+  clientSecrets: ClientSecrets;
   /** The paths that serve WebSockets. */
   socketPaths: readonly string[];
   /** A new id for a request, which its caller gets as `x-request-id`. */
@@ -102,7 +103,8 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     if (isUpgrade(request.raw)) reply.raw.once("finish", () => closeWithin(request.raw.socket, refusedMs));
     cors.expose(request, reply.raw);
     if (cors.answersPreflight(request, reply)) return reply;
-    admitCaller(options, request, reply);
+    const grant = pathOf(request.url) === realtimePath ? await grantOf(options, request) : undefined;
+    admitCaller(options, request, reply, grant);
     cors.check(request);
     if (request.is404) throw new Refused(notFoundOf(request, reply, server));
   });
@@ -135,21 +137,30 @@ function openResponse(
   });
 }
 
+/** What the caller's client secret allows; undefined if it has none that is valid. Throws Refused while Redis is away. */
+function grantOf(
+  { clientSecrets, keys, clock }: RequestServerOptions,
+  { headers, url }: FastifyRequest,
+): Promise<Grant | undefined> {
+  return clientSecrets.grantOf(credentialsOf(headers, url), keys, clock.epoch()).catch(() => {
+    throw new Refused(unavailable);
+  });
+}
+
 /** Authenticates the caller and opens its claims. Throws Refused. */
 function admitCaller(
   { keys, bodies, unread, clock }: RequestServerOptions,
   request: FastifyRequest,
   reply: FastifyReply,
+  grant: Grant | undefined,
 ): void {
   if (hasUnknownCoding(request))
     throw new Refused({
       code: "invalid_request",
       message: "The only transfer coding that is supported is 'chunked'.",
     });
-  const now = clock.epoch();
-  const grant = pathOf(request.url) === realtimePath ? grantIn(keys, now, request) : undefined;
   request.grant = grant;
-  request.caller = grant?.record ?? callerOf(keys, now, request);
+  request.caller = grant?.record ?? callerOf(keys, clock.epoch(), request);
   bodies.open(request);
   const { socket } = request.raw;
   const response = reply.raw as CallerResponse;

@@ -2,12 +2,14 @@
 import { randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { hashOf } from "#access/key.ts";
+import type { Failure } from "#dialects/errors.ts";
 import { isGiven, objectOf, parsedObject, textOf } from "#dialects/json.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Admission } from "../../admission/admission.ts";
-import { clientSecretBodyBytesMax } from "../../bounds.ts";
+import { clientSecretBodyBytesMax, clientSecretsMax } from "../../bounds.ts";
 import { apiKeyOf, type KeyDirectory } from "../../http/authentication.ts";
-import { clientSecretOf } from "../../http/client-secrets.ts";
+import type { ClientSecrets } from "../../http/client-secrets.ts";
+import { unavailable } from "../../http/failures.ts";
 import { Refused } from "../../http/refused.ts";
 
 /** In seconds, as at OpenAI. */
@@ -19,7 +21,14 @@ export interface ClientSecretOptions {
   admission: Admission;
   keys: KeyDirectory;
   clock: Clock;
+  clientSecrets: ClientSecrets;
 }
+
+const tooMany: Failure = {
+  code: "rate_limited",
+  message: `This key has ${clientSecretsMax} client secrets that are not expired, as many as it may; try again later.`,
+  retryAfterSeconds: lifeMin,
+};
 
 const invalid = (message: string, param?: string) =>
   new Refused({ code: "invalid_request", message, ...(param !== undefined && { param }) });
@@ -27,9 +36,9 @@ const invalid = (message: string, param?: string) =>
 export function addClientSecretRoute(
   scope: FastifyInstance,
   path: string,
-  { admission, keys, clock }: ClientSecretOptions,
+  { admission, keys, clock, clientSecrets }: ClientSecretOptions,
 ): void {
-  scope.post(path, { bodyLimit: clientSecretBodyBytesMax }, (request: FastifyRequest) => {
+  scope.post(path, { bodyLimit: clientSecretBodyBytesMax }, async (request: FastifyRequest) => {
     const body = parsedObject(request.bytes);
     if (body === undefined) throw invalid("The body must be a JSON object.");
     const { model: named, ...session } = objectOf(body.session);
@@ -38,12 +47,16 @@ export function addClientSecretRoute(
     const model = textOf(named);
     if (model === undefined) throw invalid("'session.model' must name a model.", "session.model");
     admission.modelFor(request, model);
+    const seconds = lifeOf(body.expires_after);
     const now = clock.epoch();
-    const expiresAt = now + lifeOf(body.expires_after) * 1_000;
-    const hash = hashOf(apiKeyOf(keys, now, request));
+    const sealed = { keyHash: hashOf(apiKeyOf(keys, now, request)), model, session };
+    const value = await clientSecrets.create(request.caller.id, sealed, seconds * 1_000).catch(() => {
+      throw new Refused(unavailable);
+    });
+    if (value === undefined) throw new Refused(tooMany);
     return {
-      value: clientSecretOf(hash, request.caller.id, { expiresAt, model, session }),
-      expires_at: Math.floor(expiresAt / 1_000),
+      value,
+      expires_at: Math.floor(now / 1_000) + seconds,
       session: { object: "realtime.session", id: `sess_${randomUUID().replaceAll("-", "")}`, ...session, model },
     };
   });
