@@ -325,8 +325,10 @@ export class GenerationLifecycle implements TransportHandlers {
   #responseClosed(generation: Generation): void {
     if (generation.state === "over") this.#freeSlot(generation);
     else {
-      this.#owner.leave(generation.number);
-      this.#end(generation, "left");
+      const { answer, operation, number } = generation;
+      this.#owner.leave(number);
+      // Either side may end a session that has begun.
+      this.#end(generation, operations[operation].isSession === true && answer.hasBegun ? "complete" : "left");
     }
   }
 
