@@ -70,20 +70,17 @@ export class SessionCall extends PooledCall {
     });
   }
 
-  /** Sends a part of the caller's input. `taken` is called when the operating system has it, and all input before it. */
+  /** Sends a part of the caller's input. `taken` is called when the operating system has it and all input before it, unless a later part reports that. */
   input(payload: Buffer, taken: () => void): void {
     const socket = this.#socket;
     if (socket?.readyState !== WebSocket.OPEN) return;
-    let isSent = false;
     for (const { kind, bytes, isLast } of this.#reader.push(payload)) {
       const sent = kind === "model" ? Buffer.from(JSON.stringify(this.#options.model)) : bytes;
       if (kind === "text" || kind === "binary") this.#isBinary = kind === "binary";
       this.#gathered.push(sent);
       this.#gatheredBytes += sent.length;
-      isSent = isLast || this.#gatheredBytes >= gatheredInputBytesMax;
-      if (isSent) this.#sendGathered(socket, isLast, taken);
+      if (isLast || this.#gatheredBytes >= gatheredInputBytesMax) this.#sendGathered(socket, isLast, taken);
     }
-    if (!isSent) taken();
   }
 
   override abort(): void {
