@@ -207,12 +207,13 @@ export class Session {
     if (message !== undefined && this.#socket.isOpen && this.#response.isBetweenMessages) this.#socket.sendOwn(message);
   }
 
-  /** Ends the session with the gateway's own error. */
+  /** Ends the session with the gateway's own error. The upstream is not kept until the connection is closed. */
   #refuse(failure: Failure, code?: CloseCode): void {
     if (this.#isOver) return;
     const { id } = this.#request;
     this.#options.events.emit("requestRefused", { requestId: id, code: failure.code });
     this.#fail(profiles[this.#api.dialect].statusOf(failure.code), errorBodyOf(this.#api, failure, id), code);
+    this.#response.close();
   }
 
   #guarded(act: () => void): void {
