@@ -21,7 +21,8 @@ const gateway = await startGateway({
       cut: "sim-realtime;cut=2",
     },
     `  refusing: { dialect: openai-chat, baseUrl: "${refusing.url}" }\n`,
-    '  - { id: moved, retries: 2, queue: realtime, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: refusing, model: m }, { upstream: openai, model: "sim-realtime" }] }\n',
+    '  - { id: moved, retries: 2, queue: realtime, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: refusing, model: m }, { upstream: openai, model: "sim-realtime" }] }\n' +
+      "  - { id: covered, retries: 0, fallbacks: [voice], queue: realtime, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: refusing, model: m }] }\n",
   ),
   ingresses: 2,
   workers: ["realtime=32", "realtime=32"],
@@ -266,6 +267,15 @@ test("a target that refuses the handshake is replaced by the next one", async ()
   using session = await openSession(gateway, "moved");
   assert.equal((await session.next()).session.model, "moved");
   await session.say("Hello");
+});
+
+test("a fallback answers under its own name, which its caller may send back", async () => {
+  using session = await openSession(gateway, "covered");
+  assert.equal((await session.next()).session.model, "voice");
+  for (const model of ["voice", "covered"]) {
+    session.send({ type: "session.update", session: { type: "realtime", model } });
+    assert.equal((await session.until("session.updated")).session.model, "voice");
+  }
 });
 
 test("an upstream that refuses the gateway is an error without its reason", async () => {

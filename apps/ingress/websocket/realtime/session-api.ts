@@ -15,8 +15,8 @@ export interface SessionApi {
   openedBy(query: URLSearchParams, grant: Grant | undefined): Opening | undefined;
   /** The same for the caller's first message. */
   openedWith(message: Buffer): Opening;
-  /** Where a caller's message names the session's model. Throws Refused for a message that names another. */
-  modelIn(message: Buffer, model: string): Span | undefined;
+  /** Where a caller's message names the session's model, which is one of these. Throws Refused for a message that names another. */
+  modelIn(message: Buffer, models: readonly string[]): Span | undefined;
   /** The message that reports an error, from a response's body; undefined if the reason of the close frame does. */
   errorMessageOf(body: string): Buffer | undefined;
 }
@@ -49,17 +49,17 @@ const openaiApi: SessionApi = {
   openedWith() {
     throw new Error("the model of this session is in its address");
   },
-  modelIn(message, model) {
+  modelIn(message, models) {
     if (message.length > namedMessageBytesMax || !message.includes('"model"')) return undefined;
     const { type, session } = objectSpansOf(message, ["type", "session"])?.members ?? {};
     if (type === undefined || session === undefined || readSpan(message, type) !== "session.update") return undefined;
     const inner = objectSpansOf(message.subarray(session.start, session.end), ["model"])?.members.model;
     if (inner === undefined) return undefined;
     const span = { start: session.start + inner.start, end: session.start + inner.end };
-    if (readSpan(message, span) === model) return span;
+    if (models.some((model) => model === readSpan(message, span))) return span;
     throw new Refused({
       code: "invalid_request",
-      message: `The model of a session cannot be changed; it is ${JSON.stringify(model)}.`,
+      message: `The model of a session cannot be changed; it is ${JSON.stringify(models[0])}.`,
       param: "session.model",
     });
   },

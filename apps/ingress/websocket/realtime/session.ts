@@ -37,8 +37,8 @@ export class Session {
   readonly #options: SessionOptions;
   readonly #input: InputQueue;
   readonly #response: SessionResponse;
-  /** Undefined until it has begun. */
-  #model: string | undefined;
+  /** The model and its fallbacks, one of which answers; undefined until the session has begun. */
+  #models: readonly string[] | undefined;
   #sentBytes = 0;
   #receivedBytes = 0;
   #receivedMessages = 0;
@@ -82,7 +82,7 @@ export class Session {
     const { sessionMs = config.sessionMs } = catalogue().groups.get(this.#request.caller.group) ?? {};
     if (now - this.#socket.openedAt >= sessionMs) this.#refuse(expired(sessionMs), closeCodes.goingAway);
     else if (now - this.#activeAt >= config.socketIdleMs) this.#refuse(idle, closeCodes.normal);
-    else if (this.#model === undefined && now - this.#socket.openedAt >= config.requestTimeoutMs)
+    else if (this.#models === undefined && now - this.#socket.openedAt >= config.requestTimeoutMs)
       this.#refuse(noOpening, closeCodes.policyViolation);
   }
 
@@ -112,7 +112,7 @@ export class Session {
       input: this.#input,
       queue: realtimeQueue,
     });
-    this.#model = model;
+    this.#models = [model, ...admission.modelFor(this.#request, model).fallbacks];
   }
 
   #receive(bytes: Buffer, isBinary: boolean): void {
@@ -124,13 +124,13 @@ export class Session {
     this.#receivedMessages++;
     this.#receivedBytes += bytes.length;
     this.#moved("up", this.#receivedBytes);
-    if (this.#model === undefined) {
+    if (this.#models === undefined) {
       if (bytes.length > openingBytesMax) this.#refuse(tooLarge(openingBytesMax), closeCodes.tooLarge);
       else this.#begin(this.#api.openedWith(bytes));
       return;
     }
     const kind = isBinary ? "binary" : "text";
-    const named = isBinary ? undefined : this.#modelIn(bytes, this.#model);
+    const named = isBinary ? undefined : this.#modelIn(bytes, this.#models);
     if (named === "refused") return;
     if (named === undefined) this.#input.add([{ kind, bytes }]);
     else
@@ -142,9 +142,9 @@ export class Session {
   }
 
   /** A message that names another model is answered with an error, and the session goes on. */
-  #modelIn(bytes: Buffer, model: string): ReturnType<SessionApi["modelIn"]> | "refused" {
+  #modelIn(bytes: Buffer, models: readonly string[]): ReturnType<SessionApi["modelIn"]> | "refused" {
     try {
-      return this.#api.modelIn(bytes, model);
+      return this.#api.modelIn(bytes, models);
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
       this.#sendError(errorBodyOf(this.#api, error.failure, this.#request.id));
