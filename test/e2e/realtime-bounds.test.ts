@@ -10,7 +10,7 @@ import { relayBounds } from "#relay/bounds.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway, until } from "../support/gateway.ts";
-import { openLive, openSession } from "./realtime-support.ts";
+import { openLive, openSession, realtimeCatalogue } from "./realtime-support.ts";
 
 const scripted = new WebSocketServer({ port: 0, host: "127.0.0.1", maxPayload: 0 });
 await once(scripted, "listening");
@@ -199,4 +199,20 @@ test("an upstream that does not read stops its caller, and gets everything once 
     received,
     Array.from({ length: messages }, (_, index) => index),
   );
+});
+
+test("a connection over which no session is opened ends", async () => {
+  await using impatient = await startGateway({ workers: [], environment: { REQUEST_TIMEOUT_MS: "1000" } });
+  using live = await openLive(impatient);
+  assert.deepEqual(await live.closed, { code: 1008, reason: "The first message did not arrive in time." });
+});
+
+test("without a worker a session waits as long as its queue allows, and is then refused", async () => {
+  await using idle = await startGateway({
+    workers: [],
+    catalogue: realtimeCatalogue({ voice: "sim-realtime" }, "", "queues: { realtime: { waitMs: 1000 } }\n"),
+  });
+  using session = await openSession(idle, "voice");
+  assert.match((await session.until("error")).error.message, /waited too long for a worker/);
+  assert.equal((await session.closed).code, 1013);
 });
