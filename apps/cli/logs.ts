@@ -13,7 +13,10 @@ export function rotateLogs(files: readonly string[]): void {
   }
 }
 
-/** Checks the size of files that other processes append to, until the returned function is called. It copies and truncates a file that is too large, because its writer keeps it open. */
+/**
+ * Checks the size of files that other processes append to, until the returned function is called. It copies and truncates a file that is too large, because its
+ * writer keeps it open.
+ */
 export function boundLogs(files: readonly string[]): () => void {
   const timer = setInterval(() => {
     for (const file of files) {

@@ -1,5 +1,4 @@
 /** Everything that an ingress opens before it can serve: the catalogue, the connections to Redis, the queues, its mailbox and the API keys. */
-
 import type { Logger } from "pino";
 import { followKeys, type KeyFollower } from "#access/follow.ts";
 import { catalogueLogOf } from "#catalogue/log.ts";

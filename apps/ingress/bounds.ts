@@ -21,6 +21,8 @@ export const smallBodyBytesMax = 64 * 1024;
 export const decodedChunkBytes = 64 * 1024;
 /** The largest window of a zstd body is 2 to this power, in bytes: https://www.rfc-editor.org/rfc/rfc9659 */
 export const zstdWindowLog = 23;
+/** A body in zstd may have so many frames. Each costs about 0.1 ms, however short it is. */
+export const zstdFramesMax = 1_000;
 /** A body up to this size takes an event loop about 20 ms at most, whatever its content. A larger one is read in a thread. */
 export const bodyReadAtOnceBytesMax = 128 * 1024;
 /** How long a thread may read one body. The largest takes a second or two, whatever its content. */

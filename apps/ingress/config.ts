@@ -1,5 +1,4 @@
 /** The ingress's settings, each with its bounds. */
-
 import {
   drainSettings,
   integerSetting,

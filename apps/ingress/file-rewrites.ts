@@ -3,7 +3,6 @@
  * deleted the job. A rewrite leaves only what Redis has in memory at that moment:
  * https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/#log-rewriting
  */
-
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";

@@ -253,7 +253,6 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     events,
     admission,
     catalogue: catalogue.current,
-    keys,
     clientSecrets,
     bodies,
     unread,
@@ -277,7 +276,7 @@ function createStored(
   const responses = new StoredResponses(store, conversations, bodyBytesMax);
   const { recorded, followers, bodies: bodyBytes } = capacities;
   const { current } = catalogue;
-  const storing = new Storing({ catalogue: current, keys, clock, bodies, reader, responses, conversations, recorded });
+  const storing = new Storing({ catalogue: current, bodies, reader, responses, conversations, recorded });
   const runs = new Runs(redis, keyspace, mailbox.self);
   const detached = new DetachedGenerations({
     runs,

@@ -4,7 +4,6 @@
  * Redis may restart without its data, or with older data. Records are only added or revoked, so the copy writes back every record that Redis lacks. Several processes
  * may do so at once, because the union of copies is correct in any order. One race remains: a change that Redis lost before any process received it is lost.
  */
-
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";

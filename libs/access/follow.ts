@@ -3,7 +3,6 @@
  * Changes arrive as notices on pub/sub. Notices can be lost, so the copy compares its version with Redis three times a second and reads all records again after a
  * gap or a lost connection. While Redis is unavailable, the copy stays in use.
  */
-
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";

@@ -3,7 +3,6 @@
  * Records are never deleted, and a revocation is final. So a missing record was lost, and the union of two copies is always correct.
  * The scripts also run while Redis' memory is full, so that a key can always be revoked.
  */
-
 import { randomBytes } from "node:crypto";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";

@@ -52,12 +52,25 @@ export interface Target {
   tokenLimitField: "max_completion_tokens" | "max_tokens";
 }
 
-/** The parts of a request that are needed to write its answer in the caller's dialect. */
-export interface AnswerContext {
+/** What the gateway stores of an answer: the members with which an answer of openai-responses says so. */
+export interface StorageFields {
+  store?: boolean;
+  previous_response_id?: string;
+  conversation?: { id: string };
+}
+
+/** What callers read of an answer in place of what its upstream says. */
+export interface AnswerIdentity {
   /** Unique, of a-z and 0-9. Each dialect adds its own prefix. */
   id: string;
   /** The catalogue's id of the model that answers. */
   model: string;
+  /** Upstreams store nothing. Undefined where the gateway does not either, and the request refers to nothing stored. */
+  storage?: StorageFields | undefined;
+}
+
+/** The parts of a request that are needed to write its answer in the caller's dialect. */
+export interface AnswerContext extends AnswerIdentity {
   /** Whole seconds since 1970. */
   createdAt: number;
   framing: Framing;
@@ -107,8 +120,6 @@ export interface StreamRelay {
   readonly usage: Usage | undefined;
   readonly produced: Produced;
   readonly error: UpstreamError | undefined;
-  /** The id by which the caller knows the answer, once it is known. */
-  readonly answerId: string | undefined;
   readonly malformedEvents: number;
 }
 
@@ -124,8 +135,8 @@ export interface Verbatim {
   request(bytes: Buffer, framing: Framing, target: Target): WireRequest | undefined;
   /** The caller's bytes with the addresses of attachments replaced, and every other byte unchanged. Throws Refusal, naming the field, if an attachment is given twice. */
   withAddresses(bytes: Buffer, replace: ReplaceAddress): Buffer;
-  stream(bytes: Buffer, framing: Framing, model: string): StreamRelay;
-  answer(bytes: Buffer, model: string): WholeAnswer;
+  stream(bytes: Buffer, framing: Framing, identity: AnswerIdentity): StreamRelay;
+  answer(bytes: Buffer, identity: AnswerIdentity): WholeAnswer;
 }
 
 export interface Codec {
@@ -141,8 +152,6 @@ export interface Codec {
   encodeAnswer(answer: Answer, context: AnswerContext): string;
   /** Reads an error body, or the error in a stream. It is tolerant, because servers differ. */
   upstreamErrorOf(body: unknown): UpstreamError;
-  /** The id of the answers, in dialects that repeat it when a stream fails. */
-  answerIdOf?(context: AnswerContext): string;
   tokenCount?: TokenCount;
   verbatim: Verbatim;
 }

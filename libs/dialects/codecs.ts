@@ -1,5 +1,4 @@
 /** The registry of codecs: a conversation dialect is a folder and a line here. */
-
 import { anthropicMessages } from "./anthropic-messages/codec.ts";
 import type { Codec } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";

@@ -1,5 +1,4 @@
 /** Rules across the fields of a request, in every dialect: calls match results, a tool choice names offered tools, and attachments have their declared type. */
-
 import { checkAttachments } from "./attachments.ts";
 import { refuse } from "./field-support.ts";
 import type { CallPart, Message, NeutralRequest, Part, ResultPart } from "./neutral.ts";

@@ -1,5 +1,4 @@
 /** Forms (multipart/form-data, RFC 7578), for requests with files. Uses Node's own reader. */
-
 import { formFieldsMax } from "./bounds.ts";
 import type { WireRequest } from "./codec.ts";
 

@@ -1,5 +1,4 @@
 /** Describes the first invalid field of a request, by the path that its caller would write. */
-
 import Schema from "typebox/schema";
 import { pathLengthMax } from "./bounds.ts";
 import { isObject } from "./json.ts";

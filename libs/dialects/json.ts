@@ -175,6 +175,21 @@ export function withMembers(bytes: Buffer, name: string, change: Change): Buffer
   return changed(bytes, objectSpansOf(bytes, [name])?.all ?? [], change);
 }
 
+/** The object with these members (named in ASCII without escapes) set to JSON values: replaced where they are, also repeated ones, and added where they are not. The same bytes if they are not an object. */
+export function withValues(bytes: Buffer, values: Readonly<Record<string, Buffer>>): Buffer {
+  const spans = objectSpansOf(bytes, Object.keys(values));
+  if (spans === undefined) return bytes;
+  const missing = Object.entries(values).filter(([name]) => spans.members[name] === undefined);
+  const added = missing.map(([name, value], place) => [
+    Buffer.from(`${spans.empty && place === 0 ? "" : ","}"${name}":`),
+    value,
+  ]);
+  return replaceSpans(bytes, [
+    ...spans.all.map(({ name, start, end }) => ({ start, end, by: values[name] as Buffer })),
+    { start: spans.close, end: spans.close, by: Buffer.concat(added.flat()) },
+  ]);
+}
+
 /** The array with its elements changed; the same bytes if nothing changes. */
 export function withElements(bytes: Buffer, change: Change): Buffer {
   const elements = elementSpansOf(bytes) ?? [];

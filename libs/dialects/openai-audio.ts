@@ -30,7 +30,6 @@ export const transcriptStreamOf = (): StreamRelay => new VerbatimStream(new Audi
 /** The upstream's events pass until the one with this type, which is the last. Nothing is estimated from them, so `usage` is the whole count. */
 class AudioWatcher implements Watcher {
   readonly contradicted = false;
-  readonly answerId = undefined;
   readonly endsWithDone = false;
   usage: Usage | undefined;
   finished = false;

@@ -48,8 +48,6 @@ interface AskedLength {
 /** An answer whose stream failed. */
 interface FailedAnswer {
   requestId: string;
-  /** The answer's id, as the caller has seen it. */
-  answerId: string | undefined;
   model: string;
   /** Events that the caller has received of the answer. */
   events: number;

@@ -22,7 +22,6 @@ export type ResumeMode = "first" | "continue" | "repeat";
 
 /** Writes one answer over all of its streams, and keeps a copy to resume from. */
 export class ResumedAnswer implements StreamEncoder {
-  readonly answerId: string | undefined;
   readonly blocks: Delivered[] = [];
   /** The caller may not have seen all of the thinking. */
   isResumed = false;
@@ -30,9 +29,8 @@ export class ResumedAnswer implements StreamEncoder {
   #ended = false;
   #length = 0;
 
-  constructor(encoder: StreamEncoder, answerId: string | undefined) {
+  constructor(encoder: StreamEncoder) {
     this.#encoder = encoder;
-    this.answerId = answerId;
   }
 
   /** False once the answer is too long to keep. */

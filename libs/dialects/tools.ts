@@ -1,5 +1,4 @@
 /** Tool names that fit every dialect, and the mapping to the caller's names. */
-
 import { randomBytes } from "node:crypto";
 import { argumentsDepthMax, toolsMax } from "./bounds.ts";
 import { refuse } from "./field-support.ts";

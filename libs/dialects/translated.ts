@@ -11,7 +11,6 @@ export class TranslatedStream implements StreamRelay {
   committed: boolean;
   ended = false;
   readonly produced: Produced;
-  readonly answerId: string | undefined;
   readonly #decoder: StreamDecoder;
   readonly #encoder: StreamEncoder;
   #held = "";
@@ -19,15 +18,13 @@ export class TranslatedStream implements StreamRelay {
   #isContradicted = false;
 
   /**
-   * `answerId` is the id that the encoder writes into the answer, where its dialect needs it again to report a failure. `delivered`: content of the answer that was
-   * delivered before this stream.
+   * `delivered`: content of the answer that was delivered before this stream.
    */
-  constructor(decoder: StreamDecoder, encoder: StreamEncoder, answerId: string | undefined, delivered?: Delivered) {
+  constructor(decoder: StreamDecoder, encoder: StreamEncoder, delivered?: Delivered) {
     this.committed = delivered !== undefined;
     this.produced = new Produced(delivered);
     this.#decoder = decoder;
     this.#encoder = encoder;
-    this.answerId = answerId;
   }
 
   get finished(): boolean {

@@ -1,5 +1,4 @@
 /** Finds the addresses of images and documents in a request's bytes, and replaces them with the fetched data. Every other byte stays. */
-
 import { type AttachmentAddress, type Data, dataUrlOf } from "./attachments.ts";
 import { addressLengthMax } from "./bounds.ts";
 import { refuse } from "./field-support.ts";

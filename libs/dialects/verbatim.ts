@@ -1,4 +1,4 @@
-/** Relays a stream between an upstream and a caller of the same dialect: every byte is kept except the model's name. The dialect's watcher interprets the events. */
+/** Relays a stream between an upstream and a caller of the same dialect: every byte is kept except what identifies the answer. The dialect's watcher interprets the events. */
 import { uncommittedEventsMax } from "./bounds.ts";
 import type { StreamRelay } from "./codec.ts";
 import type { UpstreamError } from "./errors.ts";
@@ -40,7 +40,6 @@ export interface Watcher {
   /** No later event can contain content, so an unreadable event does not fail the answer. */
   readonly hasAllContent: boolean;
   readonly usage: Usage | undefined;
-  readonly answerId: string | undefined;
 }
 
 export class VerbatimStream implements StreamRelay {
@@ -71,10 +70,6 @@ export class VerbatimStream implements StreamRelay {
 
   get usage(): Usage | undefined {
     return this.produced.usage;
-  }
-
-  get answerId(): string | undefined {
-    return this.#watcher.answerId;
   }
 
   push(event: SseEvent, out: Buffer[]): void {

@@ -2,7 +2,6 @@
  * Wraps a signature for a caller that speaks another dialect than the upstream that made it: one opaque text, which that caller sends back in the same place.
  * Base64, because one dialect accepts nothing else; a fixed prefix identifies it.
  */
-
 import { type ConversationDialect, conversationDialects } from "./dialect.ts";
 import { jsonBytesOf } from "./json.ts";
 import type { ReasoningPart, Signature } from "./neutral.ts";

@@ -1,5 +1,4 @@
 /** The common part of operations on conversations, for the worker: decoding and attachments. */
-
 import { type AttachmentAddress, remoteAttachmentsOf } from "#dialects/attachments.ts";
 import type { Codec, Framing, Verbatim } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";

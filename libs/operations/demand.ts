@@ -1,5 +1,4 @@
 /** The demand of a request according to its body: the base of the estimate that is reserved in its caller's limits. */
-
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { objectOf } from "#dialects/json.ts";
 import { profiles } from "#dialects/profiles.ts";

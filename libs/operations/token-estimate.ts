@@ -2,7 +2,6 @@
  * Estimates the tokens of a prompt without its upstream: texts, tools and schemas by one of OpenAI's public vocabularies, images and documents by their size.
  * The work is bounded: a long text is estimated from evenly spread samples.
  */
-
 import { imageSize } from "image-size";
 import type { Attachment, NeutralRequest, Part } from "#dialects/neutral.ts";
 import { tokenizedLengthMax } from "./bounds.ts";

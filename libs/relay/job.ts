@@ -34,6 +34,19 @@ const generationJobSchema = Type.Object({
   group: Type.String(),
   keyId: Type.String({ description: "The id of the caller's key, never the key." }),
   admittedAt: Type.Number({ description: "When the caller's request was admitted: epoch milliseconds." }),
+  storage: Type.Optional(
+    Type.Object(
+      {
+        store: Type.Optional(Type.Boolean()),
+        previous_response_id: Type.Optional(Type.String()),
+        conversation: Type.Optional(Type.Object({ id: Type.String() })),
+      },
+      {
+        description:
+          "What the answer says of its storage; absent for an answer that is not stored and continues nothing stored.",
+      },
+    ),
+  ),
   delivered: Type.Optional(
     Type.String({
       description:
@@ -76,8 +89,6 @@ export const upstreamRequestIdHeader = "x-upstream-request-id";
 export interface AnswerHead {
   status: number;
   headers: Record<string, string>;
-  /** The answer's id, if its dialect repeats it in an error event. */
-  answerId?: string;
 }
 
 /** Payload of `usage`: what the model has produced so far. Null: the call failed, its output does not count, and another target is tried. */
@@ -138,11 +149,7 @@ export function decodeHead(payload: Buffer): AnswerHead | undefined {
     Number(head?.status) <= 599 &&
     Object.values(head?.headers ?? {}).every((value) => typeof value === "string" && /^[\x20-\x7e]*$/.test(value));
   if (!isGood) return undefined;
-  return {
-    status: Number(head?.status),
-    headers: head?.headers ?? {},
-    ...(typeof head?.answerId === "string" && { answerId: head.answerId.slice(0, 200) }),
-  };
+  return { status: Number(head?.status), headers: head?.headers ?? {} };
 }
 
 export function decodeEnd(payload: Buffer): AnswerEnd {

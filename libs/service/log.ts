@@ -1,5 +1,4 @@
 /** Structured logs: JSON lines on stdout. Never log callers' content or secrets. */
-
 import { type Logger, pino } from "pino";
 import { logBatchLengthMax, logBatchMs } from "./bounds.ts";
 

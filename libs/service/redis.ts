@@ -1,5 +1,4 @@
 /** Redis connections for requests and for patient waits. */
-
 import { type RedisOptions as AllRedisOptions, Redis } from "ioredis";
 import {
   commandTimeoutMs,

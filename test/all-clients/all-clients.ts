@@ -49,7 +49,10 @@ if (older.length > 0) {
   runs.push(...older.map((client) => ({ client, installation })));
 }
 
-await using gateway = await startGateway({ catalogue: catalogue(), workers: ["chat=64,image=4,background=16"] });
+await using gateway = await startGateway({
+  catalogue: catalogue(),
+  workers: ["chat=64,image=4,audio=8,background=16"],
+});
 
 async function cellOf(client: Client, upstream: ConversationDialect, installation: Installation): Promise<Cell> {
   const folder = await mkdtemp(join(tmpdir(), "sluice-client-"));

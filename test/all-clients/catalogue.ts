@@ -1,4 +1,4 @@
-/** The models of a run: for each upstream dialect one without reasoning, and one with reasoning for each family of names; and `rerank`. */
+/** The models of a run: for each upstream dialect one without reasoning, and one with reasoning for each family of names; and `rerank`, `speech` and `transcript`. */
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { type Client, families } from "./client.ts";
 
@@ -13,8 +13,14 @@ const upstreamLine = (dialect: ConversationDialect) =>
 const modelLine = (id: string, upstream: ConversationDialect, model: string, more = "") =>
   `  - { id: ${id}, retries: 0, contextWindow: 128000, outputTokensMax: 32000, ${more}prices: { inputPerMillion: 0, outputPerMillion: 0 }, route: [{ upstream: ${upstream}, model: "${model};first=0" }] }`;
 
-const rerankLine =
-  "  - { id: rerank, retries: 0, capabilities: [rerank], prices: { inputPerMillion: 0, outputPerMillion: 0 }, route: [{ upstream: openai-chat, model: sim-rerank }] }";
+/** A model for one operation. */
+const operationLine = (id: string, capability: string, queue = "chat") =>
+  `  - { id: ${id}, retries: 0, queue: ${queue}, capabilities: [${capability}], prices: { inputPerMillion: 0, outputPerMillion: 0 }, route: [{ upstream: openai-chat, model: sim-${id} }] }`;
+const operationLines = [
+  operationLine("rerank", "rerank"),
+  operationLine("speech", "speech", "audio"),
+  operationLine("transcript", "transcription", "audio"),
+];
 
 export function catalogue(): string {
   const reasons = "capabilities: [text, streaming, tools, json, reasoning], ";
@@ -24,5 +30,5 @@ export function catalogue(): string {
     ...families.map((family) => modelLine(reasonerOf(upstream, family), upstream, "sim-reasoning;rate=0", reasons)),
   ]);
   const upstreams = conversationDialects.map(upstreamLine);
-  return `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${[...models, rerankLine].join("\n")}\n`;
+  return `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${[...models, ...operationLines].join("\n")}\n`;
 }

@@ -125,6 +125,24 @@ const libraries: Library[] = [
   },
   { ...aiSdk("cohere", "`cohere`"), script: "cohere-client.js", args: ["ai-sdk"], upstreams: ["openai-chat"] },
   { name: "Cohere's Python client", packages: ["cohere"], script: "cohere_client.py", upstreams: ["openai-chat"] },
+  {
+    name: "OpenAI's JavaScript client, audio",
+    packages: ["openai"],
+    script: "audio-client.js",
+    upstreams: ["openai-chat"],
+  },
+  {
+    name: "OpenAI's Python client, audio",
+    packages: ["openai"],
+    script: "audio_client.py",
+    upstreams: ["openai-chat"],
+  },
+  {
+    ...aiSdk("openai", "`openai`, audio"),
+    script: "audio-client.js",
+    args: ["ai-sdk"],
+    upstreams: ["openai-chat"],
+  },
   { name: "Ollama's Python client", packages: ["ollama"], script: "ollama_client.py" },
   { name: "Ollama's JavaScript client", packages: ["ollama"], script: "ollama-client.js" },
   {

@@ -57,7 +57,10 @@ function streamOf(dialect: ConversationDialect): { chunks: Buffer[]; bytes: numb
 
 const relayOf = (from: ConversationDialect, to: ConversationDialect): StreamRelay =>
   from === to
-    ? codecs[from].verbatim.stream(Buffer.from('{"model":"mine","stream":true}'), "sse", "mine")
+    ? codecs[from].verbatim.stream(Buffer.from('{"model":"mine","stream":true}'), "sse", {
+        id: "abc123",
+        model: "mine",
+      })
     : new TranslatedStream(codecs[to].streamDecoder(), codecs[from].streamEncoder(context), undefined);
 
 /** Seconds of CPU for one answer. */

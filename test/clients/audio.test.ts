@@ -189,6 +189,28 @@ test("a recording of 25 MB passes; a form without a file or with a bad field is 
   await assert.rejects(form({ file: await toFile(recording, "a.txt", { type: "text/plain" }) }), isBad("file"));
 });
 
+test("a form with a second file is refused, whatever the fields are", async () => {
+  const wav = new File(["RIFF"], "a.wav", { type: "audio/wav" });
+  for (const path of ["transcriptions", "translations"])
+    for (const files of [
+      [wav, wav],
+      ["a.wav", wav],
+      [wav, "a.wav", wav],
+    ]) {
+      const form = new FormData();
+      form.append("model", "transcriber");
+      for (const one of files) form.append("file", one);
+      const response = await fetch(`${gateway.url}/v1/audio/${path}`, {
+        method: "POST",
+        headers: { authorization: `Bearer ${gateway.key}` },
+        body: form,
+      });
+      const { error } = (await response.json()) as { error: { param: string; message: string } };
+      assert.deepEqual([response.status, error.param], [400, "file"]);
+      assert.match(error.message, /more than 1 item/);
+    }
+});
+
 test("references to speakers must be data URLs, however the field is spelled", async () => {
   const post = (name: string, value: string | File) => {
     const form = new FormData();

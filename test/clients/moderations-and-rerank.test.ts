@@ -83,6 +83,8 @@ for (const model of ["reranker", "cohere-reranker"])
       [undefined, "a red apple", "a red apple", undefined],
     );
     assert.equal((await rank("/v2/rerank", model, { top_n: 1 })).results.length, 1);
+    // Clients whose base URL has no version.
+    assert.deepEqual((await rank("/rerank", model)).results, answers[2]?.results);
   });
 
 test("variations of an image pass to an upstream that has them; OpenAI's retired model is unknown", async () => {

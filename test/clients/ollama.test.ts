@@ -185,6 +185,8 @@ test("errors of the gateway itself are texts with a status", async () => {
     [400, "/api/chat", { model, messages, options: { temperature: "hot" } }],
     [400, "/api/generate", { model, prompt: "a", suffix: "b" }],
     [400, "/api/generate", { model, prompt: "a", raw: true }],
+    [400, "/api/chat", { model, messages, format: "xml" }],
+    [400, "/api/chat", { model: modelOf("gemini"), messages, logprobs: true }],
     [400, "/api/embed", { model: "embedding" }],
     [400, "/api/chat", "{"],
     [400, "/api/show", "[]"],
@@ -194,6 +196,25 @@ test("errors of the gateway itself are texts with a status", async () => {
     const { error } = (await response.json()) as { error: unknown };
     assert.deepEqual([response.status, typeof error], [status, "string"], `${path} ${JSON.stringify(body)}`);
   }
+});
+
+test("an error names the field that is missing or not supported", async () => {
+  const upstream = modelOf("anthropic-messages");
+  for (const [path, body, field] of [
+    ["/api/show", {}, "'model' is missing"],
+    ["/api/show", { model: "" }, "'model' must NOT be empty"],
+    ["/api/chat", { model: upstream, messages, format: "xml" }, "'format'.*\"json\""],
+    ["/api/chat", { model: upstream, messages, logprobs: true, stream: false }, "logprobs"],
+    ["/api/generate", { model: upstream, prompt: "hello", top_logprobs: 2, stream: false }, "logprobs"],
+    ["/api/chat", { model: upstream, messages, top_logprobs: 21 }, "'top_logprobs'"],
+  ] as const) {
+    const response = await post(path, body);
+    assert.equal(response.status, 400, field);
+    assert.match(((await response.json()) as { error: string }).error, new RegExp(field));
+  }
+  assert.equal((await post("/api/show", { name: upstream })).status, 200);
+  const plain = { model: upstream, messages, format: "", logprobs: false, top_logprobs: 0, stream: false };
+  assert.equal((await post("/api/chat", plain)).status, 200);
 });
 
 test("a body too large for one turn of the event loop is read in a thread", async () => {

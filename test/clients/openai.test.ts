@@ -105,7 +105,7 @@ for (const [name, Client] of [
       const whole = await client.responses.create({ model, input: "hello there" });
       assert.deepEqual(
         [whole.output_text, whole.status, whole.model, (whole as { store?: unknown }).store],
-        [greeting, "completed", model, false],
+        [greeting, "completed", model, true],
       );
       assert.ok((whole.usage?.total_tokens ?? 0) > 0);
       let text = "";

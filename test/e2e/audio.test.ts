@@ -28,6 +28,19 @@ const speak = (model: string, headers: Record<string, string> = {}) =>
     headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json", ...headers },
     body: JSON.stringify({ model, input: "hello", voice: "alloy" }),
   });
+/** Asks for a stream in this format. */
+function transcribe(format: string) {
+  const form = new FormData();
+  form.append("model", "scripted");
+  form.append("file", new File(["RIFF"], "a.wav", { type: "audio/wav" }));
+  form.append("stream", "true");
+  form.append("response_format", format);
+  return fetch(`${gateway.url}/v1/audio/transcriptions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${gateway.key}` },
+    body: form,
+  });
+}
 const readerOf = (response: Response) => (response.body as ReadableStream<Uint8Array>).getReader();
 
 /** Every byte, also those that are no text. */
@@ -71,6 +84,29 @@ test("speech that fails before its first byte comes from the next target, also i
     assert.deepEqual([response.status, response.headers.get("content-type")], [200, "audio/mpeg"]);
     assert.equal(Buffer.from(await response.arrayBuffer()).toString("latin1", 0, 3), "ID3");
   }
+});
+
+test("a stream from an upstream that answers in text is the event that ends a transcript", async () => {
+  for (const [format, contentType, text] of [
+    ["text", "text/plain; charset=utf-8", "hello there\n"],
+    ["srt", "application/x-subrip", "1\n00:00:00,000 --> 00:00:01,000\nhello there\n\n"],
+    ["vtt", "text/vtt", "WEBVTT\n\n00:00.000 --> 00:01.000\nhello there\n\n"],
+    ["text", "text/plain", ""],
+  ] as const) {
+    upstream.answerWith((response) => void response.writeHead(200, { "content-type": contentType }).end(text));
+    const response = await transcribe(format);
+    assert.deepEqual(
+      [response.status, response.headers.get("content-type")?.split(";")[0]],
+      [200, "text/event-stream"],
+    );
+    const data = JSON.stringify({ type: "transcript.text.done", text });
+    assert.equal(await response.text(), `event: transcript.text.done\ndata: ${data}\n\n`);
+  }
+  upstream.answerWith(
+    (response) =>
+      void response.writeHead(200, { "content-type": "text/plain" }).end('{"error":{"message":"The file is broken."}}'),
+  );
+  assert.equal((await transcribe("text")).status, 502);
 });
 
 test("a retry with the same Idempotency-Key gets the same bytes, and the upstream speaks once", async () => {

@@ -97,6 +97,24 @@ test("a streamed chat completion with speech passes unchanged, and the client pu
   });
 });
 
+test("a reference to an earlier spoken answer is refused with what to send instead", async () => {
+  for (const model of ["gpt-audio", "claude"])
+    await assert.rejects(
+      client.chat.completions.create({
+        model,
+        messages: [
+          { role: "user", content: "hi" },
+          { role: "assistant", audio: { id: "audio_1" } },
+        ],
+      }),
+      (error: { status?: number; param?: string; message?: string }) => {
+        assert.deepEqual([error.status, error.param], [400, "messages[1].audio.id"]);
+        assert.match(String(error.message), /send the transcript of that answer as the message's content\.$/);
+        return true;
+      },
+    );
+});
+
 test("an upstream without speech refuses it by the field's name", async () => {
   await assert.rejects(
     client.chat.completions.create({ model: "claude", ...conversation }),

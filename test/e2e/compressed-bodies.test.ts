@@ -4,6 +4,7 @@ import { randomBytes } from "node:crypto";
 import { connect } from "node:net";
 import { after, test } from "node:test";
 import { brotliCompressSync, deflateSync, gunzipSync, gzipSync, zstdCompressSync } from "node:zlib";
+import { zstdFramesMax } from "../../apps/ingress/bounds.ts";
 import { startGateway, until } from "../support/gateway.ts";
 import { workMsOf } from "../support/time.ts";
 import { exchange } from "./support.ts";
@@ -83,6 +84,21 @@ for (const [coding, compress] of Object.entries(codings)) {
       }
   });
 
+  test(`a body in ${coding} with other bytes behind it is refused`, async () => {
+    for (const question of ["hello", "hello ".repeat(60_000)])
+      for (const behind of [Buffer.from("x"), Buffer.alloc(100_000, "x"), requestOf("hello")])
+        for (const chunked of [undefined, 50]) {
+          const { status, message } = await send(coding, Buffer.concat([compress(requestOf(question)), behind]), {
+            chunked,
+          });
+          assert.deepEqual(
+            [status, /Content-Encoding/.test(message)],
+            [400, true],
+            `${question.length} ${behind.length} ${chunked}`,
+          );
+        }
+  });
+
   test(`a body in ${coding} is bounded by its decoded size`, async () => {
     const url = tight.urls.api as string;
     const empty = requestOf("").length;
@@ -97,6 +113,34 @@ for (const [coding, compress] of Object.entries(codings)) {
         );
   });
 }
+
+/** The request in parts of this size, each compressed by itself. */
+const inParts = (content: string, partBytes: number, compress: (bytes: Buffer) => Buffer) => {
+  const whole = requestOf(content);
+  const count = Math.ceil(whole.length / partBytes);
+  return Array.from({ length: count }, (_, part) => compress(whole.subarray(part * partBytes, (part + 1) * partBytes)));
+};
+
+for (const [coding, compress] of [
+  ["gzip", gzipSync],
+  ["zstd", zstdCompressSync],
+] as const)
+  test(`all parts of a body in ${coding} are read, and bounded together`, async () => {
+    for (const chunked of [undefined, 7, 1_000]) {
+      const { status, text } = await send(coding, Buffer.concat(inParts("hello ".repeat(2_000), 100, compress)), {
+        chunked,
+      });
+      assert.deepEqual([status, text.includes("hello")], [200, true], String(chunked));
+      const tooMuch = Buffer.concat(inParts("x".repeat(bodyBytesMax), 20_000, compress));
+      assert.equal((await send(coding, tooMuch, { url: tight.urls.api as string, chunked })).status, 413);
+    }
+  });
+
+test("a body in zstd may have so many frames only", async () => {
+  const frames = inParts("x".repeat(2 * zstdFramesMax), 1, zstdCompressSync);
+  const { status, message } = await send("zstd", Buffer.concat(frames));
+  assert.deepEqual([status, message.includes(String(zstdFramesMax))], [400, true]);
+});
 
 test("a body that expands enormously is decoded up to the bound only", async () => {
   const bomb = gzipSync(requestOf("x".repeat(128 << 20)));

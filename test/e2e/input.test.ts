@@ -274,6 +274,24 @@ test("a path under a wrong base URL gets an error in the suggested dialect, with
   }
 });
 
+test("an unknown path of Azure's client gets advice for that client", async () => {
+  for (const [path, meant] of [
+    ["/openai/openai/deployments/m/chat/completions?api-version=1", "/openai/deployments/m/chat/completions"],
+    ["/openai/deployments/m/v1/chat/completions", "/openai/deployments/m/chat/completions"],
+    ["/openai/deployments/a/openai/deployments/b/embeddings", "/openai/deployments/b/embeddings"],
+    ["/deployments/m/chat/completions", "/openai/deployments/m/chat/completions"],
+    ["/openai/v1/v1/chat/completions", "/openai/v1/chat/completions"],
+    ["/openai/openai/v1/responses", "/openai/v1/responses"],
+    ["/openai/chat/completions/", "/openai/v1/chat/completions"],
+  ] as const)
+    assert.equal(
+      await unknownPath(path, openaiShape),
+      `There is no POST ${path.split("?")[0]} here. The path is ${meant}. Set the endpoint of Azure's client to this gateway's address without a path; a base URL ends with /openai or /openai/v1.`,
+    );
+  for (const path of ["/openai/deployments/m/nothing", "/openai/openai/nothing", "/deployments/m", "/openai/v1/"])
+    assert.match(await unknownPath(path, openaiShape), /^There is no POST \S* here\.$/);
+});
+
 test("an unknown path gets an error in the dialect of the caller's headers, without advice", async () => {
   for (const path of ["/v1", "/v1/", "/v1/nothing", "/v2/chat", "/metrics", "/healthz", "/queues", "//"])
     for (const [shape, headers] of [

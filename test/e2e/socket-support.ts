@@ -24,6 +24,8 @@ export interface Frame {
     model: string;
     output: { type: string }[];
     usage: { input_tokens: number } | null;
+    store?: boolean;
+    previous_response_id?: string | null;
   };
   steer?: unknown;
 }

@@ -148,8 +148,9 @@ test("a stream whose events have no names, and whose end repeats no items, is st
     answer.end();
   });
   const stream = await client.responses.create({ model: "scripted", input: "Hi.", stream: true });
-  for await (const event of stream) assert.notEqual(event.type, "error");
-  assert.deepEqual((await client.responses.retrieve("resp_nameless")).output, [item]);
+  let id = "";
+  for await (const event of stream) if (event.type === "response.completed") id = event.response.id;
+  assert.deepEqual((await client.responses.retrieve(id)).output, [item]);
 });
 
 test("references to items are replaced by the items", async () => {
@@ -420,4 +421,158 @@ test("requests for what is stored are checked like all others", async () => {
     assert.equal(answer.status, status, `${method} ${path}: ${JSON.stringify(answer.error)}`);
     assert.match(`${answer.error?.message} ${answer.error?.param}`, words, `${method} ${path}`);
   }
+});
+
+/** The scripted upstream answers with this response, whole or as the three events that have it, as the request asks. */
+function scriptedResponse(response: Record<string, unknown>): void {
+  upstream.answerWith((answer, { body }) => {
+    if ((JSON.parse(body.toString()) as { stream?: boolean }).stream !== true) {
+      answer.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(response));
+      return;
+    }
+    answer.writeHead(200, { "content-type": "text/event-stream" });
+    const begun = { ...response, status: "in_progress", output: [] };
+    for (const [type, shown] of [
+      ["response.created", begun],
+      ["response.in_progress", begun],
+      ["response.completed", response],
+    ])
+      answer.write(`event: ${type}\ndata: ${JSON.stringify({ type, response: shown })}\n\n`);
+    answer.end();
+  });
+}
+
+const responseOf = (id: string, output: object[], more: object = {}) => ({
+  id,
+  object: "response",
+  created_at: 1,
+  status: "completed",
+  model: "m",
+  output,
+  usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 },
+  ...more,
+});
+
+test("an upstream that repeats the id of a response replaces nothing, and callers do not see its id", async () => {
+  const ask = async (text: string, stream: boolean) => {
+    scriptedResponse(responseOf("resp_theirs", [message("msg_theirs", text)]));
+    if (!stream) return client.responses.create({ model: "scripted", input: "Hi." });
+    const events = await client.responses.create({ model: "scripted", input: "Hi.", stream: true });
+    for await (const event of events) if (event.type === "response.completed") return event.response;
+    return assert.fail("no end");
+  };
+  const [first, second] = [await ask("One.", false), await ask("Two.", true)];
+  const ids = [first.id, second.id];
+  assert.equal(new Set([...ids, "resp_theirs"]).size, 3);
+  for (const id of ids) assert.match(id, /^resp_[0-9a-z]+$/);
+  for (const { id, output } of [first, second]) assert.deepEqual((await client.responses.retrieve(id)).output, output);
+  assert.equal((await errorOf(client.responses.retrieve("resp_theirs"))).status, 404);
+});
+
+/** What a response says of its storage. */
+const storageOf = (response: object) => {
+  const { id, store, previous_response_id, conversation } = response as Record<string, unknown>;
+  return { id, store, previous_response_id, conversation };
+};
+
+/** A complete answer, and what each event with a response says. */
+async function asked(body: object, stream: boolean, as = client): Promise<Record<string, unknown>[]> {
+  const request = { input: "Hi.", ...body } as unknown as { model: string; input: string };
+  if (!stream) return [{ ...(await as.responses.create(request)) }];
+  const found: Record<string, unknown>[] = [];
+  for await (const event of await as.responses.create({ ...request, stream: true }))
+    if ("response" in event) found.push({ ...(event.response as object) });
+  assert.equal(found.length, 3);
+  return found;
+}
+
+for (const model of ["sim", "chat-sim", "scripted"])
+  for (const stream of [false, true])
+    test(`${model}, ${stream ? "streamed" : "whole"}: an answer says what was asked, as its stored copy does`, async () => {
+      const theirs = { store: false, previous_response_id: null };
+      scriptedResponse(responseOf("resp_1", [message("msg_1", "Hello.")], theirs));
+      const { id: conversation } = await client.conversations.create({ items: [] });
+      const [first] = await asked({ model }, false);
+      const cases = [
+        [{}, { store: true, previous_response_id: null }],
+        [{ previous_response_id: first?.id }, { store: true, previous_response_id: first?.id }],
+        [{ conversation }, { store: true, previous_response_id: null, conversation: { id: conversation } }],
+        [
+          { store: false, previous_response_id: first?.id },
+          { store: false, previous_response_id: first?.id },
+        ],
+      ] as const;
+      for (const [body, expected] of cases) {
+        const shown = await asked({ model, ...body }, stream);
+        for (const response of shown) {
+          const { id: _, conversation, ...said } = storageOf(response);
+          assert.deepEqual({ ...said, ...(conversation ? { conversation } : {}) }, expected);
+        }
+        assert.equal(new Set(shown.map(({ id }) => id)).size, 1);
+        const last = shown.at(-1) as { id: string };
+        if (expected.store) assert.deepEqual(storageOf(await client.responses.retrieve(last.id)), storageOf(last));
+      }
+      const guarded = gateway.client({ key: await gateway.createKey("private") });
+      for (const response of await asked({ model }, stream, guarded)) assert.equal(response.store, false);
+    });
+
+test("a conversation that was compacted goes on from the compaction item", async () => {
+  const { id: conversation } = await client.conversations.create({ items: [] });
+  const { bodies } = scripted([message("msg_1", "A summary.")]);
+  const trigger = [{ type: "compaction_trigger" }] as unknown as [];
+  await client.responses.create({ model: "scripted", input: "One.", conversation });
+  await client.responses.create({ model: "scripted", input: trigger, conversation });
+  await client.responses.create({ model: "scripted", input: "Two.", conversation });
+  assert.match(JSON.stringify(bodies[2]?.input[0]?.content), /A summary\."\}\]$/);
+  assert.deepEqual(
+    bodies[2]?.input.slice(1).map(({ content }) => content),
+    ["Two."],
+  );
+});
+
+test("an upstream that repeats the id of an item hides nothing in a conversation", async () => {
+  const { id } = await client.conversations.create({ items: [] });
+  for (const text of ["One.", "Two."]) {
+    scripted([message("msg_same", text)]);
+    await client.responses.create({ model: "scripted", input: "Hi.", conversation: id });
+  }
+  const ids: string[] = [];
+  for await (const { id: one } of client.conversations.items.list(id, { limit: 1 })) {
+    assert.ok(ids.length < 4, "the pages have no end");
+    ids.push(String(one));
+  }
+  assert.equal(new Set(ids).size, 4);
+  const texts = await Promise.all(
+    ids.map(async (one) => JSON.stringify(await client.conversations.items.retrieve(one, { conversation_id: id }))),
+  );
+  assert.deepEqual(
+    texts.map((text) => /One\.|Two\.|Hi\./.exec(text)?.[0]),
+    ["Two.", "Hi.", "One.", "Hi."],
+  );
+  const { bodies } = scripted([message("msg_same", "Three.")]);
+  await client.responses.create({ model: "scripted", input: "Hi.", conversation: id });
+  const said = bodies[0]?.input.flatMap(({ id: one }) => (one === undefined ? [] : [one]));
+  assert.deepEqual(said, ["msg_same"]);
+});
+
+test("items that no request could send are not added to a conversation", async () => {
+  const { id } = await client.conversations.create({ items: [] });
+  const said = { role: "user", content: "Hi." };
+  const wrong: [object[], string, RegExp][] = [
+    [[said, { type: "mystery" }], "items[1].type", /items\[1\]\.type.*"function_call"/],
+    [[{ type: "item_reference", id: "msg_1" }], "items[0].type", /items\[0\]\.type/],
+    [[{ type: "compaction_trigger" }], "items[0].type", /items\[0\]\.type/],
+    [[{ id: "msg_1" }], "items[0].role", /items\[0\]\.role/],
+    [[{ ...said, id: "msg_1" }, said, { ...said, id: "msg_1" }], "items[2].id", /Duplicate item found with id msg_1\./],
+  ];
+  for (const [items, param, words] of wrong)
+    for (const call of [
+      client.conversations.create({ items: items as [] }),
+      client.conversations.items.create(id, { items: items as [] }),
+    ]) {
+      const error = await errorOf(call);
+      assert.deepEqual([error.status, error.param], [400, param], error.message);
+      assert.match(error.message, words);
+    }
+  assert.deepEqual((await client.conversations.items.list(id)).data, []);
 });

@@ -156,3 +156,29 @@ test("official clients report that files and batches do not exist, rather than e
   ])
     await assert.rejects(async () => void (await ask()), isMissing);
 });
+
+test("a model list with a slash behind its path, and an unknown method of a model, name what is served", async () => {
+  const messageFor = async (method: string, path: string) => {
+    const response = await fetch(`${url}${path}`, {
+      method,
+      headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
+      ...(method === "POST" && { body: "{}" }),
+    });
+    assert.equal(response.status, 404, path);
+    return ((await response.json()) as { error: { message: string } }).error.message;
+  };
+  for (const [path, meant] of [
+    ["/v1/models/", "/v1/models"],
+    ["/v1/models/?limit=1", "/v1/models"],
+    ["/v1beta/models/", "/v1beta/models"],
+  ] as const) {
+    const message = await messageFor("GET", path);
+    assert.ok(message.startsWith(`There is no GET ${path.split("?")[0]} here. The path is ${meant}. Set `), message);
+  }
+  for (const path of ["/v1beta/models/m:predict", "/v1/projects/p/locations/l/publishers/google/models/m:predict"])
+    assert.match(
+      await messageFor("POST", path),
+      /^There is no method 'predict' here; use one of generateContent, .*\. Images are made at POST \/v1\/images\/generations, or by generateContent\.$/,
+    );
+  assert.match(await messageFor("POST", "/v1beta/models/m:x"), /'x' here; use one of .*batchEmbedContents\.$/);
+});

@@ -2,7 +2,6 @@
  * Every fault of an upstream and its expected consequences: the caller's response, the times of the calls, and the charge. Expectations are stated here and
  * never read from the gateway's code.
  */
-
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { isLong } from "../support/long.ts";
 

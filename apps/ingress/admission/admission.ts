@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
-import type { Framing } from "#dialects/codec.ts";
+import type { Framing, StorageFields } from "#dialects/codec.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { isForm } from "#operations/operations.ts";
 import { contentTypeLengthMax } from "#relay/bounds.ts";
@@ -40,6 +40,8 @@ export interface AdmissionRequest {
   response: AnswerResponse;
   /** Where the caller's messages come from, in a session. */
   input?: SessionInput;
+  /** What the answer says of its storage. */
+  storage?: StorageFields | undefined;
   /** In place of the model's own queue. */
   queue?: string;
   /** Called when a worker has taken it. */
@@ -115,6 +117,7 @@ export class Admission {
         held: request.held,
         response,
         input: asked.input,
+        storage: asked.storage,
         onBound: asked.onBound,
         onEnd: asked.onEnd,
         requestId,

@@ -112,7 +112,7 @@ export class GenerationJobs {
 }
 
 function jobOf(generation: Generation, attempt: number, owner: string): GenerationJob {
-  const { body } = generation;
+  const { body, storage } = generation;
   const { delivered } = generation.answer;
   const fallbacks = generation.model.fallbacks.filter((id) => allowsModel(generation.caller, id));
   return {
@@ -130,6 +130,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
     group: generation.caller.group,
     keyId: generation.caller.id,
     admittedAt: generation.facts.receivedAt,
+    ...(storage !== undefined && { storage }),
     ...(delivered !== undefined && { delivered }),
     body: body === undefined || isApart(generation, body) ? null : body.toString("utf8"),
   };

@@ -16,7 +16,7 @@ import { bufferedAnswerBytesMax } from "../bounds.ts";
 import { failureHeadersOf } from "../http/refusals.ts";
 
 /** Headers that keep proxies and content-delivery networks from buffering or changing a stream. */
-const streamHeaders = {
+export const streamHeaders = {
   "content-type": "text/event-stream; charset=utf-8",
   "cache-control": "no-cache, no-transform",
   "x-accel-buffering": "no",
@@ -192,7 +192,7 @@ export class GenerationResponse {
     const { dialect, framing, model, requestId } = this.#options;
     const { errorBodyOf, errorEventOf } = profiles[dialect];
     if (framing === "array") return `${this.#contentSent ? "," : "["}${errorBodyOf(failure, requestId)}]`;
-    return errorEventOf(failure, { requestId, answerId: this.#head?.answerId, model, events: this.#events });
+    return errorEventOf(failure, { requestId, model, events: this.#events });
   }
 
   #breakOff(event: string): void {

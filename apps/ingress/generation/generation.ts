@@ -1,7 +1,7 @@
 /** The state of a generation in its ingress, from its admission to the end of its answer. */
 import type { KeyRecord } from "#access/record.ts";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
-import type { Framing } from "#dialects/codec.ts";
+import type { Framing, StorageFields } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { GenerationEnded, GenerationFacts, GenerationOutcome } from "#events/ingress-events.ts";
@@ -44,6 +44,8 @@ export interface GenerationRequest extends Demand {
   response: AnswerResponse;
   /** Where the caller's messages come from, in a session. */
   input?: SessionInput | undefined;
+  /** What the answer says of its storage. */
+  storage?: StorageFields | undefined;
   /** Called when a worker has taken it; again if it is restarted. */
   onBound?: (() => void) | undefined;
   /** Called when it is over, after everything was written to the response. */

@@ -1,5 +1,4 @@
 /** The queues of one ingress: for each, its admission queue, which orders generations fairly before their dispatch, and the bound on how many may wait. */
-
 import { AdmissionQueue } from "#relay/admission-queue.ts";
 import type { JobQueue } from "#relay/ports.ts";
 import { announce } from "#relay/redis/queue-slots.ts";

@@ -135,7 +135,10 @@ export class GenerationLifecycle implements TransportHandlers {
     else this.#awaitLimits(generation, decision).catch((error: unknown) => this.#crashed(generation, error));
   }
 
-  /** Rejected decisions mean that Redis did not answer in time (1.5 s). What it may have reserved is a lease, which expires within 6 s. A refusal reserves nothing. */
+  /**
+   * Rejected decisions mean that Redis did not answer in time (1.5 s). What it may have reserved is a lease, which expires within 6 s. A refusal
+   * reserves nothing.
+   */
   async #awaitLimits(generation: Generation, decision: Promise<LimitsAnswer>): Promise<void> {
     const answer = await decision.catch(() => undefined);
     if (answer !== undefined) generation.answer.addHeaders(answer.headers);
@@ -182,9 +185,9 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /**
    * Redis refused the job (`isRefused`), or did not answer in time. The first attempt fails with 503; a later one is found missing and enqueued
-   * again. If Redis did not answer, and this process's own heartbeats stopped as well, Redis may be away: generations of this queue that began after
-   * `since` and still wait fail too, so that no caller waits for more than one timeout (1.5 s). Older ones are ended by `#endHopeless`. If the job was added after all, the worker that takes it drops it, because
-   * the owner does not know it any more.
+   * again. If Redis did not answer, and this process's own heartbeats stopped as well, Redis may be away: generations of this queue that began
+   * after `since` and still wait fail too, so that no caller waits for more than one timeout (1.5 s). Older ones are ended by `#endHopeless`. If
+   * the job was added after all, the worker that takes it drops it, because the owner does not know it any more.
    */
   #enqueueFailed({ ingressQueue, number }: Generation, attempt: number, since: number, isRefused: boolean): void {
     const isAlone = isRefused || this.#selfHeardAt > since;

@@ -1,5 +1,6 @@
 /** Authenticates the caller by the API key in the request's headers or query. */
 import type { IncomingHttpHeaders } from "node:http";
+import type { FastifyRequest } from "fastify";
 import { authenticate } from "#access/authenticate.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { invalidKey } from "./failures.ts";
@@ -15,26 +16,25 @@ export interface KeyDirectory {
 /** A browser's WebSocket has no headers of its own, so OpenAI's clients there send the key as a subprotocol. */
 export const keySubprotocol = "openai-insecure-api-key.";
 
-/** The record of the caller's key. Throws Refused for a key that is not valid, or not any more at `now` (epoch milliseconds). */
-export function callerOf(
-  keys: KeyDirectory,
-  now: number,
-  { headers, url }: { headers: IncomingHttpHeaders; url: string },
-): KeyRecord {
-  const authentication = authenticate(credentialsOf(headers, url), keys, now);
-  if (authentication.kind === "refused") throw new Refused(invalidKey);
-  return authentication.record;
+declare module "fastify" {
+  interface FastifyRequest {
+    /** The record of the caller's key; set before any handler runs. */
+    caller: KeyRecord;
+    /** The caller's key itself. It must not leave the process. */
+    apiKey: string;
+  }
 }
 
-/** The API key of a request whose caller is authenticated. It must not leave the process. Throws Refused if the key is not valid any more. */
-export function apiKeyOf(
+/** Sets the caller of a request. Throws Refused for a key that is not valid, or not any more at `now` (epoch milliseconds). */
+export function authenticateCaller(
   keys: KeyDirectory,
   now: number,
-  { headers, url }: { headers: IncomingHttpHeaders; url: string },
-): string {
-  const authentication = authenticate(credentialsOf(headers, url), keys, now);
+  request: Pick<FastifyRequest, "headers" | "url" | "caller" | "apiKey">,
+): void {
+  const authentication = authenticate(credentialsOf(request.headers, request.url), keys, now);
   if (authentication.kind === "refused") throw new Refused(invalidKey);
-  return authentication.apiKey;
+  request.caller = authentication.record;
+  request.apiKey = authentication.apiKey;
 }
 
 /**

@@ -1,5 +1,4 @@
 /** Reads small bodies at once and large ones in a thread, so that no body blocks the event loop for long. */
-
 import type { Failure } from "#dialects/errors.ts";
 import { bufferOf, copyOf, type TaskOptions, TaskThread, TaskTimeout } from "#service/task-thread.ts";
 import { bodyReadAtOnceBytesMax, bodyReadTimeoutMs } from "../bounds.ts";

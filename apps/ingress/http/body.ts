@@ -1,5 +1,4 @@
 /** Reads and checks a request's body: UTF-8, JSON or a form, bounds, and its endpoint's schema. Pure, so that a thread can do it for large bodies. */
-
 import { isUtf8 } from "node:buffer";
 import { formFieldsMax } from "#dialects/bounds.ts";
 import type { Failure } from "#dialects/errors.ts";

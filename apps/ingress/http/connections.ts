@@ -1,5 +1,4 @@
 /** The open TCP connections of the callers' server, and graceful shutdown for them. */
-
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
 import { LiveMap } from "#relay/live-map.ts";

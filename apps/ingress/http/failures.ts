@@ -7,7 +7,9 @@ import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { Shortage } from "../admission/capacity.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
+import { Refused } from "./refused.ts";
 import type { UploadLimits } from "./upload-pace.ts";
+import { azurePathOf } from "./vendor-paths.ts";
 
 export const invalidKey: Failure = {
   code: "invalid_key",
@@ -22,6 +24,11 @@ export const unavailable: Failure = {
   retryAfterSeconds: 1,
 };
 
+/** For the promise of a command that Redis did not answer. */
+export function refuseUnavailable(): never {
+  throw new Refused(unavailable);
+}
+
 export const workerLost: Failure = {
   code: "worker_lost",
   message: "The process that ran this request was lost; send it again.",
@@ -32,8 +39,6 @@ export const revokedKey: Failure = {
   code: "invalid_key",
   message: "Incorrect API key provided: it was revoked while this request was running.",
 };
-
-/** A worker sent a frame that this version cannot read, or the gateway's own code failed. */
 
 export const waitExpired = (retryAfterSeconds: number): Failure => ({
   code: "overloaded",
@@ -134,13 +139,27 @@ export function notFoundOf(request: FastifyRequest, reply: FastifyReply, server:
       message: `${request.method} is not allowed here; use ${allowed.join(" or ")}.`,
     };
   }
-  const meant = meantPathOf(path, (url) => methodsOf(url).length > 0);
-  const hint =
-    meant === undefined
-      ? ""
-      : ` The path is ${printable(meant)}. ${profiles[dialectOf(request.url, request.headers)].baseUrlHint}`;
-  const asked = printable(pathOf(request.originalUrl));
-  return { code: "path_not_found", message: `There is no ${request.method} ${asked} here.${hint}` };
+  const isServed = (url: string) => methodsOf(url).length > 0;
+  const azure = azurePathOf(pathOf(request.originalUrl));
+  if (azure !== undefined)
+    return pathNotFoundOf(request, isServed(azure.served) ? azure.meant : undefined, azureEndpointHint);
+  return pathNotFoundOf(request, meantPathOf(path, isServed));
+}
+
+const azureEndpointHint =
+  "Set the endpoint of Azure's client to this gateway's address without a path; a base URL ends with /openai or /openai/v1.";
+
+/** `meant` is the path that the client should use, if one is known. */
+export function pathNotFoundOf(
+  { method, url, originalUrl, headers }: FastifyRequest,
+  meant: string | undefined,
+  hint: string = profiles[dialectOf(url, headers)].baseUrlHint,
+): Failure {
+  const advice = meant === undefined ? "" : ` The path is ${printable(meant)}. ${hint}`;
+  return {
+    code: "path_not_found",
+    message: `There is no ${method} ${printable(pathOf(originalUrl))} here.${advice}`,
+  };
 }
 
 /** The path that a client with a wrong base URL meant; undefined if there is none. `isServed` tells whether a path has a route. */
@@ -155,4 +174,4 @@ function meantPathOf(path: string, isServed: (url: string) => boolean): string |
     : undefined;
 }
 
-const printable = (path: string) => path.slice(0, 200).replaceAll(/[^\x20-\x7e]/g, "?");
+export const printable = (path: string) => path.slice(0, 200).replaceAll(/[^\x20-\x7e]/g, "?");

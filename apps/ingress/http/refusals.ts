@@ -1,5 +1,4 @@
 /** Sends errors in the caller's dialect, and decides what happens to the connection after one. */
-
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";

@@ -2,7 +2,6 @@
  * Receives request bodies: bounds the size of each, its minimum rate, and the memory of all together. A handler gets the bytes without their content coding,
  * in `request.bytes`; body-reader.ts parses them.
  */
-
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type Readable, Transform } from "node:stream";
@@ -14,7 +13,7 @@ import type { Clock } from "#service/clock.ts";
 import type { Capacity, Claim } from "../admission/capacity.ts";
 import { smallBodyBytesMax } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
-import { acceptedCodings, codingOf, decoderOf, undecodable, unknownCoding } from "./content-codings.ts";
+import { acceptedCodings, codingOf, decoderOf, unknownCoding } from "./content-codings.ts";
 import { overloadOf, tooLarge, tooSlow } from "./failures.ts";
 import { Refused } from "./refused.ts";
 import { UploadPace, uploadCheckMsOf } from "./upload-pace.ts";
@@ -156,8 +155,7 @@ export class RequestBodies {
       payload.unpipe(decoder);
       payload.resume();
     };
-    decoder.once("error", () => counter.destroy(new Refused(undecodable)));
-    decoder.once("end", discardRest);
+    decoder.once("error", (error) => counter.destroy(error));
     // Nothing else listens for errors while no handler reads the body.
     counter.once("error", discardRest);
     counter.once("close", () => {

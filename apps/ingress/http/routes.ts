@@ -23,6 +23,7 @@ import {
   responses,
   type ServedEndpoint,
 } from "./endpoints.ts";
+import { pathNotFoundOf, printable } from "./failures.ts";
 import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
 import { servedBodyOf, servedPathOf } from "./vendor-paths.ts";
@@ -86,9 +87,11 @@ function addModelRoutes(server: FastifyInstance, version: string, { catalogue, a
       new URLSearchParams(request.url.split("?", 2)[1] ?? ""),
     ),
   );
-  server.get<{ Params: { "*": string } }>(`/${version}/models/*`, (request) =>
-    profiles[dialectOf(request.url, request.headers)].modelBodyOf(admission.modelFor(request, request.params["*"])),
-  );
+  server.get<{ Params: { "*": string } }>(`/${version}/models/*`, (request) => {
+    const { "*": model } = request.params;
+    if (model === "") throw new Refused(pathNotFoundOf(request, `/${version}/models`));
+    return profiles[dialectOf(request.url, request.headers)].modelBodyOf(admission.modelFor(request, model));
+  });
 }
 
 /** The steps of every POST route, in this order: checkEarly, handle. */
@@ -141,7 +144,7 @@ export class GenerationRoutes {
     const { id, isNew } = await detached.beginBackground(request, owner, responses, resolved, live, {
       name: nameOf(request),
       fingerprint: fingerprintOf(request),
-      apiKey: storing.apiKeyOf(request),
+      apiKey: request.apiKey,
     });
     request.isGeneration = isNew;
     if (live !== undefined && isNew) reply.hijack();
@@ -217,8 +220,10 @@ function methodOf({ params }: FastifyRequest, reply: FastifyReply): ModelCall & 
   }
   const endpoint = endpoints.get(call.method);
   if (endpoint?.method !== undefined) return { ...call, endpoint };
+  const methods = [...endpoints.values()].flatMap(({ method = [] }) => method).join(", ");
+  const images = " Images are made at POST /v1/images/generations, or by generateContent.";
   throw new Refused({
     code: "path_not_found",
-    message: `There is no such method here; use one of ${[...endpoints.values()].flatMap(({ method = [] }) => method).join(", ")}.`,
+    message: `There is no method '${printable(call.method)}' here; use one of ${methods}.${call.method === "predict" ? images : ""}`,
   });
 }

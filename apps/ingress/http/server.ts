@@ -11,7 +11,7 @@ import { realtimePath } from "#operations/realtime/operation.ts";
 import type { Clock } from "#service/clock.ts";
 import { headerBytesMax, refusedMs } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
-import { callerOf, credentialsOf, type KeyDirectory } from "./authentication.ts";
+import { authenticateCaller, credentialsOf, type KeyDirectory } from "./authentication.ts";
 import type { ClientSecrets, Grant } from "./client-secrets.ts";
 import { Cors } from "./cors.ts";
 import { isSocketHandshake, pathOf, requestIdHeadersOf } from "./endpoints.ts";
@@ -30,8 +30,6 @@ const upgradedStatus = 101;
 
 declare module "fastify" {
   interface FastifyRequest {
-    /** The record of the caller's key; set before any handler runs. */
-    caller: KeyRecord;
     /** Set if the caller has a client secret instead of an API key. */
     grant: Grant | undefined;
     /** A generation answers the request and reports its end. */
@@ -95,6 +93,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
   });
   server.decorateRequest("caller");
   server.decorateRequest("grant");
+  server.decorateRequest("apiKey");
   server.decorateRequest("isGeneration", false);
   server.addHook("onRequest", async (request, reply) => {
     openResponse(options, request, reply);
@@ -160,7 +159,8 @@ function admitCaller(
       message: "The only transfer coding that is supported is 'chunked'.",
     });
   request.grant = grant;
-  request.caller = grant?.record ?? callerOf(keys, clock.epoch(), request);
+  if (grant === undefined) authenticateCaller(keys, clock.epoch(), request);
+  else request.caller = grant.record;
   bodies.open(request);
   const { socket } = request.raw;
   const response = reply.raw as CallerResponse;

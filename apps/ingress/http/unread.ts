@@ -2,7 +2,6 @@
  * Counts the bytes of responses that wait in this process until callers take them. All API keys share the capacity: a key that gets no more loses the
  * connections whose callers have taken nothing for longest. Bytes that a socket takes at once are not counted.
  */
-
 import { type IncomingMessage, ServerResponse } from "node:http";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Capacity, Claim, Shortage } from "../admission/capacity.ts";

@@ -8,7 +8,7 @@
  * - Google's base URL for OpenAI's clients: https://ai.google.dev/gemini-api/docs/openai
  */
 import { withField } from "#dialects/form.ts";
-import { objectSpansOf, replaceSpans, withMembers } from "#dialects/json.ts";
+import { jsonBytesOf, withMembers, withValues } from "#dialects/json.ts";
 
 export interface ServedPath {
   /** With its query. */
@@ -46,6 +46,15 @@ export function servedPathOf(url: string): ServedPath {
   return { url };
 }
 
+/** The path that a client of Azure with a wrong endpoint meant, and where it would be served; undefined for other paths. */
+export function azurePathOf(path: string): { meant: string; served: string } | undefined {
+  const prefix = /^(?:\/(?:v1|openai|deployments\/[^/]+)(?=\/))+/.exec(path)?.[0] ?? "";
+  if (!/\/(?:openai|deployments\/[^/]+)(?:\/|$)/.test(prefix)) return undefined;
+  const rest = path.slice(prefix.length).replace(/\/$/, "");
+  const deployment = prefix.match(/\/deployments\/[^/]+/g)?.at(-1) ?? "/v1";
+  return { meant: `/openai${deployment}${rest}`, served: `/v1${rest}` };
+}
+
 /**
  * The body of a request whose path was rewritten, as the path's endpoint expects it. All other bytes stay unchanged. `formType` is the content type of a form;
  * other bodies are JSON. The last of a form's models counts.
@@ -53,16 +62,7 @@ export function servedPathOf(url: string): ServedPath {
 export function servedBodyOf(bytes: Buffer, { model }: ServedPath, formType?: string): Buffer {
   if (formType !== undefined) return model === undefined ? bytes : withField(bytes, formType, "model", model);
   const bare = withMembers(bytes, "anthropic_version", () => undefined);
-  const spans = model === undefined ? undefined : objectSpansOf(bare, ["model"]);
-  if (spans === undefined) return bare;
-  const value = Buffer.from(JSON.stringify(model));
-  if (spans.all.length > 0)
-    return replaceSpans(
-      bare,
-      spans.all.map(({ start, end }) => ({ start, end, by: value })),
-    );
-  const member = Buffer.concat([Buffer.from(`${spans.empty ? "" : ","}"model":`), value]);
-  return replaceSpans(bare, [{ start: spans.close, end: spans.close, by: member }]);
+  return model === undefined ? bare : withValues(bare, { model: jsonBytesOf(model) });
 }
 
 function decoded(text: string): string {

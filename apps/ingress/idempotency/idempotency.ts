@@ -3,11 +3,11 @@
  * (https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/). A failed answer is not stored: its Idempotency-Key is free
  * again.
  */
-
 import { createHash, randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
 import { setTimeout } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
+import { hashOf } from "#access/key.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
@@ -18,7 +18,7 @@ import type { Capacity, Claim } from "../admission/capacity.ts";
 import { elsewhereCheckMs, elsewhereMsMax, idempotencyKeyLengthMax, idempotencyLeaseMs } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { requestIdHeadersOf } from "../http/endpoints.ts";
-import { otherRequest, overloadOf, unavailable } from "../http/failures.ts";
+import { otherRequest, overloadOf, refuseUnavailable } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import { headersOf, SharedResponse } from "./shared-response.ts";
 import { type EntryClaim, StoredAnswers, type StoredAnswersOptions } from "./stored-answers.ts";
@@ -127,8 +127,7 @@ export class Idempotency {
   }
 
   #claimOf(request: FastifyRequest): EntryClaim {
-    const name = String(nameOf(request));
-    const hash = createHash("sha256").update(name).digest("hex");
+    const hash = hashOf(String(nameOf(request)));
     return this.#stored.claimOf(request.caller.id, hash, fingerprintOf(request), `${this.#self} ${request.id}`);
   }
 
@@ -189,10 +188,6 @@ export function nameOf({ headers }: FastifyRequest): string | undefined {
   if (typeof name !== "string" || name.length > idempotencyKeyLengthMax || !/^[\x20-\x7e]+$/.test(name))
     throw new Refused(invalidHeader);
   return name;
-}
-
-function refuseUnavailable(): never {
-  throw new Refused(unavailable);
 }
 
 /** A hash of the path and the body. A form's boundary is left out, for it differs each time the form is sent. */

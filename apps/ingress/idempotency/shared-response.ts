@@ -3,7 +3,6 @@
  * first. The fastest caller sets the pace; one that falls too far behind is disconnected. When all callers have left, it goes on as long as
  * its bytes are kept, for callers that may still join.
  */
-
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
 import type { Claim } from "../admission/capacity.ts";

@@ -2,7 +2,6 @@
  * The entries of Idempotency-Keys in Redis. An entry is first the claim of the ingress that runs the generation, then the stored answer.
  * Stored bytes are bounded per API key and in all, and no answer is stored while Redis uses more than half of its memory.
  */
-
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";

@@ -71,7 +71,7 @@ export class OllamaAnswer {
     const thought = this.#options.showsThinking ? textOf(thinking) : undefined;
     if (text === "" && thought === undefined) return [];
     this.#contentAt ??= this.#options.now();
-    return [this.#line({ text, ...(thought !== undefined && { thinking: thought }) })];
+    return [{ ...this.#line({ text, ...(thought !== undefined && { thinking: thought }) }), ...logprobsOf(choice) }];
   }
 
   /** The response for a whole answer; undefined if it cannot be read. */
@@ -93,7 +93,7 @@ export class OllamaAnswer {
     const thought = showsThinking ? textOf(thinking) : undefined;
     const text = (textOf(content) ?? "") + (textOf(refusal) ?? "");
     const line = this.#line({ text, ...(thought !== undefined && { thinking: thought }), calls: this.#calls });
-    return { ...line, ...this.#end() };
+    return { ...line, ...this.#end(), ...logprobsOf(choice) };
   }
 
   #lastLines(): object[] {
@@ -142,6 +142,12 @@ export class OllamaAnswer {
       eval_duration: nanoseconds(now - contentAt),
     };
   }
+}
+
+/** The log probabilities of the text have the same form in both formats. */
+function logprobsOf({ logprobs }: Body): Body {
+  const list = listOf(objectOf(logprobs).content);
+  return list.length === 0 ? {} : { logprobs: list };
 }
 
 const doneMark = Buffer.from("[DONE]");

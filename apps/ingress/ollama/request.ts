@@ -30,7 +30,9 @@ const common = {
   model: Type.String({ minLength: 1 }),
   stream: optional("boolean"),
   think: optional(["boolean", "string"]),
-  format: optional(["string", "object"]),
+  format: optional(["string", "object"], { if: { type: "string" }, then: { enum: ["json", ""] } }),
+  logprobs: optional("boolean"),
+  top_logprobs: optional("integer", { minimum: 0, maximum: 20 }),
   options: optional("object", {
     properties: {
       stop: { type: ["string", "array", "null"] },
@@ -107,6 +109,7 @@ function chatOf(body: Body, model: string, messages: object[]): Body {
   const options = objectOf(body.options);
   const streams = body.stream !== false;
   const tools = listOf(body.tools);
+  const alternatives = Number(body.top_logprobs ?? 0);
   const effort = body.think === true ? "medium" : textOf(body.think);
   return {
     model,
@@ -119,6 +122,8 @@ function chatOf(body: Body, model: string, messages: object[]): Body {
     ),
     ...(Number(options.num_predict) > 0 && { max_completion_tokens: options.num_predict }),
     ...(effort !== undefined && { reasoning_effort: effort }),
+    ...((body.logprobs === true || alternatives > 0) && { logprobs: true }),
+    ...(alternatives > 0 && { top_logprobs: alternatives }),
   };
 }
 

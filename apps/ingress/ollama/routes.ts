@@ -6,6 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import Type from "typebox";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
+import { name, when } from "#dialects/schema-parts.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { Capacity } from "../admission/capacity.ts";
@@ -34,7 +35,10 @@ export interface OllamaRoutesOptions {
 /** The version of Ollama's API that is served; some clients refuse older ones. */
 const version = "0.12.0";
 
-const showSchema = Type.Object({ model: Type.Optional(Type.String()), name: Type.Optional(Type.String()) });
+const showSchema = Type.Object(
+  { model: Type.Optional(name), name: Type.Optional(name) },
+  when({ not: { required: ["name"] } }, "model"),
+);
 
 const chat = endpoints.get("/v1/chat/completions") as ServedEndpoint;
 const embeddings = endpoints.get("/v1/embeddings") as ServedEndpoint;
@@ -66,8 +70,8 @@ export function addOllamaRoutes(
     const body = valueIn(readJson(request.bytes));
     const fault = faultIn(showSchema, body);
     if (fault !== undefined) throw new Refused(fault);
-    const { model, name = "" } = body as { model?: string; name?: string };
-    return modelDetailsOf(admission.modelFor(request, modelIdOf(model ?? name)));
+    const asked = body as { model?: string; name?: string };
+    return modelDetailsOf(admission.modelFor(request, modelIdOf(String(asked.model ?? asked.name))));
   });
 }
 

@@ -71,6 +71,7 @@ function decoded(bytes: Buffer): Part {
 export interface LogWriterOptions {
   store: SealedStore;
   owner: StoreOwner;
+  /** Of the answer; the ids of its events begin with it. */
   id: string;
   /** The parts and the events that the log has already. */
   parts: number;
@@ -113,13 +114,15 @@ export class LogWriter {
     this.#append({ kind: "head", head });
   }
 
-  /** One whole event. */
-  event(bytes: Buffer): void {
+  /** Logs a whole event; returns it with its id, as it is logged. */
+  event(event: Buffer): Buffer {
+    const bytes = Buffer.concat([Buffer.from(`id: ${this.#options.id}.${this.#events}\n`), event]);
     this.#pending.push(bytes);
     this.#pendingBytes += bytes.length;
     this.#events++;
     if (this.#pendingBytes >= logGatherBytes) this.#flush();
     else this.#timer ??= setTimeout(() => this.#flush(), logGatherMs);
+    return bytes;
   }
 
   /** Ends the log; as "broken" where the answer is not complete and does not say so. Resolves when all of it is written, or lost. */
@@ -163,7 +166,7 @@ export class LogWriter {
     const { store, owner, id, clock } = this.#options;
     const until = clock.now() + logAppendMsMax;
     while (!this.#isAbandoned) {
-      const parts = await store.append(owner, id, part, this.#parts).catch(() => undefined);
+      const parts = await store.append(owner, logIdOf(id), part, this.#parts).catch(() => undefined);
       if (parts !== undefined) return parts === this.#parts + 1;
       if (clock.now() > until) return false;
       await delay(logRetryMs);
@@ -179,11 +182,11 @@ export interface LogState {
   hasEnded: boolean;
 }
 
-/** Undefined for a log that is not stored. */
+/** The state of the log of the answer with this id. Undefined for a log that is not stored. */
 export async function logStateOf(store: SealedStore, owner: StoreOwner, id: string): Promise<LogState | undefined> {
   const state = { parts: 0, events: 0, hasEnded: false };
   for (;;) {
-    const parts = await store.parts(owner, id, state.parts, partsPerRead);
+    const parts = await store.parts(owner, logIdOf(id), state.parts, partsPerRead);
     if (parts === undefined) return undefined;
     for (const part of parts.map(decoded)) {
       state.parts++;
@@ -205,8 +208,8 @@ export interface LogReader {
 }
 
 /**
- * Reads a log to its end, from behind the event with the number `after` (-1 for all). Resolves to "end"; to "lost" for a log that broke off, is not stored any more or
- * not written any more, and when Redis is away for long; or to "left" when the reader wants no more.
+ * Reads the log of the answer with this id to its end, from behind the event with the number `after` (-1 for all). Resolves to "end"; to "lost" for a log that
+ * broke off, is not stored any more or not written any more, and when Redis is away for long; or to "left" when the reader wants no more.
  */
 export async function readLog(
   { store, clock }: { store: SealedStore; clock: Clock },
@@ -222,7 +225,7 @@ export async function readLog(
     const isSilent = clock.now() - readAt > logSilentMsMax;
     // Asked first: the last parts may be written in between.
     const isWritten = !isSilent || (await reader.isWritten().catch(() => false));
-    const parts = await store.parts(owner, id, at, partsPerRead).catch(() => "unavailable" as const);
+    const parts = await store.parts(owner, logIdOf(id), at, partsPerRead).catch(() => "unavailable" as const);
     if (parts === undefined) return "lost";
     if (parts === "unavailable" || parts.length === 0) {
       if (!isWritten) return "lost";

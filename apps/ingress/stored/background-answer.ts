@@ -3,12 +3,14 @@
  * clients poll for. https://platform.openai.com/docs/guides/background
  */
 import { setTimeout as delay } from "node:timers/promises";
-import { jsonOf, listOf, objectOf, parsedObject, textOf } from "#dialects/json.ts";
+import { isObject, jsonOf, listOf, objectOf, parsedObject, textOf } from "#dialects/json.ts";
 import { responseBodyOf } from "#dialects/openai-responses/answer.ts";
+import { SseReader } from "#dialects/sse.ts";
 import type { Clock } from "#service/clock.ts";
-import { logAppendMsMax, logRetryMs } from "../bounds.ts";
+import { logAppendMsMax, loggedEventBytesMax, logRetryMs } from "../bounds.ts";
 import { unavailable } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
+import { outputOf } from "./items.ts";
 import type { ErrorResponse } from "./logged-response.ts";
 import type { StoreOwner } from "./sealed-store.ts";
 import type { StoredResponses } from "./stored-responses.ts";
@@ -49,6 +51,7 @@ export interface BackgroundAnswerOptions {
 
 export class BackgroundAnswer {
   readonly #options: BackgroundAnswerOptions;
+  readonly #reader = new SseReader(loggedEventBytesMax);
   readonly #items = new Map<number, unknown>();
   #final: Response | undefined;
   #isInProgress = false;
@@ -59,16 +62,14 @@ export class BackgroundAnswer {
 
   /** An event of the generation as callers get it; undefined for one that they have, or that must wait until the response is stored. */
   changed(event: Buffer, number: number): Buffer | undefined {
-    const text = event.toString("utf8");
-    const data = /^data: ?(.*)$/m.exec(text)?.[1];
-    const fields = data === undefined ? undefined : parsedObject(Buffer.from(data));
+    const [read] = this.#reader.push(event);
+    const fields = read && parsedObject(read.data);
     if (fields === undefined) return undefined;
     const type = textOf(fields.type) ?? "";
     if (type === "response.created" || type === "response.queued") return undefined;
     if (type === "response.output_item.done" && typeof fields.output_index === "number")
       this.#items.set(fields.output_index, fields.item);
-    const given = parsedObject(Buffer.from(JSON.stringify(fields.response ?? null)));
-    const response = given && this.#ownOf(given);
+    const response = isObject(fields.response) ? this.#ownOf(fields.response) : undefined;
     if (type === "response.completed" || type === "response.incomplete" || type === "response.failed") {
       this.#final = response;
       return undefined;
@@ -112,7 +113,7 @@ export class BackgroundAnswer {
   #ownOf(response: Response): Response {
     const { id, queued } = this.#options;
     const output = listOf(response.output);
-    const items = [...this.#items].sort(([one], [other]) => one - other).map(([, item]) => item);
+    const items = outputOf(this.#items);
     return {
       ...response,
       id,

@@ -15,8 +15,8 @@ export const isStorableName = (name: string): boolean => nameForm.test(name);
 
 /**
  * KEYS[1] is the beginning of the names of all keys, which are `entry:<key>:<id>` (hash: value, aliases, bytes, version), `order:<key>` (sorted set:
- * "<id> <bytes>" → expiry), `log:<key>:<id>` (list: what was appended to the value), `aliases:<key>` (hash: alias → id), `bytes` (sorted set: key → its bytes), `total` (bytes of all), and `expiry` (sorted set:
- * "<key> <id> <bytes>" → expiry).
+ * "<id> <bytes>" → expiry), `log:<key>:<id>` (list: what was appended to the value), `aliases:<key>` (hash: alias → id), `bytes` (sorted set: key → its
+ * bytes), `total` (bytes of all), and `expiry` (sorted set: "<key> <id> <bytes>" → expiry).
  */
 const common = `${redisClock}
 local prefix = KEYS[1]
@@ -243,7 +243,10 @@ export class BoundedStore {
     return found.map((id) => id ?? undefined);
   }
 
-  /** Appends a part to a value that has `before` parts; does nothing if it has another number. Returns the number of parts afterwards, -1 if the value is not stored (any more) or finds no space. Rejects when Redis does not answer. */
+  /**
+   * Appends a part to a value that has `before` parts; does nothing if it has another number. Returns the number of parts afterwards, -1 if the value is not
+   * stored (any more) or finds no space. Rejects when Redis does not answer.
+   */
   async append(keyId: string, id: string, part: Buffer, before: number): Promise<number> {
     const { redis, keyspace, lifeMs, keyBytesMax, bytesMax } = this.#options;
     const values = [keyId, id, part, before, lifeMs, keyBytesMax, bytesMax];

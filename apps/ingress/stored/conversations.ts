@@ -1,6 +1,7 @@
 /** Conversations that callers keep at the gateway: https://platform.openai.com/docs/api-reference/conversations */
 import { randomBytes } from "node:crypto";
 import type { Failure } from "#dialects/errors.ts";
+import { withMembers } from "#dialects/json.ts";
 import { jsonListOf } from "#dialects/openai-responses/stored-references.ts";
 import { conversationChangesMax, conversationItemsMax } from "../bounds.ts";
 import { Refused } from "../http/refused.ts";
@@ -51,11 +52,14 @@ export class Conversations {
     return this.#change(owner, id, ({ head, items }) => ({ head: { ...head, metadata }, items }));
   }
 
-  /** Returns the added items with their ids. */
+  /** Returns the added items with their ids. An item whose id the conversation has already receives a new one. */
   async add(owner: StoreOwner, id: string, items: readonly Buffer[]): Promise<readonly Item[]> {
-    const added = items.map((bytes) => itemOf(bytes));
-    await this.#change(owner, id, (found) => ({ ...found, items: [...found.items, ...added] }));
-    return added;
+    const given = items.map((bytes) => itemOf(bytes));
+    const changed = await this.#change(owner, id, (found) => ({
+      ...found,
+      items: [...found.items, ...withNewIds(given, new Set(found.items.map((item) => item.id)))],
+    }));
+    return changed.items.slice(changed.items.length - items.length);
   }
 
   async removeItem(owner: StoreOwner, id: string, itemId: string): Promise<Conversation> {
@@ -114,6 +118,14 @@ export class Conversations {
     return stored !== "conflict";
   }
 }
+
+/** The items, with new ids in place of those that are taken, by another item or by one of them. */
+const withNewIds = (items: readonly Item[], taken: Set<string>): Item[] =>
+  items.map((item) => {
+    const named = taken.has(item.id) ? itemOf(withMembers(item.bytes, "id", () => undefined)) : item;
+    taken.add(named.id);
+    return named;
+  });
 
 export const tooManyItems: Failure = {
   code: "invalid_request",

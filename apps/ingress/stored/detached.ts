@@ -18,33 +18,24 @@ import type { Clock } from "#service/clock.ts";
 import type { Admission, AdmissionRequest } from "../admission/admission.ts";
 import type { Capacity } from "../admission/capacity.ts";
 import { takeOversMax } from "../bounds.ts";
-import type { AnswerResponse } from "../generation/generation-response.ts";
+import { type AnswerResponse, streamHeaders } from "../generation/generation-response.ts";
 import type { KeyDirectory } from "../http/authentication.ts";
 import type { BodyReader } from "../http/body-reader.ts";
 import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../http/endpoints.ts";
-import { otherRequest, unavailable, workerLost } from "../http/failures.ts";
+import { otherRequest, refuseUnavailable, unavailable, workerLost } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
-import { LogWriter, logIdOf, logStateOf } from "./answer-log.ts";
+import { type LogState, LogWriter, logIdOf, logStateOf } from "./answer-log.ts";
 import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
 import { LoggedResponse, type LoggedResponseOptions } from "./logged-response.ts";
 import type { Run, Runs, TakenRun } from "./runs.ts";
 import { detailNameOf, type SealedStore, type StoreOwner } from "./sealed-store.ts";
 import { Sealing } from "./sealing.ts";
 import type { StoredResponses } from "./stored-responses.ts";
-import type { ResolvedBody } from "./storing.ts";
+import { type ResolvedBody, storageOf } from "./storing.ts";
 import { WholeSink } from "./whole-sink.ts";
 
 /** The queue of generations that nobody waits for. */
 const backgroundQueue = "background";
-
-const streamHead = {
-  status: 200,
-  headers: {
-    "content-type": "text/event-stream; charset=utf-8",
-    "cache-control": "no-cache, no-transform",
-    "x-accel-buffering": "no",
-  },
-};
 
 export interface DetachedOptions {
   runs: Runs;
@@ -64,6 +55,8 @@ interface Running {
   response: LoggedResponse | WholeSink;
 }
 
+type LogPlace = Pick<LogState, "parts" | "events">;
+
 /** A request to be begun, or begun again. */
 interface Start {
   run: Run;
@@ -73,10 +66,12 @@ interface Start {
   body: ResolvedBody;
   requestId: string;
   /** What its log has already. */
-  log: { parts: number; events: number };
+  log: LogPlace;
+  /** The stored response of a background generation. */
+  queued?: Record<string, unknown> | undefined;
   live: AnswerResponse | undefined;
-  /** The response that the generation answers through, around the one with the log. */
-  wrap?: ((response: AnswerResponse) => AnswerResponse) | undefined;
+  /** What the generation answers through, around the response with the log. */
+  wrap?: ((response: AnswerResponse) => Pick<AdmissionRequest, "response" | "storage">) | undefined;
 }
 
 export class DetachedGenerations {
@@ -105,18 +100,22 @@ export class DetachedGenerations {
     const { body, expansion } = resolved;
     const model = admission.modelFor(request, String(body.model)).id;
     const id = `resp_${name === undefined ? request.id.replace(/^req_/, "") : hashOf(`${owner.keyId} ${name}`)}`;
-    const queued = queuedResponseOf(id, model, body, Math.floor(clock.epoch() / 1_000));
     const { chain = [], conversationId, input = inputListOf(resolved.bytes) } = expansion ?? {};
+    const queued = {
+      ...queuedResponseOf(id, model, body, Math.floor(clock.epoch() / 1_000)),
+      ...storageOf(true, chain.at(-1), conversationId),
+    };
     const response = jsonBytesOf(queued);
     if (!(await responses.begin(owner, { id, chain, conversationId, input, response }, fingerprint)))
       return { id, isNew: false };
     const names = [id, detailNameOf(id), logIdOf(id), ...(conversationId === undefined ? [] : [conversationId])];
-    const isLogged = live !== undefined;
-    const run = this.#runOf(request, endpoint, { id, model, names, owner, apiKey, isLogged, isBackground: true });
+    const framing = live === undefined ? "whole" : "sse";
+    const own = { id, model, framing, isBackground: true, keys: owner.sealing.keysFor(names) } as const;
+    const run = runOf(request, endpoint, apiKey, own);
     const bytes = withMembers(resolved.bytes, "background", () => undefined);
     try {
       await this.#store(run, owner, bytes);
-      await this.#start({
+      this.#start({
         run,
         owner,
         request,
@@ -125,6 +124,7 @@ export class DetachedGenerations {
         requestId: request.id,
         log: { parts: 0, events: 0 },
         live,
+        queued,
       });
     } catch (error) {
       await Promise.all([responses.remove(owner, id).catch(() => undefined), this.#options.runs.end(run)]);
@@ -159,20 +159,12 @@ export class DetachedGenerations {
       await this.checkFingerprint(owner, id, fingerprint, { gone: unavailable, other: otherRequest });
       return false;
     }
-    const names = [logId];
-    const run = this.#runOf(request, endpoint, {
-      id,
-      model,
-      names,
-      owner,
-      apiKey,
-      isLogged: true,
-      isBackground: false,
-    });
+    const own = { id, model, framing: "sse", isBackground: false, keys: owner.sealing.keysFor([logId]) } as const;
+    const run = runOf(request, endpoint, apiKey, own);
     try {
       await runs.begin(run, resolved.bytes);
       const log = { parts: 0, events: 0 };
-      await this.#start({ run, owner, request, endpoint, body: resolved, requestId: request.id, log, live, wrap });
+      this.#start({ run, owner, request, endpoint, body: resolved, requestId: request.id, log, live, wrap });
     } catch (error) {
       await Promise.all([store.remove(owner, logId).catch(() => undefined), runs.end(run)]);
       throw error instanceof Refused ? error : new Refused(unavailable);
@@ -195,12 +187,10 @@ export class DetachedGenerations {
   /** Stops a background response, wherever it runs. Resolves to the response as it is stored then. Rejects with Refused. */
   async cancel(owner: StoreOwner, id: string): Promise<Record<string, unknown>> {
     const { responses } = this.#options;
-    let isBackground = true;
-    const stored = await responses.update(owner, id, (found) => {
-      isBackground = found.background === true;
-      return isBackground ? { ...found, status: "cancelled", output: [], usage: null } : undefined;
-    });
-    if (stored.background !== true || !isBackground) throw new Refused(notCancelled);
+    const stored = await responses.update(owner, id, (found) =>
+      found.background === true ? { ...found, status: "cancelled", output: [], usage: null } : undefined,
+    );
+    if (stored.background !== true) throw new Refused(notCancelled);
     await this.#abort(owner, id);
     return stored;
   }
@@ -258,57 +248,22 @@ export class DetachedGenerations {
     if (why === "cancelled") void this.#options.runs.end(run);
   }
 
-  #runOf(
-    request: FastifyRequest,
-    endpoint: ServedEndpoint,
-    {
-      id,
-      model,
-      names,
-      owner,
-      apiKey,
-      isLogged,
-      isBackground,
-    }: {
-      id: string;
-      model: string;
-      names: string[];
-      owner: StoreOwner;
-      apiKey: string;
-      isLogged: boolean;
-      isBackground: boolean;
-    },
-  ): Run {
-    return {
-      id,
-      keyId: owner.keyId,
-      keyHash: hashOf(apiKey),
-      requestId: request.id,
-      endpoint: nameOf(endpoint),
-      model,
-      framing: isLogged ? "sse" : "whole",
-      url: endpoint.path ?? "",
-      headers: callerHeadersOf(endpoint.dialect, request.headers),
-      isBackground,
-      isLogged,
-      keys: owner.sealing.keysFor(names),
-    };
-  }
-
   async #store(run: Run, owner: StoreOwner, body: Buffer): Promise<void> {
     const { store, runs } = this.#options;
-    if (run.isLogged) await store.put(owner, { id: logIdOf(run.id), value: Buffer.from("log") });
+    if (isLogged(run)) await store.put(owner, { id: logIdOf(run.id), value: Buffer.from("log") });
     await runs.begin(run, body);
   }
 
-  async #start(start: Start): Promise<void> {
-    const { run, request, endpoint, body, requestId } = start;
-    const { response, onBound } = run.isBackground
-      ? await this.#backgroundResponse(start)
-      : { response: this.#resumableResponse(start), onBound: undefined };
+  #start(start: Start): void {
+    const { run, request, endpoint, body, requestId, queued } = start;
+    const { response, onBound } =
+      queued === undefined
+        ? { response: this.#resumableResponse(start), onBound: undefined }
+        : this.#backgroundResponse(start, queued);
     this.#running.set(run.id, { run, response });
     try {
       this.#options.admission.begin({
+        ...(start.wrap?.(response) ?? { response }),
         request,
         requestId,
         endpoint,
@@ -316,7 +271,6 @@ export class DetachedGenerations {
         framing: run.framing,
         demand: body.demand,
         bytes: body.bytes,
-        response: start.wrap?.(response) ?? response,
         onBound,
         ...(run.isBackground && { queue: backgroundQueue }),
       });
@@ -327,20 +281,31 @@ export class DetachedGenerations {
     }
   }
 
-  async #backgroundResponse(start: Start): Promise<{ response: LoggedResponse | WholeSink; onBound: () => void }> {
+  #backgroundResponse(
+    start: Start,
+    queued: Record<string, unknown>,
+  ): { response: LoggedResponse | WholeSink; onBound: () => void } {
     const { run, owner, log } = start;
-    const { responses } = this.#options;
-    const queued = parsedObject((await responses.find(owner, run.id)).response) ?? {};
-    const answer = new BackgroundAnswer({ id: run.id, owner, clock: this.#options.clock, responses, queued });
+    const answer = this.#backgroundAnswer(run, owner, queued);
     const onBound = () => answer.begun();
-    if (!run.isLogged) return { response: new WholeSink({ answer, ended: () => this.#ended(run) }), onBound };
+    if (!isLogged(run)) return { response: new WholeSink({ answer, ended: () => this.#ended(run) }), onBound };
     const response = this.#loggedResponse(start, (writer) => ({
       changed: (event, number) => answer.changed(event, number),
       ending: (error) => answer.ending(error, writer.nextEvent),
       ended: () => this.#ended(run),
     }));
-    if (log.events === 0) response.begin(streamHead, firstEventsOf(queued));
+    if (log.events === 0) response.begin({ status: 200, headers: streamHeaders }, firstEventsOf(queued));
     return { response, onBound };
+  }
+
+  #backgroundAnswer({ id }: Run, owner: StoreOwner, queued: Record<string, unknown>): BackgroundAnswer {
+    const { clock, responses } = this.#options;
+    return new BackgroundAnswer({ id, owner, clock, responses, queued });
+  }
+
+  /** The response of a background generation as it is stored. Rejects with Refused. */
+  async #storedOf({ id }: Run, owner: StoreOwner): Promise<Record<string, unknown>> {
+    return parsedObject((await this.#options.responses.find(owner, id)).response) ?? {};
   }
 
   #resumableResponse(start: Start): LoggedResponse {
@@ -358,21 +323,14 @@ export class DetachedGenerations {
     { run, owner, log, live }: Start,
     hooksOf: (writer: LogWriter) => Pick<LoggedResponseOptions, "changed" | "ending" | "ended">,
   ): LoggedResponse {
-    const writer = new LogWriter({
-      store: this.#options.store,
-      owner,
-      id: logIdOf(run.id),
-      ...log,
-      clock: this.#options.clock,
-      drained: () => response.drained(),
-    });
-    const response: LoggedResponse = new LoggedResponse({
-      log: writer,
-      live,
-      idPrefix: `${run.id}.`,
-      ...hooksOf(writer),
-    });
+    const writer = this.#writerOf(run, owner, log, () => response.drained());
+    const response: LoggedResponse = new LoggedResponse({ log: writer, live, ...hooksOf(writer) });
     return response;
+  }
+
+  #writerOf(run: Run, owner: StoreOwner, { parts, events }: LogPlace, drained: () => void): LogWriter {
+    const { store, clock } = this.#options;
+    return new LogWriter({ store, owner, id: run.id, parts, events, clock, drained });
   }
 
   #ended(run: Run): void {
@@ -387,8 +345,8 @@ export class DetachedGenerations {
     const endpoint = endpoints.get(run.endpoint);
     const caller = keys.find(run.keyHash);
     const isValid = caller !== undefined && stateOf(caller, clock.epoch()) === "live" && endpoint !== undefined;
-    const log = run.isLogged
-      ? await logStateOf(this.#options.store, owner, logIdOf(run.id))
+    const log = isLogged(run)
+      ? await logStateOf(this.#options.store, owner, run.id)
       : { parts: 0, events: 0, hasEnded: false };
     // A background stream begins with two events of the gateway's own.
     const hasContent = log === undefined || log.events > (run.isBackground ? 2 : 0);
@@ -404,7 +362,7 @@ export class DetachedGenerations {
     try {
       const read = await this.#options.reader.read(endpoint, body, { key: caller.id });
       if (read.kind === "refused") throw new Refused(read.failure);
-      await this.#start({
+      this.#start({
         run,
         owner,
         request: { caller, url: run.url, headers: run.headers, held },
@@ -413,6 +371,7 @@ export class DetachedGenerations {
         requestId: `${run.requestId}t${times}`,
         log,
         live: undefined,
+        queued: run.isBackground ? await this.#storedOf(run, owner) : undefined,
       });
     } catch (error) {
       held.end();
@@ -421,36 +380,48 @@ export class DetachedGenerations {
   }
 
   /** Ends an answer that nobody runs any more. */
-  async #fail(run: Run, owner: StoreOwner, log: { parts: number; events: number } | undefined): Promise<void> {
+  async #fail(run: Run, owner: StoreOwner, log: LogPlace | undefined): Promise<void> {
     const events = await this.#lastEventsOf(run, owner, log?.events ?? 0);
-    if (log === undefined || !run.isLogged) return;
-    const writer = new LogWriter({
-      store: this.#options.store,
-      owner,
-      id: logIdOf(run.id),
-      ...log,
-      clock: this.#options.clock,
-      drained: () => undefined,
-    });
-    for (const event of events)
-      writer.event(Buffer.concat([Buffer.from(`id: ${run.id}.${writer.nextEvent}\n`), event]));
+    if (log === undefined || !isLogged(run)) return;
+    const writer = this.#writerOf(run, owner, log, () => undefined);
+    for (const event of events) writer.event(event);
     await writer.end();
   }
 
   async #lastEventsOf(run: Run, owner: StoreOwner, number: number): Promise<readonly Buffer[]> {
-    const { responses } = this.#options;
     const { errorBodyOf, errorEventOf } = profiles[endpoints.get(run.endpoint)?.dialect ?? "openai-chat"];
     if (!run.isBackground) {
-      const answer = { requestId: run.requestId, answerId: undefined, model: run.model, events: number };
+      const answer = { requestId: run.requestId, model: run.model, events: number };
       return [Buffer.from(errorEventOf(workerLost, answer))];
     }
-    const found = await responses.find(owner, run.id).catch(() => undefined);
-    if (found === undefined) return [];
-    const queued = parsedObject(found.response) ?? {};
-    const answer = new BackgroundAnswer({ id: run.id, owner, clock: this.#options.clock, responses, queued });
-    return answer.ending({ status: 502, body: errorBodyOf(workerLost, run.requestId) }, number);
+    const queued = await this.#storedOf(run, owner).catch(() => undefined);
+    if (queued === undefined) return [];
+    return this.#backgroundAnswer(run, owner, queued).ending(
+      { status: 502, body: errorBodyOf(workerLost, run.requestId) },
+      number,
+    );
   }
 }
+
+function runOf(
+  request: FastifyRequest,
+  endpoint: ServedEndpoint,
+  apiKey: string,
+  own: Pick<Run, "id" | "model" | "framing" | "isBackground" | "keys">,
+): Run {
+  return {
+    ...own,
+    keyId: request.caller.id,
+    keyHash: hashOf(apiKey),
+    requestId: request.id,
+    endpoint: nameOf(endpoint),
+    url: endpoint.path ?? "",
+    headers: callerHeadersOf(endpoint.dialect, request.headers),
+  };
+}
+
+/** Streams have a log. */
+const isLogged = ({ framing }: Run): boolean => framing === "sse";
 
 const noSpace: Failure = {
   code: "overloaded",
@@ -460,7 +431,3 @@ const notCancelled: Failure = {
   code: "invalid_request",
   message: "Only responses that were created with background=true can be cancelled.",
 };
-
-function refuseUnavailable(): never {
-  throw new Refused(unavailable);
-}

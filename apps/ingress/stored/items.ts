@@ -58,6 +58,10 @@ export function shownOf({ bytes }: Item): Buffer {
   return replaceSpans(bytes, [{ start: content.start, end: content.end, by: Buffer.from(`[${part}]${more}`) }]);
 }
 
+/** The finished items of a streamed answer, which are kept by their `output_index`, in that order. */
+export const outputOf = <Value>(items: ReadonlyMap<number, Value>): Value[] =>
+  [...items].sort(([one], [other]) => one - other).map(([, item]) => item);
+
 /** The elements of a list that is a member of an object. */
 export function listIn(bytes: Buffer, name: string): Buffer[] {
   const span = objectSpansOf(bytes, [name])?.members[name];

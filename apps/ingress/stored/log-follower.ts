@@ -61,7 +61,7 @@ export class LogFollower {
   ): Promise<"end" | "lost" | "left"> {
     const { keepAliveMs, clock, runs } = this.#options;
     let sentAt = clock.now();
-    return readLog(this.#options, owner, logIdOf(id), after, {
+    return readLog(this.#options, owner, id, after, {
       head: ({ status, headers }) => {
         if (!response.headersSent) response.writeHead(status, { ...headers, ...requestIdHeadersOf(request) });
       },

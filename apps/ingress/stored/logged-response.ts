@@ -21,8 +21,6 @@ export interface LoggedResponseOptions {
   log: LogWriter;
   /** The caller that began the answer; undefined for an answer that nobody waits for. */
   live: AnswerResponse | undefined;
-  /** What the id of an event begins with, before its number. */
-  idPrefix: string;
   /** What is sent and logged for an event; undefined for nothing. `number` is the event's. */
   changed?(event: Buffer, number: number): Buffer | undefined;
   /** Called when the generation is over. Resolves to events that end the answer; must not reject. */
@@ -134,10 +132,7 @@ export class LoggedResponse implements AnswerResponse {
   }
 
   #write(event: Buffer): void {
-    const { log, idPrefix } = this.#options;
-    const identified = Buffer.concat([Buffer.from(`id: ${idPrefix}${log.nextEvent}\n`), event]);
-    log.event(identified);
-    this.#send(identified);
+    this.#send(this.#options.log.event(event));
   }
 
   #send(bytes: Buffer): void {

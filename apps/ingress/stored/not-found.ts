@@ -1,4 +1,4 @@
-/** The errors for ids of objects that are not stored, as OpenAI words them for its clients. */
+/** The errors for ids of stored objects, as OpenAI words them for its clients. */
 import type { Failure } from "#dialects/errors.ts";
 
 const hint = "It was not stored, was deleted, has expired, or belongs to another key";
@@ -28,6 +28,13 @@ export const itemNotFound = (id: string): Failure => ({
   code: "not_found",
   message: `Item with id '${shown(id)}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`,
   param: "input",
+});
+
+/** Clients recognize the first sentence. */
+export const repeatedItem = (id: string, param: string): Failure => ({
+  code: "invalid_request",
+  message: `Duplicate item found with id ${shown(id)}. Remove duplicate items from your input and try again.`,
+  param,
 });
 
 export const foreignCompaction: Failure = {

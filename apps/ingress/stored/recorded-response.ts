@@ -3,14 +3,14 @@
  * the event or the body that completes the answer.
  */
 import type { OutgoingHttpHeaders } from "node:http";
-import { objectSpansOf, readSpan, textOf, withMembers } from "#dialects/json.ts";
+import { isEmptyArray, objectSpansOf, readSpan, textOf, withMembers } from "#dialects/json.ts";
 import { eventTypeOf } from "#dialects/openai-responses/event-type.ts";
 import { jsonListOf } from "#dialects/openai-responses/stored-references.ts";
 import { type SseEvent, SseReader } from "#dialects/sse.ts";
 import type { Claim } from "../admission/capacity.ts";
 import { recordedEventBytesMax, storeMsMax } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
-import { valueIn } from "./items.ts";
+import { outputOf, valueIn } from "./items.ts";
 
 export interface RecordingOptions {
   streams: boolean;
@@ -58,10 +58,10 @@ export class RecordedResponse implements AnswerResponse {
 
   write(chunk: string | Buffer, written?: () => void): boolean {
     if (this.#records && typeof chunk !== "string") {
-      if (this.#options.streams) this.#readEvents(Buffer.from(chunk));
-      else this.#keep(Buffer.from(chunk), (bytes) => this.#body.push(bytes));
+      if (this.#options.streams) this.#readEvents(chunk);
+      else this.#keep(chunk, (bytes) => this.#body.push(bytes));
       if (this.#final !== undefined) {
-        this.#heldBack.push(Buffer.from(chunk));
+        this.#heldBack.push(chunk);
         if (written !== undefined) process.nextTick(written);
         return true;
       }
@@ -115,12 +115,10 @@ export class RecordedResponse implements AnswerResponse {
     if (!this.#records || this.#status >= 300) return undefined;
     if (!this.#options.streams) return Buffer.concat([...this.#body, Buffer.from(chunk ?? "")]);
     if (this.#final === undefined) return undefined;
-    const items = [...this.#items].sort(([one], [other]) => one - other).map(([, item]) => item);
+    const items = outputOf(this.#items);
     return items.length === 0
       ? this.#final
-      : withMembers(this.#final, "output", (output) =>
-          /^\[\s*\]$/.test(output.toString("utf8", 0, 20)) ? jsonListOf(items) : output,
-        );
+      : withMembers(this.#final, "output", (output) => (isEmptyArray(output) ? jsonListOf(items) : output));
   }
 
   #readEvents(chunk: Buffer): void {
@@ -153,9 +151,10 @@ export class RecordedResponse implements AnswerResponse {
     }
   }
 
+  /** Keeps a copy, which does not hold on to the chunk that the bytes are a part of. */
   #keep(bytes: Buffer, keep: (bytes: Buffer) => void): void {
     this.#recordedBytes += bytes.length;
-    if (this.#options.held.hold(this.#options.ownBytes + this.#recordedBytes) === undefined) keep(bytes);
+    if (this.#options.held.hold(this.#options.ownBytes + this.#recordedBytes) === undefined) keep(Buffer.from(bytes));
     else this.#forget();
   }
 }

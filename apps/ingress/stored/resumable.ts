@@ -2,8 +2,8 @@
  * Streams that callers can resume. A caller asks for it with a header, or its group does. When the connection breaks, it sends the request again with `Last-Event-ID`,
  * or with the same `Idempotency-Key`, to any ingress, and receives the events that it has not seen. The answer goes on meanwhile.
  */
-import { createHash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { hashOf } from "#access/key.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Framing } from "#dialects/codec.ts";
 import type { Failure } from "#dialects/errors.ts";
@@ -70,16 +70,13 @@ export class ResumableStreams {
       return this.follow(request, reply, owner, seenId, Number(seenNumber));
     }
     const name = nameOf(request);
-    const id =
-      name === undefined
-        ? request.id.replace("req_", "gen_")
-        : `idem_${createHash("sha256").update(name).digest("hex")}`;
+    const id = name === undefined ? request.id.replace("req_", "gen_") : `idem_${hashOf(name)}`;
     const isNew = await detached.beginResumable(request, owner, endpoint, resolved, reply.raw, {
       id,
       model,
-      apiKey: storing.apiKeyOf(request),
+      apiKey: request.apiKey,
       fingerprint: fingerprintOf(request),
-      wrap: (response) => storing.answered(request, resolved, response, "sse", endpoint).response,
+      wrap: (response) => storing.answered(request, resolved, response, "sse", endpoint),
     });
     if (isNew) {
       request.isGeneration = true;

@@ -4,7 +4,8 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import Type from "typebox";
-import { responsesRequestSchema } from "#dialects/openai-responses/schema.ts";
+import { textOf } from "#dialects/json.ts";
+import { conversationItem, responsesRequestSchema } from "#dialects/openai-responses/schema.ts";
 import type { Clock } from "#service/clock.ts";
 import { conversationBodyBytesMax } from "../bounds.ts";
 import { readJson } from "../http/body.ts";
@@ -12,16 +13,20 @@ import { Refused } from "../http/refused.ts";
 import { faultIn } from "../http/validation.ts";
 import type { Conversation } from "./conversations.ts";
 import type { DetachedGenerations } from "./detached.ts";
-import { type Item, inputItemsIn, listIn, pageOf, shownOf } from "./items.ts";
+import { type Item, inputItemsIn, listIn, pageOf, shownOf, valueIn } from "./items.ts";
 import type { LogFollower } from "./log-follower.ts";
-import { notFoundOf, storesNothing } from "./not-found.ts";
+import { notFoundOf, repeatedItem, storesNothing } from "./not-found.ts";
 import type { StoreOwner } from "./sealed-store.ts";
 import type { Storing } from "./storing.ts";
 
-const { input, metadata } = responsesRequestSchema.properties;
+const { metadata } = responsesRequestSchema.properties;
 /** Items of one request, at most: https://platform.openai.com/docs/api-reference/conversations/create */
 const itemsPerRequestMax = 20;
-const items = Type.Unsafe<unknown[]>({ ...input, type: ["array", "null"], maxItems: itemsPerRequestMax });
+const items = Type.Unsafe<unknown[]>({
+  type: ["array", "null"],
+  items: conversationItem,
+  maxItems: itemsPerRequestMax,
+});
 const creationSchema = Type.Object({ items: Type.Optional(items), metadata });
 const updateSchema = Type.Object({ metadata });
 const itemsSchema = Type.Object({ items });
@@ -95,7 +100,7 @@ function addConversationRoutes(server: FastifyInstance, storing: Storing, clock:
   server.post("/v1/conversations", options, async (request) => {
     const body = request.bytes.length === 0 ? {} : bodyOf(request, creationSchema);
     const createdAt = Math.floor(clock.epoch() / 1_000);
-    const given = listIn(request.bytes, "items");
+    const given = itemsOf(request);
     return (await conversations.create(owner(request), given, body.metadata ?? {}, createdAt)).head;
   });
   server.get<WithId>(
@@ -117,7 +122,7 @@ function addConversationRoutes(server: FastifyInstance, storing: Storing, clock:
   });
   server.post<WithId>("/v1/conversations/:id/items", options, async (request, reply) => {
     bodyOf(request, itemsSchema);
-    const added = await conversations.add(owner(request), request.params.id, listIn(request.bytes, "items"));
+    const added = await conversations.add(owner(request), request.params.id, itemsOf(request));
     return sendPage(reply, added, { query: { order: "asc", limit: itemsPerRequestMax } });
   });
   server.get<WithItem>("/v1/conversations/:id/items/:item", async (request, reply) =>
@@ -143,6 +148,15 @@ function bodyOf({ bytes }: FastifyRequest, schema: object): Record<string, unkno
   const fault = faultIn(schema, read.value);
   if (fault !== undefined) throw new Refused(fault);
   return read.value as Record<string, unknown>;
+}
+
+/** The items of a request. Throws Refused for two with the same id. */
+function itemsOf({ bytes }: FastifyRequest): Buffer[] {
+  const given = listIn(bytes, "items");
+  const ids = given.map((item) => textOf(valueIn(item, "id")));
+  const place = ids.findIndex((id, index) => id !== undefined && ids.indexOf(id) < index);
+  if (place >= 0) throw new Refused(repeatedItem(String(ids[place]), `items[${place}].id`));
+  return given;
 }
 
 function itemIn({ items: all }: Conversation, id: string): Buffer {

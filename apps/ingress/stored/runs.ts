@@ -15,7 +15,7 @@ export interface Run {
   /** Of the API key. */
   keyHash: string;
   requestId: string;
-  /** The name of its endpoint, and the model and the framing that were asked for. */
+  /** The name of its endpoint, and the model and the framing that were asked for. A stream has a log. */
   endpoint: string;
   model: string;
   framing: "whole" | "sse";
@@ -23,8 +23,6 @@ export interface Run {
   headers: Record<string, string>;
   /** Whether it is a response of OpenAI's Responses with `background: true`. */
   isBackground: boolean;
-  /** Whether it writes a log. */
-  isLogged: boolean;
   /** The keys of what it stores, by name. Secret. */
   keys: Record<string, string>;
 }

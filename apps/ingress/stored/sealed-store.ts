@@ -1,6 +1,5 @@
 /** Stored values of callers, sealed with their API keys. */
-import { unavailable } from "../http/failures.ts";
-import { Refused } from "../http/refused.ts";
+import { refuseUnavailable } from "../http/failures.ts";
 import type { BoundedStore, StoredValue, ValueToStore } from "./bounded-store.ts";
 import type { Sealing } from "./sealing.ts";
 
@@ -73,8 +72,4 @@ export class SealedStore {
   remove({ keyId }: StoreOwner, id: string): Promise<boolean> {
     return this.#store.remove(keyId, id).catch(refuseUnavailable);
   }
-}
-
-function refuseUnavailable(): never {
-  throw new Refused(unavailable);
 }

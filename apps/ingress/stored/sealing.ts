@@ -2,7 +2,7 @@
  * Encrypts the stored values of a caller. Each value has its own key, derived from the caller's API key, which the gateway does not keep:
  * a copy of Redis reveals nothing, and nobody else can read the value (HKDF, RFC 5869; AES-256-GCM, NIST SP 800-38D).
  */
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from "node:crypto";
 
 const cipher = "aes-256-gcm";
 const keyBytes = 32;
@@ -38,17 +38,22 @@ export class Sealing {
     return Object.fromEntries(names.map((name) => [name, this.#keyOf(name).toString("base64url")]));
   }
 
+  /** Node takes three times as long to seal a short value with a key in a Buffer. */
+  #secretOf(name: string): KeyObject {
+    return createSecretKey(this.#keyOf(name));
+  }
+
   /** The encrypted value, to be stored under this name; 28 bytes longer. */
   seal(name: string, value: Buffer): Buffer {
     const nonce = randomBytes(nonceBytes);
-    const sealing = createCipheriv(cipher, this.#keyOf(name), nonce);
+    const sealing = createCipheriv(cipher, this.#secretOf(name), nonce);
     return Buffer.concat([nonce, sealing.update(value), sealing.final(), sealing.getAuthTag()]);
   }
 
   /** The value that was sealed under this name; undefined for anything else. */
   open(name: string, sealed: Buffer): Buffer | undefined {
     if (sealed.length < nonceBytes + tagBytes) return undefined;
-    const opening = createDecipheriv(cipher, this.#keyOf(name), sealed.subarray(0, nonceBytes));
+    const opening = createDecipheriv(cipher, this.#secretOf(name), sealed.subarray(0, nonceBytes));
     opening.setAuthTag(sealed.subarray(-tagBytes));
     try {
       return Buffer.concat([opening.update(sealed.subarray(nonceBytes, -tagBytes)), opening.final()]);

@@ -43,7 +43,7 @@ export interface Expansion {
   compacts: { messages: readonly object[] } | undefined;
 }
 
-/** A response to store, with its request. `response` is the JSON object that its caller receives. */
+/** A response to store, with its request. `response` is the JSON object that its caller receives, which says how it is stored. */
 export interface ResponseToStore extends Pick<Expansion, "chain" | "conversationId" | "input"> {
   id: string;
   response: Buffer;
@@ -92,34 +92,34 @@ export class StoredResponses {
     const chain = responseId === undefined ? [] : await this.#chainOf(owner, responseId);
     const ids = [...chain, ...(conversationId === undefined ? [] : [conversationId])];
     const chainBytes = body.length + (await this.#reserved(owner, ids, true, body.length, reserve));
-    const before = await this.#itemsOfChain(owner, chain, asked);
-    if (conversationId !== undefined)
-      before.push(...(await this.#conversations.find(owner, conversationId)).items.map(({ bytes }) => bytes));
+    const before =
+      conversationId === undefined
+        ? await this.#itemsOfChain(owner, chain, asked)
+        : await this.#itemsOfConversation(owner, conversationId);
     const own = await this.#ownItems(owner, body, references, asked, (ids) =>
       this.#reserved(owner, ids, false, chainBytes, reserve),
     );
     const items = withoutRepeated(before, own);
     const isFull = before.length + items.length > conversationItemsMax - conversationItemsLeft;
     if (conversationId !== undefined && isFull) throw new Refused(tooManyItems);
+    // Larger than what was reserved where the request refers to one item many times.
     const bytes = [...before, ...items].reduce((sum, { length }) => sum + length, 0);
     if (bytes > this.#bodyBytesMax) throw new Refused(tooLarge(this.#bodyBytesMax));
-    const sent = (list: readonly Buffer[]) => list.map((item) => unfolded(asSent(item), owner));
-    const common = { chain, conversationId, input: jsonListOf(items) };
-    if (!isCompactEndpoint && !isTrigger(items.at(-1)))
-      return { ...common, body: withInput(body, sent([...before, ...items])), compacts: undefined };
-    const compacted = isTrigger(items.at(-1)) ? items.slice(0, -1) : items;
-    return {
-      ...common,
-      body: withoutAnswerSettings(withInput(body, [...sent([...before, ...compacted]), summaryTask])),
-      compacts: { messages: [...before, ...compacted].flatMap(userMessageOf) },
-    };
+    const endsInTrigger = isTrigger(items.at(-1));
+    const all = [...before, ...(endsInTrigger ? items.slice(0, -1) : items)];
+    const sent = all.map((item) => unfolded(asSent(item), owner));
+    const compacts = isCompactEndpoint || endsInTrigger ? { messages: all.flatMap(userMessageOf) } : undefined;
+    const expanded =
+      compacts === undefined ? withInput(body, sent) : withoutAnswerSettings(withInput(body, [...sent, summaryTask]));
+    reserve(expanded.length);
+    return { chain, conversationId, input: jsonListOf(items), body: expanded, compacts };
   }
 
   /** Stores a response with its input, if it is not too large, there is space for it and Redis answers. Never rejects. */
   async save(owner: StoreOwner, { id, chain, conversationId, input, response }: ResponseToStore): Promise<void> {
     if (!isStorableName(id) || !isResponseId(id)) return;
     const output = listIn(response, "output");
-    const value = encoded({ chain, response: withFields(response, chain.at(-1), conversationId) });
+    const value = encoded({ chain, response });
     const isStored = chain.length < chainMax && value.length + input.length <= storedResponseBytesMax;
     const stored = { id, value, detail: input, aliases: idsIn(output) };
     await Promise.all([
@@ -133,9 +133,9 @@ export class StoredResponses {
    * where there is no space.
    */
   async begin(owner: StoreOwner, toStore: ResponseToStore, fingerprint: string): Promise<boolean> {
-    const { id, chain, conversationId, input, response } = toStore;
+    const { id, chain, input, response } = toStore;
     if (input.length > storedResponseBytesMax) throw new Refused(tooLarge(storedResponseBytesMax));
-    const value = encoded({ chain, fingerprint, response: withFields(response, chain.at(-1), conversationId) });
+    const value = encoded({ chain, fingerprint, response });
     const stored = await this.#store.put(owner, { id, value, detail: input, replaces: 0 });
     if (stored === "conflict") {
       if ((await this.find(owner, id)).fingerprint !== fingerprint) throw new Refused(otherRequest);
@@ -234,6 +234,12 @@ export class StoredResponses {
     return turns.toReversed().flat();
   }
 
+  async #itemsOfConversation(owner: StoreOwner, id: string): Promise<Buffer[]> {
+    const items = (await this.#conversations.find(owner, id)).items.map(({ bytes }) => bytes);
+    // A compaction item stands for everything before it.
+    return items.slice(Math.max(0, items.findLastIndex(isCompaction)));
+  }
+
   /** The items of the request itself, with references to items replaced by the items. */
   async #ownItems(
     owner: StoreOwner,
@@ -305,17 +311,6 @@ const isReadable = (item: Buffer, model: string | undefined, asked: string | und
 function readableOutputOf(response: Buffer, asked: string | undefined): Buffer[] {
   const model = textOf(valueIn(response, "model"));
   return listIn(response, "output").filter((item) => isReadable(item, model, asked));
-}
-
-/** The response object as a later GET returns it. */
-function withFields(response: Buffer, previousId: string | undefined, conversationId: string | undefined): Buffer {
-  const fields = {
-    ...parsedObject(response),
-    store: true,
-    previous_response_id: previousId ?? null,
-    conversation: conversationId === undefined ? null : { id: conversationId },
-  };
-  return jsonBytesOf(fields);
 }
 
 const encoded = ({ response, ...head }: StoredResponse): Buffer =>

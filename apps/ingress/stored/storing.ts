@@ -1,13 +1,11 @@
 /** Stored responses and conversations as requests use them: references are replaced by their content, and answers are recorded. */
 import type { FastifyRequest } from "fastify";
 import type { Catalogue } from "#catalogue/catalogue.ts";
-import type { Framing } from "#dialects/codec.ts";
+import type { Framing, StorageFields } from "#dialects/codec.ts";
 import { inputListOf, type StoredReferences } from "#dialects/openai-responses/stored-references.ts";
-import type { Clock } from "#service/clock.ts";
 import type { Capacity } from "../admission/capacity.ts";
 import { storedResponseBytesMax } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
-import { apiKeyOf, type KeyDirectory } from "../http/authentication.ts";
 import type { BodyRead, ReadBody } from "../http/body.ts";
 import type { BodyReader } from "../http/body-reader.ts";
 import { compact, responses, type ServedEndpoint } from "../http/endpoints.ts";
@@ -23,8 +21,6 @@ import type { Expansion, StoredResponses } from "./stored-responses.ts";
 
 export interface StoringOptions {
   catalogue(): Catalogue;
-  keys: KeyDirectory;
-  clock: Clock;
   bodies: RequestBodies;
   reader: BodyReader;
   responses: StoredResponses;
@@ -42,6 +38,12 @@ export interface ResolvedBody extends ReadBody {
 
 type Reading = BodyRead<ReadBody>;
 
+interface Answered {
+  response: AnswerResponse;
+  framing: Framing;
+  storage?: StorageFields;
+}
+
 export class Storing {
   readonly responses: StoredResponses;
   readonly conversations: Conversations;
@@ -53,20 +55,10 @@ export class Storing {
     this.conversations = options.conversations;
   }
 
-  /** The API key of a request. Throws Refused if it is no longer valid. */
-  apiKeyOf(request: FastifyRequest): string {
-    return apiKeyOf(this.#options.keys, this.#options.clock.epoch(), request);
-  }
-
-  /** Undefined if the caller's group stores nothing. Throws Refused if the key is no longer valid. */
+  /** Undefined if the caller's group stores nothing. */
   ownerOf(request: FastifyRequest): StoreOwner | undefined {
     const stores = this.#options.catalogue().groups.get(request.caller.group)?.storesResponses ?? true;
-    return stores ? this.#sealerOf(request) : undefined;
-  }
-
-  #sealerOf(request: FastifyRequest): StoreOwner {
-    const { id } = request.caller;
-    return { keyId: id, sealing: Sealing.of(this.apiKeyOf(request), id) };
+    return stores ? sealerOf(request) : undefined;
   }
 
   /**
@@ -92,60 +84,75 @@ export class Storing {
     references: StoredReferences,
   ): Promise<ResolvedBody> {
     const { bodies, reader, responses: stored } = this.#options;
-    const owner = isOfStored(references) ? this.ownerOf(request) : this.#sealerOf(request);
+    const owner = isOfStored(references) ? this.ownerOf(request) : sealerOf(request);
     if (owner === undefined) throw new Refused(storesNothing(paramOf(references)));
     const expansion = await stored.expand(owner, bytes, references, {
       isCompactEndpoint: endpoint === compact,
       reserve: (length) => bodies.reserve(request, length),
     });
-    bodies.reserve(request, expansion.body.length);
     const read = readOrThrow(await reader.read(endpoint, expansion.body, { key: request.caller.id }));
     return { ...read, bytes: expansion.body, expansion };
   }
 
-  /** The framing and the response for the answer of this request. The response compacts and stores the answer if the request asks for it. */
+  /**
+   * The framing and the response for the answer of this request, and what the answer says of its storage. The response compacts and stores the answer if the
+   * request asks for it. `previousId` is the response that the request continues.
+   */
   answered(
     request: FastifyRequest,
     resolved: ResolvedBody,
     given: AnswerResponse,
     framing: Framing,
     endpoint: ServedEndpoint,
-  ): { response: AnswerResponse; framing: Framing } {
-    const response = endpoint === responses ? this.#recorded(request, resolved, given, framing !== "whole") : given;
-    const compacts = resolved.expansion?.compacts;
-    if (compacts === undefined) return { response, framing };
-    const { sealing, keyId } = this.#sealerOf(request);
+    previousId = resolved.expansion?.chain.at(-1),
+  ): Answered {
+    if (endpoint !== responses && endpoint !== compact) return { response: given, framing };
+    const { compacts, conversationId } = resolved.expansion ?? {};
+    const recorded = endpoint === responses ? this.#recorded(request, resolved, given, framing !== "whole") : undefined;
+    const storage = storageOf(recorded !== undefined, previousId, conversationId);
+    const response = recorded ?? given;
+    if (compacts === undefined) return { response, framing, storage };
+    const { sealing, keyId } = sealerOf(request);
     const form = endpoint === compact ? compacts : framing === "whole" ? "whole" : "sse";
     const held = this.#options.recorded.claim(keyId);
-    return { response: new CompactedResponse(response, form, sealing, held), framing: "whole" };
+    return { response: new CompactedResponse(response, form, sealing, held), framing: "whole", storage };
   }
 
-  /** A response that stores the answer once it is complete; the given one if nothing is to be stored. */
+  /** A response that stores the answer once it is complete; undefined if nothing is to be stored. */
   #recorded(
     request: FastifyRequest,
     { bytes, body, expansion }: ResolvedBody,
     response: AnswerResponse,
     streams: boolean,
-  ): AnswerResponse {
-    if (body.store === false) return response;
-    const owner = this.ownerOf(request);
-    if (owner === undefined) return response;
+  ): AnswerResponse | undefined {
+    const owner = body.store === false ? undefined : this.ownerOf(request);
+    if (owner === undefined) return undefined;
     const given = expansion?.input ?? inputListOf(bytes);
-    if (given.length > storedResponseBytesMax) return response;
-    const input = Buffer.from(given);
-    const ownBytes = input.length;
+    if (given.length > storedResponseBytesMax) return undefined;
     const held = this.#options.recorded.claim(owner.keyId);
-    if (held.hold(ownBytes) !== undefined) return response;
+    if (held.hold(given.length) !== undefined) return undefined;
+    const input = Buffer.from(given);
     const { chain = [], conversationId } = expansion ?? {};
     return new RecordedResponse(response, {
       streams,
       held,
-      ownBytes,
+      ownBytes: input.length,
       store: (id, answered) =>
         this.#options.responses.save(owner, { id, chain, conversationId, input, response: answered }),
     });
   }
 }
+
+function sealerOf({ caller, apiKey }: FastifyRequest): StoreOwner {
+  return { keyId: caller.id, sealing: Sealing.of(apiKey, caller.id) };
+}
+
+/** What an answer says of its storage, and of the stored objects that its request names. */
+export const storageOf = (isStored: boolean, previousId?: string, conversationId?: string): StorageFields => ({
+  ...(isStored && { store: true }),
+  ...(previousId !== undefined && { previous_response_id: previousId }),
+  ...(conversationId !== undefined && { conversation: { id: conversationId } }),
+});
 
 /** Throws Refused for an invalid body. */
 function readOrThrow(read: Reading): ReadBody {

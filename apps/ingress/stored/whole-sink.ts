@@ -47,7 +47,7 @@ export class WholeSink implements AnswerResponse {
   }
 
   /** Stops the generation, as if its caller had left. */
-  leave(_isCancelled: boolean): void {
+  leave(): void {
     this.#close();
   }
 

@@ -3,6 +3,7 @@
  * that all connections share.
  */
 import type { Claim } from "../admission/capacity.ts";
+import { outputOf } from "../stored/items.ts";
 
 /** Items as JSON, separated by commas. */
 type Items = readonly Buffer[];
@@ -42,7 +43,7 @@ export class Conversation {
   /** The answer is complete. If `output` is empty, the added items are its output. */
   complete(id: string, output: readonly unknown[]): void {
     if (this.#next !== undefined) {
-      const answered = [...this.#answered].sort(([one], [other]) => one - other).map(([, item]) => item);
+      const answered = outputOf(this.#answered);
       this.#answered.clear();
       this.#next = [...this.#next, ...(output.length > 0 ? output.map(jsonOf) : answered)];
       this.#hold();

@@ -2,6 +2,7 @@
 
 import { setImmediate } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
+import type { AnswerContext } from "#dialects/codec.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "#dialects/json.ts";
 import { responseBodyOf, usageBodyOf } from "#dialects/openai-responses/answer.ts";
@@ -14,7 +15,7 @@ import type { Admission } from "../admission/admission.ts";
 import type { Capacity } from "../admission/capacity.ts";
 import { steeringBytesMax, unreadAnswersMax } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
-import { callerOf, type KeyDirectory } from "../http/authentication.ts";
+import { authenticateCaller, type KeyDirectory } from "../http/authentication.ts";
 import { readJson } from "../http/body.ts";
 import { type BodyReader, isReadAtOnce } from "../http/body-reader.ts";
 import { responses } from "../http/endpoints.ts";
@@ -22,7 +23,7 @@ import { tooLarge } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import type { RequestBodies } from "../http/request-bodies.ts";
 import { callerLeftStatus } from "../http/server.ts";
-import type { ResolvedBody, Storing } from "../stored/storing.ts";
+import { type ResolvedBody, type Storing, storageOf } from "../stored/storing.ts";
 import { Conversation } from "./conversation.ts";
 import { bodyOf, type CallerFrame, frameOf, itemsOf, socketFailure, turnOf } from "./socket-frame.ts";
 import { SocketResponse, type TurnPort } from "./socket-response.ts";
@@ -53,6 +54,8 @@ interface PendingTurn {
   /** Of its input, with those before it on this connection. */
   items: readonly Buffer[];
   bytes: Buffer;
+  /** The answer that it continues. */
+  previousId: string | undefined;
   generates: boolean;
 }
 
@@ -125,7 +128,7 @@ export class Turns {
     const { keys, clock } = this.#options;
     const request = this.#request;
     // The key may have been revoked since the connection was opened.
-    request.caller = callerOf(keys, clock.epoch(), request);
+    authenticateCaller(keys, clock.epoch(), request);
     const { previousId, generates } = turnOf(frame);
     const before = previousId === undefined ? undefined : this.#conversation.upTo(previousId);
     const items = [...(before ?? []), itemsOf(frame)];
@@ -135,6 +138,7 @@ export class Turns {
         frame,
         requestId,
         items,
+        previousId,
         generates,
         bytes: bodyOf(frame, before === undefined ? undefined : items),
       });
@@ -158,7 +162,7 @@ export class Turns {
     return undefined;
   }
 
-  #begin({ frame, requestId, items: given, generates }: PendingTurn, resolved: ResolvedBody): void {
+  #begin({ frame, requestId, items: given, previousId, generates }: PendingTurn, resolved: ResolvedBody): void {
     if (this.#left) return;
     const { admission, storing } = this.#options;
     const request = this.#request;
@@ -170,7 +174,7 @@ export class Turns {
       const asked = { request, requestId, endpoint: responses, model, demand, bytes } as const;
       const response = this.#responseFor(frame.streamId);
       try {
-        admission.begin({ ...asked, ...storing.answered(request, resolved, response, "sse", responses) });
+        admission.begin({ ...asked, ...storing.answered(request, resolved, response, "sse", responses, previousId) });
       } catch (error) {
         response.close();
         throw error;
@@ -182,7 +186,7 @@ export class Turns {
     } else {
       const { id } = admission.modelFor(request, model);
       this.#conversation.begin(items);
-      this.#answerWarmUp(frame.streamId, requestId, { model: id, body });
+      this.#answerWarmUp(frame.streamId, requestId, { model: id, body, storage: storageOf(false, previousId) });
     }
     this.count++;
     this.lastAt = this.#options.clock.now();
@@ -201,14 +205,13 @@ export class Turns {
   #answerWarmUp(
     streamId: string | undefined,
     requestId: string,
-    { model, body }: { model: string; body: Record<string, unknown> },
+    asked: Pick<AnswerContext, "model" | "body" | "storage">,
   ): void {
     const id = requestId.replace("req_", "");
     const request = { system: [], messages: [], tools: [], settings: {} };
     const context = {
+      ...asked,
       id,
-      model,
-      body,
       request,
       framing: "sse",
       createdAt: Math.floor(this.#options.clock.epoch() / 1_000),

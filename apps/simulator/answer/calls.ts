@@ -1,5 +1,4 @@
 /** Chooses the tools that an answer calls, and their inputs. */
-
 import { type Chunks, chunksOf, fillerOf, joined, seedOf } from "./chunks.ts";
 import { exampleOf } from "./example.ts";
 import type { Question, Tool } from "./question.ts";

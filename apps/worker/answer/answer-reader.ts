@@ -40,8 +40,6 @@ export interface AnswerReader {
   readonly begun: boolean;
   /** The whole answer except its terminator arrived, and nothing after it contradicts that. */
   readonly settled: boolean;
-  /** The answer's id in the caller's dialect, if it has one. */
-  readonly answerId: string | undefined;
   /** `kind` is set for a session, whose messages come whole. */
   push(chunk: Buffer, kind?: MessagePartKind): AnswerStep;
   /** The response ended. */

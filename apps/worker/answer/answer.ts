@@ -35,7 +35,9 @@ export function readerOf(
   const { adapted, raw } = reading;
   const type = String(headers["content-type"] ?? "").toLowerCase();
   if (raw?.kind === "session") return new SessionReader(raw.session);
-  if (raw?.kind === "text") return new WholeReader(reading.whole);
+  // Some servers answer a request for a stream in a text.
+  if (raw?.kind === "text" && (!reading.streams || !/^(?:$|text\/event-stream|application\/json)/.test(type)))
+    return new WholeReader(reading.whole);
   // Some servers report errors with a success status.
   if (raw?.kind === "bytes")
     return /^(?:application\/json|text\/)/.test(type) ? errorReader() : new BytesReader(raw.usage);

@@ -8,7 +8,6 @@ export class BytesReader implements AnswerReader {
   readonly malformedEvents = 0;
   readonly produced = undefined;
   readonly settled = false;
-  readonly answerId = undefined;
 
   constructor(usage: Usage) {
     this.usage = usage;

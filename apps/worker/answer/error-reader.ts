@@ -18,7 +18,6 @@ export class ErrorReader implements AnswerReader {
   readonly committed = false;
   readonly begun = false;
   readonly settled = false;
-  readonly answerId = undefined;
   readonly #status: number;
   readonly #reading: Reading;
   readonly #retryAfterSeconds: number | undefined;

@@ -16,7 +16,6 @@ export class FoldingReader implements AnswerReader {
   settled = false;
   readonly malformedEvents = 0;
   readonly produced = new Produced();
-  readonly answerId = undefined;
   readonly #events = new SseReader(answerBytesMax);
   readonly #stream: FoldedStream;
   readonly #gathered: AnswerEvent[] = [];

@@ -10,7 +10,6 @@ export class SessionReader implements AnswerReader {
   committed = false;
   readonly malformedEvents = 0;
   readonly settled = false;
-  readonly answerId = undefined;
   readonly #session: UpstreamSession;
 
   constructor(session: UpstreamSession) {

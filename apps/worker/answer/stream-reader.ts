@@ -39,10 +39,6 @@ export class StreamReader implements AnswerReader {
     return this.#answer.settled;
   }
 
-  get answerId(): string | undefined {
-    return this.#answer.answerId;
-  }
-
   push(chunk: Buffer): AnswerStep {
     const events = eventsIn(this.#events, chunk);
     return Array.isArray(events) ? this.#read(events) : events;

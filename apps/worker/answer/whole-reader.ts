@@ -13,7 +13,6 @@ export class WholeReader implements AnswerReader {
   readonly malformedEvents = 0;
   readonly produced = undefined;
   readonly settled = false;
-  readonly answerId = undefined;
   readonly #read: Reading["whole"];
   readonly #chunks: Buffer[] = [];
   #bytes = 0;

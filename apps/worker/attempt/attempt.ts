@@ -342,13 +342,13 @@ export class Attempt {
   #write(call: TargetCall, bytes: readonly Buffer[]): void {
     this.#reports.reportNewInput(call);
     if (!this.#frames.hasHead) {
-      this.#writeHead(call.contentType, call.exchange.reading.headers, call.answerId);
+      this.#writeHead(call.contentType, call.exchange.reading.headers);
     }
     this.#frames.data(bytes, call);
     if (this.#frames.isBlocked) call.flow(false);
   }
 
-  #writeHead(contentType: string, headers: Record<string, string> = {}, answerId?: string): void {
+  #writeHead(contentType: string, headers: Record<string, string> = {}): void {
     const requestId = this.#call?.diagnosis.requestId;
     this.#frames.head({
       status: 200,
@@ -357,7 +357,6 @@ export class Attempt {
         ...headers,
         ...(requestId !== undefined && { [upstreamRequestIdHeader]: requestId }),
       },
-      ...(answerId !== undefined && { answerId }),
     });
   }
 

@@ -131,10 +131,6 @@ export class TargetCall implements CallProgress, AnsweringCall {
     return this.#reader?.produced;
   }
 
-  get answerId(): string | undefined {
-    return this.#reader?.answerId;
-  }
-
   /** The response has a status that means an error. */
   get isError(): boolean {
     return this.#errorHeadAt !== undefined;

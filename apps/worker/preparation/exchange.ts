@@ -6,6 +6,7 @@ import { type CatalogueModel, type CatalogueUpstream, matcherOf, spokenWith } fr
 import type { AttachmentAddress, Data, RemoteAttachment } from "#dialects/attachments.ts";
 import {
   type AnswerContext,
+  type AnswerIdentity,
   type Codec,
   contentTypes,
   type StreamRelay,
@@ -151,13 +152,14 @@ const commonReadingOf = ({ framing }: GenerationJob, spoken: ConversationDialect
   errorOf: codecs[spoken].upstreamErrorOf,
 });
 
-/** Caller and upstream speak the same dialect, so the bytes stay unchanged except for the model's name. */
+/** Caller and upstream speak the same dialect, so the bytes stay unchanged except for what identifies the answer. */
 function verbatimExchangeOf(
   { job, body, model, upstream, preparation }: ExchangeInput,
   spoken: ConversationDialect,
   { request, settings = body }: PreparedConversation,
 ): Exchange {
   const from = codecs[job.dialect];
+  const identity = identityOf(job, model);
   const adapted = adaptedOf(codecs[spoken], job.dialect, () => {
     const callerBody = parsedObject(settings) ?? {};
     return contextOf(job, model, { body: callerBody, request: readableRequestOf(from, callerBody, job.framing) });
@@ -167,8 +169,8 @@ function verbatimExchangeOf(
     request: { ...request, headers: { ...request.headers, ...callerHeadersOf(job, upstream) } },
     reading: {
       ...commonReadingOf(job, spoken),
-      stream: () => from.verbatim.stream(settings, job.framing, model.id),
-      whole: (bytes) => preparation.read(() => verbatimTask(job.dialect, model.id), bytes),
+      stream: () => from.verbatim.stream(settings, job.framing, identity),
+      whole: (bytes) => preparation.read(() => verbatimTask(job.dialect, identity), bytes),
       adapted,
     },
   };
@@ -186,7 +188,7 @@ async function translatedExchangeOf(
   const from = codecs[job.dialect];
   const to = codecs[spoken];
   const context = contextOf(job, model, decoded);
-  const begin = () => new ResumedAnswer(from.streamEncoder(context), from.answerIdOf?.(context));
+  const begin = () => new ResumedAnswer(from.streamEncoder(context));
   const resumedWith = (delivered: string) =>
     resumed(begin(), from.streamDecoder(), delivered, (callerName) => toolNameOf(decoded.request.tools, callerName));
   const resume = prepared.resumes ? resumeOf(input, begin, resumedWith) : undefined;
@@ -207,7 +209,7 @@ async function translatedExchangeOf(
       errorOf: foreignErrorReaderOf(spoken, decoded.request),
       stream: () =>
         resume === undefined
-          ? new TranslatedStream(to.streamDecoder(), from.streamEncoder(context), from.answerIdOf?.(context))
+          ? new TranslatedStream(to.streamDecoder(), from.streamEncoder(context))
           : resumedStreamOf(resume, to),
       whole: (bytes) => preparation.read(() => translatedTask(job.dialect, spoken, context), bytes),
       ...((resume === undefined || resume.mode === "first") && { adapted: adaptedOf(to, job.dialect, () => context) }),
@@ -219,7 +221,6 @@ const resumedStreamOf = ({ answer, mode }: Extract<Resume, { kind: "resume" }>, 
   new TranslatedStream(
     new ResumedDecoder(answer, to.streamDecoder(), mode),
     answer,
-    answer.answerId,
     mode === "first" ? undefined : { tokens: answer.tokens, isCounted: mode === "repeat" },
   );
 
@@ -319,10 +320,15 @@ export function callerHeadersOf(
   return { ...others, ...(known.length > 0 && { [featuresHeader]: known.join(",") }) };
 }
 
+const identityOf = ({ generation, storage }: GenerationJob, model: CatalogueModel): AnswerIdentity => ({
+  id: generation.slice("gen_".length),
+  model: model.id,
+  ...(storage !== undefined && { storage }),
+});
+
 function contextOf(job: GenerationJob, model: CatalogueModel, { body, request }: DecodedRequest): AnswerContext {
   return {
-    id: job.generation.slice("gen_".length),
-    model: model.id,
+    ...identityOf(job, model),
     createdAt: Math.floor(job.admittedAt / 1_000),
     framing: job.framing,
     request,

@@ -82,7 +82,7 @@ function readingOf(
 }
 
 function contentTypeOf(raw: RawResponse | undefined, streams: boolean): string | undefined {
-  if (raw === undefined) return contentTypes[streams ? "sse" : "whole"];
-  if (raw.kind === "session") return contentTypes.messages;
-  return raw.kind === "text" ? raw.contentType : undefined;
+  if (raw?.kind === "bytes") return undefined;
+  if (raw?.kind === "session") return contentTypes.messages;
+  return streams ? contentTypes.sse : (raw?.contentType ?? contentTypes.whole);
 }

@@ -1,5 +1,5 @@
 /** The task of reading a whole answer, as plain data for a thread. */
-import type { AnswerContext } from "#dialects/codec.ts";
+import type { AnswerContext, AnswerIdentity } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { AnswerReading } from "#operations/answer/exchange.ts";
 import type { WholeTask } from "#operations/exchanges.ts";
@@ -7,9 +7,8 @@ import { settingsTextOf, shortened } from "./decoded-request.ts";
 
 const answerTask = (context: AnswerReading): WholeTask => ({ operation: "answer", context });
 
-/** `model` is the catalogue's id. */
-export const verbatimTask = (dialect: ConversationDialect, model: string): WholeTask =>
-  answerTask({ kind: "verbatim", dialect, model });
+export const verbatimTask = (dialect: ConversationDialect, identity: AnswerIdentity): WholeTask =>
+  answerTask({ kind: "verbatim", dialect, identity });
 
 /** `from` is the caller's dialect, `to` the upstream's. */
 export const translatedTask = (

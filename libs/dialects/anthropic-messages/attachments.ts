@@ -1,5 +1,4 @@
 /** Addresses of images, documents and tool servers in requests in Anthropic's Messages format. */
-
 import { documentTextOf } from "../attachments.ts";
 import { objectSpansOf, readSpan } from "../json.ts";
 import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../verbatim-attachments.ts";

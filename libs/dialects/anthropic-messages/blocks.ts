@@ -1,5 +1,4 @@
 /** Content blocks of requests in Anthropic's Messages format, both ways: https://platform.claude.com/docs/en/api/messages/create */
-
 import { attachmentOf, checkedBase64, documentTextOf } from "../attachments.ts";
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf, textOf } from "../json.ts";

@@ -1,5 +1,4 @@
 /** Reasoning of other vendors in earlier answers of a conversation. An upstream of this dialect rejects what it did not sign. */
-
 import { isEmptyArray, objectOf, parsedObject, withElements, withMembers } from "../json.ts";
 import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
 import { dialect, thinkingBlockOf } from "./blocks.ts";

@@ -1,5 +1,4 @@
 /** The turns of a conversation in Anthropic's Messages format, in both directions, and their required order. */
-
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";

@@ -1,5 +1,4 @@
 /** Requests in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/api/messages/create */
-
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
 import { isGiven, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";

@@ -1,5 +1,4 @@
 /** Tools and tool choice in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview */
-
 import { refuse } from "../field-support.ts";
 import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";

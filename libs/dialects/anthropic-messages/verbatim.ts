@@ -1,5 +1,5 @@
 /** Verbatim relay between a caller and an upstream that both speak Anthropic's Messages: bytes stay unchanged except for the model's name. */
-import type { Target, Verbatim, WholeAnswer } from "../codec.ts";
+import type { AnswerIdentity, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
 import {
   isGiven,
@@ -37,7 +37,7 @@ export const verbatim: Verbatim = {
     );
     return body === undefined ? undefined : { path: "/messages", headers: { "anthropic-version": apiVersion }, body };
   },
-  stream: (_bytes, _framing, model) => new VerbatimStream(new MessagesWatcher(model)),
+  stream: (_bytes, _framing, { model }) => new VerbatimStream(new MessagesWatcher(model)),
   withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
   answer: answerOf,
 };
@@ -67,7 +67,6 @@ function withoutWrappedSignatures(bytes: Buffer): Buffer {
 const quietBlocks = ["text", "thinking"];
 
 class MessagesWatcher implements Watcher {
-  readonly answerId = undefined;
   readonly endsWithDone = false;
   readonly errorOf = upstreamErrorOf;
   finished = false;
@@ -137,7 +136,7 @@ const nameOf = (type: unknown): string | undefined =>
   typeof type === "string" && /^\w{1,80}$/.test(type) ? type : undefined;
 
 /** A whole answer: the same bytes with the catalogue's model id, and the reported usage. */
-function answerOf(bytes: Buffer, model: string): WholeAnswer {
+function answerOf(bytes: Buffer, { model }: AnswerIdentity): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
   const { error, content, stop_reason: reason } = body;

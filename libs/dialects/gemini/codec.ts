@@ -1,5 +1,4 @@
 /** The codec of Google's Gemini. */
-
 import type { Codec } from "../codec.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import { decodeAnswer, encodeAnswer } from "./answer.ts";

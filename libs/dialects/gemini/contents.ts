@@ -1,5 +1,4 @@
 /** The turns of a conversation in Google's Gemini format, in both directions: https://ai.google.dev/api/caching#Content */
-
 import { refuse } from "../field-support.ts";
 import { isGiven, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";

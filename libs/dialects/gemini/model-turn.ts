@@ -2,7 +2,6 @@
  * A model's turn in Google's Gemini format, in both directions. Parts carry signatures: a call's signature covers the thinking before it, a text's the thinking
  * with it. https://ai.google.dev/gemini-api/docs/thought-signatures
  */
-
 import { refuse } from "../field-support.ts";
 import { isGiven, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";

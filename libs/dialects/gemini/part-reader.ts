@@ -1,5 +1,4 @@
 /** Reads the parts of an upstream's answer in Google's Gemini format into neutral events. */
-
 import { objectOf, textOf } from "../json.ts";
 import type { AnswerEvent } from "../neutral.ts";
 import { newCallId } from "../tools.ts";

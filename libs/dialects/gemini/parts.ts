@@ -1,5 +1,4 @@
 /** Media and function results in Google's Gemini format, in both directions: https://ai.google.dev/api/caching#Part */
-
 import { attachmentOf, checkedBase64 } from "../attachments.ts";
 import { refuse } from "../field-support.ts";
 import { isGiven, objectOf, textOf } from "../json.ts";

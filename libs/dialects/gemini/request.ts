@@ -1,5 +1,4 @@
 /** Requests in Google's Gemini format, in both directions: https://ai.google.dev/api/generate-content */
-
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
 import { isGiven, isObject, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";

@@ -1,13 +1,5 @@
 /** Calls without a signature in a caller's conversation, for models that require Google's signature on each turn's first call. */
-import {
-  elementSpansOf,
-  objectSpansOf,
-  parsedObject,
-  replaceSpans,
-  textOf,
-  withElements,
-  withMembers,
-} from "../json.ts";
+import { elementSpansOf, jsonBytesOf, parsedObject, textOf, withElements, withMembers, withValues } from "../json.ts";
 
 const callMarks = ['"functionCall"', '"function_call"'];
 const signatureNames = ["thoughtSignature", "thought_signature"] as const;
@@ -33,19 +25,9 @@ function signedTurn(content: Buffer, unsigned: string): Buffer {
       const { functionCall, function_call: otherCall, ...others } = parsedObject(part) ?? {};
       if (hasCall || (functionCall ?? otherCall ?? null) === null) return part;
       hasCall = true;
-      return signatureNames.some((name) => textOf(others[name]) !== undefined)
-        ? part
-        : signed(part, JSON.stringify(unsigned));
+      if (signatureNames.some((name) => textOf(others[name]) !== undefined)) return part;
+      const name = signatureNames.find((spelling) => spelling in others) ?? "thoughtSignature";
+      return withValues(part, { [name]: jsonBytesOf(unsigned) });
     }),
   );
-}
-
-/** An empty signature is replaced, a missing one added. */
-function signed(part: Buffer, signature: string): Buffer {
-  const spans = objectSpansOf(part, signatureNames);
-  const [empty] = spans?.all ?? [];
-  if (empty !== undefined)
-    return replaceSpans(part, [{ start: empty.start, end: empty.end, by: Buffer.from(signature) }]);
-  const close = spans?.close ?? part.length;
-  return replaceSpans(part, [{ start: close, end: close, by: Buffer.from(`,"thoughtSignature":${signature}`) }]);
 }

@@ -1,6 +1,6 @@
 /** Verbatim relay between a caller and an upstream that both speak Google's Gemini: bytes stay unchanged except for the model's name. */
 
-import type { Verbatim, WholeAnswer } from "../codec.ts";
+import type { AnswerIdentity, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer } from "../finish.ts";
 import {
   elementSpansOf,
@@ -45,7 +45,7 @@ export const verbatim: Verbatim = {
     const body = unsigned === undefined ? own : withSignedCalls(own, unsigned);
     return { path: answerPathOf(model, framing), headers: {}, body };
   },
-  stream: (bytes, framing, model) =>
+  stream: (bytes, framing, { model }) =>
     new VerbatimStream(new GeminiWatcher(model, framing === "array", candidatesAskedIn(bytes))),
   withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
   answer: answerOf,
@@ -98,7 +98,6 @@ function candidatesAskedIn(bytes: Buffer): number {
 
 class GeminiWatcher implements Watcher {
   usage: Usage | undefined;
-  readonly answerId = undefined;
   /** The upstream marks no end but closes the connection: everything until then belongs to the answer. */
   readonly complete = false;
   readonly endsWithDone = false;
@@ -198,7 +197,7 @@ function withoutContinuation(json: Buffer): Buffer {
 }
 
 /** A whole answer: the same bytes with the catalogue's model id, and the reported usage. */
-function answerOf(sent: Buffer, model: string): WholeAnswer {
+function answerOf(sent: Buffer, { model }: AnswerIdentity): WholeAnswer {
   const body = parsedObject(sent);
   if (body === undefined) return { kind: "malformed" };
   const { error, promptFeedback } = body;

@@ -1,5 +1,4 @@
 /** Messages and their parts in OpenAI's chat-completions format, in both directions. */
-
 import { attachmentOf, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
 import { refuse } from "../field-support.ts";
 import { isGiven, listOf, objectOf, textOf } from "../json.ts";

@@ -1,5 +1,4 @@
 /** Requests in OpenAI's chat-completions format, in both directions: https://platform.openai.com/docs/api-reference/chat/create */
-
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
 import { invalidFieldIn } from "../invalid-field.ts";

@@ -9,15 +9,18 @@ export function statefulFieldIn(body: Record<string, unknown>): { param: string;
   for (const [place, value] of listOf(body.messages).entries()) {
     const { content, audio } = objectOf(value);
     if (textOf(objectOf(audio).id) !== undefined)
-      return refusalOf(`messages[${place}].audio.id`, "names a stored answer");
+      return refusalOf(
+        `messages[${place}].audio.id`,
+        "names a spoken answer that a vendor stores for all callers: send the transcript of that answer as the message's content",
+      );
     for (const [at, part] of listOf(content).entries())
       if (textOf(objectOf(objectOf(part).file).file_id) !== undefined)
-        return refusalOf(`messages[${place}].content[${at}].file.file_id`, "names a stored file");
+        return refusalOf(
+          `messages[${place}].content[${at}].file.file_id`,
+          "names a stored file, but this gateway stores no files: send the file itself as file_data",
+        );
   }
   return undefined;
 }
 
-const refusalOf = (param: string, what: string) => ({
-  param,
-  message: `${param} ${what}, but this gateway stores nothing: send the content itself.`,
-});
+const refusalOf = (param: string, why: string) => ({ param, message: `${param} ${why}.` });

@@ -1,5 +1,4 @@
 /** Streamed answers in OpenAI's chat-completions format, in both directions: https://platform.openai.com/docs/api-reference/chat/streaming */
-
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { EventDecoder } from "../event-decoder.ts";
 import { finishOf, reasonIn, stoppedBy } from "../finish.ts";

@@ -18,6 +18,7 @@ import {
   type Span,
   withElements,
   withMembers,
+  withValues,
 } from "../json.ts";
 import { chatDelta, type Produced } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
@@ -40,9 +41,9 @@ export const verbatim: Verbatim = {
     );
     return body === undefined ? undefined : { path: "/chat/completions", headers: {}, body };
   },
-  stream: (bytes, _framing, model) => new VerbatimStream(new ChatWatcher(model, askedIn(bytes))),
+  stream: (bytes, _framing, { model }) => new VerbatimStream(new ChatWatcher(model, askedIn(bytes))),
   withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
-  answer: (bytes, model) => answerOf(bytes, model),
+  answer: (bytes, { model }) => answerOf(bytes, model),
 };
 
 /** OpenAI's legacy completions, whose choices have a text instead of a message: https://platform.openai.com/docs/api-reference/completions */
@@ -125,15 +126,8 @@ function usageAskedIn(options: Buffer): Buffer | undefined {
   const spans = objectSpansOf(options, ["include_usage"]);
   if (spans === undefined) return Buffer.from('{"include_usage":true}');
   const own = spans.members.include_usage;
-  if (own === undefined)
-    return replaceSpans(options, [
-      { start: spans.close, end: spans.close, by: Buffer.from(`${spans.empty ? "" : ","}"include_usage":true`) },
-    ]);
-  if (readSpan(options, own) === true) return undefined;
-  return replaceSpans(
-    options,
-    spans.all.map(({ start, end }) => ({ start, end, by: Buffer.from("true") })),
-  );
+  if (own !== undefined && readSpan(options, own) === true) return undefined;
+  return withValues(options, { include_usage: Buffer.from("true") });
 }
 
 /** The delta of a chunk's choice, or the message of a whole one. */
@@ -141,7 +135,6 @@ type DeltaOf = (choice: Record<string, unknown>) => Record<string, unknown>;
 
 class ChatWatcher implements Watcher {
   usage: Usage | undefined;
-  answerId: string | undefined;
   readonly endsWithDone = true;
   contradicted = false;
   readonly #model: Buffer;

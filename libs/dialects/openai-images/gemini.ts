@@ -1,5 +1,4 @@
 /** Serves OpenAI's images format with Gemini's models, which generate images in a conversation: https://ai.google.dev/gemini-api/docs/image-generation */
-
 import { mimeTypeOf } from "../attachments.ts";
 import type { WholeAnswer, WireRequest } from "../codec.ts";
 import { codecs } from "../codecs.ts";

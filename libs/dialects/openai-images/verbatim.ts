@@ -72,7 +72,6 @@ export const imageStreamOf = (count: number): StreamRelay => new VerbatimStream(
 class ImageWatcher implements Watcher {
   readonly contradicted = false;
   usage: Usage | undefined;
-  readonly answerId = undefined;
   readonly endsWithDone = false;
   readonly #count: number;
   #completed = 0;

@@ -1,5 +1,5 @@
 /** Whole answers in OpenAI's Responses format, and the parts shared with streamed answers: https://platform.openai.com/docs/api-reference/responses/object */
-import type { AnswerContext } from "../codec.ts";
+import type { AnswerContext, AnswerIdentity } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
 import { isGiven, jsonOf, listOf, objectOf, textOf } from "../json.ts";
@@ -12,7 +12,8 @@ import { wrappedSignatureOf } from "../wrapped-signature.ts";
 import { freeTextOf } from "./free-text.ts";
 import { dialect, thinkingTextOf } from "./items.ts";
 
-export const responseIdOf = ({ id }: AnswerContext): string => `resp_${id}`;
+/** The id by which callers know a response, whichever upstream answers. */
+export const responseIdOf = ({ id }: Pick<AnswerIdentity, "id">): string => `resp_${id}`;
 
 /** The id prefix of the gateway's own reasoning items, which no upstream of this dialect knows. */
 export const foreignThoughtId = "rs_foreign_";
@@ -129,7 +130,7 @@ export function responseBodyOf(
   ending: Ending | { status: "in_progress" },
   usage: object | null,
 ): object {
-  const { body, createdAt, model } = context;
+  const { body, createdAt, model, storage } = context;
   const text = objectOf(body.text);
   return {
     id: responseIdOf(context),
@@ -146,7 +147,7 @@ export function responseBodyOf(
     model,
     output,
     parallel_tool_calls: body.parallel_tool_calls ?? true,
-    previous_response_id: body.previous_response_id ?? null,
+    previous_response_id: null,
     prompt_cache_key: body.prompt_cache_key ?? null,
     reasoning: { effort: null, summary: null, ...objectOf(body.reasoning) },
     safety_identifier: body.safety_identifier ?? null,
@@ -161,6 +162,7 @@ export function responseBodyOf(
     truncation: body.truncation ?? "disabled",
     usage,
     user: body.user ?? null,
+    ...storage,
   };
 }
 

@@ -2,7 +2,7 @@
 
 import type { Codec } from "../codec.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
-import { decodeAnswer, encodeAnswer, responseIdOf } from "./answer.ts";
+import { decodeAnswer, encodeAnswer } from "./answer.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
 import { ResponsesDecoder } from "./stream-decoder.ts";
 import { ResponsesEncoder } from "./stream-encoder.ts";
@@ -17,7 +17,6 @@ export const openaiResponses: Codec = {
   decodeAnswer,
   encodeAnswer,
   upstreamErrorOf,
-  answerIdOf: responseIdOf,
   tokenCount,
   verbatim,
 };

@@ -2,6 +2,7 @@
 import type { Failure } from "../errors.ts";
 import { openaiErrorOf, openaiProfile } from "../openai-profile.ts";
 import { type Endpoint, isCount, type Profile, storedFaultIn } from "../profile.ts";
+import { responseIdOf } from "./answer.ts";
 import { responsesRequestSchema } from "./schema.ts";
 import { statefulFieldIn } from "./stateless.ts";
 import { noReferences, storedReferencesIn } from "./stored-references.ts";
@@ -61,7 +62,7 @@ export const openaiResponsesProfile: Profile = {
   }),
   conversation: { field: "input", empty: [] },
   fetchesFiles: true,
-  errorEventOf(failure, { requestId, answerId, model, events }) {
+  errorEventOf(failure, { requestId, model, events }) {
     // Clients differ in reading the first or the second event, and in reading the first one's fields or its `error`:
     // https://platform.openai.com/docs/api-reference/responses-streaming
     const { message, type, param, code: ownCode } = openaiErrorOf(failure);
@@ -75,7 +76,7 @@ export const openaiResponsesProfile: Profile = {
       error: { type, code, message, param },
     };
     const response = {
-      id: answerId ?? `resp_${requestId.replace(/^[a-z]+_/, "")}`,
+      id: responseIdOf({ id: requestId.replace(/^[a-z]+_/, "") }),
       object: "response",
       created_at: Math.floor(Date.now() / 1_000),
       status: "failed",

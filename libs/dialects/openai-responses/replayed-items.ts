@@ -3,16 +3,7 @@
  * resolved. https://platform.openai.com/docs/guides/reasoning#encrypted-reasoning-items
  */
 
-import {
-  jsonBytesOf,
-  listOf,
-  objectSpansOf,
-  parsedObject,
-  replaceSpans,
-  textOf,
-  withElements,
-  withMembers,
-} from "../json.ts";
+import { jsonBytesOf, listOf, parsedObject, textOf, withElements, withMembers, withValues } from "../json.ts";
 import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
 import { foreignThoughtId } from "./answer.ts";
 import { dialect } from "./items.ts";
@@ -58,9 +49,9 @@ function resolvedReasoning(bytes: Buffer, { id, encrypted_content: encrypted, co
     return data !== undefined || listOf(content).length > 0 ? bytes : undefined;
   const signature = unwrappedSignature(data ?? "")?.signature;
   if (signature?.dialect !== dialect) return undefined;
-  const own = signature.itemId === undefined ? undefined : jsonBytesOf(signature.itemId);
-  const unwrapped = withMembers(bytes, "encrypted_content", () => jsonBytesOf(signature.data));
-  if (id !== undefined || own === undefined) return withMembers(unwrapped, "id", () => own);
-  const close = objectSpansOf(unwrapped, [])?.close ?? unwrapped.length;
-  return replaceSpans(unwrapped, [{ start: close, end: close, by: Buffer.concat([Buffer.from(',"id":'), own]) }]);
+  const { itemId } = signature;
+  const unwrapped = withValues(bytes, { encrypted_content: jsonBytesOf(signature.data) });
+  return itemId === undefined
+    ? withMembers(unwrapped, "id", () => undefined)
+    : withValues(unwrapped, { id: jsonBytesOf(itemId) });
 }

@@ -121,6 +121,44 @@ const item = Type.Object(
 );
 
 /**
+ * Items that a conversation stores. Unlike in a request, a type must be known: each later request would be refused for another one. References are not stored, nor
+ * is a request for compaction. https://platform.openai.com/docs/api-reference/conversations/create-items
+ */
+export const conversationItem = {
+  allOf: [
+    {
+      properties: {
+        type: {
+          enum: [
+            "message",
+            "reasoning",
+            "compaction",
+            ...["function", "custom_tool", "computer", "shell", "local_shell", "apply_patch"].flatMap((tool) => [
+              `${tool}_call`,
+              `${tool}_call_output`,
+            ]),
+            ...["file_search", "web_search", "code_interpreter", "image_generation", "mcp", "tool_search"].map(
+              (tool) => `${tool}_call`,
+            ),
+            "tool_search_output",
+            "mcp_list_tools",
+            "mcp_approval_request",
+            "mcp_approval_response",
+            "additional_tools",
+            "configuration_update",
+            "program",
+            "program_output",
+            null,
+          ],
+        },
+      },
+    },
+    when(lacks("type"), "role", "content"),
+    item,
+  ],
+};
+
+/**
  * Checks the known fields for type and range. Unknown fields pass, and so do unknown values of fields to which the vendor may add values. `null` counts as
  * absent for optional fields. No defaults and no coercion: a check never changes the caller's body. Also serves compaction and token counting, which take the
  * same fields.

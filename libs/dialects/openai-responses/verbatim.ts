@@ -1,9 +1,9 @@
 /**
- * Verbatim relay between a caller and an upstream that both speak OpenAI's Responses: bytes stay unchanged except for the model's name, `store`, and the fields
- * that make reasoning usable without storage.
+ * Verbatim relay between a caller and an upstream that both speak OpenAI's Responses: bytes of a request stay unchanged except for the model's name, `store`, and
+ * the fields that make reasoning usable without storage; bytes of an answer except for the response's id, the model's name, and what is stored.
  */
 
-import type { Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
+import type { AnswerIdentity, Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer } from "../finish.ts";
 import {
   isGiven,
@@ -16,14 +16,16 @@ import {
   replaceSpans,
   type Span,
   textOf,
+  withMembers,
+  withValues,
 } from "../json.ts";
 import { type Produced, responsesChunk } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
 import { withAddresses } from "../verbatim-attachments.ts";
-import { failureIn, usageOf } from "./answer.ts";
+import { failureIn, responseIdOf, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 import { withResolvableReasoning } from "./replayed-items.ts";
 import { encryptedReasoning, mayReason } from "./request.ts";
@@ -33,7 +35,7 @@ export const verbatim: Verbatim = {
     const body = requestOf(withResolvableReasoning(bytes), framing, target);
     return body === undefined ? undefined : { path: "/responses", headers: {}, body };
   },
-  stream: (_bytes, _framing, model) => new VerbatimStream(new ResponsesWatcher(model)),
+  stream: (_bytes, _framing, identity) => new VerbatimStream(new ResponsesWatcher(identity)),
   withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
   answer: answerOf,
 };
@@ -76,15 +78,14 @@ const quietItems = ["message", "reasoning"];
 
 class ResponsesWatcher implements Watcher {
   usage: Usage | undefined;
-  answerId: string | undefined;
   finished = false;
   readonly endsWithDone = false;
   readonly hasAllContent = false;
   readonly contradicted = false;
-  readonly #model: Buffer;
+  readonly #own: OwnMembers;
 
-  constructor(model: string) {
-    this.#model = jsonBytesOf(model);
+  constructor(identity: AnswerIdentity) {
+    this.#own = ownMembersOf(identity);
   }
 
   get complete(): boolean {
@@ -132,20 +133,26 @@ class ResponsesWatcher implements Watcher {
   }
 
   #named({ event, data }: SseEvent): SseEvent {
-    return { event, data: withMember(data, ["response", "model"], this.#model) };
+    return { event, data: withMembers(data, "response", (response) => withValues(response, this.#own)) };
   }
 
   #read(value: Record<string, unknown>): void {
-    const { id, usage } = objectOf(value.response);
-    if (typeof id === "string") this.answerId ??= id;
-    this.usage = usageOf(usage) ?? this.usage;
+    this.usage = usageOf(objectOf(value.response).usage) ?? this.usage;
   }
 }
 
+type OwnMembers = Readonly<Record<string, Buffer>>;
+
+/** The members of a response object that the gateway writes in place of the upstream's. */
+const ownMembersOf = ({ id, model, storage }: AnswerIdentity): OwnMembers =>
+  Object.fromEntries(
+    Object.entries({ id: responseIdOf({ id }), model, ...storage }).map(([name, value]) => [name, jsonBytesOf(value)]),
+  );
+
 const bytesOf = ({ event, data }: SseEvent): Buffer => eventBytesOf(event, data);
 
-/** A whole answer: the same bytes with the catalogue's model id, and the reported usage. */
-function answerOf(bytes: Buffer, model: string): WholeAnswer {
+/** A whole answer: the same bytes with what identifies it, and the reported usage. */
+function answerOf(bytes: Buffer, identity: AnswerIdentity): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
   const { output, status } = body;
@@ -156,7 +163,7 @@ function answerOf(bytes: Buffer, model: string): WholeAnswer {
   if (output.length === 0 && status === undefined) return failedWith(emptyAnswer);
   return {
     kind: "answer",
-    body: withMember(bytes, ["model"], jsonBytesOf(model)),
+    body: withValues(bytes, ownMembersOf(identity)),
     usage: usageOf(body.usage),
   };
 }

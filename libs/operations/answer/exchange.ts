@@ -1,5 +1,5 @@
 /** Answers to conversations: verbatim if caller and upstream speak the same dialect, otherwise translated. */
-import type { AnswerContext, WholeAnswer } from "#dialects/codec.ts";
+import type { AnswerContext, AnswerIdentity, WholeAnswer } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { consistent } from "#dialects/consistent.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
@@ -16,7 +16,7 @@ import {
 
 /** How a whole answer is read. `from` is the caller's dialect, `to` the upstream's. */
 export type AnswerReading =
-  | { kind: "verbatim"; dialect: ConversationDialect; model: string }
+  | { kind: "verbatim"; dialect: ConversationDialect; identity: AnswerIdentity }
   /** The caller's body is text, so that numbers stay as the caller wrote them. */
   | {
       kind: "translated";
@@ -29,7 +29,7 @@ export type AnswerReading =
 export const answerExchange: OperationExchange<AnswerReading> = {
   prepare,
   read(reading, bytes) {
-    if (reading.kind === "verbatim") return codecs[reading.dialect].verbatim.answer(bytes, reading.model);
+    if (reading.kind === "verbatim") return codecs[reading.dialect].verbatim.answer(bytes, reading.identity);
     const { from, to, context, body } = reading;
     return translatedAnswerOf(bytes, from, to, { ...context, body: parsedObject(Buffer.from(body)) ?? {} });
   },

@@ -55,11 +55,7 @@ export const completionExchange: CallExchange<Context> = {
   stream: (context) =>
     context.kind === "own"
       ? verbatimCompletions.stream(context.asked, context.model)
-      : new TranslatedStream(
-          codecs[context.spoken].streamDecoder(),
-          new CompletionEncoder(context.head),
-          context.head.id,
-        ),
+      : new TranslatedStream(codecs[context.spoken].streamDecoder(), new CompletionEncoder(context.head)),
 };
 
 const isServedBy = (spoken: ConversationDialect, { traits }: Target): boolean =>

@@ -1,5 +1,4 @@
 /** Embeddings from upstreams of either format. */
-
 import type { UpstreamDialect } from "#dialects/dialect.ts";
 import { parsedObject } from "#dialects/json.ts";
 import { profiles } from "#dialects/profiles.ts";

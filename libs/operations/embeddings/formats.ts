@@ -2,7 +2,6 @@
  * Embeddings in OpenAI's and Google's formats, in both directions.
  * https://platform.openai.com/docs/api-reference/embeddings, https://ai.google.dev/api/embeddings
  */
-
 import type { WireRequest } from "#dialects/codec.ts";
 import { refuse } from "#dialects/field-support.ts";
 import { camelOf, pathOf, resourceOf } from "#dialects/gemini/names.ts";

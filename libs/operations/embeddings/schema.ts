@@ -1,5 +1,4 @@
 /** The schemas of requests for embeddings, in OpenAI's and in Google's format. */
-
 import Type from "typebox";
 import { nullable, optional } from "#dialects/schema-parts.ts";
 import { embeddedTextsMax } from "../bounds.ts";

@@ -1,5 +1,4 @@
 /** Images from a prompt, and edits of images: https://platform.openai.com/docs/api-reference/images */
-
 import { typedFormOf, valuesOf } from "#dialects/openai-images/form.ts";
 import { imageEditSchema, imageRequestSchema, imageVariationSchema } from "#dialects/openai-images/schema.ts";
 import { isCount } from "#dialects/profile.ts";

@@ -5,10 +5,15 @@ import { plainDemandOf } from "../demand.ts";
 import type { Operation } from "../operation.ts";
 import { rerankRequestSchema } from "./schema.ts";
 
-const rerankAt = (path: string): Operation => ({
-  endpoints: [
-    { path, dialect: "openai-chat", schema: rerankRequestSchema, bodyBytesMax: rerankBodyBytesMax },
-  ] satisfies Endpoint[],
+const rerankAt = (...paths: string[]): Operation => ({
+  endpoints: paths.map(
+    (path): Endpoint => ({
+      path,
+      dialect: "openai-chat",
+      schema: rerankRequestSchema,
+      bodyBytesMax: rerankBodyBytesMax,
+    }),
+  ),
   bills: "input",
   isRepeatable: true,
   demandOf: () => plainDemandOf(),
@@ -17,4 +22,4 @@ const rerankAt = (path: string): Operation => ({
 /** Cohere's: the answer has the documents only if the caller asks for them. */
 export const rerank = rerankAt("/v2/rerank");
 /** Jina's and others': the answer has the documents unless the caller does not want them. */
-export const rerankWithDocuments = rerankAt("/v1/rerank");
+export const rerankWithDocuments = rerankAt("/v1/rerank", "/rerank");

@@ -20,6 +20,12 @@ const textTypes: Partial<Record<TranscriptFormat, string>> = {
   vtt: "text/vtt; charset=utf-8",
 };
 
+/** The event that ends a stream. */
+const doneEventOf = ({ text, logprobs, usage }: Record<string, unknown>): Buffer =>
+  Buffer.from(
+    `event: transcript.text.done\ndata: ${JSON.stringify({ type: "transcript.text.done", text, logprobs, usage })}\n\n`,
+  );
+
 const exchangeOf = (path: string): CallExchange<Context> => ({
   wantedOf: () => "openai-chat",
   async prepare({ body, contentType, framing, spoken, target }) {
@@ -33,25 +39,28 @@ const exchangeOf = (path: string): CallExchange<Context> => ({
       errors: "own",
     };
   },
-  rawOf({ format, streams }) {
+  rawOf({ format }) {
     const contentType = textTypes[format];
-    return streams || contentType === undefined ? undefined : { kind: "text", contentType };
+    return contentType === undefined ? undefined : { kind: "text", contentType };
   },
   stream: transcriptStreamOf,
   read({ format, streams }, bytes) {
-    const isText = textTypes[format] !== undefined;
-    if (isText && !streams) {
+    if (textTypes[format] !== undefined) {
       const answer = bytes[0] === 0x7b ? parsedObject(bytes) : undefined;
-      return answer?.error === undefined ? { kind: "answer", body: bytes, usage: undefined } : errorIn(answer);
+      // Some servers ignore the format of a stream, and answer in JSON.
+      if (answer === undefined || (!streams && answer.error === undefined))
+        return {
+          kind: "answer",
+          body: streams ? doneEventOf({ text: bytes.toString("utf8") }) : bytes,
+          usage: undefined,
+        };
     }
     const answer = parsedObject(bytes);
     // An empty text is the transcript of silence.
     if (typeof answer?.text !== "string") return errorIn(answer);
     const usage = audioUsageOf(answer.usage) ?? audioUsageOf({ seconds: Number(answer.duration) });
     if (!streams) return { kind: "answer", body: bytes, usage };
-    const { text, logprobs, usage: reported } = answer;
-    const done = JSON.stringify({ type: "transcript.text.done", text, logprobs, usage: reported });
-    return { kind: "answer", body: Buffer.from(`event: transcript.text.done\ndata: ${done}\n\n`), usage };
+    return { kind: "answer", body: doneEventOf(answer), usage };
   },
 });
 

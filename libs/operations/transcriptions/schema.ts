@@ -7,7 +7,12 @@ export type TranscriptFormat = (typeof transcriptFormats)[number];
 
 const common = {
   model: modelName,
-  file: Type.Object({ name: Type.String(), type: Type.String(), size: Type.Integer({ minimum: 1 }) }),
+  file: Type.Unsafe<object>({
+    type: ["object", "array"],
+    maxItems: 1,
+    required: ["name", "type", "size"],
+    properties: { size: { minimum: 1 } },
+  }),
   prompt: optionalText,
   temperature: optional({ type: "number", minimum: 0, maximum: 1 }),
   response_format: Type.Optional(Type.Enum(transcriptFormats)),

@@ -53,6 +53,36 @@ const linesIn = ({ text }: Told) =>
     .split("\n")
     .map((line) => JSON.parse(line));
 
+test("log probabilities are asked for, and stand beside the text they belong to", () => {
+  const asked = { model: "m", messages: [], prompt: "hello", logprobs: true, top_logprobs: 1 };
+  for (const [more, expected] of [
+    [{}, { logprobs: true, top_logprobs: 1 }],
+    [{ top_logprobs: null }, { logprobs: true, top_logprobs: undefined }],
+    [
+      { logprobs: false, top_logprobs: 0 },
+      { logprobs: undefined, top_logprobs: undefined },
+    ],
+  ] as const) {
+    const read = readOllamaRequest("/api/generate", Buffer.from(JSON.stringify({ ...asked, ...more })));
+    const { logprobs, top_logprobs } = JSON.parse(String(read.kind === "read" && read.value.bytes));
+    assert.deepEqual({ logprobs, top_logprobs }, expected);
+  }
+  const logprobs = { content: [{ token: "a", logprob: -0.1, bytes: [97], top_logprobs: [] }] };
+  const streamed = responding(true);
+  streamed.response.writeHead(200, head);
+  streamed.response.end(
+    `${chunk({ content: "a" }, { logprobs })}${chunk({ content: "b" }, { logprobs: null })}data: [DONE]\n\n`,
+  );
+  assert.deepEqual(
+    linesIn(streamed.told).map((line) => line.logprobs),
+    [logprobs.content, undefined, undefined],
+  );
+  const whole = responding(false);
+  whole.response.writeHead(200, {});
+  whole.response.end(JSON.stringify({ choices: [{ message: { content: "a" }, logprobs }] }));
+  assert.deepEqual(JSON.parse(whole.told.text).logprobs, logprobs.content);
+});
+
 test("a stream becomes lines, whatever its chunks, and a keep-alive is a line without content", () => {
   const { told, response } = responding(true);
   response.writeHead(200, head);

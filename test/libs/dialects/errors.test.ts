@@ -28,7 +28,7 @@ const shownOf = (failure: Failure): string =>
   conversationDialects
     .flatMap((dialect: ConversationDialect) => [
       profiles[dialect].errorBodyOf(failure, "req_1"),
-      profiles[dialect].errorEventOf(failure, { requestId: "req_1", answerId: undefined, model: "m", events: 0 }),
+      profiles[dialect].errorEventOf(failure, { requestId: "req_1", model: "m", events: 0 }),
     ])
     .join("\n")
     .replaceAll("type.googleapis.com", "");

@@ -239,7 +239,7 @@ function play(dialect: ConversationDialect, route: Route, stream: string): Seen 
   const from = codecs[otherThan(dialect)];
   const relay: StreamRelay =
     route === "verbatim"
-      ? codecs[dialect].verbatim.stream(Buffer.from("{}"), "sse", "mine")
+      ? codecs[dialect].verbatim.stream(Buffer.from("{}"), "sse", { id: "abc123", model: "mine" })
       : new TranslatedStream(codecs[dialect].streamDecoder(), from.streamEncoder(context), undefined);
   const out: Buffer[] = [];
   for (const event of events) {
@@ -329,7 +329,10 @@ test("keep-alives, alternative terminators and events after the last content do 
 
 test("an unreadable event may contain a missing choice, so it fails the answer", () => {
   const { text, ending } = wires.gemini;
-  const stream = codecs.gemini.verbatim.stream(Buffer.from('{"generationConfig":{"candidateCount":2}}'), "sse", "mine");
+  const stream = codecs.gemini.verbatim.stream(Buffer.from('{"generationConfig":{"candidateCount":2}}'), "sse", {
+    id: "abc123",
+    model: "mine",
+  });
   for (const event of new SseReader(1 << 20).push(Buffer.from(`${text}${ending()}data: {"candidates":[{"index":1\n\n`)))
     stream.push(event, []);
   assert.match(stream.error?.message ?? "", /not in its format/);
@@ -359,7 +362,7 @@ test("an answer without content fails unless it has a good finish reason", () =>
 });
 
 const wholeOf = (dialect: ConversationDialect, text: string): WholeAnswer =>
-  codecs[dialect].verbatim.answer(Buffer.from(text), "mine");
+  codecs[dialect].verbatim.answer(Buffer.from(text), { id: "abc123", model: "mine" });
 const decodedOf = (dialect: ConversationDialect, text: string) =>
   foldedOf(codecs[dialect].decodeAnswer(JSON.parse(text)));
 

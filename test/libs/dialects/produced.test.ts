@@ -101,7 +101,7 @@ const content = {
 for (const [dialect, events] of Object.entries(content) as [keyof typeof content, object[]][])
   test(`${dialect}: text, thinking and calls of every choice are counted`, () => {
     for (const event of events) {
-      const stream = codecs[dialect].verbatim.stream(Buffer.from("{}"), "sse", "m");
+      const stream = codecs[dialect].verbatim.stream(Buffer.from("{}"), "sse", { id: "abc123", model: "m" });
       stream.push({ event: undefined, data: Buffer.from(JSON.stringify(event)) }, []);
       assert.equal(stream.produced.outputTokens, 100, JSON.stringify(event).slice(0, 100));
     }
@@ -115,7 +115,7 @@ test("media are not counted by their bytes", () => {
     "openai-responses": { type: "response.image_generation_call.partial_image", partial_image_b64: megabyte },
   };
   for (const [dialect, event] of Object.entries(events) as [keyof typeof events, object][]) {
-    const stream = codecs[dialect].verbatim.stream(Buffer.from("{}"), "sse", "m");
+    const stream = codecs[dialect].verbatim.stream(Buffer.from("{}"), "sse", { id: "abc123", model: "m" });
     stream.push({ event: undefined, data: Buffer.from(JSON.stringify(event)) }, []);
     const { outputTokens } = stream.produced;
     assert.ok(outputTokens > 100 && outputTokens < 5_000, `${dialect}: ${outputTokens}`);

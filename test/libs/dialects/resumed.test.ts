@@ -81,8 +81,7 @@ const contextOf = (dialect: ConversationDialect): AnswerContext => {
   const request = consistent(codecs[dialect].decodeRequest({ body, framing: "sse", headers: {} }));
   return { id: "abc123", model: "m", createdAt: 1_700_000_000, framing: "sse", request, body };
 };
-const beginningOf = (codec: Codec, context: AnswerContext) =>
-  new ResumedAnswer(codec.streamEncoder(context), undefined);
+const beginningOf = (codec: Codec, context: AnswerContext) => new ResumedAnswer(codec.streamEncoder(context));
 
 /** What the caller is sent of a stream that repeats these events; undefined when it is found to differ. */
 function sentAgain(answer: ResumedAnswer, events: readonly SentEvent[]): string | undefined {

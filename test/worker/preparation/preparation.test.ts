@@ -229,9 +229,12 @@ test("the thread reads a large answer exactly as the main thread does", async ()
       assert.equal(read.body.toString(), plain.body.toString());
       assert.deepEqual(read.usage, plain.usage);
     }
-  assert.deepEqual(await preparation.read(() => verbatimTask("gemini", "m"), Buffer.alloc(200_000)), {
-    kind: "malformed",
-  });
+  assert.deepEqual(
+    await preparation.read(() => verbatimTask("gemini", { id: "abc123", model: "m" }), Buffer.alloc(200_000)),
+    {
+      kind: "malformed",
+    },
+  );
 });
 
 test("a preparation whose caller leaves ends at once, without waiting for the thread", async () => {

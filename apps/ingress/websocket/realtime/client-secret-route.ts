@@ -7,7 +7,6 @@ import { isGiven, objectOf, parsedObject, textOf } from "#dialects/json.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Admission } from "../../admission/admission.ts";
 import { clientSecretBodyBytesMax, clientSecretsMax } from "../../bounds.ts";
-import { apiKeyOf, type KeyDirectory } from "../../http/authentication.ts";
 import type { ClientSecrets } from "../../http/client-secrets.ts";
 import { unavailable } from "../../http/failures.ts";
 import { Refused } from "../../http/refused.ts";
@@ -19,7 +18,6 @@ const lifeDefault = 600;
 
 export interface ClientSecretOptions {
   admission: Admission;
-  keys: KeyDirectory;
   clock: Clock;
   clientSecrets: ClientSecrets;
 }
@@ -36,7 +34,7 @@ const invalid = (message: string, param?: string) =>
 export function addClientSecretRoute(
   scope: FastifyInstance,
   path: string,
-  { admission, keys, clock, clientSecrets }: ClientSecretOptions,
+  { admission, clock, clientSecrets }: ClientSecretOptions,
 ): void {
   scope.post(path, { bodyLimit: clientSecretBodyBytesMax }, async (request: FastifyRequest) => {
     const body = parsedObject(request.bytes);
@@ -49,7 +47,7 @@ export function addClientSecretRoute(
     admission.modelFor(request, model);
     const seconds = lifeOf(body.expires_after);
     const now = clock.epoch();
-    const sealed = { keyHash: hashOf(apiKeyOf(keys, now, request)), model, session };
+    const sealed = { keyHash: hashOf(request.apiKey), model, session };
     const value = await clientSecrets.create(request.caller.id, sealed, seconds * 1_000).catch(() => {
       throw new Refused(unavailable);
     });

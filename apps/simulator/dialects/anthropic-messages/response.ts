@@ -1,5 +1,4 @@
 /** A whole message, and the parts shared with the stream. */
-
 import { joined } from "../../answer/chunks.ts";
 import { type Choice, tokensOf, type Usage } from "../../answer/compose.ts";
 import type { Whole } from "../dialect.ts";

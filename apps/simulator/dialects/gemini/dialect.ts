@@ -1,5 +1,4 @@
 /** Gemini: POST /{version}/models/{model}:generateContent, :streamGenerateContent, :countTokens, :embedContent and :batchEmbedContents, of AI Studio and Vertex AI. */
-
 import { seedOf } from "../../answer/chunks.ts";
 import { compose } from "../../answer/compose.ts";
 import { pngOf } from "../../answer/png.ts";

@@ -1,5 +1,4 @@
 /** Rules for a request beyond its shape: the order of calls and responses, unchanged thought signatures, and Gemini's own form of schemas. */
-
 import { isObject } from "../../answer/schema.ts";
 import { claimIn, sealOf } from "../../answer/seal.ts";
 import { refuse } from "../dialect.ts";

@@ -1,5 +1,4 @@
 /** A whole chat completion, and the parts shared with the stream. */
-
 import { joined } from "../../answer/chunks.ts";
 import { type Choice, tokensOf, type Usage } from "../../answer/compose.ts";
 import { type Whole, wholeOf } from "../dialect.ts";

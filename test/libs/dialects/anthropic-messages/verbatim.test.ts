@@ -8,7 +8,7 @@ import { targetOf } from "../../../support/target.ts";
 
 const target = targetOf("anthropic-messages", "theirs");
 const requestOf = (text: string) => verbatim.request(Buffer.from(text), "sse", target)?.body.toString();
-const streamOf = () => verbatim.stream(Buffer.alloc(0), "sse", "mine");
+const streamOf = () => verbatim.stream(Buffer.alloc(0), "sse", { id: "abc123", model: "mine" });
 
 /** What a caller gets for these events, by event. */
 function relayed(stream: StreamRelay, ...events: (string | ({ type: string } & Record<string, unknown>))[]): string[] {
@@ -171,7 +171,7 @@ test("errors and events that are not JSON end a stream, and nothing throws", () 
   fc.assert(
     fc.property(fc.constantFrom(...types), fc.oneof(fc.json(), fc.string()), (event, text) => {
       streamOf().push({ event, data: Buffer.from(text) }, []);
-      verbatim.answer(Buffer.from(text), "m");
+      verbatim.answer(Buffer.from(text), { id: "abc123", model: "m" });
       requestOf(text);
     }),
   );
@@ -187,7 +187,7 @@ test("errors and events that are not JSON end a stream, and nothing throws", () 
 test("a whole answer keeps every byte except the model's name, and its usage is read", () => {
   const text =
     '{"id":"x", "model":"theirs","content":[],"stop_reason":"end_turn","usage":{"input_tokens":3,"cache_creation_input_tokens":5,"output_tokens":4},"big":12345678901234567890}\n';
-  const answer = verbatim.answer(Buffer.from(text), "mine");
+  const answer = verbatim.answer(Buffer.from(text), { id: "abc123", model: "mine" });
   assert.ok(answer.kind === "answer");
   assert.equal(answer.body.toString(), text.replace("theirs", "mine"));
   assert.deepEqual(answer.usage, {
@@ -198,7 +198,10 @@ test("a whole answer keeps every byte except the model's name, and its usage is 
     reasoningTokens: 0,
   });
   for (const broken of ["", "[]", "{}", text.slice(0, 60), '{"content":null}'])
-    assert.equal(verbatim.answer(Buffer.from(broken), "m").kind, "malformed");
-  const failed = verbatim.answer(Buffer.from('{"type":"error","error":{"type":"api_error","message":"no"}}'), "m");
+    assert.equal(verbatim.answer(Buffer.from(broken), { id: "abc123", model: "m" }).kind, "malformed");
+  const failed = verbatim.answer(Buffer.from('{"type":"error","error":{"type":"api_error","message":"no"}}'), {
+    id: "abc123",
+    model: "m",
+  });
   assert.ok(failed.kind === "error" && failed.error.status === 500);
 });

@@ -12,7 +12,7 @@ const target = targetOf("gemini", "gemini-3-pro");
 
 /** What a caller gets for these events, by event, and for the end if it is reached. */
 function relayed(events: (string | Json)[], framing: Framing = "sse", asked: Json = {}) {
-  const stream = verbatim.stream(Buffer.from(JSON.stringify(asked)), framing, "mine");
+  const stream = verbatim.stream(Buffer.from(JSON.stringify(asked)), framing, { id: "abc123", model: "mine" });
   const texts = events.map((event) => {
     const out: Buffer[] = [];
     stream.push(
@@ -192,7 +192,7 @@ test("continuation tokens are removed, and the caller sees a truncated answer", 
   assert.equal(stream.finished, true);
   const spoken = response([{ text: 'about the "continuationToken"' }], "STOP");
   assert.equal(relayed([spoken]).texts[0], shown(spoken));
-  const whole = verbatim.answer(Buffer.from(JSON.stringify(event)), "mine");
+  const whole = verbatim.answer(Buffer.from(JSON.stringify(event)), { id: "abc123", model: "mine" });
   assert.ok(whole.kind === "answer" && !whole.body.includes("continuationToken") && whole.body.includes("MAX_TOKENS"));
 });
 
@@ -217,13 +217,16 @@ test("an error or an event that is not a JSON object ends the stream", () => {
 test("a whole answer keeps every byte except the model's name, and its usage is read", () => {
   const text =
     '{"candidates":[{"content":{"parts":[{"text":"a\u2028"}]}}], "modelVersion":"theirs","usageMetadata":{"promptTokenCount":3},"big":12345678901234567890}\n';
-  const answer = verbatim.answer(Buffer.from(text), "mine");
+  const answer = verbatim.answer(Buffer.from(text), { id: "abc123", model: "mine" });
   assert.ok(answer.kind === "answer");
   assert.equal(answer.body.toString(), text.replace("theirs", "mine"));
   assert.equal(answer.usage?.inputTokens, 3);
   for (const broken of ["", "[]", "{}", text.slice(0, 60)])
-    assert.equal(verbatim.answer(Buffer.from(broken), "mine").kind, "malformed");
-  assert.equal(verbatim.answer(Buffer.from('{"error":{"message":"no"}}'), "mine").kind, "error");
+    assert.equal(verbatim.answer(Buffer.from(broken), { id: "abc123", model: "mine" }).kind, "malformed");
+  assert.equal(
+    verbatim.answer(Buffer.from('{"error":{"message":"no"}}'), { id: "abc123", model: "mine" }).kind,
+    "error",
+  );
 });
 
 test("no bytes make the relay throw", () => {
@@ -249,7 +252,7 @@ test("no bytes make the relay throw", () => {
       fc.jsonValue(),
       (events, framing, generationConfig) => {
         relayed(events, framing, { generationConfig });
-        for (const text of events) verbatim.answer(Buffer.from(text), "mine");
+        for (const text of events) verbatim.answer(Buffer.from(text), { id: "abc123", model: "mine" });
       },
     ),
   );

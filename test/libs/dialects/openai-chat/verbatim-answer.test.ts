@@ -7,8 +7,9 @@ import { verbatim } from "#dialects/openai-chat/verbatim.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
 
-const streamOf = (asked: object = {}) => verbatim.stream(Buffer.from(JSON.stringify(asked)), "sse", "mine");
-const wholeOf = (text: string) => verbatim.answer(Buffer.from(text), "mine");
+const streamOf = (asked: object = {}) =>
+  verbatim.stream(Buffer.from(JSON.stringify(asked)), "sse", { id: "abc123", model: "mine" });
+const wholeOf = (text: string) => verbatim.answer(Buffer.from(text), { id: "abc123", model: "mine" });
 
 /** What a caller gets for these events, by event. */
 function relayed(stream: StreamRelay, ...events: (string | object)[]): string[] {

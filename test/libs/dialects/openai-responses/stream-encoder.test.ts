@@ -218,7 +218,6 @@ test("items match what clients expect: namespaces of calls, unwrapped free text,
     },
     user: "u",
   });
-  assert.equal(openaiResponses.answerIdOf?.(context), "resp_abc123");
 });
 
 test("a truncated answer and its truncated item are both marked incomplete", () => {

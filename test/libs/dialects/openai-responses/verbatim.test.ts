@@ -130,7 +130,7 @@ interface Relayed {
 }
 
 function relayed(bytes: Buffer): Relayed {
-  const stream = verbatim.stream(Buffer.from("{}"), "sse", "mine");
+  const stream = verbatim.stream(Buffer.from("{}"), "sse", { id: "abc123", model: "mine" });
   const out: Buffer[] = [];
   let heldEvents = 0;
   for (const event of new SseReader(1 << 20).push(bytes)) {
@@ -140,9 +140,13 @@ function relayed(bytes: Buffer): Relayed {
   return { text: Buffer.concat(out).toString(), stream, heldEvents };
 }
 
-test("a stream keeps every byte except the model's name; its usage, answer id and end are detected", () => {
+/** What callers get of an answer in place of the upstream's id and name of the model. */
+const identified = (text: string) =>
+  text.replaceAll('"id":"resp_f1"', '"id":"resp_abc123"').replaceAll('"model":"upstream-name"', '"model":"mine"');
+
+test("a stream keeps every byte except the response's id and the model's name; its usage and end are detected", () => {
   const { text, stream, heldEvents } = relayed(golden);
-  assert.equal(text, golden.toString().replaceAll('"model":"upstream-name"', '"model":"mine"'));
+  assert.equal(text, identified(golden.toString()));
   assert.equal(heldEvents, 5);
   assert.deepEqual(stream.usage, {
     inputTokens: 10,
@@ -151,16 +155,13 @@ test("a stream keeps every byte except the model's name; its usage, answer id an
     outputTokens: 7,
     reasoningTokens: 2,
   });
-  assert.deepEqual(
-    [stream.answerId, stream.finished, stream.complete, stream.ended, stream.malformedEvents],
-    ["resp_f1", true, true, true, 0],
-  );
+  assert.deepEqual([stream.finished, stream.complete, stream.ended, stream.malformedEvents], [true, true, true, 0]);
 });
 
 test("events without a name are identified by their type", () => {
   const unnamed = golden.toString().replaceAll(/^event: .*\n/gm, "");
   const { text, stream, heldEvents } = relayed(Buffer.from(unnamed));
-  assert.equal(text, unnamed.replaceAll('"model":"upstream-name"', '"model":"mine"'));
+  assert.equal(text, identified(unnamed));
   assert.deepEqual([heldEvents, stream.ended], [5, true]);
   assert.equal(
     relayed(Buffer.from('data: {"response":{"id":"r"},"type":"response.completed"}\n\n')).stream.ended,
@@ -235,16 +236,37 @@ test("no bytes throw, however they are split", () => {
   fc.assert(fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => void relayed(Buffer.from(bytes))));
 });
 
-test("a whole answer keeps every byte except the model's name; failures and bodies that are not answers are distinguished", () => {
+test("a whole answer keeps every byte except the response's id and the model's name; failures and bodies that are not answers are distinguished", () => {
   const text =
-    ' {"model" : "u","big":12345678901234567890,"error":null,"status":"incomplete","output":[{"model":"inner"}],"usage":{"input_tokens":3}}';
-  const answer = verbatim.answer(Buffer.from(text), "mine");
+    ' {"model" : "u","id": "resp_theirs","big":12345678901234567890,"error":null,"status":"incomplete","output":[{"model":"inner"}],"usage":{"input_tokens":3}}';
+  const answer = verbatim.answer(Buffer.from(text), { id: "abc123", model: "mine" });
   assert.ok(answer.kind === "answer");
-  assert.equal(answer.body.toString(), text.replace('"u"', '"mine"'));
+  assert.equal(answer.body.toString(), text.replace('"u"', '"mine"').replace("resp_theirs", "resp_abc123"));
   assert.equal(answer.usage?.inputTokens, 3);
-  const kindOf = (body: unknown) => verbatim.answer(Buffer.from(JSON.stringify(body)), "mine").kind;
+  const kindOf = (body: unknown) =>
+    verbatim.answer(Buffer.from(JSON.stringify(body)), { id: "abc123", model: "mine" }).kind;
   assert.equal(kindOf({ error: { message: "m" } }), "error");
   assert.equal(kindOf({ status: "failed", output: [] }), "error");
   for (const body of [{}, [], { status: "in_progress", output: [] }, { choices: [] }])
     assert.equal(kindOf(body), "malformed");
+});
+
+test("an answer says what the gateway stores of it, in place of what the upstream says or beside it", () => {
+  const storage = { store: true, previous_response_id: "resp_before", conversation: { id: "conv_1" } };
+  const identity = { id: "abc123", model: "mine", storage };
+  const shown =
+    '{"id":"resp_abc123","store":true,"output":[{"id":"m","store":0}],"\\u0073tore":true,"model":"mine","previous_response_id":"resp_before","conversation":{"id":"conv_1"}}';
+  const given = '{"id":7,"store":false,"output":[{"id":"m","store":0}],"\\u0073tore":null}';
+  const whole = verbatim.answer(Buffer.from(given), identity);
+  assert.equal(whole.kind === "answer" && whole.body.toString(), shown);
+  const stream = verbatim.stream(Buffer.from("{}"), "sse", identity);
+  const out: Buffer[] = [];
+  const delta = event("response.output_text.delta", { delta: "a", response: { store: false } });
+  const completed = (response: string) => `data: {"type":"response.completed","response":${response}}\n\n`;
+  const created = (response: string) => `data: {"response": ${response} ,"type":"response.created"}\n\n`;
+  for (const one of new SseReader(1 << 20).push(Buffer.from(created("{}") + delta + completed(given))))
+    stream.push(one, out);
+  const [, ...others] = shown.match(/.*?"model".*?,(.*)\}/) ?? [];
+  const begun = `{"id":"resp_abc123","model":"mine","store":true,${others[0]}}`;
+  assert.equal(Buffer.concat(out).toString(), created(begun) + delta + completed(shown));
 });
