@@ -8,6 +8,7 @@ import type { Framing, StorageFields } from "#dialects/codec.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { isForm } from "#operations/operations.ts";
 import { contentTypeLengthMax } from "#relay/bounds.ts";
+import type { SessionInput } from "../generation/generation.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { ReadBody } from "../http/body.ts";
@@ -37,6 +38,8 @@ export interface AdmissionRequest {
   demand: ReadBody["demand"];
   bytes: Buffer;
   response: AnswerResponse;
+  /** Where the caller's messages come from, in a session. */
+  input?: SessionInput;
   /** What the answer says of its storage. */
   storage?: StorageFields | undefined;
   /** In place of the model's own queue. */
@@ -115,6 +118,7 @@ export class Admission {
         weight: catalogue.groups.get(request.caller.group)?.weight ?? 1,
         held: request.held,
         response,
+        input: asked.input,
         storage: asked.storage,
         onBound: asked.onBound,
         onEnd: asked.onEnd,
