@@ -4,9 +4,10 @@
  */
 import type { StreamRelay } from "./codec.ts";
 import { isGiven, objectOf } from "./json.ts";
+import { audioTokensOf } from "./openai-parts.ts";
 import type { SseEvent } from "./sse.ts";
 import { upstreamErrorOf } from "./upstream-errors.ts";
-import { plainUsageOf, tokensOf, type Usage } from "./usage.ts";
+import { plainUsageOf, plausible, tokensOf, type Usage } from "./usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "./verbatim.ts";
 
 /** Input tokens that a second of recorded audio counts as, where an upstream reports only the duration. */
@@ -14,10 +15,12 @@ export const tokensPerSecond = 25;
 
 /** Tokens, or a duration in seconds: https://platform.openai.com/docs/api-reference/audio/json-object. Undefined if there is neither. */
 export function audioUsageOf(value: unknown): Usage | undefined {
-  const { seconds, input_tokens: input, output_tokens: output } = objectOf(value);
+  const { seconds, input_tokens: input, output_tokens: output, input_token_details: details } = objectOf(value);
   if (typeof seconds === "number" && seconds > 0)
     return { ...plainUsageOf(Math.ceil(seconds * tokensPerSecond)), isEstimated: true };
-  return tokensOf(input) + tokensOf(output) === 0 ? undefined : plainUsageOf(tokensOf(input), tokensOf(output));
+  if (tokensOf(input) + tokensOf(output) === 0) return undefined;
+  const usage = plainUsageOf(tokensOf(input), tokensOf(output));
+  return plausible({ ...usage, ...audioTokensOf(objectOf(details), {}) });
 }
 
 /** Streamed speech. `usage` is billed if the upstream reports none. */

@@ -2,7 +2,7 @@
 import { attachmentOf, checkedBase64 } from "./attachments.ts";
 import { isObject, objectOf } from "./json.ts";
 import type { Part, Settings } from "./neutral.ts";
-import { plausible, tokensOf, type Usage } from "./usage.ts";
+import { plausible, serviceTierOf, tokensOf, type Usage } from "./usage.ts";
 
 /** `path` names the field with the address or data URL. */
 export const imageOf = (url: string, detail: unknown, path: string): Extract<Part, { kind: "image" }> => ({
@@ -38,20 +38,38 @@ export const schemaFormatOf = (value: unknown, path: string): NonNullable<Settin
   };
 };
 
-/** The dialects name the input and output counters differently. Undefined if the value is not an object. */
+/** OpenAI's details of the tokens in and out. Cached audio is counted as cached. */
+export const audioTokensOf = (
+  input: Record<string, unknown>,
+  output: Record<string, unknown>,
+): Pick<Usage, "audioInputTokens" | "audioOutputTokens"> => ({
+  audioInputTokens: Math.max(
+    0,
+    tokensOf(input.audio_tokens) - tokensOf(objectOf(input.cached_tokens_details).audio_tokens),
+  ),
+  audioOutputTokens: tokensOf(output.audio_tokens),
+});
+
+/**
+ * The dialects name the input and output counters differently. `serviceTier` is the member `service_tier` of the answer. Undefined if the value is not an object.
+ */
 export function openaiUsageOf(
   value: unknown,
   input: "prompt" | "input",
   output: "completion" | "output",
+  serviceTier?: unknown,
 ): Usage | undefined {
   if (!isObject(value)) return undefined;
   const usage = objectOf(value);
   const details = objectOf(usage[`${input}_tokens_details`]);
+  const outputDetails = objectOf(usage[`${output}_tokens_details`]);
   return plausible({
     inputTokens: tokensOf(usage[`${input}_tokens`]),
     cachedInputTokens: tokensOf(details.cached_tokens),
     cacheWriteTokens: tokensOf(details.cache_write_tokens),
     outputTokens: tokensOf(usage[`${output}_tokens`]),
-    reasoningTokens: tokensOf(objectOf(usage[`${output}_tokens_details`]).reasoning_tokens),
+    reasoningTokens: tokensOf(outputDetails.reasoning_tokens),
+    ...audioTokensOf(details, outputDetails),
+    ...serviceTierOf(serviceTier),
   });
 }

@@ -126,7 +126,6 @@ export class Produced {
     if (reported === undefined || outputTokens === reported.outputTokens) return reported;
     return {
       ...plausible({ ...reported, outputTokens, reasoningTokens: this.reasoningTokens }),
-      ...(reported.isCapped && { isCapped: true }),
       isEstimated: true,
     };
   }

@@ -3,6 +3,7 @@
  * record contains: the unit prices, the ratios and the counts.
  */
 import Type from "typebox";
+import type { Usage } from "#dialects/usage.ts";
 import { dividedBy, nanoOf, ppmOf } from "./money.ts";
 
 const price = (description: string) => Type.Number({ minimum: 0, maximum: 1_000_000, description });
@@ -76,19 +77,8 @@ export type Prices = {
     : Readonly<FilePrices[Name]>;
 };
 
-/** The counts that bear a price. Parts are included in their wholes, as in `Usage`. */
-export interface Priced {
-  readonly inputTokens: number;
-  readonly cachedInputTokens: number;
-  readonly cacheWriteTokens: number;
-  readonly outputTokens: number;
-  readonly reasoningTokens: number;
-  readonly audioInputTokens?: number;
-  readonly audioOutputTokens?: number;
-  readonly images?: { readonly count: number; readonly size?: string; readonly quality?: string };
-  /** As the upstream named it in its answer. */
-  readonly serviceTier?: string;
-}
+/** The counts that bear a price: parts are included in their wholes, and do not overlap. */
+export type Priced = Omit<Usage, "isCapped" | "isEstimated">;
 
 /** The prices that apply to one answer: whole nano-units per million tokens, per request and per image. */
 export interface UnitPrices {

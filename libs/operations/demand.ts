@@ -2,6 +2,7 @@
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { objectOf } from "#dialects/json.ts";
 import { profiles } from "#dialects/profiles.ts";
+import type { GeneratedImages } from "#dialects/usage.ts";
 import { choicesMax } from "./bounds.ts";
 
 export interface Demand {
@@ -13,6 +14,8 @@ export interface Demand {
   choices: number;
   /** Input tokens of attachments whose content is not in the body, or is in a form. */
   attachedTokens: number;
+  /** The images of an operation that makes them. */
+  images?: GeneratedImages;
 }
 
 /** For a file sent by its address. An image takes less at every vendor, a long document more. */

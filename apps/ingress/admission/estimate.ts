@@ -3,7 +3,7 @@
 import type { KeyRecord } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { bytesPerToken } from "#dialects/usage.ts";
+import { bytesPerToken, plainUsageOf, type Usage } from "#dialects/usage.ts";
 import type { GenerationFacts } from "#events/ingress-events.ts";
 import type { Demand } from "#operations/demand.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
@@ -26,17 +26,15 @@ export interface LimitedRequest extends Demand {
 }
 
 /** The estimate of what a request uses, as far as it bears a price: counting tokens bears none. */
-export function tokensOf({ operation, model, bodyBytes, ...demand }: LimitedRequest): {
-  inputTokens: number;
-  outputTokens: number;
-} {
+export function estimatedUsageOf({ operation, model, bodyBytes, ...demand }: LimitedRequest): Usage {
   const { bills, inputTokensMax = Number.POSITIVE_INFINITY } = operations[operation];
-  if (bills === "nothing") return { inputTokens: 0, outputTokens: 0 };
+  if (bills === "nothing") return plainUsageOf(0);
   const inputTokens = Math.min(Math.ceil(bodyBytes / bytesPerToken), inputTokensMax) + demand.attachedTokens;
   const eachMax = model.outputTokensMax ?? model.contextWindow ?? estimatedOutputTokensMax;
   const each = Math.min(demand.outputTokensMax ?? demand.mediaTokens ?? outputTokensDefault, eachMax);
-  return {
-    inputTokens: Math.min(inputTokens, model.contextWindow ?? Number.POSITIVE_INFINITY),
-    outputTokens: bills === "input" ? 0 : demand.choices * each,
-  };
+  const usage = plainUsageOf(
+    Math.min(inputTokens, model.contextWindow ?? Number.POSITIVE_INFINITY),
+    bills === "input" ? 0 : demand.choices * each,
+  );
+  return { ...usage, ...(demand.images && { images: demand.images }), isEstimated: true };
 }

@@ -15,7 +15,6 @@ import { allowsModel, type KeyRecord } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
-import { plainUsageOf } from "#dialects/usage.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { type Bill, priced } from "#ledger/bill.ts";
@@ -25,7 +24,7 @@ import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { recordMsMax, repeatedRecordsMax, unrecordedMax } from "../bounds.ts";
-import { type LimitedRequest, tokensOf } from "./estimate.ts";
+import { estimatedUsageOf, type LimitedRequest } from "./estimate.ts";
 import { limitFailureOf, limitHeadersOf } from "./rate-limit-messages.ts";
 
 export interface RateLimiterOptions {
@@ -142,8 +141,9 @@ export class RateLimiter {
 
   async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<LimitsAnswer> {
     const { dialect, model, catalogue, caller } = request;
-    const { inputTokens, outputTokens } = tokensOf(request);
-    const bill = priced(catalogue, caller.group, model, plainUsageOf(inputTokens, outputTokens));
+    const usage = estimatedUsageOf(request);
+    const { inputTokens, outputTokens } = usage;
+    const bill = priced(catalogue, caller.group, model, usage);
     const reservation = reservationOf(
       request.id,
       subjects,

@@ -1,10 +1,10 @@
 /** The bill of a generation: what its caller used, and what that costs by the catalogue that was in force at its admission. */
-import { plainUsageOf, type Usage } from "#dialects/usage.ts";
+import { plausible, type Usage } from "#dialects/usage.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { type Bill, priced } from "#ledger/bill.ts";
 import { operations } from "#operations/operations.ts";
 import type { AnswerProgress } from "#relay/job.ts";
-import { tokensOf } from "../admission/estimate.ts";
+import { estimatedUsageOf } from "../admission/estimate.ts";
 import type { Generation } from "./generation.ts";
 
 /**
@@ -27,15 +27,20 @@ interface Billed {
 function billedOf(generation: Generation, outcome: GenerationOutcome): Billed | undefined {
   const { state, usage, modelAnswered, progress } = generation;
   if (operations[generation.operation].isSession === true) return sessionUsageOf(generation);
-  if (outcome === "complete" && usage !== null) return { usage, model: modelAnswered };
+  if (outcome === "complete" && usage !== null) return { usage: withTokens(usage, generation), model: modelAnswered };
   if (outcome !== "complete" && outcome !== "left" && outcome !== "invalid_key") return undefined;
   if (progress !== undefined && !mayThinkUnseen(generation, progress)) return producedBy(generation, progress);
   const hasBegun =
     outcome === "complete" || progress !== undefined || (state === "running" && !isStreamedAnswer(generation));
   if (!hasBegun) return undefined;
-  const { inputTokens, outputTokens } = tokensOf(generation);
-  return { usage: { ...plainUsageOf(inputTokens, outputTokens), isEstimated: true }, model: generation.model.id };
+  return { usage: estimatedUsageOf(generation), model: generation.model.id };
 }
+
+/** Some upstreams report no tokens of their images. They are estimated, so that models without a price for each image bear a cost. */
+const withTokens = (usage: Usage, generation: Generation): Usage =>
+  usage.images !== undefined && usage.inputTokens + usage.outputTokens === 0
+    ? { ...estimatedUsageOf(generation), images: usage.images }
+    : usage;
 
 /** A session is billed what its upstream reported, however it ends. */
 function sessionUsageOf({ usage, modelAnswered, progress }: Generation): Billed | undefined {
@@ -47,8 +52,8 @@ function producedBy(
   generation: Generation,
   { model, outputTokens, reasoningTokens, reported }: AnswerProgress,
 ): Billed {
-  const input = reported ?? plainUsageOf(tokensOf(generation).inputTokens);
-  return { usage: { ...input, outputTokens, reasoningTokens, isEstimated: true }, model };
+  const input = reported ?? estimatedUsageOf(generation);
+  return { usage: { ...plausible({ ...input, outputTokens, reasoningTokens }), isEstimated: true }, model };
 }
 
 /** Some upstreams do not show the thinking before an answer, and count it only at the end. */

@@ -16,7 +16,7 @@ import {
 } from "../neutral.ts";
 import { calledTool } from "../tools.ts";
 import { upstreamErrorOf as readError } from "../upstream-errors.ts";
-import { plausible, tokensOf, type Usage } from "../usage.ts";
+import { plausible, serviceTierOf, tokensOf, type Usage } from "../usage.ts";
 import { wrappedSignatureOf } from "../wrapped-signature.ts";
 import { dialect, inputObjectOf, thinkingBlockOf } from "./blocks.ts";
 import type { WireBlock } from "./cache.ts";
@@ -48,6 +48,7 @@ export class UsageReader {
   /** A new object after each report. */
   usage: Usage | undefined;
   readonly #counters: Record<string, number> = {};
+  #tier: Pick<Usage, "serviceTier"> = {};
 
   read(value: unknown): void {
     if (!isObject(value)) return;
@@ -58,6 +59,7 @@ export class UsageReader {
     for (const name of ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"])
       read(name, counters[name]);
     read("thinking_tokens", objectOf(counters.output_tokens_details).thinking_tokens);
+    if (counters.service_tier !== undefined) this.#tier = serviceTierOf(counters.service_tier);
     this.usage = this.#sum();
   }
 
@@ -74,6 +76,7 @@ export class UsageReader {
       cacheWriteTokens: written,
       outputTokens: output,
       reasoningTokens: thinking,
+      ...this.#tier,
     });
   }
 }

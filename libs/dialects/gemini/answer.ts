@@ -5,7 +5,7 @@ import { emptyAnswer, finishOf, isFailure, stoppedBy } from "../finish.ts";
 import { isGiven, isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, endWith, eventsOf, type Finish, failed } from "../neutral.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
-import { plausible, tokensOf, type Usage } from "../usage.ts";
+import { modalityTokensOf, plausible, serviceTierOf, tokensOf, type Usage } from "../usage.ts";
 import { PartReader } from "./part-reader.ts";
 import { PartWriter } from "./part-writer.ts";
 
@@ -39,14 +39,22 @@ export function usageOf(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
   const usage = objectOf(value);
   const reasoningTokens = tokensOf(usage.thoughtsTokenCount);
+  const { promptTokensDetails: prompt, toolUsePromptTokensDetails: tools, cacheTokensDetails: cached } = usage;
   return plausible({
     inputTokens: tokensOf(usage.promptTokenCount) + tokensOf(usage.toolUsePromptTokenCount),
     cachedInputTokens: tokensOf(usage.cachedContentTokenCount),
     cacheWriteTokens: 0,
     outputTokens: tokensOf(usage.candidatesTokenCount) + reasoningTokens,
     reasoningTokens,
+    audioInputTokens: uncachedAudioOf(prompt, cached) + modalityTokensOf(tools, "AUDIO"),
+    audioOutputTokens: modalityTokensOf(usage.candidatesTokensDetails, "AUDIO"),
+    ...serviceTierOf(usage.serviceTier),
   });
 }
+
+/** The audio tokens of a prompt, whose details include those of its cached part. */
+export const uncachedAudioOf = (prompt: unknown, cached: unknown): number =>
+  Math.max(0, modalityTokensOf(prompt, "AUDIO") - modalityTokensOf(cached, "AUDIO"));
 
 const usageBodyOf = ({ inputTokens, cachedInputTokens, outputTokens, reasoningTokens }: Usage) => ({
   promptTokenCount: inputTokens,

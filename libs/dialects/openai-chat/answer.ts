@@ -48,8 +48,9 @@ export const endOf = (finish: Finish, stopSequence: string | undefined, usage: U
     ? endWith("stop-sequence", { stopSequence, usage })
     : endWith(finish, { usage });
 
-/** Undefined if the value is not an object. */
-export const usageOf = (value: unknown): Usage | undefined => openaiUsageOf(value, "prompt", "completion");
+/** The usage in an answer or a chunk; undefined if it has none. */
+export const usageOf = ({ usage, service_tier: tier }: Record<string, unknown>): Usage | undefined =>
+  openaiUsageOf(usage, "prompt", "completion", tier);
 
 export const usageBodyOf = ({
   inputTokens,
@@ -115,7 +116,7 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   if (reason === undefined && events.length === 0) return failed(emptyAnswer);
   const finish = finishOf(reason ?? "stop", calls.length > 0);
   if (finish === undefined) return failed(stoppedBy(String(reason)));
-  const usage = usageOf(body.usage);
+  const usage = usageOf(body);
   events.push({ kind: "finish", ...endOf(finish, stopSequenceOf(choice), usage) });
   return events;
 }

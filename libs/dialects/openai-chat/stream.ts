@@ -54,7 +54,7 @@ export class ChatDecoder extends EventDecoder {
   protected override read(chunk: Record<string, unknown>): AnswerEvent[] {
     if (isGiven(chunk.error)) return this.fail(upstreamErrorOf(chunk));
     const events: AnswerEvent[] = [];
-    const usage = usageOf(chunk.usage);
+    const usage = usageOf(chunk);
     if (usage !== undefined) this.#usage = usage;
     const choices = listOf(chunk.choices).map(objectOf);
     const failure = failureIn(choices);

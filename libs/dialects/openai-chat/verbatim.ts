@@ -176,7 +176,7 @@ class ChatWatcher implements Watcher {
     const failure = failureIn(choices);
     if (failure !== undefined) return failedWith(failure);
     if (isGiven(usage)) {
-      this.usage = usageOf(usage) ?? this.usage;
+      this.usage = usageOf(value) ?? this.usage;
       if (choices.length === 0) {
         this.#usageChunkSeen = true;
         if (!this.#usageShown) return { kind: "hidden" };
@@ -201,7 +201,7 @@ class ChatWatcher implements Watcher {
 function answerOf(bytes: Buffer, model: string, messageOf: DeltaOf = ({ message }) => objectOf(message)): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
-  const { error, usage } = body;
+  const { error } = body;
   if (isGiven(error)) return failedWith(upstreamErrorOf(error));
   if (body.choices === undefined) return { kind: "malformed" };
   const choices = listOf(body.choices).map(objectOf);
@@ -211,7 +211,7 @@ function answerOf(bytes: Buffer, model: string, messageOf: DeltaOf = ({ message 
   return {
     kind: "answer",
     body: replaceSpans(bytes, namedBy(bytes, body, jsonBytesOf(model))),
-    usage: usageOf(usage),
+    usage: usageOf(body),
   };
 }
 

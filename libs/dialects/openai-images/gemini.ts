@@ -6,7 +6,9 @@ import { refuse } from "../field-support.ts";
 import { pathOf } from "../gemini/names.ts";
 import { isGiven, jsonOf } from "../json.ts";
 import { foldedOf } from "../neutral.ts";
+import { generatedImagesOf, plainUsageOf } from "../usage.ts";
 import { imagesOf } from "./form.ts";
+import type { Looks } from "./verbatim.ts";
 
 /** Fields that these models do not support, and the values that have no effect. */
 const refused: Record<string, readonly unknown[]> = {
@@ -59,11 +61,12 @@ function sizeOf(value: unknown): string | undefined {
   return ratios.toSorted((left, right) => distanceOf(left) - distanceOf(right))[0];
 }
 
-/** `name` is the prefix of event names for a stream, `image_generation` or `image_edit`; undefined for a whole answer. */
+/** `name` is the prefix of event names for a stream, `image_generation` or `image_edit`; undefined for a whole answer. `asked` is the request. */
 export function geminiImageAnswerOf(
   answer: Record<string, unknown>,
   createdAt: number,
   name: string | undefined,
+  asked: Looks,
 ): WholeAnswer {
   const folded = foldedOf(codecs.gemini.decodeAnswer(answer));
   if (folded === undefined) return { kind: "malformed" };
@@ -89,5 +92,6 @@ export function geminiImageAnswerOf(
     name === undefined
       ? jsonOf({ created: createdAt, data: [{ b64_json: image.data }], output_format: format, ...counted })
       : `event: ${name}.completed\ndata: ${jsonOf({ type: `${name}.completed`, b64_json: image.data, created_at: createdAt, output_format: format, ...counted })}\n\n`;
-  return { kind: "answer", body: Buffer.from(body), usage };
+  const images = generatedImagesOf(1, asked);
+  return { kind: "answer", body: Buffer.from(body), usage: { ...(usage ?? plainUsageOf(0)), images } };
 }

@@ -16,7 +16,7 @@ import {
 } from "../json.ts";
 import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
-import { plainUsageOf, tokensOf, type Usage } from "../usage.ts";
+import { generatedImagesOf, plainUsageOf, tokensOf, type Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
 
 /** The caller's JSON with the upstream's model name. Undefined if it has no model. */
@@ -34,9 +34,10 @@ export function imageRequestOf(bytes: Buffer, model: string): WireRequest | unde
   };
 }
 
-export function imageAnswerOf(bytes: Buffer): WholeAnswer {
-  const spans = objectSpansOf(bytes, ["data", "error", "usage"]);
-  const { data, error, usage } = spans?.members ?? {};
+/** `asked` is the request, which says what the answer does not say of the images. */
+export function imageAnswerOf(bytes: Buffer, asked: Looks): WholeAnswer {
+  const spans = objectSpansOf(bytes, ["data", "error", "usage", "size", "quality"]);
+  const { data, error, usage, size, quality } = spans?.members ?? {};
   if (error !== undefined && !isNull(bytes, error))
     return { kind: "error", error: upstreamErrorOf(readSpan(bytes, error)) };
   if (data === undefined) return { kind: "malformed" };
@@ -46,8 +47,13 @@ export function imageAnswerOf(bytes: Buffer): WholeAnswer {
     !pictures.every(({ start, end }) => isPicture(bytes.subarray(data.start + start, data.start + end)))
   )
     return failedWith(emptyAnswer);
-  return { kind: "answer", body: bytes, usage: usage === undefined ? undefined : usageOf(readSpan(bytes, usage)) };
+  const [reported, ...looks] = [usage, size, quality].map((span) => span && readSpan(bytes, span));
+  const images = generatedImagesOf(pictures.length, { size: looks[0], quality: looks[1] }, asked);
+  return { kind: "answer", body: bytes, usage: { ...(usageOf(reported) ?? plainUsageOf(0)), images } };
 }
+
+/** How the images of a request shall look. */
+export type Looks = Readonly<Record<"size" | "quality", unknown>>;
 
 function isPicture(bytes: Buffer): boolean {
   const { b64_json: data, url } = objectSpansOf(bytes, ["b64_json", "url"])?.members ?? {};
@@ -55,8 +61,8 @@ function isPicture(bytes: Buffer): boolean {
 }
 
 /** A whole answer as a stream, with one event for each image. `name` is the prefix of event names. */
-export function imageEventsOf(bytes: Buffer, name: string): WholeAnswer {
-  const answer = imageAnswerOf(bytes);
+export function imageEventsOf(bytes: Buffer, name: string, asked: Looks): WholeAnswer {
+  const answer = imageAnswerOf(bytes, asked);
   if (answer.kind !== "answer") return answer;
   const { data, created, ...others } = objectOf(readSpan(bytes, { start: 0, end: bytes.length }));
   const type = `${name}.completed`;
@@ -67,17 +73,20 @@ export function imageEventsOf(bytes: Buffer, name: string): WholeAnswer {
 }
 
 /** `count` is the number of requested images. */
-export const imageStreamOf = (count: number): StreamRelay => new VerbatimStream(new ImageWatcher(count));
+export const imageStreamOf = (count: number, asked: Looks): StreamRelay =>
+  new VerbatimStream(new ImageWatcher(count, asked));
 
 class ImageWatcher implements Watcher {
   readonly contradicted = false;
   usage: Usage | undefined;
   readonly endsWithDone = false;
   readonly #count: number;
+  readonly #asked: Looks;
   #completed = 0;
 
-  constructor(count: number) {
+  constructor(count: number, asked: Looks) {
     this.#count = count;
+    this.#asked = asked;
   }
 
   /** A service may make fewer images than requested. */
@@ -102,7 +111,10 @@ class ImageWatcher implements Watcher {
     const name = event ?? type;
     if (name === "error" || isGiven(error)) return failedWith(upstreamErrorOf(value));
     this.usage = usageOf(usage) ?? this.usage;
-    if (typeof name === "string" && name.endsWith(".completed")) this.#completed++;
+    if (typeof name === "string" && name.endsWith(".completed")) {
+      const images = generatedImagesOf(++this.#completed, value, this.#asked);
+      this.usage = { ...(this.usage ?? plainUsageOf(0)), images };
+    }
     return { kind: "relay", bytes: eventBytesOf(event, data), content: true };
   }
 }

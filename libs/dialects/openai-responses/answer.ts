@@ -184,8 +184,9 @@ export function usageBodyOf(usage: Usage | undefined): object {
   };
 }
 
-/** Undefined if the value is not an object. */
-export const usageOf = (value: unknown): Usage | undefined => openaiUsageOf(value, "input", "output");
+/** The usage in a response object; undefined if it has none. */
+export const usageOf = ({ usage, service_tier: tier }: Record<string, unknown>): Usage | undefined =>
+  openaiUsageOf(usage, "input", "output", tier);
 
 export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
   const ending = endingOf(finish);
@@ -196,7 +197,7 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
 }
 
 export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
-  const { status, output, usage: counted, incomplete_details: details } = body;
+  const { status, output, incomplete_details: details } = body;
   const failure = failureIn(body);
   if (failure !== undefined) return failed(failure);
   const isWhole = Array.isArray(output) && (status === undefined || status === "completed" || status === "incomplete");
@@ -204,7 +205,7 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const blocks = output.flatMap((item) => blocksOf(objectOf(item)));
   if (blocks.length === 0 && status === undefined) return failed(emptyAnswer);
   const called = blocks.some(({ kind }) => kind === "call");
-  return eventsOf({ blocks, ...endWith(finishOf(status, details, called), { usage: usageOf(counted) }) });
+  return eventsOf({ blocks, ...endWith(finishOf(status, details, called), { usage: usageOf(body) }) });
 }
 
 /** The error of a failed response, in any event. */

@@ -98,7 +98,7 @@ export class ResponsesDecoder extends EventDecoder {
       this.#called = blocks.some(({ kind }) => kind === "call");
       events.push(...eventsOf({ blocks, finish: "stop" }).slice(0, -1));
     }
-    this.usage = usageOf(response.usage);
+    this.usage = usageOf(response);
     const status = type === "response.incomplete" ? "incomplete" : response.status;
     events.push({ kind: "finish", ...endWith(finishOf(status, response.incomplete_details, this.#called), this) });
     this.finished = true;

@@ -137,7 +137,7 @@ class ResponsesWatcher implements Watcher {
   }
 
   #read(value: Record<string, unknown>): void {
-    this.usage = usageOf(objectOf(value.response).usage) ?? this.usage;
+    this.usage = usageOf(objectOf(value.response)) ?? this.usage;
   }
 }
 
@@ -164,6 +164,6 @@ function answerOf(bytes: Buffer, identity: AnswerIdentity): WholeAnswer {
   return {
     kind: "answer",
     body: withValues(bytes, ownMembersOf(identity)),
-    usage: usageOf(body.usage),
+    usage: usageOf(body),
   };
 }

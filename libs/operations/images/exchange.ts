@@ -3,7 +3,13 @@ import { formOf, formRequestOf } from "#dialects/form.ts";
 import { parsedObject } from "#dialects/json.ts";
 import { typedFormOf, valuesOf } from "#dialects/openai-images/form.ts";
 import { geminiImageAnswerOf, geminiImageRequestOf } from "#dialects/openai-images/gemini.ts";
-import { imageAnswerOf, imageEventsOf, imageRequestOf, imageStreamOf } from "#dialects/openai-images/verbatim.ts";
+import {
+  imageAnswerOf,
+  imageEventsOf,
+  imageRequestOf,
+  imageStreamOf,
+  type Looks,
+} from "#dialects/openai-images/verbatim.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
 
 const variations = "/images/variations";
@@ -13,6 +19,7 @@ interface Context {
   createdAt: number;
   /** The number of requested images. */
   count: number;
+  asked: Looks;
   /** The prefix of event names; undefined for a caller without a stream. */
   event: string | undefined;
 }
@@ -36,16 +43,18 @@ const exchangeOf = (event: string, formPath?: string): CallExchange<Context> => 
       spoken,
       createdAt,
       count: typeof values.n === "number" ? values.n : 1,
+      asked: { size: values.size, quality: values.quality },
       event: framing === "sse" ? event : undefined,
     };
     return { kind: "call", request, context, errors: spoken === "gemini" ? "foreign" : "own" };
   },
   read(context, bytes) {
     if (context.spoken === "gemini")
-      return geminiImageAnswerOf(parsedObject(bytes) ?? {}, context.createdAt, context.event);
-    return context.event === undefined ? imageAnswerOf(bytes) : imageEventsOf(bytes, context.event);
+      return geminiImageAnswerOf(parsedObject(bytes) ?? {}, context.createdAt, context.event, context.asked);
+    const { event, asked } = context;
+    return event === undefined ? imageAnswerOf(bytes, asked) : imageEventsOf(bytes, event, asked);
   },
-  stream: ({ spoken, count }) => (spoken === "openai-images" ? imageStreamOf(count) : undefined),
+  stream: ({ spoken, count, asked }) => (spoken === "openai-images" ? imageStreamOf(count, asked) : undefined),
 });
 
 export const imageGenerationExchange = exchangeOf("image_generation");

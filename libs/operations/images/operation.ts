@@ -2,6 +2,7 @@
 import { typedFormOf, valuesOf } from "#dialects/openai-images/form.ts";
 import { imageEditSchema, imageRequestSchema, imageVariationSchema } from "#dialects/openai-images/schema.ts";
 import { isCount } from "#dialects/profile.ts";
+import { generatedImagesOf } from "#dialects/usage.ts";
 import { choicesMax, imagePromptBytesMax } from "../bounds.ts";
 import type { Demand } from "../demand.ts";
 import type { Operation } from "../operation.ts";
@@ -29,11 +30,13 @@ const inputImageTokens = 6_240;
 
 function demandOf(body: Body): Demand {
   const { n, frame_count: frames } = body;
+  const count = Math.min(choicesMax, (isCount(n) ? n : 1) * (isCount(frames) ? frames : 1));
   return {
     outputTokensMax: undefined,
     mediaTokens: tokensOfEach(body),
-    choices: Math.min(choicesMax, (isCount(n) ? n : 1) * (isCount(frames) ? frames : 1)),
+    choices: count,
     attachedTokens: 0,
+    images: generatedImagesOf(count, body),
   };
 }
 

@@ -1,8 +1,9 @@
 /** The messages of Gemini's Live: https://ai.google.dev/api/live#receive-messages */
 import type { UpstreamError } from "#dialects/errors.ts";
+import { uncachedAudioOf } from "#dialects/gemini/answer.ts";
 import { objectOf } from "#dialects/json.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
-import { plausible, tokensOf, type Usage } from "#dialects/usage.ts";
+import { modalityTokensOf, plausible, tokensOf, type Usage } from "#dialects/usage.ts";
 import { readIfNaming, type SessionMessage, sumOf, type UpstreamSession } from "./upstream-session.ts";
 
 /** The close code for a setup that is not valid: https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1 */
@@ -47,5 +48,9 @@ function usageOf(value: unknown): Usage | undefined {
     cacheWriteTokens: 0,
     outputTokens: output,
     reasoningTokens: thoughts,
+    audioInputTokens:
+      uncachedAudioOf(usage.promptTokensDetails, usage.cacheTokensDetails) +
+      modalityTokensOf(usage.toolUsePromptTokensDetails, "AUDIO"),
+    audioOutputTokens: modalityTokensOf(usage.responseTokensDetails, "AUDIO"),
   });
 }

@@ -2,6 +2,7 @@
 import type { UpstreamError } from "#dialects/errors.ts";
 import { jsonBytesOf, objectOf } from "#dialects/json.ts";
 import { audioUsageOf } from "#dialects/openai-audio.ts";
+import { audioTokensOf } from "#dialects/openai-parts.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
 import { plausible, tokensOf, type Usage } from "#dialects/usage.ts";
 import { withMember } from "#dialects/verbatim.ts";
@@ -46,7 +47,12 @@ export class OpenaiSession implements UpstreamSession {
 }
 
 function responseUsageOf(value: unknown): Usage | undefined {
-  const { input_tokens: input, output_tokens: output, input_token_details: details } = objectOf(value);
+  const {
+    input_tokens: input,
+    output_tokens: output,
+    input_token_details: details,
+    output_token_details: outputDetails,
+  } = objectOf(value);
   if (tokensOf(input) + tokensOf(output) === 0) return undefined;
   return plausible({
     inputTokens: tokensOf(input),
@@ -54,5 +60,6 @@ function responseUsageOf(value: unknown): Usage | undefined {
     cacheWriteTokens: 0,
     outputTokens: tokensOf(output),
     reasoningTokens: 0,
+    ...audioTokensOf(objectOf(details), objectOf(outputDetails)),
   });
 }

@@ -36,6 +36,8 @@ export function sumOf(one: Usage | undefined, other: Usage | undefined): Usage |
       cacheWriteTokens: one.cacheWriteTokens + other.cacheWriteTokens,
       outputTokens: one.outputTokens + other.outputTokens,
       reasoningTokens: one.reasoningTokens + other.reasoningTokens,
+      audioInputTokens: (one.audioInputTokens ?? 0) + (other.audioInputTokens ?? 0),
+      audioOutputTokens: (one.audioOutputTokens ?? 0) + (other.audioOutputTokens ?? 0),
     }),
     ...(isEstimated && { isEstimated }),
   };

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
-import { type LimitedRequest, tokensOf } from "../../../apps/ingress/admission/estimate.ts";
+import { estimatedUsageOf, type LimitedRequest } from "../../../apps/ingress/admission/estimate.ts";
 
 const model = { id: "m", outputTokensMax: 8_000, contextWindow: 100_000 } as CatalogueModel;
 
@@ -16,7 +16,8 @@ const dialectOf = (body: Record<string, unknown>) =>
 /** The estimate for a body of 400 bytes. */
 function reservedFor(body: Record<string, unknown>, operation: OperationName = "answer", bodyBytes = 400) {
   const demand = operations[operation].demandOf(body, dialectOf(body));
-  return tokensOf({ operation, model, bodyBytes, ...demand } as LimitedRequest);
+  const { inputTokens, outputTokens } = estimatedUsageOf({ operation, model, bodyBytes, ...demand } as LimitedRequest);
+  return { inputTokens, outputTokens };
 }
 const outputOf = (...asked: Parameters<typeof reservedFor>) => reservedFor(...asked).outputTokens;
 const inputOf = (...asked: Parameters<typeof reservedFor>) => reservedFor(...asked).inputTokens;

@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { WholeAnswer } from "#dialects/codec.ts";
+import { geminiImageAnswerOf } from "#dialects/openai-images/gemini.ts";
 import { imageAnswerOf, imageEventsOf, imageStreamOf } from "#dialects/openai-images/verbatim.ts";
+import { plainUsageOf } from "#dialects/usage.ts";
+
+const asked = { size: undefined, quality: undefined };
 
 test("an answer without an image is a failure, whole or streamed", () => {
   for (const data of [
@@ -13,12 +18,13 @@ test("an answer without an image is a failure, whole or streamed", () => {
     '[{"b64_json":"AAAA"},{"url":null}]',
   ]) {
     const bytes = Buffer.from(`{"created":1,"data":${data}}`);
-    assert.notEqual(imageAnswerOf(bytes).kind, "answer", data);
-    assert.notEqual(imageEventsOf(bytes, "image_generation").kind, "answer", data);
+    assert.notEqual(imageAnswerOf(bytes, asked).kind, "answer", data);
+    assert.notEqual(imageEventsOf(bytes, "image_generation", asked).kind, "answer", data);
   }
   for (const data of ['[{"b64_json":"AAAA"}]', '[{"url":"https://x/y"},{"b64_json":"AAAA","url":null}]']) {
     const bytes = Buffer.from(`{"created":1,"data":${data}}`);
-    assert.deepEqual(imageAnswerOf(bytes), { kind: "answer", body: bytes, usage: undefined }, data);
+    const answer = imageAnswerOf(bytes, asked);
+    assert.deepEqual(answer.kind === "answer" && answer.body, bytes, data);
   }
 });
 
@@ -32,8 +38,49 @@ test("an unreadable event fails a stream unless all images arrived", () => {
     [1, undefined],
     [2, "The upstream of this model sent an event that is not in its format, so its answer may be incomplete."],
   ] as const) {
-    const stream = imageStreamOf(count);
+    const stream = imageStreamOf(count, asked);
     for (const event of [completed, broken]) stream.push(event, []);
     assert.equal(stream.error?.message, message);
   }
+});
+
+test("the images of an answer are counted, with the size and the quality of the answer or else of the request", () => {
+  const usageOf = (answer: WholeAnswer) => (answer.kind === "answer" ? answer.usage : undefined);
+  const answerOf = (more: string) => Buffer.from(`{"data":[{"b64_json":"AA=="},{"url":"https://x/y"}]${more}}`);
+  assert.deepEqual(usageOf(imageAnswerOf(answerOf(""), { size: "1024x1792", quality: "hd" }))?.images, {
+    count: 2,
+    size: "1024x1792",
+    quality: "hd",
+  });
+  const reported = answerOf(',"size":"1024x1024","quality":"low","usage":{"input_tokens":5,"output_tokens":544}');
+  assert.deepEqual(usageOf(imageAnswerOf(reported, { size: "auto", quality: "auto" })), {
+    ...plainUsageOf(5, 544),
+    images: { count: 2, size: "1024x1024", quality: "low" },
+  });
+  const unknown = imageEventsOf(answerOf(""), "image_edit", { size: "auto", quality: "<any>" });
+  assert.deepEqual(usageOf(unknown)?.images, { count: 2 });
+});
+
+test("the images of a stream are counted as they are completed", () => {
+  const stream = imageStreamOf(3, { size: "auto", quality: "high" });
+  const push = (type: string, more: string) =>
+    stream.push({ event: type, data: Buffer.from(`{"type":"${type}","b64_json":"AA=="${more}}`) }, []);
+  push("image_generation.partial_image", ',"size":"1024x1024"');
+  assert.equal(stream.usage?.images, undefined);
+  for (let image = 0; image < 2; image++) push("image_generation.completed", ',"size":"1024x1024"');
+  assert.deepEqual(stream.usage?.images, { count: 2, size: "1024x1024", quality: "high" });
+});
+
+test("an image that Gemini made is counted too", () => {
+  const answer = {
+    candidates: [
+      { content: { parts: [{ inlineData: { mimeType: "image/png", data: "AA==" } }] }, finishReason: "STOP" },
+    ],
+    usageMetadata: { promptTokenCount: 3, candidatesTokenCount: 1290 },
+  };
+  const read = geminiImageAnswerOf(answer, 0, undefined, { size: "1024x1024", quality: undefined });
+  assert.deepEqual(read.kind === "answer" && read.usage, {
+    ...plainUsageOf(3, 1290),
+    images: { count: 1, size: "1024x1024" },
+  });
 });

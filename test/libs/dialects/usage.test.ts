@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { UsageReader } from "#dialects/anthropic-messages/answer.ts";
 import { usageOf as googleUsageOf } from "#dialects/gemini/answer.ts";
+import { audioUsageOf } from "#dialects/openai-audio.ts";
 import { usageOf as chatUsageOf } from "#dialects/openai-chat/answer.ts";
 import { usageOf as responsesUsageOf } from "#dialects/openai-responses/answer.ts";
-import type { Usage } from "#dialects/usage.ts";
+import { plainUsageOf, type Usage } from "#dialects/usage.ts";
 
 function anthropicUsageOf(value: unknown): Usage | undefined {
   const reader = new UsageReader();
@@ -17,8 +18,16 @@ const reports: [
   read: (value: unknown) => Usage | undefined,
   report: (input: unknown, output: unknown) => object,
 ][] = [
-  ["openai-chat", chatUsageOf, (prompt_tokens, completion_tokens) => ({ prompt_tokens, completion_tokens })],
-  ["openai-responses", responsesUsageOf, (input_tokens, output_tokens) => ({ input_tokens, output_tokens })],
+  [
+    "openai-chat",
+    (usage) => chatUsageOf({ usage }),
+    (prompt_tokens, completion_tokens) => ({ prompt_tokens, completion_tokens }),
+  ],
+  [
+    "openai-responses",
+    (usage) => responsesUsageOf({ usage }),
+    (input_tokens, output_tokens) => ({ input_tokens, output_tokens }),
+  ],
   ["anthropic-messages", anthropicUsageOf, (input_tokens, output_tokens) => ({ input_tokens, output_tokens })],
   ["gemini", googleUsageOf, (promptTokenCount, candidatesTokenCount) => ({ promptTokenCount, candidatesTokenCount })],
 ];
@@ -50,10 +59,12 @@ test("an impossible counter is capped and marked; a plausible one stays unchange
 
 test("no part of a count exceeds the whole", () => {
   const usage = chatUsageOf({
-    prompt_tokens: 10,
-    completion_tokens: 5,
-    prompt_tokens_details: { cached_tokens: 8, cache_write_tokens: 7 },
-    completion_tokens_details: { reasoning_tokens: 9 },
+    usage: {
+      prompt_tokens: 10,
+      completion_tokens: 5,
+      prompt_tokens_details: { cached_tokens: 8, cache_write_tokens: 7, audio_tokens: 4 },
+      completion_tokens_details: { reasoning_tokens: 9, audio_tokens: 1 },
+    },
   });
   assert.deepEqual(usage, {
     inputTokens: 10,
@@ -62,4 +73,85 @@ test("no part of a count exceeds the whole", () => {
     outputTokens: 5,
     reasoningTokens: 5,
   });
+});
+
+test("audio tokens are read from every dialect that has them, without those of the cache", () => {
+  const details = {
+    in: { cached_tokens: 30, audio_tokens: 50, text_tokens: 50, cached_tokens_details: { audio_tokens: 10 } },
+    out: { reasoning_tokens: 5, audio_tokens: 15, text_tokens: 0 },
+  };
+  const modality = (audio: number) => [
+    { modality: "TEXT", tokenCount: 7 },
+    { modality: "AUDIO", tokenCount: audio },
+  ];
+  const wanted = {
+    inputTokens: 100,
+    cachedInputTokens: 30,
+    cacheWriteTokens: 0,
+    outputTokens: 20,
+    reasoningTokens: 5,
+    audioInputTokens: 40,
+    audioOutputTokens: 15,
+  };
+  assert.deepEqual(
+    chatUsageOf({
+      usage: {
+        prompt_tokens: 100,
+        completion_tokens: 20,
+        prompt_tokens_details: details.in,
+        completion_tokens_details: details.out,
+      },
+    }),
+    wanted,
+  );
+  assert.deepEqual(
+    responsesUsageOf({
+      usage: {
+        input_tokens: 100,
+        output_tokens: 20,
+        input_tokens_details: details.in,
+        output_tokens_details: details.out,
+      },
+    }),
+    wanted,
+  );
+  assert.deepEqual(
+    googleUsageOf({
+      promptTokenCount: 90,
+      toolUsePromptTokenCount: 10,
+      cachedContentTokenCount: 30,
+      candidatesTokenCount: 15,
+      thoughtsTokenCount: 5,
+      promptTokensDetails: modality(48),
+      toolUsePromptTokensDetails: modality(2),
+      cacheTokensDetails: modality(10),
+      candidatesTokensDetails: modality(15),
+    }),
+    wanted,
+  );
+  assert.deepEqual(audioUsageOf({ input_tokens: 14, output_tokens: 45, input_token_details: { audio_tokens: 12 } }), {
+    ...plainUsageOf(14, 45),
+    audioInputTokens: 12,
+  });
+  for (const odd of [null, "x", [], {}, [{ modality: "AUDIO", tokenCount: -1 }], [{ modality: "AUDIO" }], [null]])
+    assert.equal(googleUsageOf({ promptTokenCount: 9, promptTokensDetails: odd })?.audioInputTokens, undefined);
+});
+
+test("the service tier is the one that the answer names, if it is a plain name", () => {
+  for (const [tier, read] of [
+    ["flex", "flex"],
+    [null, undefined],
+    [7, undefined],
+    ["x".repeat(21), undefined],
+    ["<b>", undefined],
+  ]) {
+    assert.equal(chatUsageOf({ usage: {}, service_tier: tier })?.serviceTier, read);
+    assert.equal(responsesUsageOf({ usage: {}, service_tier: tier })?.serviceTier, read);
+    assert.equal(anthropicUsageOf({ service_tier: tier })?.serviceTier, read);
+    assert.equal(googleUsageOf({ serviceTier: tier })?.serviceTier, read);
+  }
+  const reader = new UsageReader();
+  reader.read({ input_tokens: 5, service_tier: "priority" });
+  reader.read({ output_tokens: 7 });
+  assert.deepEqual([reader.usage?.serviceTier, reader.usage?.outputTokens], ["priority", 7]);
 });
