@@ -62,6 +62,7 @@ const record = Type.Object({
   images: count("Generated images."),
   imageSize: orNull(Type.String()),
   imageQuality: orNull(Type.String()),
+  serviceTier: orNull(Type.String({ description: "As the upstream named it in its answer." })),
   isEstimated: Type.Boolean(),
   cost: money("What the caller pays."),
   upstreamCost: orNull(money("What the operator pays; null if the catalogue does not say. Only for operators.")),

@@ -261,6 +261,7 @@ function recordOf(row: UsageRow, isOperator: boolean) {
     images: Number(row.images),
     imageSize: row.image_size,
     imageQuality: row.image_quality,
+    serviceTier: row.service_tier,
     isEstimated: row.is_estimated,
     cost: unitsOf(row.cost),
     upstreamCost: isOperator && row.upstream_cost !== null ? unitsOf(row.upstream_cost) : null,

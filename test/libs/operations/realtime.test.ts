@@ -73,3 +73,27 @@ test("Live's close frame tells whose fault a refused session is", () => {
   assert.equal(session.closedWith(1007, "Unknown name").status, 400);
   assert.equal(session.closedWith(1011, "Internal error").status, 502);
 });
+
+test("audio of a session adds up, without what came from the cache", () => {
+  const openai = new OpenaiSession("ours");
+  read(openai, { type: "session.created", session: {} });
+  const usage = {
+    input_tokens: 100,
+    output_tokens: 40,
+    input_token_details: { audio_tokens: 80, cached_tokens: 50, cached_tokens_details: { audio_tokens: 45 } },
+    output_token_details: { audio_tokens: 30, text_tokens: 10 },
+  };
+  for (let turn = 0; turn < 2; turn++) read(openai, { type: "response.done", response: { usage } });
+  assert.deepEqual([openai.usage?.audioInputTokens, openai.usage?.audioOutputTokens], [70, 60]);
+  const gemini = new GeminiSession();
+  const audio = (tokenCount: number) => [{ modality: "AUDIO", tokenCount }];
+  read(gemini, {
+    usageMetadata: {
+      promptTokenCount: 50,
+      responseTokenCount: 20,
+      promptTokensDetails: audio(45),
+      responseTokensDetails: audio(20),
+    },
+  });
+  assert.deepEqual([gemini.usage?.audioInputTokens, gemini.usage?.audioOutputTokens], [45, 20]);
+});
