@@ -2,6 +2,7 @@
 import { baseUrlFaultOf, type Environment, filledIn, isOffered } from "./environment.ts";
 import type { Finding, Path } from "./fault.ts";
 import { suggestionOf } from "./nearest.ts";
+import { priceFindingsOf, ratioFindingsOf } from "./price-findings.ts";
 import type { CatalogueFile } from "./schema.ts";
 
 /** Headers that contain secrets or control the connection. */
@@ -75,7 +76,10 @@ function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[
       if (id === model.id) found(["fallbacks", place], "is the model itself");
       else if (!ids.has(id)) found(["fallbacks", place], unknownText("model has the id", id, ids));
     }
-    for (const [place, { upstream }] of model.route.entries()) {
+    const path = ["models", index];
+    findings.push(...priceFindingsOf(model.prices, [...path, "prices"]));
+    for (const [place, { upstream, prices }] of model.route.entries()) {
+      if (prices) findings.push(...priceFindingsOf(prices, [...path, "route", place, "prices"]));
       if (!Object.hasOwn(upstreams, upstream))
         found(["route", place, "upstream"], unknownText("upstream is named", upstream, Object.keys(upstreams)));
     }
@@ -89,6 +93,7 @@ const unknownText = (what: string, name: string, known: Iterable<string>) =>
 function groupFindingsOf({ groups, models }: CatalogueFile): Finding[] {
   const ids = new Set(models.map(({ id }) => id));
   return Object.entries(groups).flatMap(([name, group]) => [
+    ...ratioFindingsOf(group.priceRatio, ["groups", name, "priceRatio"]),
     ...group.models.flatMap((pattern, index): Finding[] => {
       const path = ["groups", name, "models", index];
       const star = pattern.indexOf("*");

@@ -64,7 +64,6 @@ const group = Type.Object(
     priceRatio: Type.Number({
       minimum: 0,
       maximum: 1_000,
-      multipleOf: 0.000001,
       default: 1,
       description: "The factor of this group's prices, with up to six decimals.",
     }),

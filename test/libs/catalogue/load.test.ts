@@ -314,6 +314,56 @@ const faults: Fault[] = [
     message: '8:32: models[0].prices.inputPerMillion: must be a number, not "cheap"',
   },
   {
+    name: "a price with more than nine decimals",
+    from: "inputPerMillion: 1",
+    to: "inputPerMillion: 0.0000000001",
+    message: "8:32: models[0].prices.inputPerMillion: has more than nine decimals",
+  },
+  {
+    name: "a price of a target with more than nine decimals",
+    from: "model: m1 }",
+    to: "model: m1, prices: { inputPerMillion: 1, outputPerMillion: 1.0000000005 } }",
+    message: "10:88: models[0].route[0].prices.outputPerMillion: has more than nine decimals",
+  },
+  {
+    name: "a group's ratio with more than six decimals",
+    from: '["*"] }',
+    to: '["*"], priceRatio: 1.0000001 }',
+    message: "2:41: groups.default.priceRatio: has more than six decimals",
+  },
+  {
+    name: "a ratio of a service tier with more than six decimals",
+    from: "outputPerMillion: 2 }",
+    to: "outputPerMillion: 2, serviceTiers: { flex: 0.3333333 } }",
+    message: "8:78: models[0].prices.serviceTiers.flex: has more than six decimals",
+  },
+  {
+    name: "two tiers with the same bound",
+    from: "outputPerMillion: 2 }",
+    to: "outputPerMillion: 2, tiers: [{ aboveInputTokens: 9, inputPerMillion: 2 }, { aboveInputTokens: 9, inputPerMillion: 3 }] }",
+    message: "8:129: models[0].prices.tiers[1].aboveInputTokens: is already the bound of tiers[0]",
+  },
+  {
+    name: "a tier that changes nothing",
+    from: "outputPerMillion: 2 }",
+    to: "outputPerMillion: 2, tiers: [{ aboveInputTokens: 9 }] }",
+    message: "8:64: models[0].prices.tiers[0]: changes no price",
+  },
+  {
+    name: "a price of an image that never applies",
+    from: "outputPerMillion: 2 }",
+    to: "outputPerMillion: 2, images: [{ quality: low, price: 1 }, { size: 1x1, quality: low, price: 2 }] }",
+    message:
+      "8:93: models[0].prices.images[1]: never applies, because images[0] matches the same images; put it before that",
+  },
+  {
+    name: "images that would be free",
+    from: "outputPerMillion: 2 }",
+    to: "outputPerMillion: 0, images: [{ size: 1x1, price: 1 }] }",
+    message:
+      "8:64: models[0].prices.images: has no price for other sizes and qualities, which would be free; add a last entry with `price` alone, or outputPerMillion",
+  },
+  {
     name: "a missing price",
     from: ", outputPerMillion: 2 }",
     to: " }",
