@@ -11,15 +11,20 @@ import type { CatalogueFile } from "./schema.ts";
 import { shapeOf } from "./shape.ts";
 
 /** Reads and checks the file synchronously. Throws only CatalogueFault. */
-export function loadCatalogue(file: string, environment: Environment): Catalogue {
-  let bytes: Uint8Array;
+export const loadCatalogue = (file: string, environment: Environment): Catalogue =>
+  parseCatalogue(bytesOf(file), file, environment);
+
+/** The same, as the file has it: with the models and upstreams that are not offered here. */
+export const loadCatalogueFile = (file: string, environment: Environment): CatalogueFile =>
+  checkedFileOf(bytesOf(file), file, environment);
+
+function bytesOf(file: string): Uint8Array {
   try {
     if (!statSync(file).isFile()) throw new CatalogueFault(`${file}: not a file`);
-    bytes = readFileSync(file);
+    return readFileSync(file);
   } catch (error) {
     throw error instanceof CatalogueFault ? error : new CatalogueFault(unreadableText(file, error));
   }
-  return parseCatalogue(bytes, file, environment);
 }
 
 export function unreadableText(file: string, error: unknown): string {
@@ -33,13 +38,16 @@ export function versionOf(bytes: Uint8Array): string {
 }
 
 /** Parses and checks the content of a file; `file` is its name in messages. Throws only CatalogueFault. */
-export function parseCatalogue(bytes: Uint8Array, file: string, environment: Environment): Catalogue {
+export const parseCatalogue = (bytes: Uint8Array, file: string, environment: Environment): Catalogue =>
+  catalogueOf(checkedFileOf(bytes, file, environment), versionOf(bytes), environment);
+
+function checkedFileOf(bytes: Uint8Array, file: string, environment: Environment): CatalogueFile {
   const document = readDocument(bytes, file);
   const shape = shapeOf(document.value);
   if (shape.kind === "faulty") throw document.faultOf(shape.findings);
   const findings = meaningFindingsOf(shape.file, environment);
   if (findings.length > 0) throw document.faultOf(findings);
-  return catalogueOf(shape.file, versionOf(bytes), environment);
+  return shape.file;
 }
 
 function catalogueOf(file: CatalogueFile, version: string, environment: Environment): Catalogue {

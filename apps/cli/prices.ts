@@ -1,0 +1,85 @@
+/** `sluice prices check`: compares the catalogue's prices with vendors' list prices. */
+import { parseArgs } from "node:util";
+import type { Environment } from "#catalogue/environment.ts";
+import { CatalogueFault } from "#catalogue/fault.ts";
+import { type CheckedPrices, checkPrices, type ListPrices, readListPrices } from "#catalogue/list-prices.ts";
+import { loadCatalogueFile } from "#catalogue/load.ts";
+import { serviceConfigOf } from "#service/config.ts";
+import { StartupFault } from "#service/startup.ts";
+
+const usage = `Usage:
+  sluice prices check [--json]    compares the prices of the catalogue with the list prices of known models
+
+The exit code is 1 if a price differs. What callers pay is compared, or what the operator pays at a target that has prices of its own.
+`;
+
+interface Output {
+  out(text: string): void;
+  err(text: string): void;
+}
+
+const standardOutput: Output = {
+  out: (text) => void process.stdout.write(text),
+  err: (text) => void process.stderr.write(text),
+};
+
+/** Returns the exit code: 0 without a difference, 1 with one or for an unusable catalogue, 2 for invalid arguments. Never throws. */
+export function pricesCommand(args: string[], environment: Environment, output: Output = standardOutput): number {
+  try {
+    const { values, positionals } = parseArgs({ args, allowPositionals: true, options: { json: { type: "boolean" } } });
+    if (positionals.join(" ") !== "check") {
+      output.err(usage);
+      return 2;
+    }
+    return check(environment, values.json === true, output);
+  } catch (error) {
+    const { message, code } = error as NodeJS.ErrnoException;
+    const isInvalid = String(code).startsWith("ERR_PARSE_ARGS");
+    if (!isInvalid && !(error instanceof CatalogueFault) && !(error instanceof StartupFault)) throw error;
+    output.err(`sluice prices: ${message.split("\n", 1)[0]}\n`);
+    return isInvalid ? 2 : 1;
+  }
+}
+
+function check(environment: Environment, isJson: boolean, output: Output): number {
+  const list = readListPrices();
+  const file = loadCatalogueFile(serviceConfigOf(environment).catalogueFile, environment);
+  if (file.currency !== list.currency)
+    throw new CatalogueFault(`the list prices are in ${list.currency}, those of the catalogue in ${file.currency}`);
+  const checked = checkPrices(file, list, environment);
+  output.out(
+    isJson ? `${JSON.stringify({ date: list.date, currency: list.currency, checked })}\n` : textOf(checked, list),
+  );
+  return checked.some(({ state }) => state === "different") ? 1 : 0;
+}
+
+function textOf(checked: readonly CheckedPrices[], { date, currency }: ListPrices): string {
+  const of = (state: CheckedPrices["state"]) => checked.filter((each) => each.state === state);
+  const rows = of("different").flatMap(({ model, upstream, target, differences }) =>
+    differences.map(({ price, aboveInputTokens, catalogue, list, difference }) => [
+      model,
+      `${upstream}: ${target}`,
+      aboveInputTokens === 0 ? price : `${price} above ${aboveInputTokens} tokens`,
+      catalogue,
+      list,
+      difference,
+    ]),
+  );
+  const unknown = [...new Set(of("unknown").map(({ model }) => model))];
+  return [
+    `List prices of ${date}, in ${currency}. Equal: ${of("equal").length}, different: ${of("different").length}, unknown: ${of("unknown").length}.`,
+    ...(rows.length === 0 ? [] : ["", ...tableOf([["MODEL", "TARGET", "PRICE", "CATALOGUE", "LIST", ""], ...rows])]),
+    ...(unknown.length === 0 ? [] : ["", `Unknown, because they have no list price: ${unknown.join(", ")}`]),
+    "",
+  ].join("\n");
+}
+
+function tableOf(rows: readonly (readonly string[])[]): string[] {
+  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  return rows.map((row) =>
+    row
+      .map((cell, column) => cell.padEnd(widths[column]!))
+      .join("  ")
+      .trimEnd(),
+  );
+}

@@ -1,0 +1,163 @@
+/** Vendors' list prices (list-prices.yaml), and how a catalogue's prices differ from them. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import Type from "typebox";
+import { Value } from "typebox/value";
+import { unitsOf } from "#ledger/money.ts";
+import { type Priced, type Prices, pricesSchema, type UnitPrices, unitPricesOf } from "#ledger/prices.ts";
+import { readDocument } from "./document.ts";
+import { type Environment, filledIn } from "./environment.ts";
+import { CatalogueFault } from "./fault.ts";
+import type { CatalogueFile } from "./schema.ts";
+
+const prices = pricesSchema("List prices, by the vendor's name of the model.");
+
+const listSchema = Type.Object(
+  {
+    date: Type.String({ pattern: "^\\d{4}-\\d{2}-\\d{2}$", description: "When the prices were last compared." }),
+    currency: Type.String(),
+    vendors: Type.Record(
+      Type.String(),
+      Type.Object(
+        {
+          source: Type.String({ description: "The vendor's page of prices." }),
+          hosts: Type.Array(Type.String(), { description: "Of upstreams with these prices." }),
+          models: Type.Record(Type.String(), prices),
+        },
+        { additionalProperties: false },
+      ),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+export type ListPrices = Type.Static<typeof listSchema>;
+
+/** How one price of the catalogue compares with the list. `missing`: the catalogue has no such tier, service tier or image. */
+export interface PriceDifference {
+  /** The catalogue's name of the price, such as `inputPerMillion` or `serviceTiers.flex`. */
+  readonly price: string;
+  /** The bound of the tier that it belongs to; 0 for prices that apply to any prompt. */
+  readonly aboveInputTokens: number;
+  /** Decimal texts, exact. */
+  readonly catalogue: string;
+  readonly list: string;
+  readonly difference: "cheaper" | "dearer" | "missing";
+}
+
+/** One target of a model. Without a list price its state is `unknown`. */
+export interface CheckedPrices {
+  readonly model: string;
+  readonly upstream: string;
+  readonly target: string;
+  readonly state: "equal" | "different" | "unknown";
+  /** Which prices were compared: the target's own if it has some, otherwise the model's. */
+  readonly of: "target" | "model";
+  readonly differences: readonly PriceDifference[];
+}
+
+/** The shipped list. Throws CatalogueFault if the file is damaged. */
+export function readListPrices(file = join(import.meta.dirname, "list-prices.yaml")): ListPrices {
+  const { value } = readDocument(readFileSync(file), file);
+  // typebox fills in no defaults in the values of a record.
+  for (const { models } of Object.values(Object(Object(value).vendors)) as { models?: object }[])
+    for (const model of Object.values(models ?? {})) Value.Default(prices, model);
+  if (Value.Check(listSchema, value)) return value;
+  const [error] = Value.Errors(listSchema, value);
+  throw new CatalogueFault(`${file}: ${error?.instancePath} ${error?.message}`);
+}
+
+/** Compares every target of every model, offered here or not. */
+export const checkPrices = (file: CatalogueFile, list: ListPrices, environment: Environment): CheckedPrices[] =>
+  file.models.flatMap(({ id: model, prices, route }) =>
+    route.map(({ upstream, model: target, prices: own }): CheckedPrices => {
+      const listed = listedFor(list, file.upstreams[upstream]?.baseUrl ?? "", target, environment);
+      const differences = listed ? differencesOf(own ?? prices, listed) : [];
+      const known = differences.length === 0 ? "equal" : "different";
+      const of = own ? "target" : "model";
+      return { model, upstream, target, state: listed ? known : "unknown", of, differences };
+    }),
+  );
+
+/** A dated snapshot has the prices of its model, unless it is listed itself. */
+function listedFor({ vendors }: ListPrices, baseUrl: string, name: string, environment: Environment) {
+  const address = filledIn(baseUrl, environment);
+  if (address.kind === "faulty" || !URL.canParse(address.text)) return undefined;
+  const { hostname } = new URL(address.text);
+  const vendor = Object.values(vendors).find(({ hosts }) => hosts.includes(hostname));
+  const undated = name.replace(/-(\d{8}|\d{4}-\d{2}-\d{2})$/, "");
+  return vendor && [name, undated].map((each) => vendor.models[each]).find((prices) => prices !== undefined);
+}
+
+/** The catalogue's names of the prices of tokens and requests. */
+const names: readonly (readonly [
+  price: Exclude<keyof Prices, "images" | "tiers" | "serviceTiers">,
+  unit: keyof UnitPrices,
+])[] = [
+  ["inputPerMillion", "input"],
+  ["cachedInputPerMillion", "cacheRead"],
+  ["cacheWritePerMillion", "cacheWrite"],
+  ["audioInputPerMillion", "audioInput"],
+  ["outputPerMillion", "output"],
+  ["reasoningPerMillion", "reasoning"],
+  ["audioOutputPerMillion", "audioOutput"],
+  ["perRequest", "request"],
+];
+
+/** What callers would pay is compared, so an absent price counts as its default. */
+function differencesOf(given: Prices, listed: Prices): PriceDifference[] {
+  const boundsOf = ({ tiers }: Prices) => [0, ...tiers.map(({ aboveInputTokens }) => aboveInputTokens)];
+  const bounds = new Set([...boundsOf(given), ...boundsOf(listed)]);
+  return [
+    ...[...bounds].sort((a, b) => a - b).flatMap((bound) => tokenDifferencesOf(given, listed, bound)),
+    ...imageDifferencesOf(given, listed),
+    ...Object.entries(listed.serviceTiers).flatMap(([name, ratio]) => {
+      const own = Object.hasOwn(given.serviceTiers, name) ? given.serviceTiers[name] : undefined;
+      return differenceOf(`serviceTiers.${name}`, 0, String(own ?? 1), String(ratio), own === undefined);
+    }),
+  ];
+}
+
+function tokenDifferencesOf(given: Prices, listed: Prices, bound: number): PriceDifference[] {
+  const isTier = ({ tiers }: Prices) => bound === 0 || tiers.some(({ aboveInputTokens }) => aboveInputTokens === bound);
+  const [own, theirs] = [given, listed].map((prices) => unitPricesOf(prices, usageOf(bound + 1))) as [
+    UnitPrices,
+    UnitPrices,
+  ];
+  const isNamed = (name: string) => [given, listed].some((each) => [each, ...each.tiers].some((part) => name in part));
+  return names
+    .filter(([name]) => isNamed(name))
+    .flatMap(([name, unit]) =>
+      differenceOf(name, bound, textOf(own[unit]), textOf(theirs[unit]), isTier(listed) && !isTier(given)),
+    );
+}
+
+const imageDifferencesOf = (given: Prices, listed: Prices): PriceDifference[] =>
+  listed.images.flatMap(({ size, quality, price }) => {
+    const images = { count: 1, ...(size !== undefined && { size }), ...(quality !== undefined && { quality }) };
+    const { image } = unitPricesOf(given, { ...usageOf(0), images });
+    const name = ["images", size, quality].filter((part) => part !== undefined).join(".");
+    return differenceOf(name, 0, textOf(image), String(price), image === 0);
+  });
+
+function differenceOf(
+  price: string,
+  aboveInputTokens: number,
+  catalogue: string,
+  list: string,
+  isMissing: boolean,
+): PriceDifference[] {
+  if (Number(catalogue) === Number(list)) return [];
+  const difference = isMissing ? "missing" : Number(catalogue) < Number(list) ? "cheaper" : "dearer";
+  return [{ price, aboveInputTokens, catalogue, list, difference }];
+}
+
+const textOf = (nano: number): string => unitsOf(BigInt(nano));
+
+const usageOf = (inputTokens: number): Priced => ({
+  inputTokens,
+  cachedInputTokens: 0,
+  cacheWriteTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: 0,
+});
