@@ -10,6 +10,10 @@ export const orNull = <Schema extends TSchema>(schema: Schema) => Type.Union([sc
 /** A decimal number in the catalogue's currency, as text, because numbers of JSON are not exact. */
 export const money = (description: string) => Type.String({ pattern: "^-?\\d{1,12}(\\.\\d{1,9})?$", description });
 
+export const role = Type.Enum(["owner", "member", "reader"] as const, {
+  description: "An owner manages the account's people, a member its keys; a reader sees usage and keys.",
+});
+
 export const pageQuery = {
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 500, default: 50, description: "Items of one page." })),
   cursor: Type.Optional(

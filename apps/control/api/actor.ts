@@ -15,6 +15,8 @@ export interface Actor {
   readonly roles: ReadonlyMap<string, Role>;
   /** The operations that a token may call: names, or prefixes followed by `*`. Undefined for all. */
   readonly scopes?: readonly string[];
+  /** The id of a person's session. */
+  readonly session?: string;
 }
 
 /** The accounts whose rows an operation may touch. */

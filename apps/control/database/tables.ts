@@ -2,6 +2,7 @@
 import type { ColumnType } from "kysely";
 import type { Limits } from "#access/limits.ts";
 import type { Dimension, Measure, UsageRow } from "../ledger/columns.ts";
+import type { SignInTables } from "../sign-in/tables.ts";
 
 type UsageTotalsRow = { half_hour: Date } & Record<Dimension, string> & Record<Measure, bigint>;
 
@@ -85,7 +86,7 @@ export interface AuditRow {
   after: Json<unknown> | null;
 }
 
-export interface Tables {
+export interface Tables extends SignInTables {
   usage: UsageRow;
   usage_totals: UsageTotalsRow;
   accounts: AccountRow;
