@@ -64,6 +64,7 @@ export function invitationHandlers(options: InvitationOptions): Pick<Handlers<ty
 
     async revokeInvitation({ params: { account, invitation: id } }, context) {
       const { database, scope, now } = context;
+      await requireAccount(context, account);
       await database.transaction().execute(async (transaction) => {
         const row = await transaction
           .deleteFrom("invitations")

@@ -54,7 +54,6 @@ const methods: Record<string, string> = {
 
 /** Changes for the audit log, by path. */
 const changes: Record<string, string> = {
-  "/two-factor/enable": "enableSecondFactor",
   "/two-factor/disable": "disableSecondFactor",
   "/two-factor/generate-backup-codes": "createBackupCodes",
 };
@@ -156,8 +155,10 @@ const auditPlugin = (record: AuthOptions["record"]): BetterAuthPlugin => ({
           if (change !== undefined && session && !isAPIError(returned))
             await record({ action: change, user: session.user, address });
           const method = methods[path];
-          if (method !== undefined && newSession)
-            await record({ action: "signIn", user: newSession.user, address, method });
+          if (method === undefined || !newSession) return;
+          // The first code of a new second factor replaces the session.
+          const event = session ? { action: "enableSecondFactor" } : { action: "signIn", method };
+          await record({ ...event, user: newSession.user, address });
         }),
       },
     ],
