@@ -5,7 +5,7 @@ import { memberOperations } from "#api/members.ts";
 import type { Operation } from "#api/operation.ts";
 import { peopleOperations } from "#api/people.ts";
 import { tokenOperations } from "#api/tokens.ts";
-import { goodPassword, startApi, type TestApi, tokenOf, uniqueName } from "./api.ts";
+import { goodPassword, startApi, type TestApi, tokenOf, uniqueName } from "./browsers.ts";
 import { onBoth } from "./databases.ts";
 
 interface Invitation {

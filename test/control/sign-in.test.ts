@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { getMigrations } from "better-auth/db/migration";
 import { pino } from "pino";
 import { authOptionsOf } from "../../apps/control/sign-in/auth.ts";
-import { goodPassword, randomAddress, startApi, uniqueName } from "./api.ts";
+import { goodPassword, randomAddress, startApi, uniqueName } from "./browsers.ts";
 import { onBoth } from "./databases.ts";
 import { codeOf } from "./totp.ts";
 

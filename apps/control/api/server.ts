@@ -14,6 +14,7 @@ import { type Actor, scopeOf } from "./actor.ts";
 import { Fault } from "./faults.ts";
 import type { Answered, Context, Handlers } from "./handlers.ts";
 import { callerOf, TokenBuckets } from "./rate-limits.ts";
+import { addReferencePage } from "./reference.ts";
 
 export interface ApiOptions {
   database: Database;
@@ -79,6 +80,7 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
   for (const [name, operation] of Object.entries<Operation>(operations))
     addRoute(server, { ...options, callers }, name, operation);
   server.get(`${prefix}/openapi.json`, { schema: { hide: true } }, () => server.swagger());
+  await addReferencePage(server, `${prefix}/docs`, `${prefix}/openapi.json`);
   return server;
 }
 
