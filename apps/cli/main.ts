@@ -1,6 +1,7 @@
-/** The command line: `sluice start | keys | help`. boot.js runs it on Node 24. */
+/** The command line: `sluice start | keys | db | help`. boot.js runs it on Node 24. */
 import { resolve } from "node:path";
 import { StartupFault } from "#service/startup.ts";
+import { databaseCommand } from "./database.ts";
 import { keysCommand } from "./keys.ts";
 import { ensureRedisProgram } from "./redis-program.ts";
 import { start } from "./start.ts";
@@ -13,6 +14,8 @@ const help = `Usage: sluice <command>
   keys create    create a key: --group <group> --name <name>
   keys list      list the keys, without their secrets
   keys revoke    revoke a key by its id, its name or its last four characters
+  db export      write the database of accounts, keys and usage to a file
+  db import      read such a file into an empty database
   help           show this text
 
 Settings are environment variables:
@@ -35,6 +38,10 @@ async function command([name, ...args]: string[]): Promise<number> {
       return start(environmentAtRoot());
     case "keys":
       return keysCommand(args, environmentAtRoot());
+    case "db": {
+      const directory = process.cwd();
+      return databaseCommand(args, environmentAtRoot(), directory);
+    }
     case "redis":
       return findRedis();
     case "help":

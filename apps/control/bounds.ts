@@ -63,3 +63,25 @@ export const expireEveryMs = 3_600_000;
 export const mailMs = 20_000;
 /** Mails on their way to the mail server. */
 export const mailsMax = 100;
+/** How often the usage of keys with new records is published, and how many keys at once. */
+export const keyUsageEveryMs = 500;
+export const keyUsageBatchMax = 500;
+/** Keys whose cost of earlier months is remembered. */
+export const pastCostsMax = 20_000;
+
+// Export and import.
+/** Rows that are read at once. */
+export const exportRowsMax = 1_000;
+/** Rows, and characters of rows, that are inserted at once. */
+export const importRowsMax = 1_000;
+export const importBytesMax = 4 << 20;
+
+// Budgets.
+/** How often the budgets in Redis are compared with the ledger, and for how many callers at once. */
+export const reconcileEveryMs = 60_000;
+export const budgetSubjectsAtOnce = 500;
+/** How long a comparison waits for a ledger that lags behind. */
+export const catchUpMs = 20_000;
+export const caughtUpCheckMs = 200;
+/** A generation that has ended is in the stream after this time. */
+export const recordedWithinMs = 2_000;

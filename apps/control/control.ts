@@ -1,6 +1,7 @@
 /** Composes control: the database, the ledger, and the API with its accounts and keys. It is never in the path of a generation. */
 import type { Logger } from "pino";
 import { Gauge, type Registry } from "prom-client";
+import { catalogueLogOf } from "#catalogue/log.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import type { ServiceConfig } from "#service/config.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
@@ -48,7 +49,17 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const redis = await connect("request");
   const reads = await connect("patient");
   const { database } = opened.use(await openDatabase({ url: config.databaseUrl, directory: config.databaseDirectory }));
-  const ledger = startLedger({ database, reads, redis, keyspace, usageDays: config.usageDays, log });
+  const catalogue = deps.watchCatalogue(catalogueLogOf(log));
+  opened.defer(() => catalogue.close());
+  const ledger = startLedger({
+    database,
+    reads,
+    redis,
+    keyspace,
+    usageDays: config.usageDays,
+    catalogue: catalogue.current,
+    log,
+  });
   opened.defer(() => ledger.close());
   registerMetrics(registry, ledger);
   let address = config.url;
@@ -100,5 +111,18 @@ function registerMetrics(registry: Registry, ledger: Ledger): void {
       },
     });
   gauge("sluice_ledger_records", "Usage records that this process has stored.", () => ledger.counts.inserted);
+  gauge(
+    "sluice_budget_differences",
+    "Differences between budgets in Redis and the ledger that were found and corrected. Zero unless something broke.",
+    () => ledger.budgets.differences,
+  );
+  new Gauge({
+    name: "sluice_ledger_lag_seconds",
+    help: "The age of the oldest usage record that the ledger does not have yet; about a second when it is current. NaN while Redis is away.",
+    registers: [registry],
+    async collect() {
+      this.set(await ledger.lagSeconds().catch(() => Number.NaN));
+    },
+  });
   gauge("sluice_ledger_invalid_records", "Usage records that could not be read.", () => ledger.counts.invalid);
 }

@@ -38,6 +38,7 @@ import { FileRewrites } from "./file-rewrites.ts";
 import { GenerationLifecycle } from "./generation/lifecycle.ts";
 import { BodyReader } from "./http/body-reader.ts";
 import { Connections } from "./http/connections.ts";
+import { addOwnUsageRoutes } from "./http/own-usage.ts";
 import { RequestBodies } from "./http/request-bodies.ts";
 import { addRoutes } from "./http/routes.ts";
 import { createRequestServer } from "./http/server.ts";
@@ -231,6 +232,12 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     (...step) => posts.checkEarly(...step),
   );
   addStoredRoutes(server, { ...stored, clock });
+  addOwnUsageRoutes(server, {
+    redis: backends.redis,
+    keyspace: backends.keyspace,
+    catalogue: catalogue.current,
+    clock,
+  });
   const sockets = new ResponsesSockets({
     config,
     clock,

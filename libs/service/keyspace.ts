@@ -37,6 +37,10 @@ export function keyspaceOf(namespace: string) {
     limitsSettled: `${prefix}:limits:settled`,
     /** Stream: batches of usage records, which the ledger reads. */
     usage: `${prefix}:usage`,
+    /** Expires when the next comparison of budgets with the ledger is due. */
+    budgetsCompared: `${prefix}:budgets:compared`,
+    /** Hash: a key's id → its usage as the ledger has it (JSON, libs/ledger/key-usage.ts). */
+    keyUsage: `${prefix}:key-usage`,
     /** Stream: usage records that the ledger could not read. */
     usageInvalid: `${prefix}:usage:invalid`,
     /** Hash: SHA-256 of a key (hex) → its record (JSON). */

@@ -30,7 +30,11 @@ const gateway = await startGateway({
     { id: "endless", model: "sim-text;tokens=100000;rate=50;first=0" },
   ]),
 });
-const control = await startControl({ REDIS_URL: gateway.redis.url, SLUICE_CATALOGUE: gateway.catalogueFile });
+const control = await startControl({
+  REDIS_URL: gateway.redis.url,
+  SLUICE_CATALOGUE: gateway.catalogueFile,
+  SIMULATOR_URL: gateway.simulatorUrl,
+});
 after(async () => {
   await control[Symbol.asyncDispose]();
   await gateway[Symbol.asyncDispose]();
@@ -115,4 +119,53 @@ test("pages of the log join without gaps, and filters are checked", async () => 
   for (const query of ["by=account,model,key", "by=secret", "interval=week", "timeZone=Mars/Base", "from=yesterday"])
     assert.equal((await control.call("GET", `/usage?${query}`)).status, 400, query);
   assert.equal((await control.call("GET", "/usage/records?cursor=x")).status, 400);
+});
+
+test("a caller reads the usage and the budgets of its own key with that key alone", async () => {
+  const key = await gateway.createKey("default", {
+    account: "fourth",
+    limits: { budgetPerDay: 0.0001, budgetTotal: 5 },
+  });
+  const read = async <Answer>(path: string) => {
+    const response = await fetch(`${gateway.url}${path}`, { headers: { authorization: `Bearer ${key}` } });
+    assert.equal(response.status, 200, path);
+    return (await response.json()) as Answer;
+  };
+  interface OwnUsage {
+    today: { requests: number; cost: string };
+    this_month: { cost: string };
+    total: { cost: string };
+    budgets: { period: string; limit: number; spent: number; remaining: number }[];
+  }
+  assert.equal((await read<OwnUsage>("/v1/usage")).today.requests, 0);
+  await until("the budget is spent", async () => {
+    const answer = await (await gateway.post({ model: "fast", messages }, { key })).json();
+    return (
+      (answer as { error?: { message: string } }).error?.message.includes("has spent its budget of 0.0001 USD") === true
+    );
+  });
+  let total = { cost: "" };
+  await until("the key sees what the ledger has, and the ledger what the budget has", async () => {
+    ({ total } = await control.get<{ total: { cost: string } }>("/usage?account=fourth"));
+    const { today, budgets } = await read<OwnUsage>("/v1/usage");
+    return today.cost === total.cost && budgets[0]?.spent === Number(total.cost);
+  });
+  await until("nothing is missing", async () => {
+    const { today } = await read<OwnUsage>("/v1/usage");
+    return today.requests > 1 && today.cost !== "0" && today.cost === total.cost;
+  });
+  const own = await read<OwnUsage>("/v1/usage");
+  assert.deepEqual([own.this_month.cost, own.total.cost], [total.cost, total.cost]);
+  assert.deepEqual(
+    own.budgets.map(({ period, spent }) => [period, spent]),
+    [
+      ["day", Number(total.cost)],
+      ["total", Number(total.cost)],
+    ],
+  );
+  const { info } = await read<{ info: { spend: number; max_budget: number } }>("/key/info");
+  assert.deepEqual([info.spend, info.max_budget], [Number(total.cost), 0.0001]);
+  const { data } = await read<{ data: { usage: number; usage_daily: number; limit: number } }>("/api/v1/key");
+  assert.deepEqual([data.usage, data.usage_daily, data.limit], [Number(total.cost), Number(total.cost), 0.0001]);
+  assert.equal((await fetch(`${gateway.url}/v1/usage`)).status, 401);
 });

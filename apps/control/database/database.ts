@@ -58,7 +58,7 @@ async function openLocal(directory: string, opened: AsyncDisposableStack): Promi
   const lock = takeLock(join(directory, "lock"));
   if (lock.kind === "locked")
     throw new StartupFault(
-      `process ${lock.pid} already uses the embedded database in ${directory}; several processes need DATABASE_URL`,
+      `process ${lock.pid} already uses the embedded database in ${directory}; stop it first (several processes at once need DATABASE_URL)`,
     );
   opened.defer(lock.release);
   const pglite = await openEmbedded(join(directory, "data"));

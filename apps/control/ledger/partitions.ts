@@ -1,7 +1,7 @@
 /** The daily partitions of the table `usage`. */
-import { sql } from "kysely";
+import { type Kysely, sql } from "kysely";
 import { futureDaysMax } from "../bounds.ts";
-import type { Database } from "../database/database.ts";
+import type { Tables } from "../database/tables.ts";
 
 const dayMs = 86_400_000;
 const partitionPattern = /^usage_(\d{4})_(\d{2})_(\d{2})$/;
@@ -11,13 +11,13 @@ const dateOf = (day: number): string => new Date(day * dayMs).toISOString().slic
 const nameOf = (day: number): string => `usage_${dateOf(day).replaceAll("-", "_")}`;
 
 export class UsagePartitions {
-  readonly #database: Database;
+  readonly #database: Kysely<Tables>;
   readonly #retentionDays: number;
   /** Those that exist. */
   #days = new Set<number>();
 
   /** Partitions are dropped when all of their records are older than `retentionDays`. */
-  constructor(database: Database, retentionDays: number) {
+  constructor(database: Kysely<Tables>, retentionDays: number) {
     this.#database = database;
     this.#retentionDays = retentionDays;
   }

@@ -41,6 +41,7 @@ export class LedgerReader {
   #running: Promise<void> | undefined;
   #tidiedAt = 0;
   #readAt = 0;
+  #caughtUpAt = 0;
   #inserted = 0;
   #invalid = 0;
 
@@ -51,6 +52,16 @@ export class LedgerReader {
   /** Records that were inserted or replaced, records that were not valid, and when the stream was last read to its end or from it. */
   get counts(): { inserted: number; invalid: number; readAt: number } {
     return { inserted: this.#inserted, invalid: this.#invalid, readAt: this.#readAt };
+  }
+
+  /**
+   * The ledger has everything that entered the stream before this time (epoch milliseconds), whichever process read it. Rejects when Redis does not answer.
+   */
+  async caughtUpAt(): Promise<number> {
+    const { commands, keyspace } = this.#options;
+    const own = this.#caughtUpAt;
+    const [count, oldest] = (await commands.xpending(keyspace.usage, group)) as [count: number, oldest: string | null];
+    return count === 0 || oldest === null ? own : Math.min(own, Number(oldest.split("-", 1)[0]) - 1);
   }
 
   start(): void {
@@ -100,6 +111,7 @@ export class LedgerReader {
 
   async #readNew(): Promise<void> {
     const { redis, commands, keyspace } = this.#options;
+    const startedAt = Date.now();
     const read = (await redis.xreadgroup(
       "GROUP",
       group,
@@ -114,9 +126,11 @@ export class LedgerReader {
     )) as [stream: string, entries: Entry[]][] | null;
     this.#readAt = Date.now();
     const entries = read?.[0]?.[1] ?? [];
-    if (entries.length === 0) return;
-    await this.#insert(entries);
-    await commands.xack(keyspace.usage, group, ...entries.map(([id]) => id));
+    if (entries.length > 0) {
+      await this.#insert(entries);
+      await commands.xack(keyspace.usage, group, ...entries.map(([id]) => id));
+    }
+    if (entries.length < entriesReadMax) this.#caughtUpAt = startedAt;
   }
 
   /** Takes over the entries of dead readers, and removes what everybody has confirmed a while ago. */

@@ -1,0 +1,169 @@
+/**
+ * Keeps the budgets in Redis equal to the ledger. Every minute it reads what Redis has counted for each caller with a budget, lets the ledger catch up, sums the
+ * ledger, and reads Redis again. Without an error the sum lies between the two readings. Otherwise Redis is corrected by the difference: it lost data, an ingress
+ * died before it settled a generation, or the budget is new and earlier usage counts.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import { sql } from "kysely";
+import type { Logger } from "pino";
+import { budgetPeriods, correctBudget, periodStartOf, readBudgets } from "#access/budgets.ts";
+import { type BudgetPeriod, type Limits, limitRows, limitsCount } from "#access/limits.ts";
+import { readRecords } from "#access/projection.ts";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
+import { budgetSubjectsAtOnce, catchUpMs, caughtUpCheckMs, reconcileEveryMs, recordedWithinMs } from "../bounds.ts";
+import type { Database } from "../database/database.ts";
+
+export interface BudgetsOptions {
+  database: Database;
+  /** Of the purpose `request`. */
+  redis: Redis;
+  keyspace: Keyspace;
+  catalogue(): Pick<Catalogue, "groups">;
+  /** The ledger has everything that was recorded before this time, in epoch milliseconds. */
+  caughtUpAt(): Promise<number>;
+  log: Logger;
+}
+
+interface Subject {
+  scope: "key" | "group" | "account";
+  name: string;
+  periods: BudgetPeriod[];
+}
+
+type Spent = Record<BudgetPeriod, bigint>;
+
+const columns = { key: "key_id", group: "group_name", account: "account" } as const;
+
+export class BudgetReconciler {
+  readonly #options: BudgetsOptions;
+  /** Subjects and periods that agreed once. A later difference is an error; an earlier one is usage from before the budget. */
+  #agreed = new Set<string>();
+  #differences = 0;
+  #isBusy = false;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(options: BudgetsOptions) {
+    this.#options = options;
+    this.#timer = setInterval(() => void this.run(), reconcileEveryMs);
+  }
+
+  /** Differences found so far, besides those of new budgets. Zero unless something broke. */
+  get differences(): number {
+    return this.#differences;
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** One round. Never rejects. */
+  async run(): Promise<void> {
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    const { redis, keyspace } = this.#options;
+    try {
+      // Two corrections of the same difference would count it twice, so one process at a time compares.
+      if ((await redis.set(keyspace.budgetsCompared, "1", "PX", reconcileEveryMs * 0.9, "NX")) === null) return;
+      const subjects = await this.#subjects();
+      const agreed = new Set<string>();
+      for (let start = 0; start < subjects.length; start += budgetSubjectsAtOnce)
+        await this.#reconcile(subjects.slice(start, start + budgetSubjectsAtOnce), agreed);
+      this.#agreed = agreed;
+    } catch (error) {
+      this.#options.log.warn({ err: error }, "budgets could not be compared with the ledger");
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+
+  /** Everybody with a budget. */
+  async #subjects(): Promise<Subject[]> {
+    const { redis, keyspace, catalogue } = this.#options;
+    const { groups } = catalogue();
+    const subjects = new Map<string, Subject>();
+    const add = (scope: Subject["scope"], name: string, limits: Limits | undefined) => {
+      if (limits === undefined || !limitsCount(limits, "money")) return;
+      const periods = limitRows.flatMap((row) =>
+        row.period !== undefined && limits[row.name] !== undefined ? [row.period] : [],
+      );
+      subjects.set(`${scope} ${name}`, { scope, name, periods });
+    };
+    for (const [name, group] of groups) add("group", name, group.limits);
+    for (const { id, group: name, account, limits, revokedAt } of (await readRecords(redis, keyspace)).values()) {
+      if (revokedAt !== undefined) continue;
+      const group = groups.get(name);
+      add("key", id, { ...group?.keyLimits, ...limits });
+      if (account !== undefined) add("account", account, group?.accountLimits);
+    }
+    return [...subjects.values()];
+  }
+
+  async #reconcile(subjects: readonly Subject[], agreed: Set<string>): Promise<void> {
+    const { redis, keyspace, caughtUpAt, log } = this.#options;
+    const now = Date.now();
+    const before = await readBudgets(redis, keyspace, subjects, now);
+    if (!(await hasCaughtUp(caughtUpAt, now))) return;
+    const sums = await this.#sumsOf(subjects, now);
+    const after = await readBudgets(redis, keyspace, subjects, now);
+    for (const [index, subject] of subjects.entries())
+      for (const period of subject.periods) {
+        const difference = differenceOf(
+          before[index]?.[period] ?? 0n,
+          sums[index]?.[period] ?? 0n,
+          after[index]?.[period] ?? 0n,
+        );
+        const name = `${subject.scope} ${subject.name} ${period} ${periodStartOf(period, now)}`;
+        agreed.add(name);
+        if (difference === 0n) continue;
+        const isKnown = this.#agreed.has(name);
+        if (isKnown) this.#differences++;
+        log[isKnown ? "error" : "info"](
+          { scope: subject.scope, name: subject.name, period, nano: String(difference) },
+          isKnown ? "a budget differed from the ledger and was corrected" : "a budget begins with what the ledger has",
+        );
+        await correctBudget(redis, keyspace, subject, { period, at: now, nano: difference });
+      }
+  }
+
+  async #sumsOf(subjects: readonly Subject[], now: number): Promise<Spent[]> {
+    const found = new Map<string, Spent>();
+    for (const scope of ["key", "group", "account"] as const) {
+      const names = subjects.filter((subject) => subject.scope === scope).map(({ name }) => name);
+      if (names.length > 0)
+        for (const [name, spent] of await this.#sumsBy(scope, names, now)) found.set(`${scope} ${name}`, spent);
+    }
+    return subjects.map(
+      ({ scope, name }) => found.get(`${scope} ${name}`) ?? { day: 0n, week: 0n, month: 0n, total: 0n },
+    );
+  }
+
+  async #sumsBy(scope: Subject["scope"], names: readonly string[], now: number): Promise<[name: string, Spent][]> {
+    const column = sql.ref(columns[scope]);
+    const sums = budgetPeriods.map(
+      (period) =>
+        sql`coalesce(sum(cost) filter (where half_hour >= ${new Date(periodStartOf(period, now))}), 0)::bigint as ${sql.id(period)}`,
+    );
+    const { rows } = await sql<{ name: string } & Spent>`
+      select ${column} as name, ${sql.join(sums)} from usage_totals
+      where ${column} = any(${[...names]}::text[]) group by 1`.execute(this.#options.database);
+    return rows.map(({ name, ...spent }) => [name, spent]);
+  }
+}
+
+/** What Redis lacks (positive) or has too much (negative), if the sum is not between its two readings. */
+export function differenceOf(before: bigint, sum: bigint, after: bigint): bigint {
+  if (sum < before) return sum - before;
+  return sum > after ? sum - after : 0n;
+}
+
+/** Waits until the ledger has read everything that was written before `since`. False if it lags behind for long. */
+async function hasCaughtUp(caughtUpAt: () => Promise<number>, since: number): Promise<boolean> {
+  const deadline = Date.now() + catchUpMs;
+  while ((await caughtUpAt()) < since + recordedWithinMs) {
+    if (Date.now() > deadline) return false;
+    await delay(caughtUpCheckMs);
+  }
+  return true;
+}

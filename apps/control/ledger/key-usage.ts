@@ -1,0 +1,143 @@
+/**
+ * Tells ingresses the usage of each key through Redis. A key is read from the totals a moment after its records were stored, and all keys with usage of this
+ * month at start and whenever Redis came back empty.
+ */
+import { sql } from "kysely";
+import type { Logger } from "pino";
+import { type KeyUsage, periodStartsOf, type UsageSums } from "#ledger/key-usage.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
+import { keyUsageBatchMax, keyUsageEveryMs, pastCostsMax } from "../bounds.ts";
+import type { Database } from "../database/database.ts";
+
+export interface KeyUsageOptions {
+  database: Database;
+  /** Of the purpose `request`. */
+  redis: Redis;
+  keyspace: Keyspace;
+  log: Logger;
+}
+
+type Period = "day" | "week" | "month";
+type Row = { key_id: string } & Record<`${Period}_${SumColumn}`, bigint>;
+
+const sumColumns = {
+  requests: "requests",
+  input_tokens: "inputTokens",
+  cached_input_tokens: "cachedInputTokens",
+  output_tokens: "outputTokens",
+  reasoning_tokens: "reasoningTokens",
+  images: "images",
+  cost: "cost",
+} as const satisfies Record<string, keyof UsageSums>;
+type SumColumn = keyof typeof sumColumns;
+
+export class KeyUsagePublisher {
+  readonly #options: KeyUsageOptions;
+  /** Keys with records since they were last published. Its size is bounded by the number of keys. */
+  #changed = new Set<string>();
+  /** The cost of a key before this month, which hardly ever changes. */
+  #past = new Map<string, bigint>();
+  #pastOf = 0;
+  #isComplete = false;
+  #isBusy = false;
+  readonly #timer: NodeJS.Timeout;
+
+  constructor(options: KeyUsageOptions) {
+    this.#options = options;
+    this.#timer = setInterval(() => void this.#tick(), keyUsageEveryMs);
+  }
+
+  /** Records of these keys were stored. */
+  changed(keyIds: Iterable<string>): void {
+    for (const id of keyIds) this.#changed.add(id);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  async #tick(): Promise<void> {
+    const { redis, keyspace, log } = this.#options;
+    if (this.#isBusy || redis.status !== "ready") return;
+    this.#isBusy = true;
+    try {
+      if (!this.#isComplete || (await redis.exists(keyspace.keyUsage)) === 0) await this.#markAll();
+      const keyIds = [...this.#changed].slice(0, keyUsageBatchMax);
+      if (keyIds.length === 0) return;
+      for (const id of keyIds) this.#changed.delete(id);
+      try {
+        await this.#publish(keyIds, Date.now());
+      } catch (error) {
+        this.changed(keyIds);
+        throw error;
+      }
+    } catch (error) {
+      log.debug({ err: error }, "the usage of keys could not be published");
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+
+  async #markAll(): Promise<void> {
+    const { rows } = await sql<{ key_id: string }>`
+      select distinct key_id from usage_totals where half_hour >= ${new Date(periodStartsOf(Date.now()).month)}`.execute(
+      this.#options.database,
+    );
+    this.changed(rows.map(({ key_id }) => key_id));
+    this.#isComplete = true;
+  }
+
+  async #publish(keyIds: readonly string[], now: number): Promise<void> {
+    const { database, redis, keyspace } = this.#options;
+    const starts = periodStartsOf(now);
+    const past = await this.#pastCostsOf(keyIds, starts.month);
+    const sums = (["day", "week", "month"] as const).flatMap((period) =>
+      Object.keys(sumColumns).map(
+        (column) =>
+          sql`coalesce(sum(${sql.ref(column)}) filter (where half_hour >= ${new Date(starts[period])}), 0)::bigint as ${sql.id(`${period}_${column}`)}`,
+      ),
+    );
+    const { rows } = await sql<Row>`
+      select key_id, ${sql.join(sums)} from usage_totals
+      where key_id = any(${[...keyIds]}::text[]) and half_hour >= ${new Date(Math.min(starts.week, starts.month))}
+      group by key_id`.execute(database);
+    if (rows.length === 0) return;
+    const values = rows.flatMap((row) => [row.key_id, JSON.stringify(usageOf(row, past.get(row.key_id) ?? 0n, now))]);
+    await redis.hset(keyspace.keyUsage, ...values);
+  }
+
+  /** What each key has cost before this month. */
+  async #pastCostsOf(keyIds: readonly string[], month: number): Promise<Map<string, bigint>> {
+    if (this.#pastOf !== month || this.#past.size > pastCostsMax) this.#past = new Map();
+    this.#pastOf = month;
+    const missing = keyIds.filter((id) => !this.#past.has(id));
+    if (missing.length > 0) {
+      const { rows } = await sql<{ key_id: string; cost: bigint }>`
+        select key_id, sum(cost)::bigint as cost from usage_totals
+        where key_id = any(${missing}::text[]) and half_hour < ${new Date(month)} group by key_id`.execute(
+        this.#options.database,
+      );
+      for (const id of missing) this.#past.set(id, 0n);
+      for (const { key_id, cost } of rows) this.#past.set(key_id, cost);
+    }
+    return this.#past;
+  }
+}
+
+function usageOf(row: Row, past: bigint, now: number): KeyUsage {
+  const sumsOf = (period: Period) =>
+    Object.fromEntries(
+      (Object.entries(sumColumns) as [SumColumn, keyof UsageSums][]).map(([column, name]) => {
+        const value = row[`${period}_${column}`];
+        return [name, name === "cost" ? String(value) : Number(value)];
+      }),
+    ) as UsageSums;
+  return {
+    at: now,
+    day: sumsOf("day"),
+    week: sumsOf("week"),
+    month: sumsOf("month"),
+    total: String(past + row.month_cost),
+  };
+}

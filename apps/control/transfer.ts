@@ -1,0 +1,47 @@
+/** `sluice db export|import`: runs as a process of its own, because the command line does not load a database. Writes or reads lines of JSON. */
+import { createReadStream, createWriteStream } from "node:fs";
+import { rename, rm } from "node:fs/promises";
+import { PassThrough } from "node:stream";
+import { pipeline } from "node:stream/promises";
+import { StartupFault } from "#service/startup.ts";
+import { controlConfigOf } from "./config.ts";
+import { openDatabase } from "./database/database.ts";
+import { exportDatabase, importDatabase, linesOf, TransferFault } from "./database/transfer.ts";
+
+const [command, file = "-"] = process.argv.slice(2);
+try {
+  const { databaseUrl: url, databaseDirectory: directory } = controlConfigOf(process.env);
+  await using opened = await openDatabase({ url, directory });
+  const rows = command === "export" ? await exportTo(file) : await importFrom(file);
+  process.stderr.write(`${rows} rows\n`);
+
+  async function exportTo(path: string): Promise<number> {
+    const output = new PassThrough();
+    const isStandard = path === "-";
+    const written = pipeline(output, isStandard ? process.stdout : createWriteStream(`${path}.new`, { mode: 0o600 }), {
+      end: !isStandard,
+    });
+    try {
+      const count = await exportDatabase(opened.database, output);
+      output.end();
+      await written;
+      if (!isStandard) await rename(`${path}.new`, path);
+      return count;
+    } catch (error) {
+      output.destroy();
+      await written.catch(() => undefined);
+      if (!isStandard) await rm(`${path}.new`, { force: true });
+      throw error;
+    }
+  }
+
+  function importFrom(path: string): Promise<number> {
+    const input = path === "-" ? process.stdin : createReadStream(path);
+    return importDatabase(opened.database, linesOf(input));
+  }
+} catch (error) {
+  const { code } = error as NodeJS.ErrnoException;
+  if (!(error instanceof StartupFault || error instanceof TransferFault || code !== undefined)) throw error;
+  process.stderr.write(`sluice db ${command}: ${(error as Error).message}\n`);
+  process.exitCode = 1;
+}

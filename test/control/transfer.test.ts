@@ -1,0 +1,99 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { PassThrough } from "node:stream";
+import { text } from "node:stream/consumers";
+import { after, test } from "node:test";
+import { sql } from "kysely";
+import { type Database, openDatabase } from "../../apps/control/database/database.ts";
+import { exportDatabase, importDatabase, TransferFault } from "../../apps/control/database/transfer.ts";
+import { insertUsage } from "../../apps/control/ledger/insert.ts";
+import { UsagePartitions } from "../../apps/control/ledger/partitions.ts";
+import { openPostgres } from "./databases.ts";
+import { usageRecord } from "./records.ts";
+
+const directory = await mkdtemp(join(tmpdir(), "sluice-transfer-"));
+after(() => rm(directory, { recursive: true, force: true }));
+let databases = 0;
+const openEmbedded = () => openDatabase({ url: undefined, directory: join(directory, String(++databases)) });
+
+async function exported(database: Database): Promise<string> {
+  const output = new PassThrough();
+  const written = text(output);
+  await exportDatabase(database, output);
+  output.end();
+  return written;
+}
+
+async function* linesOf(exported: string): AsyncGenerator<string> {
+  yield* exported.split("\n");
+}
+
+async function fill(database: Database): Promise<void> {
+  const now = new Date("2026-05-04T03:02:01.987Z");
+  await database
+    .insertInto("accounts")
+    .values({ id: "acme", name: 'Acmé "quoted"\n', created_at: now, disabled_at: null })
+    .execute();
+  const key = { hint: "abcd", account: "acme", name: "k", group_name: "default", tags: '["a"]', created_at: now };
+  await database
+    .insertInto("keys")
+    .values({ ...key, id: "key_new", hash: "h2", limits: '{"budgetPerDay":0.1}' })
+    .execute();
+  const old = { ...key, id: "key_old", hash: "h1", replaced_by: "key_new", created_at: new Date(now.getTime() - 1) };
+  await database.insertInto("keys").values(old).execute();
+  const records = Array.from({ length: 2_500 }, (_, index) =>
+    usageRecord({
+      receivedAt: now.getTime() - index * 60_000,
+      cost: String(index < 10 ? 9_007_199_254_740_993n : BigInt(index)),
+      tags: ["é"],
+    }),
+  );
+  await new UsagePartitions(database, 10_000).create(
+    records.map(({ receivedAt }) => receivedAt),
+    Date.now(),
+  );
+  await insertUsage(database, records);
+}
+
+test("an export moves everything between the embedded database and Postgres and back, unchanged", async () => {
+  await using embedded = await openEmbedded();
+  await using postgres = await openPostgres();
+  await using again = await openEmbedded();
+  await fill(embedded.database);
+  const first = await exported(embedded.database);
+  const rows = first.trimEnd().split("\n").length - 1;
+  assert.equal(await importDatabase(postgres.database, linesOf(first)), rows);
+  const second = await exported(postgres.database);
+  assert.equal(await importDatabase(again.database, linesOf(second)), rows);
+  const sorted = (text: string) =>
+    text
+      .split("\n")
+      .map((line) => line.replace(/ /g, ""))
+      .sort()
+      .join("\n");
+  assert.equal(sorted(await exported(again.database)), sorted(first));
+  const { rows: sums } = await sql<{ cost: bigint; totals: bigint }>`
+    select (select sum(cost)::bigint from usage) as cost, (select sum(cost)::bigint from usage_totals) as totals`.execute(
+    again.database,
+  );
+  assert.equal(sums[0]?.cost, sums[0]?.totals);
+});
+
+test("an import takes only an export, only of this version, only into an empty database, and all or nothing", async () => {
+  await using database = await openPostgres();
+  const of = (input: string) => importDatabase(database.database, linesOf(input));
+  await assert.rejects(of("hello"), TransferFault);
+  await assert.rejects(
+    of('{"sluice":"database","migration":"0000-older"}'),
+    /import it with the version that wrote it/,
+  );
+  await fill(database.database);
+  const whole = await exported(database.database);
+  await assert.rejects(of(whole), /not empty/);
+  await using other = await openPostgres();
+  const cut = `${whole.split("\n").slice(0, 1_500).join("\n")}\n{"table":"users","row":{}}\n`;
+  await assert.rejects(importDatabase(other.database, linesOf(cut)), /line 1501 is not a row of an export/);
+  assert.equal(await importDatabase(other.database, linesOf(whole)), whole.trimEnd().split("\n").length - 1);
+});
