@@ -166,6 +166,9 @@ onBoth("a second factor is asked for, by code or backup code, and guards against
   const next = api.browser();
   assert.equal((await next.signIn(email)).body.twoFactorRedirect, true);
   assert.equal((await next.call("GET", "/api/v1/me")).status, 401);
+  const disable = () => browser.call("POST", "/api/auth/two-factor/disable", { password: "wrong password" });
+  for (let times = 0; times < 5; times++) assert.equal((await disable()).status, 400);
+  assert.equal((await disable()).status, 429);
   const wrong = String((Number(codeOf(totpURI)) + 1) % 1_000_000).padStart(6, "0");
   assert.equal((await verify(next, wrong)).status, 401);
   assert.equal((await verify(next, codeOf(totpURI))).status, 200);

@@ -10,6 +10,7 @@ import type { TokenBuckets } from "../api/rate-limits.ts";
 import { freshSessionMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import type { Auth } from "./auth.ts";
+import { tooManyPasswords } from "./routes.ts";
 import type { SessionRow } from "./tables.ts";
 
 type Person = Actor & { session: string };
@@ -31,7 +32,11 @@ export function meHandlers(auth: Auth, wrongPasswords: TokenBuckets): Pick<Handl
         await refuseTaken(transaction, person.id, after.email);
         await transaction
           .updateTable("users")
-          .set({ ...after, updatedAt: context.now })
+          .set({
+            ...after,
+            emailVerified: before.emailVerified && after.email === before.email,
+            updatedAt: context.now,
+          })
           .where("id", "=", person.id)
           .execute();
         await recordChange(transaction, context, {
@@ -146,7 +151,7 @@ async function checkPassword(
   if (session?.method === "link" && now.getTime() - session.createdAt.getTime() < freshSessionMs) return;
   const field = "currentPassword";
   if (password === undefined) throw new Fault("invalid", "The current password is required.", { field });
-  wrongPasswords.take(person.name, "Too many wrong passwords for this user; wait, or use a sign-in link.");
+  wrongPasswords.take(person.name, tooManyPasswords);
   if (!(await (await auth.$context).password.verify({ hash: login.password, password })))
     throw new Fault("invalid", "The current password is not right.", { field });
   wrongPasswords.giveBack(person.name);

@@ -13,23 +13,31 @@ import {
 import { type Auth, addressHeader, authPath } from "./auth.ts";
 import { checkOrigin, isOwnHost } from "./origins.ts";
 
+export const tooManyPasswords = "Too many wrong passwords for this user; wait, or use a sign-in link.";
 export const tooManyAttempts = "Too many attempts from this address; wait a little.";
 
-/** `limited`: attempts count by IP address. `byUser`: also by the address in the body, unless they succeed. */
-const paths: Record<string, { method: "GET" | "POST"; limited?: boolean; byUser?: boolean }> = {
-  "/sign-in/email": { method: "POST", limited: true, byUser: true },
+interface Path {
+  method: "GET" | "POST";
+  /** Attempts count by IP address. */
+  limited?: boolean;
+  /** Whose wrong passwords they count as: the user of the address in the body, or of the session. Those that succeed do not count. */
+  by?: "email" | "session";
+}
+
+const paths: Record<string, Path> = {
+  "/sign-in/email": { method: "POST", limited: true, by: "email" },
   "/sign-in/social": { method: "POST", limited: true },
   "/callback/oidc": { method: "GET", limited: true },
   "/sign-out": { method: "POST" },
   "/get-session": { method: "GET" },
   "/magic-link/verify": { method: "GET", limited: true },
-  "/request-password-reset": { method: "POST", limited: true, byUser: true },
+  "/request-password-reset": { method: "POST", limited: true, by: "email" },
   "/reset-password": { method: "POST", limited: true },
-  "/two-factor/enable": { method: "POST", limited: true },
-  "/two-factor/disable": { method: "POST", limited: true },
+  "/two-factor/enable": { method: "POST", limited: true, by: "session" },
+  "/two-factor/disable": { method: "POST", limited: true, by: "session" },
   "/two-factor/verify-totp": { method: "POST", limited: true },
   "/two-factor/verify-backup-code": { method: "POST", limited: true },
-  "/two-factor/generate-backup-codes": { method: "POST", limited: true },
+  "/two-factor/generate-backup-codes": { method: "POST", limited: true, by: "session" },
 };
 
 export interface SignInLimits {
@@ -54,7 +62,7 @@ export async function addSignInRoutes(
       { parseAs: "string", bodyLimit: signInBodyBytesMax },
       (_request, body, done) => done(null, body),
     );
-    for (const [path, { method, limited = false, byUser = false }] of Object.entries(paths))
+    for (const [path, { method, limited = false, by }] of Object.entries(paths))
       scope.route({
         method,
         url: authPath + path,
@@ -64,18 +72,21 @@ export async function addSignInRoutes(
             throw new Fault("forbidden", "People cannot sign in under this host name: set CONTROL_URL to it.");
           checkOrigin(request, url);
           if (limited) limits.byAddress.take(callerOf(request.ip), tooManyAttempts);
-          const user = byUser ? userOf(request.body) : undefined;
-          if (user !== undefined)
-            limits.byUser.take(user, "Too many wrong passwords for this user; wait, or use a sign-in link.");
+          const user = by === "email" ? userOf(request.body) : by === "session" ? sessionOf(request) : undefined;
+          if (user !== undefined) limits.byUser.take(user, tooManyPasswords);
           const response = await auth.handler(requestOf(request, url));
-          const signsIn = path === "/sign-in/email" && response.ok;
           const text = await response.text();
-          if (user !== undefined && signsIn && !text.includes('"twoFactorRedirect"')) limits.byUser.giveBack(user);
+          const isOver = response.ok && path !== "/request-password-reset" && !text.includes('"twoFactorRedirect"');
+          if (user !== undefined && isOver) limits.byUser.giveBack(user);
           return answer(reply, response, text);
         },
       });
   });
 }
+
+/** What stands for the session in its cookie. */
+const sessionOf = ({ headers: { cookie = "" } }: FastifyRequest): string =>
+  /sluice\.session_token=([^;]{1,200})/.exec(cookie)?.[1] ?? "";
 
 /** The user whose password is tried. Throws a Fault for a body that is not JSON. */
 function userOf(body: unknown): string {
