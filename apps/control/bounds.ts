@@ -28,3 +28,13 @@ export const futureDaysMax = 2;
 export const bodyBytesMax = 1 << 20;
 /** How often partitions that are too old are dropped. */
 export const dropEveryMs = 3_600_000;
+/** How long the answer of a request with an `Idempotency-Key` is kept. */
+export const idempotencyMs = 86_400_000;
+
+// Keys.
+/** How often the version of the keys in Redis is compared. */
+export const looksEveryMs = 1_000;
+/** How often all keys in Redis are compared with the database. */
+export const comparedEveryMs = 60_000;
+/** Keys of one transaction of an import. */
+export const importedTogetherMax = 500;

@@ -1,6 +1,7 @@
 /** Composes control: the database, the ledger, and the API with its accounts and keys. It is never in the path of a generation. */
 import type { Logger } from "pino";
 import { Gauge, type Registry } from "prom-client";
+import { catalogueLogOf } from "#catalogue/log.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import type { ServiceConfig } from "#service/config.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
@@ -11,6 +12,8 @@ import { createApi } from "./api/server.ts";
 import { identifyBy } from "./api/tokens.ts";
 import type { ControlConfig } from "./config.ts";
 import { openDatabase } from "./database/database.ts";
+import { KeyProjection } from "./keys/key-projection.ts";
+import { keyHandlers } from "./keys/keys.ts";
 import { type Ledger, startLedger } from "./ledger/ledger.ts";
 
 export type ControlProcessConfig = ControlConfig &
@@ -44,10 +47,18 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const { database } = opened.use(await openDatabase({ url: config.databaseUrl, directory: config.databaseDirectory }));
   const ledger = startLedger({ database, reads, redis, keyspace, usageDays: config.usageDays, log });
   opened.defer(() => ledger.close());
-  registerMetrics(registry, ledger);
+  const catalogue = deps.watchCatalogue(catalogueLogOf(log));
+  opened.defer(() => catalogue.close());
+  const projection = new KeyProjection({ database, redis, keyspace, log });
+  await projection.start();
+  opened.defer(() => projection.close());
+  registerMetrics(registry, ledger, projection);
   const api = await createApi({
     database,
-    handlers: { ...accountHandlers(async () => {}) },
+    handlers: {
+      ...accountHandlers((account) => projection.projectAccount(account)),
+      ...keyHandlers({ catalogue: catalogue.current, projection }),
+    },
     identify: identifyBy(database, config.operatorToken),
     log,
     version,
@@ -71,7 +82,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   };
 }
 
-function registerMetrics(registry: Registry, ledger: Ledger): void {
+function registerMetrics(registry: Registry, ledger: Ledger, projection: KeyProjection): void {
   const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
       name,
@@ -83,4 +94,5 @@ function registerMetrics(registry: Registry, ledger: Ledger): void {
     });
   gauge("sluice_ledger_records", "Usage records that this process has stored.", () => ledger.counts.inserted);
   gauge("sluice_ledger_invalid_records", "Usage records that could not be read.", () => ledger.counts.invalid);
+  gauge("sluice_keys_behind", "1 while Redis may lack a change of keys.", () => Number(projection.isBehind));
 }

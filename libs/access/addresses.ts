@@ -2,8 +2,6 @@
 import { BlockList, isIP } from "node:net";
 import type { KeyRecord } from "./record.ts";
 
-export const addressesMax = 100;
-
 /** Whether a text is an IP address, or a network such as 10.0.0.0/8. */
 export function isNetwork(text: string): boolean {
   const [address = "", prefix, ...rest] = text.split("/");

@@ -1,10 +1,9 @@
 /** The record of a key, which contains everything but the key itself. */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
-import { addressesMax } from "./addresses.ts";
+import { addressesMax, tagLengthMax, tagsMax } from "./bounds.ts";
 import { limitsSchema } from "./limits.ts";
 import { originForm, originsMax } from "./origins.ts";
-import { tagLengthMax, tagsMax } from "./tags.ts";
 
 const time = (description: string) => Type.Integer({ minimum: 0, description });
 

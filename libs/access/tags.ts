@@ -1,8 +1,6 @@
 /** Tags of usage records: short texts by which people group what they used. */
 
-/** Of a key, and of the header of a request. */
-export const tagsMax = 10;
-export const tagLengthMax = 60;
+import { tagLengthMax, tagsMax } from "./bounds.ts";
 
 /** The tags of a header `x-sluice-tags: a, b`. What exceeds the bounds is left out: a tag never fails a request. */
 export const tagsIn = (header: string): string[] =>

@@ -13,6 +13,7 @@ import type { Database } from "../database/database.ts";
 import { type Actor, scopeOf } from "./actor.ts";
 import { Fault } from "./faults.ts";
 import type { Answered, Context, Handlers } from "./handlers.ts";
+import { answerOnce } from "./idempotency.ts";
 
 export interface ApiOptions {
   database: Database;
@@ -95,7 +96,7 @@ function addRoute(server: FastifyInstance, options: ApiOptions, name: string, op
         now: new Date(),
         ifMatch: versionOf(request.headers["if-match"]),
       };
-      const answered = await handler({ params: request.params, query: request.query, body: request.body }, context);
+      const answered = await answerOf(request, reply, name, context, handler);
       reply.code(status);
       if (answered.version !== undefined) reply.header("etag", `"${answered.version}"`);
       reply.header("cache-control", "no-store");
@@ -103,6 +104,24 @@ function addRoute(server: FastifyInstance, options: ApiOptions, name: string, op
       return reply.send(answered.body);
     },
   });
+}
+
+/** Runs the handler, or finds its answer to an equal request. */
+async function answerOf(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  operation: string,
+  context: Context,
+  handler: AnyHandler,
+): Promise<Answered<unknown>> {
+  const input = { params: request.params, query: request.query, body: request.body };
+  const { "idempotency-key": idempotencyKey } = request.headers;
+  const { database, actor, now } = context;
+  if (request.method !== "POST" || idempotencyKey === undefined) return handler(input, context);
+  const call = { idempotencyKey, operation, actor, input, now };
+  const { isReplayed, ...answered } = await answerOnce(database, call, () => handler(input, context));
+  if (isReplayed) reply.header("idempotent-replayed", "true");
+  return answered;
 }
 
 /** Values of a path or a query are text, so they are converted; those of a body are not. */

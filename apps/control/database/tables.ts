@@ -85,6 +85,17 @@ export interface AuditRow {
   after: Json<unknown> | null;
 }
 
+export interface IdempotentAnswerRow {
+  /** The SHA-256 of the caller, the operation and the `Idempotency-Key`. */
+  id: string;
+  /** The SHA-256 of what the caller sent. */
+  request: string;
+  /** Sealed; null until the first call has ended. */
+  answer: string | null;
+  version: number | null;
+  created_at: Date;
+}
+
 export interface Tables {
   usage: UsageRow;
   usage_totals: UsageTotalsRow;
@@ -94,4 +105,5 @@ export interface Tables {
   invitations: InvitationRow;
   tokens: TokenRow;
   audit: AuditRow;
+  idempotent_answers: IdempotentAnswerRow;
 }
