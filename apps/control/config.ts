@@ -1,8 +1,9 @@
 /** Control's settings. */
 import type { Environment } from "#catalogue/environment.ts";
-import { integerSetting, readSettings, secretSetting, textSetting } from "#service/config.ts";
+import { integerSetting, proxySettings, readSettings, secretSetting, textSetting } from "#service/config.ts";
 
 export const controlSettings = {
+  ...proxySettings,
   host: textSetting(
     "CONTROL_HOST",
     "127.0.0.1",

@@ -60,6 +60,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       ...keyHandlers({ catalogue: catalogue.current, projection }),
     },
     identify: identifyBy(database, config.operatorToken),
+    trustedProxies: config.trustedProxies,
     log,
     version,
   });

@@ -59,8 +59,6 @@ const nothingKnown = {
   chunks: 0,
   bytes: 0,
   upstreamRequestId: null,
-  user: null,
-  tags: [],
   traceId: null,
 } satisfies Partial<UsageRecord>;
 
@@ -74,6 +72,8 @@ function recordOf(event: GenerationEnded): UsageRecord {
     isOwner: true,
     receivedAt: generation.receivedAt,
     account: generation.account ?? null,
+    user: generation.user,
+    tags: [...generation.tags],
     keyId: generation.keyId,
     group: generation.group,
     model: generation.model,
@@ -141,6 +141,8 @@ function refusedRecordOf(event: RequestEnded, now: number): UsageRecord {
     isOwner: true,
     receivedAt: Math.round(now - durationMs),
     account,
+    user: event.user,
+    tags: [...event.tags],
     keyId,
     group,
     model: null,

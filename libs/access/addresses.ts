@@ -1,14 +1,7 @@
 /** The IP addresses from which a key may be used: single addresses, and networks in CIDR notation (https://www.rfc-editor.org/rfc/rfc4632). */
 import { BlockList, isIP } from "node:net";
+import { isNetwork } from "#service/networks.ts";
 import type { KeyRecord } from "./record.ts";
-
-/** Whether a text is an IP address, or a network such as 10.0.0.0/8. */
-export function isNetwork(text: string): boolean {
-  const [address = "", prefix, ...rest] = text.split("/");
-  const version = isIP(address);
-  if (version === 0 || rest.length > 0 || address.includes("%")) return false;
-  return prefix === undefined || (/^\d{1,3}$/.test(prefix) && Number(prefix) <= (version === 4 ? 32 : 128));
-}
 
 /** Tests whether an address is in one of these networks. An IPv4 address in the form of IPv6 is the IPv4 address. */
 export function matcherOfNetworks(networks: readonly string[]): (address: string) => boolean {

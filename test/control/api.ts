@@ -77,6 +77,7 @@ export async function startApi(database: Database): Promise<TestApi> {
       ...keyHandlers({ catalogue: () => catalogue, projection }),
     },
     identify: async ({ headers: { "x-actor": id } }) => actors.get(String(id)),
+    trustedProxies: [],
     log,
     version: "0",
   });

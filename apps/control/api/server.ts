@@ -20,6 +20,8 @@ export interface ApiOptions {
   handlers: Handlers<typeof operations>;
   /** Undefined for a caller who is not signed in. Throws a Fault for credentials that are not valid. */
   identify(request: FastifyRequest): Promise<Actor | undefined>;
+  /** The proxies whose X-Forwarded-For names the caller's address. */
+  trustedProxies: readonly string[];
   log: Logger;
   version: string;
 }
@@ -37,7 +39,7 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
   const server = Fastify({
     bodyLimit: bodyBytesMax,
     forceCloseConnections: true,
-    trustProxy: false,
+    trustProxy: options.trustedProxies.length > 0 && [...options.trustedProxies],
     routerOptions: { maxParamLength: 200 },
   });
   server.setValidatorCompiler<TSchema>(({ schema, httpPart }) => validatorOf(schema, httpPart !== "body"));

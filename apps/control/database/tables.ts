@@ -85,7 +85,7 @@ export interface AuditRow {
   after: Json<unknown> | null;
 }
 
-export interface IdempotentAnswerRow {
+interface IdempotentAnswerRow {
   /** The SHA-256 of the caller, the operation and the `Idempotency-Key`. */
   id: string;
   /** The SHA-256 of what the caller sent. */

@@ -1,9 +1,9 @@
 /** Checks what people decide about a key, and turns it into columns. */
-import { isNetwork } from "#access/addresses.ts";
 import type { keyOperations } from "#api/keys.ts";
 import type { InputOf } from "#api/operation.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { suggestionOf } from "#catalogue/nearest.ts";
+import { isNetwork } from "#service/networks.ts";
 import { Fault } from "../api/faults.ts";
 
 /** What is absent stays as it is. */

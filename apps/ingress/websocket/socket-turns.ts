@@ -12,6 +12,7 @@ import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { Capacity } from "../admission/capacity.ts";
+import { labelsOf } from "../admission/labels.ts";
 import { steeringBytesMax, unreadAnswersMax } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
 import { callerOf, type KeyDirectory } from "../http/authentication.ts";
@@ -167,7 +168,7 @@ export class Turns {
     const model = String(body.model);
     if (body.background === true) throw new Refused(noBackground);
     if (generates) {
-      const asked = { request, requestId, endpoint: responses, model, demand, bytes } as const;
+      const asked = { request, requestId, endpoint: responses, model, demand, body, bytes } as const;
       const response = this.#responseFor(frame.streamId);
       try {
         admission.begin({ ...asked, ...storing.answered(request, resolved, response, "sse", responses) });
@@ -274,7 +275,7 @@ export class Turns {
 
 /** The event for the end of a turn, on the connection that `request` opened. */
 export const turnEndedOf = (
-  { caller }: FastifyRequest,
+  { caller, headers }: FastifyRequest,
   turn: Pick<RequestEnded, "requestId" | "status" | "outcome"> & { durationMs?: number; errorCode?: ErrorCode },
 ): RequestEnded => ({
   transport: "websocket",
@@ -283,6 +284,7 @@ export const turnEndedOf = (
   keyId: caller.id,
   group: caller.group,
   account: caller.account,
+  ...labelsOf(caller, headers),
   errorCode: undefined,
   durationMs: undefined,
   retries: undefined,

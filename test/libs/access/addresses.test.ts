@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { allowsAddress, isNetwork } from "#access/addresses.ts";
+import { allowsAddress } from "#access/addresses.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { tagsIn } from "#access/tags.ts";
+import { isNetwork } from "#service/networks.ts";
 
 const record: KeyRecord = { id: "key_1", name: "n", group: "g", hint: "h", createdAt: 1 };
 
