@@ -1,8 +1,9 @@
-/** Keys by age over all accounts, and the answers of requests with an `Idempotency-Key`. */
+/** Keys by age over all accounts, the account of keys that name none, and the answers of requests with an `Idempotency-Key`. */
 import { type Kysely, sql } from "kysely";
 
 const statements = [
   "create index keys_by_time on keys (created_at desc, id desc)",
+  "insert into accounts (id, name, created_at) values ('default', 'default', now()) on conflict do nothing",
   `create table idempotent_answers (
     id text primary key,
     request text not null,
