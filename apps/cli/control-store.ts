@@ -13,8 +13,7 @@ const defaultAccount = "default";
 export function controlStore(api: ApiAddress): KeyStore {
   const call = ((...args: Parameters<typeof callOperation>) =>
     callOperation(...args).catch((error: unknown) => {
-      if (error instanceof ApiFault) throw new KeysFault(error.message);
-      throw error;
+      throw expected(error, api);
     })) as typeof callOperation;
   return {
     async create({ name, group, account = defaultAccount, ...fields }) {
@@ -58,9 +57,15 @@ export function controlStore(api: ApiAddress): KeyStore {
 /** Creates the account unless it exists. */
 async function ensureAccount(api: ApiAddress, account: string): Promise<void> {
   await callOperation(api, "createAccount", { body: { id: account, name: account } }).catch((error: unknown) => {
-    if (!(error instanceof ApiFault)) throw error;
-    if (error.status !== 409) throw new KeysFault(error.message);
+    if (!(error instanceof ApiFault && error.status === 409)) throw expected(error, api);
   });
+}
+
+/** A KeysFault for an error of the API, and for a control that cannot be reached; any other error as it is. */
+function expected(error: unknown, { url }: ApiAddress): unknown {
+  if (error instanceof ApiFault) return new KeysFault(error.message);
+  const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
+  return code === "ECONNREFUSED" || code === "ENOTFOUND" ? new KeysFault(`no control at ${url}: ${code}`) : error;
 }
 
 /** The fields as the API takes them. Limits replace those before as a whole, so `before` has those that stay. */

@@ -7,6 +7,7 @@ import { after, test } from "node:test";
 import { readRecords } from "#access/projection.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
+import { keysCommand } from "../../apps/cli/keys.ts";
 import { type Role, startGateway, until } from "../support/gateway.ts";
 import { startControl } from "../support/roles.ts";
 import { within } from "../support/time.ts";
@@ -151,11 +152,86 @@ test("the tags of the key and of the request, and the user, are in the usage rec
   assert.ok(spend);
 });
 
+/** Runs `sluice keys …` against control. */
+async function keys(...args: string[]) {
+  const written = { out: [] as string[], err: [] as string[] };
+  const output = {
+    out: (text: string) => void written.out.push(text),
+    err: (text: string) => void written.err.push(text),
+  };
+  const own = { SLUICE_CONTROL_URL: control.urls.control, OPERATOR_TOKEN: token, SLUICE_CATALOGUE: "none.yaml" };
+  const code = await keysCommand(args, own, output);
+  return { code, out: written.out.join(""), err: written.err.join("") };
+}
+
+test("the command line creates, lists, updates, rotates and revokes keys through control", async () => {
+  const settings = ["--models", "sim-fast", "--tags", "a,b", "--budget-per-day", "2.5", "--expires", "90d"];
+  const created = await keys(
+    "create",
+    "--group",
+    "default",
+    "--name",
+    "cli",
+    "--account",
+    "by-cli",
+    ...settings,
+    "--json",
+  );
+  assert.deepEqual([created.code, created.err], [0, ""]);
+  const { key, ...record } = JSON.parse(created.out);
+  await everywhere(key, 200);
+  const { expiresAt, createdAt, id, hint, ...shown } = record;
+  assert.deepEqual(shown, {
+    name: "cli",
+    group: "default",
+    models: ["sim-fast"],
+    tags: ["a", "b"],
+    account: "by-cli",
+    limits: { budgetPerDay: 2.5 },
+  });
+  assert.ok(Math.abs(expiresAt - createdAt - 90 * 86_400_000) < 60_000);
+  const listed = JSON.parse((await keys("list", "--json")).out) as { id: string }[];
+  assert.deepEqual(
+    listed.find((each) => each.id === id),
+    { ...record, state: "live" },
+  );
+
+  const changes = ["--budget-per-day", "none", "--generations", "3", "--models", "none", "--addresses", "127.0.0.0/8"];
+  const updated = await keys("update", "cli", ...changes, "--json");
+  assert.deepEqual([updated.code, updated.err], [0, ""]);
+  const { models: _, ...kept } = record;
+  assert.deepEqual(JSON.parse(updated.out), { ...kept, limits: { generationsMax: 3 }, addresses: ["127.0.0.0/8"] });
+
+  const rotated = await keys("rotate", hint, "--overlap", "1h", "--json");
+  assert.deepEqual([rotated.code, rotated.err], [0, ""]);
+  const next = JSON.parse(rotated.out);
+  await everywhere(next.key, 200);
+  assert.equal(await statusAt(gateway.url, key), 200);
+  assert.match((await keys("rebuild")).out, /^\d+ keys compared, 0 written to Redis, 0 imported from Redis\.\n$/);
+
+  const revoked = await keys("revoke", next.id);
+  assert.deepEqual([revoked.code, revoked.out], [0, `Revoked ${next.id}, named cli, ending in ${next.hint}.\n`]);
+  await everywhere(next.key, 401);
+  for (const [args, message] of [
+    [["create", "--group", "defualt", "--name", "x"], /no group "defualt" \(did you mean "default"\?\)/],
+    [["update", id, "--addresses", "here"], /--addresses must be up to 100/],
+    [["update", id], /at least one option/],
+    [["rotate", id, "--overlap", "soon"], /--overlap must be a duration/],
+    [["rotate", id], /already replaced by key_/],
+    [["revoke", "nothing"], /no key matches "nothing"/],
+  ] as const) {
+    const { code, out, err } = await keys(...args);
+    assert.deepEqual([code, out, err.split("\n").length], [1, "", 2], args.join(" "));
+    assert.match(err, message);
+  }
+});
+
 test("while control is down keys go on working, and what happens to them meanwhile is taken over", async () => {
   const { key } = await createKey();
   await everywhere(key, 200);
   await control.close();
   assert.equal(await postStatus(key), 200);
+  assert.match((await keys("list")).err, /^sluice keys list: no control at http:\/\/127\.0\.0\.1:\d+: ECONNREFUSED\n$/);
   const added = await gateway.createKey("default", { account: "added" });
   control = await startControl(environment);
   const { items } = await call("GET", "/keys?account=added");

@@ -266,6 +266,15 @@ onBoth(
     const other = await api.call(operator, "POST", "/keys", { ...body, name: "m" }, header);
     assert.deepEqual([other.status, other.body.field], [409, "Idempotency-Key"]);
     assert.equal((await api.call(operator, "POST", "/keys", body, { "idempotency-key": "short" })).status, 400);
+    const racing = { "idempotency-key": `races-${account}-0123456789` };
+    const answers = await Promise.all(
+      Array.from({ length: 4 }, () => api.call(operator, "POST", "/keys", { ...body, name: "raced" }, racing)),
+    );
+    const created = answers.filter(({ status }) => status === 201).map((answer) => answer.body.key);
+    assert.ok(created.length > 0 && answers.every(({ status }) => status === 201 || status === 409));
+    assert.equal(new Set(created).size, 1);
+    assert.equal((await api.call(operator, "GET", `/keys?account=${account}&search=raced`)).body.items.length, 1);
+
     const failing = { "idempotency-key": `fails-${account}-0123456789` };
     assert.equal((await api.call(operator, "POST", "/keys", { ...body, group: "none" }, failing)).status, 400);
     assert.equal((await api.call(operator, "POST", "/keys", body, failing)).status, 201);
