@@ -20,7 +20,49 @@ export interface KeyOptions {
   projection: Pick<KeyProjection, "project" | "compare">;
 }
 
-export function keyHandlers({ catalogue, projection }: KeyOptions): Handlers<typeof keyOperations> {
+type KeyHandlers = Handlers<typeof keyOperations>;
+
+export const keyHandlers = (options: KeyOptions): KeyHandlers => ({ ...reads, ...changesOf(options) });
+
+const reads: Pick<KeyHandlers, "listKeys" | "getKey"> = {
+  async listKeys({ query: { limit = 50, cursor, account, state, search } }, { database, scope, now }) {
+    let listed = keysWithin(database, scope);
+    if (account !== undefined) listed = listed.where("keys.account", "=", account);
+    if (state !== undefined) listed = listed.where(isInState(state, now));
+    if (search !== undefined)
+      listed = listed.where(
+        sql<SqlBool>`(position(lower(${search}) in lower(keys.name)) > 0 or position(${search} in keys.id) > 0 or keys.hint = ${search})`,
+      );
+    if (cursor !== undefined) {
+      const { at, id } = placeOf(cursor);
+      listed = listed.where(sql<SqlBool>`(keys.created_at, keys.id) < (${at}, ${id})`);
+    }
+    const rows = await listed
+      .orderBy("keys.created_at", "desc")
+      .orderBy("keys.id", "desc")
+      .limit(limit + 1)
+      .execute();
+    const uses = await usesOf(
+      database,
+      rows.map(({ id }) => id),
+      now,
+    );
+    return {
+      body: pageOf(
+        rows,
+        limit,
+        ({ created_at, id }) => ({ at: created_at, id }),
+        (row) => apiKeyOf(row, now, uses.get(row.id)),
+      ),
+    };
+  },
+
+  async getKey({ params: { key } }, context) {
+    return answerOf(await keyRow(context, key), context);
+  },
+};
+
+function changesOf({ catalogue, projection }: KeyOptions): Omit<KeyHandlers, keyof typeof reads> {
   /** Changes a key in a transaction, records the change, and projects it. `change` returns undefined where nothing is to be changed. */
   const changed = async (
     action: string,
@@ -40,38 +82,6 @@ export function keyHandlers({ catalogue, projection }: KeyOptions): Handlers<typ
   };
 
   return {
-    async listKeys({ query: { limit = 50, cursor, account, state, search } }, { database, scope, now }) {
-      let listed = keysWithin(database, scope);
-      if (account !== undefined) listed = listed.where("keys.account", "=", account);
-      if (state !== undefined) listed = listed.where(isInState(state, now));
-      if (search !== undefined)
-        listed = listed.where(
-          sql<SqlBool>`(position(lower(${search}) in lower(keys.name)) > 0 or position(${search} in keys.id) > 0 or keys.hint = ${search})`,
-        );
-      if (cursor !== undefined) {
-        const { at, id } = placeOf(cursor);
-        listed = listed.where(sql<SqlBool>`(keys.created_at, keys.id) < (${at}, ${id})`);
-      }
-      const rows = await listed
-        .orderBy("keys.created_at", "desc")
-        .orderBy("keys.id", "desc")
-        .limit(limit + 1)
-        .execute();
-      const uses = await usesOf(
-        database,
-        rows.map(({ id }) => id),
-        now,
-      );
-      return {
-        body: pageOf(
-          rows,
-          limit,
-          ({ created_at, id }) => ({ at: created_at, id }),
-          (row) => apiKeyOf(row, now, uses.get(row.id)),
-        ),
-      };
-    },
-
     async createKey({ body: { account, ...settings } }, context) {
       checkSettings(settings, catalogue(), context.now);
       const { key, row } = await context.database
@@ -79,10 +89,6 @@ export function keyHandlers({ catalogue, projection }: KeyOptions): Handlers<typ
         .execute((transaction) => insertKey(transaction, context, account, columnsOf(settings), "createKey"));
       await projection.project([row.id]);
       return { body: { ...apiKeyOf(row, context.now), key }, version: row.version };
-    },
-
-    async getKey({ params: { key } }, context) {
-      return answerOf(await keyRow(context, key), context);
     },
 
     updateKey({ params: { key }, body }, context) {
