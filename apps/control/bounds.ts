@@ -85,3 +85,13 @@ export const catchUpMs = 20_000;
 export const caughtUpCheckMs = 200;
 /** A generation that has ended is in the stream after this time. */
 export const recordedWithinMs = 2_000;
+/** How long the answer of a request with an `Idempotency-Key` is kept. */
+export const idempotencyMs = 86_400_000;
+
+// Keys.
+/** How often the version of the keys in Redis is compared. */
+export const looksEveryMs = 1_000;
+/** How often all keys in Redis are compared with the database. */
+export const comparedEveryMs = 60_000;
+/** Keys of one transaction of an import. */
+export const importedTogetherMax = 500;

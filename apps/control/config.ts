@@ -1,8 +1,9 @@
 /** Control's settings. */
 import type { Environment } from "#catalogue/environment.ts";
-import { integerSetting, readSettings, secretSetting, textSetting } from "#service/config.ts";
+import { integerSetting, proxySettings, readSettings, secretSetting, textSetting } from "#service/config.ts";
 
 export const controlSettings = {
+  ...proxySettings,
   host: textSetting(
     "CONTROL_HOST",
     "127.0.0.1",
@@ -22,13 +23,6 @@ export const controlSettings = {
     "The address under which browsers reach control, such as https://sluice.example.com. With https, cookies are sent over https only. Without it, people can sign in at localhost and 127.0.0.1 only.",
     "http:// or https:// and a host, without a path",
     /^(https?:\/\/[^/?#\s]+)?$/,
-  ),
-  trustedProxies: textSetting(
-    "CONTROL_TRUSTED_PROXIES",
-    "",
-    "Addresses and networks (CIDR, separated by commas) of proxies whose X-Forwarded-For names the caller. Without it, the caller is whoever connects.",
-    "addresses and networks",
-    /^[0-9a-fA-F.:/, ]*$/,
   ),
   callsPerMinute: integerSetting(
     "CONTROL_CALLS_PER_MINUTE",

@@ -14,6 +14,8 @@ import { createApi } from "./api/server.ts";
 import { identifyBy } from "./api/tokens.ts";
 import type { ControlConfig } from "./config.ts";
 import { openDatabase } from "./database/database.ts";
+import { KeyProjection } from "./keys/key-projection.ts";
+import { keyHandlers } from "./keys/keys.ts";
 import { type Ledger, startLedger } from "./ledger/ledger.ts";
 import { usageHandlers } from "./ledger/usage-handlers.ts";
 import { createSignIn } from "./sign-in/sign-in.ts";
@@ -61,14 +63,18 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     log,
   });
   opened.defer(() => ledger.close());
-  registerMetrics(registry, ledger);
+  const projection = new KeyProjection({ database, redis, keyspace, log });
+  await projection.start();
+  opened.defer(() => projection.close());
+  registerMetrics(registry, ledger, projection);
   let address = config.url;
   const signIn = opened.use(await createSignIn({ database, config, address: () => address, log }));
   const byToken = identifyBy(database, config.operatorToken);
   const api = await createApi({
     database,
     handlers: {
-      ...accountHandlers(async () => {}),
+      ...accountHandlers((account) => projection.projectAccount(account)),
+      ...keyHandlers({ catalogue: catalogue.current, projection }),
       ...usageHandlers,
       ...signIn.handlers,
       ...tokenHandlers,
@@ -100,7 +106,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   };
 }
 
-function registerMetrics(registry: Registry, ledger: Ledger): void {
+function registerMetrics(registry: Registry, ledger: Ledger, projection: KeyProjection): void {
   const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
       name,
@@ -125,4 +131,5 @@ function registerMetrics(registry: Registry, ledger: Ledger): void {
     },
   });
   gauge("sluice_ledger_invalid_records", "Usage records that could not be read.", () => ledger.counts.invalid);
+  gauge("sluice_keys_behind", "1 while Redis may lack a change of keys.", () => Number(projection.isBehind));
 }

@@ -1,6 +1,7 @@
 /** All operations of control's API, by name. */
 import { accountOperations } from "./accounts.ts";
 import { auditOperations } from "./audit.ts";
+import { keyOperations } from "./keys.ts";
 import { memberOperations } from "./members.ts";
 import type { Operation } from "./operation.ts";
 import { peopleOperations } from "./people.ts";
@@ -14,6 +15,7 @@ export const operations = {
   ...memberOperations,
   ...tokenOperations,
   ...auditOperations,
+  ...keyOperations,
 } as const satisfies Record<string, Operation>;
 
 export type OperationName = keyof typeof operations;

@@ -114,7 +114,7 @@ onBoth("a host name that is not ours has no sign-in", async (database) => {
 onBoth(
   "the sixth wrong password waits, whatever address it comes from; the right one costs nothing",
   async (database) => {
-    await using api = await startApi(database, { CONTROL_TRUSTED_PROXIES: "127.0.0.1" });
+    await using api = await startApi(database, { TRUSTED_PROXIES: "127.0.0.1" });
     const { email } = await api.member(await api.account(), "member");
     const attempt = (password: string, user = email) =>
       api

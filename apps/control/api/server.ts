@@ -13,6 +13,7 @@ import type { Database } from "../database/database.ts";
 import { type Actor, scopeOf } from "./actor.ts";
 import { Fault } from "./faults.ts";
 import type { Answered, Context, Handlers } from "./handlers.ts";
+import { answerOnce } from "./idempotency.ts";
 import { callerOf, TokenBuckets } from "./rate-limits.ts";
 import { addReferencePage } from "./reference.ts";
 
@@ -23,8 +24,8 @@ export interface ApiOptions {
   identify(request: FastifyRequest): Promise<Actor | undefined>;
   /** Adds the routes of sign-in. */
   addRoutes(server: FastifyInstance): Promise<void>;
-  /** Addresses and networks, separated by commas. */
-  trustedProxies: string;
+  /** The proxies whose X-Forwarded-For names the caller's address. */
+  trustedProxies: readonly string[];
   /** Of one person or token; an IP address has four times as many. */
   callsPerMinute: number;
   log: Logger;
@@ -44,7 +45,7 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
   const server = Fastify({
     bodyLimit: bodyBytesMax,
     forceCloseConnections: true,
-    trustProxy: options.trustedProxies || false,
+    trustProxy: options.trustedProxies.length > 0 && [...options.trustedProxies],
     routerOptions: { maxParamLength: 200 },
   });
   server.setValidatorCompiler<TSchema>(({ schema, httpPart }) => validatorOf(schema, httpPart !== "body"));
@@ -141,7 +142,7 @@ function addRoute(
         now: new Date(),
         ifMatch: versionOf(request.headers["if-match"]),
       };
-      const answered = await handler({ params: request.params, query: request.query, body: request.body }, context);
+      const answered = await answerOf(request, reply, name, context, handler);
       reply.code(status);
       if (answered.version !== undefined) reply.header("etag", `"${answered.version}"`);
       reply.header("cache-control", "no-store");
@@ -149,6 +150,24 @@ function addRoute(
       return reply.send(answered.body);
     },
   });
+}
+
+/** Runs the handler, or finds its answer to an equal request. */
+async function answerOf(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  operation: string,
+  context: Context,
+  handler: AnyHandler,
+): Promise<Answered<unknown>> {
+  const input = { params: request.params, query: request.query, body: request.body };
+  const { "idempotency-key": idempotencyKey } = request.headers;
+  const { database, actor, now } = context;
+  if (request.method !== "POST" || idempotencyKey === undefined) return handler(input, context);
+  const call = { idempotencyKey, operation, actor, input, now };
+  const { isReplayed, ...answered } = await answerOnce(database, call, () => handler(input, context));
+  if (isReplayed) reply.header("idempotent-replayed", "true");
+  return answered;
 }
 
 /** Values of a path or a query are text, so they are converted; those of a body are not. */

@@ -86,6 +86,17 @@ export interface AuditRow {
   after: Json<unknown> | null;
 }
 
+interface IdempotentAnswerRow {
+  /** The SHA-256 of the caller, the operation and the `Idempotency-Key`. */
+  id: string;
+  /** The SHA-256 of what the caller sent. */
+  request: string;
+  /** Sealed; null until the first call has ended. */
+  answer: string | null;
+  version: number | null;
+  created_at: Date;
+}
+
 export interface Tables extends SignInTables {
   usage: UsageRow;
   usage_totals: UsageTotalsRow;
@@ -95,4 +106,5 @@ export interface Tables extends SignInTables {
   invitations: InvitationRow;
   tokens: TokenRow;
   audit: AuditRow;
+  idempotent_answers: IdempotentAnswerRow;
 }

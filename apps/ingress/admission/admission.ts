@@ -10,10 +10,11 @@ import { isForm } from "#operations/operations.ts";
 import { contentTypeLengthMax } from "#relay/bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
-import type { ReadBody } from "../http/body.ts";
+import type { Body, ReadBody } from "../http/body.ts";
 import { callerHeadersOf, requestIdHeadersOf, type ServedEndpoint } from "../http/endpoints.ts";
 import { unavailable } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
+import { labelsOf } from "./labels.ts";
 import type { RateLimiter, ReplayAnswer } from "./rate-limits.ts";
 
 export interface AdmissionOptions {
@@ -35,6 +36,8 @@ export interface AdmissionRequest {
   model: string;
   framing: Framing;
   demand: ReadBody["demand"];
+  /** For its user. */
+  body?: Body;
   bytes: Buffer;
   response: AnswerResponse;
   /** What the answer says of its storage. */
@@ -102,6 +105,7 @@ export class Admission {
       {
         id: requestId.replace("req_", "gen_"),
         caller: request.caller,
+        labels: labelsOf(request.caller, headers, asked.body),
         dialect,
         operation,
         framing,

@@ -2,18 +2,20 @@
 
 import type { IncomingMessage } from "node:http";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { allowsAddress } from "#access/addresses.ts";
 import type { KeyRecord } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { ErrorCode, Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
+import { labelsOf } from "../admission/labels.ts";
 import { headerBytesMax, refusedMs } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
 import { authenticateCaller, type KeyDirectory } from "./authentication.ts";
 import { Cors } from "./cors.ts";
 import { isSocketHandshake, requestIdHeadersOf } from "./endpoints.ts";
-import { failureOf, notFoundOf } from "./failures.ts";
+import { addressNotAllowed, failureOf, notFoundOf } from "./failures.ts";
 import { closeWithin, hasUnknownCoding, ResponsesInProgress, sendFailure } from "./refusals.ts";
 import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
@@ -68,6 +70,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     keepAliveTimeout: 75_000,
     forceCloseConnections: false,
     return503OnClosing: false,
+    trustProxy: config.trustedProxies.length > 0 && config.trustedProxies,
     genReqId: options.nextId,
     rewriteUrl: ({ url = "" }) => servedPathOf(url).url,
     routerOptions: { maxParamLength: 300 },
@@ -143,6 +146,7 @@ function admitCaller(
       message: "The only transfer coding that is supported is 'chunked'.",
     });
   authenticateCaller(keys, clock.epoch(), request);
+  if (!allowsAddress(request.caller, request.ip)) throw new Refused(addressNotAllowed(request.ip));
   bodies.open(request);
   const { socket } = request.raw;
   const response = reply.raw as CallerResponse;
@@ -164,6 +168,7 @@ function requestEndedOf(request: FastifyRequest, { raw }: FastifyReply, duration
     keyId: caller?.id,
     group: caller?.group,
     account: caller?.account,
+    ...labelsOf(caller ?? {}, request.headers),
     errorCode: request.errorCode,
     outcome: request.isGeneration ? "generation" : raw.writableFinished ? "answered" : isUpgraded ? "upgraded" : "left",
     durationMs: isUpgraded ? undefined : durationMs,
