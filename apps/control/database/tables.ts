@@ -2,6 +2,7 @@
 import type { ColumnType } from "kysely";
 import type { Limits } from "#access/limits.ts";
 import type { Dimension, Measure, UsageRow } from "../ledger/columns.ts";
+import type { SignInTables } from "../sign-in/tables.ts";
 
 type UsageTotalsRow = { half_hour: Date } & Record<Dimension, string> & Record<Measure, bigint>;
 
@@ -85,7 +86,18 @@ export interface AuditRow {
   after: Json<unknown> | null;
 }
 
-export interface Tables {
+interface IdempotentAnswerRow {
+  /** The SHA-256 of the caller, the operation and the `Idempotency-Key`. */
+  id: string;
+  /** The SHA-256 of what the caller sent. */
+  request: string;
+  /** Sealed; null until the first call has ended. */
+  answer: string | null;
+  version: number | null;
+  created_at: Date;
+}
+
+export interface Tables extends SignInTables {
   usage: UsageRow;
   usage_totals: UsageTotalsRow;
   accounts: AccountRow;
@@ -94,4 +106,5 @@ export interface Tables {
   invitations: InvitationRow;
   tokens: TokenRow;
   audit: AuditRow;
+  idempotent_answers: IdempotentAnswerRow;
 }

@@ -12,7 +12,20 @@ import type { Database } from "./database.ts";
 import type { Tables } from "./tables.ts";
 
 /** In an order in which every row finds what it refers to. Rate limits of sign-in are not worth keeping. */
-const tables = ["accounts", "keys", "members", "invitations", "tokens", "audit", "usage_totals", "usage"] as const;
+const tables = [
+  "users",
+  "logins",
+  "second_factors",
+  "secrets",
+  "accounts",
+  "keys",
+  "members",
+  "invitations",
+  "tokens",
+  "audit",
+  "usage_totals",
+  "usage",
+] as const;
 type TableName = (typeof tables)[number];
 
 interface Header {
