@@ -40,7 +40,7 @@ export interface KeyRow {
 
 export type Role = "owner" | "member" | "reader";
 
-export interface MemberRow {
+interface MemberRow {
   account: string;
   user_id: string;
   role: Role;
@@ -72,7 +72,7 @@ export interface TokenRow {
   last_used_at: Date | null;
 }
 
-export interface AuditRow {
+interface AuditRow {
   id: string;
   at: Date;
   actor_kind: string;
