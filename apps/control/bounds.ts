@@ -95,3 +95,22 @@ export const looksEveryMs = 1_000;
 export const comparedEveryMs = 60_000;
 /** Keys of one transaction of an import. */
 export const importedTogetherMax = 500;
+
+// Alerts.
+/** How often budgets and keys are checked for alerts. */
+export const alertsEveryMs = 30_000;
+/** A key raises an alert so long before it expires. */
+export const expiringMs = 7 * 86_400_000;
+/** A revocation raises an alert for so long after it. */
+export const revokedRecentlyMs = 86_400_000;
+/** Alerts of one statement. */
+export const raisedTogetherMax = 200;
+/** How often alerts are looked for that the webhook does not have, and how many are sent in a round. */
+export const deliveryEveryMs = 2_000;
+export const deliveredTogetherMax = 20;
+/** The claim of a process on an alert that it sends. */
+export const deliveryLeaseMs = 60_000;
+/** How long the webhook may take to answer. */
+export const webhookMs = 10_000;
+/** People of one account who get an alert by mail. */
+export const alertMailsMax = 20;

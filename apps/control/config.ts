@@ -49,6 +49,14 @@ export const controlSettings = {
     "SMTP_URL",
     "The mail server for invitations and forgotten passwords, such as smtps://user:password@mail.example.com. Without it, links are copied by hand.",
   ),
+  alertWebhookUrl: secretSetting(
+    "ALERT_WEBHOOK_URL",
+    "Receives alerts about budgets and keys as JSON by POST, such as https://hooks.example.com/sluice. It may contain a secret.",
+  ),
+  alertWebhookSecret: secretSetting(
+    "ALERT_WEBHOOK_SECRET",
+    "Signs what is sent to the webhook (standardwebhooks.com). A value that begins with whsec_ is base64.",
+  ),
   mailFrom: textSetting("MAIL_FROM", "sluice@localhost", "The sender of mails.", "an address"),
   databaseUrl: secretSetting(
     "DATABASE_URL",

@@ -10,6 +10,8 @@ import type { Redis, RedisPurpose } from "#service/redis.ts";
 import { accountHandlers } from "./accounts/accounts.ts";
 import { auditHandlers } from "./accounts/audit-log.ts";
 import { tokenHandlers } from "./accounts/operator-tokens.ts";
+import { alertHandlers } from "./alerts/handlers.ts";
+import { startAlerts } from "./alerts/start.ts";
 import { createApi } from "./api/server.ts";
 import { identifyBy } from "./api/tokens.ts";
 import type { ControlConfig } from "./config.ts";
@@ -18,6 +20,7 @@ import { KeyProjection } from "./keys/key-projection.ts";
 import { keyHandlers } from "./keys/keys.ts";
 import { type Ledger, startLedger } from "./ledger/ledger.ts";
 import { usageHandlers } from "./ledger/usage-handlers.ts";
+import { createMail } from "./sign-in/mail.ts";
 import { createSignIn } from "./sign-in/sign-in.ts";
 
 export type ControlProcessConfig = ControlConfig &
@@ -66,9 +69,12 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const projection = new KeyProjection({ database, redis, keyspace, log });
   await projection.start();
   opened.defer(() => projection.close());
+  const mail = createMail(config, log);
+  opened.defer(() => mail?.close());
+  opened.defer(startAlerts({ config, mail, database, redis, keyspace, catalogue: catalogue.current, log }));
   registerMetrics(registry, ledger, projection);
   let address = config.url;
-  const signIn = opened.use(await createSignIn({ database, config, address: () => address, log }));
+  const signIn = opened.use(await createSignIn({ database, config, mail, address: () => address, log }));
   const byToken = identifyBy(database, config.operatorToken);
   const api = await createApi({
     database,
@@ -79,6 +85,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       ...signIn.handlers,
       ...tokenHandlers,
       ...auditHandlers,
+      ...alertHandlers,
     },
     identify: async (request) => (await byToken(request)) ?? signIn.identify(request),
     addRoutes: signIn.addRoutes,

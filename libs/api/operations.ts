@@ -1,5 +1,6 @@
 /** All operations of control's API, by name. */
 import { accountOperations } from "./accounts.ts";
+import { alertOperations } from "./alerts.ts";
 import { auditOperations } from "./audit.ts";
 import { keyOperations } from "./keys.ts";
 import { memberOperations } from "./members.ts";
@@ -10,6 +11,7 @@ import { usageOperations } from "./usage.ts";
 
 export const operations = {
   ...accountOperations,
+  ...alertOperations,
   ...usageOperations,
   ...peopleOperations,
   ...memberOperations,

@@ -6,6 +6,7 @@ import { connectRedis, type Redis } from "#service/redis.ts";
 import { accountHandlers } from "../../apps/control/accounts/accounts.ts";
 import { auditHandlers } from "../../apps/control/accounts/audit-log.ts";
 import { tokenHandlers } from "../../apps/control/accounts/operator-tokens.ts";
+import { alertHandlers } from "../../apps/control/alerts/handlers.ts";
 import type { Actor } from "../../apps/control/api/actor.ts";
 import { createApi } from "../../apps/control/api/server.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
@@ -78,7 +79,9 @@ export async function startApi(database: Database): Promise<TestApi> {
   opened.defer(() => projection.close());
   const actors = new Map<string, Actor>();
   const address = () => "http://localhost";
-  const signIn = opened.use(await createSignIn({ database, config: controlConfigOf({}), address, log }));
+  const signIn = opened.use(
+    await createSignIn({ database, config: controlConfigOf({}), mail: undefined, address, log }),
+  );
   const api = await createApi({
     database,
     handlers: {
@@ -88,6 +91,7 @@ export async function startApi(database: Database): Promise<TestApi> {
       ...signIn.handlers,
       ...tokenHandlers,
       ...auditHandlers,
+      ...alertHandlers,
     },
     identify: async ({ headers: { "x-actor": id } }) => actors.get(String(id)),
     addRoutes: signIn.addRoutes,

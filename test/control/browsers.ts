@@ -6,11 +6,13 @@ import { listen } from "#service/operations.ts";
 import { accountHandlers } from "../../apps/control/accounts/accounts.ts";
 import { auditHandlers } from "../../apps/control/accounts/audit-log.ts";
 import { tokenHandlers } from "../../apps/control/accounts/operator-tokens.ts";
+import { alertHandlers } from "../../apps/control/alerts/handlers.ts";
 import { createApi } from "../../apps/control/api/server.ts";
 import { identifyBy } from "../../apps/control/api/tokens.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
+import { createMail } from "../../apps/control/sign-in/mail.ts";
 import { createSignIn } from "../../apps/control/sign-in/sign-in.ts";
 
 const operatorToken = "operator-token-of-the-tests-0123456789";
@@ -104,7 +106,8 @@ export async function startApi(database: Database, environment: Record<string, s
   const config = controlConfigOf({ OPERATOR_TOKEN: operatorToken, ...environment });
   const log = pino({ level: process.env.TEST_LOGS ? "debug" : "silent" });
   let url = "";
-  const signIn = await createSignIn({ database, config, address: () => url, log });
+  const mail = createMail(config, log);
+  const signIn = await createSignIn({ database, config, mail, address: () => url, log });
   const byToken = identifyBy(database, config.operatorToken);
   const server = await createApi({
     database,
@@ -115,6 +118,7 @@ export async function startApi(database: Database, environment: Record<string, s
       ...signIn.handlers,
       ...tokenHandlers,
       ...auditHandlers,
+      ...alertHandlers,
     } as Parameters<typeof createApi>[0]["handlers"],
     identify: async (request) => (await byToken(request)) ?? signIn.identify(request),
     addRoutes: signIn.addRoutes,

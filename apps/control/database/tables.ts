@@ -97,6 +97,20 @@ interface IdempotentAnswerRow {
   created_at: Date;
 }
 
+interface AlertRow {
+  id: string;
+  at: Date;
+  kind: string;
+  account: string | null;
+  subject: string;
+  detail: Json<Record<string, unknown>>;
+  occasion: string;
+  attempts: ColumnType<number, number | undefined, number>;
+  /** Null when it is delivered, given up, or not to be delivered. */
+  next_attempt_at: Date | null;
+  delivered_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
+}
+
 export interface Tables extends SignInTables {
   usage: UsageRow;
   usage_totals: UsageTotalsRow;
@@ -107,4 +121,5 @@ export interface Tables extends SignInTables {
   tokens: TokenRow;
   audit: AuditRow;
   idempotent_answers: IdempotentAnswerRow;
+  alerts: AlertRow;
 }

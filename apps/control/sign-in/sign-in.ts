@@ -17,7 +17,7 @@ import type { Database } from "../database/database.ts";
 import type { Role } from "../database/tables.ts";
 import { type Auth, addressHeader, createAuth, type SignInEvent } from "./auth.ts";
 import { linksOf } from "./links.ts";
-import { createMail } from "./mail.ts";
+import type { Mail } from "./mail.ts";
 import { meHandlers } from "./me.ts";
 import { ensureOperator, firstSignInLink } from "./operators.ts";
 import { checkOrigin } from "./origins.ts";
@@ -30,6 +30,8 @@ export interface SignInOptions {
     ControlConfig,
     "url" | "authSecret" | "oidcIssuer" | "oidcClientId" | "oidcClientSecret" | "oidcName" | "smtpUrl" | "mailFrom"
   >;
+  /** Undefined without a mail server. */
+  mail: Mail | undefined;
   /** The address that control listens on, for links without CONTROL_URL. */
   address(): string;
   log: Logger;
@@ -46,10 +48,9 @@ export interface SignIn extends AsyncDisposable {
 
 const secretLengthMin = 32;
 
-export async function createSignIn({ database, config, address, log }: SignInOptions): Promise<SignIn> {
+export async function createSignIn({ database, config, mail, address, log }: SignInOptions): Promise<SignIn> {
   const { url, oidcName } = config;
   const oidc = providerOf(config);
-  const mail = createMail(config, log);
   const base = () => url || address();
   const limits = signInLimits();
   const links = linksOf(base, () => auth, database);
@@ -86,7 +87,6 @@ export async function createSignIn({ database, config, address, log }: SignInOpt
     firstLink: () => firstSignInLink(database, links),
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
-      mail?.close();
     },
   };
 }
