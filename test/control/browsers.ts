@@ -13,7 +13,7 @@ import type { Database } from "../../apps/control/database/database.ts";
 import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
 import { createSignIn } from "../../apps/control/sign-in/sign-in.ts";
 
-const operatorToken = "operator-token-of-the-tests-0123456789";
+export const operatorToken = "operator-token-of-the-tests-0123456789";
 export const goodPassword = "correct horse battery";
 
 export interface Answer<Body = Record<string, unknown>> {
