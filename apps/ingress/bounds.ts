@@ -136,6 +136,20 @@ export const takeOversAtOnceMax = 8;
 /** How often a background generation is taken over before it fails. */
 export const takeOversMax = 3;
 
+// Sessions.
+/** Bytes of a caller's messages that wait for the upstream before the caller's socket is not read any more. */
+export const waitingInputBytesMax = 256 * 1024;
+/** Bytes of the message that opens a session. */
+export const openingBytesMax = 1 << 20;
+/** Client secrets of one API key that are not expired. */
+export const clientSecretsMax = 1_000;
+/** Bytes of a request for a client secret, which Redis keeps. */
+export const clientSecretBodyBytesMax = 8 * 1024;
+/** A larger message is not searched for the model's name. Those that change a session's settings are far smaller. */
+export const namedMessageBytesMax = 1 << 20;
+/** Bytes of all messages of a session in one direction: four times the audio of an hour. */
+export const sessionBytesMax = 1 << 30;
+
 // Responses over WebSocket.
 /** How long a caller may take to answer a close frame. */
 export const socketCloseMs = 2_000;

@@ -156,7 +156,7 @@ export const ingressSettings = {
     600_000,
     100,
     86_400_000,
-    "A WebSocket without a request for this long is closed.",
+    "A WebSocket without a request for this long is closed, and a session without a message in either direction.",
   ),
   socketAgeMs: integerSetting(
     "SOCKET_AGE_MS",
@@ -164,6 +164,13 @@ export const ingressSettings = {
     100,
     86_400_000,
     "A WebSocket older than this is closed, after the answer in progress.",
+  ),
+  sessionMs: integerSetting(
+    "SESSION_MS",
+    3_600_000,
+    1_000,
+    86_400_000,
+    "The longest session of OpenAI's Realtime or Gemini's Live. `sessionMs` of a caller's group in the catalogue replaces it.",
   ),
   keptBytesMax: integerSetting(
     "KEPT_BYTES_MAX",

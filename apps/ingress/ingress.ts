@@ -10,6 +10,7 @@ import type { FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import type { Failure } from "#dialects/errors.ts";
+import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import { EventStream, type Subscriber } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { UsageStream } from "#ledger/usage-stream.ts";
@@ -37,6 +38,7 @@ import type { IngressConfig } from "./config.ts";
 import { FileRewrites } from "./file-rewrites.ts";
 import { GenerationLifecycle } from "./generation/lifecycle.ts";
 import { BodyReader } from "./http/body-reader.ts";
+import { ClientSecrets } from "./http/client-secrets.ts";
 import { Connections } from "./http/connections.ts";
 import { addOwnUsageRoutes } from "./http/own-usage.ts";
 import { RequestBodies } from "./http/request-bodies.ts";
@@ -61,7 +63,10 @@ import { SealedStore } from "./stored/sealed-store.ts";
 import { StoredResponses } from "./stored/stored-responses.ts";
 import { Storing } from "./stored/storing.ts";
 import { usageSubscriber } from "./usage-subscriber.ts";
+import { RealtimeSockets } from "./websocket/realtime/realtime-sockets.ts";
+import { realtimeApis } from "./websocket/realtime/session-api.ts";
 import { ResponsesSockets } from "./websocket/responses-sockets.ts";
+import { addSockets } from "./websocket/sockets.ts";
 
 const stopping: Failure = {
   code: "unavailable",
@@ -103,7 +108,7 @@ export async function createIngress(config: IngressProcessConfig, deps: IngressD
     registry: deps.registry,
     backends,
     generations: path.generations,
-    capacities: { ...path.capacities, websockets: http.sockets.websockets, conversations: http.sockets.conversations },
+    capacities: { ...path.capacities, conversations: http.sockets.conversations },
     detached: http.detached,
     store: path.store,
     openFiles,
@@ -140,6 +145,7 @@ function createPath(
     generations: new Capacity(config.generationsMax),
     recorded: new Capacity(config.keptBytesMax),
     followers: new Capacity(followersMax),
+    websockets: new Capacity(config.socketsMax),
   };
   const { bodies: bodyBytes, answers: answerBytes, generations: slots } = capacities;
   const limits = new RateLimiter({ redis, keyspace, catalogue: catalogue.current, clock, events, log });
@@ -188,6 +194,7 @@ function createPath(
 function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: Backends, path: Path) {
   const { clock } = deps;
   const { catalogue, keys } = backends;
+  const clientSecrets = new ClientSecrets(backends.bodies, backends.keyspace);
   const { events, capacities, limits, generations, idempotency } = path;
   const draining = new AbortController();
   /** Random, because a counter could be guessed and would reveal the number of requests. */
@@ -205,6 +212,11 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     catalogue: catalogue.current,
     bodies,
     unread,
+    clientSecrets,
+    socketPaths: [
+      ...(config.responsesWebsocket === "on" ? [responsesEndpoint.path] : []),
+      ...realtimeApis.map(({ path: served }) => served),
+    ],
     nextId,
     draining: draining.signal,
   });
@@ -249,10 +261,22 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     storing,
     unread,
     nextId,
+    websockets: capacities.websockets,
   });
-  sockets.addTo(server);
+  const realtime = new RealtimeSockets({
+    config,
+    clock,
+    events,
+    admission,
+    catalogue: catalogue.current,
+    clientSecrets,
+    bodies,
+    unread,
+    websockets: capacities.websockets,
+  });
+  addSockets(server, config, [sockets, realtime]);
   const connections = new Connections(server.server as Server, clock);
-  return { draining, bodies, reader, server, sockets, connections, detached };
+  return { draining, bodies, reader, server, sockets, realtime, connections, detached };
 }
 
 /** What is stored for callers, and the generations that go on without them. */
@@ -292,7 +316,7 @@ function periodicTasksOf(
   { bounds, log }: IngressDeps,
   { catalogue, keyspace, queues, redis }: Backends,
   { generations, idempotency, limits, store }: Path,
-  { bodies, sockets, detached }: Http,
+  { bodies, sockets, realtime, detached }: Http,
   openFiles: OpenFiles,
 ): PeriodicTask[] {
   const rewrites = new FileRewrites({ redis, keyspace, everyMs: config.aofRewriteMs, log });
@@ -302,6 +326,7 @@ function periodicTasksOf(
     { everyMs: checkEveryMs, run: (now) => limits.retryRecords(now) },
     { everyMs: renewEveryMsOf(leaseMs), run: () => limits.renew() },
     { everyMs: checkEveryMs, run: (now) => sockets.tick(now) },
+    { everyMs: checkEveryMs, run: (now) => realtime.tick(now) },
     { everyMs: bodies.checkEveryMs, run: (now) => bodies.tick(now) },
     { everyMs: checkEveryMs, run: () => openFiles.tick() },
     { everyMs: checkEveryMs, run: () => queues.open(catalogue.current().queues.keys()) },
@@ -323,7 +348,7 @@ interface Parts {
 function handleOf(config: IngressProcessConfig, { clock }: IngressDeps, parts: Parts): Ingress {
   const { path, http, operations, stopTasks, resources } = parts;
   const { generations } = path;
-  const { server, sockets, connections, reader, detached } = http;
+  const { server, sockets, realtime, connections, reader, detached } = http;
   return {
     async listen() {
       generations.tick();
@@ -338,6 +363,7 @@ function handleOf(config: IngressProcessConfig, { clock }: IngressDeps, parts: P
       http.draining.abort();
       await delay(config.drainNoticeMs);
       sockets.retire();
+      realtime.retire(config.drainMs);
       await Promise.all([connections.drain(config.drainMs), detached.drain(config.drainMs)]);
     },
     async close() {
@@ -347,6 +373,7 @@ function handleOf(config: IngressProcessConfig, { clock }: IngressDeps, parts: P
       stopTasks();
       await resources.disposeAsync();
       sockets.close();
+      realtime.close();
       (server.server as Server).closeAllConnections();
       await Promise.all([server.close(), operations.close(), reader.close()]);
     },

@@ -21,6 +21,7 @@ export function metricsSubscriber(registry: Registry): Subscriber<IngressEvents>
     chunk({ generation: { queue }, gapMs }) {
       if (gapMs !== undefined) histograms.gapSeconds.observe({ queue }, gapMs / 1_000);
     },
+    sessionMessage: ({ direction, dialect }) => counters.sessionMessages.inc({ direction, dialect }),
     restarted: ({ generation: { queue } }) => counters.restarts.inc({ queue }),
     ended({ generation: { queue }, outcome }) {
       if (outcome === "left") counters.cancellations.inc({ queue });
@@ -54,6 +55,12 @@ function countersOf(registry: Registry) {
       name: "sluice_cancellations_total",
       help: "Generations whose callers left.",
       labelNames: ["queue"],
+      registers,
+    }),
+    sessionMessages: new Counter({
+      name: "sluice_session_messages_total",
+      help: "Messages of sessions, from callers (up) and to them (down).",
+      labelNames: ["direction", "dialect"],
       registers,
     }),
     restarts: new Counter({

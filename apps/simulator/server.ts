@@ -7,6 +7,7 @@ import { openaiErrorBody } from "./dialects/openai-error.ts";
 import { dialects } from "./dialects/registry.ts";
 import { createJournal, type Journal } from "./journal.ts";
 import { type Playing, playEvents, playRefusal, playWhole, sendJson } from "./play.ts";
+import { addRealtime } from "./realtime/server.ts";
 import { bodyValueOf } from "./request-body.ts";
 import { createSeries } from "./series.ts";
 import { type Given, givenOf, type Outcome, type Settings, settingsAmong, settingsOf } from "./settings.ts";
@@ -148,6 +149,15 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
     send(404, { error: { message: `There is no ${method} ${path}.` } });
   };
 
+  const closeSessions = addRealtime(server, {
+    key,
+    journal,
+    settingsOf(model) {
+      const settings = settingsFor(model, undefined, defaults);
+      return settings.kind === "bad" ? settings : { kind: "ok", value: seriesSettings(settings.value, model) };
+    },
+  });
+
   const close = async (graceMs = 0) => {
     if (!server.listening) return;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
@@ -157,6 +167,7 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
     });
     await Promise.race([journal.idle(), patience]);
     clearTimeout(timer);
+    closeSessions();
     server.closeAllConnections();
     await closed;
   };

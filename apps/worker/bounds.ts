@@ -122,3 +122,11 @@ export const unheardMs = 6_000;
 export const unheardRecordsMax = 20_000;
 /** How often records that nobody confirmed are looked for. */
 export const usageCheckMs = 1_000;
+
+// Sessions.
+/** Bytes of a caller's message that are gathered before they are sent as a fragment: smaller messages leave whole. */
+export const gatheredInputBytesMax = 128 * 1024;
+/** How often the upstream of a session is pinged. One without traffic since the last ping is gone. */
+export const sessionPingMs = 30_000;
+/** How long an upstream may take to answer a close frame. */
+export const sessionCloseMs = 2_000;

@@ -50,7 +50,7 @@ export const workerSettings = {
 
 export const workerArguments = {
   queues: {
-    default: "chat=512,image=8,audio=32,background=64,*=8",
+    default: "chat=512,image=8,audio=32,background=64,realtime=256,*=8",
     description: `The queues to serve, each with its number of concurrent generations (1 to ${capacityMax}). \`*\` means every other queue of the catalogue, including queues that are added later.`,
   },
 };

@@ -32,6 +32,7 @@ export async function openRelay(
       run: (attempt, run) => void attempt.start(run),
       abort: (attempt) => attempt.abort(),
       flow: (attempt, open) => attempt.flow(open),
+      input: (attempt, payload, seq) => attempt.input(payload, seq),
       dispatched: (attempt) => attempt.dispatched(),
       settle: (attempt, outcome, isOrphaned) => attempt.settle(outcome, isOrphaned),
       forget: (attempt) => attempt.forget(),

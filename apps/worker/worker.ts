@@ -95,6 +95,7 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
     attachmentsFor: attachments.forKey,
     readBody: (generation) => redis.getBuffer(deps.redis.keyspace.body(generation)),
     send: (run, kind, payload) => relay.runner.send(run, kind, payload, clock.now()),
+    taken: (run, seq) => relay.runner.taken(run, seq),
   };
   const queues = new WorkerQueues({
     capacities: config.queues,
@@ -238,7 +239,9 @@ class RunningWorker implements Worker {
   async drain(): Promise<void> {
     const { config, clock, relay, queues } = this.#parts;
     await queues.stop();
+    for (const attempt of relay.runner.tasks()) attempt.retire(config.drainMs);
     await emptied(relay.runner, config.drainMs, clock);
+    for (const attempt of relay.runner.tasks()) attempt.stop();
     relay.runner.handBack(clock.now());
   }
 

@@ -4,7 +4,7 @@ import { isNetwork } from "#service/networks.ts";
 import type { KeyRecord } from "./record.ts";
 
 /** Tests whether an address is in one of these networks. An IPv4 address in the form of IPv6 is the IPv4 address. */
-export function matcherOfNetworks(networks: readonly string[]): (address: string) => boolean {
+function matcherOfNetworks(networks: readonly string[]): (address: string) => boolean {
   const list = new BlockList();
   for (const network of networks.filter(isNetwork)) {
     const [address = "", prefix] = network.split("/");

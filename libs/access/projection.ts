@@ -5,12 +5,13 @@
  * The scripts also run while Redis' memory is full, so that a key can always be revoked.
  */
 import { randomBytes } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
 import { pageSize, revokeAttemptsMax } from "./bounds.ts";
 import { createKey } from "./key.ts";
-import { type KeyRecord, parseRecord } from "./record.ts";
+import { type KeyRecord, parseRecord, recordFields } from "./record.ts";
 
 /** Replaces the hash in a notice when several records changed. */
 const wholeMark = "*";
@@ -202,3 +203,7 @@ async function write(
   );
   return version !== 0;
 }
+
+/** Whether two records say the same, apart from fields of later versions of the gateway. */
+export const isSame = (record: KeyRecord, other: KeyRecord): boolean =>
+  recordFields.every((field) => isDeepStrictEqual(record[field], other[field]));

@@ -96,6 +96,12 @@ export const requestLimitsOf = (subjects: readonly LimitedSubject[]): LimitedSub
     requestsPerMinute === undefined ? [] : [{ scope, name, limits: { requestsPerMinute } }],
   );
 
+/** The subjects that limit tokens or money, with only these limits. */
+export const usageLimitsOf = (subjects: readonly LimitedSubject[]): LimitedSubject[] =>
+  subjects.flatMap(({ scope, name, limits: { requestsPerMinute: _, generationsMax: __, ...limits } }) =>
+    Object.keys(limits).length === 0 ? [] : [{ scope, name, limits }],
+  );
+
 /** Every method rejects when Redis does not answer; it is then unknown whether Redis counted the call. */
 export class LimitCounters {
   readonly #redis: Redis;

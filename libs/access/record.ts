@@ -93,3 +93,6 @@ export function isLater(record: KeyRecord, other: KeyRecord): boolean {
   const [isRevoked, wasRevoked] = [record.revokedAt !== undefined, other.revokedAt !== undefined];
   return isRevoked === wasRevoked ? (record.version ?? 0) > (other.version ?? 0) : isRevoked;
 }
+
+/** The fields that this version of the gateway knows. */
+export const recordFields = Object.keys(keyRecordSchema.properties) as (keyof KeyRecord)[];

@@ -84,6 +84,14 @@ const group = Type.Object(
       description:
         "Whether every stream can be resumed after its connection broke, with `Last-Event-ID` or the same `Idempotency-Key`. Otherwise callers ask for it with the header `x-sluice-resumable: true`. Needs `storesResponses`.",
     }),
+    sessionMs: Type.Optional(
+      Type.Integer({
+        minimum: 1_000,
+        maximum: 86_400_000,
+        description:
+          "The longest session of OpenAI's Realtime or Gemini's Live for keys of this group, in milliseconds. Default: `SESSION_MS` of the ingress.",
+      }),
+    ),
     origins: Type.Array(
       Type.String({
         pattern: originForm.source,
@@ -299,7 +307,7 @@ const model = Type.Object(
         default: [],
         maxItems: 50,
         description:
-          "What the model supports: text, streaming, tools, vision, json, reasoning, image, embedding, moderation, rerank, speech, transcription. With `reasoning`, upstreams of openai-responses are asked for encrypted reasoning. A list without `reasoning` removes reasoning settings from requests to the upstream.",
+          "What the model supports: text, streaming, tools, vision, json, reasoning, image, embedding, moderation, rerank, realtime, speech, transcription. With `reasoning`, upstreams of openai-responses are asked for encrypted reasoning. A list without `reasoning` removes reasoning settings from requests to the upstream.",
       },
     ),
     prices: pricesSchema("What callers pay, in the catalogue's currency."),

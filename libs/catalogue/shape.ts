@@ -14,6 +14,7 @@ const builtInQueues: Record<string, object> = {
   image: { waitMs: 600_000 },
   audio: {},
   background: { waitMs: 3_600_000 },
+  realtime: {},
 };
 
 /** The file with its defaults, or its mistakes. Changes the given value. */

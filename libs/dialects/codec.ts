@@ -7,14 +7,18 @@ import type { SseEvent } from "./sse.ts";
 import type { Usage } from "./usage.ts";
 import type { ReplaceAddress } from "./verbatim-attachments.ts";
 
-/** How the caller gets its answer: as one body, as server-sent events, as a JSON array that grows, or as bytes of any kind as they arrive. */
-export const framings = ["whole", "sse", "array", "bytes"] as const;
+/**
+ * How the caller gets its answer: as one body, as server-sent events, as a JSON array that grows, as bytes of any kind as they arrive, or as the messages of a
+ * session.
+ */
+export const framings = ["whole", "sse", "array", "bytes", "messages"] as const;
 export type Framing = (typeof framings)[number];
 export const contentTypes: Record<Framing, string> = {
   whole: "application/json",
   sse: "text/event-stream; charset=utf-8",
   array: "application/json",
   bytes: "application/octet-stream",
+  messages: "application/octet-stream",
 };
 
 /** A caller's request, checked against its dialect's schema. */

@@ -26,6 +26,9 @@ export interface Delivered {
   isCounted: boolean;
 }
 
+/** What an upstream has produced so far. */
+export type ProducedCounts = Pick<Produced, "outputTokens" | "reasoningTokens" | "reported">;
+
 export class Produced {
   readonly #delivered: Delivered;
   /** The estimate. */

@@ -137,10 +137,13 @@ export interface IngressEvents {
   requestRefused: { readonly requestId: string; readonly code: ErrorCode };
   /** A limit rejected a request or broke a connection. `scope` is the limit's owner: a key, a group, an account, or the ingress. */
   limitReached: { readonly limit: string; readonly scope: string; readonly keyId: string };
+  /** A whole message of a session passed, from the caller (`up`) or to it (`down`); on the hot path. */
+  sessionMessage: { readonly direction: "up" | "down"; readonly dialect: ConversationDialect };
   socketClosed: {
     readonly requestId: string;
     readonly keyId: string;
     readonly path: string;
+    /** Requests, or the caller's messages of a session. */
     readonly turns: number;
     /** The close code of the WebSocket. */
     readonly code: number;

@@ -10,6 +10,7 @@ import type { Failure } from "#dialects/errors.ts";
 import type { NeutralRequest } from "#dialects/neutral.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { OperationName } from "./operations.ts";
+import type { UpstreamSession } from "./realtime/upstream-session.ts";
 
 /** A caller's request, and the target that it is prepared for. */
 export interface PreparationTask {
@@ -109,6 +110,8 @@ export interface CallExchange<Context = unknown> extends OperationExchange<Conte
 export type RawResponse =
   /** Bytes of any kind: the caller gets them as they arrive, with the upstream's content type. `usage` is billed for them. */
   | { kind: "bytes"; usage: Usage }
+  /** Messages of a WebSocket. */
+  | { kind: "session"; session: UpstreamSession }
   /** A text, which is read whole like JSON. */
   | { kind: "text"; contentType: string };
 

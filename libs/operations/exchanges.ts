@@ -10,6 +10,7 @@ import type { CallExchange, OperationExchange, PreparationTask, Prepared, Resolv
 import { imageEditExchange, imageGenerationExchange, imageVariationExchange } from "./images/exchange.ts";
 import { moderationExchange } from "./moderations/exchange.ts";
 import type { OperationName } from "./operations.ts";
+import { realtimeExchange } from "./realtime/exchange.ts";
 import { rerankExchange, rerankWithDocumentsExchange } from "./rerank/exchange.ts";
 import { speechExchange } from "./speech/exchange.ts";
 import { tokenCountExchange } from "./token-count/exchange.ts";
@@ -24,6 +25,7 @@ export const callExchanges: Record<Exclude<OperationName, "answer">, CallExchang
   "image-edit": imageEditExchange,
   "image-variation": imageVariationExchange,
   moderation: moderationExchange,
+  realtime: realtimeExchange,
   speech: speechExchange,
   transcription: transcriptionExchange,
   translation: translationExchange,

@@ -15,6 +15,8 @@ export interface Operation {
   isRepeatable: boolean;
   /** Streams of text, of which a caller who leaves is billed what was produced. Of others it is billed the estimate. */
   reportsProgress?: boolean;
+  /** Messages in both directions until one side ends it. It is billed what its upstream reported, however it ends. */
+  isSession?: boolean;
   /** The demand of a request, beyond the length of its body. */
   demandOf(body: Record<string, unknown>, dialect: ConversationDialect): Demand;
 }

@@ -5,6 +5,7 @@ import { embedding } from "./embeddings/operation.ts";
 import { imageEdit, imageGeneration, imageVariation } from "./images/operation.ts";
 import { moderation } from "./moderations/operation.ts";
 import type { Operation } from "./operation.ts";
+import { realtime } from "./realtime/operation.ts";
 import { rerank, rerankWithDocuments } from "./rerank/operation.ts";
 import { speech } from "./speech/operation.ts";
 import { tokenCount } from "./token-count/operation.ts";
@@ -19,6 +20,7 @@ const registry = {
   "image-edit": imageEdit,
   "image-variation": imageVariation,
   moderation,
+  realtime,
   speech,
   transcription,
   translation,

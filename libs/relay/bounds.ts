@@ -43,6 +43,8 @@ export const relayBounds: RelayBounds = {
 
 /** The most payload bytes of one frame. A large answer is many frames, so that small answers never wait long behind it. */
 export const payloadBytesMax = 64 * 1024 - 64;
+/** Bytes of one message of a session, in either direction: OpenAI accepts audio of 15 MB in one event. */
+export const sessionMessageBytesMax = 16 << 20;
 /** The largest Retry-After of a full queue; queues change quickly. */
 export const retryAfterSecondsMax = 60;
 /** Characters of a body's content type; more than any client sends. */

@@ -15,20 +15,25 @@ export const frameKinds = {
   fail: 5,
   /** Worker → owner: this worker does not run the attempt, or no longer. */
   gone: 6,
-  /** Worker → owner, with a heartbeat: nothing was sent since the last one. `seq` is that of the last frame. */
+  /** Either direction, with a heartbeat: nothing was sent since the last one. `seq` is that of the last sequenced frame. */
   quiet: 7,
   /** Worker → owner, sequenced: what the model has produced so far. */
   usage: 8,
   /** Owner → worker: the attempt is bound to you; run it. */
   go: 16,
-  /** Owner → worker: all frames before `seq` arrived. The payload (u32) is the first seq that the caller has not read. */
+  /**
+   * Either direction: all sequenced frames before `seq` arrived. The payload (u32) is the first seq that the caller has not read, or that the upstream has
+   * not taken.
+   */
   ack: 17,
-  /** Owner → worker: resend from `seq` on. */
+  /** Either direction: resend from `seq` on. */
   missing: 18,
   /** Owner → worker: stop and forget. Payload u8: 1 = record what was produced, 0 = this attempt does not count. */
   cancel: 19,
   /** Owner → worker: the whole answer arrived; record its usage and forget it. */
   done: 20,
+  /** Owner → worker, sequenced on its own: a part of a session's input. */
+  input: 21,
 } as const;
 
 export type FrameKind = (typeof frameKinds)[keyof typeof frameKinds];

@@ -14,6 +14,7 @@ import type { RelayBounds } from "./bounds.ts";
 import { type Accept, decodeAccept, type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "./frame.ts";
 import { Link } from "./link.ts";
 import { LiveMap } from "./live-map.ts";
+import { Incoming, Outbox, Outgoing, type OutgoingPort } from "./sequence.ts";
 
 /** Why the relay gave up a generation. */
 export type RelayFault = "unavailable" | "worker_lost" | "wait_expired";
@@ -37,6 +38,8 @@ export interface OwnerPort<Client> {
   bound(client: Client, freeSlots: number): void;
   /** Delivers a part of the answer, in order and once in an attempt. Report with `taken` when the caller has read it. */
   deliver(client: Client, kind: AnswerKind, payload: Buffer, seq: number): void;
+  /** The window of a session's input is full (`open` is false) or has capacity again: pause or resume reading the caller. */
+  inputFlow(client: Client, open: boolean): void;
   /** Whether another attempt may start: nothing of the answer has left for the caller, or the next attempt can resume it. */
   mayRestart(client: Client): boolean;
   /** Another attempt starts. Discard what was delivered but has not left for the caller. */
@@ -55,19 +58,10 @@ interface Owned<Client> {
   /** How many of its workers were lost. */
   lostRuns: number;
   worker: Worker<Client> | undefined;
-  /** The next expected seq. */
-  expected: number;
-  /** The first seq that the caller has not read. */
-  taken: number;
-  ackedExpected: number;
-  ackedTaken: number;
-  /** Delivered frames that the caller has not read. */
-  untaken: { seq: number; bytes: number }[];
-  /** Bytes that the caller has read since the last acknowledgement. */
-  unackedBytes: number;
-  /** A frame arrived since the last heartbeat to the worker. */
-  heard: boolean;
-  missingAskedAt: number;
+  /** The answer's frames, of this attempt. */
+  incoming: Incoming;
+  /** The frames of the caller's input, to the worker of this attempt; undefined until the first. */
+  input: Outgoing<Client> | undefined;
   enqueuedAt: number;
   probedAt: number;
   activeSince: number | undefined;
@@ -75,6 +69,7 @@ interface Owned<Client> {
 
 interface Worker<Client> {
   readonly mailbox: string;
+  readonly outbox: Outbox<Client>;
   heardAt: number;
   bound: LiveMap<number, Owned<Client>>;
   unackedBytes: number;
@@ -93,6 +88,7 @@ export class Owner<Client> {
   readonly #self: string;
   readonly #limits: RelayBounds;
   readonly #port: OwnerPort<Client>;
+  readonly #inputPort: OutgoingPort<Client>;
   readonly #link: Link;
   readonly #owned = new LiveMap<number, Owned<Client>>();
   readonly #waiting = new LiveMap<number, Owned<Client>>();
@@ -105,11 +101,17 @@ export class Owner<Client> {
   /** The last probes found lost jobs. There may be many, so the next probes follow immediately. */
   #probesFoundLost = false;
   #nextNumber = 1;
+  /** How many frames of input were sent again because a worker missed them. */
+  resends = 0;
 
   constructor(self: string, limits: RelayBounds, port: OwnerPort<Client>, now: number) {
     this.#self = self;
     this.#limits = limits;
     this.#port = port;
+    this.#inputPort = {
+      send: (mailbox, frame, idly) => port.send(mailbox, frame, idly),
+      flow: (client, open) => port.inputFlow(client, open),
+    };
     this.#link = new Link(limits, now);
     this.#rememberedAt = now;
   }
@@ -151,14 +153,8 @@ export class Owner<Client> {
       attempt: 1,
       lostRuns: 0,
       worker: undefined,
-      expected: 0,
-      taken: 0,
-      ackedExpected: 0,
-      ackedTaken: 0,
-      untaken: [],
-      unackedBytes: 0,
-      heard: false,
-      missingAskedAt: 0,
+      incoming: new Incoming(),
+      input: undefined,
       enqueuedAt: now,
       probedAt: now,
       activeSince: undefined,
@@ -188,17 +184,33 @@ export class Owner<Client> {
   /** The caller has read everything up to and including `seq`. */
   taken(number: number, seq: number): void {
     const owned = this.#owned.get(number);
-    if (owned === undefined || seq < owned.taken) return;
-    owned.taken = seq + 1;
-    let first = 0;
-    for (; first < owned.untaken.length; first++) {
-      const frame = owned.untaken[first] as { seq: number; bytes: number };
-      if (frame.seq > seq) break;
-      owned.unackedBytes += frame.bytes;
+    if (owned === undefined) return;
+    owned.incoming.take(seq);
+    if (owned.worker !== undefined && owned.incoming.isAckDue(this.#limits)) this.#acknowledge(owned, owned.worker);
+  }
+
+  /**
+   * Sends a part of the caller's input, at most `payloadBytesMax`, to the worker of the attempt. Without one it is ignored, so send none before the attempt's
+   * first frame was delivered, and let no other attempt start afterwards (`mayRestart`).
+   */
+  input(number: number, payload: Buffer): void {
+    const owned = this.#owned.get(number);
+    if (owned?.worker === undefined) return;
+    const { client, attempt, worker } = owned;
+    owned.input ??= new Outgoing(client, { number, attempt }, worker.outbox, this.#limits, this.#inputPort);
+    owned.input.send(frameKinds.input, payload);
+    owned.input.regulate();
+  }
+
+  /** The most bytes of input kept for one generation, and the most on the way to one mailbox. */
+  load(): { generationBytesMax: number; mailboxBytesMax: number } {
+    let generationBytesMax = 0;
+    let mailboxBytesMax = 0;
+    for (const { outbox, bound } of this.#workers.values()) {
+      mailboxBytesMax = Math.max(mailboxBytesMax, outbox.travellingBytes);
+      for (const { input } of bound.values()) generationBytesMax = Math.max(generationBytesMax, input?.bytes ?? 0);
     }
-    if (first > 0) owned.untaken.splice(0, first);
-    if (owned.worker !== undefined && owned.unackedBytes * 2 >= this.#limits.windowBytes)
-      this.#acknowledge(owned, owned.worker);
+    return { generationBytesMax, mailboxBytesMax };
   }
 
   /** An envelope of `sender` arrived. Call it once for each envelope, before its frames. */
@@ -221,9 +233,7 @@ export class Owner<Client> {
       const worker =
         owned.worker ??
         this.#bind(owned, sender, now, frame.kind === frameKinds.accept ? decodeAccept(frame.payload) : undefined);
-      if (frame.kind === frameKinds.quiet) {
-        if (frame.seq >= owned.expected) this.#askMissing(owned, worker, now);
-      } else this.#sequenced(owned, worker, frame, now);
+      this.#fromWorker(owned, worker, frame, now);
     }
   }
 
@@ -271,7 +281,15 @@ export class Owner<Client> {
   #bind(owned: Owned<Client>, mailbox: string, now: number, accept: Accept | undefined): Worker<Client> {
     let worker = this.#workers.get(mailbox);
     if (worker === undefined) {
-      worker = { mailbox, heardAt: now, bound: new LiveMap(), unackedBytes: 0, ackedAt: now, hasFreeSlots: false };
+      worker = {
+        mailbox,
+        outbox: new Outbox(mailbox),
+        heardAt: now,
+        bound: new LiveMap(),
+        unackedBytes: 0,
+        ackedAt: now,
+        hasFreeSlots: false,
+      };
       this.#workers.set(mailbox, worker);
     }
     if (accept !== undefined) worker.hasFreeSlots = accept.freeSlots > 0;
@@ -283,19 +301,34 @@ export class Owner<Client> {
     return worker;
   }
 
+  #fromWorker(owned: Owned<Client>, worker: Worker<Client>, frame: Frame, now: number): void {
+    switch (frame.kind) {
+      case frameKinds.quiet:
+        if (frame.seq >= owned.incoming.expected) this.#askMissing(owned, worker, now);
+        return;
+      case frameKinds.ack:
+        if (frame.payload.length === 4) owned.input?.acknowledged(frame.seq, frame.payload.readUInt32LE());
+        return;
+      case frameKinds.missing:
+        this.resends += owned.input?.resend(frame.seq) ?? 0;
+        return;
+      default:
+        this.#sequenced(owned, worker, frame, now);
+    }
+  }
+
   #sequenced(owned: Owned<Client>, worker: Worker<Client>, frame: Frame, now: number): void {
-    owned.heard = true;
-    if (frame.seq > owned.expected) this.#askMissing(owned, worker, now);
-    if (frame.seq !== owned.expected) return;
-    owned.expected++;
     const bytes = frameBytesOf(frame);
+    if (!owned.incoming.accept(frame.seq, bytes)) {
+      if (frame.seq > owned.incoming.expected) this.#askMissing(owned, worker, now);
+      return;
+    }
     worker.unackedBytes += bytes;
     const kind = answerKindOf(frame.kind);
     if (kind === undefined) {
       this.taken(owned.number, frame.seq);
       return;
     }
-    owned.untaken.push({ seq: frame.seq, bytes });
     if (kind === "end" || kind === "fail") this.#finish(owned, "done");
     this.#port.deliver(owned.client, kind, frame.payload, frame.seq);
     if (worker.unackedBytes * 4 > this.#limits.mailboxWindowBytes || now - worker.ackedAt > this.#limits.ackMs)
@@ -303,37 +336,31 @@ export class Owner<Client> {
   }
 
   #askMissing(owned: Owned<Client>, worker: Worker<Client>, now: number): void {
-    if (now - owned.missingAskedAt < this.#limits.missingRetryMs) return;
-    owned.missingAskedAt = now;
-    this.#send(worker.mailbox, frameKinds.missing, owned.number, owned.attempt, owned.expected);
+    if (owned.incoming.asksMissing(this.#limits, now))
+      this.#send(worker.mailbox, frameKinds.missing, owned.number, owned.attempt, owned.incoming.expected);
   }
 
   /** Sends a sign of life, acknowledges progress, and acknowledges quiet generations again in case that was lost. */
   #heartbeat(worker: Worker<Client>, now: number): void {
     this.#port.heartbeat(worker.mailbox);
     for (const owned of worker.bound.values()) {
-      if (!owned.heard || owned.expected !== owned.ackedExpected || owned.taken !== owned.ackedTaken)
-        this.#acknowledge(owned, worker);
-      owned.heard = false;
+      if (owned.incoming.mayBeUnacked) this.#acknowledge(owned, worker);
+      owned.incoming.heard = false;
+      if (owned.input?.hasArrived === false) owned.input.heartbeat();
     }
     worker.unackedBytes = 0;
     worker.ackedAt = now;
   }
 
   #acknowledgeAll(worker: Worker<Client>, now: number): void {
-    for (const owned of worker.bound.values())
-      if (owned.expected !== owned.ackedExpected) this.#acknowledge(owned, worker, true);
+    for (const owned of worker.bound.values()) if (owned.incoming.hasNew) this.#acknowledge(owned, worker, true);
     worker.unackedBytes = 0;
     worker.ackedAt = now;
   }
 
   #acknowledge(owned: Owned<Client>, worker: Worker<Client>, idly = false): void {
-    owned.ackedExpected = owned.expected;
-    owned.ackedTaken = owned.taken;
-    owned.unackedBytes = 0;
-    const payload = Buffer.allocUnsafe(4);
-    payload.writeUInt32LE(owned.taken);
-    this.#send(worker.mailbox, frameKinds.ack, owned.number, owned.attempt, owned.expected, payload, idly);
+    const { number, attempt, incoming } = owned;
+    this.#send(worker.mailbox, frameKinds.ack, number, attempt, incoming.expected, incoming.acknowledgement(), idly);
   }
 
   #lost(owned: Owned<Client>, now: number): void {
@@ -350,14 +377,9 @@ export class Owner<Client> {
     owned.worker?.bound.delete(owned.number);
     owned.worker = undefined;
     owned.attempt++;
-    owned.expected = 0;
-    owned.taken = 0;
-    owned.ackedExpected = 0;
-    owned.ackedTaken = 0;
-    owned.untaken = [];
-    owned.unackedBytes = 0;
-    owned.heard = false;
-    owned.missingAskedAt = 0;
+    owned.incoming = new Incoming();
+    owned.input?.forget();
+    owned.input = undefined;
     owned.enqueuedAt = now;
     owned.probedAt = now;
     owned.activeSince = undefined;
@@ -399,6 +421,7 @@ export class Owner<Client> {
     this.#owned.delete(owned.number);
     this.#waiting.delete(owned.number);
     owned.worker?.bound.delete(owned.number);
+    owned.input?.forget();
   }
 
   #answerForFinished(sender: string, frame: Frame): void {
@@ -458,7 +481,8 @@ export class Owner<Client> {
 const settlePayload = Buffer.from([1]);
 const dropPayload = Buffer.from([0]);
 
-const isFromWorker = (kind: FrameKind): boolean => kind >= frameKinds.accept && kind <= frameKinds.usage;
+const isFromWorker = (kind: FrameKind): boolean =>
+  (kind >= frameKinds.accept && kind <= frameKinds.usage) || kind === frameKinds.ack || kind === frameKinds.missing;
 
 function answerKindOf(kind: FrameKind): AnswerKind | undefined {
   switch (kind) {

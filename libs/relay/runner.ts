@@ -13,6 +13,7 @@ import { encodeAccept, type Frame, type FrameKind, frameBytesOf, frameKinds, noP
 import { Link } from "./link.ts";
 import { LiveMap } from "./live-map.ts";
 import type { AnswerKind } from "./owner.ts";
+import { Incoming, Outbox, Outgoing, type OutgoingPort } from "./sequence.ts";
 
 /** The outcome of an attempt that counts: it completed, or it was cancelled because its caller or owner left. */
 export type Outcome = "done" | "cancelled";
@@ -28,20 +29,14 @@ export interface RunnerPort<Task> {
   abort(task: Task): void;
   /** The window is full (`open` is false) or has capacity again: pause or resume reading the upstream. */
   flow(task: Task, open: boolean): void;
+  /** A part of the caller's input, in order and once. Report with `taken` when the upstream took it. */
+  input(task: Task, payload: Buffer, seq: number): void;
   /** The dispatch is over: complete the job. Called once per task. */
   dispatched(task: Task): void;
   /** Records what the attempt used. `isOrphaned`: its owner is unreachable. */
   settle(task: Task, outcome: Outcome, isOrphaned: boolean): void;
   /** The task is over; free its slot. Called once per task, last. */
   forget(task: Task): void;
-}
-
-interface Sent {
-  seq: number;
-  bytes: number;
-  kind: FrameKind;
-  /** Undefined once it arrived at the owner. */
-  payload: Buffer | undefined;
 }
 
 /** An attempt that this process runs. */
@@ -56,14 +51,10 @@ export interface Run<Task> {
   running: boolean;
   ended: boolean;
   endedAt: number;
-  nextSeq: number;
-  /** Frames that the caller has not read, oldest first. */
-  sent: Sent[];
-  sentBytes: number;
-  /** All frames before this seq arrived at the owner. */
-  arrived: number;
-  open: boolean;
-  quiet: boolean;
+  /** The answer's frames. */
+  readonly outgoing: Outgoing<Task>;
+  /** The frames of the caller's input; undefined until the first. */
+  input: Incoming | undefined;
   forgotten: boolean;
 }
 
@@ -73,16 +64,17 @@ interface OwnerPeer<Task> {
   /** When it was declared dead; undefined once it is heard again. Its further jobs get no slot. */
   goneAt: number | undefined;
   runs: LiveMap<number, Run<Task>>;
-  /** Bytes on the way to the owner's mailbox. */
-  travellingBytes: number;
-  /** The numbers of attempts whose window is closed. */
-  closed: Set<number>;
+  readonly outbox: Outbox<Task>;
+  /** Bytes of input that arrived since the last acknowledgement. */
+  unackedBytes: number;
+  ackedAt: number;
 }
 
 export class Runner<Task> {
   readonly #self: string;
   readonly #limits: RelayBounds;
   readonly #port: RunnerPort<Task>;
+  readonly #outgoingPort: OutgoingPort<Task>;
   readonly #link: Link;
   readonly #owners = new Map<string, OwnerPeer<Task>>();
   /** How many frames were sent again because an owner missed them. */
@@ -94,6 +86,10 @@ export class Runner<Task> {
     this.#self = self;
     this.#limits = limits;
     this.#port = port;
+    this.#outgoingPort = {
+      send: (mailbox, frame, idly) => port.send(mailbox, frame, idly),
+      flow: (task, open) => port.flow(task, open),
+    };
     this.#link = new Link(limits, now);
     this.#awakeAt = now;
   }
@@ -112,8 +108,8 @@ export class Runner<Task> {
     let generationBytesMax = 0;
     let mailboxBytesMax = 0;
     for (const owner of this.#owners.values()) {
-      mailboxBytesMax = Math.max(mailboxBytesMax, owner.travellingBytes);
-      for (const run of owner.runs.values()) generationBytesMax = Math.max(generationBytesMax, run.sentBytes);
+      mailboxBytesMax = Math.max(mailboxBytesMax, owner.outbox.travellingBytes);
+      for (const { outgoing } of owner.runs.values()) generationBytesMax = Math.max(generationBytesMax, outgoing.bytes);
     }
     return { generationBytesMax, mailboxBytesMax };
   }
@@ -142,12 +138,8 @@ export class Runner<Task> {
       running: false,
       ended: false,
       endedAt: now,
-      nextSeq: 0,
-      sent: [],
-      sentBytes: 0,
-      arrived: 0,
-      open: true,
-      quiet: false,
+      outgoing: new Outgoing(task, { number, attempt }, owner.outbox, this.#limits, this.#outgoingPort),
+      input: undefined,
       forgotten: false,
     };
     const isStale = known !== undefined && known.attempt >= attempt;
@@ -161,7 +153,7 @@ export class Runner<Task> {
     this.#size++;
     owner.runs.set(number, run);
     const waits = now - owner.heardAt > this.#limits.aliveMs || !this.#link.isUp(now);
-    this.#emit(run, frameKinds.accept, encodeAccept({ waits, freeSlots }), !waits);
+    run.outgoing.send(frameKinds.accept, encodeAccept({ waits, freeSlots }), !waits);
     if (!waits) this.#run(run);
   }
 
@@ -172,9 +164,17 @@ export class Runner<Task> {
     if (kind === "end" || kind === "fail") {
       run.ended = true;
       run.endedAt = now;
+      run.outgoing.end();
     }
-    this.#emit(run, frameKinds[kind], payload, kind === "usage");
-    this.#flow(run);
+    run.outgoing.send(frameKinds[kind], payload, kind === "usage");
+    run.outgoing.regulate();
+  }
+
+  /** The upstream took the caller's input up to and including `seq`. */
+  taken(run: Run<Task>, seq: number): void {
+    if (run.forgotten || run.input === undefined) return;
+    run.input.take(seq);
+    if (run.input.isAckDue(this.#limits)) this.#acknowledgeInput(run, run.input);
   }
 
   /** Returns all attempts to their owners, which may run them elsewhere. An attempt that has ended counts, even if its owner has not confirmed it. */
@@ -203,8 +203,7 @@ export class Runner<Task> {
     this.#wake(now);
     const run = this.#owners.get(sender)?.runs.get(frame.number);
     if (run === undefined || run.attempt !== frame.attempt) {
-      if (frame.kind === frameKinds.go || frame.kind === frameKinds.ack || frame.kind === frameKinds.missing)
-        this.#sendGone(sender, frame);
+      if (mayWantAnswer.has(frame.kind)) this.#sendGone(sender, frame);
       return;
     }
     switch (frame.kind) {
@@ -213,11 +212,19 @@ export class Runner<Task> {
         return;
       case frameKinds.ack:
         this.#bind(run);
-        if (frame.payload.length === 4) this.#acknowledged(run, frame.seq, frame.payload.readUInt32LE());
+        if (frame.payload.length === 4) run.outgoing.acknowledged(frame.seq, frame.payload.readUInt32LE());
         return;
       case frameKinds.missing:
         this.#bind(run);
-        this.#resend(run, frame.seq);
+        this.resends += run.outgoing.resend(frame.seq);
+        return;
+      case frameKinds.input:
+        this.#bind(run);
+        this.#inputArrived(run, frame, now);
+        return;
+      case frameKinds.quiet:
+        this.#bind(run);
+        if (frame.seq >= (run.input?.expected ?? 0)) this.#askMissingInput(run, now);
         return;
       case frameKinds.cancel:
         if (frame.payload[0] === 1) this.#settle(run, "cancelled");
@@ -259,16 +266,48 @@ export class Runner<Task> {
         this.#giveUp(run);
         continue;
       }
-      if (run.quiet)
-        this.#port.send(owner.mailbox, {
-          kind: frameKinds.quiet,
-          number: run.number,
-          attempt: run.attempt,
-          seq: run.nextSeq - 1,
-          payload: noPayload,
-        });
-      run.quiet = true;
+      run.outgoing.heartbeat();
+      if (run.input === undefined) continue;
+      if (run.input.mayBeUnacked) this.#acknowledgeInput(run, run.input);
+      run.input.heard = false;
     }
+  }
+
+  #inputArrived(run: Run<Task>, frame: Frame, now: number): void {
+    const { owner } = run;
+    run.input ??= new Incoming();
+    const bytes = frameBytesOf(frame);
+    if (!run.input.accept(frame.seq, bytes)) {
+      if (frame.seq > run.input.expected) this.#askMissingInput(run, now);
+      return;
+    }
+    owner.unackedBytes += bytes;
+    if (run.ended) run.input.take(frame.seq);
+    else this.#port.input(run.task, frame.payload, frame.seq);
+    if (owner.unackedBytes * 4 <= this.#limits.mailboxWindowBytes && now - owner.ackedAt <= this.#limits.ackMs) return;
+    for (const other of owner.runs.values())
+      if (other.input?.hasNew === true) this.#acknowledgeInput(other, other.input, true);
+    owner.unackedBytes = 0;
+    owner.ackedAt = now;
+  }
+
+  #askMissingInput(run: Run<Task>, now: number): void {
+    run.input ??= new Incoming();
+    if (run.input.asksMissing(this.#limits, now)) this.#sendAbout(run, frameKinds.missing, run.input.expected);
+  }
+
+  #acknowledgeInput(run: Run<Task>, input: Incoming, idly = false): void {
+    this.#sendAbout(run, frameKinds.ack, input.expected, input.acknowledgement(), idly);
+  }
+
+  #sendAbout(
+    { owner, number, attempt }: Run<Task>,
+    kind: FrameKind,
+    seq: number,
+    payload = noPayload,
+    idly = false,
+  ): void {
+    this.#port.send(owner.mailbox, { kind, number, attempt, seq, payload }, idly);
   }
 
   /**
@@ -295,8 +334,9 @@ export class Runner<Task> {
         heardAt: Number.NEGATIVE_INFINITY,
         goneAt: undefined,
         runs: new LiveMap(),
-        travellingBytes: 0,
-        closed: new Set(),
+        outbox: new Outbox(mailbox),
+        unackedBytes: 0,
+        ackedAt: Number.NEGATIVE_INFINITY,
       };
       this.#owners.set(mailbox, owner);
     }
@@ -316,67 +356,6 @@ export class Runner<Task> {
     this.#port.run(run.task, run);
   }
 
-  #emit(run: Run<Task>, kind: FrameKind, payload: Buffer, idly = false): void {
-    const frame: Frame = { kind, number: run.number, attempt: run.attempt, seq: run.nextSeq++, payload };
-    const bytes = frameBytesOf(frame);
-    run.sent.push({ seq: frame.seq, bytes, kind, payload });
-    run.sentBytes += bytes;
-    run.owner.travellingBytes += bytes;
-    run.quiet = false;
-    this.#port.send(run.owner.mailbox, frame, idly);
-  }
-
-  #acknowledged(run: Run<Task>, arrived: number, taken: number): void {
-    if (arrived > run.nextSeq || taken > arrived) return;
-    if (arrived > run.arrived) {
-      for (const sent of run.sent) {
-        if (sent.seq >= arrived) break;
-        if (sent.payload === undefined) continue;
-        sent.payload = undefined;
-        run.owner.travellingBytes -= sent.bytes;
-      }
-      run.arrived = arrived;
-    }
-    let first = 0;
-    for (; first < run.sent.length && (run.sent[first] as Sent).seq < taken; first++)
-      run.sentBytes -= (run.sent[first] as Sent).bytes;
-    if (first > 0) run.sent.splice(0, first);
-    this.#flow(run);
-    this.#reopen(run.owner);
-  }
-
-  #resend(run: Run<Task>, from: number): void {
-    if (from < run.arrived) return;
-    for (const { seq, kind, payload } of run.sent) {
-      if (seq < from || payload === undefined) continue;
-      this.resends++;
-      this.#port.send(run.owner.mailbox, { kind, number: run.number, attempt: run.attempt, seq, payload });
-    }
-    run.quiet = false;
-  }
-
-  #hasCapacity(owner: OwnerPeer<Task>): boolean {
-    return owner.travellingBytes < this.#limits.mailboxWindowBytes;
-  }
-
-  #reopen(owner: OwnerPeer<Task>): void {
-    if (owner.closed.size > 0 && this.#hasCapacity(owner))
-      for (const number of owner.closed) this.#flow(owner.runs.get(number) as Run<Task>);
-  }
-
-  /** Closes a full window, and opens it when half of it is free and the mailbox has capacity. */
-  #flow(run: Run<Task>): void {
-    if (run.ended || run.forgotten) return;
-    const open =
-      this.#hasCapacity(run.owner) &&
-      run.sentBytes < (run.open ? this.#limits.windowBytes : this.#limits.windowBytes / 2);
-    if (open === run.open) return;
-    run.open = open;
-    if (open) run.owner.closed.delete(run.number);
-    else run.owner.closed.add(run.number);
-    this.#port.flow(run.task, open);
-  }
-
   #settle(run: Run<Task>, outcome: Outcome, isOrphaned = false): void {
     this.#port.settle(run.task, outcome, isOrphaned);
   }
@@ -386,10 +365,7 @@ export class Runner<Task> {
     run.forgotten = true;
     this.#size--;
     run.owner.runs.delete(run.number);
-    run.owner.closed.delete(run.number);
-    for (const { payload, bytes } of run.sent) if (payload !== undefined) run.owner.travellingBytes -= bytes;
-    run.sent = [];
-    this.#reopen(run.owner);
+    run.outgoing.forget();
     if (!run.ended) this.#port.abort(run.task);
     if (!run.bound) this.#port.dispatched(run.task);
     this.#port.forget(run.task);
@@ -399,6 +375,15 @@ export class Runner<Task> {
     this.#port.send(mailbox, { kind: frameKinds.gone, number, attempt, seq: 0, payload: noPayload });
   }
 }
+
+/** Frames of an owner that believes this worker to run the attempt. */
+const mayWantAnswer: ReadonlySet<FrameKind> = new Set([
+  frameKinds.go,
+  frameKinds.ack,
+  frameKinds.missing,
+  frameKinds.input,
+  frameKinds.quiet,
+]);
 
 function oldestOf<Task>(runs: LiveMap<number, Run<Task>>): Run<Task> {
   return runs.values().next().value as Run<Task>;

@@ -16,6 +16,10 @@ export function keyspaceOf(namespace: string) {
     idempotencyStored: `${prefix}:idempotent:stored`,
     /** Hash: an API key's id → the bytes of its stored answers; `total` → the bytes of all. */
     idempotencyBytes: `${prefix}:idempotent:bytes`,
+    /** What a client secret allows, by the SHA-256 of the secret. */
+    clientSecret: (hash: string) => `${prefix}:client-secret:${hash}`,
+    /** Sorted set: the hashes of an API key's client secrets → when each expires. */
+    clientSecretsOf: (keyId: string) => `${prefix}:client-secrets:${keyId}`,
     /** The beginning of the names of all that apps/ingress/stored/bounded-store.ts stores. */
     stored: `${prefix}:stored`,
     storedTotal: `${prefix}:stored:total`,

@@ -229,7 +229,11 @@ onBoth(
     await server.restartEmpty();
     await isBack("after a restart", (record) => record?.name === "edited while Redis is away");
 
+    const later = { ...(await recordOf(api, id)), fieldOfALaterVersion: 1 };
     const [hash = ""] = [...(await readRecords(redis, keyspace))].find(([, record]) => record.id === id) ?? [];
+    await redis.hset(keyspace.keys, hash, JSON.stringify(later));
+    assert.equal((await api.call(operator, "POST", "/keys/rebuild")).body.written, 0);
+
     await redis.hset(keyspace.keys, hash, JSON.stringify({ ...first, version: 40, group: "narrow" }));
     await redis.incr(keyspace.keysVersion);
     await isBack("after a foreign change", (record) => record?.group === "default" && (record.version ?? 0) > 40);

@@ -145,7 +145,7 @@ test("a new queue is served by workers with `*`, when it is added and at their s
     return queues.map(({ queue, capacity }) => `${queue}=${capacity}`);
   };
   const { urls } = await gateway.addWorker("chat=2,*=3");
-  assert.deepEqual((await queuesOf(urls)).toSorted(), ["audio=3", "background=3", "chat=2", "image=3"]);
+  assert.deepEqual((await queuesOf(urls)).toSorted(), ["audio=3", "background=3", "chat=2", "image=3", "realtime=3"]);
   await change(text, (ids) => ids.includes("apart"));
   const ingressStatus = `${gateway.ingresses[0]?.urls.operations}/status`;
   await until("the ingress opened the queue", async () =>
@@ -154,9 +154,23 @@ test("a new queue is served by workers with `*`, when it is added and at their s
     ),
   );
   assert.equal((await gateway.post({ model: "apart", messages })).status, 200);
-  assert.deepEqual((await queuesOf(urls)).toSorted(), ["audio=3", "background=3", "chat=2", "image=3", "new=3"]);
+  assert.deepEqual((await queuesOf(urls)).toSorted(), [
+    "audio=3",
+    "background=3",
+    "chat=2",
+    "image=3",
+    "new=3",
+    "realtime=3",
+  ]);
   const { urls: later } = await gateway.addWorker("*=4");
-  assert.deepEqual((await queuesOf(later)).toSorted(), ["audio=4", "background=4", "chat=4", "image=4", "new=4"]);
+  assert.deepEqual((await queuesOf(later)).toSorted(), [
+    "audio=4",
+    "background=4",
+    "chat=4",
+    "image=4",
+    "new=4",
+    "realtime=4",
+  ]);
   await change(catalogue, (ids) => !ids.includes("apart"));
 });
 

@@ -18,7 +18,7 @@ test("every role uses npm start's command, from one image, with separate chat an
     [
       ["ingress", "node apps/ingress/main.ts"],
       ["worker-chat", "node apps/worker/main.ts --queues chat=512"],
-      ["worker-image", "node apps/worker/main.ts --queues image=8,audio=32,*=8"],
+      ["worker-image", "node apps/worker/main.ts --queues image=8,audio=32,realtime=64,*=8"],
       ["control", "node apps/control/main.ts"],
       ["simulator", "node apps/simulator/main.ts"],
     ],

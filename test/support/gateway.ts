@@ -116,6 +116,8 @@ export interface GatewayOptions {
   /** Which roles are processes, which can be killed and frozen; by default all run inside the test process. "all" includes the simulator. */
   processes?: "all" | "workers";
   ingresses?: number;
+  /** Redis keeps its data when it is killed. */
+  isDurable?: boolean;
   /** The queues of each worker. */
   workers?: string[];
   /** The file's text; `${SIMULATOR_URL}` in an upstream's address is the simulator. The default offers every simulator model `test/…` names. */
@@ -167,7 +169,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const directory = await mkdtemp(join(tmpdir(), "sluice-gateway-"));
   const cleanups: (() => Promise<unknown>)[] = [() => rm(directory, { recursive: true, force: true })];
   try {
-    const redis = await startRedis();
+    const redis = await startRedis({ isDurable: options.isDurable ?? false });
     cleanups.push(() => redis.stop());
     const starterOf = (role: "ingress" | "worker", asProcess: boolean) =>
       asProcess || options.processes === "all" || (role === "worker" && options.processes === "workers")

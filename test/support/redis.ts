@@ -24,6 +24,8 @@ export interface TestRedis extends AsyncDisposable {
   resume(): void;
   /** Ends it at once if it runs, and starts another one, empty, at the same address. */
   restartEmpty(): Promise<void>;
+  /** Ends it at once, and starts it again with its data. Only for a durable one. */
+  restart(): Promise<void>;
 }
 
 const found = findRedisProgram(process.env.PATH ?? "");
@@ -36,12 +38,12 @@ process.on("exit", () => {
   for (const directory of directories) rmSync(directory, { recursive: true, force: true });
 });
 
-/** Starts one and waits until it answers. Dispose of it, and its process and directory are gone. */
-export async function startRedis(): Promise<TestRedis> {
+/** Starts one and waits until it answers. Dispose of it, and its process and directory are gone. A durable one writes every command to disk. */
+export async function startRedis({ isDurable = false } = {}): Promise<TestRedis> {
   const directory = await mkdtemp(join(tmpdir(), "redis-"));
   directories.add(directory);
   const socket = join(directory, "redis.sock");
-  let server = await startServer(directory, socket);
+  let server = await startServer(directory, socket, isDurable);
 
   const end = async (signal: NodeJS.Signals) => {
     if (server.exitCode !== null || server.signalCode !== null) return;
@@ -58,7 +60,11 @@ export async function startRedis(): Promise<TestRedis> {
     resume: () => void server.kill("SIGCONT"),
     restartEmpty: async () => {
       await end("SIGKILL");
-      server = await startServer(directory, socket);
+      server = await startServer(directory, socket, isDurable);
+    },
+    restart: async () => {
+      await end("SIGKILL");
+      server = await startServer(directory, socket, isDurable);
     },
     [Symbol.asyncDispose]: async () => {
       await end("SIGKILL");
@@ -68,7 +74,7 @@ export async function startRedis(): Promise<TestRedis> {
   };
 }
 
-async function startServer(directory: string, socket: string): Promise<ChildProcess> {
+async function startServer(directory: string, socket: string, isDurable: boolean): Promise<ChildProcess> {
   const settings = [
     "--port",
     "0",
@@ -79,7 +85,9 @@ async function startServer(directory: string, socket: string): Promise<ChildProc
     "--save",
     "",
     "--appendonly",
-    "no",
+    isDurable ? "yes" : "no",
+    "--appendfsync",
+    "always",
     "--loglevel",
     "warning",
   ];

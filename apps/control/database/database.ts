@@ -48,8 +48,9 @@ function openServer(url: string): Database {
     statement_timeout: statementMs,
     application_name: "sluice",
   });
-  // An idle connection that breaks is replaced by the next query.
+  // A connection that breaks fails its query, if it has one, and is replaced by the next query. Without listeners its error would end the process.
   pool.on("error", () => undefined);
+  pool.on("connect", (client) => client.on("error", () => undefined));
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
 }
 

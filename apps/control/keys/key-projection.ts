@@ -6,9 +6,8 @@
  * revocation is final.
  */
 import { setTimeout as delay } from "node:timers/promises";
-import { isDeepStrictEqual } from "node:util";
 import type { Logger } from "pino";
-import { projectRecords, readRecords, readVersion } from "#access/projection.ts";
+import { isSame, projectRecords, readRecords, readVersion } from "#access/projection.ts";
 import type { KeyRecord } from "#access/record.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
@@ -45,7 +44,9 @@ export class KeyProjection {
   /** The version of the records in Redis after our latest write or comparison. */
   #seen = -1;
   #comparedAt = 0;
-  #isBehind = true;
+  /** Changes that Redis did not take, and how many of them a later comparison covered. The first comparison counts as one. */
+  #missed = 1;
+  #covered = 0;
   #comparing: Promise<Comparison> | undefined;
   #running: Promise<void> | undefined;
 
@@ -55,7 +56,7 @@ export class KeyProjection {
 
   /** Whether Redis may lack a change. */
   get isBehind(): boolean {
-    return this.#isBehind;
+    return this.#missed > this.#covered;
   }
 
   /** Compares for the first time, which imports keys, and goes on until `close`. Never rejects. */
@@ -107,11 +108,11 @@ export class KeyProjection {
   async #look(): Promise<void> {
     const { redis, keyspace, log } = this.#options;
     try {
-      const isDue = this.#isBehind || performance.now() - this.#comparedAt > comparedEveryMs;
+      const isDue = this.isBehind || performance.now() - this.#comparedAt > comparedEveryMs;
       if (isDue || (await readVersion(redis, keyspace)) !== this.#seen) await this.compare();
     } catch (error) {
-      if (!this.#isBehind) log.warn({ err: error }, "the keys in Redis could not be compared; trying again");
-      this.#isBehind = true;
+      if (!this.isBehind) log.warn({ err: error }, "the keys in Redis could not be compared; trying again");
+      this.#missed++;
     }
   }
 
@@ -119,7 +120,7 @@ export class KeyProjection {
     try {
       await this.#write(await read());
     } catch (error) {
-      this.#isBehind = true;
+      this.#missed++;
       this.#options.log.warn({ err: error }, "a change of keys did not reach Redis; trying again");
     }
   }
@@ -138,17 +139,21 @@ export class KeyProjection {
   /** Reads Redis first: whatever it has was committed before, so a record that is later than its row is one that the database has lost. */
   async #compare(): Promise<Comparison> {
     const { database, redis, keyspace, log } = this.#options;
+    const missed = this.#missed;
     const version = await readVersion(redis, keyspace);
     const present = await readRecords(redis, keyspace);
     const imported = await importKeys(database, present);
     const rows = await keysWithin(database, "all").execute();
-    const differing = rows.filter((row) => !isDeepStrictEqual(present.get(row.hash), recordOf(row)));
+    const differing = rows.filter((row) => {
+      const record = present.get(row.hash);
+      return record === undefined || !isSame(record, recordOf(row));
+    });
     const corrected: FullRow[] = [];
     for (const row of differing) corrected.push(await correctedRow(database, row, present.get(row.hash)));
     this.#seen = version;
     const written = await this.#write(corrected);
     this.#comparedAt = performance.now();
-    this.#isBehind = false;
+    this.#covered = missed;
     if (imported > 0 || written > 0) log.info({ imported, written }, "keys in Redis and in the database differed");
     return { keys: rows.length, written, imported };
   }

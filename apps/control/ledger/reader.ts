@@ -65,14 +65,20 @@ export class LedgerReader {
   }
 
   start(): void {
+    this.#options.redis.on("ready", this.#reconnected);
     this.#running = this.#run();
   }
 
   /** Stops after the entries that were read are in the database. */
   async close(): Promise<void> {
     this.#isClosed = true;
+    this.#options.redis.off("ready", this.#reconnected);
     await this.#running;
   }
+
+  readonly #reconnected = () => {
+    this.#tidiedAt = 0;
+  };
 
   async #run(): Promise<void> {
     let isReplayed = false;
@@ -84,6 +90,7 @@ export class LedgerReader {
         if (Date.now() - this.#tidiedAt > tidyEveryMs) await this.#tidy();
       } catch (error) {
         if (this.#isClosed) return;
+        this.#tidiedAt = 0;
         if ((error as Error).message.startsWith("NOGROUP")) {
           isReplayed = false;
           continue;
@@ -110,8 +117,15 @@ export class LedgerReader {
   }
 
   async #readNew(): Promise<void> {
-    const { redis, commands, keyspace } = this.#options;
     const startedAt = Date.now();
+    const count = await this.#read(">");
+    this.#readAt = Date.now();
+    if (count < entriesReadMax) this.#caughtUpAt = startedAt;
+  }
+
+  /** Stores and confirms what Redis delivers from this id on. Resolves to the number of entries. */
+  async #read(from: ">" | "0"): Promise<number> {
+    const { redis, keyspace } = this.#options;
     const read = (await redis.xreadgroup(
       "GROUP",
       group,
@@ -122,21 +136,28 @@ export class LedgerReader {
       readBlockMs,
       "STREAMS",
       keyspace.usage,
-      ">",
+      from,
     )) as [stream: string, entries: Entry[]][] | null;
-    this.#readAt = Date.now();
     const entries = read?.[0]?.[1] ?? [];
-    if (entries.length > 0) {
-      await this.#insert(entries);
-      await commands.xack(keyspace.usage, group, ...entries.map(([id]) => id));
-    }
-    if (entries.length < entriesReadMax) this.#caughtUpAt = startedAt;
+    await this.#store(entries);
+    return entries.length;
   }
 
-  /** Takes over the entries of dead readers, and removes what everybody has confirmed a while ago. */
+  async #store(entries: readonly Entry[]): Promise<void> {
+    if (entries.length === 0) return;
+    const { commands, keyspace } = this.#options;
+    await this.#insert(entries);
+    await commands.xack(keyspace.usage, group, ...entries.map(([id]) => id));
+  }
+
+  /**
+   * Reads again what Redis delivered to this reader over a connection that broke, takes over the entries of dead readers, and removes what everybody has
+   * confirmed a while ago.
+   */
   async #tidy(): Promise<void> {
     const { commands, keyspace } = this.#options;
     this.#tidiedAt = Date.now();
+    while ((await this.#read("0")) > 0);
     const [, claimed] = (await commands.xautoclaim(
       keyspace.usage,
       group,
@@ -146,10 +167,7 @@ export class LedgerReader {
       "COUNT",
       entriesReadMax,
     )) as [next: string, entries: Entry[]];
-    if (claimed.length > 0) {
-      await this.#insert(claimed);
-      await commands.xack(keyspace.usage, group, ...claimed.map(([id]) => id));
-    }
+    await this.#store(claimed);
     const [pending, oldest] = (await commands.xpending(keyspace.usage, group)) as [
       count: number,
       oldest: string | null,

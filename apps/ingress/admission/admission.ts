@@ -8,6 +8,7 @@ import type { Framing, StorageFields } from "#dialects/codec.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { isForm } from "#operations/operations.ts";
 import { contentTypeLengthMax } from "#relay/bounds.ts";
+import type { SessionInput } from "../generation/generation.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { Body, ReadBody } from "../http/body.ts";
@@ -40,6 +41,8 @@ export interface AdmissionRequest {
   body?: Body;
   bytes: Buffer;
   response: AnswerResponse;
+  /** Where the caller's messages come from, in a session. */
+  input?: SessionInput;
   /** What the answer says of its storage. */
   storage?: StorageFields | undefined;
   /** In place of the model's own queue. */
@@ -119,6 +122,7 @@ export class Admission {
         weight: catalogue.groups.get(request.caller.group)?.weight ?? 1,
         held: request.held,
         response,
+        input: asked.input,
         storage: asked.storage,
         onBound: asked.onBound,
         onEnd: asked.onEnd,

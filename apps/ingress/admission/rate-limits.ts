@@ -9,6 +9,7 @@ import {
   requestLimitsOf,
   reservationOf,
   type Used,
+  usageLimitsOf,
 } from "#access/rate-limits.ts";
 import { allowsModel, type KeyRecord } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
@@ -41,6 +42,11 @@ export interface RateLimiterOptions {
 export interface LimitsReservation {
   /** Replaces the reservation by what was used; undefined for nothing. Call it once, when the generation is over. */
   settle(bill: Bill | undefined): void;
+  /**
+   * Counts what the generation has used so far, while it runs. Resolves to the failure with which it must end if a limit on tokens or money is reached, and never
+   * rejects.
+   */
+  charge(bill: Bill): Promise<Failure | undefined>;
 }
 
 interface LimitsRefusal {
@@ -153,10 +159,44 @@ export class RateLimiter {
     this.#reserved.set(reservation.generation, reservation);
     return {
       ...answer,
-      reservation: {
-        settle: (bill) => this.#settle(reservation, usedOf(bill)),
+      reservation: this.#reservationOf(request, reservation),
+    };
+  }
+
+  #reservationOf({ caller, dialect }: LimitedRequest, reservation: Reservation): LimitsReservation {
+    let charged: Used = { tokens: 0, nano: 0 };
+    let charges = 0;
+    /** What is not charged yet. */
+    const leftOf = (bill: Bill | undefined): Used => {
+      const used = usedOf(bill);
+      const left = { tokens: Math.max(0, used.tokens - charged.tokens), nano: Math.max(0, used.nano - charged.nano) };
+      charged = { tokens: charged.tokens + left.tokens, nano: charged.nano + left.nano };
+      return left;
+    };
+    return {
+      settle: (bill) => this.#settle(reservation, leftOf(bill)),
+      charge: async (bill) => {
+        const left = leftOf(bill);
+        if (left.tokens === 0) return undefined;
+        const part = { ...reservation, generation: `${reservation.generation}.${++charges}` };
+        await this.#record(part, left);
+        const answer = await this.#checkUsed(reservation.subjects, caller, dialect).catch(() => undefined);
+        return answer?.kind === "refused" ? answer.failure : undefined;
       },
     };
+  }
+
+  /** Refuses a running generation whose caller has used up its tokens or its money. Money that is only reserved does not count. */
+  async #checkUsed(
+    subjects: readonly LimitedSubject[],
+    caller: KeyRecord,
+    dialect: ConversationDialect,
+  ): Promise<ReplayAnswer | undefined> {
+    const limited = usageLimitsOf(subjects);
+    if (limited.length === 0) return undefined;
+    const decision = await this.#counters.look(limited, { inputTokens: 1, outputTokens: 0, nano: 1 });
+    const isOver = decision.kind === "refused" && (decision.limit === "tokensPerMinute" || decision.isSpent);
+    return isOver ? this.#answerOf(decision, caller, dialect) : undefined;
   }
 
   #answerOf(decision: LimitDecision, caller: KeyRecord, dialect: ConversationDialect): ReplayAnswer {
@@ -171,11 +211,16 @@ export class RateLimiter {
   }
 
   #settle(reservation: Reservation, used: Used): void {
+    void this.#record(reservation, used);
+  }
+
+  /** Settles once the record was sent, whether or not Redis took it. */
+  #record(reservation: Reservation, used: Used): Promise<void> {
     this.#reserved.delete(reservation.generation);
     const record = { reservation, used, since: this.#options.clock.now(), attempts: 0, isUnderWay: false };
     if (this.#pending.size >= unrecordedMax) this.#giveUp(this.#pending.shift() as PendingRecord);
     this.#pending.set(reservation.generation, record);
-    void this.#send(record);
+    return this.#send(record);
   }
 
   /** Never rejects. */

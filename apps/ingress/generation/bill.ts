@@ -26,6 +26,7 @@ interface Billed {
 
 function billedOf(generation: Generation, outcome: GenerationOutcome): Billed | undefined {
   const { state, usage, modelAnswered, progress } = generation;
+  if (operations[generation.operation].isSession === true) return sessionUsageOf(generation);
   if (outcome === "complete" && usage !== null) return { usage, model: modelAnswered };
   if (outcome !== "complete" && outcome !== "left" && outcome !== "invalid_key") return undefined;
   if (progress !== undefined && !mayThinkUnseen(generation, progress)) return producedBy(generation, progress);
@@ -34,6 +35,12 @@ function billedOf(generation: Generation, outcome: GenerationOutcome): Billed | 
   if (!hasBegun) return undefined;
   const { inputTokens, outputTokens } = tokensOf(generation);
   return { usage: { ...plainUsageOf(inputTokens, outputTokens), isEstimated: true }, model: generation.model.id };
+}
+
+/** A session is billed what its upstream reported, however it ends. */
+function sessionUsageOf({ usage, modelAnswered, progress }: Generation): Billed | undefined {
+  if (usage !== null) return { usage, model: modelAnswered };
+  return progress?.reported && { usage: progress.reported, model: progress.model };
 }
 
 function producedBy(

@@ -106,8 +106,9 @@ export class GenerationResponse {
     return this.#contentSent;
   }
 
-  /** True if another attempt may replace or resume the answer. */
+  /** True if another attempt may replace or resume the answer. None may once the upstream accepted a session, because it has the caller's input. */
   get mayRestart(): boolean {
+    if (this.#options.framing === "messages") return this.#head === undefined;
     return !this.#contentSent || (this.#delivered !== undefined && this.#betweenEvents);
   }
 

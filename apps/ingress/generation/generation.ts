@@ -18,6 +18,14 @@ import type { LimitsReservation } from "../admission/rate-limits.ts";
 import type { AnswerResponse, GenerationResponse } from "./generation-response.ts";
 import type { IngressQueue } from "./ingress-queues.ts";
 
+/** The messages that the caller of a session sends. */
+export interface SessionInput {
+  /** The upstream accepted the session: from now on `send` takes bytes of messages, at most `payloadBytesMax` at a time. */
+  open(send: (payload: Buffer) => void): void;
+  /** The window of what the upstream has not taken is full (`isOpen` is false), or has capacity again. */
+  flow(isOpen: boolean): void;
+}
+
 export interface GenerationRequest extends Demand {
   id: string;
   caller: KeyRecord;
@@ -40,6 +48,8 @@ export interface GenerationRequest extends Demand {
   /** The caller's headers that an upstream of its dialect reads. */
   callerHeaders: Record<string, string>;
   response: AnswerResponse;
+  /** Where the caller's messages come from, in a session. */
+  input?: SessionInput | undefined;
   /** What the answer says of its storage. */
   storage?: StorageFields | undefined;
   /** Called when a worker has taken it; again if it is restarted. */

@@ -26,6 +26,7 @@
 import { type Failure, internalFailure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { GenerationOutcome, IngressEvents } from "#events/ingress-events.ts";
+import { operations } from "#operations/operations.ts";
 import type { RelayBounds } from "#relay/bounds.ts";
 import type { Frame } from "#relay/frame.ts";
 import {
@@ -242,6 +243,7 @@ export class GenerationLifecycle implements TransportHandlers {
         else {
           this.#answering(generation, head);
           answer.head(head, seq);
+          generation.input?.open((input) => this.#owner.input(generation.number, input));
         }
         return;
       }
@@ -258,6 +260,7 @@ export class GenerationLifecycle implements TransportHandlers {
         generation.source = progress?.source ?? generation.source;
         updateProgress(generation, progress, progress?.outputTokens);
         answer.passed(seq);
+        this.#charge(generation);
         return;
       }
       case "end": {
@@ -279,6 +282,20 @@ export class GenerationLifecycle implements TransportHandlers {
       default:
         kind satisfies never;
     }
+  }
+
+  /** A session is billed while it runs, and ends when its caller's limits on tokens or money are reached. */
+  #charge(generation: Generation): void {
+    const { operation, reservation } = generation;
+    if (operations[operation].isSession !== true || reservation === undefined) return;
+    const bill = billOf(generation, "complete");
+    if (bill === undefined) return;
+    reservation
+      .charge(bill)
+      .then((refusal) => {
+        if (refusal !== undefined && generation.state !== "over") this.#abandon(generation, refusal);
+      })
+      .catch((error: unknown) => this.#crashed(generation, error));
   }
 
   #answering(generation: Generation, { status, headers }: AnswerHead): void {
@@ -321,8 +338,10 @@ export class GenerationLifecycle implements TransportHandlers {
   #responseClosed(generation: Generation): void {
     if (generation.state === "over") this.#freeSlot(generation);
     else {
-      this.#owner.leave(generation.number);
-      this.#end(generation, "left");
+      const { answer, operation, number } = generation;
+      this.#owner.leave(number);
+      // Either side may end a session that has begun.
+      this.#end(generation, operations[operation].isSession === true && answer.hasBegun ? "complete" : "left");
     }
   }
 
@@ -443,6 +462,7 @@ export class GenerationLifecycle implements TransportHandlers {
       dequeue: (generation) => this.#jobs.dequeue(generation),
       probe: (attempts) => void this.#jobs.probe(attempts, this.#owner),
       bound: (generation, freeSlots) => this.#bound(generation, freeSlots),
+      inputFlow: ({ input }, open) => input?.flow(open),
       // Nothing was delivered yet; or the model has `resume`, and what was delivered ends with a whole event and is still kept.
       mayRestart: ({ answer }) => answer.mayRestart,
       restart: (generation) => this.#restart(generation),

@@ -13,6 +13,9 @@ export interface KeyDirectory {
   origins(): ReadonlySet<string>;
 }
 
+/** A browser's WebSocket has no headers of its own, so OpenAI's clients there send the key as a subprotocol. */
+export const keySubprotocol = "openai-insecure-api-key.";
+
 declare module "fastify" {
   interface FastifyRequest {
     /** The record of the caller's key; set before any handler runs. */
@@ -38,13 +41,17 @@ export function authenticateCaller(
  * Every credential of a request, wherever a dialect's clients put it: some clients send a stale vendor key beside the good one. Google's
  * clients send the key in the query, which is never logged.
  */
-function credentialsOf(headers: IncomingHttpHeaders, url: string): string[] {
+export function credentialsOf(headers: IncomingHttpHeaders, url: string): string[] {
   const found: string[] = [];
   const [scheme, bearer] = (headers.authorization ?? "").split(/ +/, 2);
   if (scheme?.toLowerCase() === "bearer" && bearer) found.push(bearer);
   for (const name of ["x-api-key", "x-goog-api-key", "api-key"] as const) {
     const value = headers[name];
     if (typeof value === "string" && value !== "") found.push(value.trim());
+  }
+  for (const offered of (headers["sec-websocket-protocol"] ?? "").split(",")) {
+    const name = offered.trim();
+    if (name.startsWith(keySubprotocol)) found.push(name.slice(keySubprotocol.length));
   }
   const question = url.indexOf("?");
   if (question >= 0) {

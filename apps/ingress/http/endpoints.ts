@@ -26,11 +26,14 @@ export const endpoints: ReadonlyMap<string, ServedEndpoint> = new Map(
 /** OpenAI's Responses, by POST or on a WebSocket. */
 export const responses = endpoints.get(responsesEndpoint.path) as ServedEndpoint;
 
-/** True for a WebSocket handshake at the path that serves WebSockets. HTTP/1.0 has no upgrades: https://www.rfc-editor.org/rfc/rfc9110#section-7.8 */
-export const isSocketHandshake = ({ method, url = "", headers, httpVersion }: IncomingMessage): boolean =>
+/** True for a WebSocket handshake at one of these paths. HTTP/1.0 has no upgrades: https://www.rfc-editor.org/rfc/rfc9110#section-7.8 */
+export const isSocketHandshake = (
+  { method, url = "", headers, httpVersion }: IncomingMessage,
+  paths: readonly string[],
+): boolean =>
   method === "GET" &&
   httpVersion !== "1.0" &&
-  pathOf(servedPathOf(url).url) === responsesEndpoint.path &&
+  paths.includes(pathOf(servedPathOf(url).url)) &&
   headers.upgrade?.toLowerCase() === "websocket";
 
 /** The endpoint that compacts conversations of OpenAI's Responses. */

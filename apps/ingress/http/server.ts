@@ -8,14 +8,16 @@ import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { ErrorCode, Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
+import { realtimePath } from "#operations/realtime/operation.ts";
 import type { Clock } from "#service/clock.ts";
 import { labelsOf } from "../admission/labels.ts";
 import { headerBytesMax, refusedMs } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
-import { authenticateCaller, type KeyDirectory } from "./authentication.ts";
+import { authenticateCaller, credentialsOf, type KeyDirectory } from "./authentication.ts";
+import type { ClientSecrets, Grant } from "./client-secrets.ts";
 import { Cors } from "./cors.ts";
-import { isSocketHandshake, requestIdHeadersOf } from "./endpoints.ts";
-import { addressNotAllowed, failureOf, notFoundOf } from "./failures.ts";
+import { isSocketHandshake, pathOf, requestIdHeadersOf } from "./endpoints.ts";
+import { addressNotAllowed, failureOf, notFoundOf, unavailable } from "./failures.ts";
 import { closeWithin, hasUnknownCoding, ResponsesInProgress, sendFailure } from "./refusals.ts";
 import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
@@ -30,6 +32,8 @@ const upgradedStatus = 101;
 
 declare module "fastify" {
   interface FastifyRequest {
+    /** Set if the caller has a client secret instead of an API key. */
+    grant: Grant | undefined;
     /** A generation answers the request and reports its end. */
     isGeneration: boolean;
     /** Of the gateway's own error that answers it. */
@@ -46,6 +50,9 @@ export interface RequestServerOptions {
   bodies: RequestBodies;
   /** Bytes of responses that callers have not taken. */
   unread: UnreadAnswers;
+  clientSecrets: ClientSecrets;
+  /** The paths that serve WebSockets. */
+  socketPaths: readonly string[];
   /** A new id for a request, which its caller gets as `x-request-id`. */
   nextId(): string;
   /** Aborted when this process begins to stop: from then on connections are not kept. */
@@ -57,7 +64,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
   const { config, events, bodies, draining } = options;
   const responses = new ResponsesInProgress();
   const cors = new Cors(options);
-  const isUpgrade = (request: IncomingMessage) => config.responsesWebsocket === "on" && isSocketHandshake(request);
+  const isUpgrade = (request: IncomingMessage) => isSocketHandshake(request, options.socketPaths);
   const refuse = (failure: Failure, request: FastifyRequest, reply: FastifyReply) => {
     events.emit("requestRefused", { requestId: request.id, code: failure.code });
     request.errorCode = failure.code;
@@ -91,6 +98,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     },
   });
   server.decorateRequest("caller");
+  server.decorateRequest("grant");
   server.decorateRequest("apiKey");
   server.decorateRequest("isGeneration", false);
   server.decorateRequest("errorCode");
@@ -101,7 +109,8 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     if (isUpgrade(request.raw)) reply.raw.once("finish", () => closeWithin(request.raw.socket, refusedMs));
     cors.expose(request, reply.raw);
     if (cors.answersPreflight(request, reply)) return reply;
-    admitCaller(options, request, reply);
+    const grant = pathOf(request.url) === realtimePath ? await grantOf(options, request) : undefined;
+    admitCaller(options, request, reply, grant);
     cors.check(request);
     if (request.is404) throw new Refused(notFoundOf(request, reply, server));
   });
@@ -134,18 +143,31 @@ function openResponse(
   });
 }
 
+/** What the caller's client secret allows; undefined if it has none that is valid. Throws Refused while Redis is away. */
+function grantOf(
+  { clientSecrets, keys, clock }: RequestServerOptions,
+  { headers, url }: FastifyRequest,
+): Promise<Grant | undefined> {
+  return clientSecrets.grantOf(credentialsOf(headers, url), keys, clock.epoch()).catch(() => {
+    throw new Refused(unavailable);
+  });
+}
+
 /** Authenticates the caller and opens its claims. Throws Refused. */
 function admitCaller(
   { keys, bodies, unread, clock }: RequestServerOptions,
   request: FastifyRequest,
   reply: FastifyReply,
+  grant: Grant | undefined,
 ): void {
   if (hasUnknownCoding(request))
     throw new Refused({
       code: "invalid_request",
       message: "The only transfer coding that is supported is 'chunked'.",
     });
-  authenticateCaller(keys, clock.epoch(), request);
+  request.grant = grant;
+  if (grant === undefined) authenticateCaller(keys, clock.epoch(), request);
+  else request.caller = grant.record;
   if (!allowsAddress(request.caller, request.ip)) throw new Refused(addressNotAllowed(request.ip));
   bodies.open(request);
   const { socket } = request.raw;

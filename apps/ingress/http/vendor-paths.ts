@@ -4,6 +4,7 @@
  *
  * - Azure: https://learn.microsoft.com/azure/ai-foundry/openai/reference
  * - Vertex AI: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference and, for Anthropic's models, …/partner-models/claude/use-claude
+ * - Gemini's Live API: https://ai.google.dev/api/live
  * - Google's base URL for OpenAI's clients: https://ai.google.dev/gemini-api/docs/openai
  */
 import { withField } from "#dialects/form.ts";
@@ -21,11 +22,16 @@ const openai = /^(?:\/v1(?:alpha|beta1?)?)?\/openai(?:\/v1(?=\/)|\/deployments\/
 const vertex =
   /^\/v1(?:beta1?)?(?:\/projects\/[^/]+\/locations\/[^/]+)?\/publishers\/(google|anthropic)\/models\/([^/]+):([A-Za-z]+)$/;
 
+/** Google's clients call Live under any version, and some write the slash twice. */
+const live = /^\/{1,2}ws\/google\.ai\.generativelanguage\.v1(?:alpha|beta)?(\.GenerativeService\.BidiGenerateContent)$/;
+
 /** Where a URL (a path with its query) is served. Every other URL is served as it is. */
 export function servedPathOf(url: string): ServedPath {
   const question = url.indexOf("?");
   const path = question < 0 ? url : url.slice(0, question);
   const query = question < 0 ? "" : url.slice(question);
+  const [, liveMethod] = live.exec(path) ?? [];
+  if (liveMethod !== undefined) return { url: `/ws/google.ai.generativelanguage.v1beta${liveMethod}${query}` };
   const azure = openai.exec(path);
   if (azure !== null) {
     const [, deployment, rest = ""] = azure;

@@ -2,9 +2,10 @@
 
 import type { WholeAnswer } from "#dialects/codec.ts";
 import { type Failure, failureOf, type UpstreamError } from "#dialects/errors.ts";
-import type { Produced } from "#dialects/produced.ts";
+import type { ProducedCounts } from "#dialects/produced.ts";
 import { type SseEvent, SseEventTooLarge, type SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
+import type { MessagePartKind } from "#relay/session-messages.ts";
 import { answerBytesMax } from "../bounds.ts";
 
 /** The result of reading some bytes of a response. */
@@ -30,7 +31,7 @@ export interface FailedStep {
 export interface AnswerReader {
   readonly usage: Usage | undefined;
   /** What the upstream has produced so far; undefined for an answer that is not streamed. */
-  readonly produced: Produced | undefined;
+  readonly produced: ProducedCounts | undefined;
   /** Events that could not be read. The answer fails if one of them may have carried content. */
   readonly malformedEvents: number;
   /** Content for the caller was seen. */
@@ -39,7 +40,8 @@ export interface AnswerReader {
   readonly begun: boolean;
   /** The whole answer except its terminator arrived, and nothing after it contradicts that. */
   readonly settled: boolean;
-  push(chunk: Buffer): AnswerStep;
+  /** `kind` is set for a session, whose messages come whole. */
+  push(chunk: Buffer, kind?: MessagePartKind): AnswerStep;
   /** The response ended. */
   end(): AnswerStep;
 }

@@ -8,6 +8,7 @@ import { type AnswerReader, isAnswerStatus } from "./answer-reader.ts";
 import { BytesReader } from "./bytes-reader.ts";
 import { ErrorReader } from "./error-reader.ts";
 import { FoldingReader } from "./folding-reader.ts";
+import { SessionReader } from "./session-reader.ts";
 import { StreamReader } from "./stream-reader.ts";
 import { WholeReader } from "./whole-reader.ts";
 
@@ -33,6 +34,7 @@ export function readerOf(
   if (!isAnswerStatus(status)) return errorReader();
   const { adapted, raw } = reading;
   const type = String(headers["content-type"] ?? "").toLowerCase();
+  if (raw?.kind === "session") return new SessionReader(raw.session);
   // Some servers answer a request for a stream in a text.
   if (raw?.kind === "text" && (!reading.streams || !/^(?:$|text\/event-stream|application\/json)/.test(type)))
     return new WholeReader(reading.whole);

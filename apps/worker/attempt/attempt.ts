@@ -26,10 +26,12 @@ import type { EventSink } from "#events/event-stream.ts";
 import type { AttemptInfo, WorkerEvents } from "#events/worker-events.ts";
 import type { GatewayAnswer } from "#operations/exchange.ts";
 import { operations } from "#operations/operations.ts";
+import { announcementOf } from "#operations/realtime/announcement.ts";
 import { type GenerationJob, upstreamRequestIdHeader } from "#relay/job.ts";
 import type { AnswerKind } from "#relay/owner.ts";
 import type { JobSlot } from "#relay/ports.ts";
 import type { Outcome, Run } from "#relay/runner.ts";
+import { encodeMessage } from "#relay/session-messages.ts";
 import type { Clock } from "#service/clock.ts";
 import { type AnswerStep, type FailedStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import type { RequestAttachments } from "../attachments/request-attachments.ts";
@@ -39,7 +41,8 @@ import { Preparation, type PreparationThread } from "../preparation/preparation.
 import { classifyFailure, type FailureClass, outcomeOf, RetryState } from "../routing/retry-state.ts";
 import { type Candidate, candidatesOf } from "../routing/route.ts";
 import type { CallOutcome, Permit, Routing } from "../routing/routing.ts";
-import type { UpstreamHeaders, Upstreams } from "../upstream/upstreams.ts";
+import type { SessionCall } from "../upstream/session-call.ts";
+import type { UpstreamHandlers, UpstreamHeaders, Upstreams } from "../upstream/upstreams.ts";
 import { AnswerFrames } from "./answer-frames.ts";
 import { isQuotedIn } from "./quoted.ts";
 import { TargetCall } from "./target-call.ts";
@@ -59,6 +62,8 @@ export interface AttemptDeps {
   /** The body of a job that carries none; null when it is gone. */
   readBody(generation: string): Promise<Buffer | null>;
   send(run: Run<Attempt>, kind: AnswerKind, payload: Buffer): void;
+  /** The upstream has the caller's input up to this frame. */
+  taken(run: Run<Attempt>, seq: number): void;
 }
 
 /** The caller's request, and which targets it may still be sent to. */
@@ -66,6 +71,12 @@ interface Request {
   body: Buffer;
   retryState: RetryState;
 }
+
+const stopping: Failure = {
+  code: "unavailable",
+  message: "The process that ran this session is stopping; open a new session to go on.",
+  retryAfterSeconds: 1,
+};
 
 /** Responses by which an upstream says that it has no such endpoint. */
 const noEndpointStatuses = [404, 405, 501];
@@ -88,6 +99,8 @@ export class Attempt {
   #request: Request | undefined;
   /** The last call, which may be over. */
   #call: TargetCall | undefined;
+  /** The connection of the last call, if it is a session's. */
+  #session: SessionCall | undefined;
   #firstCallAt = 0;
   /** Answered, failed or cancelled: no upstream is read or called any more. Frames may still wait for the relay's window. */
   #isOver = false;
@@ -262,9 +275,9 @@ export class Attempt {
     const unlessOver = (act: () => void) => {
       if (!this.#isOver && !call.isOver) this.#guarded(act);
     };
-    call.connection = upstreams.call(candidate.upstream, permit.credential, exchange.request, {
+    const handlers: UpstreamHandlers = {
       head: (status, headers) => unlessOver(() => this.#headArrived(call, status, headers)),
-      data: (chunk) => unlessOver(() => this.#received(call, call.read(chunk, clock.now()))),
+      data: (chunk, kind) => unlessOver(() => this.#received(call, call.read(chunk, clock.now(), kind))),
       end: () => {
         unlessOver(() => this.#received(call, call.end()));
         call.connectionEnded();
@@ -273,7 +286,14 @@ export class Attempt {
         unlessOver(() => this.#connectionFailed(call, failure, cause));
         call.connectionEnded();
       },
-    });
+    };
+    const { upstream, target } = candidate;
+    const { request } = exchange;
+    if (call.isSession && Buffer.isBuffer(request.body)) {
+      const opened = { ...request, body: request.body };
+      this.#session = upstreams.open(upstream, permit.credential, opened, target.model, handlers);
+      call.connection = this.#session;
+    } else call.connection = upstreams.call(upstream, permit.credential, request, handlers);
     if (this.#frames.isBlocked) call.flow(false);
   }
 
@@ -495,6 +515,27 @@ export class Attempt {
       this.#frames.setOpen(isOpen);
       this.#call?.flow(!this.#frames.isBlocked);
     });
+  }
+
+  /** A part of the caller's input in its session, which begins only after the upstream's first message. */
+  input(payload: Buffer, seq: number): void {
+    this.#guarded(() =>
+      this.#session?.input(payload, () => this.#run !== undefined && this.#deps.taken(this.#run, seq)),
+    );
+  }
+
+  /** The worker stops within this time: a session's caller is told so, and gets no answer to that. */
+  retire(withinMs: number): void {
+    const call = this.#call;
+    if (this.#isOver || call?.isSession !== true || !this.#frames.hasHead) return;
+    const bytes = announcementOf(this.#job.dialect, Math.ceil(withinMs / 1_000));
+    this.#guarded(() => this.#frames.data(encodeMessage([{ kind: "text", bytes }]), call));
+  }
+
+  /** The worker stops now: a session, which no other worker can go on with, ends. */
+  stop(): void {
+    if (!this.#isOver && operations[this.#job.operation].isSession === true && this.#frames.hasHead)
+      this.#guarded(() => this.#fail(stopping));
   }
 
   /** Enforces the timeouts and reports progress; call it a few times a second. `now` is the clock's. */

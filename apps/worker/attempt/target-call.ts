@@ -1,10 +1,11 @@
 /** One call of one target: the connection, the progress of the answer, and its times. It only reads; the attempt decides. */
 
 import { spokenWith, type UpstreamTimeouts } from "#catalogue/catalogue.ts";
-import type { Produced } from "#dialects/produced.ts";
+import type { ProducedCounts } from "#dialects/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { AttemptInfo, CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
 import type { AnswerSource } from "#relay/job.ts";
+import type { MessagePartKind } from "#relay/session-messages.ts";
 import { readerOf, type UpstreamHead } from "../answer/answer.ts";
 import { type AnswerReader, type AnswerStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import { leadingBytesMax, lingerMs } from "../bounds.ts";
@@ -100,6 +101,10 @@ export class TargetCall implements CallProgress, AnsweringCall {
     return this.candidate.timeouts;
   }
 
+  get isSession(): boolean {
+    return this.exchange.reading.raw?.kind === "session";
+  }
+
   get streams(): boolean {
     return this.exchange.reading.streams;
   }
@@ -135,7 +140,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
     return this.#reader?.usage;
   }
 
-  get produced(): Produced | undefined {
+  get produced(): ProducedCounts | undefined {
     return this.#reader?.produced;
   }
 
@@ -159,9 +164,9 @@ export class TargetCall implements CallProgress, AnsweringCall {
    * The step for a chunk. Undefined for white space before the answer, which some servers send while they think: it only shows that the upstream is alive.
    * White space before JSON in the same chunk stays, because such an answer is relayed byte for byte; before an event it would hide a field's name.
    */
-  read(chunk: Buffer, now: number): AnswerStep | undefined {
-    if (this.#reader !== undefined) return this.#counted(this.#reader.push(chunk));
-    if (this.exchange.reading.raw !== undefined) return this.#counted(this.#readerFrom(chunk[0]).push(chunk));
+  read(chunk: Buffer, now: number, kind?: MessagePartKind): AnswerStep | undefined {
+    if (this.#reader !== undefined) return this.#counted(this.#reader.push(chunk, kind));
+    if (this.exchange.reading.raw !== undefined) return this.#counted(this.#readerFrom(chunk[0]).push(chunk, kind));
     const from = chunk.findIndex((byte) => byte > 0x20);
     this.#leadingBytes += chunk.length;
     if (from < 0 && this.#leadingBytes <= leadingBytesMax) {

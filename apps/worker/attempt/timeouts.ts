@@ -6,6 +6,8 @@ export interface CallProgress {
   readonly timeouts: UpstreamTimeouts;
   /** The caller is sent events while the upstream produces them. */
   readonly streams: boolean;
+  /** Once it has begun, its ends are up to the caller and the upstream, and silence is normal. */
+  readonly isSession: boolean;
   readonly startedAt: number;
   /** When bytes last arrived, or the caller last read some. */
   readonly progressedAt: number;
@@ -29,7 +31,8 @@ export function overdueOf(
   hasAlternative: boolean,
   now: number,
 ): string | undefined {
-  const { timeouts, streams, startedAt, progressedAt, hasHead, hasContent } = call;
+  const { timeouts, streams, isSession, startedAt, progressedAt, hasHead, hasContent } = call;
+  if (isSession && hasContent) return undefined;
   if (isOutOfTime(timeouts, firstCallAt, now)) return "did not complete its answer in time";
   const silentMs = now - progressedAt;
   if (hasContent) return silentMs > timeouts.betweenTokensTimeoutMs ? "fell silent" : undefined;

@@ -3,7 +3,7 @@
  * reported: other operations are billed by their reservation.
  */
 
-import type { Produced } from "#dialects/produced.ts";
+import type { ProducedCounts } from "#dialects/produced.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
 import { type AnswerProgress, type AnswerSource, encodePayload } from "#relay/job.ts";
 import type { AnswerKind } from "#relay/owner.ts";
@@ -15,7 +15,7 @@ export interface AnsweringCall {
   /** The catalogue's id of the model that answers. */
   readonly model: string;
   /** Undefined for an answer that the upstream does not stream. */
-  readonly produced: Produced | undefined;
+  readonly produced: ProducedCounts | undefined;
   readonly source: AnswerSource;
 }
 

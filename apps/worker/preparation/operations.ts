@@ -66,9 +66,9 @@ function readingOf(
   { context, headers }: PreparedCall,
 ): Omit<Reading, "errorOf"> {
   const exchange = callExchanges[operation];
-  const streams = exchange.stream !== undefined && job.framing === "sse";
-  const relay = streams ? exchange.stream?.(context) : undefined;
   const raw = exchange.rawOf?.(context);
+  const streams = raw?.kind === "session" || (exchange.stream !== undefined && job.framing === "sse");
+  const relay = streams ? exchange.stream?.(context) : undefined;
   const whole = (bytes: Buffer) => preparation.read(() => ({ operation, context }), bytes);
   return {
     streams,
@@ -83,5 +83,6 @@ function readingOf(
 
 function contentTypeOf(raw: RawResponse | undefined, streams: boolean): string | undefined {
   if (raw?.kind === "bytes") return undefined;
+  if (raw?.kind === "session") return contentTypes.messages;
   return streams ? contentTypes.sse : (raw?.contentType ?? contentTypes.whole);
 }

@@ -9,7 +9,7 @@ import { type Environment, secretOf } from "#catalogue/environment.ts";
 import type { BodyWithAttachments } from "../attachments/request-attachments.ts";
 import { hashedAtOnceBytes } from "../bounds.ts";
 
-interface SignedRequest {
+export interface SignedRequest {
   method: "GET" | "POST";
   url: URL;
   headers: Record<string, string>;

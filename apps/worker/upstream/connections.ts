@@ -1,6 +1,8 @@
 /** How an upstream is reached: TLS files, proxies, HTTP/1.1 or HTTP/2. */
 
 import { readFileSync } from "node:fs";
+import { Agent as HttpAgent } from "node:http";
+import { Agent as HttpsAgent } from "node:https";
 import { buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Environment } from "#catalogue/environment.ts";
@@ -24,9 +26,7 @@ export function openConnections(
   const common = { connections: connectionsMax, headersTimeout: 0, bodyTimeout: 0 };
   const [httpProxy, httpsProxy] = proxiesOf(environment);
   if (httpProxy !== undefined || httpsProxy !== undefined) {
-    const noProxy = [settingOf(environment, "no_proxy"), ...localHosts]
-      .filter((hosts) => hosts !== undefined)
-      .join(",");
+    const noProxy = noProxyOf(environment);
     return new EnvHttpProxyAgent({
       ...common,
       httpProxy: httpProxy ?? "",
@@ -49,6 +49,24 @@ export function openConnections(
     connect: buildConnector({ timeout: connectTimeoutMs, allowH2: true, ...tls }),
   });
 }
+
+/** The same for a connection of a WebSocket. */
+export function socketOptionsOf(upstream: CatalogueUpstream, environment: Environment) {
+  const [httpProxy, httpsProxy] = proxiesOf(environment);
+  const proxyEnv = {
+    ...(httpProxy !== undefined && { HTTP_PROXY: httpProxy }),
+    ...(httpsProxy !== undefined && { HTTPS_PROXY: httpsProxy }),
+    NO_PROXY: noProxyOf(environment),
+  };
+  const isSecure = upstream.baseUrl.startsWith("https:");
+  return {
+    ...tlsOptionsOf(upstream),
+    ...(isProxied(environment) && { agent: isSecure ? new HttpsAgent({ proxyEnv }) : new HttpAgent({ proxyEnv }) }),
+  };
+}
+
+const noProxyOf = (environment: Environment): string =>
+  [settingOf(environment, "no_proxy"), ...localHosts].filter((hosts) => hosts !== undefined).join(",");
 
 const settingOf = (environment: Environment, name: string) => environment[name] || environment[name.toUpperCase()];
 /** A proxy may be set without a scheme, as other programs allow. */

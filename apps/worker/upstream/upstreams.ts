@@ -10,16 +10,18 @@ import { upstreamProfiles } from "#dialects/profiles.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { BodyWithAttachments } from "../attachments/request-attachments.ts";
 import { presenceMs, requestIdLengthMax } from "../bounds.ts";
-import type { Authorize } from "./authorization.ts";
-import { openConnections } from "./connections.ts";
+import type { Authorize, SignedRequest } from "./authorization.ts";
+import { openConnections, socketOptionsOf } from "./connections.ts";
 import { decompressorOf } from "./decompress.ts";
+import { PooledCall } from "./pooled-call.ts";
+import { SessionCall, sessionUrlOf } from "./session-call.ts";
 
 export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefined>>;
 
 export interface UpstreamHandlers {
   head(status: number, headers: UpstreamHeaders): void;
-  /** Always decompressed. */
-  data(chunk: Buffer): void;
+  /** Always decompressed. `kind` is set for a message of a session, which comes whole, and for the close frame that ends it. */
+  data(chunk: Buffer, kind?: "text" | "binary" | "close"): void;
   end(): void;
   /** Nothing follows. Not called after `abort`. `cause` is the transport's error code, for the operator. */
   failed(failure: Failure, cause: string): void;
@@ -73,6 +75,50 @@ export class Upstreams {
     handlers: UpstreamHandlers,
   ): UpstreamCall {
     const call = new Call(handlers);
+    const { url, ...options } = dispatchOptionsOf(upstream, request);
+    const { headers } = options;
+    const signed = { method: "POST", url, headers, body: request.body } as const;
+    this.#begin(call, upstream, credential, signed, ({ connections }, authorization) =>
+      call.send(connections, {
+        ...options,
+        body: dispatchedOf(options.body),
+        origin: url.origin,
+        headers: { ...headers, ...authorization },
+      }),
+    );
+    return call;
+  }
+
+  /** Opens a session over a WebSocket. The body is its first message; `model` is the model's name at the upstream. Otherwise like `call`. */
+  open(
+    upstream: CatalogueUpstream,
+    credential: string | undefined,
+    { path, headers: own, body }: UpstreamRequest & { body: Buffer },
+    model: string,
+    handlers: UpstreamHandlers,
+  ): SessionCall {
+    const { connectTimeoutMs } = upstream.timeouts;
+    const call = new SessionCall(handlers, { model, first: body, connectTimeoutMs });
+    const url = urlOf(upstream.baseUrl, path);
+    const headers = { ...own, ...upstream.headers, "user-agent": "sluice" };
+    const signed = { method: "GET", url, headers, body: Buffer.alloc(0) } as const;
+    this.#begin(call, upstream, credential, signed, (_pool, authorization) =>
+      call.connect(sessionUrlOf(url, path), {
+        ...socketOptionsOf(upstream, this.#environment),
+        headers: { ...headers, ...authorization },
+      }),
+    );
+    return call;
+  }
+
+  /** Calls `send` once the upstream has a connection for the call, and its authorization is known. */
+  #begin(
+    call: PooledCall,
+    upstream: CatalogueUpstream,
+    credential: string | undefined,
+    signed: SignedRequest,
+    send: (pool: Pool, authorization: Record<string, string>) => void,
+  ): void {
     let pool: Pool;
     try {
       pool = this.#poolOf(upstream);
@@ -83,7 +129,7 @@ export class Upstreams {
           `TLS files or proxy: ${(error as NodeJS.ErrnoException).code ?? "not usable"}`,
         ),
       );
-      return call;
+      return;
     }
     const start = () => {
       pool.calls++;
@@ -95,23 +141,10 @@ export class Upstreams {
       });
       const refused = (error: unknown) =>
         call.fail(failureOfAuthorization, `authorization: ${error instanceof Error ? error.name : "failed"}`);
-      const { url, ...options } = dispatchOptionsOf(upstream, request);
-      const send = (authorization: Record<string, string>) =>
-        call.send(pool.connections, {
-          ...options,
-          body: dispatchedOf(options.body),
-          origin: url.origin,
-          headers: { ...options.headers, ...authorization },
-        });
       try {
-        const authorization = this.#authorize(upstream, credential, {
-          method: "POST",
-          url,
-          headers: options.headers,
-          body: request.body,
-        });
-        if (authorization instanceof Promise) authorization.then(send).catch(refused);
-        else send(authorization);
+        const authorization = this.#authorize(upstream, credential, signed);
+        if (authorization instanceof Promise) authorization.then((headers) => send(pool, headers)).catch(refused);
+        else send(pool, authorization);
       } catch (error) {
         refused(error);
       }
@@ -120,7 +153,6 @@ export class Upstreams {
     pool.waiting.set(number, start);
     call.onceLeft(() => void pool.waiting.delete(number));
     startNext(pool);
-    return call;
   }
 
   /**
@@ -198,50 +230,28 @@ function startNext({ calls, upstream, waiting }: Pool): void {
   waiting.shift()?.();
 }
 
-/** One call, from its wait for a connection to its end. Calls no handler after that. */
-class Call implements UpstreamCall, Dispatcher.DispatchHandler {
-  /** It has a connection, or is about to open one. */
-  started = false;
-  readonly #handlers: UpstreamHandlers;
-  #left: (() => void)[] = [];
+/** One HTTP request. */
+class Call extends PooledCall implements Dispatcher.DispatchHandler {
   #controller: Controller | undefined;
   #decompressor: Transform | undefined;
-  #over = false;
   #open = true;
 
-  constructor(handlers: UpstreamHandlers) {
-    this.#handlers = handlers;
-  }
-
-  /** `then` runs when the call no longer needs a connection or waits for one. */
-  onceLeft(then: () => void): void {
-    this.#left.push(then);
-  }
-
   send(connections: Dispatcher, options: Dispatcher.DispatchOptions): void {
-    if (this.#over) this.#leave();
+    if (this.isOver) this.leave();
     else connections.dispatch(options, this);
   }
 
-  fail(failure: Failure, cause: string): void {
-    this.#leave();
-    if (this.#over) return;
-    this.#over = true;
-    this.#decompressor?.destroy();
-    this.#handlers.failed(failure, cause);
-  }
-
-  abort(): void {
-    if (this.#over) return;
-    this.#over = true;
-    this.#decompressor?.destroy();
+  override abort(): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.release();
     if (this.#controller !== undefined) this.#controller.abort(aborted);
-    else if (!this.started) this.#leave();
+    else if (!this.started) this.leave();
   }
 
-  flow(open: boolean): void {
+  override flow(open: boolean): void {
     this.#open = open;
-    if (this.#over) return;
+    if (this.isOver) return;
     if (!open) {
       this.#decompressor?.pause();
       this.#controller?.pause();
@@ -251,18 +261,22 @@ class Call implements UpstreamCall, Dispatcher.DispatchHandler {
     if (this.#decompressor?.writableNeedDrain !== true) this.#controller?.resume();
   }
 
+  protected override release(): void {
+    this.#decompressor?.destroy();
+  }
+
   onRequestStart(controller: Controller): void {
     this.#controller = controller;
-    if (this.#over) controller.abort(aborted);
+    if (this.isOver) controller.abort(aborted);
   }
 
   onResponseStart(controller: Controller, status: number, headers: UpstreamHeaders): void {
     this.#controller = controller;
-    if (this.#over || status < 200) return;
+    if (this.isOver || status < 200) return;
     const decompressor = decompressorOf(headers["content-encoding"]);
     if (decompressor !== undefined) {
       this.#decompressor = decompressor;
-      decompressor.on("data", (chunk: Buffer) => this.#over || this.#handlers.data(chunk));
+      decompressor.on("data", (chunk: Buffer) => this.isOver || this.handlers.data(chunk));
       decompressor.on("drain", () => this.#open && this.#controller?.resume());
       decompressor.on("end", () => this.#end());
       decompressor.on("error", () => {
@@ -270,20 +284,20 @@ class Call implements UpstreamCall, Dispatcher.DispatchHandler {
         this.fail(failureOfEncoding, "content-encoding");
       });
     }
-    this.#handlers.head(status, headers);
+    this.handlers.head(status, headers);
     if (!this.#open) this.flow(false);
   }
 
   onResponseData(controller: Controller, chunk: Buffer): void {
-    if (this.#over) return;
-    if (this.#decompressor === undefined) this.#handlers.data(chunk);
+    if (this.isOver) return;
+    if (this.#decompressor === undefined) this.handlers.data(chunk);
     else if (!this.#decompressor.write(chunk)) controller.pause();
   }
 
   onResponseEnd(): void {
-    this.#leave();
+    this.leave();
     if (this.#decompressor === undefined) this.#end();
-    else if (!this.#over) this.#decompressor.end();
+    else if (!this.isOver) this.#decompressor.end();
   }
 
   onResponseError(_controller: Controller, error: Error): void {
@@ -291,13 +305,9 @@ class Call implements UpstreamCall, Dispatcher.DispatchHandler {
   }
 
   #end(): void {
-    if (this.#over) return;
-    this.#over = true;
-    this.#handlers.end();
-  }
-
-  #leave(): void {
-    for (const then of this.#left.splice(0)) then();
+    if (this.isOver) return;
+    this.isOver = true;
+    this.handlers.end();
   }
 }
 
@@ -361,10 +371,14 @@ const failureOfAuthorization: Failure = {
   message: "The upstream of this model refused the gateway; its operator has been notified.",
 };
 
+export const unreachableInTime: Failure = {
+  code: "upstream_timeout",
+  message: "The upstream of this model could not be reached in time.",
+};
+
 /** The caller sees the message, so it names no address. */
-function failureOfTransport(error: Error): Failure {
-  if (error instanceof errors.ConnectTimeoutError)
-    return { code: "upstream_timeout", message: "The upstream of this model could not be reached in time." };
+export function failureOfTransport(error: Error): Failure {
+  if (error instanceof errors.ConnectTimeoutError) return unreachableInTime;
   if (
     ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"].includes(
       (error as NodeJS.ErrnoException).code ?? "",

@@ -106,7 +106,8 @@ export const geminiProfile: Profile = {
     ],
     "token-count": [endpointOf("countTokens", countRequestSchema)],
   },
-  ownsPath: (versions, rest) => /v1(alpha|beta1?)/.test(versions) || ownPath.test(rest),
+  ownsPath: (versions, rest) =>
+    /v1(alpha|beta1?)/.test(versions) || ownPath.test(rest) || rest.startsWith("/ws/google."),
   isClient: (headers, query) =>
     headers["x-goog-api-key"] !== undefined ||
     headers["x-goog-api-client"] !== undefined ||

@@ -17,7 +17,7 @@ export const openaiChatProfile: Profile = {
     ],
   },
   ownsPath: (_versions, rest) =>
-    /^\/(chat\/completions|completions|embeddings|images|audio|moderations|rerank)(\/|$)/.test(rest),
+    /^\/(chat\/completions|completions|embeddings|images|audio|moderations|rerank|realtime)(\/|$)/.test(rest),
   askedLengthOf: ({ max_completion_tokens, max_tokens, n, modalities }) => ({
     outputTokensMax: [max_completion_tokens, max_tokens].find(isCount),
     choices: isCount(n) ? n : 1,

@@ -14,6 +14,15 @@ test("the paths of clouds lead to the vendors' own, with their query", () => {
     ["/openai/models", "/v1/models"],
     ["/v1beta/openai/chat/completions", "/v1/chat/completions"],
     ["/v1/openai/models?a=/x", "/v1/models?a=/x"],
+    ["/openai/realtime?deployment=d", "/v1/realtime?deployment=d"],
+    [
+      "//ws/google.ai.generativelanguage.v1.GenerativeService.BidiGenerateContent?key=k",
+      "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent?key=k",
+    ],
+    [
+      "/ws/google.ai.generativelanguage.v1alpha.GenerativeService.BidiGenerateContent",
+      "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent",
+    ],
     [
       `/v1beta1/${vertex}/google/models/m:streamGenerateContent?alt=sse`,
       "/v1beta1/models/m:streamGenerateContent?alt=sse",

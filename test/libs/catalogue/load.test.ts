@@ -49,6 +49,8 @@ test("the shipped catalogue is valid, and offers a vendor's models only with tha
       "sim-rerank",
       "sim-speech",
       "sim-transcript",
+      "sim-realtime",
+      "sim-live",
       "sim-image-slow",
     ],
   );
@@ -62,7 +64,7 @@ test("the shipped catalogue is valid, and offers a vendor's models only with tha
   const withOpenai = loadCatalogue(published, { OPENAI_API_KEY: "sk-secret", SIMULATOR_URL: "http://10.0.0.1:7" });
   assert.equal(withOpenai.modelFor("default", "gpt-5-mini")?.route[0]?.upstream, "openai");
   assert.equal(withOpenai.modelFor("simulator", "gpt-5-mini"), undefined);
-  assert.equal(withOpenai.modelsOf("simulator").length, 14);
+  assert.equal(withOpenai.modelsOf("simulator").length, 16);
   for (const [variable, id] of [
     ["ANTHROPIC_API_KEY", "claude-sonnet-4-5"],
     ["GEMINI_API_KEY", "gemini-2.5-flash"],

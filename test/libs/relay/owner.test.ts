@@ -44,6 +44,7 @@ function ownerOf({ limits = relayBounds, mayRestart = true }: { limits?: RelayBo
       mayRestart: () => mayRestart,
       restart: (client) => lines.push(`${client} restart`),
       deliver: (client, kind, payload) => lines.push(`${client} ${kind} ${payload}`.trim()),
+      inputFlow: (client, open) => lines.push(`${open ? "open" : "close"} ${client}`),
       fail: (client, fault) => lines.push(`${client} failed ${fault}`),
     },
     startAt,
@@ -628,3 +629,38 @@ test("without a link no queue is probed, and no worker counts as lost", () => {
   owner.probed(number, 1, "missing", startAt + 10_000);
   assert.deepEqual([probes, did()], [[], []]);
 });
+
+test("input goes to the attempt's worker, is sent again where it is missing, and closes its window", () => {
+  const world = ownerOf();
+  const number = world.start("a");
+  world.owner.input(number, Buffer.from("too early"));
+  world.accept(number);
+  world.did();
+  const half = Buffer.alloc(relayBounds.windowBytes / 2);
+  world.owner.input(number, half);
+  world.owner.input(number, half);
+  assert.deepEqual(namesIn(world.did()), ["input", "input", "close a"]);
+  world.receive(number, frameKinds.missing, 1);
+  assert.deepEqual(namesIn(world.did()), ["input"]);
+  assert.equal(world.owner.resends, 1);
+  const taken = Buffer.alloc(4);
+  taken.writeUInt32LE(2);
+  world.receive(number, frameKinds.ack, 2, { payload: taken });
+  assert.deepEqual(namesIn(world.did()), ["open a"]);
+  assert.deepEqual(world.owner.load(), { generationBytesMax: 0, mailboxBytesMax: 0 });
+});
+
+test("input that may be lost is named with a heartbeat", () => {
+  const world = ownerOf();
+  const number = world.start("a");
+  world.accept(number);
+  world.owner.input(number, Buffer.from("x"));
+  const quiets = () => world.did().filter((line) => line.startsWith("worker quiet"));
+  world.tick();
+  assert.deepEqual(quiets(), []);
+  world.tick();
+  assert.equal(quiets().length, 1);
+});
+
+const namesIn = (lines: readonly string[]): string[] =>
+  lines.map((line) => (line.startsWith("worker input") ? "input" : line));

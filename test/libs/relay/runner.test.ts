@@ -33,6 +33,7 @@ function runnerOf({ bounds = relayBounds }: { bounds?: RelayBounds } = {}) {
       },
       abort: (task) => lines.push(`abort ${task}`),
       flow: (task, open) => lines.push(`${open ? "open" : "close"} ${task}`),
+      input: (task, payload, seq) => lines.push(`${task} input ${seq} ${payload}`.trim()),
       dispatched: (task) => lines.push(`dispatched ${task}`),
       settle: (task, outcome) => lines.push(`settle ${task} ${outcome}`),
       forget: (task) => lines.push(`forget ${task}`),
@@ -61,6 +62,7 @@ function runnerOf({ bounds = relayBounds }: { bounds?: RelayBounds } = {}) {
       payload.writeUInt32LE(taken);
       receive(frameKinds.ack, number, { attempt, seq: arrived, payload });
     },
+    runOf: (task: string) => runs.get(task) as Run<string>,
     send: (task: string, kind: "head" | "data" | "usage" | "end" | "fail", payload = noPayload) =>
       runner.send(runs.get(task) as Run<string>, kind, payload, now),
     /** Heartbeats until this time, while the runner hears itself and the owners of `heard`. */
@@ -324,4 +326,51 @@ test("the load is the most bytes of one attempt and of one mailbox", () => {
   assert.ok(generationBytesMax >= 100 && generationBytesMax === mailboxBytesMax);
   ack(1, 2, 1);
   assert.deepEqual(runner.load(), { generationBytesMax, mailboxBytesMax: 0 });
+});
+
+test("input reaches the upstream in order and once; what is missing is requested", () => {
+  const world = running();
+  const input = (seq: number) => world.receive(frameKinds.input, 1, { seq, payload: Buffer.from(`part ${seq}`) });
+  input(0);
+  input(2);
+  input(0);
+  input(1);
+  input(2);
+  assert.deepEqual(world.did(), [
+    "a input 0 part 0",
+    "owner ack #1 seq 1 idly",
+    "owner missing #1 seq 1",
+    "a input 1 part 1",
+    "a input 2 part 2",
+  ]);
+});
+
+test("input is acknowledged with the next heartbeat, and again after one in which nothing arrived", () => {
+  const world = running();
+  world.receive(frameKinds.input, 1, { seq: 0, payload: Buffer.from("part") });
+  world.did();
+  world.runner.taken(world.runOf("a"), 0);
+  const acks = () => world.did().filter((line) => line.startsWith("owner ack"));
+  assert.deepEqual(acks(), []);
+  world.pass(relayBounds.heartbeatMs, "owner");
+  assert.deepEqual(acks(), ["owner ack #1 seq 1"]);
+  world.pass(2 * relayBounds.heartbeatMs, "owner");
+  assert.deepEqual(acks(), ["owner ack #1 seq 1"]);
+});
+
+test("the upstream has taken half of the window: the owner learns it at once", () => {
+  const world = running();
+  const payload = Buffer.alloc(relayBounds.windowBytes / 2);
+  world.receive(frameKinds.input, 1, { seq: 0, payload });
+  world.did();
+  world.runner.taken(world.runOf("a"), 0);
+  assert.deepEqual(world.did(), ["owner ack #1 seq 1"]);
+});
+
+test("an owner that names input which did not arrive is asked for it; input for an attempt that is gone is answered", () => {
+  const world = running();
+  world.receive(frameKinds.quiet, 1, { seq: 0 });
+  assert.deepEqual(world.did(), ["owner missing #1 seq 0"]);
+  world.receive(frameKinds.input, 7);
+  assert.deepEqual(world.did(), ["owner gone #1 seq 0"]);
 });

@@ -74,6 +74,11 @@ interface Client {
   /** Its upstream fails after the pieces. */
   fails: boolean;
   untakenBytes: number;
+  /** Chunks that its caller sends once it has the head; 0 for all but sessions. */
+  inputs: number;
+  inputsSent: number;
+  inputOpen: boolean;
+  inputScheduled: boolean;
 }
 
 interface Task {
@@ -86,6 +91,9 @@ interface Task {
   open: boolean;
   stopped: boolean;
   scheduled: boolean;
+  /** Chunks of input that arrived. */
+  inputs: number;
+  untakenBytes: number;
 }
 
 interface Job {
@@ -288,6 +296,10 @@ export class World {
         heartbeat: (mailbox) => this.#publish(process, mailbox, []),
         bound: () => {},
         deliver: (client, kind, payload, seq) => this.#deliver(owner, client, kind, payload, seq),
+        inputFlow: (client, open) => {
+          client.inputOpen = open;
+          if (open) this.#sendInput(owner, client);
+        },
         mayRestart: (client) => !client.committed,
         restart: (client) => {
           if (client.committed) this.#violated(`generation ${client.number} was run anew after content was delivered`);
@@ -337,6 +349,7 @@ export class World {
           task.open = open;
           if (open) this.#produce(process, runner, task);
         },
+        input: (task, payload, seq) => this.#takeInput(process, runner, task, payload, seq),
         dispatched: (task) => {
           if (!this.#chance(this.#faults.lie)) this.#jobs.delete(task.job);
         },
@@ -399,13 +412,15 @@ export class World {
         open: true,
         stopped: false,
         scheduled: false,
+        inputs: 0,
+        untakenBytes: 0,
       };
       runner.take(task, job.client.owner.name, job.client.number, job.attempt, 0, now);
       return;
     }
   }
 
-  /** The upstream: a head, the pieces at an even pace, an end; and what was produced, told beside them. */
+  /** The upstream: a head, the pieces at an even pace, an end once it has all input; and what was produced, told beside them. */
   #produce(process: Process, runner: Runner<Task>, task: Task): void {
     if (task.scheduled || task.stopped || !task.open || task.held === undefined) return;
     task.scheduled = true;
@@ -426,11 +441,43 @@ export class World {
           runner.send(held, "usage", told, now);
         }
         runner.send(held, "data", payload, now);
-      } else {
+      } else if (task.inputs < task.client.inputs) task.next--;
+      else {
         runner.send(held, task.client.fails ? "fail" : "end", noPayload, now);
         return;
       }
       this.#produce(process, runner, task);
+    });
+  }
+
+  /** The caller of a session sends as the window allows. */
+  #sendInput(owner: Owner<Client>, client: Client): void {
+    if (client.inputScheduled || !client.inputOpen || client.inputsSent === client.inputs) return;
+    client.inputScheduled = true;
+    this.#agenda.add(this.#now + this.#below(60), client.owner, () => {
+      client.inputScheduled = false;
+      if (client.over !== undefined || !client.inputOpen) return;
+      const payload = Buffer.alloc(client.chunkBytes);
+      payload.writeUInt32LE(client.inputsSent++);
+      owner.input(client.number, payload);
+      this.#sendInput(owner, client);
+    });
+  }
+
+  #takeInput(process: Process, runner: Runner<Task>, task: Task, payload: Buffer, seq: number): void {
+    const { client } = task;
+    const chunk = payload.readUInt32LE();
+    if (chunk !== task.inputs)
+      this.#violated(`the upstream of generation ${client.number} got input ${chunk} in place of ${task.inputs}`);
+    if (task.stopped) this.#violated(`the upstream of generation ${client.number} got input after its end`);
+    task.inputs++;
+    const bytes = frameBytesOf({ payload } as Frame);
+    task.untakenBytes += bytes;
+    if (task.untakenBytes > simulationLimits.windowBytes + frameSlackBytes)
+      this.#violated(`the upstream of generation ${client.number} has ${task.untakenBytes} bytes untaken`);
+    this.#agenda.add(this.#now + client.takeMs, process, () => {
+      task.untakenBytes -= bytes;
+      runner.taken(task.held as Run<Task>, seq);
     });
   }
 
@@ -489,6 +536,10 @@ export class World {
         holds: this.#random() < 0.3,
         fails: this.#random() < 0.1,
         untakenBytes: 0,
+        inputs: this.#random() < 0.4 ? this.#below(60) : 0,
+        inputsSent: 0,
+        inputOpen: true,
+        inputScheduled: false,
       };
       this.#clients.push(client);
       chosen.owner.start(client, client.number, waitMs, now);
@@ -517,6 +568,10 @@ export class World {
       this.#deliveredOnce(client, attempt);
       if (!client.holds || client.received.length * client.chunkBytes > simulationLimits.windowBytes / 2)
         this.#commit(client);
+    }
+    if (kind === "head" && client.inputs > 0) {
+      this.#commit(client);
+      this.#sendInput(owner, client);
     }
     if (kind === "usage") client.told = payload.readUInt32LE();
     if (kind === "end" || kind === "fail") {
@@ -615,13 +670,24 @@ export class World {
       if (mailboxBytesMax > simulationLimits.mailboxWindowBytes + slack)
         this.#violated(`${process.name} has ${mailboxBytesMax} bytes on the way to one mailbox`);
     }
+    for (const { process, owner } of this.#owners) {
+      if (process.crashed) continue;
+      const { generationBytesMax, mailboxBytesMax } = owner.load();
+      if (generationBytesMax > simulationLimits.windowBytes + frameSlackBytes)
+        this.#violated(`${process.name} holds ${generationBytesMax} bytes of one generation's input`);
+      if (mailboxBytesMax > simulationLimits.mailboxWindowBytes + frameSlackBytes * (owner.size + 1))
+        this.#violated(`${process.name} has ${mailboxBytesMax} bytes of input on the way to one mailbox`);
+    }
   }
 
   #checkEnd(): void {
     for (const client of this.#clients)
       if (client.over === undefined) this.#violated(`generation ${client.number} of ${client.owner.name} never ended`);
     for (const { process, owner } of this.#owners)
-      if (!process.crashed && owner.size > 0) this.#violated(`${process.name} still owns ${owner.size}`);
+      if (!process.crashed && (owner.size > 0 || owner.load().mailboxBytesMax > 0))
+        this.#violated(
+          `${process.name} still owns ${owner.size}, and ${owner.load().mailboxBytesMax} bytes are on the way`,
+        );
     for (const { process, runner } of this.#workers) {
       if (process.crashed) continue;
       if (runner.size > 0) this.#violated(`${process.name} still holds ${runner.size}`);

@@ -16,6 +16,7 @@ function firstOverdue(progress: Partial<CallProgress>, hasAlternative = false, f
   const call = {
     timeouts,
     streams: true,
+    isSession: false,
     startedAt: 0,
     progressedAt: 0,
     hasHead: false,

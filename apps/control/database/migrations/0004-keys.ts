@@ -3,7 +3,7 @@ import { type Kysely, sql } from "kysely";
 
 const statements = [
   "create index keys_by_time on keys (created_at desc, id desc)",
-  "insert into accounts (id, name, created_at) values ('default', 'default', now()) on conflict do nothing",
+  "insert into accounts (id, name, created_at) values ('default', 'default', date_trunc('milliseconds', now())) on conflict do nothing",
   `create table idempotent_answers (
     id text primary key,
     request text not null,

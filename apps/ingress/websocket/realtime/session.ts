@@ -1,0 +1,265 @@
+/**
+ * One session of a caller, from the handshake to the close frame. It is one generation, which begins when the model is known: the upstream's messages are its
+ * answer, the caller's are its input.
+ */
+import type { WebSocket } from "@fastify/websocket";
+import type { FastifyError, FastifyRequest } from "fastify";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import { type Failure, internalFailure } from "#dialects/errors.ts";
+import { profiles } from "#dialects/profiles.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
+import { plainDemandOf } from "#operations/demand.ts";
+import { announcementOf } from "#operations/realtime/announcement.ts";
+import { sessionMessageBytesMax } from "#relay/bounds.ts";
+import type { MessageChunk, SessionClose } from "#relay/session-messages.ts";
+import type { Admission } from "../../admission/admission.ts";
+import { openingBytesMax, sessionBytesMax } from "../../bounds.ts";
+import { failureOf } from "../../http/failures.ts";
+import { Refused } from "../../http/refused.ts";
+import { CallerSocket, type CallerSocketOptions, type CloseCode, closeCodes } from "../caller-socket.ts";
+import { errorBodyOf, messageOf, type Opening, type SessionApi } from "./session-api.ts";
+import { InputQueue } from "./session-input.ts";
+import { SessionResponse } from "./session-response.ts";
+
+const realtimeQueue = "realtime";
+
+export interface SessionOptions extends CallerSocketOptions {
+  events: EventSink<IngressEvents>;
+  admission: Admission;
+  catalogue(): Catalogue;
+}
+
+export class Session {
+  readonly #socket: CallerSocket;
+  readonly #request: FastifyRequest;
+  readonly #api: SessionApi;
+  readonly #options: SessionOptions;
+  readonly #input: InputQueue;
+  readonly #response: SessionResponse;
+  /** The model and its fallbacks, one of which answers; undefined until the session has begun. */
+  #models: readonly string[] | undefined;
+  #sentBytes = 0;
+  #receivedBytes = 0;
+  #receivedMessages = 0;
+  #activeAt: number;
+  /** A message that waits for the end of another. */
+  #announcement: Buffer | undefined;
+  #isStopping = false;
+  #isOver = false;
+
+  constructor(socket: WebSocket, request: FastifyRequest, api: SessionApi, options: SessionOptions) {
+    this.#request = request;
+    this.#api = api;
+    this.#options = options;
+    this.#socket = new CallerSocket(socket, request, options, {
+      message: (bytes, isBinary) => this.#guarded(() => this.#receive(bytes, isBinary)),
+      broken: (code, failure) => this.#refuse(failure, code),
+      sent: () => {
+        if (!this.#socket.isFull) this.#response.drained();
+      },
+      closed: (code) => this.#closed(code),
+    });
+    this.#input = new InputQueue(() => this.#inputChanged());
+    this.#response = new SessionResponse({
+      send: (chunk) => this.#deliver(chunk),
+      isFull: () => this.#socket.isFull,
+      ended: (end) => ("status" in end ? this.#fail(end.status, end.body) : this.#end(end)),
+      terminate: () => this.terminate(),
+    });
+    this.#activeAt = this.#socket.openedAt;
+    this.#guarded(() => {
+      const opening = api.openedBy(new URLSearchParams(request.url.split("?", 2)[1] ?? ""), request.grant);
+      if (opening !== undefined) this.#begin(opening);
+    });
+  }
+
+  /** Checks the time limits. Call it about once a second. */
+  tick(now: number): void {
+    const { config, catalogue } = this.#options;
+    this.#socket.tick(now);
+    if (this.#isOver) return;
+    const { sessionMs = config.sessionMs } = catalogue().groups.get(this.#request.caller.group) ?? {};
+    if (now - this.#socket.openedAt >= sessionMs) this.#refuse(expired(sessionMs), closeCodes.goingAway);
+    else if (now - this.#activeAt >= config.socketIdleMs) this.#refuse(idle, closeCodes.normal);
+    else if (this.#models === undefined && now - this.#socket.openedAt >= config.requestTimeoutMs)
+      this.#refuse(noOpening, closeCodes.policyViolation);
+  }
+
+  /** This process stops within this time; the caller should open another session. */
+  retire(withinMs: number): void {
+    this.#isStopping = true;
+    this.#announcement = announcementOf(this.#api.dialect, Math.ceil(withinMs / 1_000));
+    this.#announce();
+  }
+
+  terminate(): void {
+    this.#socket.terminate();
+  }
+
+  #begin({ model, body }: Opening): void {
+    const { admission } = this.#options;
+    const { dialect } = this.#api;
+    admission.begin({
+      request: this.#request,
+      requestId: this.#request.id,
+      endpoint: { dialect, operation: "realtime", schema: {} },
+      model,
+      framing: "messages",
+      demand: plainDemandOf(),
+      bytes: body,
+      response: this.#response,
+      input: this.#input,
+      queue: realtimeQueue,
+    });
+    this.#models = [model, ...admission.modelFor(this.#request, model).fallbacks];
+  }
+
+  #receive(bytes: Buffer, isBinary: boolean): void {
+    if (this.#isOver) return;
+    if (bytes.length > sessionMessageBytesMax) {
+      this.#refuse(tooLarge(sessionMessageBytesMax), closeCodes.tooLarge);
+      return;
+    }
+    this.#receivedMessages++;
+    this.#receivedBytes += bytes.length;
+    this.#moved("up", this.#receivedBytes);
+    if (this.#models === undefined) {
+      if (bytes.length > openingBytesMax) this.#refuse(tooLarge(openingBytesMax), closeCodes.tooLarge);
+      else this.#begin(this.#api.openedWith(bytes));
+      return;
+    }
+    const kind = isBinary ? "binary" : "text";
+    const named = isBinary ? undefined : this.#modelIn(bytes, this.#models);
+    if (named === "refused") return;
+    if (named === undefined) this.#input.add([{ kind, bytes }]);
+    else
+      this.#input.add([
+        { kind, bytes: bytes.subarray(0, named.start) },
+        { kind: "model", bytes: Buffer.alloc(0) },
+        { kind, bytes: bytes.subarray(named.end) },
+      ]);
+  }
+
+  /** A message that names another model is answered with an error, and the session goes on. */
+  #modelIn(bytes: Buffer, models: readonly string[]): ReturnType<SessionApi["modelIn"]> | "refused" {
+    try {
+      return this.#api.modelIn(bytes, models);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      this.#sendError(errorBodyOf(this.#api, error.failure, this.#request.id));
+      return "refused";
+    }
+  }
+
+  #inputChanged(): void {
+    if (this.#isOver) return;
+    this.#socket.keep(this.#input.bytes);
+    if (this.#input.isFull) this.#socket.pause();
+    else if (this.#socket.isPaused) this.#socket.resume();
+  }
+
+  #deliver({ kind, bytes, isLast }: MessageChunk): void {
+    this.#sentBytes += bytes.length;
+    this.#socket.send(bytes, () => undefined, { binary: kind === "binary", fin: isLast });
+    if (!isLast) return;
+    this.#moved("down", this.#sentBytes);
+    this.#announce();
+  }
+
+  #moved(direction: "up" | "down", bytes: number): void {
+    this.#activeAt = this.#options.clock.now();
+    this.#options.events.emit("sessionMessage", { direction, dialect: this.#api.dialect });
+    if (bytes > sessionBytesMax) this.#refuse(tooMany, closeCodes.policyViolation);
+  }
+
+  /** Between two messages of the upstream. */
+  #announce(): void {
+    if (this.#announcement === undefined || this.#isOver || !this.#response.isBetweenMessages) return;
+    this.#socket.sendOwn(this.#announcement);
+    this.#announcement = undefined;
+  }
+
+  /** The upstream ended the session. */
+  #end({ code, reason }: SessionClose): void {
+    if (this.#isOver) return;
+    this.#over();
+    if (code === undefined) this.#socket.close();
+    else this.#socket.close(isSendable(code) ? code : closeCodes.internalError, reason);
+  }
+
+  /** The session failed with an error that a response with this status would report. */
+  #fail(status: number, body: string, code: CloseCode = this.#codeOf(status)): void {
+    if (this.#isOver) return;
+    this.#over();
+    this.#sendError(body);
+    this.#socket.close(code, messageOf(body));
+  }
+
+  #codeOf(status: number): CloseCode {
+    if (this.#isStopping) return closeCodes.goingAway;
+    if (status === 503) return this.#sentBytes === 0 ? closeCodes.tryAgainLater : closeCodes.serviceRestart;
+    return status >= 500 ? closeCodes.internalError : closeCodes.policyViolation;
+  }
+
+  #sendError(body: string): void {
+    const message = this.#api.errorMessageOf(body);
+    if (message !== undefined && this.#socket.isOpen && this.#response.isBetweenMessages) this.#socket.sendOwn(message);
+  }
+
+  /** Ends the session with the gateway's own error. The upstream is not kept until the connection is closed. */
+  #refuse(failure: Failure, code?: CloseCode): void {
+    if (this.#isOver) return;
+    const { id } = this.#request;
+    this.#options.events.emit("requestRefused", { requestId: id, code: failure.code });
+    this.#fail(profiles[this.#api.dialect].statusOf(failure.code), errorBodyOf(this.#api, failure, id), code);
+    this.#response.close();
+  }
+
+  #guarded(act: () => void): void {
+    try {
+      act();
+    } catch (error) {
+      const failure = error instanceof Refused ? error.failure : failureOf(error as FastifyError);
+      if (failure.code === internalFailure.code)
+        this.#options.events.emit("fault", { error, requestId: this.#request.id });
+      this.#refuse(failure);
+    }
+  }
+
+  #over(): void {
+    this.#isOver = true;
+    this.#input.forget();
+    this.#socket.keep(0);
+  }
+
+  #closed(code: number): void {
+    this.#over();
+    this.#response.close();
+    const { id, caller } = this.#request;
+    const { clock, events } = this.#options;
+    events.emit("socketClosed", {
+      requestId: id,
+      keyId: caller.id,
+      path: this.#api.path,
+      turns: this.#receivedMessages,
+      code,
+      durationMs: clock.now() - this.#socket.openedAt,
+    });
+  }
+}
+
+/** Codes that may be sent in a close frame: https://www.rfc-editor.org/rfc/rfc6455#section-7.4.2 */
+const isSendable = (code: number): boolean =>
+  (code >= 1000 && code <= 1014 && code !== 1004 && code !== 1005 && code !== 1006) || (code >= 3000 && code <= 4999);
+
+const ended = (message: string, upstreamCode: string): Failure => ({ code: "invalid_request", message, upstreamCode });
+const expired = (ms: number): Failure =>
+  ended(`This session reached its maximum duration of ${ms / 1_000} s.`, "session_expired");
+const idle = ended("This session was idle for too long.", "session_idle");
+const tooMany = ended("This session sent or received as many bytes as a session may.", "session_too_large");
+const noOpening: Failure = { code: "request_timeout", message: "The first message did not arrive in time." };
+const tooLarge = (bytesMax: number): Failure => ({
+  code: "body_too_large",
+  message: `The message is larger than ${bytesMax} bytes.`,
+});

@@ -1,0 +1,54 @@
+/** The WebSockets of callers, of every kind. */
+import fastifyWebsocket from "@fastify/websocket";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
+import type { Capacity } from "../admission/capacity.ts";
+import { socketCloseMs, socketRetryAfterSeconds } from "../bounds.ts";
+import type { IngressConfig } from "../config.ts";
+import { keySubprotocol } from "../http/authentication.ts";
+import { overloadOf } from "../http/failures.ts";
+import { Refused } from "../http/refused.ts";
+
+/** OpenAI's clients in browsers offer this beside a subprotocol with their key, which is never repeated. */
+const realtimeSubprotocol = "realtime";
+
+/** Adds the routes of all kinds. */
+export function addSockets(
+  server: FastifyInstance,
+  { bodyBytesMax }: IngressConfig,
+  kinds: readonly { addTo(scope: FastifyInstance): void }[],
+): void {
+  const options = {
+    maxPayload: bodyBytesMax,
+    perMessageDeflate: false,
+    autoPong: false,
+    closeTimeout: socketCloseMs,
+    handleProtocols: (offered: Set<string>) =>
+      offered.has(realtimeSubprotocol)
+        ? realtimeSubprotocol
+        : ([...offered].find((name) => !name.startsWith(keySubprotocol)) ?? false),
+  };
+  server.register(async (scope) => {
+    await scope.register(fastifyWebsocket, {
+      options,
+      // A protocol error closes the connection by itself, with the code that describes it.
+      errorHandler: (_error, socket) => socket.close(),
+    });
+    for (const kind of kinds) kind.addTo(scope);
+  });
+}
+
+/** Claims one of the sockets of this process for a handshake, until its connection is closed. Throws Refused. */
+export function claimSocket(
+  { ws, caller }: FastifyRequest,
+  reply: FastifyReply,
+  { websockets, events }: { websockets: Capacity; events: EventSink<IngressEvents> },
+): void {
+  if (!ws || reply.raw.closed) return;
+  const slot = websockets.claim(caller.id);
+  const shortage = slot.hold(1);
+  if (shortage !== undefined)
+    throw new Refused(overloadOf(events, "websockets", shortage, caller.id, socketRetryAfterSeconds));
+  reply.raw.once("close", () => slot.end());
+}

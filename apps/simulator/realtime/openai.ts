@@ -1,0 +1,210 @@
+/** OpenAI's Realtime: https://platform.openai.com/docs/api-reference/realtime-server-events. It repeats the texts and the audio that it received. */
+import type { Settings } from "../settings.ts";
+import { estimateOf, type SessionDialect, type SessionPort, type SimulatedSession, tokensOf } from "./session.ts";
+
+interface Item {
+  id: string;
+  type: string;
+  role?: string;
+  content?: { type: string; text?: string; audio?: string }[];
+}
+
+interface ClientEvent {
+  type: string;
+  event_id?: string;
+  session?: { type?: string; model?: string; output_modalities?: string[]; [name: string]: unknown };
+  item?: Item;
+  audio?: string;
+  response?: object;
+}
+
+export const openaiRealtime: SessionDialect = {
+  serves: (path) => path === "/v1/realtime",
+  credentialOf: ({ headers }) => headers.authorization?.replace(/^Bearer /, ""),
+  modelOf: ({ query }) => query.get("model") ?? "",
+  open: (model, settings, port) => new OpenaiSession(model, settings, port),
+};
+
+/** An event that cannot be served; the session goes on. */
+class Refusal extends Error {
+  readonly code: string;
+  readonly param: string | null;
+
+  constructor(code: string, message: string, param: string | null = null) {
+    super(message);
+    this.code = code;
+    this.param = param;
+  }
+}
+
+function eventOf(message: string): ClientEvent {
+  try {
+    return JSON.parse(message) as ClientEvent;
+  } catch {
+    throw new Refusal("invalid_json", "The message is not JSON.");
+  }
+}
+
+class OpenaiSession implements SimulatedSession {
+  readonly #model: string;
+  readonly #settings: Settings;
+  readonly #port: SessionPort;
+  #session: Record<string, unknown>;
+  #audio: string[] = [];
+  #texts: string[] = [];
+  #contextTokens = 0;
+  #count = 0;
+  #isAnswering = false;
+
+  constructor(model: string, settings: Settings, port: SessionPort) {
+    this.#model = model;
+    this.#settings = settings;
+    this.#port = port;
+    this.#session = {
+      type: "realtime",
+      object: "realtime.session",
+      id: "sess_1",
+      model,
+      output_modalities: ["audio"],
+      expires_at: 1_790_003_600,
+    };
+    this.#send({ type: "session.created", session: this.#session });
+  }
+
+  receive(message: string, isBinary: boolean): void {
+    if (isBinary) {
+      this.#port.close(1003, "Send text messages.");
+      return;
+    }
+    let event: ClientEvent | undefined;
+    try {
+      event = eventOf(message);
+      this.#act(event);
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      const { code, param } = error;
+      const type = "invalid_request_error";
+      const details = { type, code, message: error.message, param, event_id: event?.event_id ?? null };
+      this.#send({ type: "error", error: details });
+    }
+  }
+
+  #act(event: ClientEvent): void {
+    switch (event.type) {
+      case "session.update":
+        this.#update(event);
+        return;
+      case "conversation.item.create":
+        this.#add(event);
+        return;
+      case "input_audio_buffer.append":
+        this.#hear(event);
+        return;
+      case "input_audio_buffer.commit":
+        this.#send({ type: "input_audio_buffer.committed", previous_item_id: null, item_id: this.#id("item") });
+        return;
+      case "input_audio_buffer.clear":
+        this.#audio = [];
+        this.#send({ type: "input_audio_buffer.cleared" });
+        return;
+      case "response.create":
+        if (this.#isAnswering)
+          throw new Refusal("conversation_already_has_active_response", "A response is in progress.");
+        this.#answer();
+        return;
+      case "response.cancel":
+        return;
+      default:
+        throw new Refusal("invalid_value", `There is no event ${String(event.type).slice(0, 40)}.`, "type");
+    }
+  }
+
+  #hear({ audio }: ClientEvent): void {
+    if (typeof audio !== "string" || Buffer.from(audio, "base64").toString("base64") !== audio)
+      throw new Refusal("invalid_value", "'audio' must be base64.", "audio");
+    this.#audio.push(audio);
+  }
+
+  #update(event: ClientEvent): void {
+    const { session } = event;
+    if (session?.type !== "realtime")
+      throw new Refusal("invalid_value", "'session.type' must be realtime.", "session.type");
+    if (session.model !== undefined && session.model !== this.#model)
+      throw new Refusal("invalid_value", "The model cannot be changed.", "session.model");
+    this.#session = { ...this.#session, ...session };
+    this.#send({ type: "session.updated", session: this.#session });
+  }
+
+  #add(event: ClientEvent): void {
+    const { item } = event;
+    if (item?.type !== "message" || !Array.isArray(item.content))
+      throw new Refusal("invalid_value", "'item' must be a message with content.", "item");
+    const added = { ...item, id: item.id ?? this.#id("item"), object: "realtime.item", status: "completed" };
+    for (const { text } of item.content) if (text !== undefined) this.#texts.push(text);
+    this.#send({ type: "conversation.item.added", previous_item_id: null, item: added });
+    this.#send({ type: "conversation.item.done", previous_item_id: null, item: added });
+  }
+
+  #answer(): void {
+    const id = this.#id("resp");
+    const isAudio = this.#audio.length > 0;
+    const place = { response_id: id, item_id: this.#id("item"), output_index: 0, content_index: 0 };
+    const said = `You said: ${this.#texts.join(" ")}`;
+    const item = { id: place.item_id, object: "realtime.item", type: "message", role: "assistant" };
+    const part = isAudio ? { type: "output_audio", transcript: said } : { type: "output_text", text: said };
+    const base = { object: "realtime.response", id, output: [] as object[], usage: null as object | null };
+    const deltas = isAudio
+      ? this.#audio.map((delta) => ({ type: "response.output_audio.delta", ...place, delta }))
+      : tokensOf(said, this.#settings).map((delta) => ({ type: "response.output_text.delta", ...place, delta }));
+    const usage = this.#usageOf(deltas.length, isAudio);
+    this.#isAnswering = true;
+    this.#send({ type: "response.created", response: { ...base, status: "in_progress" } });
+    this.#send({
+      type: "response.output_item.added",
+      response_id: id,
+      output_index: 0,
+      item: { ...item, status: "in_progress", content: [] },
+    });
+    this.#port.play(
+      deltas.map((delta) => this.#event(delta)),
+      () => {
+        const done = { ...item, status: "completed", content: [part] };
+        this.#isAnswering = false;
+        this.#audio = [];
+        this.#texts = [];
+        this.#send(
+          isAudio
+            ? { type: "response.output_audio.done", ...place }
+            : { type: "response.output_text.done", ...place, text: said },
+        );
+        this.#send({ type: "response.output_item.done", response_id: id, output_index: 0, item: done });
+        this.#send({ type: "response.done", response: { ...base, status: "completed", output: [done], usage } });
+      },
+    );
+  }
+
+  #usageOf(output: number, isAudio: boolean): object {
+    const cached = this.#contextTokens;
+    const text = this.#texts.reduce((sum, one) => sum + estimateOf(one), 0);
+    const audio = this.#audio.reduce((sum, one) => sum + Math.ceil(one.length / 100), 0);
+    const input = cached + text + audio;
+    this.#contextTokens = input + output;
+    return {
+      total_tokens: input + output,
+      input_tokens: input,
+      output_tokens: output,
+      input_token_details: { text_tokens: cached + text, audio_tokens: audio, image_tokens: 0, cached_tokens: cached },
+      output_token_details: { text_tokens: isAudio ? 0 : output, audio_tokens: isAudio ? output : 0 },
+    };
+  }
+
+  #send(event: object): void {
+    this.#port.send(this.#event(event));
+  }
+
+  #event = (event: object): object => ({ event_id: this.#id("event"), ...event });
+
+  #id(kind: string): string {
+    return `${kind}_${++this.#count}`;
+  }
+}

@@ -1,0 +1,51 @@
+/** Reads the messages of a session, each of which comes whole. */
+import { failureOf } from "#dialects/errors.ts";
+import type { ProducedCounts } from "#dialects/produced.ts";
+import type { Usage } from "#dialects/usage.ts";
+import type { UpstreamSession } from "#operations/realtime/upstream-session.ts";
+import { decodeClose, encodeMessage, type MessagePartKind } from "#relay/session-messages.ts";
+import { type AnswerReader, type AnswerStep, failedWith, incomplete } from "./answer-reader.ts";
+
+export class SessionReader implements AnswerReader {
+  committed = false;
+  readonly malformedEvents = 0;
+  readonly settled = false;
+  readonly #session: UpstreamSession;
+
+  constructor(session: UpstreamSession) {
+    this.#session = session;
+  }
+
+  get begun(): boolean {
+    return this.committed;
+  }
+
+  get usage(): Usage | undefined {
+    return this.#session.usage;
+  }
+
+  get produced(): ProducedCounts {
+    const { usage } = this;
+    return { outputTokens: usage?.outputTokens ?? 0, reasoningTokens: usage?.reasoningTokens ?? 0, reported: usage };
+  }
+
+  push(chunk: Buffer, kind: MessagePartKind = "text"): AnswerStep {
+    if (kind === "close") return this.#closed(chunk);
+    const message = this.#session.read(chunk);
+    if (message.kind === "refused") return failedWith(message.error);
+    this.committed = true;
+    return { kind: "more", bytes: encodeMessage([{ kind, bytes: message.bytes }]) };
+  }
+
+  end(): AnswerStep {
+    return this.committed ? { kind: "end", bytes: [] } : { kind: "failed", bytes: [], failure: incomplete };
+  }
+
+  /** Before its first message an upstream closes the connection to refuse the session. */
+  #closed(bytes: Buffer): AnswerStep {
+    if (this.committed) return { kind: "more", bytes: encodeMessage([{ kind: "close", bytes }]) };
+    const { code, reason } = decodeClose(bytes);
+    const error = this.#session.closedWith(code, reason);
+    return { kind: "failed", bytes: [], failure: failureOf(error.status ?? 502, error), reason };
+  }
+}

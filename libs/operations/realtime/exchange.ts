@@ -1,0 +1,45 @@
+/** Sessions at upstreams of the caller's own API. There is no translation between OpenAI's Realtime and Gemini's Live. */
+import { jsonBytesOf, parsedObject } from "#dialects/json.ts";
+import { withMember } from "#dialects/verbatim.ts";
+import { type CallExchange, refused } from "../exchange.ts";
+import { errorIn } from "../openai-call.ts";
+import { GeminiSession } from "./gemini-session.ts";
+import { OpenaiSession } from "./openai-session.ts";
+import { livePath } from "./operation.ts";
+
+interface Context {
+  api: "openai" | "gemini";
+  /** The catalogue's id. */
+  model: string;
+}
+
+const openaiDialects = ["openai-chat", "openai-responses"];
+
+export const realtimeExchange: CallExchange<Context> = {
+  wantedOf: (dialect) => (dialect === "gemini" ? "gemini" : "openai-chat"),
+  async prepare({ dialect, spoken, body, target, model }) {
+    const common = { kind: "call", errors: "own" } as const;
+    if (dialect === "gemini") {
+      if (spoken !== "gemini") return refused("This model does not serve Gemini's Live API.", "setup.model");
+      const setup = withMember(body, ["setup", "model"], jsonBytesOf(`models/${target.model}`));
+      return { ...common, request: { path: livePath, headers: {}, body: setup }, context: { api: "gemini", model } };
+    }
+    if (!openaiDialects.includes(spoken))
+      return refused("This model does not serve OpenAI's Realtime API; it may serve Gemini's Live API.", "model");
+    // The settings of a client secret.
+    const { session } = parsedObject(body) ?? {};
+    const first = session === undefined ? Buffer.alloc(0) : jsonBytesOf({ type: "session.update", session });
+    const path = `/realtime?model=${encodeURIComponent(target.model)}`;
+    return {
+      ...common,
+      request: { path, headers: {}, body: first },
+      context: { api: "openai", model },
+    };
+  },
+  rawOf: ({ api, model }) => ({
+    kind: "session",
+    session: api === "gemini" ? new GeminiSession() : new OpenaiSession(model),
+  }),
+  /** A session has no whole response. */
+  read: () => errorIn(undefined),
+};
