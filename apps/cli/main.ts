@@ -1,8 +1,9 @@
-/** The command line: `sluice start | keys | db | help`. boot.js runs it on Node 24. */
+/** The command line: `sluice start | keys | db | operator | help`. boot.js runs it on Node 24. */
 import { resolve } from "node:path";
 import { StartupFault } from "#service/startup.ts";
 import { databaseCommand } from "./database.ts";
 import { keysCommand } from "./keys.ts";
+import { operatorCommand } from "./operator.ts";
 import { ensureRedisProgram } from "./redis-program.ts";
 import { start } from "./start.ts";
 import { checkout, openState } from "./state.ts";
@@ -19,6 +20,7 @@ const help = `Usage: sluice <command>
   db export      write the database of accounts, keys and usage to a file
   db import      read such a file into an empty database
   keys rebuild   write the keys of the database to Redis again
+  operator link  print a link that signs the first operator in once
   help           show this text
 
 Settings are environment variables:
@@ -47,6 +49,8 @@ async function command([name, ...args]: string[]): Promise<number> {
       const directory = process.cwd();
       return databaseCommand(args, environmentAtRoot(), directory);
     }
+    case "operator":
+      return operatorCommand(args, environmentAtRoot());
     case "redis":
       return findRedis();
     case "help":

@@ -53,6 +53,7 @@ export function rolePlan(role: Role, { root, logs, commands, lifeline }: RolePla
     whenServing: (child) =>
       new Promise((resolve) => {
         child.on("message", (message) => {
+          if (isSignInLink(message)) showLink(message.url);
           if (isListening(message)) resolve(message.urls);
         });
       }),
@@ -69,6 +70,20 @@ const isListening = (message: unknown): message is { urls: Urls } =>
   message.type === "listening" &&
   "urls" in message;
 
+/** From control, while no operator can sign in otherwise. */
+const isSignInLink = (message: unknown): message is { url: string } =>
+  typeof message === "object" &&
+  message !== null &&
+  "type" in message &&
+  message.type === "sign-in-link" &&
+  "url" in message;
+
+/** On the terminal only: the link is a secret. */
+const showLink = (url: string) =>
+  void process.stdout.write(
+    `Sign in as the first operator with this link, once and within 15 minutes:\n\n  ${url}\n\n`,
+  );
+
 function portsOf(urls: Urls | undefined): Environment {
   const port = (url: string | undefined) => (url === undefined ? undefined : new URL(url).port);
   const [own, operations] = [port(urls?.api ?? urls?.simulator ?? urls?.control), port(urls?.operations)];
@@ -77,6 +92,9 @@ function portsOf(urls: Urls | undefined): Environment {
     ...(operations && { OPERATIONS_PORT: operations }),
   };
 }
+
+/** Only control has them. */
+const controlSecrets = new Set(["DATABASE_URL", "OPERATOR_TOKEN", "AUTH_SECRET", "OIDC_CLIENT_SECRET", "SMTP_URL"]);
 
 /** Variables whose names indicate a secret, in addition to those in the catalogue. */
 const secretPattern = /(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$/i;
@@ -93,7 +111,7 @@ export function roleEnvironmentOf(
   const visible = Object.entries(environment).flatMap(([name, value]): [string, string | undefined][] => {
     if (value === undefined || /^(npm_|INIT_CWD$|NODE_CHANNEL_)/i.test(name)) return [];
     if (name === "OPERATOR_PASSWORD") return role === "ingress" ? [[name, value]] : [];
-    if (name === "DATABASE_URL" || name === "OPERATOR_TOKEN") return role === "control" ? [[name, value]] : [];
+    if (controlSecrets.has(name)) return role === "control" ? [[name, value]] : [];
     if (name === "SIMULATOR_KEY") return role === "ingress" || role === "control" ? [] : [[name, value]];
     if (name === "REDIS_URL") return role === "simulator" ? [] : [[name, value]];
     if (role === "worker" || !(secretVariables.has(name) || secretPattern.test(name))) return [[name, value]];

@@ -13,6 +13,9 @@ const environment = {
   OPERATOR_PASSWORD: "operator",
   OPERATOR_TOKEN: "token",
   DATABASE_URL: "postgres://user:password@host/database",
+  AUTH_SECRET: "secret of sign-in",
+  OIDC_CLIENT_SECRET: "secret of the provider",
+  SMTP_URL: "smtps://user:password@mail.example",
   npm_config_registry: "https://registry.example",
   NODE_CHANNEL_FD: "3",
 };
@@ -23,8 +26,11 @@ test("the worker receives the whole environment except what only ingress or cont
     OPERATOR_PASSWORD: _,
     OPERATOR_TOKEN: __,
     DATABASE_URL: ___,
-    npm_config_registry: ____,
-    NODE_CHANNEL_FD: _____,
+    AUTH_SECRET: ____,
+    OIDC_CLIENT_SECRET: _____,
+    SMTP_URL: ______,
+    npm_config_registry: _______,
+    NODE_CHANNEL_FD: ________,
     ...expected
   } = environment;
   assert.deepEqual(roleEnvironmentOf("worker", environment, named), expected);
@@ -42,7 +48,7 @@ test("the ingress sees which secrets are set, and of their values only the opera
   });
 });
 
-test("control sees which secrets are set, and of their values only its database and its token", () => {
+test("control sees which secrets are set, and of their values only its own", () => {
   assert.deepEqual(roleEnvironmentOf("control", environment, named), {
     PATH: "/bin",
     HTTPS_PROXY: "http://proxy.example",
@@ -52,6 +58,9 @@ test("control sees which secrets are set, and of their values only its database 
     MONKEY: "no secret",
     OPERATOR_TOKEN: "token",
     DATABASE_URL: "postgres://user:password@host/database",
+    AUTH_SECRET: "secret of sign-in",
+    OIDC_CLIENT_SECRET: "secret of the provider",
+    SMTP_URL: "smtps://user:password@mail.example",
   });
 });
 

@@ -15,7 +15,7 @@ import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
 import { createMail } from "../../apps/control/sign-in/mail.ts";
 import { createSignIn } from "../../apps/control/sign-in/sign-in.ts";
 
-const operatorToken = "operator-token-of-the-tests-0123456789";
+export const operatorToken = "operator-token-of-the-tests-0123456789";
 export const goodPassword = "correct horse battery";
 
 export interface Answer<Body = Record<string, unknown>> {

@@ -1,7 +1,10 @@
 /** Sign-in by an OpenID Connect provider, links by mail, and the first start. */
 import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { resolve } from "node:path";
 import { test } from "node:test";
-import { goodPassword, startApi, type TestApi, tokenOf, uniqueName } from "./browsers.ts";
+import { promisify } from "node:util";
+import { goodPassword, operatorToken, startApi, type TestApi, tokenOf, uniqueName } from "./browsers.ts";
 import { onBoth, openPostgres } from "./databases.ts";
 import { startIdentityProvider } from "./identity-provider.ts";
 import { startMailServer } from "./mail-server.ts";
@@ -97,6 +100,23 @@ onBoth("with a mail server, invitations are sent and a forgotten password is set
   assert.equal((await browser.call("GET", "/api/v1/me")).status, 401);
   assert.equal((await browser.signIn(email)).status, 401);
   assert.equal((await browser.signIn(email, newPassword)).status, 200);
+});
+
+const run = promisify(execFile);
+
+test("sluice operator link prints a link that works once", async () => {
+  await using opened = await openPostgres();
+  await using api = await startApi(opened.database);
+  const operatorLink = (token: string) =>
+    run(process.execPath, ["apps/cli/main.ts", "operator", "link"], {
+      cwd: resolve(import.meta.dirname, "../.."),
+      env: { ...process.env, SLUICE_CONTROL_URL: api.url, OPERATOR_TOKEN: token },
+    });
+  const { stdout } = await operatorLink(operatorToken);
+  const browser = api.browser();
+  assert.equal((await browser.call("GET", stdout.trim())).status, 302);
+  assert.equal((await browser.api("GET", "/me")).isOperator, true);
+  await assert.rejects(operatorLink("wrong"), { code: 1, stdout: "", stderr: /token is not valid/ });
 });
 
 test("the first start has a link until an operator has signed in; replicas share operator and secret", async () => {

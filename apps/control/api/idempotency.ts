@@ -3,7 +3,7 @@
  * are stored encrypted with a key derived from the `Idempotency-Key`, which is not stored (HKDF, RFC 5869; AES-256-GCM, NIST SP 800-38D). That protects them as well as
  * the `Idempotency-Key` is random.
  */
-import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from "node:crypto";
+import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync, randomBytes } from "node:crypto";
 import { idempotencyMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import type { Actor } from "./actor.ts";
@@ -32,7 +32,8 @@ export async function answerOnce(
   run: () => Promise<Answered<unknown>>,
 ): Promise<Answered<unknown> & { isReplayed: boolean }> {
   const key = keyIn(call);
-  const request = digestOf(call.input);
+  // Inputs may contain passwords: nobody can guess them from this without the `Idempotency-Key`.
+  const request = createHmac("sha256", key).update(JSON.stringify(call.input)).digest("hex");
   const id = digestOf([call.actor.kind, call.actor.id, call.operation, key]);
   await database
     .deleteFrom("idempotent_answers")

@@ -89,7 +89,7 @@ interface AuditRow {
 interface IdempotentAnswerRow {
   /** The SHA-256 of the caller, the operation and the `Idempotency-Key`. */
   id: string;
-  /** The SHA-256 of what the caller sent. */
+  /** The HMAC-SHA-256 of what the caller sent, with the `Idempotency-Key`. */
   request: string;
   /** Sealed; null until the first call has ended. */
   answer: string | null;
