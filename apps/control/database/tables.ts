@@ -4,7 +4,9 @@ import type { Limits } from "#access/limits.ts";
 import type { Dimension, Measure, UsageRow } from "../ledger/columns.ts";
 import type { SignInTables } from "../sign-in/tables.ts";
 
-type UsageTotalsRow = { half_hour: Date } & Record<Dimension, string> & Record<Measure, bigint>;
+type Totals = Record<Dimension, string> & Record<Measure, bigint>;
+type UsageTotalsRow = { half_hour: Date } & Totals;
+type UsageDaysRow = { day: Date } & Totals;
 
 /** Written as JSON text, read as its value. */
 type Json<Value> = ColumnType<Value, string, string>;
@@ -114,6 +116,7 @@ interface AlertRow {
 export interface Tables extends SignInTables {
   usage: UsageRow;
   usage_totals: UsageTotalsRow;
+  usage_days: UsageDaysRow;
   accounts: AccountRow;
   keys: KeyRow;
   members: MemberRow;

@@ -119,10 +119,10 @@ export class BudgetReconciler {
     const column = sql.ref(columns[scope]);
     const sums = budgetPeriods.map(
       (period) =>
-        sql`coalesce(sum(cost) filter (where half_hour >= ${new Date(periodStartOf(period, now))}), 0)::bigint as ${sql.id(period)}`,
+        sql`coalesce(sum(cost) filter (where day >= ${new Date(periodStartOf(period, now))}), 0)::bigint as ${sql.id(period)}`,
     );
     const { rows } = await sql<{ name: string } & Spent>`
-      select ${column} as name, ${sql.join(sums)} from usage_totals
+      select ${column} as name, ${sql.join(sums)} from usage_days
       where ${column} = any(${[...names]}::text[]) group by 1`.execute(this.#options.database);
     return rows.map(({ name, ...spent }) => [name, spent]);
   }
