@@ -2,6 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { controlSettings } from "../apps/control/config.ts";
 import { ingressSettings } from "../apps/ingress/config.ts";
 import { simulatorSettings } from "../apps/simulator/config.ts";
 import { settingTable } from "../apps/simulator/settings.ts";
@@ -115,6 +116,10 @@ ${environmentTable(ingressSettings)}
 ## Environment: worker
 
 ${environmentTable(workerSettings)}
+
+## Environment: control
+
+${environmentTable(controlSettings)}
 
 ## Environment: simulator
 

@@ -56,6 +56,8 @@ const packages: Record<string, string[]> = {
   pg: ["apps/control"],
   "@electric-sql": ["apps/control"],
   "better-auth": ["apps/control"],
+  nodemailer: ["apps/control"],
+  "@scalar": ["apps/control"],
   ioredis: ["libs/service"],
   yaml: ["libs/catalogue"],
 };

@@ -3,7 +3,11 @@ import { relative } from "node:path";
 import type { Ready } from "./state.ts";
 
 /** The key must allow `model`. The commands work unchanged in the checkout's directory. */
-export function bannerOf({ baseUrl, key, operationsUrls }: Omit<Ready, "pids">, model: string, logs: string): string {
+export function bannerOf(
+  { baseUrl, key, controlUrl, operationsUrls }: Omit<Ready, "pids">,
+  model: string,
+  logs: string,
+): string {
   const body = JSON.stringify({ model, messages: [{ role: "user", content: "Hello" }] });
   const client = `new OpenAI({ baseURL: "${baseUrl}", apiKey: "${key}" })`;
   const call = `chat.completions.create({ model: "${model}", messages: [{ role: "user", content: "Hello" }], stream: true })`;
@@ -14,7 +18,9 @@ Sluice is ready.
   base URL      ${baseUrl}
                 ${baseUrl.replace(/\/v1$/, "")} for Anthropic and Google clients
   API key       ${key}
-  operations    ingress ${operationsUrls.ingress}  worker ${operationsUrls.worker}  (/healthz /readyz /metrics)
+  control       ${controlUrl}  (accounts and keys: npx sluice keys)
+  operations    ingress ${operationsUrls.ingress}  worker ${operationsUrls.worker}  control ${operationsUrls.control}
+                (/healthz /readyz /metrics)
   logs          ${logs}
 
 Try it with curl:

@@ -1,8 +1,9 @@
-/** The command line: `sluice start | keys | prices | db | help`. boot.js runs it on Node 24. */
+/** The command line: `sluice start | keys | prices | db | operator | help`. boot.js runs it on Node 24. */
 import { resolve } from "node:path";
 import { StartupFault } from "#service/startup.ts";
 import { databaseCommand } from "./database.ts";
 import { keysCommand } from "./keys.ts";
+import { operatorCommand } from "./operator.ts";
 import { pricesCommand } from "./prices.ts";
 import { ensureRedisProgram } from "./redis-program.ts";
 import { start } from "./start.ts";
@@ -14,17 +15,23 @@ const help = `Usage: sluice <command>
   start          run the gateway on this machine, with Redis and a simulated upstream; Ctrl-C stops it
   keys create    create a key: --group <group> --name <name>
   keys list      list the keys, without their secrets
+  keys update    change a key's name, group, models, limits, addresses, tags or expiry
+  keys rotate    create a key in place of another one, which stays valid for a while
   keys revoke    revoke a key by its id, its name or its last four characters
   prices check   compare the catalogue's prices with vendors' list prices
   db export      write the database of accounts, keys and usage to a file
   db import      read such a file into an empty database
+  keys rebuild   write the keys of the database to Redis again
+  operator link  print a link that signs the first operator in once
   help           show this text
 
 Settings are environment variables:
 
   PORT               the port for callers (8080)
   HOST               the address for callers (127.0.0.1)
-  OPERATIONS_PORT    health, readiness and metrics of the ingress; the worker uses the next port (any free ports)
+  OPERATIONS_PORT    health, readiness and metrics of the ingress; worker and control use the next ports (any free ports)
+  CONTROL_PORT       the port of the API for accounts and keys (8090)
+  DATABASE_URL       a Postgres to use instead of the embedded database (postgres://…)
   OPERATOR_PASSWORD  enables job inspection
   REDIS_URL          a Redis to use instead of a private one (redis://…, rediss://… or unix:///…)
   SLUICE_CATALOGUE   the catalogue file (catalogue.yaml)
@@ -46,6 +53,8 @@ async function command([name, ...args]: string[]): Promise<number> {
       const directory = process.cwd();
       return databaseCommand(args, environmentAtRoot(), directory);
     }
+    case "operator":
+      return operatorCommand(args, environmentAtRoot());
     case "redis":
       return findRedis();
     case "help":

@@ -7,7 +7,7 @@ import type { Environment } from "#catalogue/environment.ts";
 import { drainSettings, readSettings } from "#service/config.ts";
 import type { Plan, Urls } from "./supervise.ts";
 
-export type Role = "simulator" | "worker" | "ingress";
+export type Role = "simulator" | "worker" | "ingress" | "control";
 
 /** Node's arguments, in the checkout's directory. The containers use the same commands. */
 export type RoleCommands = Readonly<Record<Role, readonly string[]>>;
@@ -16,6 +16,7 @@ export const roleCommands: RoleCommands = {
   simulator: ["apps/simulator/main.ts"],
   worker: ["apps/worker/main.ts"],
   ingress: ["apps/ingress/main.ts"],
+  control: ["apps/control/main.ts"],
 };
 
 /** How long a role may take to end after its drain time. */
@@ -52,6 +53,7 @@ export function rolePlan(role: Role, { root, logs, commands, lifeline }: RolePla
     whenServing: (child) =>
       new Promise((resolve) => {
         child.on("message", (message) => {
+          if (isSignInLink(message)) showLink(message.url);
           if (isListening(message)) resolve(message.urls);
         });
       }),
@@ -68,18 +70,38 @@ const isListening = (message: unknown): message is { urls: Urls } =>
   message.type === "listening" &&
   "urls" in message;
 
+/** From control, while no operator can sign in otherwise. */
+const isSignInLink = (message: unknown): message is { url: string } =>
+  typeof message === "object" &&
+  message !== null &&
+  "type" in message &&
+  message.type === "sign-in-link" &&
+  "url" in message;
+
+/** On the terminal only: the link is a secret. */
+const showLink = (url: string) =>
+  void process.stdout.write(
+    `Sign in as the first operator with this link, once and within 15 minutes:\n\n  ${url}\n\n`,
+  );
+
 function portsOf(urls: Urls | undefined): Environment {
   const port = (url: string | undefined) => (url === undefined ? undefined : new URL(url).port);
-  const [own, operations] = [port(urls?.api ?? urls?.simulator), port(urls?.operations)];
-  return { ...(own && { PORT: own, SIMULATOR_PORT: own }), ...(operations && { OPERATIONS_PORT: operations }) };
+  const [own, operations] = [port(urls?.api ?? urls?.simulator ?? urls?.control), port(urls?.operations)];
+  return {
+    ...(own && { PORT: own, SIMULATOR_PORT: own, CONTROL_PORT: own }),
+    ...(operations && { OPERATIONS_PORT: operations }),
+  };
 }
+
+/** Only control has them. */
+const controlSecrets = new Set(["DATABASE_URL", "OPERATOR_TOKEN", "AUTH_SECRET", "OIDC_CLIENT_SECRET", "SMTP_URL"]);
 
 /** Variables whose names indicate a secret, in addition to those in the catalogue. */
 const secretPattern = /(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$/i;
 
 /**
- * The part of the environment that a role receives. Only the worker receives the secrets of upstreams. The ingress sees that they are set, because that decides
- * which models it offers; the simulator does not. Only the ingress receives the operator's password.
+ * The part of the environment that a role receives. Only the worker receives the secrets of upstreams. Ingress and control see that they are set, because that
+ * decides which models are offered; the simulator does not. Only the ingress receives the operator's password, and only control its database and its token.
  */
 export function roleEnvironmentOf(
   role: Role,
@@ -89,10 +111,11 @@ export function roleEnvironmentOf(
   const visible = Object.entries(environment).flatMap(([name, value]): [string, string | undefined][] => {
     if (value === undefined || /^(npm_|INIT_CWD$|NODE_CHANNEL_)/i.test(name)) return [];
     if (name === "OPERATOR_PASSWORD") return role === "ingress" ? [[name, value]] : [];
-    if (name === "SIMULATOR_KEY") return role === "ingress" ? [] : [[name, value]];
+    if (controlSecrets.has(name)) return role === "control" ? [[name, value]] : [];
+    if (name === "SIMULATOR_KEY") return role === "ingress" || role === "control" ? [] : [[name, value]];
     if (name === "REDIS_URL") return role === "simulator" ? [] : [[name, value]];
     if (role === "worker" || !(secretVariables.has(name) || secretPattern.test(name))) return [[name, value]];
-    return role === "ingress" && value !== "" ? [[name, "configured"]] : [];
+    return role !== "simulator" && value !== "" ? [[name, "configured"]] : [];
   });
   return Object.fromEntries(visible);
 }

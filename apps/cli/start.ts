@@ -1,4 +1,4 @@
-/** `npm start`: runs Redis, simulator, worker and ingress as processes of one supervisor. */
+/** `npm start`: runs Redis, simulator, worker, ingress and control as processes of one supervisor. */
 import { rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Catalogue } from "#catalogue/catalogue.ts";
@@ -16,7 +16,15 @@ import { boundLogs, rotateLogs } from "./logs.ts";
 import { endOrphanedRedis, guardRedis, privateRedisPlan, privateRedisUrlOf } from "./private-redis.ts";
 import { ensureRedisProgram } from "./redis-program.ts";
 import { type Role, type RoleCommands, roleCommands, roleEnvironmentOf, rolePlan } from "./roles.ts";
-import { checkout, openState, type Ready, readReady, type State, writePrivately } from "./state.ts";
+import {
+  checkout,
+  ensureOperatorToken,
+  openState,
+  type Ready,
+  readReady,
+  type State,
+  writePrivately,
+} from "./state.ts";
 import { onStopRequests } from "./stop-requests.ts";
 import { type Plan, type Supervised, supervise, type Urls } from "./supervise.ts";
 
@@ -104,7 +112,9 @@ async function run(
   const state = openState(root);
   lockState(state, resources);
   rmSync(state.readyFile, { force: true });
-  const logFiles = ["redis", "simulator", "worker", "ingress"].map((name) => join(state.logs, `${name}.log`));
+  const logFiles = ["redis", "simulator", "worker", "ingress", "control"].map((name) =>
+    join(state.logs, `${name}.log`),
+  );
   rotateLogs(logFiles);
   resources.defer(boundLogs(logFiles));
   const processes = new Processes(state, resources);
@@ -120,9 +130,14 @@ async function run(
   );
   requests.stop.throwIfAborted();
 
-  say("Starting simulator, worker and ingress …");
+  say("Starting simulator, worker, ingress and control …");
   const place = { root, logs: state.logs, commands, lifeline: redis.lifeline };
-  const shared = { ...environment, REDIS_URL: redis.url, SLUICE_CATALOGUE: catalogueFile };
+  const shared = {
+    ...environment,
+    REDIS_URL: redis.url,
+    SLUICE_CATALOGUE: catalogueFile,
+    OPERATOR_TOKEN: environment.OPERATOR_TOKEN || ensureOperatorToken(state),
+  };
   const urls = await startRoles(config, requests, (role, own) => {
     const {
       HOST: _,
@@ -138,7 +153,12 @@ async function run(
     baseUrl: `${address}/v1`,
     address,
     key,
-    operationsUrls: { ingress: urls.ingress.operations!, worker: urls.worker.operations! },
+    controlUrl: urls.control.control!,
+    operationsUrls: {
+      ingress: urls.ingress.operations!,
+      worker: urls.worker.operations!,
+      control: urls.control.operations!,
+    },
     simulatorUrl: urls.simulator.simulator!,
     redisUrl: redis.url,
   };
@@ -148,7 +168,7 @@ async function run(
   say("Stopping: finishing running requests (press Ctrl-C again to stop now) …");
 }
 
-/** Starts the simulator, then worker and ingress together; resolves to their addresses. */
+/** Starts the simulator, then the others together; resolves to their addresses. */
 async function startRoles(
   { host, port, operationsPort }: { host: string; port: number; operationsPort: number },
   { unlessStopped }: StopRequests,
@@ -158,14 +178,15 @@ async function startRoles(
     startRole("simulator", { HOST: "127.0.0.1", PORT: "0", SIMULATOR_PORT: "0", OPERATIONS_PORT: "0" }),
   );
   const shared = { SIMULATOR_URL: simulator.simulator };
-  const workerPort = operationsPort && operationsPort + 1;
-  const [worker, ingress] = await unlessStopped(
+  const portAfter = (count: number) => String(operationsPort && operationsPort + count);
+  const [worker, ingress, control] = await unlessStopped(
     Promise.all([
-      startRole("worker", { ...shared, OPERATIONS_PORT: String(workerPort) }),
-      startRole("ingress", { ...shared, HOST: host, PORT: String(port), OPERATIONS_PORT: String(operationsPort) }),
+      startRole("worker", { ...shared, OPERATIONS_PORT: portAfter(1) }),
+      startRole("ingress", { ...shared, HOST: host, PORT: String(port), OPERATIONS_PORT: portAfter(0) }),
+      startRole("control", { ...shared, OPERATIONS_PORT: portAfter(2) }),
     ]),
   );
-  return { simulator, worker, ingress };
+  return { simulator, worker, ingress, control };
 }
 
 type StopRequests = ReturnType<typeof onStopRequests>;

@@ -1,5 +1,5 @@
 /** The directory `.sluice`, which contains all files outside the repository. Only its owner can read it. */
-import { createHash } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { chmodSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -23,6 +23,8 @@ export interface State {
   readyFile: string;
   /** The key of the first start, which the banner shows. */
   firstKeyFile: string;
+  /** The token with which the command line calls control. */
+  operatorTokenFile: string;
 }
 
 /** Creates the directories. Throws a StartupFault when they are not writable. */
@@ -54,6 +56,7 @@ export function stateOf(root: string): State {
     lockFile: join(directory, "start.lock"),
     readyFile: join(directory, "ready.json"),
     firstKeyFile: join(directory, "first-key"),
+    operatorTokenFile: join(directory, "operator-token"),
   };
 }
 
@@ -77,7 +80,9 @@ export interface Ready {
   /** The same without `/v1`. */
   address: string;
   key: string;
-  operationsUrls: { ingress: string; worker: string };
+  /** Absent for a gateway without control. */
+  controlUrl?: string;
+  operationsUrls: { ingress: string; worker: string; control?: string };
   simulatorUrl: string;
   redisUrl: string;
   /** By role, with `sluice` for the supervisor and `redis` for a private Redis. */
@@ -97,4 +102,27 @@ export function readReady({ readyFile }: State): Ready | undefined {
 export function writePrivately(file: string, text: string): void {
   writeFileSync(`${file}.new`, text, { mode: 0o600 });
   renameSync(`${file}.new`, file);
+}
+
+/** The token of the first start with control; undefined before it. */
+export function readOperatorToken({ operatorTokenFile }: State): string | undefined {
+  return readTrimmed(operatorTokenFile);
+}
+
+/** A new random token at the first start, and the same one later. */
+export function ensureOperatorToken(state: State): string {
+  const present = readOperatorToken(state);
+  if (present !== undefined) return present;
+  const token = randomBytes(32).toString("base64url");
+  writePrivately(state.operatorTokenFile, `${token}\n`);
+  return token;
+}
+
+/** Undefined without a readable file, and for an empty one. */
+export function readTrimmed(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8").trim() || undefined;
+  } catch {
+    return undefined;
+  }
 }

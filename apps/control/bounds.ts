@@ -32,6 +32,37 @@ export const dropEveryMs = 3_600_000;
 export const sumRowsMax = 10_000;
 /** Values of one filter. */
 export const filterValuesMax = 100;
+/** Callers whose calls are counted; the one that has not called for longest is forgotten first. */
+export const callersMax = 50_000;
+
+// Sign-in.
+/** Wrong passwords in a row for one address of a user, and how often another may follow. */
+export const wrongPasswordsMax = 5;
+export const wrongPasswordEveryMs = 60_000;
+/** Attempts to sign in from one IP address, and how often another may follow. */
+export const signInsMax = 20;
+export const signInEveryMs = 3_000;
+/** Links that sign in once. */
+export const signInLinkMs = 15 * 60_000;
+/** A session that began with a link may set a password without the old one for so long. */
+export const freshSessionMs = 15 * 60_000;
+export const sessionMs = 7 * 86_400_000;
+/** Sessions of one user; the oldest ends first. */
+export const sessionsMax = 50;
+/** The largest body of a call to sign in. */
+export const signInBodyBytesMax = 16_384;
+/** Invitations of one account that are open. */
+export const openInvitationsMax = 100;
+export const invitationHours = 72;
+/** Operator tokens that are not revoked. */
+export const tokensMax = 1_000;
+/** How exactly the last use of a token is known. */
+export const tokenUseMs = 60_000;
+/** How often sessions and links that have expired are deleted. */
+export const expireEveryMs = 3_600_000;
+export const mailMs = 20_000;
+/** Mails on their way to the mail server. */
+export const mailsMax = 100;
 /** How often the usage of keys with new records is published, and how many keys at once. */
 export const keyUsageEveryMs = 500;
 export const keyUsageBatchMax = 500;
@@ -54,3 +85,32 @@ export const catchUpMs = 20_000;
 export const caughtUpCheckMs = 200;
 /** A generation that has ended is in the stream after this time. */
 export const recordedWithinMs = 2_000;
+/** How long the answer of a request with an `Idempotency-Key` is kept. */
+export const idempotencyMs = 86_400_000;
+
+// Keys.
+/** How often the version of the keys in Redis is compared. */
+export const looksEveryMs = 1_000;
+/** How often all keys in Redis are compared with the database. */
+export const comparedEveryMs = 60_000;
+/** Keys of one transaction of an import. */
+export const importedTogetherMax = 500;
+
+// Alerts.
+/** How often budgets and keys are checked for alerts. */
+export const alertsEveryMs = 30_000;
+/** A key raises an alert so long before it expires. */
+export const expiringMs = 7 * 86_400_000;
+/** A revocation raises an alert for so long after it. */
+export const revokedRecentlyMs = 86_400_000;
+/** Alerts of one statement. */
+export const raisedTogetherMax = 200;
+/** How often alerts are looked for that the webhook does not have, and how many are sent in a round. */
+export const deliveryEveryMs = 2_000;
+export const deliveredTogetherMax = 20;
+/** The claim of a process on an alert that it sends. */
+export const deliveryLeaseMs = 60_000;
+/** How long the webhook may take to answer. */
+export const webhookMs = 10_000;
+/** People of one account who get an alert by mail. */
+export const alertMailsMax = 20;

@@ -1,8 +1,9 @@
 /** Control's settings. */
 import type { Environment } from "#catalogue/environment.ts";
-import { integerSetting, readSettings, secretSetting, textSetting } from "#service/config.ts";
+import { integerSetting, proxySettings, readSettings, secretSetting, textSetting } from "#service/config.ts";
 
 export const controlSettings = {
+  ...proxySettings,
   host: textSetting(
     "CONTROL_HOST",
     "127.0.0.1",
@@ -16,6 +17,47 @@ export const controlSettings = {
     65_535,
     "The port of the API and of the console; 0 uses any free port.",
   ),
+  url: textSetting(
+    "CONTROL_URL",
+    "",
+    "The address under which browsers reach control, such as https://sluice.example.com. With https, cookies are sent over https only. Without it, people can sign in at localhost and 127.0.0.1 only.",
+    "http:// or https:// and a host, without a path",
+    /^(https?:\/\/[^/?#\s]+)?$/,
+  ),
+  callsPerMinute: integerSetting(
+    "CONTROL_CALLS_PER_MINUTE",
+    1_200,
+    60,
+    1_000_000,
+    "How many calls of the API one person or token may make in a minute; an IP address may make four times as many.",
+  ),
+  authSecret: secretSetting(
+    "AUTH_SECRET",
+    "Signs cookies and encrypts second factors. At least 32 characters. Without it, control keeps a random one in its database.",
+  ),
+  oidcIssuer: textSetting(
+    "OIDC_ISSUER",
+    "",
+    "The address of an OpenID Connect provider. Whoever it lets in becomes a user, without any account until invited.",
+    "an address",
+    /^(https?:\/\/\S+)?$/,
+  ),
+  oidcClientId: textSetting("OIDC_CLIENT_ID", "", "This gateway's id at the provider."),
+  oidcClientSecret: secretSetting("OIDC_CLIENT_SECRET", "This gateway's secret at the provider."),
+  oidcName: textSetting("OIDC_NAME", "Single sign-on", "The name of the provider on the sign-in page."),
+  smtpUrl: secretSetting(
+    "SMTP_URL",
+    "The mail server for invitations and forgotten passwords, such as smtps://user:password@mail.example.com. Without it, links are copied by hand.",
+  ),
+  alertWebhookUrl: secretSetting(
+    "ALERT_WEBHOOK_URL",
+    "Receives alerts about budgets and keys as JSON by POST, such as https://hooks.example.com/sluice. It may contain a secret.",
+  ),
+  alertWebhookSecret: secretSetting(
+    "ALERT_WEBHOOK_SECRET",
+    "Signs what is sent to the webhook (standardwebhooks.com). A value that begins with whsec_ is base64.",
+  ),
+  mailFrom: textSetting("MAIL_FROM", "sluice@localhost", "The sender of mails.", "an address"),
   databaseUrl: secretSetting(
     "DATABASE_URL",
     "The Postgres server (15 or newer), such as postgres://user:password@host/database. Without it, control uses an embedded database.",

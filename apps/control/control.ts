@@ -8,12 +8,20 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { createOperations, listen } from "#service/operations.ts";
 import type { Redis, RedisPurpose } from "#service/redis.ts";
 import { accountHandlers } from "./accounts/accounts.ts";
+import { auditHandlers } from "./accounts/audit-log.ts";
+import { tokenHandlers } from "./accounts/operator-tokens.ts";
+import { alertHandlers } from "./alerts/handlers.ts";
+import { startAlerts } from "./alerts/start.ts";
 import { createApi } from "./api/server.ts";
 import { identifyBy } from "./api/tokens.ts";
 import type { ControlConfig } from "./config.ts";
 import { openDatabase } from "./database/database.ts";
+import { KeyProjection } from "./keys/key-projection.ts";
+import { keyHandlers } from "./keys/keys.ts";
 import { type Ledger, startLedger } from "./ledger/ledger.ts";
 import { usageHandlers } from "./ledger/usage-handlers.ts";
+import { createMail } from "./sign-in/mail.ts";
+import { createSignIn } from "./sign-in/sign-in.ts";
 
 export type ControlProcessConfig = ControlConfig &
   Pick<ServiceConfig, "redisUrl" | "namespace" | "operationsHost" | "operationsPort">;
@@ -29,6 +37,8 @@ export interface ControlDeps {
 export interface Control {
   /** Resolves to the addresses. */
   listen(): Promise<{ control: string; operations: string }>;
+  /** A link that signs the first operator in once, while no operator can sign in otherwise. A secret: for the terminal only. */
+  firstSignInLink(): Promise<string | undefined>;
   close(): Promise<void>;
 }
 
@@ -56,11 +66,31 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     log,
   });
   opened.defer(() => ledger.close());
-  registerMetrics(registry, ledger);
+  const projection = new KeyProjection({ database, redis, keyspace, log });
+  await projection.start();
+  opened.defer(() => projection.close());
+  const mail = createMail(config, log);
+  opened.defer(() => mail?.close());
+  opened.defer(startAlerts({ config, mail, database, redis, keyspace, catalogue: catalogue.current, log }));
+  registerMetrics(registry, ledger, projection);
+  let address = config.url;
+  const signIn = opened.use(await createSignIn({ database, config, mail, address: () => address, log }));
+  const byToken = identifyBy(database, config.operatorToken);
   const api = await createApi({
     database,
-    handlers: { ...accountHandlers(async () => {}), ...usageHandlers },
-    identify: identifyBy(database, config.operatorToken),
+    handlers: {
+      ...accountHandlers((account) => projection.projectAccount(account)),
+      ...keyHandlers({ catalogue: catalogue.current, projection }),
+      ...usageHandlers,
+      ...signIn.handlers,
+      ...tokenHandlers,
+      ...auditHandlers,
+      ...alertHandlers,
+    },
+    identify: async (request) => (await byToken(request)) ?? signIn.identify(request),
+    addRoutes: signIn.addRoutes,
+    trustedProxies: config.trustedProxies,
+    callsPerMinute: config.callsPerMinute,
     log,
     version,
   });
@@ -74,16 +104,16 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const resources = opened.move();
   return {
     async listen() {
-      return {
-        control: await listen(api, config.host, config.port),
-        operations: await listen(operations, config.operationsHost, config.operationsPort),
-      };
+      const control = await listen(api, config.host, config.port);
+      address ||= control.replace("0.0.0.0", "127.0.0.1").replace("[::]", "localhost");
+      return { control, operations: await listen(operations, config.operationsHost, config.operationsPort) };
     },
+    firstSignInLink: signIn.firstLink,
     close: () => resources.disposeAsync(),
   };
 }
 
-function registerMetrics(registry: Registry, ledger: Ledger): void {
+function registerMetrics(registry: Registry, ledger: Ledger, projection: KeyProjection): void {
   const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
       name,
@@ -108,4 +138,5 @@ function registerMetrics(registry: Registry, ledger: Ledger): void {
     },
   });
   gauge("sluice_ledger_invalid_records", "Usage records that could not be read.", () => ledger.counts.invalid);
+  gauge("sluice_keys_behind", "1 while Redis may lack a change of keys.", () => Number(projection.isBehind));
 }

@@ -1,5 +1,6 @@
 /** The control process. */
 import { readFileSync } from "node:fs";
+import type { Logger } from "pino";
 import { collectDefaultMetrics, Registry } from "prom-client";
 import { watchCatalogue } from "#catalogue/watch.ts";
 import { serviceConfigOf } from "#service/config.ts";
@@ -25,5 +26,13 @@ await runProcess("control", async (log) => {
     watchCatalogue: (listeners) => checkedAtStart(() => watchCatalogue(config.catalogueFile, env, listeners)),
   });
   const urls = await control.listen();
+  announce(await control.firstSignInLink(), log);
   return { urls, stop: () => control.close() };
 });
+
+/** The parent process shows the link on the terminal; it is in no log. */
+function announce(url: string | undefined, log: Logger): void {
+  if (url === undefined) return;
+  if (process.send !== undefined) process.send({ type: "sign-in-link", url });
+  else log.warn("no operator can sign in yet; `sluice operator link` makes a link");
+}

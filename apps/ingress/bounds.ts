@@ -177,3 +177,5 @@ export const restoreSettingsEveryMs = 10_000;
 export const fileRewriteCheckMsMax = 10_000;
 /** How long a starting ingress waits until it hears its own heartbeat. Then it listens all the same, and is not ready. */
 export const firstHeartbeatMsMax = 5_000;
+/** Characters of the user in a usage record. */
+export const userLengthMax = 200;

@@ -4,6 +4,7 @@ import {
   integerSetting,
   listenSettings,
   memoryShare,
+  proxySettings,
   readSettings,
   secretSetting,
   textSetting,
@@ -16,6 +17,7 @@ const mebibyte = 1 << 20;
 export const ingressSettings = {
   ...listenSettings,
   ...drainSettings,
+  ...proxySettings,
   bodyBytesMax: integerSetting(
     "BODY_BYTES_MAX",
     32 * mebibyte,

@@ -21,3 +21,8 @@ export const forgottenMax = 500;
 export const knownMax = 100_000;
 /** How long Redis remembers what a caller has spent since its last generation: longer than any calendar period. */
 export const budgetLifeMs = 400 * 86_400_000;
+/** Addresses and networks of a key. */
+export const addressesMax = 100;
+/** Tags of a key, and of the header of a request. */
+export const tagsMax = 10;
+export const tagLengthMax = 60;

@@ -49,7 +49,7 @@ export function periodStartOf(period: BudgetPeriod, at: number): number {
 }
 
 /** The nano-units spent in the periods that contain a time, by the hash of a budget. */
-export const spentOf = (stored: Readonly<Record<string, string>>, at: number): Record<BudgetPeriod, bigint> =>
+const spentOf = (stored: Readonly<Record<string, string>>, at: number): Record<BudgetPeriod, bigint> =>
   Object.fromEntries(
     budgetPeriods.map((period) => [
       period,

@@ -1,19 +1,19 @@
 /**
  * An in-memory copy of the key records and its synchronization with Redis. follow.ts decides when to synchronize.
  *
- * Redis may restart without its data, or with older data. Records are only added or revoked, so the copy writes back every record that Redis lacks. Several processes
- * may do so at once, because the union of copies is correct in any order. One race remains: a change that Redis lost before any process received it is lost.
+ * Redis may restart without its data, or with older data. The copy then writes back every record that Redis lacks, or of which it has an earlier version. Several
+ * processes may do so at once, because the later version wins in any order. Control writes what no copy has from its database.
  */
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { noticeLatenessMs, noticesMax } from "./bounds.ts";
 import { type Notice, readRecords, readSome, readVersion, restoreRecords } from "./projection.ts";
-import type { KeyRecord } from "./record.ts";
+import { isLater, type KeyRecord } from "./record.ts";
 
 export interface KeyCopy {
   find(hash: string): KeyRecord | undefined;
-  /** Whether this copy knows a revocation of the key with this record id. */
+  /** Whether this copy knows that the key with this record id is revoked, or its account disabled. */
   isRevoked(id: string): boolean;
   /** The origins of all keys' records. Those of a key that was revoked since the last complete read may be among them. */
   origins(): ReadonlySet<string>;
@@ -30,7 +30,7 @@ export interface KeyCopy {
 
 export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): KeyCopy {
   let records = new Map<string, KeyRecord>();
-  /** The ids of revoked keys. */
+  /** The ids of revoked keys, and of those whose account is disabled. */
   let revoked = new Set<string>();
   let origins = new Set<string>();
   /** The version of `records`. */
@@ -44,10 +44,10 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
     isStale = false;
     const versionBefore = await readVersion(redis, keyspace);
     const fresh = await readRecords(redis, keyspace);
-    const lost = [...records].filter(([hash, copied]) => laterOf(copied, fresh.get(hash)) === copied);
+    const lost = [...records].filter(([hash, copied]) => isLost(copied, fresh.get(hash)));
     for (const [hash, copied] of lost) fresh.set(hash, copied);
     records = fresh;
-    revoked = new Set([...fresh.values()].flatMap(({ id, revokedAt }) => (revokedAt === undefined ? [] : [id])));
+    revoked = new Set([...fresh.values()].flatMap((record) => (isEnded(record) ? [record.id] : [])));
     origins = new Set(
       [...fresh.values()].flatMap((record) => (record.revokedAt === undefined ? record.origins : []) ?? []),
     );
@@ -67,11 +67,12 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
     const changed = await readSome(redis, keyspace, hashes);
     for (const [index, hash] of hashes.entries()) {
       const [record, copied] = [changed[index], records.get(hash)];
-      if (record === undefined || (copied && laterOf(copied, record) === copied)) isStale = true;
+      if (record === undefined || (copied && isLost(copied, record))) isStale = true;
       else {
         records.set(hash, record);
-        if (record.revokedAt !== undefined) revoked.add(record.id);
-        else for (const origin of record.origins ?? []) origins.add(origin);
+        if (isEnded(record)) revoked.add(record.id);
+        else revoked.delete(record.id);
+        if (record.revokedAt === undefined) for (const origin of record.origins ?? []) origins.add(origin);
       }
     }
     version += news.length;
@@ -132,7 +133,8 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
   };
 }
 
-/** The later of two versions of a record, as far as it can be determined: a revocation is final. */
-function laterOf(copied: KeyRecord, fresh: KeyRecord | undefined): KeyRecord {
-  return fresh === undefined || (copied.revokedAt !== undefined && fresh.revokedAt === undefined) ? copied : fresh;
-}
+const isEnded = ({ revokedAt, disabledAt }: KeyRecord): boolean => revokedAt !== undefined || disabledAt !== undefined;
+
+/** Whether Redis lost this record: it has none, or an earlier one. */
+const isLost = (copied: KeyRecord, fresh: KeyRecord | undefined): boolean =>
+  fresh === undefined || isLater(copied, fresh);

@@ -1,15 +1,17 @@
 /**
  * The key records in Redis, which every ingress follows: functions that read them and scripts that change them.
- * Records are never deleted, and a revocation is final. So a missing record was lost, and the union of two copies is always correct.
+ * Records are never deleted, a revocation is final, and a higher version replaces a lower one. So a missing or earlier record was lost, and copies can be merged
+ * in any order. Where control runs, its database has the records, and Redis only a projection of them.
  * The scripts also run while Redis' memory is full, so that a key can always be revoked.
  */
 import { randomBytes } from "node:crypto";
+import { isDeepStrictEqual } from "node:util";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
 import { pageSize, revokeAttemptsMax } from "./bounds.ts";
 import { createKey } from "./key.ts";
-import { type KeyRecord, parseRecord } from "./record.ts";
+import { type KeyRecord, parseRecord, recordFields } from "./record.ts";
 
 /** Replaces the hash in a notice when several records changed. */
 const wholeMark = "*";
@@ -31,23 +33,34 @@ return version`,
   "run",
 );
 
+/** Lua's form of `isLater`, for records as text; true if there is no other record. */
+const laterScript = `
+local function isLater(text, other)
+  if not other then return true end
+  local ok, present = pcall(cjson.decode, other)
+  if not ok or type(present) ~= 'table' then return true end
+  local record = cjson.decode(text)
+  local isRevoked, wasRevoked = record.revokedAt ~= nil, present.revokedAt ~= nil
+  if isRevoked ~= wasRevoked then return isRevoked end
+  return (record.version or 0) > (tonumber(present.version) or 0)
+end`;
+
 /**
- * Restores missing records and missing revocations. Other existing records stay unchanged.
- * KEYS: records (hash). ARGV: pairs of a key's hash and its record.
- * Returns the number of restored records. Atomic for its pairs. It counts no version, so announceScript must follow.
+ * Writes the records that are later than the present ones. Other present records stay unchanged.
+ * KEYS: records (hash), version (counter). ARGV: the channel of notices, "" for none; then pairs of a key's hash and its record.
+ * Returns the number of written records. Atomic for its pairs. Without a channel it counts no version, so announceScript must follow.
  */
-const restoreScript = scriptOf(
-  `
-local function isRevoked(text)
-  local ok, record = pcall(cjson.decode, text)
-  return ok and type(record) == 'table' and record.revokedAt ~= nil
-end
+const mergeScript = scriptOf(
+  `${laterScript}
 local written = 0
-for i = 1, #ARGV, 2 do
+for i = 2, #ARGV, 2 do
   local present = redis.call('HGET', KEYS[1], ARGV[i])
-  if not present or (isRevoked(ARGV[i + 1]) and not isRevoked(present)) then
+  if isLater(ARGV[i + 1], present) then
     redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
     written = written + 1
+    if ARGV[1] ~= '' then
+      redis.call('PUBLISH', ARGV[1], redis.call('INCR', KEYS[2]) .. ' ' .. ARGV[i])
+    end
   end
 end
 return written`,
@@ -153,15 +166,26 @@ export async function revokeRecord(
 export async function restoreRecords(
   redis: Redis,
   keyspace: Keyspace,
-  records: readonly (readonly [hash: string, record: KeyRecord])[],
+  records: KeyRecords,
   version: number,
 ): Promise<void> {
+  const written = await merge(redis, keyspace, records, "");
+  if (written > 0) await runScript(redis, announceScript, [keyspace.keysVersion], [version, keyspace.keysChanged]);
+}
+
+/** Writes records that are later than those in Redis, and notifies every follower of each. Resolves to their number. Idempotent; may stop half-way when Redis fails. */
+export const projectRecords = (redis: Redis, keyspace: Keyspace, records: KeyRecords): Promise<number> =>
+  merge(redis, keyspace, records, keyspace.keysChanged);
+
+type KeyRecords = readonly (readonly [hash: string, record: KeyRecord])[];
+
+async function merge(redis: Redis, keyspace: Keyspace, records: KeyRecords, channel: string): Promise<number> {
   let written = 0;
   for (let start = 0; start < records.length; start += pageSize) {
     const pairs = records.slice(start, start + pageSize).flatMap(([hash, record]) => [hash, JSON.stringify(record)]);
-    written += Number(await runScript(redis, restoreScript, [keyspace.keys], pairs));
+    written += Number(await runScript(redis, mergeScript, [keyspace.keys, keyspace.keysVersion], [channel, ...pairs]));
   }
-  if (written > 0) await runScript(redis, announceScript, [keyspace.keysVersion], [version, keyspace.keysChanged]);
+  return written;
 }
 
 async function write(
@@ -179,3 +203,7 @@ async function write(
   );
   return version !== 0;
 }
+
+/** Whether two records say the same, apart from fields of later versions of the gateway. */
+export const isSame = (record: KeyRecord, other: KeyRecord): boolean =>
+  recordFields.every((field) => isDeepStrictEqual(record[field], other[field]));

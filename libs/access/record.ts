@@ -1,6 +1,7 @@
 /** The record of a key, which contains everything but the key itself. */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
+import { addressesMax, tagLengthMax, tagsMax } from "./bounds.ts";
 import { limitsSchema } from "./limits.ts";
 import { originForm, originsMax } from "./origins.ts";
 
@@ -31,6 +32,25 @@ const keyRecordSchema = Type.Object({
   limits: Type.Optional(
     limitsSchema({ description: "The key's own limits; each overrides the same limit of its group's `keyLimits`." }),
   ),
+  addresses: Type.Optional(
+    Type.Array(Type.String(), {
+      maxItems: addressesMax,
+      description: "The IP addresses and networks (CIDR) from which the key may be used.",
+    }),
+  ),
+  tags: Type.Optional(
+    Type.Array(Type.String({ maxLength: tagLengthMax }), {
+      maxItems: tagsMax,
+      description: "Go into the usage records of the key.",
+    }),
+  ),
+  disabledAt: Type.Optional(time("Epoch milliseconds: since when its account is disabled.")),
+  version: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      description: "Grows with every change in the database; of two versions the higher one counts. Absent: 0.",
+    }),
+  ),
 });
 
 /** Times are epoch milliseconds. Records are never removed, only revoked. */
@@ -48,11 +68,15 @@ export function parseRecord(text: string): KeyRecord | undefined {
   }
 }
 
-export type KeyState = "live" | "expired" | "revoked";
+export type KeyState = "live" | "expired" | "revoked" | "disabled";
 
 /** `now` in epoch milliseconds. */
-export function stateOf({ expiresAt, revokedAt }: KeyRecord, now: number): KeyState {
+export function stateOf(
+  { expiresAt, revokedAt, disabledAt }: Pick<KeyRecord, "expiresAt" | "revokedAt" | "disabledAt">,
+  now: number,
+): KeyState {
   if (revokedAt !== undefined) return "revoked";
+  if (disabledAt !== undefined) return "disabled";
   return expiresAt !== undefined && now >= expiresAt ? "expired" : "live";
 }
 
@@ -63,3 +87,12 @@ export function allowsModel({ models }: KeyRecord, id: string): boolean {
     models.some((pattern) => (pattern.endsWith("*") ? id.startsWith(pattern.slice(0, -1)) : id === pattern))
   );
 }
+
+/** Whether a record replaces another one of the same key: a revocation is final, and a higher version replaces a lower one. `laterScript` is the same in Lua. */
+export function isLater(record: KeyRecord, other: KeyRecord): boolean {
+  const [isRevoked, wasRevoked] = [record.revokedAt !== undefined, other.revokedAt !== undefined];
+  return isRevoked === wasRevoked ? (record.version ?? 0) > (other.version ?? 0) : isRevoked;
+}
+
+/** The fields that this version of the gateway knows. */
+export const recordFields = Object.keys(keyRecordSchema.properties) as (keyof KeyRecord)[];

@@ -4,11 +4,17 @@ import Type, { type TProperties, type TSchema } from "typebox";
 export const strict = { additionalProperties: false } as const;
 
 export const id = (description: string) => Type.String({ minLength: 1, maxLength: 100, description });
-export const name = (description: string) => Type.String({ minLength: 1, maxLength: 100, description });
+/** Without control characters, because commands print it. */
+export const name = (description: string) =>
+  Type.String({ minLength: 1, maxLength: 100, pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f]*$", description });
 export const time = (description: string) => Type.String({ format: "date-time", maxLength: 40, description });
 export const orNull = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
 /** A decimal number in the catalogue's currency, as text, because numbers of JSON are not exact. */
 export const money = (description: string) => Type.String({ pattern: "^-?\\d{1,12}(\\.\\d{1,9})?$", description });
+
+export const role = Type.Enum(["owner", "member", "reader"] as const, {
+  description: "An owner manages the account's people, a member its keys; a reader sees usage and keys.",
+});
 
 export const pageQuery = {
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 500, default: 50, description: "Items of one page." })),

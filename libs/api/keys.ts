@@ -1,5 +1,6 @@
 /** Operations on the API keys of accounts. */
 import Type from "typebox";
+import { addressesMax, tagLengthMax, tagsMax } from "#access/bounds.ts";
 import { limitsSchema } from "#access/limits.ts";
 import { originForm, originsMax } from "#access/origins.ts";
 import { changeOf, id, money, name, orNull, pageOf, pageQuery, strict, time } from "./common.ts";
@@ -17,14 +18,14 @@ const settings = {
   models: orNull(list(129, 500, "Model ids, or prefixes followed by `*`; null for all of its group.")),
   expiresAt: orNull(time("The key is valid before it; null for ever.")),
   limits: orNull(limits),
-  addresses: orNull(list(50, 100, "Addresses and networks (CIDR) that may use the key; null for any.")),
+  addresses: orNull(list(50, addressesMax, "Addresses and networks (CIDR) that may use the key; null for any.")),
   origins: orNull(
     Type.Array(Type.String({ pattern: originForm.source }), {
       maxItems: originsMax,
       description: "Web origins whose pages may use the key; null for those of its group.",
     }),
   ),
-  tags: list(60, 10, "In every usage record of the key."),
+  tags: list(tagLengthMax, tagsMax, "In every usage record of the key."),
 };
 
 const key = Type.Object({
@@ -131,5 +132,16 @@ export const keyOperations = {
     access: "member",
     params,
     answer: key,
+  },
+  rebuildKeys: {
+    method: "POST",
+    path: "/keys/rebuild",
+    summary: "Compares the keys in Redis, which ingresses follow, with the database, and writes what differs.",
+    access: "operator",
+    answer: Type.Object({
+      keys: Type.Integer({ description: "Keys of the database." }),
+      written: Type.Integer({ description: "Keys that Redis lacked, or had in another state." }),
+      imported: Type.Integer({ description: "Keys that only Redis had: they are in the database now." }),
+    }),
   },
 } as const satisfies Record<string, Operation>;

@@ -1,11 +1,23 @@
 /** All operations of control's API, by name. */
 import { accountOperations } from "./accounts.ts";
+import { alertOperations } from "./alerts.ts";
+import { auditOperations } from "./audit.ts";
+import { keyOperations } from "./keys.ts";
+import { memberOperations } from "./members.ts";
 import type { Operation } from "./operation.ts";
+import { peopleOperations } from "./people.ts";
+import { tokenOperations } from "./tokens.ts";
 import { usageOperations } from "./usage.ts";
 
 export const operations = {
   ...accountOperations,
+  ...alertOperations,
   ...usageOperations,
+  ...peopleOperations,
+  ...memberOperations,
+  ...tokenOperations,
+  ...auditOperations,
+  ...keyOperations,
 } as const satisfies Record<string, Operation>;
 
 export type OperationName = keyof typeof operations;

@@ -28,7 +28,7 @@ const filters = {
 
 /** What usage can be grouped by. */
 export const usageDimensions = ["account", "key", "model", "group", "upstream"] as const;
-export const usageIntervals = ["half-hour", "hour", "day", "month", "none"] as const;
+const usageIntervals = ["half-hour", "hour", "day", "month", "none"] as const;
 
 /** One usage record. */
 const record = Type.Object({

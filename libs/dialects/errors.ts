@@ -7,6 +7,7 @@ export const statuses = {
   content_filter: 400,
   invalid_key: 401,
   origin_not_allowed: 403,
+  address_not_allowed: 403,
   path_not_found: 404,
   not_found: 404,
   model_not_found: 404,

@@ -16,6 +16,7 @@ const errors: Record<ErrorCode, readonly [type: string, code: string | null]> = 
   content_filter: [request, "content_filter"],
   invalid_key: [request, "invalid_api_key"],
   origin_not_allowed: [request, "origin_not_allowed"],
+  address_not_allowed: [request, "address_not_allowed"],
   path_not_found: [request, "unknown_url"],
   not_found: [request, null],
   model_not_found: [request, "model_not_found"],

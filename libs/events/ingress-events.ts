@@ -20,6 +20,10 @@ export interface GenerationFacts {
   readonly keyId: string;
   readonly group: string;
   readonly account: string | undefined;
+  /** The caller's own name of whom it asks for; null for none. Content of the caller: not for logs and metrics. */
+  readonly user: string | null;
+  /** Of the key and of the request. Not for logs and metrics either. */
+  readonly tags: readonly string[];
   /** The catalogue's id of the model that the caller asked for. */
   readonly model: string;
   readonly queue: string;
@@ -95,6 +99,9 @@ export interface RequestEnded {
   readonly keyId: string | undefined;
   readonly group: string | undefined;
   readonly account: string | undefined;
+  /** As those of a generation. */
+  readonly user: string | null;
+  readonly tags: readonly string[];
   /** Of the gateway's own error that answered it. */
   readonly errorCode: ErrorCode | undefined;
   /** `generation`: a generation answered it and reports its own end. `answered`: the ingress answered it, possibly with an error. */

@@ -27,7 +27,7 @@ export type KeyUsage = Type.Static<typeof keyUsageSchema>;
 const validator = Compile(keyUsageSchema);
 const dayMs = 86_400_000;
 
-export const noUsage: UsageSums = {
+const noUsage: UsageSums = {
   requests: 0,
   inputTokens: 0,
   cachedInputTokens: 0,

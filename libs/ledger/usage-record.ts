@@ -84,7 +84,7 @@ const usageRecordSchema = Type.Object({
   bytes: count("Bytes of the answer."),
   bodyBytes: count("Bytes of the request."),
   upstreamRequestId: orNull(text(200)),
-  user: orNull(text(128, "The caller's own user, if the request names one.")),
+  user: orNull(text(200, "The caller's own user, if the request names one.")),
   tags: Type.Array(text(60), { maxItems: 20, description: "The key's tags and those of the request." }),
   traceId: orNull(text(64)),
 });

@@ -3,6 +3,7 @@
  * An invalid value is a StartupFault that names its variable. An empty value counts as unset.
  */
 import { totalmem } from "node:os";
+import { isNetwork } from "./networks.ts";
 import { StartupFault } from "./startup.ts";
 
 const mebibyte = 1 << 20;
@@ -163,6 +164,27 @@ export const serviceConfigOf = (environment: Environment): ServiceConfig => read
 export const listenSettings = {
   host: textSetting("HOST", "127.0.0.1", "The address that listens for callers.", "a host name or address"),
   port: integerSetting("PORT", 8080, 0, 65_535, "The port for callers; 0 uses any free port."),
+};
+
+/** Proxies in front of the servers that people and callers reach. */
+export const proxySettings = {
+  trustedProxies: {
+    variable: "TRUSTED_PROXIES",
+    description:
+      "The addresses of proxies whose X-Forwarded-For names the caller's address, such as 10.0.0.0/8,fd00::/8. Without it, the address of the connection counts.",
+    default: "",
+    bounds: "addresses and networks in CIDR notation, separated by commas",
+    read(environment) {
+      const networks = (environment.TRUSTED_PROXIES ?? "")
+        .split(",")
+        .map((network) => network.trim())
+        .filter((network) => network !== "");
+      const wrong = networks.find((network) => !isNetwork(network));
+      if (wrong !== undefined)
+        throw new StartupFault(`TRUSTED_PROXIES must be ${this.bounds}, not "${environment.TRUSTED_PROXIES}"`);
+      return networks;
+    },
+  } satisfies Setting<string[]> as Setting<string[]>,
 };
 
 /** Graceful shutdown of ingresses and workers after SIGTERM. */

@@ -30,7 +30,9 @@ function makeCheckout(): Disposable & { root: string } {
     copyFileSync(join(checkout, "apps", "cli", name), join(directory, name));
   }
   copyFileSync(join(checkout, "test", "cli", "fixtures", "main.ts"), join(directory, "main.ts"));
-  writeFileSync(join(root, "package.json"), '{"type": "module"}');
+  mkdirSync(join(root, "libs", "service"), { recursive: true });
+  copyFileSync(join(checkout, "libs", "service", "lock.js"), join(root, "libs", "service", "lock.js"));
+  writeFileSync(join(root, "package.json"), '{"type": "module", "imports": {"#*": "./libs/*"}}');
   writeFileSync(join(root, "package-lock.json"), lockOf("1.0.0"));
   mkdirSync(join(root, "bin"));
   copyFileSync(join(checkout, "test", "cli", "fixtures", "npm.cjs"), join(root, "bin", "npm"));

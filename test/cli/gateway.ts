@@ -41,7 +41,7 @@ export interface Gateway {
 export function startGateway(root: string, environment: NodeJS.ProcessEnv = {}): Gateway {
   const { REDIS_URL: _, NODE_TEST_CONTEXT: __, ...inherited } = process.env;
   const child = spawn(process.execPath, [fixture, root], {
-    env: { ...inherited, PORT: "0", ...environment },
+    env: { ...inherited, PORT: "0", CONTROL_PORT: "0", ...environment },
     stdio: ["ignore", "pipe", "pipe"],
     detached: true,
   });

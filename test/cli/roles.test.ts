@@ -11,13 +11,28 @@ const environment = {
   EMPTY_API_KEY: "",
   MONKEY: "no secret",
   OPERATOR_PASSWORD: "operator",
+  OPERATOR_TOKEN: "token",
+  DATABASE_URL: "postgres://user:password@host/database",
+  AUTH_SECRET: "secret of sign-in",
+  OIDC_CLIENT_SECRET: "secret of the provider",
+  SMTP_URL: "smtps://user:password@mail.example",
   npm_config_registry: "https://registry.example",
   NODE_CHANNEL_FD: "3",
 };
 const named = new Set(["VENDOR_LOGIN"]);
 
-test("the worker receives the whole environment except the operator's password", () => {
-  const { OPERATOR_PASSWORD: _, npm_config_registry: __, NODE_CHANNEL_FD: ___, ...expected } = environment;
+test("the worker receives the whole environment except what only ingress or control need", () => {
+  const {
+    OPERATOR_PASSWORD: _,
+    OPERATOR_TOKEN: __,
+    DATABASE_URL: ___,
+    AUTH_SECRET: ____,
+    OIDC_CLIENT_SECRET: _____,
+    SMTP_URL: ______,
+    npm_config_registry: _______,
+    NODE_CHANNEL_FD: ________,
+    ...expected
+  } = environment;
   assert.deepEqual(roleEnvironmentOf("worker", environment, named), expected);
 });
 
@@ -30,6 +45,22 @@ test("the ingress sees which secrets are set, and of their values only the opera
     AWS_SECRET_ACCESS_KEY: "configured",
     MONKEY: "no secret",
     OPERATOR_PASSWORD: "operator",
+  });
+});
+
+test("control sees which secrets are set, and of their values only its own", () => {
+  assert.deepEqual(roleEnvironmentOf("control", environment, named), {
+    PATH: "/bin",
+    HTTPS_PROXY: "http://proxy.example",
+    REDIS_URL: "unix:///redis.sock",
+    VENDOR_LOGIN: "configured",
+    AWS_SECRET_ACCESS_KEY: "configured",
+    MONKEY: "no secret",
+    OPERATOR_TOKEN: "token",
+    DATABASE_URL: "postgres://user:password@host/database",
+    AUTH_SECRET: "secret of sign-in",
+    OIDC_CLIENT_SECRET: "secret of the provider",
+    SMTP_URL: "smtps://user:password@mail.example",
   });
 });
 

@@ -30,7 +30,12 @@ test("start prints a banner that matches ready.json, and Ctrl-C leaves neither p
   assert.equal(await textOf(ready.address), "ingress");
   assert.equal(await textOf(ready.operationsUrls.ingress), "ingress");
   assert.equal(await textOf(ready.operationsUrls.worker), "worker");
-  assert.deepEqual(Object.keys(ready.pids), ["sluice", "redis", "simulator", "worker", "ingress"]);
+  assert.equal(await textOf(ready.controlUrl as string), "control");
+  assert.equal(await textOf(ready.operationsUrls.control as string), "control");
+  assert.ok(gateway.output().out.includes(`control       ${ready.controlUrl} `));
+  assert.deepEqual(Object.keys(ready.pids), ["sluice", "redis", "simulator", "worker", "ingress", "control"]);
+  assert.equal(statSync(state.operatorTokenFile).mode & 0o777, 0o600);
+  assert.match(readFileSync(state.operatorTokenFile, "utf8"), /^[\w-]{43}\n$/);
   assert.equal(statSync(state.readyFile).mode & 0o777, 0o600);
   assert.equal(statSync(state.firstKeyFile).mode & 0o777, 0o600);
   assert.equal(statSync(state.directory).mode & 0o777, 0o700);
@@ -49,7 +54,7 @@ test("a killed role restarts at the same address, and ready.json is updated", as
   using place = makeRoot();
   const gateway = startGateway(place.root);
   const before = await gateway.ready();
-  for (const role of ["ingress", "worker", "simulator"] as const) {
+  for (const role of ["ingress", "worker", "simulator", "control"] as const) {
     const pid = before.pids[role]!;
     process.kill(pid, "SIGKILL");
     const after = await until(`another ${role}`, () => {
@@ -62,6 +67,7 @@ test("a killed role restarts at the same address, and ready.json is updated", as
       );
     });
     assert.equal(after.address, before.address);
+    assert.equal(after.controlUrl, before.controlUrl);
   }
   assert.equal(await textOf(before.address), "ingress");
   assert.equal(await textOf(before.operationsUrls.worker), "worker");
@@ -109,21 +115,27 @@ test("an invalid catalogue gives a one-line error with the position", async () =
   assert.match(gateway.output().error, /^sluice: .*catalogue\.yaml:1:\d+: .+\n$/);
 });
 
-test("only the worker receives upstream credentials, and only the ingress receives the operator's password", async () => {
+test("only the worker receives upstream credentials, only the ingress the operator's password, and only control its database and token", async () => {
   using place = makeRoot();
   const secrets = {
     OPENAI_API_KEY: "upstream-secret",
     OTHER_TOKEN: "other-secret",
     OPERATOR_PASSWORD: "operator-secret",
+    DATABASE_URL: "postgres://secret",
   };
   const gateway = startGateway(place.root, secrets);
-  const { address, operationsUrls, simulatorUrl, redisUrl } = await gateway.ready();
-  const [ingress, worker, simulator] = await Promise.all(
-    [address, operationsUrls.worker, simulatorUrl].map(
+  const { address, controlUrl = "", operationsUrls, simulatorUrl, redisUrl } = await gateway.ready();
+  const [ingress, worker, simulator, control] = await Promise.all(
+    [address, operationsUrls.worker, simulatorUrl, controlUrl].map(
       async (url) => (await (await fetch(`${url}/environment`)).json()) as NodeJS.ProcessEnv,
     ),
   );
-  assert.ok(ingress && worker && simulator);
+  assert.ok(ingress && worker && simulator && control);
+  assert.equal(control.DATABASE_URL, secrets.DATABASE_URL);
+  assert.equal(`${control.OPERATOR_TOKEN}\n`, readFileSync(stateOf(place.root).operatorTokenFile, "utf8"));
+  assert.deepEqual([control.OPENAI_API_KEY, control.OPERATOR_PASSWORD], ["configured", undefined]);
+  for (const { DATABASE_URL, OPERATOR_TOKEN } of [ingress, worker, simulator])
+    assert.deepEqual([DATABASE_URL, OPERATOR_TOKEN], [undefined, undefined]);
   assert.equal(ingress.OPENAI_API_KEY, "configured");
   assert.equal(ingress.OTHER_TOKEN, "configured");
   assert.equal(ingress.OPERATOR_PASSWORD, "operator-secret");

@@ -17,6 +17,11 @@ async function sumsOf(database: Database, keyId: string): Promise<{ totals: unkn
     select coalesce(sum(requests), 0)::bigint as requests, coalesce(sum(cost), 0)::bigint as cost,
       coalesce(sum(output_tokens), 0)::bigint as output
     from usage_totals where key_id = ${keyId}`.execute(database);
+  const { rows: days } = await sql`
+    select coalesce(sum(requests), 0)::bigint as requests, coalesce(sum(cost), 0)::bigint as cost,
+      coalesce(sum(output_tokens), 0)::bigint as output
+    from usage_days where key_id = ${keyId}`.execute(database);
+  assert.deepEqual(days, totals, "the totals by day are those by half hour");
   const { rows: records } = await sql`
     select count(*)::bigint as requests, coalesce(sum(cost), 0)::bigint as cost,
       coalesce(sum(output_tokens), 0)::bigint as output

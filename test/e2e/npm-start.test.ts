@@ -18,7 +18,7 @@ symlinkSync(join(checkout, "node_modules"), join(root, "node_modules"));
 const { REDIS_URL: _, NODE_TEST_CONTEXT: __, ...environment } = process.env;
 const gateway = spawn("npm", ["start"], {
   cwd: root,
-  env: { ...environment, PORT: "0" },
+  env: { ...environment, PORT: "0", CONTROL_PORT: "0" },
   stdio: ["ignore", "pipe", "pipe"],
   detached: true,
 });

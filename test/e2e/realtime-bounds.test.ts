@@ -6,6 +6,7 @@ import { after, test } from "node:test";
 import { type WebSocket, WebSocketServer } from "ws";
 import { hashOf } from "#access/key.ts";
 import { revokeRecord } from "#access/projection.ts";
+import { nanoPerUnit } from "#ledger/money.ts";
 import { relayBounds } from "#relay/bounds.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
@@ -48,7 +49,7 @@ after(async () => {
 
 const subjectOf = (key: string) => `key_${hashOf(key).slice(0, 24)}`;
 const spentBy = async (key: string) =>
-  Number(await redis.hget(keyspace.limit("key", subjectOf(key), "budget"), "dayMoney"));
+  Number(await redis.hget(keyspace.limit("key", subjectOf(key), "budget"), "dayNano")) / nanoPerUnit;
 const nothingRuns = (key: string) =>
   until("nothing runs", async () => (await redis.zcard(keyspace.limit("key", subjectOf(key), "running"))) === 0);
 

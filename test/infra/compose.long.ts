@@ -4,11 +4,14 @@ import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { test } from "node:test";
 import { until } from "../cli/gateway.ts";
+import { startPostgres } from "../support/postgres.ts";
 import { startRedis } from "../support/redis.ts";
 import { freePort, roles, root } from "./compose.ts";
 
 test("each role runs by its container's command and passes its health check, until SIGTERM", async () => {
   await using redis = await startRedis();
+  await using postgres = await startPostgres();
+  const databaseUrl = await postgres.createDatabase();
   const running: ChildProcess[] = [];
   try {
     for (const [name, { command, environment, healthcheck }] of roles) {
@@ -18,10 +21,13 @@ test("each role runs by its container's command and passes its health check, unt
         OPERATIONS_HOST: "127.0.0.1",
         OPERATIONS_PORT: String(operationsPort),
         HOST: "127.0.0.1",
+        CONTROL_HOST: "127.0.0.1",
+        DATABASE_URL: databaseUrl,
       };
       const ports: Record<string, string> = {
         PORT: String(port),
         SIMULATOR_PORT: String(port),
+        CONTROL_PORT: String(port),
         SIMULATOR_URL: "http://127.0.0.1:1",
       };
       const given = Object.keys(environment).map((setting): [string, string] => [

@@ -19,6 +19,7 @@ test("every role uses npm start's command, from one image, with separate chat an
       ["ingress", "node apps/ingress/main.ts"],
       ["worker-chat", "node apps/worker/main.ts --queues chat=512"],
       ["worker-image", "node apps/worker/main.ts --queues image=8,audio=32,realtime=64,*=8"],
+      ["control", "node apps/control/main.ts"],
       ["simulator", "node apps/simulator/main.ts"],
     ],
   );
@@ -46,13 +47,14 @@ test("every service restarts, has a health check, starts after its dependencies,
   for (const [name, { environment, stop_grace_period: grace = "" }] of roles) {
     const drainMs = Number(environment.DRAIN_MS ?? 0) + Number(environment.DRAIN_NOTICE_MS ?? 0);
     assert.ok(Number.parseInt(grace, 10) * 1_000 >= drainMs + 5_000, `${name} may drain for longer than it is given`);
-    if (name !== "simulator") assert.deepEqual(Object.keys(services[name]?.depends_on ?? {}), ["valkey"]);
+    const needed = name === "control" ? ["valkey", "postgres"] : ["valkey"];
+    if (name !== "simulator") assert.deepEqual(Object.keys(services[name]?.depends_on ?? {}), needed);
   }
 });
 
 test("environment variables are ones that the processes read, and only workers get credentials", () => {
   const sources = [
-    ...globSync("apps/{ingress,worker,simulator}/**/*.ts", { cwd: root }),
+    ...globSync("apps/{ingress,worker,control,simulator}/**/*.ts", { cwd: root }),
     ...globSync("libs/**/*.ts", { cwd: root }),
   ]
     .map(textOf)
@@ -75,13 +77,17 @@ test("environment variables are ones that the processes read, and only workers g
     for (const credential of credentials) {
       const expected = name.startsWith("worker")
         ? `\${${credential}:-}`
-        : name === "ingress"
+        : name === "ingress" || name === "control"
           ? `\${${credential}:+configured}`
           : undefined;
       assert.equal(environment[credential], expected, `${credential} of ${name}`);
     }
   }
   assert.match(services["worker-chat"]!.environment!.REDIS_URL!, /REDIS_PASSWORD:\?/);
+  for (const [name, { environment = {} }] of Object.entries(services)) {
+    assert.equal(environment.DATABASE_URL !== undefined, name === "control", name);
+    assert.equal(environment.OPERATOR_TOKEN !== undefined, name === "control" || name === "keys", name);
+  }
 });
 
 test("mounted files exist, and the image contains what the roles need", () => {
@@ -116,8 +122,7 @@ test("every container has no root, no capabilities, a read-only file system, and
 test("third-party images are pinned by digest and version", () => {
   const images = Object.values(services).flatMap(({ image }) => (image.startsWith("sluice:") ? [] : [image]));
   const bases = [...textOf("infra/Dockerfile").matchAll(/^FROM (\S+)/gm)].map(([, image]) => image!);
-  for (const image of [...images, ...bases])
-    assert.match(image, /^[a-z/]+:v?\d+\.\d+\.\d+[a-z-]*@sha256:[0-9a-f]{64}$/);
+  for (const image of [...images, ...bases]) assert.match(image, /^[a-z/]+:v?\d+\.\d+[a-z\d.-]*@sha256:[0-9a-f]{64}$/);
   assert.ok(images.length >= 3 && bases.length === 2);
 });
 

@@ -15,6 +15,8 @@ export interface Actor {
   readonly roles: ReadonlyMap<string, Role>;
   /** The operations that a token may call: names, or prefixes followed by `*`. Undefined for all. */
   readonly scopes?: readonly string[];
+  /** The id of a person's session. */
+  readonly session?: string;
 }
 
 /** The accounts whose rows an operation may touch. */
@@ -43,3 +45,10 @@ export const within = (column: string, scope: Scope): Expression<SqlBool> =>
 
 /** Whether rows of this account may be touched. */
 export const isWithin = (account: string, scope: Scope): boolean => scope === "all" || scope.includes(account);
+
+/** For changes that control makes itself. */
+export const systemContext = (): { actor: Actor; address: string; now: Date } => ({
+  actor: { kind: "system", id: "control", name: "control", isOperator: true, roles: new Map() },
+  address: "",
+  now: new Date(),
+});

@@ -22,9 +22,6 @@ export interface Answered<Body> {
   version?: number;
 }
 
-export type Handler<Each extends Operation> = (
-  input: InputOf<Each>,
-  context: Context,
-) => Promise<Answered<AnswerOf<Each>>>;
+type Handler<Each extends Operation> = (input: InputOf<Each>, context: Context) => Promise<Answered<AnswerOf<Each>>>;
 
 export type Handlers<Table extends Record<string, Operation>> = { [Name in keyof Table]: Handler<Table[Name]> };

@@ -7,8 +7,7 @@ export interface Place {
   id: string;
 }
 
-export const cursorOf = ({ at, id }: Place): string =>
-  Buffer.from(JSON.stringify([at.getTime(), id])).toString("base64url");
+const cursorOf = ({ at, id }: Place): string => Buffer.from(JSON.stringify([at.getTime(), id])).toString("base64url");
 
 /** Throws a Fault for anything but a cursor of ours. */
 export function placeOf(cursor: string): Place {

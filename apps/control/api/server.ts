@@ -8,17 +8,26 @@ import { Value } from "typebox/value";
 import { problem } from "#api/common.ts";
 import type { Operation } from "#api/operation.ts";
 import { operations } from "#api/operations.ts";
-import { bodyBytesMax } from "../bounds.ts";
+import { bodyBytesMax, callersMax } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import { type Actor, scopeOf } from "./actor.ts";
 import { Fault } from "./faults.ts";
 import type { Answered, Context, Handlers } from "./handlers.ts";
+import { answerOnce } from "./idempotency.ts";
+import { callerOf, TokenBuckets } from "./rate-limits.ts";
+import { addReferencePage } from "./reference.ts";
 
 export interface ApiOptions {
   database: Database;
   handlers: Handlers<typeof operations>;
   /** Undefined for a caller who is not signed in. Throws a Fault for credentials that are not valid. */
   identify(request: FastifyRequest): Promise<Actor | undefined>;
+  /** Adds the routes of sign-in. */
+  addRoutes(server: FastifyInstance): Promise<void>;
+  /** The proxies whose X-Forwarded-For names the caller's address. */
+  trustedProxies: readonly string[];
+  /** Of one person or token; an IP address has four times as many. */
+  callsPerMinute: number;
   log: Logger;
   version: string;
 }
@@ -36,7 +45,7 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
   const server = Fastify({
     bodyLimit: bodyBytesMax,
     forceCloseConnections: true,
-    trustProxy: false,
+    trustProxy: options.trustedProxies.length > 0 && [...options.trustedProxies],
     routerOptions: { maxParamLength: 200 },
   });
   server.setValidatorCompiler<TSchema>(({ schema, httpPart }) => validatorOf(schema, httpPart !== "body"));
@@ -49,20 +58,56 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
   server.setNotFoundHandler((request) => {
     throw new Fault("not_found", `There is no ${request.method} ${request.url.split("?", 1)[0]?.slice(0, 200)}.`);
   });
+  protect(server, options.callsPerMinute);
+  await options.addRoutes(server);
   await server.register(swagger, {
     openapi: {
       openapi: "3.1.0",
       info: { title: "Sluice", version: options.version, description: "Accounts, keys, usage and the catalogue." },
-      components: { securitySchemes: { token: { type: "http", scheme: "bearer" } } },
-      security: [{ token: [] }],
+      components: {
+        securitySchemes: {
+          token: { type: "http", scheme: "bearer" },
+          session: { type: "apiKey", in: "cookie", name: "sluice.session_token" },
+        },
+      },
+      security: [{ token: [] }, { session: [] }],
     },
   });
-  for (const [name, operation] of Object.entries<Operation>(operations)) addRoute(server, options, name, operation);
+  const callers = new TokenBuckets({
+    max: options.callsPerMinute,
+    everyMs: 60_000 / options.callsPerMinute,
+    keysMax: callersMax,
+  });
+  for (const [name, operation] of Object.entries<Operation>(operations))
+    addRoute(server, { ...options, callers }, name, operation);
   server.get(`${prefix}/openapi.json`, { schema: { hide: true } }, () => server.swagger());
+  await addReferencePage(server, `${prefix}/docs`, `${prefix}/openapi.json`);
   return server;
 }
 
-function addRoute(server: FastifyInstance, options: ApiOptions, name: string, operation: Operation): void {
+/** Limits calls by IP address, and adds headers that keep browsers from guessing, framing and leaking. */
+function protect(server: FastifyInstance, callsPerMinute: number): void {
+  const calls = 4 * callsPerMinute;
+  const addresses = new TokenBuckets({ max: calls, everyMs: 60_000 / calls, keysMax: callersMax });
+  server.addHook("onRequest", async (request, reply) => {
+    reply.headers({
+      "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+      "x-content-type-options": "nosniff",
+      "x-frame-options": "DENY",
+      "referrer-policy": "no-referrer",
+      "cross-origin-opener-policy": "same-origin",
+      "cross-origin-resource-policy": "same-origin",
+    });
+    addresses.take(callerOf(request.ip), "Too many calls from this address; wait a little.");
+  });
+}
+
+function addRoute(
+  server: FastifyInstance,
+  options: ApiOptions & { callers: TokenBuckets },
+  name: string,
+  operation: Operation,
+): void {
   const handler = options.handlers[name as keyof typeof operations] as AnyHandler;
   const { method, path, summary, access, params, query, body, answer, mediaType } = operation;
   const status = operation.status ?? (answer === undefined ? 204 : 200);
@@ -86,6 +131,8 @@ function addRoute(server: FastifyInstance, options: ApiOptions, name: string, op
     } as object,
     handler: async (request, reply) => {
       const actor = await options.identify(request);
+      if (actor !== undefined)
+        options.callers.take(`${actor.kind} ${actor.id}`, "You have made too many calls; wait a little.");
       const scope = scopeOf(actor, name, access);
       const context: Context = {
         database: options.database,
@@ -95,7 +142,7 @@ function addRoute(server: FastifyInstance, options: ApiOptions, name: string, op
         now: new Date(),
         ifMatch: versionOf(request.headers["if-match"]),
       };
-      const answered = await handler({ params: request.params, query: request.query, body: request.body }, context);
+      const answered = await answerOf(request, reply, name, context, handler);
       reply.code(status);
       if (answered.version !== undefined) reply.header("etag", `"${answered.version}"`);
       reply.header("cache-control", "no-store");
@@ -103,6 +150,24 @@ function addRoute(server: FastifyInstance, options: ApiOptions, name: string, op
       return reply.send(answered.body);
     },
   });
+}
+
+/** Runs the handler, or finds its answer to an equal request. */
+async function answerOf(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  operation: string,
+  context: Context,
+  handler: AnyHandler,
+): Promise<Answered<unknown>> {
+  const input = { params: request.params, query: request.query, body: request.body };
+  const { "idempotency-key": idempotencyKey } = request.headers;
+  const { database, actor, now } = context;
+  if (request.method !== "POST" || idempotencyKey === undefined) return handler(input, context);
+  const call = { idempotencyKey, operation, actor, input, now };
+  const { isReplayed, ...answered } = await answerOnce(database, call, () => handler(input, context));
+  if (isReplayed) reply.header("idempotent-replayed", "true");
+  return answered;
 }
 
 /** Values of a path or a query are text, so they are converted; those of a body are not. */

@@ -1,6 +1,7 @@
 /** Operator tokens: how machines and the command line call the API. */
 import { hash, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
+import { tokenUseMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import type { Actor } from "./actor.ts";
 import { Fault } from "./faults.ts";
@@ -20,13 +21,15 @@ export function identifyBy(database: Database, operatorToken: string | undefined
     const now = new Date();
     const row = await database
       .selectFrom("tokens")
-      .select(["id", "name", "scopes"])
+      .select(["id", "name", "scopes", "last_used_at"])
       .where("hash", "=", digest.toString("hex"))
       .where("revoked_at", "is", null)
       .where((where) => where.or([where("expires_at", "is", null), where("expires_at", ">", now)]))
       .executeTakeFirst();
     if (row === undefined)
       throw new Fault("unauthenticated", "This token is not valid: it is unknown, expired or revoked.");
+    if (row.last_used_at === null || now.getTime() - row.last_used_at.getTime() >= tokenUseMs)
+      await database.updateTable("tokens").set({ last_used_at: now }).where("id", "=", row.id).execute();
     return { kind: "token", id: row.id, name: row.name, isOperator: true, roles: noRoles, scopes: row.scopes };
   };
 }

@@ -4,11 +4,20 @@
  */
 import type { Kysely } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";
-import * as ledger from "./migrations/0001-ledger.ts";
-import * as accounts from "./migrations/0002-accounts.ts";
+import { up as ledger } from "./migrations/0001-ledger.ts";
+import { up as accounts } from "./migrations/0002-accounts.ts";
+import { up as signIn } from "./migrations/0003-sign-in.ts";
+import { up as keys } from "./migrations/0004-keys.ts";
+import { up as alerts } from "./migrations/0005-alerts.ts";
 
 /** In the order of their names. */
-const migrations: Record<string, Migration> = { "0001-ledger": ledger, "0002-accounts": accounts };
+const migrations: Record<string, Migration> = {
+  "0001-ledger": { up: ledger },
+  "0002-accounts": { up: accounts },
+  "0003-sign-in": { up: signIn },
+  "0004-keys": { up: keys },
+  "0005-alerts": { up: alerts },
+};
 
 export async function migrate<Tables>(database: Kysely<Tables>): Promise<void> {
   const migrator = new Migrator({ db: database, provider: { getMigrations: async () => migrations } });

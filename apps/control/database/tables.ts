@@ -2,8 +2,11 @@
 import type { ColumnType } from "kysely";
 import type { Limits } from "#access/limits.ts";
 import type { Dimension, Measure, UsageRow } from "../ledger/columns.ts";
+import type { SignInTables } from "../sign-in/tables.ts";
 
-type UsageTotalsRow = { half_hour: Date } & Record<Dimension, string> & Record<Measure, bigint>;
+type Totals = Record<Dimension, string> & Record<Measure, bigint>;
+type UsageTotalsRow = { half_hour: Date } & Totals;
+type UsageDaysRow = { day: Date } & Totals;
 
 /** Written as JSON text, read as its value. */
 type Json<Value> = ColumnType<Value, string, string>;
@@ -39,7 +42,7 @@ export interface KeyRow {
 
 export type Role = "owner" | "member" | "reader";
 
-export interface MemberRow {
+interface MemberRow {
   account: string;
   user_id: string;
   role: Role;
@@ -71,7 +74,7 @@ export interface TokenRow {
   last_used_at: Date | null;
 }
 
-export interface AuditRow {
+interface AuditRow {
   id: string;
   at: Date;
   actor_kind: string;
@@ -85,13 +88,41 @@ export interface AuditRow {
   after: Json<unknown> | null;
 }
 
-export interface Tables {
+interface IdempotentAnswerRow {
+  /** The SHA-256 of the caller, the operation and the `Idempotency-Key`. */
+  id: string;
+  /** The HMAC-SHA-256 of what the caller sent, with the `Idempotency-Key`. */
+  request: string;
+  /** Sealed; null until the first call has ended. */
+  answer: string | null;
+  version: number | null;
+  created_at: Date;
+}
+
+interface AlertRow {
+  id: string;
+  at: Date;
+  kind: string;
+  account: string | null;
+  subject: string;
+  detail: Json<Record<string, unknown>>;
+  occasion: string;
+  attempts: ColumnType<number, number | undefined, number>;
+  /** Null when it is delivered, given up, or not to be delivered. */
+  next_attempt_at: Date | null;
+  delivered_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
+}
+
+export interface Tables extends SignInTables {
   usage: UsageRow;
   usage_totals: UsageTotalsRow;
+  usage_days: UsageDaysRow;
   accounts: AccountRow;
   keys: KeyRow;
   members: MemberRow;
   invitations: InvitationRow;
   tokens: TokenRow;
   audit: AuditRow;
+  idempotent_answers: IdempotentAnswerRow;
+  alerts: AlertRow;
 }

@@ -12,7 +12,22 @@ import type { Database } from "./database.ts";
 import type { Tables } from "./tables.ts";
 
 /** In an order in which every row finds what it refers to. Rate limits of sign-in are not worth keeping. */
-const tables = ["accounts", "keys", "members", "invitations", "tokens", "audit", "usage_totals", "usage"] as const;
+const tables = [
+  "users",
+  "logins",
+  "second_factors",
+  "secrets",
+  "accounts",
+  "keys",
+  "members",
+  "invitations",
+  "tokens",
+  "audit",
+  "alerts",
+  "usage_totals",
+  "usage_days",
+  "usage",
+] as const;
 type TableName = (typeof tables)[number];
 
 interface Header {
@@ -58,10 +73,13 @@ const orders: Partial<Record<TableName, string>> = { keys: "order by created_at 
 /** Reads an export into an empty database, all or nothing. Resolves to the number of rows. Throws a TransferFault for anything else than an export of this version. */
 export async function importDatabase(database: Database, lines: AsyncIterable<string>): Promise<number> {
   for (const table of tables) {
-    const { rows } = await sql`select from ${sql.table(table)} limit 1`.execute(database);
+    // Migrations create this account.
+    const others = table === "accounts" ? sql`where id <> 'default'` : sql``;
+    const { rows } = await sql`select from ${sql.table(table)} ${others} limit 1`.execute(database);
     if (rows.length > 0) throw new TransferFault(`the database is not empty: the table ${table} has rows`);
   }
   return database.transaction().execute(async (transaction) => {
+    await transaction.deleteFrom("accounts").where("id", "=", "default").execute();
     const partitions = new UsagePartitions(transaction, Number.MAX_SAFE_INTEGER);
     let current: { table: TableName; rows: string[]; bytes: number } | undefined;
     let count = 0;

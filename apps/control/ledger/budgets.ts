@@ -7,13 +7,13 @@ import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import type { Logger } from "pino";
 import { budgetPeriods, correctBudget, periodStartOf, readBudgets } from "#access/budgets.ts";
-import { type BudgetPeriod, type Limits, limitRows, limitsCount } from "#access/limits.ts";
-import { readRecords } from "#access/projection.ts";
+import type { BudgetPeriod } from "#access/limits.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { budgetSubjectsAtOnce, catchUpMs, caughtUpCheckMs, reconcileEveryMs, recordedWithinMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
+import { type BudgetSubject, budgetSubjects, periodsOf } from "./budget-subjects.ts";
 
 export interface BudgetsOptions {
   database: Database;
@@ -24,12 +24,6 @@ export interface BudgetsOptions {
   /** The ledger has everything that was recorded before this time, in epoch milliseconds. */
   caughtUpAt(): Promise<number>;
   log: Logger;
-}
-
-interface Subject {
-  scope: "key" | "group" | "account";
-  name: string;
-  periods: BudgetPeriod[];
 }
 
 type Spent = Record<BudgetPeriod, bigint>;
@@ -66,7 +60,7 @@ export class BudgetReconciler {
     try {
       // Two corrections of the same difference would count it twice, so one process at a time compares.
       if ((await redis.set(keyspace.budgetsCompared, "1", "PX", reconcileEveryMs * 0.9, "NX")) === null) return;
-      const subjects = await this.#subjects();
+      const subjects = await budgetSubjects(redis, keyspace, this.#options.catalogue().groups);
       const agreed = new Set<string>();
       for (let start = 0; start < subjects.length; start += budgetSubjectsAtOnce)
         await this.#reconcile(subjects.slice(start, start + budgetSubjectsAtOnce), agreed);
@@ -78,29 +72,7 @@ export class BudgetReconciler {
     }
   }
 
-  /** Everybody with a budget. */
-  async #subjects(): Promise<Subject[]> {
-    const { redis, keyspace, catalogue } = this.#options;
-    const { groups } = catalogue();
-    const subjects = new Map<string, Subject>();
-    const add = (scope: Subject["scope"], name: string, limits: Limits | undefined) => {
-      if (limits === undefined || !limitsCount(limits, "money")) return;
-      const periods = limitRows.flatMap((row) =>
-        row.period !== undefined && limits[row.name] !== undefined ? [row.period] : [],
-      );
-      subjects.set(`${scope} ${name}`, { scope, name, periods });
-    };
-    for (const [name, group] of groups) add("group", name, group.limits);
-    for (const { id, group: name, account, limits, revokedAt } of (await readRecords(redis, keyspace)).values()) {
-      if (revokedAt !== undefined) continue;
-      const group = groups.get(name);
-      add("key", id, { ...group?.keyLimits, ...limits });
-      if (account !== undefined) add("account", account, group?.accountLimits);
-    }
-    return [...subjects.values()];
-  }
-
-  async #reconcile(subjects: readonly Subject[], agreed: Set<string>): Promise<void> {
+  async #reconcile(subjects: readonly BudgetSubject[], agreed: Set<string>): Promise<void> {
     const { redis, keyspace, caughtUpAt, log } = this.#options;
     const now = Date.now();
     const before = await readBudgets(redis, keyspace, subjects, now);
@@ -108,7 +80,7 @@ export class BudgetReconciler {
     const sums = await this.#sumsOf(subjects, now);
     const after = await readBudgets(redis, keyspace, subjects, now);
     for (const [index, subject] of subjects.entries())
-      for (const period of subject.periods) {
+      for (const period of periodsOf(subject.limits)) {
         const difference = differenceOf(
           before[index]?.[period] ?? 0n,
           sums[index]?.[period] ?? 0n,
@@ -127,7 +99,7 @@ export class BudgetReconciler {
       }
   }
 
-  async #sumsOf(subjects: readonly Subject[], now: number): Promise<Spent[]> {
+  async #sumsOf(subjects: readonly BudgetSubject[], now: number): Promise<Spent[]> {
     const found = new Map<string, Spent>();
     for (const scope of ["key", "group", "account"] as const) {
       const names = subjects.filter((subject) => subject.scope === scope).map(({ name }) => name);
@@ -139,14 +111,18 @@ export class BudgetReconciler {
     );
   }
 
-  async #sumsBy(scope: Subject["scope"], names: readonly string[], now: number): Promise<[name: string, Spent][]> {
+  async #sumsBy(
+    scope: BudgetSubject["scope"],
+    names: readonly string[],
+    now: number,
+  ): Promise<[name: string, Spent][]> {
     const column = sql.ref(columns[scope]);
     const sums = budgetPeriods.map(
       (period) =>
-        sql`coalesce(sum(cost) filter (where half_hour >= ${new Date(periodStartOf(period, now))}), 0)::bigint as ${sql.id(period)}`,
+        sql`coalesce(sum(cost) filter (where day >= ${new Date(periodStartOf(period, now))}), 0)::bigint as ${sql.id(period)}`,
     );
     const { rows } = await sql<{ name: string } & Spent>`
-      select ${column} as name, ${sql.join(sums)} from usage_totals
+      select ${column} as name, ${sql.join(sums)} from usage_days
       where ${column} = any(${[...names]}::text[]) group by 1`.execute(this.#options.database);
     return rows.map(({ name, ...spent }) => [name, spent]);
   }

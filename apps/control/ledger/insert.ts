@@ -48,10 +48,20 @@ const grouped = list([
   ...dimensionNames.map((name) => `${dimensions[name]} as ${name}`),
 ]);
 
+const groupPlaces = list(["", ...dimensionNames].map((_, index) => String(index + 1)));
+
 /** The beginning of the half hour that contains a time. */
 function halfHourOf(column: string): string {
   return `date_bin('30 minutes', ${column}, timestamptz '2000-01-01 00:00:00+00')`;
 }
+
+/** Adds the changes to a table of totals. Rows are locked in order, so that insertions do not wait for each other in a circle. */
+const added = (table: string, time: string, timeOf: string) => sql`
+    insert into ${sql.table(table)} (${list([time, ...dimensionNames])}, ${list(measureNames)})
+    select ${list([timeOf, ...dimensionNames])}, ${list(measureNames.map((name) => `sum(${name})::bigint`))}
+    from changes group by ${groupPlaces} order by ${groupPlaces}
+    on conflict (${list([time, ...dimensionNames])}) do update
+    set ${list(measureNames.map((name) => `${name} = ${table}.${name} + excluded.${name}`))}`;
 
 const insertion = (rows: string) => sql<{ changed: number }>`
   with incoming as (
@@ -70,11 +80,9 @@ const insertion = (rows: string) => sql<{ changed: number }>`
     union all
     select ${grouped}, ${measured("-")} from present
     where exists (select from written where (written.generation_id, written.received_at) = (present.generation_id, present.received_at))
-  ), summed as (
-    insert into usage_totals (half_hour, ${list(dimensionNames)}, ${list(measureNames)})
-    select half_hour, ${list(dimensionNames)}, ${list(measureNames.map((name) => `sum(${name})::bigint`))}
-    from changes group by half_hour, ${list(dimensionNames)} order by half_hour, ${list(dimensionNames)}
-    on conflict (half_hour, ${list(dimensionNames)}) do update
-    set ${list(measureNames.map((name) => `${name} = usage_totals.${name} + excluded.${name}`))}
+  ), by_half_hour as (
+    ${added("usage_totals", "half_hour", "half_hour")}
+  ), by_day as (
+    ${added("usage_days", "day", "date_trunc('day', half_hour, 'UTC')")}
   )
   select count(*)::int as changed from written`;

@@ -81,7 +81,7 @@ export class KeyUsagePublisher {
 
   async #markAll(): Promise<void> {
     const { rows } = await sql<{ key_id: string }>`
-      select distinct key_id from usage_totals where half_hour >= ${new Date(periodStartsOf(Date.now()).month)}`.execute(
+      select distinct key_id from usage_days where day >= ${new Date(periodStartsOf(Date.now()).month)}`.execute(
       this.#options.database,
     );
     this.changed(rows.map(({ key_id }) => key_id));
@@ -95,12 +95,12 @@ export class KeyUsagePublisher {
     const sums = (["day", "week", "month"] as const).flatMap((period) =>
       Object.keys(sumColumns).map(
         (column) =>
-          sql`coalesce(sum(${sql.ref(column)}) filter (where half_hour >= ${new Date(starts[period])}), 0)::bigint as ${sql.id(`${period}_${column}`)}`,
+          sql`coalesce(sum(${sql.ref(column)}) filter (where day >= ${new Date(starts[period])}), 0)::bigint as ${sql.id(`${period}_${column}`)}`,
       ),
     );
     const { rows } = await sql<Row>`
-      select key_id, ${sql.join(sums)} from usage_totals
-      where key_id = any(${[...keyIds]}::text[]) and half_hour >= ${new Date(Math.min(starts.week, starts.month))}
+      select key_id, ${sql.join(sums)} from usage_days
+      where key_id = any(${[...keyIds]}::text[]) and day >= ${new Date(Math.min(starts.week, starts.month))}
       group by key_id`.execute(database);
     if (rows.length === 0) return;
     const values = rows.flatMap((row) => [row.key_id, JSON.stringify(usageOf(row, past.get(row.key_id) ?? 0n, now))]);
@@ -114,8 +114,8 @@ export class KeyUsagePublisher {
     const missing = keyIds.filter((id) => !this.#past.has(id));
     if (missing.length > 0) {
       const { rows } = await sql<{ key_id: string; cost: bigint }>`
-        select key_id, sum(cost)::bigint as cost from usage_totals
-        where key_id = any(${missing}::text[]) and half_hour < ${new Date(month)} group by key_id`.execute(
+        select key_id, sum(cost)::bigint as cost from usage_days
+        where key_id = any(${missing}::text[]) and day < ${new Date(month)} group by key_id`.execute(
         this.#options.database,
       );
       for (const id of missing) this.#past.set(id, 0n);

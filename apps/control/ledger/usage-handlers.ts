@@ -38,7 +38,8 @@ export const usageHandlers: Handlers<typeof usageOperations> = {
       .selectFrom("usage")
       .selectAll()
       .where(within("account", scope))
-      .where(filterOf(query, now, "received_at", dimensions.model));
+      .where(timesOf(query, now))
+      .where(filterOf(query, dimensions.model));
     if (outcome !== undefined) listed = listed.where("outcome", "in", valuesOf(outcome, "outcome"));
     if (errorCode !== undefined) listed = listed.where("error_code", "in", valuesOf(errorCode, "errorCode"));
     if (cursor !== undefined) {
@@ -61,8 +62,8 @@ export const usageHandlers: Handlers<typeof usageOperations> = {
       .where(within("account", scope))
       .where((where) =>
         where.or([
-          where("generation_id", "=", id),
-          where("request_id", "=", id),
+          // A generation has the id of its request, with another prefix; a request that was refused earlier has its own.
+          where("generation_id", "in", [id, id.replace(/^req_/, "gen_")]),
           where("upstream_request_id", "=", id),
         ]),
       )
@@ -119,8 +120,7 @@ async function sumsOf(query: SumQuery, { database, scope, actor, now }: Context)
   const { rows } = await sql<SumRow>`
     select ${sql.join([sql`${step} as step`, ...names])},
       ${sql.raw(measureNames.map((name) => `sum(${name})::bigint as ${name}`).join(", "))}
-    from usage_totals
-    where ${within("account", scope)} and ${filterOf(wholeSteps(query), now, "half_hour", "model")}
+    from ${totalsOf(query, { scope, now })} totals
     group by ${sql.raw(places.join(", "))} order by ${sql.raw(places.join(", "))}
     limit ${sumRowsMax + 1}`
     .execute(database)
@@ -144,12 +144,24 @@ async function sumsOf(query: SumQuery, { database, scope, actor, now }: Context)
   };
 }
 
-/** Totals are by half hour, so a half hour counts as a whole. */
-function wholeSteps({ from, ...query }: SumQuery): SumQuery {
-  if (from === undefined) return query;
-  const ms = Date.parse(from);
-  return { ...query, from: new Date(ms - (ms % halfHourMs)).toISOString() };
+/**
+ * The rows to sum, with `half_hour`. A half hour counts as a whole. Whole days come from the totals by day, where neither the step nor the zone splits them.
+ */
+function totalsOf(query: SumQuery, { scope, now }: Pick<Context, "scope" | "now">): RawBuilder<unknown> {
+  const { interval = "day", timeZone = "UTC" } = query;
+  const to = query.to === undefined ? now.getTime() : Date.parse(query.to);
+  const from = floorTo(halfHourMs, query.from === undefined ? to - 30 * dayMs : Date.parse(query.from));
+  const condition = sql`${within("account", scope)} and ${filterOf(query, "model")}`;
+  const between = (start: number, end: number) => sql`
+    select * from usage_totals where half_hour >= ${new Date(start)} and half_hour < ${new Date(end)} and ${condition}`;
+  const [firstDay, lastDay] = [floorTo(dayMs, from + dayMs - 1), floorTo(dayMs, to)];
+  const splitsDays = interval === "half-hour" || interval === "hour" || (interval !== "none" && timeZone !== "UTC");
+  if (splitsDays || firstDay >= lastDay) return sql`(${between(from, to)})`;
+  const days = sql`select * from usage_days where day >= ${new Date(firstDay)} and day < ${new Date(lastDay)} and ${condition}`;
+  return sql`(${between(from, firstDay)} union all ${days} union all ${between(lastDay, to)})`;
 }
+
+const floorTo = (step: number, ms: number): number => ms - (ms % step);
 
 function groupedBy(by: string | undefined): UsageDimension[] {
   const chosen = by === undefined || by === "" ? [] : by.split(",");
@@ -177,18 +189,23 @@ const unknownTimeZone = (timeZone: string) =>
     field: "timeZone",
   });
 
-/** `time` and `model` are SQL of ours. */
-function filterOf(query: Filters, now: Date, time: string, model: string): Expression<SqlBool> {
-  const to = query.to === undefined ? now : new Date(query.to);
-  const from = query.from === undefined ? new Date(to.getTime() - 30 * dayMs) : new Date(query.from);
-  const conditions = [sql`${sql.ref(time)} >= ${from}`, sql`${sql.ref(time)} < ${to}`];
+/** The times of a query in the log. */
+function timesOf({ from, to }: Filters, now: Date): Expression<SqlBool> {
+  const end = to === undefined ? now : new Date(to);
+  const start = from === undefined ? new Date(end.getTime() - 30 * dayMs) : new Date(from);
+  return sql<SqlBool>`(received_at >= ${start} and received_at < ${end})`;
+}
+
+/** `model` is SQL of ours. */
+function filterOf(query: Filters, model: string): Expression<SqlBool> {
+  const conditions: RawBuilder<unknown>[] = [];
   for (const dimension of usageDimensions) {
     const text = query[dimension];
     if (text === undefined) continue;
     const column = dimension === "model" ? sql.raw(model) : sql.ref(columns[dimension]);
     conditions.push(sql`${column} = any(${valuesOf(text, dimension)}::text[])`);
   }
-  return sql<SqlBool>`(${sql.join(conditions, sql` and `)})`;
+  return conditions.length === 0 ? sql<SqlBool>`true` : sql<SqlBool>`(${sql.join(conditions, sql` and `)})`;
 }
 
 function valuesOf(text: string, field: string): string[] {

@@ -11,10 +11,11 @@ import { contentTypeLengthMax } from "#relay/bounds.ts";
 import type { SessionInput } from "../generation/generation.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
-import type { ReadBody } from "../http/body.ts";
+import type { Body, ReadBody } from "../http/body.ts";
 import { callerHeadersOf, requestIdHeadersOf, type ServedEndpoint } from "../http/endpoints.ts";
 import { unavailable } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
+import { labelsOf } from "./labels.ts";
 import type { RateLimiter, ReplayAnswer } from "./rate-limits.ts";
 
 export interface AdmissionOptions {
@@ -36,6 +37,8 @@ export interface AdmissionRequest {
   model: string;
   framing: Framing;
   demand: ReadBody["demand"];
+  /** For its user. */
+  body?: Body;
   bytes: Buffer;
   response: AnswerResponse;
   /** Where the caller's messages come from, in a session. */
@@ -105,6 +108,7 @@ export class Admission {
       {
         id: requestId.replace("req_", "gen_"),
         caller: request.caller,
+        labels: labelsOf(request.caller, headers, asked.body),
         dialect,
         operation,
         framing,

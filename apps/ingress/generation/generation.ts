@@ -13,6 +13,7 @@ import type { OperationName } from "#operations/operations.ts";
 import type { AnswerProgress, AnswerSource } from "#relay/job.ts";
 import type { Queued } from "#relay/ports.ts";
 import type { Claim } from "../admission/capacity.ts";
+import type { Labels } from "../admission/labels.ts";
 import type { LimitsReservation } from "../admission/rate-limits.ts";
 import type { AnswerResponse, GenerationResponse } from "./generation-response.ts";
 import type { IngressQueue } from "./ingress-queues.ts";
@@ -55,6 +56,7 @@ export interface GenerationRequest extends Demand {
   onBound?: (() => void) | undefined;
   /** Called when it is over, after everything was written to the response. */
   onEnd?: ((outcome: GenerationOutcome) => void) | undefined;
+  labels: Labels;
   requestId: string;
   /** Sent with the answer and with an error alike. */
   headers: Record<string, string>;
@@ -125,6 +127,7 @@ export const factsOf = (request: GenerationRequest, bodyBytes: number, receivedA
   keyId: request.caller.id,
   group: request.caller.group,
   account: request.caller.account,
+  ...request.labels,
   model: request.model.id,
   queue: request.model.queue,
   dialect: request.dialect,

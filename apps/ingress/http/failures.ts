@@ -18,6 +18,11 @@ export const invalidKey: Failure = {
     "Incorrect API key provided, or none. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key, x-goog-api-key or api-key.",
 };
 
+export const addressNotAllowed = (address: string): Failure => ({
+  code: "address_not_allowed",
+  message: `This key may not be used from the address ${address}. Its operator can allow it with 'addresses' of the key.`,
+});
+
 export const unavailable: Failure = {
   code: "unavailable",
   message: "The gateway is not accepting requests at the moment; try again in a moment.",

@@ -176,7 +176,7 @@ export class GenerationRoutes {
     const begin = (given: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
       const { id: requestId } = request;
       const answered = storing.answered(request, resolved, given, framing, endpoint);
-      admission.begin({ request, requestId, endpoint, model, demand, bytes, ...answered, onEnd });
+      admission.begin({ request, requestId, endpoint, model, demand, body, bytes, ...answered, onEnd });
       request.isGeneration = true;
     };
     const takeOver = () => {

@@ -2,6 +2,7 @@
 
 import type { IncomingMessage } from "node:http";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { allowsAddress } from "#access/addresses.ts";
 import type { KeyRecord } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { ErrorCode, Failure } from "#dialects/errors.ts";
@@ -9,13 +10,14 @@ import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import { realtimePath } from "#operations/realtime/operation.ts";
 import type { Clock } from "#service/clock.ts";
+import { labelsOf } from "../admission/labels.ts";
 import { headerBytesMax, refusedMs } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
 import { authenticateCaller, credentialsOf, type KeyDirectory } from "./authentication.ts";
 import type { ClientSecrets, Grant } from "./client-secrets.ts";
 import { Cors } from "./cors.ts";
 import { isSocketHandshake, pathOf, requestIdHeadersOf } from "./endpoints.ts";
-import { failureOf, notFoundOf, unavailable } from "./failures.ts";
+import { addressNotAllowed, failureOf, notFoundOf, unavailable } from "./failures.ts";
 import { closeWithin, hasUnknownCoding, ResponsesInProgress, sendFailure } from "./refusals.ts";
 import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
@@ -75,6 +77,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     keepAliveTimeout: 75_000,
     forceCloseConnections: false,
     return503OnClosing: false,
+    trustProxy: config.trustedProxies.length > 0 && config.trustedProxies,
     genReqId: options.nextId,
     rewriteUrl: ({ url = "" }) => servedPathOf(url).url,
     routerOptions: { maxParamLength: 300 },
@@ -165,6 +168,7 @@ function admitCaller(
   request.grant = grant;
   if (grant === undefined) authenticateCaller(keys, clock.epoch(), request);
   else request.caller = grant.record;
+  if (!allowsAddress(request.caller, request.ip)) throw new Refused(addressNotAllowed(request.ip));
   bodies.open(request);
   const { socket } = request.raw;
   const response = reply.raw as CallerResponse;
@@ -186,6 +190,7 @@ function requestEndedOf(request: FastifyRequest, { raw }: FastifyReply, duration
     keyId: caller?.id,
     group: caller?.group,
     account: caller?.account,
+    ...labelsOf(caller ?? {}, request.headers),
     errorCode: request.errorCode,
     outcome: request.isGeneration ? "generation" : raw.writableFinished ? "answered" : isUpgraded ? "upgraded" : "left",
     durationMs: isUpgraded ? undefined : durationMs,

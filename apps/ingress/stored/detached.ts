@@ -270,6 +270,7 @@ export class DetachedGenerations {
         model: run.model,
         framing: run.framing,
         demand: body.demand,
+        body: body.body,
         bytes: body.bytes,
         onBound,
         ...(run.isBackground && { queue: backgroundQueue }),

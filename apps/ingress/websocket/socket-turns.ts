@@ -13,6 +13,7 @@ import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { Capacity } from "../admission/capacity.ts";
+import { labelsOf } from "../admission/labels.ts";
 import { steeringBytesMax, unreadAnswersMax } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
 import { authenticateCaller, type KeyDirectory } from "../http/authentication.ts";
@@ -171,7 +172,7 @@ export class Turns {
     const model = String(body.model);
     if (body.background === true) throw new Refused(noBackground);
     if (generates) {
-      const asked = { request, requestId, endpoint: responses, model, demand, bytes } as const;
+      const asked = { request, requestId, endpoint: responses, model, demand, body, bytes } as const;
       const response = this.#responseFor(frame.streamId);
       try {
         admission.begin({ ...asked, ...storing.answered(request, resolved, response, "sse", responses, previousId) });
@@ -277,7 +278,7 @@ export class Turns {
 
 /** The event for the end of a turn, on the connection that `request` opened. */
 export const turnEndedOf = (
-  { caller }: FastifyRequest,
+  { caller, headers }: FastifyRequest,
   turn: Pick<RequestEnded, "requestId" | "status" | "outcome"> & { durationMs?: number; errorCode?: ErrorCode },
 ): RequestEnded => ({
   transport: "websocket",
@@ -286,6 +287,7 @@ export const turnEndedOf = (
   keyId: caller.id,
   group: caller.group,
   account: caller.account,
+  ...labelsOf(caller, headers),
   errorCode: undefined,
   durationMs: undefined,
   retries: undefined,

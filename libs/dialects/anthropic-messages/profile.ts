@@ -23,6 +23,7 @@ const errorTypes: Record<ErrorCode, string> = {
   content_filter: request,
   invalid_key: "authentication_error",
   origin_not_allowed: "permission_error",
+  address_not_allowed: "permission_error",
   path_not_found: "not_found_error",
   not_found: "not_found_error",
   model_not_found: "not_found_error",

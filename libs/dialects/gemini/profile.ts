@@ -22,6 +22,7 @@ const errorStatuses: Record<ErrorCode, string> = {
   content_filter: argument,
   invalid_key: "UNAUTHENTICATED",
   origin_not_allowed: "PERMISSION_DENIED",
+  address_not_allowed: "PERMISSION_DENIED",
   path_not_found: "NOT_FOUND",
   not_found: "NOT_FOUND",
   model_not_found: "NOT_FOUND",

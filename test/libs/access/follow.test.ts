@@ -5,7 +5,7 @@ import { pino } from "pino";
 import { authenticate } from "#access/authenticate.ts";
 import { followKeys } from "#access/follow.ts";
 import { createKey, hashOf } from "#access/key.ts";
-import { addRecord, noticeOf, readRecords, restoreRecords, revokeRecord } from "#access/projection.ts";
+import { addRecord, noticeOf, projectRecords, readRecords, restoreRecords, revokeRecord } from "#access/projection.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
@@ -320,4 +320,44 @@ test("a follower closed during a comparison starts no further comparison", async
   await redis.ping();
   await new Promise((resolve) => setImmediate(resolve));
   assert.equal(await comparesIn(3_000), false);
+});
+
+test("an edit wins over older copies: after Redis loses it, when it comes back outdated, and when it arrives late", async (t) => {
+  const server = await serverFor(t);
+  const writer = await connectionFor(t, server);
+  const { hash, record } = keyWith({ version: 1 });
+  await projectRecords(writer, keyspace, [[hash, record]]);
+  const [edited, revoked] = [
+    { ...record, version: 2, group: "narrow" },
+    { ...record, version: 3, revokedAt: 7 },
+  ];
+  const outdated = await followerFor(t, server);
+  outdated.subscriber.disconnect();
+  assert.equal(await projectRecords(writer, keyspace, [[hash, edited]]), 1);
+  const followers = [await followerFor(t, server), await followerFor(t, server)];
+  assert.equal(await projectRecords(writer, keyspace, [[hash, record]]), 0);
+  await restoreRecords(writer, keyspace, [[hash, record]], 1);
+  await writer.hset(keyspace.keys, hash, JSON.stringify(record));
+  await writer.incr(keyspace.keysVersion);
+  await within(5_000, "the edit is written back", async () =>
+    [...(await readRecords(writer, keyspace)).values()].every(({ group }) => group === "narrow"),
+  );
+  for (const { find } of followers) assert.equal(find(hash)?.group, "narrow");
+
+  await projectRecords(writer, keyspace, [[hash, revoked]]);
+  assert.equal(await projectRecords(writer, keyspace, [[hash, { ...edited, version: 9 }]]), 0);
+  await withinSecond(writer, "revocation", () => followers.every(({ find }) => find(hash)?.revokedAt === 7));
+});
+
+test("keys of a disabled account are refused until it is enabled", async (t) => {
+  const server = await serverFor(t);
+  const writer = await connectionFor(t, server);
+  const { key, hash, record } = keyWith({ version: 1 });
+  await projectRecords(writer, keyspace, [[hash, record]]);
+  const keys = await followerFor(t, server);
+  const kind = () => authenticate([key], keys, Date.now()).kind;
+  await projectRecords(writer, keyspace, [[hash, { ...record, version: 2, disabledAt: 5 }]]);
+  await withinSecond(writer, "disabled", () => kind() === "refused" && keys.isRevoked(record.id));
+  await projectRecords(writer, keyspace, [[hash, { ...record, version: 3 }]]);
+  await withinSecond(writer, "enabled", () => kind() === "admitted" && !keys.isRevoked(record.id));
 });

@@ -34,3 +34,12 @@ test("a setting under its name from before 0.2.0 is refused with its new name", 
   ] as const)
     assert.throws(act, new StartupFault(`${message} in version 0.2.0`));
 });
+
+test("trusted proxies are addresses and networks", () => {
+  assert.deepEqual(ingressConfigOf({}).trustedProxies, []);
+  assert.deepEqual(ingressConfigOf({ TRUSTED_PROXIES: "10.0.0.0/8, ::1" }).trustedProxies, ["10.0.0.0/8", "::1"]);
+  assert.throws(
+    () => ingressConfigOf({ TRUSTED_PROXIES: "loopback" }),
+    (error) => error instanceof StartupFault && /^TRUSTED_PROXIES must be addresses and networks/.test(error.message),
+  );
+});

@@ -1,4 +1,4 @@
-/** The ledger: usage records, partitioned by day, and their totals by half hour. */
+/** The ledger: usage records, partitioned by day, and their totals by half hour and by day (UTC). */
 import { type Kysely, sql } from "kysely";
 
 export async function up(database: Kysely<unknown>): Promise<void> {
@@ -61,6 +61,9 @@ export async function up(database: Kysely<unknown>): Promise<void> {
   await sql`create index usage_by_time on usage (received_at desc, generation_id)`.execute(database);
   await sql`create index usage_by_account on usage (account, received_at desc, generation_id)`.execute(database);
   await sql`create index usage_by_key on usage (key_id, received_at desc, generation_id)`.execute(database);
+  await sql`create index usage_by_upstream_request on usage (upstream_request_id) where upstream_request_id is not null`.execute(
+    database,
+  );
   await sql`
     create table usage_totals (
       half_hour timestamptz not null,
@@ -90,4 +93,6 @@ export async function up(database: Kysely<unknown>): Promise<void> {
     )`.execute(database);
   await sql`create index usage_totals_by_account on usage_totals (account, half_hour)`.execute(database);
   await sql`create index usage_totals_by_key on usage_totals (key_id, half_hour)`.execute(database);
+  await sql`create table usage_days (like usage_totals including indexes)`.execute(database);
+  await sql`alter table usage_days rename column half_hour to day`.execute(database);
 }

@@ -1,0 +1,103 @@
+/** Keys at control, through its API. */
+import type { KeyRecord } from "#access/record.ts";
+import { type ApiAddress, ApiFault, callOperation } from "#api/client.ts";
+import type { keyOperations } from "#api/keys.ts";
+import type { AnswerOf } from "#api/operation.ts";
+import { type KeyFields, type KeyStore, KeysFault } from "./key-store.ts";
+
+type ApiKey = AnswerOf<(typeof keyOperations)["getKey"]>;
+
+/** The account of a key that names none. */
+const defaultAccount = "default";
+
+export function controlStore(api: ApiAddress): KeyStore {
+  const call = ((...args: Parameters<typeof callOperation>) =>
+    callOperation(...args).catch((error: unknown) => {
+      throw expected(error, api);
+    })) as typeof callOperation;
+  return {
+    async create({ name, group, account = defaultAccount, ...fields }) {
+      await ensureAccount(api, account);
+      const { key, ...created } = await call(api, "createKey", {
+        body: { account, name, group, ...settingsOf(fields, {}) },
+      });
+      return { key, record: recordOf(created) };
+    },
+    async list() {
+      const keys: ApiKey[] = [];
+      for (let cursor: string | null | undefined; cursor !== null; ) {
+        const page: { items: ApiKey[]; nextCursor: string | null } = await call(api, "listKeys", {
+          query: { limit: 500, ...(cursor !== undefined && { cursor }) },
+        });
+        keys.push(...page.items);
+        cursor = page.nextCursor;
+      }
+      return keys.reverse().map(recordOf);
+    },
+    async revoke(id) {
+      return recordOf(await call(api, "revokeKey", { params: { key: id } }));
+    },
+    async update(id, { account, ...fields }) {
+      if (account !== undefined) throw new KeysFault("the account of a key cannot be changed");
+      const { limits } = await call(api, "getKey", { params: { key: id } });
+      return recordOf(await call(api, "updateKey", { params: { key: id }, body: settingsOf(fields, limits ?? {}) }));
+    },
+    async rotate(id, overlapMs) {
+      const body = { overlapSeconds: Math.round(overlapMs / 1_000) };
+      const { key, ...created } = await call(api, "rotateKey", { params: { key: id }, body });
+      return { key, record: recordOf(created) };
+    },
+    async rebuild() {
+      const { keys, written, imported } = await call(api, "rebuildKeys");
+      return `${keys} keys compared, ${written} written to Redis, ${imported} imported from Redis.\n`;
+    },
+  };
+}
+
+/** Creates the account unless it exists. */
+async function ensureAccount(api: ApiAddress, account: string): Promise<void> {
+  await callOperation(api, "createAccount", { body: { id: account, name: account } }).catch((error: unknown) => {
+    if (!(error instanceof ApiFault && error.status === 409)) throw expected(error, api);
+  });
+}
+
+/** A KeysFault for an error of the API, and for a control that cannot be reached; any other error as it is. */
+function expected(error: unknown, { url }: ApiAddress): unknown {
+  if (error instanceof ApiFault) return new KeysFault(error.message);
+  const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
+  return code === "ECONNREFUSED" || code === "ENOTFOUND" ? new KeysFault(`no control at ${url}: ${code}`) : error;
+}
+
+/** The fields as the API takes them. Limits replace those before as a whole, so `before` has those that stay. */
+function settingsOf({ expiresAt, limits, tags, ...fields }: KeyFields, before: NonNullable<ApiKey["limits"]>) {
+  const merged = Object.fromEntries(
+    Object.entries({ ...before, ...limits }).filter(([, value]) => value !== null),
+  ) as NonNullable<ApiKey["limits"]>;
+  return {
+    ...fields,
+    ...(expiresAt !== undefined && { expiresAt: expiresAt === null ? null : new Date(expiresAt).toISOString() }),
+    ...(limits !== undefined && { limits: Object.keys(merged).length > 0 ? merged : null }),
+    ...(tags !== undefined && { tags: tags ?? [] }),
+  };
+}
+
+/** A key of the API as the record that it is in Redis. */
+function recordOf(key: ApiKey): KeyRecord {
+  const { expiresAt, revokedAt, models, origins, limits, addresses } = key;
+  return {
+    id: key.id,
+    hint: key.hint,
+    name: key.name,
+    group: key.group,
+    createdAt: Date.parse(key.createdAt),
+    ...(expiresAt !== null && { expiresAt: Date.parse(expiresAt) }),
+    ...(models && { models }),
+    ...(origins && { origins }),
+    ...(addresses && { addresses }),
+    ...(key.tags.length > 0 && { tags: key.tags }),
+    account: key.account,
+    ...(limits && { limits }),
+    ...(key.state === "disabled" && { disabledAt: 0 }),
+    ...(revokedAt !== null && { revokedAt: Date.parse(revokedAt) }),
+  };
+}

@@ -1,0 +1,122 @@
+/** The options of `sluice keys create` and `update`, and what they set. */
+import { Value } from "typebox/value";
+import { addressesMax, tagLengthMax, tagsMax } from "#access/bounds.ts";
+import { type LimitOption, limitRows, limitSchemaOf } from "#access/limits.ts";
+import { originForm, originsMax } from "#access/origins.ts";
+import { accountForm } from "#access/record.ts";
+import { isNetwork } from "#service/networks.ts";
+import { type KeyFields, KeysFault } from "./key-store.ts";
+import { expiryOf } from "./keys-text.ts";
+
+const text = { type: "string" } as const;
+
+/** An option for each limit. */
+const limitOptions = Object.fromEntries(limitRows.map(({ option }) => [option, text])) as {
+  [Option in LimitOption]: typeof text;
+};
+
+export const keyOptions = {
+  group: text,
+  name: text,
+  expires: text,
+  models: text,
+  origins: text,
+  addresses: text,
+  tags: text,
+  account: text,
+  ...limitOptions,
+  json: { type: "boolean" },
+} as const;
+
+/** The limits' options with their help, a line each. */
+export const limitHelp = limitRows
+  .map(({ option, description }) => `  ${`--${option} <n>`.padEnd(28)}${description}\n`)
+  .join("");
+
+type Values = { readonly [Option in Exclude<keyof typeof keyOptions, "json">]?: string | undefined };
+
+/** The value that removes what was set. */
+const none = "none";
+
+/** What the options set. Throws a KeysFault for an invalid value. */
+export function fieldsOf(values: Values, now: number): KeyFields {
+  const { name, group, account } = values;
+  if (name !== undefined && !/^[^\p{Cc}]{1,100}$/u.test(name))
+    throw new KeysFault("--name must be 1 to 100 characters without control characters");
+  if (account !== undefined && !accountForm.test(account))
+    throw new KeysFault("--account must be 1 to 100 of A-Z, a-z, 0-9 and ._@-");
+  const limits = limitsOf(values);
+  const lists = listsOf(values);
+  return {
+    ...(name !== undefined && { name }),
+    ...(group !== undefined && { group }),
+    ...(account !== undefined && { account }),
+    ...lists,
+    ...(Object.keys(limits).length > 0 && { limits }),
+    ...(values.expires !== undefined && { expiresAt: expiresAtOf(values.expires, now) }),
+  };
+}
+
+function expiresAtOf(given: string, now: number): number | null {
+  if (given === none) return null;
+  const expiresAt = expiryOf(given, now);
+  if (expiresAt !== "faulty") return expiresAt;
+  throw new KeysFault(
+    "--expires must be in the future: a duration such as 12h, 90d or 4w, or a date such as 2030-12-31",
+  );
+}
+
+const lists = {
+  models: { form: /./, max: 500, rule: "name at least one model" },
+  origins: {
+    form: originForm,
+    max: originsMax,
+    rule: `be up to ${originsMax} origins such as https://app.example, or *`,
+  },
+  addresses: {
+    form: { test: isNetwork },
+    max: addressesMax,
+    rule: `be up to ${addressesMax} addresses or networks such as 10.0.0.0/8`,
+  },
+  tags: {
+    form: new RegExp(`^.{1,${tagLengthMax}}$`),
+    max: tagsMax,
+    rule: `be up to ${tagsMax} tags of up to ${tagLengthMax} characters`,
+  },
+} as const;
+
+function listsOf(values: Values): Pick<KeyFields, keyof typeof lists> {
+  const found: Pick<KeyFields, keyof typeof lists> = {};
+  for (const [option, { form, max, rule }] of Object.entries(lists) as [
+    keyof typeof lists,
+    (typeof lists)["models"],
+  ][]) {
+    const given = values[option];
+    if (given === undefined) continue;
+    const items = given
+      .split(",")
+      .map((item) => item.trim())
+      .filter((item) => item !== "");
+    found[option] = given === none ? null : items;
+    const isValid =
+      items.length <= max && items.every((item) => form.test(item)) && (option !== "models" || items.length > 0);
+    if (given !== none && !isValid) throw new KeysFault(`--${option} must ${rule}`);
+  }
+  return found;
+}
+
+function limitsOf(values: Values): NonNullable<KeyFields["limits"]> {
+  const limits: { -readonly [Name in keyof NonNullable<KeyFields["limits"]>]: number | null } = {};
+  for (const row of limitRows) {
+    const { name, option, counter, minimum, maximum } = row;
+    const given = values[option];
+    if (given === undefined) continue;
+    const isValid = /^\d{1,13}(\.\d{1,6})?$/.test(given) && Value.Check(limitSchemaOf(row), Number(given));
+    if (given !== none && !isValid)
+      throw new KeysFault(
+        `--${option} must be ${counter === "money" ? "an amount such as 2.50," : "an integer"} from ${minimum} to ${maximum}`,
+      );
+    limits[name] = given === none ? null : Number(given);
+  }
+  return limits;
+}

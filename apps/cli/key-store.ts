@@ -1,0 +1,41 @@
+/** Where `sluice keys` reads and changes keys: at control, or without one in Redis. */
+import type { Limits } from "#access/limits.ts";
+import type { KeyRecord } from "#access/record.ts";
+
+/** A command that cannot be executed as given; the message is one line. */
+export class KeysFault extends Error {}
+
+/** What a command sets; null removes. */
+export interface KeyFields {
+  name?: string;
+  group?: string;
+  account?: string;
+  /** Epoch milliseconds. */
+  expiresAt?: number | null;
+  models?: string[] | null;
+  origins?: string[] | null;
+  addresses?: string[] | null;
+  tags?: string[] | null;
+  limits?: { readonly [Name in keyof Limits]: number | null };
+}
+
+export interface NewKey {
+  /** The secret, shown once. */
+  key: string;
+  record: KeyRecord;
+}
+
+/** Every method rejects with a KeysFault for what cannot be done. */
+export interface KeyStore {
+  /** `now` in epoch milliseconds. */
+  create(fields: KeyFields & { name: string; group: string }, now: number): Promise<NewKey>;
+  /** In the order of their creation. */
+  list(): Promise<KeyRecord[]>;
+  /** Undefined for an unknown id. */
+  revoke(id: string): Promise<KeyRecord | undefined>;
+  update(id: string, fields: KeyFields): Promise<KeyRecord>;
+  /** The old key stays valid for `overlapMs`. */
+  rotate(id: string, overlapMs: number): Promise<NewKey>;
+  /** A line about what was done. */
+  rebuild(): Promise<string>;
+}

@@ -1,0 +1,44 @@
+/** The operations on the audit log. */
+import { sql } from "kysely";
+import type { auditOperations } from "#api/audit.ts";
+import { within } from "../api/actor.ts";
+import type { Handlers } from "../api/handlers.ts";
+import { pageOf, placeOf } from "../api/pages.ts";
+
+export const auditHandlers: Handlers<typeof auditOperations> = {
+  async listAudit({ query: { limit = 50, cursor, account, actor, action, from, to } }, { database, scope }) {
+    let listed = database.selectFrom("audit").selectAll().where(within("account", scope));
+    if (account !== undefined) listed = listed.where("account", "=", account);
+    if (actor !== undefined) listed = listed.where("actor_id", "=", actor);
+    if (action !== undefined) listed = listed.where("action", "=", action);
+    if (from !== undefined) listed = listed.where("at", ">=", new Date(from));
+    if (to !== undefined) listed = listed.where("at", "<", new Date(to));
+    if (cursor !== undefined) {
+      const { at, id } = placeOf(cursor);
+      listed = listed.where(sql<boolean>`(at, id) < (${at}, ${id})`);
+    }
+    const rows = await listed
+      .orderBy("at", "desc")
+      .orderBy("id", "desc")
+      .limit(limit + 1)
+      .execute();
+    return {
+      body: pageOf(
+        rows,
+        limit,
+        ({ at, id }) => ({ at, id }),
+        ({ id, at, actor_kind, actor_id, actor_name, address, action: done, account: of, subject, before, after }) => ({
+          id,
+          at: at.toISOString(),
+          actor: { kind: actor_kind, id: actor_id, name: actor_name },
+          address,
+          action: done,
+          account: of,
+          subject,
+          before,
+          after,
+        }),
+      ),
+    };
+  },
+};

@@ -1,0 +1,256 @@
+/** Invitations to an account: a link that whoever has it may accept once. Only the hash of its token is stored. */
+import { hash, randomBytes } from "node:crypto";
+import { sql } from "kysely";
+import type { memberOperations } from "#api/members.ts";
+import type { InputOf } from "#api/operation.ts";
+import { type Actor, within } from "../api/actor.ts";
+import { recordChange } from "../api/audit.ts";
+import { Fault, notFound } from "../api/faults.ts";
+import type { Context, Handlers } from "../api/handlers.ts";
+import { pageOf, placeOf } from "../api/pages.ts";
+import { invitationHours, openInvitationsMax } from "../bounds.ts";
+import type { Database } from "../database/database.ts";
+import type { InvitationRow, Role } from "../database/tables.ts";
+import { setPassword } from "../sign-in/me.ts";
+import { requireAccount } from "./members.ts";
+
+type Names = "listInvitations" | "createInvitation" | "revokeInvitation" | "showInvitation" | "acceptInvitation";
+type NewUser = InputOf<(typeof memberOperations)["acceptInvitation"]>["body"];
+
+export interface InvitationOptions {
+  linkOf(token: string): string;
+  /** False if it was not sent. */
+  send(to: string, subject: string, text: string): boolean;
+  hashPassword(password: string): Promise<string>;
+  /** Counts attempts by the caller's IP address. Throws a Fault. */
+  limit(address: string): void;
+}
+
+const hourMs = 3_600_000;
+const randomId = (kind: string) => `${kind}_${randomBytes(12).toString("hex")}`;
+
+export function invitationHandlers(options: InvitationOptions): Pick<Handlers<typeof memberOperations>, Names> {
+  return {
+    async listInvitations({ params: { account }, query: { limit = 50, cursor } }, context) {
+      const { database, scope, now } = context;
+      await requireAccount(context, account);
+      let listed = database
+        .selectFrom("invitations")
+        .selectAll()
+        .where("account", "=", account)
+        .where(within("account", scope));
+      if (cursor !== undefined) {
+        const { at, id } = placeOf(cursor);
+        listed = listed.where(sql<boolean>`(created_at, id) < (${at}, ${id})`);
+      }
+      const rows = await listed
+        .orderBy("created_at", "desc")
+        .orderBy("id", "desc")
+        .limit(limit + 1)
+        .execute();
+      return {
+        body: pageOf(
+          rows,
+          limit,
+          ({ created_at, id }) => ({ at: created_at, id }),
+          (row) => invitationOf(row, now),
+        ),
+      };
+    },
+
+    createInvitation: async ({ params: { account }, body }, context) => ({
+      body: await create(options, account, body, context),
+    }),
+
+    async revokeInvitation({ params: { account, invitation: id } }, context) {
+      const { database, scope, now } = context;
+      await requireAccount(context, account);
+      await database.transaction().execute(async (transaction) => {
+        const row = await transaction
+          .deleteFrom("invitations")
+          .where("id", "=", id)
+          .where("account", "=", account)
+          .where(within("account", scope))
+          .where("accepted_at", "is", null)
+          .returningAll()
+          .executeTakeFirst();
+        if (row === undefined) throw notFound("open invitation", id);
+        await recordChange(transaction, context, {
+          action: "revokeInvitation",
+          account,
+          subject: `invitation ${id}`,
+          before: invitationOf(row, now),
+        });
+      });
+      return { body: undefined };
+    },
+
+    async showInvitation({ body: { token } }, { database, address, now }) {
+      options.limit(address);
+      const { account, email, role, expires_at } = await openInvitation(database, token, now);
+      const { name } = await requireAccount({ database, scope: "all" }, account);
+      return { body: { account, accountName: name, email, role, expiresAt: expires_at.toISOString() } };
+    },
+
+    async acceptInvitation({ body }, context) {
+      options.limit(context.address);
+      return { body: await accept(options, body, context) };
+    },
+  };
+}
+
+async function create(
+  { linkOf, send }: InvitationOptions,
+  account: string,
+  { role, email, expiresInHours = invitationHours }: { role: Role; email?: string; expiresInHours?: number },
+  context: Context,
+) {
+  const { database, scope, actor, now } = context;
+  const token = randomBytes(24).toString("base64url");
+  const row: InvitationRow = {
+    id: randomId("inv"),
+    account,
+    email: email?.toLowerCase() ?? null,
+    role,
+    hash: hash("sha256", token),
+    invited_by: actor.id,
+    created_at: now,
+    expires_at: new Date(now.getTime() + expiresInHours * hourMs),
+    accepted_at: null,
+    accepted_by: null,
+  };
+  const { name } = await database.transaction().execute(async (transaction) => {
+    const found = await requireAccount({ database: transaction, scope }, account, true);
+    // Those that have expired make room.
+    await transaction
+      .deleteFrom("invitations")
+      .where("account", "=", account)
+      .where("accepted_at", "is", null)
+      .where("expires_at", "<", now)
+      .execute();
+    const { open } = await transaction
+      .selectFrom("invitations")
+      .select((invitations) => invitations.fn.countAll<bigint>().as("open"))
+      .where("account", "=", account)
+      .where("accepted_at", "is", null)
+      .executeTakeFirstOrThrow();
+    if (open >= BigInt(openInvitationsMax))
+      throw new Fault("conflict", `The account has ${openInvitationsMax} open invitations; revoke some first.`);
+    await transaction.insertInto("invitations").values(row).execute();
+    await recordChange(transaction, context, {
+      action: "createInvitation",
+      account,
+      subject: `invitation ${row.id}`,
+      after: invitationOf(row, now),
+    });
+    return found;
+  });
+  const url = linkOf(token);
+  const isSent =
+    row.email !== null &&
+    send(
+      row.email,
+      "You are invited",
+      `You are invited to ${name}. Open this link before ${row.expires_at.toISOString()}:\n\n${url}`,
+    );
+  return { ...invitationOf(row, now), url, isSent };
+}
+
+/** One transaction: of two who accept at once, one succeeds. */
+async function accept({ hashPassword }: InvitationOptions, body: NewUser, context: Context) {
+  const { database, now } = context;
+  const isSignedIn = context.actor.kind === "person";
+  if (context.actor.kind === "token") throw new Fault("forbidden", "Only people can accept invitations.");
+  const hashed = isSignedIn || body.password === undefined ? "" : await hashPassword(body.password);
+  return database.transaction().execute(async (transaction) => {
+    const { id, account, role, email } = await openInvitation(transaction, body.token, now, true);
+    const actor = isSignedIn ? context.actor : await createUser(transaction, body, email, hashed, now);
+    if (email !== null && email !== actor.name.toLowerCase())
+      throw new Fault("forbidden", "This invitation is for another address; sign in with that one.");
+    const { numInsertedOrUpdatedRows } = await transaction
+      .insertInto("members")
+      .values({ account, user_id: actor.id, role, created_at: now })
+      .onConflict((conflict) => conflict.doNothing())
+      .executeTakeFirst();
+    if (numInsertedOrUpdatedRows === 0n) throw new Fault("conflict", "You are a member of this account already.");
+    await transaction
+      .updateTable("invitations")
+      .set({ accepted_at: now, accepted_by: actor.id })
+      .where("id", "=", id)
+      .execute();
+    await recordChange(
+      transaction,
+      { ...context, actor },
+      {
+        action: "acceptInvitation",
+        account,
+        subject: `member ${actor.id}`,
+        after: { user: actor.id, email: actor.name, role, invitation: id },
+      },
+    );
+    return { account, user: actor.id, role };
+  });
+}
+
+/** Whoever has a link that was made for an address has proven that it is theirs, or that the inviter trusts them. */
+async function createUser(
+  transaction: Database,
+  { name, email: given, password }: NewUser,
+  invited: string | null,
+  hashed: string,
+  now: Date,
+): Promise<Actor> {
+  const email = (given ?? invited)?.toLowerCase();
+  for (const [field, value] of Object.entries({ name, email, password }))
+    if (value === undefined)
+      throw new Fault("invalid", `A new user needs a ${field}; if you have signed in before, sign in first.`, {
+        field,
+      });
+  const user = { id: randomId("user"), name: name as string, email: email as string };
+  const { numInsertedOrUpdatedRows } = await transaction
+    .insertInto("users")
+    .values({
+      ...user,
+      emailVerified: invited === email,
+      image: null,
+      twoFactorEnabled: false,
+      isOperator: false,
+      createdAt: now,
+    })
+    .onConflict((conflict) => conflict.column("email").doNothing())
+    .executeTakeFirst();
+  if (numInsertedOrUpdatedRows === 0n)
+    throw new Fault("conflict", "A user has this address already: sign in, then accept the invitation.", {
+      field: "email",
+    });
+  await setPassword(transaction, user.id, hashed, now);
+  return { kind: "person", id: user.id, name: user.email, isOperator: false, roles: new Map() };
+}
+
+/** Throws a Fault for an unknown, used, revoked or expired token: callers cannot tell them apart. */
+async function openInvitation(database: Database, token: string, now: Date, locks = false): Promise<InvitationRow> {
+  let query = database
+    .selectFrom("invitations")
+    .selectAll()
+    .where("hash", "=", hash("sha256", token))
+    .where("accepted_at", "is", null)
+    .where("expires_at", ">", now);
+  if (locks) query = query.forUpdate();
+  const row = await query.executeTakeFirst();
+  if (row === undefined)
+    throw new Fault(
+      "not_found",
+      "This invitation is not valid: it is unknown, used, revoked or expired. Ask for another.",
+    );
+  return row;
+}
+
+const invitationOf = ({ id, account, email, role, created_at, expires_at, accepted_at }: InvitationRow, now: Date) => ({
+  id,
+  account,
+  email,
+  role,
+  state: accepted_at !== null ? ("accepted" as const) : expires_at <= now ? ("expired" as const) : ("open" as const),
+  createdAt: created_at.toISOString(),
+  expiresAt: expires_at.toISOString(),
+});

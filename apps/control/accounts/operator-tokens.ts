@@ -1,0 +1,120 @@
+/** The operations on operator tokens. Only their hashes are stored. */
+import { hash, randomBytes } from "node:crypto";
+import { sql } from "kysely";
+import { operations } from "#api/operations.ts";
+import type { tokenOperations } from "#api/tokens.ts";
+import type { Actor } from "../api/actor.ts";
+import { recordChange } from "../api/audit.ts";
+import { Fault, notFound } from "../api/faults.ts";
+import type { Handlers } from "../api/handlers.ts";
+import { pageOf, placeOf } from "../api/pages.ts";
+import { tokensMax } from "../bounds.ts";
+import type { TokenRow } from "../database/tables.ts";
+
+type Row = Omit<TokenRow, "scopes"> & { scopes: string[] };
+
+export const tokenHandlers: Handlers<typeof tokenOperations> = {
+  async listTokens({ query: { limit = 50, cursor } }, { database }) {
+    let listed = database.selectFrom("tokens").selectAll();
+    if (cursor !== undefined) {
+      const { at, id } = placeOf(cursor);
+      listed = listed.where(sql<boolean>`(created_at, id) < (${at}, ${id})`);
+    }
+    const rows = await listed
+      .orderBy("created_at", "desc")
+      .orderBy("id", "desc")
+      .limit(limit + 1)
+      .execute();
+    return { body: pageOf(rows, limit, ({ created_at, id }) => ({ at: created_at, id }), tokenOf) };
+  },
+
+  async createToken({ body: { name, scopes, expiresAt = null } }, context) {
+    const { database, actor, now } = context;
+    refuseNarrowToken(actor);
+    for (const scope of scopes) checkScope(scope);
+    const token = `sluice_${randomBytes(32).toString("base64url")}`;
+    const row: Row & { hash: string } = {
+      id: `token_${randomBytes(9).toString("hex")}`,
+      name,
+      hash: hash("sha256", token),
+      hint: token.slice(-4),
+      scopes,
+      created_at: now,
+      expires_at: expiresAt === null ? null : new Date(expiresAt),
+      revoked_at: null,
+      last_used_at: null,
+    };
+    await database.transaction().execute(async (transaction) => {
+      const { live } = await transaction
+        .selectFrom("tokens")
+        .select((tokens) => tokens.fn.countAll<bigint>().as("live"))
+        .where("revoked_at", "is", null)
+        .executeTakeFirstOrThrow();
+      if (live >= BigInt(tokensMax)) throw new Fault("conflict", `There are ${tokensMax} tokens; revoke some first.`);
+      await transaction
+        .insertInto("tokens")
+        .values({ ...row, scopes: JSON.stringify(scopes) })
+        .execute();
+      await recordChange(transaction, context, {
+        action: "createToken",
+        account: null,
+        subject: `token ${row.id}`,
+        after: tokenOf(row),
+      });
+    });
+    return { body: { ...tokenOf(row), token } };
+  },
+
+  async revokeToken({ params: { token: id } }, context) {
+    const updated = await context.database.transaction().execute(async (transaction) => {
+      const before = await transaction
+        .selectFrom("tokens")
+        .selectAll()
+        .where("id", "=", id)
+        .forUpdate()
+        .executeTakeFirst();
+      if (before === undefined) throw notFound("token", id);
+      const after = { ...before, revoked_at: before.revoked_at ?? context.now };
+      await transaction.updateTable("tokens").set({ revoked_at: after.revoked_at }).where("id", "=", id).execute();
+      await recordChange(transaction, context, {
+        action: "revokeToken",
+        account: null,
+        subject: `token ${id}`,
+        before: tokenOf(before),
+        after: tokenOf(after),
+      });
+      return after;
+    });
+    return { body: tokenOf(updated) };
+  },
+};
+
+/** Throws a Fault for a token with scopes: what it is about to do would give it, or others, more than its scopes. */
+export function refuseNarrowToken({ scopes }: Actor): void {
+  if (scopes !== undefined && !scopes.includes("*"))
+    throw new Fault("forbidden", "A token with scopes may not do this, because it could widen its own rights.");
+}
+
+/** Throws a Fault for a scope that allows nothing, such as a misspelt one. */
+function checkScope(scope: string): void {
+  const prefix = scope.endsWith("*") ? scope.slice(0, -1) : undefined;
+  const allowsOne =
+    prefix === undefined
+      ? Object.hasOwn(operations, scope)
+      : Object.keys(operations).some((name) => name.startsWith(prefix));
+  if (!allowsOne)
+    throw new Fault("invalid", `There is no operation ${JSON.stringify(scope)}; /api/v1/openapi.json lists them.`, {
+      field: "scopes",
+    });
+}
+
+const tokenOf = (row: Omit<Row, "hash">) => ({
+  id: row.id,
+  name: row.name,
+  hint: row.hint,
+  scopes: row.scopes,
+  createdAt: row.created_at.toISOString(),
+  expiresAt: row.expires_at?.toISOString() ?? null,
+  revokedAt: row.revoked_at?.toISOString() ?? null,
+  lastUsedAt: row.last_used_at?.toISOString() ?? null,
+});

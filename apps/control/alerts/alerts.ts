@@ -1,0 +1,169 @@
+/**
+ * Raises alerts: when 80 % and 100 % of a budget are spent, when a key expires within a week, and when a key was revoked. Each occasion raises one alert, whichever
+ * process notices it first.
+ */
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import type { Logger } from "pino";
+import { periodNumberOf, readBudgets } from "#access/budgets.ts";
+import { limitRows } from "#access/limits.ts";
+import type { alertKinds } from "#api/alerts.ts";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import { nanoOf, unitsOf } from "#ledger/money.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
+import { alertsEveryMs, budgetSubjectsAtOnce, expiringMs, raisedTogetherMax, revokedRecentlyMs } from "../bounds.ts";
+import type { Database } from "../database/database.ts";
+import { type BudgetSubject, budgetSubjects } from "../ledger/budget-subjects.ts";
+
+export type AlertKind = (typeof alertKinds)[number];
+
+export interface Alert {
+  kind: AlertKind;
+  account: string | null;
+  subject: string;
+  detail: Record<string, unknown>;
+  /** What raises it at most once. */
+  occasion: string;
+}
+
+export interface AlertsOptions {
+  database: Database;
+  /** Of the purpose `request`. */
+  redis: Redis;
+  keyspace: Keyspace;
+  catalogue(): Pick<Catalogue, "groups" | "currency">;
+  /** Whether somebody takes deliveries. */
+  delivers: boolean;
+  /** Called for each new alert. */
+  raised(alert: Alert): void;
+  log: Logger;
+}
+
+/** The shares of a budget that raise an alert, in percent. */
+const shares = [
+  { kind: "budget.share", percent: 80 },
+  { kind: "budget.spent", percent: 100 },
+] as const;
+
+export class Alerts {
+  readonly #options: AlertsOptions;
+  readonly #timer: NodeJS.Timeout;
+  /** Occasions that were raised already. */
+  #known = new Set<string>();
+  #isBusy = false;
+
+  constructor(options: AlertsOptions) {
+    this.#options = options;
+    this.#timer = setInterval(() => void this.run(), alertsEveryMs);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** One round. Never rejects. */
+  async run(): Promise<void> {
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    try {
+      const now = Date.now();
+      const due = [...(await this.#aboutBudgets(now)), ...(await this.#aboutKeys(now))];
+      const fresh = due.filter(({ occasion }) => !this.#known.has(occasion));
+      for (let start = 0; start < fresh.length; start += raisedTogetherMax)
+        await this.#raise(fresh.slice(start, start + raisedTogetherMax), new Date(now));
+      this.#known = new Set(due.map(({ occasion }) => occasion));
+    } catch (error) {
+      this.#options.log.warn({ err: error }, "alerts could not be raised");
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+
+  async #aboutBudgets(now: number): Promise<Alert[]> {
+    const { redis, keyspace, catalogue } = this.#options;
+    const { groups, currency } = catalogue();
+    const subjects = await budgetSubjects(redis, keyspace, groups);
+    const alerts: Alert[] = [];
+    for (let start = 0; start < subjects.length; start += budgetSubjectsAtOnce) {
+      const some = subjects.slice(start, start + budgetSubjectsAtOnce);
+      const spent = await readBudgets(redis, keyspace, some, now);
+      for (const [index, subject] of some.entries()) {
+        const own = spent[index];
+        if (own !== undefined) alerts.push(...budgetAlertsOf(subject, own, currency, now));
+      }
+    }
+    return alerts;
+  }
+
+  async #aboutKeys(now: number): Promise<Alert[]> {
+    const rows = await this.#options.database
+      .selectFrom("keys")
+      .select(["id", "name", "account", "expires_at", "revoked_at"])
+      .where((where) =>
+        where.or([
+          where.and([
+            where("revoked_at", "is", null),
+            where("expires_at", ">", new Date(now)),
+            where("expires_at", "<", new Date(now + expiringMs)),
+          ]),
+          where("revoked_at", ">", new Date(now - revokedRecentlyMs)),
+        ]),
+      )
+      .execute();
+    return rows.map(({ id, name, account, expires_at, revoked_at }): Alert => {
+      const at = (revoked_at ?? expires_at)?.toISOString() ?? "";
+      const kind = revoked_at === null ? "key.expiring" : "key.revoked";
+      const detail = { name, ...(revoked_at === null ? { expiresAt: at } : { revokedAt: at }) };
+      return { kind, account, subject: `key ${id}`, detail, occasion: `${kind} ${id} ${at}` };
+    });
+  }
+
+  async #raise(alerts: readonly Alert[], at: Date): Promise<void> {
+    const { database, delivers, raised } = this.#options;
+    const rows = alerts.map(({ detail, ...alert }) => ({
+      ...alert,
+      id: `alert_${randomUUID().replaceAll("-", "")}`,
+      at,
+      detail: JSON.stringify(detail),
+      next_attempt_at: delivers ? at : null,
+    }));
+    const written = await database
+      .insertInto("alerts")
+      .values(rows)
+      .onConflict((conflict) => conflict.column("occasion").doNothing())
+      .returning("occasion")
+      .execute();
+    const occasions = new Set(written.map(({ occasion }) => occasion));
+    for (const alert of alerts) if (occasions.has(alert.occasion)) raised(alert);
+  }
+}
+
+function budgetAlertsOf(
+  { scope, name, account, limits }: BudgetSubject,
+  spent: Awaited<ReturnType<typeof readBudgets>>[number],
+  currency: string,
+  now: number,
+): Alert[] {
+  return limitRows.flatMap((row) => {
+    const limit = limits[row.name];
+    if (row.period === undefined || limit === undefined || limit === 0) return [];
+    const { period } = row;
+    const used = spent[period];
+    return shares
+      .filter(({ percent }) => used * 100n >= BigInt(nanoOf(limit)) * BigInt(percent))
+      .map(({ kind, percent }) => ({
+        kind,
+        account,
+        subject: `${scope} ${name}`,
+        detail: { period, limit: String(limit), spent: unitsOf(used), currency, percent },
+        // A budget that was raised may be used up once more.
+        occasion: `${kind} ${scope} ${name} ${period} ${periodNumberOf(period, now)} ${limit}`,
+      }));
+  });
+}
+
+/** Removes alerts that are older than the usage records. */
+export async function dropAlerts(database: Database, before: Date): Promise<void> {
+  await sql`delete from alerts where at < ${before}`.execute(database);
+}

@@ -1,0 +1,117 @@
+/**
+ * Delivers alerts to the operator's webhook, signed as in https://www.standardwebhooks.com: HMAC-SHA256 of id, time and body. An alert that is not accepted is sent
+ * again for about two days, with growing pauses. A receiver may see an alert twice; its `webhook-id` is the same.
+ */
+import { createHmac } from "node:crypto";
+import { sql } from "kysely";
+import type { Logger } from "pino";
+import { StartupFault } from "#service/startup.ts";
+import { deliveredTogetherMax, deliveryEveryMs, deliveryLeaseMs, webhookMs } from "../bounds.ts";
+import type { Database } from "../database/database.ts";
+
+export interface WebhookOptions {
+  database: Database;
+  url: string;
+  secret: string | undefined;
+  log: Logger;
+}
+
+interface Due {
+  id: string;
+  at: Date;
+  kind: string;
+  account: string | null;
+  subject: string;
+  detail: Record<string, unknown>;
+  attempts: number;
+}
+
+/** The pauses between attempts, in seconds. */
+const pauses = [5, 60, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000];
+
+export class Webhook {
+  readonly #options: WebhookOptions;
+  readonly #timer: NodeJS.Timeout;
+  #isBusy = false;
+
+  /** Throws a StartupFault for an address that is none. */
+  constructor(options: WebhookOptions) {
+    const { url } = options;
+    if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
+      throw new StartupFault("ALERT_WEBHOOK_URL must be an http or https address");
+    this.#options = options;
+    this.#timer = setInterval(() => void this.run(), deliveryEveryMs);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Delivers what is due. Never rejects. */
+  async run(): Promise<void> {
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    try {
+      for (const alert of await this.#take()) await this.#deliver(alert);
+    } catch (error) {
+      this.#options.log.warn({ err: error }, "alerts could not be delivered");
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+
+  /** Claims alerts for a while, so that two processes rarely send the same one. */
+  async #take(): Promise<Due[]> {
+    const { rows } = await sql<Due>`
+      update alerts set attempts = attempts + 1, next_attempt_at = ${new Date(Date.now() + deliveryLeaseMs)}
+      where id in (
+        select id from alerts where next_attempt_at <= ${new Date()} order by next_attempt_at
+        limit ${sql.lit(deliveredTogetherMax)} for update skip locked
+      )
+      returning id, at, kind, account, subject, detail, attempts`.execute(this.#options.database);
+    return rows;
+  }
+
+  async #deliver({ attempts, ...alert }: Due): Promise<void> {
+    const { database, log } = this.#options;
+    const problem = await this.#send(alert.id, JSON.stringify({ type: alert.kind, ...alert }));
+    const pause = pauses[attempts - 1];
+    const next = problem === undefined || pause === undefined ? null : new Date(Date.now() + pause * 1_000);
+    if (problem !== undefined) log.warn({ alert: alert.id, attempts, problem }, "the webhook did not accept an alert");
+    await database
+      .updateTable("alerts")
+      .set({ next_attempt_at: next, ...(problem === undefined && { delivered_at: new Date() }) })
+      .where("id", "=", alert.id)
+      .execute();
+  }
+
+  /** Undefined if it was accepted. */
+  async #send(id: string, body: string): Promise<string | undefined> {
+    const { url, secret } = this.#options;
+    const seconds = Math.floor(Date.now() / 1_000);
+    try {
+      const response = await fetch(url, {
+        method: "POST",
+        headers: {
+          "content-type": "application/json",
+          "webhook-id": id,
+          "webhook-timestamp": String(seconds),
+          ...(secret !== undefined && { "webhook-signature": signatureOf(secret, `${id}.${seconds}.${body}`) }),
+        },
+        body,
+        redirect: "error",
+        signal: AbortSignal.timeout(webhookMs),
+      });
+      await response.body?.cancel();
+      return response.ok ? undefined : `status ${response.status}`;
+    } catch (error) {
+      return (error as Error).name === "TimeoutError" ? "no answer in time" : "no connection";
+    }
+  }
+}
+
+/** A secret that begins with `whsec_` is base64; any other is used as it is. */
+export function signatureOf(secret: string, content: string): string {
+  const key = secret.startsWith("whsec_") ? Buffer.from(secret.slice(6), "base64") : Buffer.from(secret);
+  return `v1,${createHmac("sha256", key).update(content).digest("base64")}`;
+}

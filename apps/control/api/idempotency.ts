@@ -1,0 +1,99 @@
+/**
+ * Repeated POST operations with an `Idempotency-Key`: they happen once, and each repetition within a day gets the first answer. Answers may show a new key, so they
+ * are stored encrypted with a key derived from the `Idempotency-Key`, which is not stored (HKDF, RFC 5869; AES-256-GCM, NIST SP 800-38D). That protects them as well as
+ * the `Idempotency-Key` is random.
+ */
+import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync, randomBytes } from "node:crypto";
+import { idempotencyMs } from "../bounds.ts";
+import type { Database } from "../database/database.ts";
+import type { Actor } from "./actor.ts";
+import { Fault } from "./faults.ts";
+import type { Answered } from "./handlers.ts";
+
+const cipher = "aes-256-gcm";
+const nonceBytes = 12;
+const tagBytes = 16;
+
+/** A call with an `Idempotency-Key`. */
+export interface RepeatableCall {
+  /** The header. */
+  idempotencyKey: string | string[];
+  operation: string;
+  actor: Actor;
+  /** What the caller sent. */
+  input: unknown;
+  now: Date;
+}
+
+/** Runs the call, or resolves to the stored answer of an equal one. Throws a Fault for a key that belongs to another request, or to one that has not ended. */
+export async function answerOnce(
+  database: Database,
+  call: RepeatableCall,
+  run: () => Promise<Answered<unknown>>,
+): Promise<Answered<unknown> & { isReplayed: boolean }> {
+  const key = keyIn(call);
+  // Inputs may contain passwords: nobody can guess them from this without the `Idempotency-Key`.
+  const request = createHmac("sha256", key).update(JSON.stringify(call.input)).digest("hex");
+  const id = digestOf([call.actor.kind, call.actor.id, call.operation, key]);
+  await database
+    .deleteFrom("idempotent_answers")
+    .where("created_at", "<", new Date(call.now.getTime() - idempotencyMs))
+    .execute();
+  const claimed = await database
+    .insertInto("idempotent_answers")
+    .values({ id, request, answer: null, version: null, created_at: call.now })
+    .onConflict((conflict) => conflict.doNothing())
+    .returning("id")
+    .executeTakeFirst();
+  if (claimed === undefined) return storedAnswer(database, id, request, key);
+  const answered = await run().catch(async (error: unknown) => {
+    await database.deleteFrom("idempotent_answers").where("id", "=", id).execute();
+    throw error;
+  });
+  await database
+    .updateTable("idempotent_answers")
+    .set({ answer: seal(key, id, JSON.stringify(answered.body ?? null)), version: answered.version ?? null })
+    .where("id", "=", id)
+    .execute();
+  return { ...answered, isReplayed: false };
+}
+
+async function storedAnswer(database: Database, id: string, request: string, key: string) {
+  const stored = await database.selectFrom("idempotent_answers").selectAll().where("id", "=", id).executeTakeFirst();
+  if (stored === undefined || stored.request !== request)
+    throw new Fault("conflict", "This `Idempotency-Key` was used for another request; use a new one.", {
+      field: "Idempotency-Key",
+    });
+  if (stored.answer === null)
+    throw new Fault(
+      "conflict",
+      "The first request with this `Idempotency-Key` has not ended. Repeat it in some seconds; if this error stays, the outcome is unknown: look whether it took effect.",
+      { field: "Idempotency-Key" },
+    );
+  const body: unknown = JSON.parse(open(key, id, stored.answer));
+  return { body, isReplayed: true, ...(stored.version !== null && { version: stored.version }) };
+}
+
+function keyIn({ idempotencyKey }: RepeatableCall): string {
+  if (typeof idempotencyKey === "string" && /^[\x21-\x7e]{16,255}$/.test(idempotencyKey)) return idempotencyKey;
+  throw new Fault("invalid", "`Idempotency-Key` must be 16 to 255 visible characters, such as a random UUID.", {
+    field: "Idempotency-Key",
+  });
+}
+
+const digestOf = (value: unknown): string => createHash("sha256").update(JSON.stringify(value)).digest("hex");
+
+const secretOf = (key: string, id: string) => Buffer.from(hkdfSync("sha256", key, id, "sluice idempotent answer", 32));
+
+function seal(key: string, id: string, text: string): string {
+  const nonce = randomBytes(nonceBytes);
+  const sealing = createCipheriv(cipher, secretOf(key, id), nonce);
+  return Buffer.concat([nonce, sealing.update(text), sealing.final(), sealing.getAuthTag()]).toString("base64");
+}
+
+function open(key: string, id: string, sealed: string): string {
+  const bytes = Buffer.from(sealed, "base64");
+  const opening = createDecipheriv(cipher, secretOf(key, id), bytes.subarray(0, nonceBytes));
+  opening.setAuthTag(bytes.subarray(-tagBytes));
+  return Buffer.concat([opening.update(bytes.subarray(nonceBytes, -tagBytes)), opening.final()]).toString();
+}

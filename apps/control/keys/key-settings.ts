@@ -1,0 +1,56 @@
+/** Checks what people decide about a key, and turns it into columns. */
+import type { keyOperations } from "#api/keys.ts";
+import type { InputOf } from "#api/operation.ts";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import { suggestionOf } from "#catalogue/nearest.ts";
+import { isNetwork } from "#service/networks.ts";
+import { Fault } from "../api/faults.ts";
+
+/** What is absent stays as it is. */
+export type KeySettings = InputOf<(typeof keyOperations)["updateKey"]>["body"];
+
+/** Throws a Fault for a group or a model that the catalogue does not have, an address that is none, and an expiry in the past. */
+export function checkSettings(
+  { group, models, addresses, expiresAt }: KeySettings,
+  { groups, declaredModelIds }: Pick<Catalogue, "groups" | "declaredModelIds">,
+  now: Date,
+): void {
+  if (group !== undefined && !groups.has(group))
+    throw new Fault(
+      "invalid",
+      `The catalogue has no group ${JSON.stringify(group)}${suggestionOf(group, groups.keys())}.`,
+      {
+        field: "group",
+      },
+    );
+  const unknown = models?.find((model) => !model.endsWith("*") && !declaredModelIds.has(model));
+  if (unknown !== undefined)
+    throw new Fault(
+      "invalid",
+      `The catalogue has no model ${JSON.stringify(unknown)}${suggestionOf(unknown, declaredModelIds)}.`,
+      { field: "models" },
+    );
+  const wrong = addresses?.find((address) => !isNetwork(address));
+  if (wrong !== undefined)
+    throw new Fault("invalid", `${JSON.stringify(wrong)} is neither an IP address nor a network such as 10.0.0.0/8.`, {
+      field: "addresses",
+    });
+  if (expiresAt != null && !(Date.parse(expiresAt) > now.getTime()))
+    throw new Fault("invalid", "`expiresAt` must be in the future; to end a key now, revoke it.", {
+      field: "expiresAt",
+    });
+}
+
+/** The columns of these settings, as a query takes them. */
+export const columnsOf = ({ name, group, models, expiresAt, limits, addresses, origins, tags }: KeySettings) => ({
+  ...(name !== undefined && { name }),
+  ...(group !== undefined && { group_name: group }),
+  ...(models !== undefined && { models: jsonOf(models) }),
+  ...(expiresAt !== undefined && { expires_at: expiresAt === null ? null : new Date(expiresAt) }),
+  ...(limits !== undefined && { limits: jsonOf(limits) }),
+  ...(addresses !== undefined && { addresses: jsonOf(addresses) }),
+  ...(origins !== undefined && { origins: jsonOf(origins) }),
+  ...(tags !== undefined && { tags: JSON.stringify(tags) }),
+});
+
+const jsonOf = (value: unknown): string | null => (value === null ? null : JSON.stringify(value));

@@ -1,0 +1,224 @@
+/** The operations on keys. */
+import { randomBytes } from "node:crypto";
+import { type SqlBool, sql } from "kysely";
+import { createKey } from "#access/key.ts";
+import type { keyOperations } from "#api/keys.ts";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import { checkVersion } from "../accounts/accounts.ts";
+import { isWithin } from "../api/actor.ts";
+import { recordChange } from "../api/audit.ts";
+import { Fault, notFound } from "../api/faults.ts";
+import type { Context, Handlers } from "../api/handlers.ts";
+import { pageOf, placeOf } from "../api/pages.ts";
+import type { Database } from "../database/database.ts";
+import type { KeyProjection } from "./key-projection.ts";
+import { apiKeyOf, describedOf, type FullRow, isInState, keysWithin, usesOf } from "./key-rows.ts";
+import { checkSettings, columnsOf } from "./key-settings.ts";
+
+export interface KeyOptions {
+  catalogue(): Catalogue;
+  projection: Pick<KeyProjection, "project" | "compare">;
+}
+
+type KeyHandlers = Handlers<typeof keyOperations>;
+
+export const keyHandlers = (options: KeyOptions): KeyHandlers => ({ ...reads, ...changesOf(options) });
+
+const reads: Pick<KeyHandlers, "listKeys" | "getKey"> = {
+  async listKeys({ query: { limit = 50, cursor, account, state, search } }, { database, scope, now }) {
+    let listed = keysWithin(database, scope);
+    if (account !== undefined) listed = listed.where("keys.account", "=", account);
+    if (state !== undefined) listed = listed.where(isInState(state, now));
+    if (search !== undefined)
+      listed = listed.where(
+        sql<SqlBool>`(position(lower(${search}) in lower(keys.name)) > 0 or position(${search} in keys.id) > 0 or keys.hint = ${search})`,
+      );
+    if (cursor !== undefined) {
+      const { at, id } = placeOf(cursor);
+      listed = listed.where(sql<SqlBool>`(keys.created_at, keys.id) < (${at}, ${id})`);
+    }
+    const rows = await listed
+      .orderBy("keys.created_at", "desc")
+      .orderBy("keys.id", "desc")
+      .limit(limit + 1)
+      .execute();
+    const uses = await usesOf(
+      database,
+      rows.map(({ id }) => id),
+      now,
+    );
+    return {
+      body: pageOf(
+        rows,
+        limit,
+        ({ created_at, id }) => ({ at: created_at, id }),
+        (row) => apiKeyOf(row, now, uses.get(row.id)),
+      ),
+    };
+  },
+
+  async getKey({ params: { key } }, context) {
+    return answerOf(await keyRow(context, key), context);
+  },
+};
+
+function changesOf({ catalogue, projection }: KeyOptions): Omit<KeyHandlers, keyof typeof reads> {
+  /** Changes a key in a transaction, records the change, and projects it. `change` returns undefined where nothing is to be changed. */
+  const changed = async (
+    action: string,
+    id: string,
+    context: Context,
+    change: (before: FullRow) => Parameters<typeof update>[2] | undefined,
+  ) => {
+    const row = await context.database.transaction().execute(async (transaction) => {
+      const before = await keyRow({ ...context, database: transaction }, id, true);
+      checkVersion(before.version, context);
+      const columns = change(before);
+      if (columns === undefined) return before;
+      return recordedUpdate(transaction, context, action, before, columns);
+    });
+    await projection.project([id]);
+    return answerOf(row, context);
+  };
+
+  return {
+    async createKey({ body: { account, ...settings } }, context) {
+      checkSettings(settings, catalogue(), context.now);
+      const { key, row } = await context.database
+        .transaction()
+        .execute((transaction) => insertKey(transaction, context, account, columnsOf(settings), "createKey"));
+      await projection.project([row.id]);
+      return { body: { ...apiKeyOf(row, context.now), key }, version: row.version };
+    },
+
+    updateKey({ params: { key }, body }, context) {
+      checkSettings(body, catalogue(), context.now);
+      return changed("updateKey", key, context, (before) => {
+        refuseRevoked(before);
+        return columnsOf(body);
+      });
+    },
+
+    async rotateKey({ params: { key: id }, body: { overlapSeconds } }, context) {
+      const end = new Date(context.now.getTime() + overlapSeconds * 1_000);
+      const { key, row } = await context.database.transaction().execute(async (transaction) => {
+        const before = await keyRow({ ...context, database: transaction }, id, true);
+        checkVersion(before.version, context);
+        refuseRevoked(before);
+        if (before.replaced_by !== null)
+          throw new Fault("conflict", `The key was already replaced by ${before.replaced_by}; rotate that one.`);
+        const created = await insertKey(transaction, context, before.account, copiedColumnsOf(before), "rotateKey");
+        await recordedUpdate(transaction, context, "rotateKey", before, {
+          replaced_by: created.row.id,
+          expires_at: before.expires_at !== null && before.expires_at < end ? before.expires_at : end,
+        });
+        return created;
+      });
+      await projection.project([row.id, id]);
+      return { body: { ...apiKeyOf(row, context.now), key }, version: row.version };
+    },
+
+    revokeKey({ params: { key } }, context) {
+      return changed("revokeKey", key, context, (before) =>
+        before.revoked_at === null ? { revoked_at: context.now } : undefined,
+      );
+    },
+
+    async rebuildKeys() {
+      const { keys, written, imported } = await projection.compare();
+      return { body: { keys, written, imported } };
+    },
+  };
+}
+
+const answerOf = async (row: FullRow, { database, now }: Context) => ({
+  body: apiKeyOf(row, now, (await usesOf(database, [row.id], now)).get(row.id)),
+  version: row.version,
+});
+
+/** Throws a Fault for a key outside the scope. `locks` it for the rest of the transaction. */
+async function keyRow(
+  { database, scope }: Pick<Context, "database" | "scope">,
+  id: string,
+  locks = false,
+): Promise<FullRow> {
+  const query = keysWithin(database, scope).where("keys.id", "=", id);
+  const row = await (locks ? query.forUpdate("keys") : query).executeTakeFirst();
+  if (row === undefined) throw notFound("key", id);
+  return row;
+}
+
+function refuseRevoked({ revoked_at }: FullRow): void {
+  if (revoked_at !== null) throw new Fault("conflict", "The key is revoked, which is final; create a new one.");
+}
+
+type Columns = ReturnType<typeof columnsOf> & { expires_at?: Date | null; revoked_at?: Date; replaced_by?: string };
+
+async function update(database: Database, { id, version }: FullRow, columns: Columns): Promise<FullRow> {
+  await database
+    .updateTable("keys")
+    .set({ ...columns, version: version + 1 })
+    .where("id", "=", id)
+    .execute();
+  return keysWithin(database, "all").where("keys.id", "=", id).executeTakeFirstOrThrow();
+}
+
+async function recordedUpdate(
+  database: Database,
+  context: Context,
+  action: string,
+  before: FullRow,
+  columns: Columns,
+): Promise<FullRow> {
+  const after = await update(database, before, columns);
+  await recordChange(database, context, {
+    action,
+    account: before.account,
+    subject: `key ${before.id}`,
+    before: describedOf(before, context.now),
+    after: describedOf(after, context.now),
+  });
+  return after;
+}
+
+/** The settings of a key for one that replaces it. */
+const copiedColumnsOf = (row: FullRow) =>
+  columnsOf({
+    name: row.name,
+    group: row.group_name,
+    models: row.models,
+    expiresAt: row.expires_at?.toISOString() ?? null,
+    limits: row.limits,
+    addresses: row.addresses,
+    origins: row.origins,
+    tags: row.tags,
+  });
+
+/** Throws a Fault for an account outside the scope. The key itself is not stored. */
+async function insertKey(
+  database: Database,
+  context: Context,
+  account: string,
+  columns: ReturnType<typeof columnsOf>,
+  action: string,
+): Promise<{ key: string; row: FullRow }> {
+  const found =
+    isWithin(account, context.scope) &&
+    (await database.selectFrom("accounts").select("id").where("id", "=", account).executeTakeFirst());
+  if (!found) throw notFound("account", account);
+  const { key, hash, hint } = createKey();
+  const { name = "", group_name = "", ...others } = columns;
+  const id = `key_${randomBytes(12).toString("hex")}`;
+  await database
+    .insertInto("keys")
+    .values({ id, hash, hint, account, created_at: context.now, name, group_name, tags: "[]", ...others })
+    .execute();
+  const row = await keysWithin(database, "all").where("keys.id", "=", id).executeTakeFirstOrThrow();
+  await recordChange(database, context, {
+    action,
+    account,
+    subject: `key ${id}`,
+    after: describedOf(row, context.now),
+  });
+  return { key, row };
+}

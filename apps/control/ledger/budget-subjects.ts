@@ -1,0 +1,38 @@
+/** Everybody with a budget: groups of the catalogue, keys, and accounts. */
+import { type BudgetPeriod, type Limits, limitRows, limitsCount } from "#access/limits.ts";
+import { readRecords } from "#access/projection.ts";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
+
+export interface BudgetSubject {
+  scope: "key" | "group" | "account";
+  name: string;
+  /** Null for a group. */
+  account: string | null;
+  limits: Limits;
+}
+
+/** Rejects when Redis does not answer. */
+export async function budgetSubjects(
+  redis: Redis,
+  keyspace: Keyspace,
+  groups: Catalogue["groups"],
+): Promise<BudgetSubject[]> {
+  const subjects = new Map<string, BudgetSubject>();
+  const add = (scope: BudgetSubject["scope"], name: string, account: string | null, limits: Limits | undefined) => {
+    if (limits !== undefined && limitsCount(limits, "money"))
+      subjects.set(`${scope} ${name}`, { scope, name, account, limits });
+  };
+  for (const [name, group] of groups) add("group", name, null, group.limits);
+  for (const { id, group: name, account, limits, revokedAt } of (await readRecords(redis, keyspace)).values()) {
+    if (revokedAt !== undefined) continue;
+    const group = groups.get(name);
+    add("key", id, account ?? null, { ...group?.keyLimits, ...limits });
+    if (account !== undefined) add("account", account, account, group?.accountLimits);
+  }
+  return [...subjects.values()];
+}
+
+export const periodsOf = (limits: Limits): BudgetPeriod[] =>
+  limitRows.flatMap((row) => (row.period !== undefined && limits[row.name] !== undefined ? [row.period] : []));

@@ -1,0 +1,236 @@
+/** The operations of the caller on itself: name, password and sessions. */
+import { sql } from "kysely";
+import type { peopleOperations } from "#api/people.ts";
+import type { Actor } from "../api/actor.ts";
+import { recordChange } from "../api/audit.ts";
+import { Fault, notFound } from "../api/faults.ts";
+import type { Context, Handlers } from "../api/handlers.ts";
+import { pageOf, placeOf } from "../api/pages.ts";
+import type { TokenBuckets } from "../api/rate-limits.ts";
+import { freshSessionMs } from "../bounds.ts";
+import type { Database } from "../database/database.ts";
+import type { Auth } from "./auth.ts";
+import { tooManyPasswords } from "./routes.ts";
+import type { SessionRow } from "./tables.ts";
+
+type Person = Actor & { session: string };
+type Names = "getMe" | "updateMe" | "setMyPassword" | "listSessions" | "endSession" | "endSessions";
+
+/** `wrongPasswords` are counted by the user's address, as for sign-in. */
+export function meHandlers(auth: Auth, wrongPasswords: TokenBuckets): Pick<Handlers<typeof peopleOperations>, Names> {
+  const prove = (context: Context, person: Person, password: string | undefined) =>
+    checkPassword(auth, wrongPasswords, context, person, password);
+  return {
+    getMe: async (_input, context) => ({ body: await meOf(context) }),
+
+    async updateMe({ body: { name, email, currentPassword } }, context) {
+      const person = personOf(context);
+      if (email !== undefined) await prove(context, person, currentPassword);
+      await context.database.transaction().execute(async (transaction) => {
+        const before = await userOf(transaction, person.id, true);
+        const after = { name: name ?? before.name, email: email?.toLowerCase() ?? before.email };
+        await refuseTaken(transaction, person.id, after.email);
+        await transaction
+          .updateTable("users")
+          .set({
+            ...after,
+            emailVerified: before.emailVerified && after.email === before.email,
+            updatedAt: context.now,
+          })
+          .where("id", "=", person.id)
+          .execute();
+        await recordChange(transaction, context, {
+          action: "updateMe",
+          account: null,
+          subject: `user ${person.id}`,
+          before: { name: before.name, email: before.email },
+          after,
+        });
+      });
+      return { body: await meOf(context) };
+    },
+
+    async setMyPassword({ body: { password, currentPassword } }, context) {
+      const person = personOf(context);
+      await prove(context, person, currentPassword);
+      const hashed = await (await auth.$context).password.hash(password);
+      await context.database.transaction().execute(async (transaction) => {
+        await setPassword(transaction, person.id, hashed, context.now);
+        await transaction
+          .deleteFrom("sessions")
+          .where("userId", "=", person.id)
+          .where("id", "<>", person.session)
+          .execute();
+        await recordChange(transaction, context, {
+          action: "setMyPassword",
+          account: null,
+          subject: `user ${person.id}`,
+        });
+      });
+      return { body: undefined };
+    },
+
+    async listSessions({ query: { limit = 50, cursor } }, context) {
+      const person = personOf(context);
+      let listed = context.database
+        .selectFrom("sessions")
+        .selectAll()
+        .where("userId", "=", person.id)
+        .where("expiresAt", ">", context.now);
+      if (cursor !== undefined) {
+        const { at, id } = placeOf(cursor);
+        listed = listed.where(sql<boolean>`("createdAt", id) < (${at}, ${id})`);
+      }
+      const rows = await listed
+        .orderBy("createdAt", "desc")
+        .orderBy("id", "desc")
+        .limit(limit + 1)
+        .execute();
+      const place = ({ createdAt, id }: SessionRow) => ({ at: createdAt, id });
+      return { body: pageOf(rows, limit, place, (row) => sessionOf(row, person.session)) };
+    },
+
+    async endSession({ params: { session } }, context) {
+      const person = personOf(context);
+      await context.database.transaction().execute(async (transaction) => {
+        const { numDeletedRows } = await transaction
+          .deleteFrom("sessions")
+          .where("userId", "=", person.id)
+          .where("id", "=", session)
+          .executeTakeFirst();
+        if (numDeletedRows === 0n) throw notFound("session", session);
+        await recordChange(transaction, context, {
+          action: "endSession",
+          account: null,
+          subject: `session ${session}`,
+        });
+      });
+      return { body: undefined };
+    },
+
+    async endSessions({ query: { keepsCurrent = false } }, context) {
+      const person = personOf(context);
+      await context.database.transaction().execute(async (transaction) => {
+        let ended = transaction.deleteFrom("sessions").where("userId", "=", person.id);
+        if (keepsCurrent) ended = ended.where("id", "<>", person.session);
+        await ended.execute();
+        await recordChange(transaction, context, {
+          action: "endSessions",
+          account: null,
+          subject: `user ${person.id}`,
+        });
+      });
+      return { body: undefined };
+    },
+  };
+}
+
+/** Throws a Fault for a machine. */
+function personOf({ actor }: Pick<Context, "actor">): Person {
+  const { session } = actor;
+  if (actor.kind !== "person" || session === undefined)
+    throw new Fault("forbidden", "Only a person who is signed in may do this, not a token.");
+  return { ...actor, session };
+}
+
+/** Throws a Fault unless the caller proves to know the password, has none, or has just used a sign-in link. */
+async function checkPassword(
+  auth: Auth,
+  wrongPasswords: TokenBuckets,
+  { database, now }: Context,
+  person: Person,
+  password: string | undefined,
+): Promise<void> {
+  const login = await passwordLogin(database, person.id);
+  if (login?.password == null) return;
+  const session = await database
+    .selectFrom("sessions")
+    .select(["method", "createdAt"])
+    .where("id", "=", person.session)
+    .executeTakeFirst();
+  if (session?.method === "link" && now.getTime() - session.createdAt.getTime() < freshSessionMs) return;
+  const field = "currentPassword";
+  if (password === undefined) throw new Fault("invalid", "The current password is required.", { field });
+  wrongPasswords.take(person.name, tooManyPasswords);
+  if (!(await (await auth.$context).password.verify({ hash: login.password, password })))
+    throw new Fault("invalid", "The current password is not right.", { field });
+  wrongPasswords.giveBack(person.name);
+}
+
+const passwordLogin = (database: Database, user: string) =>
+  database
+    .selectFrom("logins")
+    .select(["id", "password"])
+    .where("userId", "=", user)
+    .where("providerId", "=", "credential")
+    .executeTakeFirst();
+
+/** `hashed` by better-auth. */
+export async function setPassword(database: Database, user: string, hashed: string, now: Date): Promise<void> {
+  await database
+    .insertInto("logins")
+    .values({
+      id: `account_${user}`,
+      accountId: user,
+      providerId: "credential",
+      userId: user,
+      password: hashed,
+      updatedAt: now,
+    })
+    .onConflict((conflict) =>
+      conflict.columns(["providerId", "accountId"]).doUpdateSet({ password: hashed, updatedAt: now }),
+    )
+    .execute();
+}
+
+async function userOf(database: Database, id: string, locks = false) {
+  let query = database.selectFrom("users").selectAll().where("id", "=", id);
+  if (locks) query = query.forUpdate();
+  const row = await query.executeTakeFirst();
+  if (row === undefined) throw notFound("user", id);
+  return row;
+}
+
+async function refuseTaken(database: Database, user: string, email: string): Promise<void> {
+  const other = await database
+    .selectFrom("users")
+    .select("id")
+    .where("email", "=", email)
+    .where("id", "<>", user)
+    .executeTakeFirst();
+  if (other !== undefined) throw new Fault("conflict", "Another user has this address.", { field: "email" });
+}
+
+async function meOf({ database, actor }: Context) {
+  const { id, kind, isOperator, scopes = null, roles } = actor;
+  const isPerson = kind === "person";
+  const user = isPerson ? await userOf(database, id) : undefined;
+  const accounts = await database
+    .selectFrom("accounts")
+    .select(["id", "name"])
+    .where("id", "in", roles.size === 0 ? [""] : [...roles.keys()])
+    .orderBy("name")
+    .orderBy("id")
+    .execute();
+  return {
+    kind: isPerson ? ("person" as const) : ("token" as const),
+    id,
+    name: user?.name ?? actor.name,
+    email: user?.email ?? null,
+    isOperator,
+    hasPassword: isPerson && (await passwordLogin(database, id))?.password != null,
+    hasSecondFactor: user?.twoFactorEnabled ?? false,
+    scopes: scopes && [...scopes],
+    accounts: accounts.map((account) => ({ ...account, role: roles.get(account.id) ?? ("reader" as const) })),
+  };
+}
+
+const sessionOf = (row: SessionRow, current: string) => ({
+  id: row.id,
+  isCurrent: row.id === current,
+  method: row.method ?? "password",
+  address: row.ipAddress || null,
+  userAgent: row.userAgent?.slice(0, 300) || null,
+  createdAt: row.createdAt.toISOString(),
+  expiresAt: row.expiresAt.toISOString(),
+});

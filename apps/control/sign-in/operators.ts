@@ -1,0 +1,55 @@
+/** The first operator, and the link by which it signs in. */
+import { randomBytes } from "node:crypto";
+import type { Database } from "../database/database.ts";
+import type { Links } from "./links.ts";
+
+/** Unless an operator exists. The address is a placeholder that the operator replaces. */
+export async function ensureOperator(database: Database): Promise<void> {
+  const { count } = await database
+    .selectFrom("users")
+    .select((users) => users.fn.countAll<bigint>().as("count"))
+    .where("isOperator", "=", true)
+    .executeTakeFirstOrThrow();
+  if (count > 0n) return;
+  await database
+    .insertInto("users")
+    .values({
+      id: `user_${randomBytes(12).toString("hex")}`,
+      name: "Operator",
+      email: "operator@localhost.invalid",
+      emailVerified: true,
+      image: null,
+      twoFactorEnabled: false,
+      isOperator: true,
+      createdAt: new Date(),
+    })
+    // Another process was faster.
+    .onConflict((conflict) => conflict.column("email").doNothing())
+    .execute();
+}
+
+export const firstOperator = (database: Database) =>
+  database
+    .selectFrom("users")
+    .select(["id", "email"])
+    .where("isOperator", "=", true)
+    .orderBy("createdAt")
+    .orderBy("id")
+    .executeTakeFirst();
+
+/** A link for the first operator while no operator can sign in otherwise. */
+export async function firstSignInLink(database: Database, links: Links): Promise<string | undefined> {
+  const able = await database
+    .selectFrom("users")
+    .select("id")
+    .where("isOperator", "=", true)
+    .where((where) =>
+      where.or([
+        where.exists(where.selectFrom("logins").select("id").whereRef("logins.userId", "=", "users.id")),
+        where.exists(where.selectFrom("sessions").select("id").whereRef("sessions.userId", "=", "users.id")),
+      ]),
+    )
+    .executeTakeFirst();
+  const operator = able === undefined ? await firstOperator(database) : undefined;
+  return operator && (await links.signIn(operator)).url;
+}

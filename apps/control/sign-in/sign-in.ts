@@ -1,0 +1,170 @@
+/** Composes sign-in: better-auth, its routes, who a request comes from, and the handlers of operations on people. */
+import { randomBytes } from "node:crypto";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { Logger } from "pino";
+import type { memberOperations } from "#api/members.ts";
+import type { peopleOperations } from "#api/people.ts";
+import { StartupFault } from "#service/startup.ts";
+import { invitationHandlers } from "../accounts/invitations.ts";
+import { memberHandlers } from "../accounts/members.ts";
+import type { Actor } from "../api/actor.ts";
+import { recordChange } from "../api/audit.ts";
+import type { Handlers } from "../api/handlers.ts";
+import { callerOf } from "../api/rate-limits.ts";
+import { expireEveryMs } from "../bounds.ts";
+import type { ControlConfig } from "../config.ts";
+import type { Database } from "../database/database.ts";
+import type { Role } from "../database/tables.ts";
+import { type Auth, addressHeader, createAuth, type SignInEvent } from "./auth.ts";
+import { linksOf } from "./links.ts";
+import type { Mail } from "./mail.ts";
+import { meHandlers } from "./me.ts";
+import { ensureOperator, firstSignInLink } from "./operators.ts";
+import { checkOrigin } from "./origins.ts";
+import { addSignInRoutes, signInLimits, tooManyAttempts } from "./routes.ts";
+import { userHandlers } from "./users.ts";
+
+export interface SignInOptions {
+  database: Database;
+  config: Pick<
+    ControlConfig,
+    "url" | "authSecret" | "oidcIssuer" | "oidcClientId" | "oidcClientSecret" | "oidcName" | "smtpUrl" | "mailFrom"
+  >;
+  /** Undefined without a mail server. */
+  mail: Mail | undefined;
+  /** The address that control listens on, for links without CONTROL_URL. */
+  address(): string;
+  log: Logger;
+}
+
+export interface SignIn extends AsyncDisposable {
+  readonly handlers: Handlers<typeof peopleOperations & typeof memberOperations>;
+  /** The person of the request's session; undefined without one. Throws a Fault for a change that another origin's page may have sent. */
+  identify(request: FastifyRequest): Promise<Actor | undefined>;
+  addRoutes(server: FastifyInstance): Promise<void>;
+  /** A link for the first operator, while no operator can sign in otherwise. */
+  firstLink(): Promise<string | undefined>;
+}
+
+const secretLengthMin = 32;
+
+export async function createSignIn({ database, config, mail, address, log }: SignInOptions): Promise<SignIn> {
+  const { url, oidcName } = config;
+  const oidc = providerOf(config);
+  const base = () => url || address();
+  const limits = signInLimits();
+  const links = linksOf(base, () => auth, database);
+  const auth = createAuth({
+    database,
+    url,
+    secret: await secretOf(database, config),
+    oidc,
+    sendPasswordToken:
+      mail && ((email, token) => mail.send(email, "Set a new password", passwordMail(links.password(token)))),
+    record: (event) => record(database, event),
+    log,
+  });
+  const { password } = await auth.$context;
+  await ensureOperator(database);
+  const timer = setInterval(
+    () => void deleteExpired(database).catch((error: Error) => log.warn({ err: error }, "sign-in")),
+    expireEveryMs,
+  );
+  return {
+    handlers: {
+      ...meHandlers(auth, limits.byUser),
+      ...userHandlers({ links, oidc: oidc === undefined ? null : oidcName, hasMail: mail !== undefined }),
+      ...memberHandlers,
+      ...invitationHandlers({
+        linkOf: links.invitation,
+        send: (to, subject, text) => mail?.send(to, subject, text) ?? false,
+        hashPassword: password.hash,
+        limit: (caller) => limits.byAddress.take(callerOf(caller), tooManyAttempts),
+      }),
+    },
+    identify: (request) => identify(request, auth, database, url),
+    addRoutes: (server) => addSignInRoutes(server, { auth, url, limits }),
+    firstLink: () => firstSignInLink(database, links),
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer);
+    },
+  };
+}
+
+const passwordMail = (link: string): string =>
+  `Open this link within an hour to set a new password:\n\n${link}\n\nIf you did not ask for it, ignore this mail.`;
+
+/** Throws a StartupFault for an incomplete configuration. */
+function providerOf({ oidcIssuer, oidcClientId, oidcClientSecret }: SignInOptions["config"]) {
+  if (oidcIssuer === "") return undefined;
+  if (oidcClientId === "") throw new StartupFault("OIDC_ISSUER needs OIDC_CLIENT_ID");
+  return { issuer: oidcIssuer, clientId: oidcClientId, clientSecret: oidcClientSecret };
+}
+
+async function identify(
+  request: FastifyRequest,
+  auth: Auth,
+  database: Database,
+  url: string,
+): Promise<Actor | undefined> {
+  const { cookie, host = "" } = request.headers;
+  if (cookie === undefined || !cookie.includes("sluice.session_token=")) return undefined;
+  const found = await auth.api
+    .getSession({
+      headers: new Headers({ cookie, host, [addressHeader]: request.ip }),
+      query: { disableRefresh: true },
+    })
+    // Such as a host name that is not allowed.
+    .catch(() => null);
+  if (found === null) return undefined;
+  checkOrigin(request, url);
+  const { user, session } = found;
+  const rows = await database
+    .selectFrom("members")
+    .select(["account", "role"])
+    .where("user_id", "=", user.id)
+    .execute();
+  return {
+    kind: "person",
+    id: user.id,
+    name: user.email,
+    isOperator: user.isOperator,
+    roles: new Map(rows.map(({ account, role }): [string, Role] => [account, role])),
+    session: session.id,
+  };
+}
+
+/** Of the configuration, or one in the database, which is the same for all its processes. */
+async function secretOf(database: Database, { authSecret }: SignInOptions["config"]): Promise<string> {
+  if (authSecret !== undefined && authSecret.length < secretLengthMin)
+    throw new StartupFault(`AUTH_SECRET must have at least ${secretLengthMin} characters`);
+  if (authSecret !== undefined) return authSecret;
+  await database
+    .insertInto("secrets")
+    .values({ name: "auth", value: randomBytes(32).toString("base64url") })
+    .onConflict((conflict) => conflict.column("name").doNothing())
+    .execute();
+  const { value } = await database
+    .selectFrom("secrets")
+    .select("value")
+    .where("name", "=", "auth")
+    .executeTakeFirstOrThrow();
+  return value;
+}
+
+const record = (database: Database, { action, user, address, method }: SignInEvent): Promise<void> =>
+  recordChange(
+    database,
+    {
+      actor: { kind: "person", id: user.id, name: user.email, isOperator: false, roles: new Map() },
+      address,
+      now: new Date(),
+    },
+    { action, account: null, subject: `user ${user.id}`, ...(method !== undefined && { after: { method } }) },
+  );
+
+async function deleteExpired(database: Database): Promise<void> {
+  const now = new Date();
+  await database.deleteFrom("sessions").where("expiresAt", "<", now).execute();
+  await database.deleteFrom("verifications").where("expiresAt", "<", now).execute();
+}

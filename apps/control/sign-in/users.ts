@@ -1,0 +1,149 @@
+/** The operations of operators on users, and the ways to sign in. */
+import { sql } from "kysely";
+import type { peopleOperations } from "#api/people.ts";
+import { refuseLastOwner } from "../accounts/members.ts";
+import { refuseNarrowToken } from "../accounts/operator-tokens.ts";
+import { recordChange } from "../api/audit.ts";
+import { Fault, notFound } from "../api/faults.ts";
+import type { Context, Handlers } from "../api/handlers.ts";
+import { pageOf, placeOf } from "../api/pages.ts";
+import type { Database } from "../database/database.ts";
+import type { Links } from "./links.ts";
+import { firstOperator } from "./operators.ts";
+import type { UserRow } from "./tables.ts";
+
+type Names = "getSignInMethods" | "listUsers" | "updateUser" | "removeUser" | "endUserSessions" | "createSignInLink";
+type Row = Omit<UserRow, "createdAt" | "updatedAt"> & { createdAt: Date };
+
+export interface UserHandlerOptions {
+  links: Links;
+  /** The name of the OpenID Connect provider. */
+  oidc: string | null;
+  hasMail: boolean;
+}
+
+export function userHandlers({
+  links,
+  oidc,
+  hasMail,
+}: UserHandlerOptions): Pick<Handlers<typeof peopleOperations>, Names> {
+  return {
+    getSignInMethods: async () => ({ body: { password: true, oidc, passwordReset: hasMail } }),
+
+    async listUsers({ query: { limit = 50, cursor, search } }, { database }) {
+      let listed = database.selectFrom("users").selectAll();
+      if (search !== undefined)
+        listed = listed.where(sql<boolean>`position(lower(${search}) in lower(name || ' ' || email)) > 0`);
+      if (cursor !== undefined) {
+        const { at, id } = placeOf(cursor);
+        listed = listed.where(sql<boolean>`("createdAt", id) < (${at}, ${id})`);
+      }
+      const rows = await listed
+        .orderBy("createdAt", "desc")
+        .orderBy("id", "desc")
+        .limit(limit + 1)
+        .execute();
+      return { body: pageOf(rows, limit, ({ createdAt, id }) => ({ at: createdAt, id }), userOf) };
+    },
+
+    async updateUser({ params: { user: id }, body: { isOperator } }, context) {
+      refuseNarrowToken(context.actor);
+      const updated = await context.database.transaction().execute(async (transaction) => {
+        const before = await userRow(transaction, id);
+        if (before.isOperator && !isOperator) await refuseLastOperator(transaction, id);
+        const after = { ...before, isOperator };
+        await transaction
+          .updateTable("users")
+          .set({ isOperator, updatedAt: context.now })
+          .where("id", "=", id)
+          .execute();
+        await recordChange(transaction, context, {
+          action: "updateUser",
+          account: null,
+          subject: `user ${id}`,
+          before: userOf(before),
+          after: userOf(after),
+        });
+        return after;
+      });
+      return { body: userOf(updated) };
+    },
+
+    async removeUser({ params: { user: id } }, context) {
+      refuseNarrowToken(context.actor);
+      await context.database.transaction().execute(async (transaction) => {
+        const before = await userRow(transaction, id);
+        if (before.isOperator) await refuseLastOperator(transaction, id);
+        const memberships = await transaction.selectFrom("members").selectAll().where("user_id", "=", id).execute();
+        for (const { account, role } of memberships.toSorted((a, b) => (a.account < b.account ? -1 : 1)))
+          if (role === "owner") await refuseLastOwner(transaction, account, id);
+        await transaction.deleteFrom("members").where("user_id", "=", id).execute();
+        await transaction.deleteFrom("users").where("id", "=", id).execute();
+        await recordChange(transaction, context, {
+          action: "removeUser",
+          account: null,
+          subject: `user ${id}`,
+          before: { ...userOf(before), accounts: memberships.map(({ account, role }) => ({ account, role })) },
+        });
+      });
+      return { body: undefined };
+    },
+
+    async endUserSessions({ params: { user: id } }, context) {
+      await context.database.transaction().execute(async (transaction) => {
+        await userRow(transaction, id);
+        await transaction.deleteFrom("sessions").where("userId", "=", id).execute();
+        await recordChange(transaction, context, { action: "endUserSessions", account: null, subject: `user ${id}` });
+      });
+      return { body: undefined };
+    },
+
+    async createSignInLink({ body: { user: id } }, context) {
+      refuseNarrowToken(context.actor);
+      const user = await linkedUser(context, id);
+      const { url, expiresAt } = await links.signIn(user);
+      await recordChange(context.database, context, {
+        action: "createSignInLink",
+        account: null,
+        subject: `user ${user.id}`,
+      });
+      return { body: { user: user.id, email: user.email, url, expiresAt: expiresAt.toISOString() } };
+    },
+  };
+}
+
+async function linkedUser({ database }: Context, id: string | undefined): Promise<{ id: string; email: string }> {
+  if (id !== undefined) return await userRow(database, id);
+  const operator = await firstOperator(database);
+  if (operator === undefined) throw new Fault("conflict", "There is no operator; restart control, which creates one.");
+  return operator;
+}
+
+/** Locks the row where the database is a transaction. */
+async function userRow(database: Database, id: string): Promise<Row> {
+  const row = await database.selectFrom("users").selectAll().where("id", "=", id).forUpdate().executeTakeFirst();
+  if (row === undefined) throw notFound("user", id);
+  return row;
+}
+
+/** Throws a Fault if nobody else is an operator. Locks the operators. */
+async function refuseLastOperator(transaction: Database, user: string): Promise<void> {
+  const operators = await transaction
+    .selectFrom("users")
+    .select("id")
+    .where("isOperator", "=", true)
+    .orderBy("id")
+    .forUpdate()
+    .execute();
+  if (operators.every(({ id }) => id === user))
+    throw new Fault("conflict", "This is the last operator; make another user an operator first.");
+}
+
+const userOf = ({ id, name, email, isOperator, twoFactorEnabled, createdAt }: Row) => ({
+  id,
+  name,
+  email,
+  isOperator,
+  hasSecondFactor: twoFactorEnabled === true,
+  createdAt: createdAt.toISOString(),
+});

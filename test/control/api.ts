@@ -1,0 +1,129 @@
+/** The API of control on a test's database, with actors of the test's choice, and a Redis for its keys. */
+import { pino } from "pino";
+import { parseCatalogue } from "#catalogue/load.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis, type Redis } from "#service/redis.ts";
+import { accountHandlers } from "../../apps/control/accounts/accounts.ts";
+import { auditHandlers } from "../../apps/control/accounts/audit-log.ts";
+import { tokenHandlers } from "../../apps/control/accounts/operator-tokens.ts";
+import { alertHandlers } from "../../apps/control/alerts/handlers.ts";
+import type { Actor } from "../../apps/control/api/actor.ts";
+import { createApi } from "../../apps/control/api/server.ts";
+import { controlConfigOf } from "../../apps/control/config.ts";
+import type { Database } from "../../apps/control/database/database.ts";
+import type { Role } from "../../apps/control/database/tables.ts";
+import { KeyProjection } from "../../apps/control/keys/key-projection.ts";
+import { keyHandlers } from "../../apps/control/keys/keys.ts";
+import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
+import { createSignIn } from "../../apps/control/sign-in/sign-in.ts";
+import { startRedis, type TestRedis } from "../support/redis.ts";
+
+const log = pino({ level: process.env.TEST_LOGS ? "info" : "silent" });
+
+export const catalogue = parseCatalogue(
+  Buffer.from(`groups: { default: { models: ["*"] }, narrow: { models: [one] } }
+upstreams: { u: { dialect: openai-chat, baseUrl: "http://127.0.0.1:1" } }
+models:
+  - { id: one, prices: { inputPerMillion: 1, outputPerMillion: 1 }, route: [{ upstream: u, model: m }] }
+`),
+  "catalogue.yaml",
+  {},
+);
+
+export const operator: Actor = { kind: "token", id: "op", name: "op", isOperator: true, roles: new Map() };
+export const person = (id: string, roles: Record<string, Role>): Actor => ({
+  kind: "person",
+  id,
+  name: `${id}@example.com`,
+  isOperator: false,
+  roles: new Map(Object.entries(roles)),
+  session: `session-${id}`,
+});
+
+export interface Answer {
+  status: number;
+  headers: Record<string, unknown>;
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into answers of every operation.
+  body: any;
+}
+
+export interface TestApi extends AsyncDisposable {
+  readonly server: TestRedis;
+  readonly redis: Redis;
+  readonly keyspace: ReturnType<typeof keyspaceOf>;
+  readonly database: Database;
+  readonly projection: KeyProjection;
+  /** Calls the API as an actor; nobody if undefined. */
+  call(
+    actor: Actor | undefined,
+    method: string,
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ): Promise<Answer>;
+}
+
+let namespaces = 0;
+
+/** With a Redis of its own. The keys of the database are in its Redis afterwards. */
+export async function startApi(database: Database): Promise<TestApi> {
+  await using opened = new AsyncDisposableStack();
+  const server = opened.use(await startRedis());
+  const redis = await connectRedis(server.url, "request");
+  opened.defer(() => redis.disconnect());
+  redis.on("error", () => {});
+  const keyspace = keyspaceOf(`test-${++namespaces}`);
+  const projection = new KeyProjection({ database, redis, keyspace, log });
+  await projection.start();
+  opened.defer(() => projection.close());
+  const actors = new Map<string, Actor>();
+  const address = () => "http://localhost";
+  const signIn = opened.use(
+    await createSignIn({ database, config: controlConfigOf({}), mail: undefined, address, log }),
+  );
+  const api = await createApi({
+    database,
+    handlers: {
+      ...accountHandlers((account) => projection.projectAccount(account)),
+      ...keyHandlers({ catalogue: () => catalogue, projection }),
+      ...usageHandlers,
+      ...signIn.handlers,
+      ...tokenHandlers,
+      ...auditHandlers,
+      ...alertHandlers,
+    },
+    identify: async ({ headers: { "x-actor": id } }) => actors.get(String(id)),
+    addRoutes: signIn.addRoutes,
+    trustedProxies: [],
+    callsPerMinute: 1_000_000,
+    log,
+    version: "0",
+  });
+  opened.defer(() => api.close());
+  const resources = opened.move();
+  return {
+    server,
+    database,
+    redis,
+    keyspace,
+    projection,
+    async call(actor, method, path, body, headers = {}) {
+      if (actor !== undefined) actors.set(actor.id, actor);
+      const response = await api.inject({
+        method: method as "GET",
+        url: `/api/v1${path}`,
+        headers: { ...headers, ...(actor && { "x-actor": actor.id }) },
+        ...(body !== undefined && { payload: body as object }),
+      });
+      const isJson = String(response.headers["content-type"]).includes("json");
+      return {
+        status: response.statusCode,
+        headers: response.headers,
+        text: response.body,
+        body: isJson ? JSON.parse(response.body) : undefined,
+      };
+    },
+    [Symbol.asyncDispose]: () => resources.disposeAsync(),
+  };
+}

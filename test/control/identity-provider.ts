@@ -1,0 +1,83 @@
+/** An OpenID Connect provider: https://openid.net/specs/openid-connect-core-1_0.html. Whoever comes is the person of the test's choice. */
+import { createHash, createSign, generateKeyPairSync, randomUUID } from "node:crypto";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+
+interface Person {
+  sub: string;
+  email: string;
+  name: string;
+}
+
+export interface IdentityProvider extends AsyncDisposable {
+  readonly issuer: string;
+  person: Person;
+  /** Signs with a key that is not published. */
+  forges: boolean;
+}
+
+const base64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+
+export async function startIdentityProvider(person: Person): Promise<IdentityProvider> {
+  const own = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  const foreign = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  const codes = new Map<string, { nonce: string | null; challenge: string | null }>();
+  const sign = (claims: object) => {
+    const text = `${base64({ alg: "RS256", kid: "one" })}.${base64(claims)}`;
+    const { privateKey } = provider.forges ? foreign : own;
+    return `${text}.${createSign("sha256").update(text).sign(privateKey, "base64url")}`;
+  };
+  const server = createServer(async (request, response) => {
+    const url = new URL(request.url ?? "", provider.issuer);
+    const send = (body: object, status = 200) =>
+      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+    switch (url.pathname) {
+      case "/.well-known/openid-configuration":
+        return send({
+          issuer: provider.issuer,
+          authorization_endpoint: `${provider.issuer}/authorize`,
+          token_endpoint: `${provider.issuer}/token`,
+          jwks_uri: `${provider.issuer}/keys`,
+          id_token_signing_alg_values_supported: ["RS256"],
+        });
+      case "/keys":
+        return send({ keys: [{ ...own.publicKey.export({ format: "jwk" }), kid: "one", alg: "RS256", use: "sig" }] });
+      case "/authorize": {
+        const code = randomUUID();
+        codes.set(code, { nonce: url.searchParams.get("nonce"), challenge: url.searchParams.get("code_challenge") });
+        const back = new URL(url.searchParams.get("redirect_uri") ?? "");
+        back.searchParams.set("code", code);
+        back.searchParams.set("state", url.searchParams.get("state") ?? "");
+        return response.writeHead(302, { location: back.href }).end();
+      }
+      case "/token": {
+        const form = new URLSearchParams(Buffer.concat(await request.toArray()).toString());
+        const given = codes.get(form.get("code") ?? "");
+        const verifier = createHash("sha256")
+          .update(form.get("code_verifier") ?? "")
+          .digest("base64url");
+        if (given?.challenge !== verifier) return send({ error: "invalid_grant" }, 400);
+        const now = Math.floor(Date.now() / 1_000);
+        const claims = { iss: provider.issuer, aud: "sluice", iat: now, exp: now + 60, ...provider.person };
+        return send({
+          access_token: "access",
+          token_type: "Bearer",
+          id_token: sign({ ...claims, email_verified: true, ...(given.nonce !== null && { nonce: given.nonce }) }),
+        });
+      }
+      default:
+        return send({}, 404);
+    }
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const provider: IdentityProvider = {
+    issuer: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    person,
+    forges: false,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  return provider;
+}

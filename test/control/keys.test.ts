@@ -1,0 +1,286 @@
+import assert from "node:assert/strict";
+import { looksLikeKey } from "#access/key.ts";
+import { addRecord, readRecords, revokeRecord } from "#access/projection.ts";
+import type { KeyRecord } from "#access/record.ts";
+import { insertUsage } from "../../apps/control/ledger/insert.ts";
+import { within } from "../support/time.ts";
+import { operator, startApi, type TestApi } from "./api.ts";
+import { onBoth } from "./databases.ts";
+import { usageRecord } from "./records.ts";
+
+let accounts = 0;
+async function newAccount({ call }: TestApi): Promise<string> {
+  const id = `acme-${++accounts}`;
+  assert.equal((await call(operator, "POST", "/accounts", { id, name: id })).status, 201);
+  return id;
+}
+
+async function recordOf({ redis, keyspace }: TestApi, id: string): Promise<KeyRecord | undefined> {
+  return [...(await readRecords(redis, keyspace)).values()].find((record) => record.id === id);
+}
+
+onBoth("a key is created, shown once, edited, rotated and revoked, and Redis follows", async (database) => {
+  await using api = await startApi(database);
+  const { call } = api;
+  const account = await newAccount(api);
+  const settings = {
+    group: "default",
+    models: ["one", "o*"],
+    limits: { requestsPerMinute: 5, budgetPerWeek: 2.5 },
+    addresses: ["192.0.2.0/24"],
+    origins: ["https://app.example"],
+    tags: ["team-a"],
+    expiresAt: "2100-01-01T00:00:00.000Z",
+  };
+  const created = await call(operator, "POST", "/keys", { account, name: "ci", ...settings });
+  assert.equal(created.status, 201, created.text);
+  const { key, ...shown } = created.body;
+  assert.ok(looksLikeKey(key));
+  assert.equal(shown.hint, key.slice(-4));
+  assert.deepEqual([shown.state, shown.spend.total, shown.lastUsedAt], ["live", "0", null]);
+  const stored = JSON.stringify(
+    await database.selectFrom("keys").selectAll().where("id", "=", shown.id).execute(),
+    (_, value) => (typeof value === "bigint" ? String(value) : value),
+  );
+  assert.ok(!stored.includes(key));
+  const read = await call(operator, "GET", `/keys/${shown.id}`);
+  assert.deepEqual(read.body, shown);
+  assert.equal(read.headers.etag, '"1"');
+  const record = await recordOf(api, shown.id);
+  assert.deepEqual(
+    { ...record, createdAt: 0 },
+    {
+      id: shown.id,
+      name: "ci",
+      hint: shown.hint,
+      createdAt: 0,
+      account,
+      ...settings,
+      expiresAt: Date.parse(settings.expiresAt),
+      version: 2,
+    },
+  );
+
+  const edited = await call(
+    operator,
+    "PATCH",
+    `/keys/${shown.id}`,
+    { limits: null, name: "nightly" },
+    { "if-match": '"1"' },
+  );
+  assert.deepEqual([edited.status, edited.body.name, edited.body.limits], [200, "nightly", null]);
+  assert.equal((await recordOf(api, shown.id))?.limits, undefined);
+  const late = await call(operator, "PATCH", `/keys/${shown.id}`, { name: "late" }, { "if-match": '"1"' });
+  assert.equal(late.status, 412);
+
+  const rotated = await call(operator, "POST", `/keys/${shown.id}/rotate`, { overlapSeconds: 3_600 });
+  assert.equal(rotated.status, 201);
+  assert.notEqual(rotated.body.key, key);
+  assert.deepEqual([rotated.body.name, rotated.body.models], ["nightly", ["one", "o*"]]);
+  const old = (await call(operator, "GET", `/keys/${shown.id}`)).body;
+  assert.equal(old.replacedBy, rotated.body.id);
+  assert.ok(Math.abs(Date.parse(old.expiresAt) - Date.now() - 3_600_000) < 60_000);
+  assert.equal((await recordOf(api, shown.id))?.expiresAt, Date.parse(old.expiresAt));
+  assert.equal((await call(operator, "POST", `/keys/${shown.id}/rotate`, { overlapSeconds: 0 })).status, 409);
+
+  const revoked = await call(operator, "POST", `/keys/${rotated.body.id}/revoke`);
+  assert.deepEqual([revoked.status, revoked.body.state], [200, "revoked"]);
+  assert.notEqual((await recordOf(api, rotated.body.id))?.revokedAt, undefined);
+  assert.deepEqual((await call(operator, "POST", `/keys/${rotated.body.id}/revoke`)).body, revoked.body);
+  assert.equal((await call(operator, "PATCH", `/keys/${rotated.body.id}`, { name: "x" })).status, 409);
+
+  const audit = await database.selectFrom("audit").selectAll().where("account", "=", account).orderBy("at").execute();
+  assert.deepEqual(audit.map(({ action }) => action).sort(), [
+    "createAccount",
+    "createKey",
+    "revokeKey",
+    "rotateKey",
+    "rotateKey",
+    "updateKey",
+  ]);
+  assert.ok(!JSON.stringify(audit).includes(key) && !JSON.stringify(audit).includes(rotated.body.key));
+});
+
+onBoth("a wrong setting is refused by its name", async (database) => {
+  await using api = await startApi(database);
+  const account = await newAccount(api);
+  const wrong: [object, string, RegExp][] = [
+    [{ group: "defualt" }, "group", /no group "defualt" \(did you mean "default"\?\)/],
+    [{ models: ["onee"] }, "models", /no model "onee"/],
+    [{ addresses: ["10.0.0.0/40"] }, "addresses", /"10\.0\.0\.0\/40" is neither/],
+    [{ expiresAt: "2001-01-01T00:00:00Z" }, "expiresAt", /future/],
+    [{ limits: { requestsPerMinute: 0 } }, "limits.requestsPerMinute", /1/],
+    [{ name: "a\u0007b" }, "name", /pattern/],
+  ];
+  for (const [more, field, detail] of wrong) {
+    const { status, body } = await api.call(operator, "POST", "/keys", {
+      account,
+      name: "n",
+      group: "default",
+      ...more,
+    });
+    assert.deepEqual([status, body.field], [400, field]);
+    assert.match(body.detail, detail);
+  }
+  const { status } = await api.call(operator, "POST", "/keys", { account: "nowhere", name: "n", group: "default" });
+  assert.equal(status, 404);
+});
+
+onBoth("lists are filtered, searched and paged", async (database) => {
+  await using api = await startApi(database);
+  const account = await newAccount(api);
+  const ids: string[] = [];
+  for (const name of ["Alpha", "beta", "gamma", "delta", "Alphabet"])
+    ids.push((await api.call(operator, "POST", "/keys", { account, name, group: "default" })).body.id);
+  await api.call(operator, "POST", `/keys/${ids[1]}/revoke`);
+  const namesOf = async (query: string) => {
+    const names: string[] = [];
+    for (let cursor = ""; ; ) {
+      const { body } = await api.call(operator, "GET", `/keys?account=${account}&${query}${cursor}`);
+      names.push(...body.items.map(({ name }: { name: string }) => name));
+      if (body.nextCursor === null) return names;
+      cursor = `&cursor=${body.nextCursor}`;
+    }
+  };
+  assert.deepEqual((await namesOf("limit=2")).sort(), ["Alpha", "Alphabet", "beta", "delta", "gamma"]);
+  assert.deepEqual((await namesOf("search=alpha&limit=1")).sort(), ["Alpha", "Alphabet"]);
+  assert.deepEqual(await namesOf(`search=${ids[2]}`), ["gamma"]);
+  assert.deepEqual(await namesOf("state=revoked"), ["beta"]);
+  assert.equal((await namesOf("state=live")).length, 4);
+  assert.deepEqual(await namesOf("state=expired"), []);
+});
+
+onBoth("a key shows its last use and what it has spent, by the ledger", async (database) => {
+  await using api = await startApi(database);
+  const account = await newAccount(api);
+  const { id } = (await api.call(operator, "POST", "/keys", { account, name: "n", group: "default" })).body;
+  const now = Date.now();
+  await insertUsage(database, [
+    usageRecord({ keyId: id, receivedAt: now - 90 * 86_400_000, cost: "1000000000" }),
+    usageRecord({ keyId: id, receivedAt: now, cost: "250000000" }),
+    usageRecord({ keyId: id, receivedAt: now - 1, cost: "1" }),
+  ]);
+  const { body } = await api.call(operator, "GET", `/keys/${id}`);
+  assert.equal(body.lastUsedAt, new Date(now).toISOString());
+  assert.equal(body.spend.total, "1.250000001");
+  assert.ok(["0.250000001", "0.25", "0"].includes(body.spend.today));
+  assert.deepEqual((await api.call(operator, "GET", `/keys?account=${account}`)).body.items, [body]);
+});
+
+onBoth("keys that only Redis has are imported, and a revocation there is final", async (database) => {
+  await using api = await startApi(database);
+  const { redis, keyspace } = api;
+  const name = `imported-${++accounts}`;
+  const record = { id: `key_${name.replace("-", "")}`, name, group: "gone", hint: "abcd", createdAt: 5 };
+  const hash = name.padEnd(64, "0").replace(/[^0-9a-f]/g, "0");
+  await addRecord(redis, keyspace, hash, record);
+  await addRecord(redis, keyspace, `1${hash.slice(1)}`, {
+    ...record,
+    id: `${record.id}b`,
+    account: name,
+    limits: { budgetTotal: 3 },
+  });
+  const rebuilt = await api.call(operator, "POST", "/keys/rebuild");
+  assert.equal(rebuilt.status, 200);
+  const { body } = await api.call(operator, "GET", `/keys/${record.id}`);
+  assert.deepEqual(
+    [body.account, body.name, body.group, body.createdAt],
+    ["default", name, "gone", new Date(5).toISOString()],
+  );
+  const other = (await api.call(operator, "GET", `/keys/${record.id}b`)).body;
+  assert.deepEqual([other.account, other.limits], [name, { budgetTotal: 3 }]);
+  assert.equal((await recordOf(api, record.id))?.account, "default");
+
+  await revokeRecord(redis, keyspace, hash, 7_000);
+  await within(
+    5_000,
+    "the revocation is in the database",
+    async () => (await api.call(operator, "GET", `/keys/${record.id}`)).body.state === "revoked",
+    () => redis.ping(),
+  );
+  assert.equal((await api.call(operator, "GET", `/keys/${record.id}`)).body.revokedAt, new Date(7_000).toISOString());
+  assert.notEqual((await recordOf(api, record.id))?.revokedAt, undefined);
+});
+
+onBoth(
+  "what Redis loses comes back from the database, and its older or foreign states are replaced",
+  async (database) => {
+    await using api = await startApi(database);
+    const { redis, keyspace, server } = api;
+    const account = await newAccount(api);
+    const { id } = (await api.call(operator, "POST", "/keys", { account, name: "n", group: "default" })).body;
+    const first = await recordOf(api, id);
+    assert.ok(first);
+    const isBack = (what: string, holds: (record: KeyRecord | undefined) => boolean) =>
+      within(
+        10_000,
+        what,
+        async () => holds(await recordOf(api, id).catch(() => undefined)),
+        () => redis.ping().catch(() => undefined),
+      );
+    await redis.flushall();
+    await isBack("after a flush", (record) => record?.version === first.version);
+
+    await server.kill();
+    assert.equal(
+      (await api.call(operator, "PATCH", `/keys/${id}`, { name: "edited while Redis is away" })).status,
+      200,
+    );
+    await server.restartEmpty();
+    await isBack("after a restart", (record) => record?.name === "edited while Redis is away");
+
+    const later = { ...(await recordOf(api, id)), fieldOfALaterVersion: 1 };
+    const [hash = ""] = [...(await readRecords(redis, keyspace))].find(([, record]) => record.id === id) ?? [];
+    await redis.hset(keyspace.keys, hash, JSON.stringify(later));
+    assert.equal((await api.call(operator, "POST", "/keys/rebuild")).body.written, 0);
+
+    await redis.hset(keyspace.keys, hash, JSON.stringify({ ...first, version: 40, group: "narrow" }));
+    await redis.incr(keyspace.keysVersion);
+    await isBack("after a foreign change", (record) => record?.group === "default" && (record.version ?? 0) > 40);
+  },
+);
+
+onBoth("the keys of a disabled account are disabled until it is enabled", async (database) => {
+  await using api = await startApi(database);
+  const account = await newAccount(api);
+  const { id } = (await api.call(operator, "POST", "/keys", { account, name: "n", group: "default" })).body;
+  await api.call(operator, "PATCH", `/accounts/${account}`, { isDisabled: true });
+  assert.equal((await api.call(operator, "GET", `/keys/${id}`)).body.state, "disabled");
+  assert.notEqual((await recordOf(api, id))?.disabledAt, undefined);
+  await api.call(operator, "PATCH", `/accounts/${account}`, { isDisabled: false });
+  assert.equal((await recordOf(api, id))?.disabledAt, undefined);
+});
+
+onBoth(
+  "a repeated creation with an Idempotency-Key creates once and shows the same key; the database has no secret",
+  async (database) => {
+    await using api = await startApi(database);
+    const account = await newAccount(api);
+    const header = { "idempotency-key": `create-${account}-0123456789` };
+    const body = { account, name: "n", group: "default" };
+    const first = await api.call(operator, "POST", "/keys", body, header);
+    const again = await api.call(operator, "POST", "/keys", body, header);
+    assert.deepEqual([first.status, again.status, again.headers["idempotent-replayed"]], [201, 201, "true"]);
+    assert.deepEqual(again.body, first.body);
+    assert.equal(again.headers.etag, first.headers.etag);
+    assert.equal((await api.call(operator, "GET", `/keys?account=${account}`)).body.items.length, 1);
+    assert.ok(
+      !JSON.stringify(await database.selectFrom("idempotent_answers").selectAll().execute()).includes(first.body.key),
+    );
+    const other = await api.call(operator, "POST", "/keys", { ...body, name: "m" }, header);
+    assert.deepEqual([other.status, other.body.field], [409, "Idempotency-Key"]);
+    assert.equal((await api.call(operator, "POST", "/keys", body, { "idempotency-key": "short" })).status, 400);
+    const racing = { "idempotency-key": `races-${account}-0123456789` };
+    const answers = await Promise.all(
+      Array.from({ length: 4 }, () => api.call(operator, "POST", "/keys", { ...body, name: "raced" }, racing)),
+    );
+    const created = answers.filter(({ status }) => status === 201).map((answer) => answer.body.key);
+    assert.ok(created.length > 0 && answers.every(({ status }) => status === 201 || status === 409));
+    assert.equal(new Set(created).size, 1);
+    assert.equal((await api.call(operator, "GET", `/keys?account=${account}&search=raced`)).body.items.length, 1);
+
+    const failing = { "idempotency-key": `fails-${account}-0123456789` };
+    assert.equal((await api.call(operator, "POST", "/keys", { ...body, group: "none" }, failing)).status, 400);
+    assert.equal((await api.call(operator, "POST", "/keys", body, failing)).status, 201);
+  },
+);

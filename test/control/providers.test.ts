@@ -1,0 +1,141 @@
+/** Sign-in by an OpenID Connect provider, links by mail, and the first start. */
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { resolve } from "node:path";
+import { test } from "node:test";
+import { promisify } from "node:util";
+import { goodPassword, operatorToken, startApi, type TestApi, tokenOf, uniqueName } from "./browsers.ts";
+import { onBoth, openPostgres } from "./databases.ts";
+import { startIdentityProvider } from "./identity-provider.ts";
+import { startMailServer } from "./mail-server.ts";
+
+/** Goes to the provider and back. Resolves to where the browser ends. */
+async function signInByProvider(browser: ReturnType<TestApi["browser"]>): Promise<string> {
+  const started = await browser.call<{ url: string }>("POST", "/api/auth/sign-in/social", {
+    provider: "oidc",
+    callbackURL: "/",
+  });
+  assert.equal(started.status, 200, JSON.stringify(started.body));
+  const back = await fetch(started.body.url, { redirect: "manual" });
+  const ended = await browser.call("GET", back.headers.get("location") ?? "");
+  assert.equal(ended.status, 302);
+  return ended.headers.get("location") ?? "";
+}
+
+onBoth("whoever the provider lets in is a user without accounts until invited", async (database) => {
+  const email = `${uniqueName("ada")}@example.com`;
+  await using provider = await startIdentityProvider({ sub: email, email, name: "Ada" });
+  await using api = await startApi(database, { OIDC_ISSUER: provider.issuer, OIDC_CLIENT_ID: "sluice" });
+  assert.equal((await api.browser().api("GET", "/sign-in-methods")).oidc, "Single sign-on");
+  const account = await api.account();
+  const browser = api.browser();
+  assert.equal(await signInByProvider(browser), "/");
+  const me = await browser.api<{ email: string; accounts: object[]; isOperator: boolean; hasPassword: boolean }>(
+    "GET",
+    "/me",
+  );
+  assert.deepEqual([me.email, me.accounts, me.isOperator, me.hasPassword], [email, [], false, false]);
+  assert.equal((await browser.call("GET", `/api/v1/accounts/${account}`)).status, 404);
+  const { body } = await api.machine<{ url: string }>("POST", `/accounts/${account}/invitations`, { role: "reader" });
+  await browser.api("POST", "/invitations/accept", { token: tokenOf(body.url) });
+  await browser.api("GET", `/accounts/${account}`);
+  const sessions = await browser.api<{ items: { method: string }[] }>("GET", "/me/sessions");
+  assert.deepEqual(
+    sessions.items.map(({ method }) => method),
+    ["oidc"],
+  );
+  // The same person again is the same user.
+  const again = api.browser();
+  await signInByProvider(again);
+  assert.equal((await again.api("GET", "/me")).id, (await browser.api("GET", "/me")).id);
+});
+
+onBoth(
+  "a provider's account never takes over a user with the same address, and a forged token is refused",
+  async (database) => {
+    await using provider = await startIdentityProvider({ sub: uniqueName("eve"), email: "", name: "Eve" });
+    await using api = await startApi(database, { OIDC_ISSUER: provider.issuer, OIDC_CLIENT_ID: "sluice" });
+    const { email } = await api.member(await api.account(), "owner");
+    provider.person.email = email;
+    const browser = api.browser();
+    assert.equal(await signInByProvider(browser), "/?error=account_not_linked");
+    assert.equal((await browser.call("GET", "/api/v1/me")).status, 401);
+    provider.person = { sub: uniqueName("mallory"), email: `${uniqueName("mallory")}@example.com`, name: "Mallory" };
+    provider.forges = true;
+    assert.equal(await signInByProvider(browser), "/?error=unable_to_get_user_info");
+    assert.equal((await browser.call("GET", "/api/v1/me")).status, 401);
+  },
+);
+
+onBoth("with a mail server, invitations are sent and a forgotten password is set anew", async (database) => {
+  await using mails = await startMailServer();
+  await using api = await startApi(database, { SMTP_URL: mails.url, MAIL_FROM: "gateway@example.com" });
+  const account = await api.account();
+  const email = `${uniqueName("new")}@example.com`;
+  const { body } = await api.machine<{ isSent: boolean; url: string }>("POST", `/accounts/${account}/invitations`, {
+    role: "member",
+    email,
+  });
+  assert.equal(body.isSent, true);
+  const linkIn = (mail: string) =>
+    /http\S+#token=[\w-]+/.exec(mail.replaceAll("=\r\n", "").replaceAll("=3D", "="))?.[0] ?? "";
+  const invitation = await mails.next();
+  assert.match(invitation, new RegExp(`From: gateway@example.com[^]*To: <?${email}`));
+  assert.equal(linkIn(invitation), body.url);
+  const browser = api.browser();
+  await browser.api("POST", "/invitations/accept", { token: tokenOf(body.url), name: "New", password: goodPassword });
+  await browser.signIn(email);
+
+  const forget = (address: string) =>
+    api.browser().call("POST", "/api/auth/request-password-reset", { email: address });
+  const [known, unknown] = [await forget(email), await forget(`nobody-${email}`)];
+  assert.deepEqual([known.status, known.body], [200, unknown.body]);
+  const token = tokenOf(linkIn(await mails.next()));
+  const newPassword = "a password that is new";
+  const reset = (password: string) =>
+    api.browser().call("POST", "/api/auth/reset-password", { token, newPassword: password });
+  assert.equal((await reset("short")).status, 400);
+  assert.equal((await reset(newPassword)).status, 200);
+  assert.equal((await reset(newPassword)).status, 400);
+  assert.equal((await browser.call("GET", "/api/v1/me")).status, 401);
+  assert.equal((await browser.signIn(email)).status, 401);
+  assert.equal((await browser.signIn(email, newPassword)).status, 200);
+});
+
+const run = promisify(execFile);
+
+test("sluice operator link prints a link that works once", async () => {
+  await using opened = await openPostgres();
+  await using api = await startApi(opened.database);
+  const operatorLink = (token: string) =>
+    run(process.execPath, ["apps/cli/main.ts", "operator", "link"], {
+      cwd: resolve(import.meta.dirname, "../.."),
+      env: { ...process.env, SLUICE_CONTROL_URL: api.url, OPERATOR_TOKEN: token },
+    });
+  const { stdout } = await operatorLink(operatorToken);
+  const browser = api.browser();
+  assert.equal((await browser.call("GET", stdout.trim())).status, 302);
+  assert.equal((await browser.api("GET", "/me")).isOperator, true);
+  await assert.rejects(operatorLink("wrong"), { code: 1, stdout: "", stderr: /token is not valid/ });
+});
+
+test("the first start has a link until an operator has signed in; replicas share operator and secret", async () => {
+  await using opened = await openPostgres();
+  const { database } = opened;
+  await using first = await startApi(database);
+  await using second = await startApi(database);
+  const link = await first.signIn.firstLink();
+  assert.ok(link !== undefined);
+  assert.ok(link.startsWith(`${first.url}/api/auth/magic-link/verify?token=`));
+  assert.notEqual(await second.signIn.firstLink(), undefined);
+  const browser = first.browser();
+  assert.equal((await browser.call("GET", link)).status, 302);
+  assert.equal(await second.signIn.firstLink(), undefined);
+  const { items } = await browser.api<{ items: { isOperator: boolean }[] }>("GET", "/users");
+  assert.deepEqual(
+    items.map(({ isOperator }) => isOperator),
+    [true],
+  );
+  const elsewhere = await second.browser().call("GET", "/api/v1/me", undefined, { cookie: browser.cookie });
+  assert.equal(elsewhere.body.isOperator, true);
+});
