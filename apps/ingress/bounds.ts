@@ -51,6 +51,12 @@ export const unrecordedMax = 100_000;
 /** Usage records that are sent again at once, so that a Redis that just came back is not flooded. */
 export const repeatedRecordsMax = 1_000;
 
+// What callers without a key may read.
+/** Bytes that one ingress sends them. */
+export const publicBytesPerSecond = 4 << 20;
+/** How long caches keep it. */
+export const publicSeconds = 60;
+
 // Generations and answers.
 /** How long a body lives under its own key in Redis after its ingress died. It is renewed at half of that while its job waits. */
 export const bodyLifeMs = 120_000;

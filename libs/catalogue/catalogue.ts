@@ -26,7 +26,7 @@ export type CatalogueModel = Omit<FileModel, "name" | "created"> & {
   readonly created: number;
 };
 
-export interface Catalogue extends Pick<CatalogueFile, "currency" | "addresses"> {
+export interface Catalogue extends Pick<CatalogueFile, "currency" | "addresses" | "publicGroup"> {
   /** Identifies the file's content: the beginning of its SHA-256, in hex. */
   readonly version: string;
   readonly queues: ReadonlyMap<string, CatalogueFile["queues"][string]>;

@@ -74,6 +74,7 @@ function catalogueOf(file: CatalogueFile, version: string, environment: Environm
     version,
     currency: file.currency,
     ...(file.addresses && { addresses: file.addresses }),
+    ...(file.publicGroup !== undefined && { publicGroup: file.publicGroup }),
     queues: new Map(Object.entries(file.queues)),
     groups: new Map(Object.entries(file.groups)),
     upstreams,

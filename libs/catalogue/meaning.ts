@@ -90,9 +90,13 @@ function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[
 const unknownText = (what: string, name: string, known: Iterable<string>) =>
   `no ${what} "${name}"${suggestionOf(name, known)}`;
 
-function groupFindingsOf({ groups, models }: CatalogueFile): Finding[] {
+function groupFindingsOf({ groups, models, publicGroup }: CatalogueFile): Finding[] {
   const ids = new Set(models.map(({ id }) => id));
-  return Object.entries(groups).flatMap(([name, group]) => [
+  const unknown: Finding[] =
+    publicGroup === undefined || Object.hasOwn(groups, publicGroup)
+      ? []
+      : [{ path: ["publicGroup"], text: unknownText("group is named", publicGroup, Object.keys(groups)) }];
+  const findings = Object.entries(groups).flatMap(([name, group]) => [
     ...ratioFindingsOf(group.priceRatio, ["groups", name, "priceRatio"]),
     ...group.models.flatMap((pattern, index): Finding[] => {
       const path = ["groups", name, "models", index];
@@ -108,6 +112,7 @@ function groupFindingsOf({ groups, models }: CatalogueFile): Finding[] {
         : [];
     }),
   ]);
+  return [...unknown, ...findings];
 }
 
 /** Seconds since 1970 of a date (midnight, UTC); returns a number unchanged. Undefined for an invalid date, such as 31 February. */

@@ -287,6 +287,7 @@ const model = Type.Object(
       description: "The model's name in requests.",
     }),
     name: Type.Optional(text(100, "The model's name for people. Default: the id.")),
+    description: Type.Optional(text(1_000, "A sentence or two about the model, for people.")),
     ownedBy: text(100, "The model's vendor.", { default: "sluice" }),
     created: Type.Union([Type.Integer({ minimum: 0, maximum: 99_999_999_999 }), Type.String()], {
       default: 0,
@@ -396,6 +397,12 @@ export const catalogueSchema = Type.Object(
             "The public addresses of the gateway, for tools and pages that show them. They do not affect requests.",
         },
       ),
+    ),
+    publicGroup: Type.Optional(
+      Type.String({
+        description:
+          "The group whose models and prices anyone may read without a key: `GET /v1/models` at an ingress and `GET /api/v1/catalogue` at control. If it is set, callers with a key see the prices of their own group in the list of models. Default: nothing is public, and lists show no prices.",
+      }),
     ),
     queues: Type.Record(Type.String(), queue, {
       ...nameOptions("a queue"),

@@ -43,13 +43,14 @@ export function openaiErrorOf({ code, message, param, upstreamCode }: Failure) {
   return { message, type, param: param ?? null, code: upstreamCode ?? ownCode };
 }
 
-const modelBodyOf = ({ id, created, ownedBy, contextWindow, outputTokensMax }: ListedModel): object => ({
+const modelBodyOf = ({ id, created, ownedBy, contextWindow, outputTokensMax, offer }: ListedModel): object => ({
   id,
   object: "model",
   created,
   owned_by: ownedBy,
   context_window: contextWindow,
   max_output_tokens: outputTokensMax,
+  ...offer,
 });
 
 export const openaiProfile = {

@@ -63,6 +63,8 @@ export interface ListedModel {
   readonly contextWindow?: number;
   readonly outputTokensMax?: number;
   readonly capabilities: readonly string[];
+  /** Fields that OpenAI's form shows in addition. */
+  readonly offer?: object;
 }
 
 /** The state of a rate limit. `what` is "requests" or "tokens". */

@@ -16,9 +16,12 @@ export const ppmOf = (ratio: number): number => Math.round(ratio * ppmPerUnit);
 export const dividedBy = (amount: bigint, divisor: bigint): bigint => (amount + divisor / 2n) / divisor;
 
 /** A decimal number of units with up to nine decimals and without trailing zeros, such as "0.0375" or "-2". */
-export function unitsOf(nano: bigint): string {
-  const isNegative = nano < 0n;
-  const digits = (isNegative ? -nano : nano).toString().padStart(10, "0");
-  const decimals = digits.slice(-9).replace(/0+$/, "");
-  return `${isNegative ? "-" : ""}${digits.slice(0, -9)}${decimals && `.${decimals}`}`;
+export const unitsOf = (nano: bigint): string => decimalOf(nano, 9);
+
+/** The amount divided by ten to the power of `decimals`, as a decimal number without trailing zeros. */
+export function decimalOf(amount: bigint, decimals: number): string {
+  const isNegative = amount < 0n;
+  const digits = (isNegative ? -amount : amount).toString().padStart(decimals + 1, "0");
+  const fraction = digits.slice(-decimals).replace(/0+$/, "");
+  return `${isNegative ? "-" : ""}${digits.slice(0, -decimals)}${fraction && `.${fraction}`}`;
 }

@@ -1,7 +1,8 @@
 /** The HTTP routes for callers. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
-import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
+import { offersOf } from "#catalogue/offers.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
@@ -77,10 +78,14 @@ export function addRoutes(server: FastifyInstance, options: RoutesOptions): Gene
 }
 
 function addModelRoutes(server: FastifyInstance, version: string, { catalogue, admission }: RoutesOptions): void {
-  const modelsOf = (request: FastifyRequest) =>
-    catalogue()
-      .modelsOf(request.caller.group)
-      .filter(({ id }) => allowsModel(request.caller, id));
+  const modelsOf = ({ caller }: FastifyRequest) => {
+    const current = catalogue();
+    const isPublic = current.publicGroup !== undefined;
+    const models = isPublic ? [...offersOf(current, caller.group).values()] : current.modelsOf(caller.group);
+    return models.filter(({ id }) => allowsModel(caller, id));
+  };
+  const withOffer = (model: CatalogueModel, group: string): CatalogueModel =>
+    catalogue().publicGroup === undefined ? model : (offersOf(catalogue(), group).get(model.id) ?? model);
   server.get(`/${version}/models`, (request) =>
     profiles[dialectOf(request.url, request.headers)].modelListOf(
       modelsOf(request),
@@ -90,7 +95,8 @@ function addModelRoutes(server: FastifyInstance, version: string, { catalogue, a
   server.get<{ Params: { "*": string } }>(`/${version}/models/*`, (request) => {
     const { "*": model } = request.params;
     if (model === "") throw new Refused(pathNotFoundOf(request, `/${version}/models`));
-    return profiles[dialectOf(request.url, request.headers)].modelBodyOf(admission.modelFor(request, model));
+    const found = withOffer(admission.modelFor(request, model), request.caller.group);
+    return profiles[dialectOf(request.url, request.headers)].modelBodyOf(found);
   });
 }
 

@@ -18,6 +18,7 @@ import type { ClientSecrets, Grant } from "./client-secrets.ts";
 import { Cors } from "./cors.ts";
 import { isSocketHandshake, pathOf, requestIdHeadersOf } from "./endpoints.ts";
 import { addressNotAllowed, failureOf, notFoundOf, unavailable } from "./failures.ts";
+import { PublicModels } from "./public-models.ts";
 import { closeWithin, hasUnknownCoding, ResponsesInProgress, sendFailure } from "./refusals.ts";
 import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
@@ -64,6 +65,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
   const { config, events, bodies, draining } = options;
   const responses = new ResponsesInProgress();
   const cors = new Cors(options);
+  const publicModels = new PublicModels(options);
   const isUpgrade = (request: IncomingMessage) => isSocketHandshake(request, options.socketPaths);
   const refuse = (failure: Failure, request: FastifyRequest, reply: FastifyReply) => {
     events.emit("requestRefused", { requestId: request.id, code: failure.code });
@@ -109,6 +111,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     if (isUpgrade(request.raw)) reply.raw.once("finish", () => closeWithin(request.raw.socket, refusedMs));
     cors.expose(request, reply.raw);
     if (cors.answersPreflight(request, reply)) return reply;
+    if (publicModels.answers(request, reply)) return reply;
     const grant = pathOf(request.url) === realtimePath ? await grantOf(options, request) : undefined;
     admitCaller(options, request, reply, grant);
     cors.check(request);

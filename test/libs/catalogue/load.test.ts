@@ -263,7 +263,7 @@ const faults: Fault[] = [
     from: "queue: image",
     to: "queu: image",
     message:
-      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, retries, fallbacks, resume, deterministic, traits, timeouts, route',
+      '13:5: models[1].queu: no such setting (did you mean "queue"?); known here: id, name, description, ownedBy, created, contextWindow, outputTokensMax, queue, recommendedDialect, capabilities, prices, retries, fallbacks, resume, deterministic, traits, timeouts, route',
   },
   {
     name: "a model setting under its former name",
@@ -299,7 +299,13 @@ const faults: Fault[] = [
     name: "an unknown setting at the top",
     from: "upstreams:",
     to: "zebra: 1\nupstreams:",
-    message: "3:1: zebra: no such setting; known here: currency, addresses, queues, groups, upstreams, models",
+    message: "3:1: zebra: no such setting; known here: currency, addresses, publicGroup, queues, groups, upstreams, models",
+  },
+  {
+    name: "a public group that does not exist",
+    from: "upstreams:",
+    to: "publicGroup: defalt\nupstreams:",
+    message: '3:14: publicGroup: no group is named "defalt" (did you mean "default"?)',
   },
   {
     name: "a negative price",
