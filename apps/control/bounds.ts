@@ -69,6 +69,9 @@ export const keyUsageBatchMax = 500;
 /** Keys whose cost of earlier months is remembered. */
 export const pastCostsMax = 20_000;
 
+/** How long caches may keep what is public. */
+export const publicSeconds = 60;
+
 // Export and import.
 /** Rows that are read at once. */
 export const exportRowsMax = 1_000;

@@ -14,6 +14,7 @@ import { alertHandlers } from "./alerts/handlers.ts";
 import { startAlerts } from "./alerts/start.ts";
 import { createApi } from "./api/server.ts";
 import { identifyBy } from "./api/tokens.ts";
+import { catalogueHandlers } from "./catalogue/catalogue.ts";
 import type { ControlConfig } from "./config.ts";
 import { openDatabase } from "./database/database.ts";
 import { KeyProjection } from "./keys/key-projection.ts";
@@ -82,6 +83,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       ...accountHandlers((account) => projection.projectAccount(account)),
       ...keyHandlers({ catalogue: catalogue.current, projection }),
       ...usageHandlers,
+      ...catalogueHandlers(catalogue.current),
       ...signIn.handlers,
       ...tokenHandlers,
       ...auditHandlers,

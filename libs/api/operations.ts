@@ -2,6 +2,7 @@
 import { accountOperations } from "./accounts.ts";
 import { alertOperations } from "./alerts.ts";
 import { auditOperations } from "./audit.ts";
+import { catalogueOperations } from "./catalogue.ts";
 import { keyOperations } from "./keys.ts";
 import { memberOperations } from "./members.ts";
 import type { Operation } from "./operation.ts";
@@ -18,6 +19,7 @@ export const operations = {
   ...tokenOperations,
   ...auditOperations,
   ...keyOperations,
+  ...catalogueOperations,
 } as const satisfies Record<string, Operation>;
 
 export type OperationName = keyof typeof operations;

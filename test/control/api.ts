@@ -9,6 +9,7 @@ import { tokenHandlers } from "../../apps/control/accounts/operator-tokens.ts";
 import { alertHandlers } from "../../apps/control/alerts/handlers.ts";
 import type { Actor } from "../../apps/control/api/actor.ts";
 import { createApi } from "../../apps/control/api/server.ts";
+import { catalogueHandlers } from "../../apps/control/catalogue/catalogue.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import type { Role } from "../../apps/control/database/tables.ts";
@@ -88,6 +89,7 @@ export async function startApi(database: Database): Promise<TestApi> {
       ...accountHandlers((account) => projection.projectAccount(account)),
       ...keyHandlers({ catalogue: () => catalogue, projection }),
       ...usageHandlers,
+      ...catalogueHandlers(() => catalogue),
       ...signIn.handlers,
       ...tokenHandlers,
       ...auditHandlers,

@@ -19,6 +19,9 @@ export interface Actor {
   readonly session?: string;
 }
 
+/** False for a caller without credentials. */
+export const isSignedIn = ({ kind }: Actor): boolean => kind !== "system";
+
 /** The accounts whose rows an operation may touch. */
 export type Scope = "all" | readonly string[];
 

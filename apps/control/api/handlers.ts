@@ -20,6 +20,8 @@ export interface Context {
 export interface Answered<Body> {
   body: Body;
   version?: number;
+  /** The body as JSON, for answers that are large, the same for many callers, and known before. Caches may keep one that is public. */
+  prepared?: { readonly json: Buffer; readonly etag: string; readonly isPublic: boolean };
 }
 
 type Handler<Each extends Operation> = (input: InputOf<Each>, context: Context) => Promise<Answered<AnswerOf<Each>>>;

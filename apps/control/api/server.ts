@@ -8,7 +8,7 @@ import { Value } from "typebox/value";
 import { problem } from "#api/common.ts";
 import type { Operation } from "#api/operation.ts";
 import { operations } from "#api/operations.ts";
-import { bodyBytesMax, callersMax } from "../bounds.ts";
+import { bodyBytesMax, callersMax, publicSeconds } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import { type Actor, scopeOf } from "./actor.ts";
 import { Fault } from "./faults.ts";
@@ -144,12 +144,29 @@ function addRoute(
       };
       const answered = await answerOf(request, reply, name, context, handler);
       reply.code(status);
+      if (answered.prepared !== undefined) return sendPrepared(request, reply, answered.prepared);
       if (answered.version !== undefined) reply.header("etag", `"${answered.version}"`);
       reply.header("cache-control", "no-store");
       if (mediaType !== undefined) reply.type(mediaType);
       return reply.send(answered.body);
     },
   });
+}
+
+/** Sends a prepared answer, unless the caller has it: https://www.rfc-editor.org/rfc/rfc9110#section-13.1.2 */
+function sendPrepared(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { json, etag, isPublic }: NonNullable<Answered<unknown>["prepared"]>,
+): FastifyReply {
+  reply.headers({
+    etag,
+    "cache-control": isPublic ? `public, max-age=${publicSeconds}` : "private, no-cache",
+    vary: "authorization, cookie",
+  });
+  const known = request.headers["if-none-match"]?.split(",").map((tag) => tag.trim().replace(/^W\//, ""));
+  if (known?.includes(etag)) return reply.code(304).send();
+  return reply.type("application/json; charset=utf-8").send(json);
 }
 
 /** Runs the handler, or finds its answer to an equal request. */

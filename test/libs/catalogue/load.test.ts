@@ -299,7 +299,8 @@ const faults: Fault[] = [
     name: "an unknown setting at the top",
     from: "upstreams:",
     to: "zebra: 1\nupstreams:",
-    message: "3:1: zebra: no such setting; known here: currency, addresses, publicGroup, queues, groups, upstreams, models",
+    message:
+      "3:1: zebra: no such setting; known here: currency, addresses, publicGroup, queues, groups, upstreams, models",
   },
   {
     name: "a public group that does not exist",
