@@ -34,7 +34,7 @@ const listSchema = Type.Object(
 export type ListPrices = Type.Static<typeof listSchema>;
 
 /** How one price of the catalogue compares with the list. `missing`: the catalogue has no such tier, service tier or image. */
-export interface PriceDifference {
+interface PriceDifference {
   /** The catalogue's name of the price, such as `inputPerMillion` or `serviceTiers.flex`. */
   readonly price: string;
   /** The bound of the tier that it belongs to; 0 for prices that apply to any prompt. */
