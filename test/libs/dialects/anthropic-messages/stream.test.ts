@@ -290,11 +290,14 @@ const blockOf = fc.oneof(
     .dictionary(texts, fc.jsonValue(), { minKeys: 1 })
     .map((input): Block => ({ kind: "call", id: "c", name: "n", input: JSON.stringify(input) })),
 );
+/** As the encoder writes it: with the service tier that it names. */
+const encodedUsage = { ...usage, serviceTier: "standard" };
+
 const anyAnswer = fc.array(blockOf, { maxLength: 5 }).chain((blocks) => {
   const finishes: Finish[] = blocks.some(({ kind }) => kind === "call")
     ? ["calls", "length"]
     : ["stop", "length", "context-full", "content-filter"];
-  return fc.constantFrom(...finishes).map((finish): Answer => ({ blocks, finish, usage }));
+  return fc.constantFrom(...finishes).map((finish): Answer => ({ blocks, finish, usage: encodedUsage }));
 });
 
 test("an encoded answer decodes to the same, streamed and whole", () => {

@@ -297,13 +297,15 @@ const block = (name: fc.Arbitrary<string>): fc.Arbitrary<Block> => {
 test("an encoded answer decodes to the same, streamed or whole", () => {
   const answers = fc.record({
     blocks: fc.array(block(fc.constantFrom("weather", "exec", "agents__list")), { maxLength: 5 }),
-    usage: fc.constant(usage),
   });
+  // With the service tier that the encoder names.
+  const encodedUsage = { ...usage, serviceTier: "default" };
   const neutralNames = (folded: ReturnType<typeof foldedOf>) =>
     JSON.parse(JSON.stringify(folded).replaceAll('"name":"list"', '"name":"agents__list"'));
   fc.assert(
     fc.property(answers, fc.integer({ min: 1, max: 9 }), ({ blocks }, size) => {
-      const answer: Answer = { blocks, finish: blocks.some(({ kind }) => kind === "call") ? "calls" : "stop", usage };
+      const finish = blocks.some(({ kind }) => kind === "call") ? "calls" : "stop";
+      const answer: Answer = { blocks, finish, usage: encodedUsage };
       const decoder = openaiResponses.streamDecoder();
       const events = new SseReader(1 << 20)
         .push(Buffer.from(streamOf(cut(eventsOf(answer), size))))
