@@ -6,6 +6,7 @@ import { after, test } from "node:test";
 import { sql } from "kysely";
 import { StartupFault } from "#service/startup.ts";
 import { openDatabase } from "../../apps/control/database/database.ts";
+import { embeddedDirectory } from "../support/embedded.ts";
 import { startPostgres } from "../support/postgres.ts";
 
 const server = await startPostgres();
@@ -28,7 +29,7 @@ test("several processes that start at once migrate a new database together", asy
 });
 
 test("a second process cannot open the embedded database, and says who has it", async () => {
-  const embedded = join(directory, "embedded");
+  const embedded = await embeddedDirectory(join(directory, "embedded"));
   const first = await openDatabase({ url: undefined, directory: embedded });
   await assert.rejects(openDatabase({ url: undefined, directory: embedded }), (error: Error) => {
     assert.ok(error instanceof StartupFault);
