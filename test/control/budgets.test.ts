@@ -54,7 +54,10 @@ test("a new budget begins with what the ledger has, and later differences are co
   const limits = { budgetPerDay: 1, budgetTotal: 10 };
   const record = { id: "key_b", name: "b", group: "default", hint, account: "acme", createdAt: now, limits };
   await addRecord(redis, keyspace, hash, record);
-  const groups = new Map([["default", { accountLimits: { budgetPerMonth: 5 } }]]);
+  const groups = new Map<string, object>([
+    ["default", { accountLimits: { budgetPerMonth: 5 } }],
+    ["free", {}],
+  ]);
   const reconciler = new BudgetReconciler({
     database,
     redis,
@@ -80,6 +83,8 @@ test("a new budget begins with what the ledger has, and later differences are co
     await insertUsage(database, [
       usageRecord({ keyId: "key_b", cost: String(nanoOf(0.25)), receivedAt: now }),
       usageRecord({ keyId: "key_b", cost: String(nanoOf(2)), receivedAt: old }),
+      // Of a group without limits for accounts.
+      usageRecord({ keyId: "key_c", group: "free", cost: String(nanoOf(3)), receivedAt: now }),
     ]);
     await round();
     assert.deepEqual(await spent(), [nanoOf(0.25), nanoOf(2.25), nanoOf(0.25)].map(BigInt));

@@ -4,11 +4,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { type Database, type OpenDatabase, openDatabase } from "../../apps/control/database/database.ts";
+import { embeddedDirectory } from "../support/embedded.ts";
 import { startPostgres } from "../support/postgres.ts";
 
 const directory = await mkdtemp(join(tmpdir(), "sluice-control-"));
 const server = await startPostgres();
-const embedded = await openDatabase({ url: undefined, directory: join(directory, "embedded") });
+const embedded = await openDatabase({
+  url: undefined,
+  directory: await embeddedDirectory(join(directory, "embedded")),
+});
 after(async () => {
   await embedded[Symbol.asyncDispose]();
   await server[Symbol.asyncDispose]();

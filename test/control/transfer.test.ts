@@ -10,13 +10,15 @@ import { type Database, openDatabase } from "../../apps/control/database/databas
 import { exportDatabase, importDatabase, TransferFault } from "../../apps/control/database/transfer.ts";
 import { insertUsage } from "../../apps/control/ledger/insert.ts";
 import { UsagePartitions } from "../../apps/control/ledger/partitions.ts";
+import { embeddedDirectory } from "../support/embedded.ts";
 import { openPostgres } from "./databases.ts";
 import { usageRecord } from "./records.ts";
 
 const directory = await mkdtemp(join(tmpdir(), "sluice-transfer-"));
 after(() => rm(directory, { recursive: true, force: true }));
 let databases = 0;
-const openEmbedded = () => openDatabase({ url: undefined, directory: join(directory, String(++databases)) });
+const openEmbedded = async () =>
+  openDatabase({ url: undefined, directory: await embeddedDirectory(join(directory, String(++databases))) });
 
 async function exported(database: Database): Promise<string> {
   const output = new PassThrough();

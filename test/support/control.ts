@@ -9,6 +9,7 @@ import { serviceConfigOf } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
 import { createControl } from "../../apps/control/control.ts";
+import { embeddedDirectory } from "./embedded.ts";
 
 export interface TestControl extends AsyncDisposable {
   /** Its address. */
@@ -28,7 +29,7 @@ export async function startControl(environment: Record<string, string>): Promise
   const directory = await mkdtemp(join(tmpdir(), "sluice-control-"));
   const env = {
     CONTROL_PORT: "0",
-    DATABASE_DIRECTORY: join(directory, "database"),
+    DATABASE_DIRECTORY: await embeddedDirectory(join(directory, "database")),
     OPERATOR_TOKEN: operatorToken,
     ...environment,
   };

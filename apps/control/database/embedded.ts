@@ -23,6 +23,7 @@ class Embedded implements PGlite {
   readonly #worker: Worker;
   readonly #waiting = new Map<number, Waiting>();
   #lastId = 0;
+  #isClosing = false;
   /** Settles when nobody holds the database. */
   #turn: Promise<unknown> = Promise.resolve();
   closed = false;
@@ -40,6 +41,11 @@ class Embedded implements PGlite {
       this.closed = true;
       for (const { reject } of this.#waiting.values()) reject(cause);
       this.#waiting.clear();
+      // Without its database the process is useless: it ends, and its supervisor starts another.
+      if (!this.#isClosing)
+        setImmediate(() => {
+          throw cause;
+        });
     });
   }
 
@@ -65,6 +71,7 @@ class Embedded implements PGlite {
 
   async close(): Promise<void> {
     if (this.closed) return;
+    this.#isClosing = true;
     const exited = once(this.#worker, "exit");
     await this.#alone(async () => this.#worker.postMessage("close"));
     await exited;

@@ -7,7 +7,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import type { Logger } from "pino";
 import { budgetPeriods, correctBudget, periodStartOf, readBudgets } from "#access/budgets.ts";
-import type { BudgetPeriod } from "#access/limits.ts";
+import { type BudgetPeriod, limitsCount } from "#access/limits.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
@@ -121,9 +121,15 @@ export class BudgetReconciler {
       (period) =>
         sql`coalesce(sum(cost) filter (where day >= ${new Date(periodStartOf(period, now))}), 0)::bigint as ${sql.id(period)}`,
     );
+    const { groups } = this.#options.catalogue();
+    // An account's budget is that of its keys in groups with `accountLimits`: Redis counts no others.
+    const counted = [...groups]
+      .filter(([, group]) => limitsCount(group.accountLimits ?? {}, "money"))
+      .map(([name]) => name);
+    const ofGroups = scope === "account" ? sql`and group_name = any(${counted}::text[])` : sql``;
     const { rows } = await sql<{ name: string } & Spent>`
       select ${column} as name, ${sql.join(sums)} from usage_days
-      where ${column} = any(${[...names]}::text[]) group by 1`.execute(this.#options.database);
+      where ${column} = any(${[...names]}::text[]) ${ofGroups} group by 1`.execute(this.#options.database);
     return rows.map(({ name, ...spent }) => [name, spent]);
   }
 }

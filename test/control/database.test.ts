@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, test } from "node:test";
+import { sql } from "kysely";
+import { StartupFault } from "#service/startup.ts";
+import { openDatabase } from "../../apps/control/database/database.ts";
+import { embeddedDirectory } from "../support/embedded.ts";
+import { startPostgres } from "../support/postgres.ts";
+
+const server = await startPostgres();
+const directory = await mkdtemp(join(tmpdir(), "sluice-database-"));
+after(async () => {
+  await server[Symbol.asyncDispose]();
+  await rm(directory, { recursive: true, force: true });
+});
+
+test("several processes that start at once migrate a new database together", async () => {
+  const url = await server.createDatabase();
+  const opened = await Promise.all(Array.from({ length: 3 }, () => openDatabase({ url, directory })));
+  for (const { database } of opened) {
+    const { rows } = await sql<{ count: number }>`select count(*)::int as count from kysely_migration`.execute(
+      database,
+    );
+    assert.ok((rows[0]?.count ?? 0) > 0);
+  }
+  await Promise.all(opened.map((each) => each[Symbol.asyncDispose]()));
+});
+
+test("a second process cannot open the embedded database, and says who has it", async () => {
+  const embedded = await embeddedDirectory(join(directory, "embedded"));
+  const first = await openDatabase({ url: undefined, directory: embedded });
+  await assert.rejects(openDatabase({ url: undefined, directory: embedded }), (error: Error) => {
+    assert.ok(error instanceof StartupFault);
+    assert.match(error.message, new RegExp(`^process ${process.pid} already uses the embedded database`));
+    return true;
+  });
+  await first[Symbol.asyncDispose]();
+  const again = await openDatabase({ url: undefined, directory: embedded });
+  await again[Symbol.asyncDispose]();
+});
+
+test("a database that is away or refuses is a startup error in one line, without the password", async () => {
+  const unreachable = "postgres://sluice:secret-word@127.0.0.1:1/sluice";
+  for (const url of [unreachable, (await server.createDatabase()).replace(/\/test_\d+/, "/missing")])
+    await assert.rejects(openDatabase({ url, directory }), (error: Error) => {
+      assert.ok(error instanceof StartupFault, error.message);
+      assert.match(error.message, /^the database cannot be used: .+/);
+      assert.ok(!error.message.includes("secret-word") && !error.message.includes("\n"));
+      return true;
+    });
+});
+
+test("queries work again after the server was killed, and a broken connection does not end the process", async () => {
+  const url = await server.createDatabase();
+  await using opened = await openDatabase({ url, directory });
+  const { database } = opened;
+  const cut = database.transaction().execute(async (transaction) => {
+    await sql`select 1`.execute(transaction);
+    await server.kill();
+    await sql`select 1`.execute(transaction);
+  });
+  await assert.rejects(cut);
+  await server.start();
+  const { rows } = await sql<{ one: number }>`select 1 as one`.execute(database);
+  assert.equal(rows[0]?.one, 1);
+});
