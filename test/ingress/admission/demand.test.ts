@@ -14,9 +14,12 @@ const dialectOf = (body: Record<string, unknown>) =>
       : "openai-chat";
 
 /** The estimate for a body of 400 bytes. */
-function reservedFor(body: Record<string, unknown>, operation: OperationName = "answer", bodyBytes = 400) {
+function estimateOf(body: Record<string, unknown>, operation: OperationName = "answer", bodyBytes = 400) {
   const demand = operations[operation].demandOf(body, dialectOf(body));
-  const { inputTokens, outputTokens } = estimatedUsageOf({ operation, model, bodyBytes, ...demand } as LimitedRequest);
+  return estimatedUsageOf({ operation, model, bodyBytes, ...demand } as LimitedRequest);
+}
+function reservedFor(...asked: Parameters<typeof estimateOf>) {
+  const { inputTokens, outputTokens } = estimateOf(...asked);
   return { inputTokens, outputTokens };
 }
 const outputOf = (...asked: Parameters<typeof reservedFor>) => reservedFor(...asked).outputTokens;
@@ -56,6 +59,18 @@ test("the estimate for images depends on their number, size and quality", () => 
   assert.equal(pictures({ size: "99999x99999", quality: "max", n: 10 }), 80_000);
   assert.equal(pictures({ size: "1024x1024", quality: "low", frame_count: 16 }), 16 * 272);
   assert.equal(pictures({ size: "1024x1024", quality: "low", max_tokens: 1 }), 272);
+});
+
+test("the estimate for images has what their price depends on", () => {
+  const imagesOf = (body: Record<string, unknown>) =>
+    estimateOf({ prompt: "a cat", ...body }, "image-generation").images;
+  assert.deepEqual(imagesOf({ n: 3, size: "1024x1024", quality: "low" }), {
+    count: 3,
+    size: "1024x1024",
+    quality: "low",
+  });
+  assert.deepEqual(imagesOf({ size: "auto", quality: "auto" }), { count: 1 });
+  assert.equal(estimateOf({}).images, undefined);
 });
 
 test("the images of an edit count as input, whatever the size of the form", () => {
