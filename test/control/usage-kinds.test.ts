@@ -1,6 +1,7 @@
 /** Every kind of usage that has a price, from an upstream's answer to the exact cost in the ledger. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
+import { openSession } from "../e2e/realtime-support.ts";
 import { jsonAnswer, startScriptedUpstream } from "../e2e/support.ts";
 import { startControl } from "../support/control.ts";
 import { startGateway, until } from "../support/gateway.ts";
@@ -17,11 +18,13 @@ interface UsageRecord {
 
 const upstream = await startScriptedUpstream();
 const gateway = await startGateway({
+  workers: ["*=16"],
   catalogue: `groups:
   default: { models: ["*"] }
   dearer: { models: ["*"], priceRatio: 1.1 }
 upstreams:
   chat: { dialect: openai-chat, alsoSpeaks: [openai-responses, openai-images, anthropic-messages], circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}" }
+  simulator: { dialect: openai-chat, baseUrl: "\${SIMULATOR_URL}/v1" }
   gemini: { dialect: gemini, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}beta" }
 models:
   - id: spoken
@@ -34,6 +37,11 @@ models:
   - id: written
     prices: { inputPerMillion: 3, cachedInputPerMillion: 0.3, cacheWritePerMillion: 3.75, outputPerMillion: 15, serviceTiers: { priority: 2 } }
     route: [{ upstream: chat, model: theirs }]
+  - id: talked
+    queue: realtime
+    capabilities: [realtime]
+    prices: { inputPerMillion: 4, cachedInputPerMillion: 0.4, outputPerMillion: 16, audioInputPerMillion: 32, audioOutputPerMillion: 64 }
+    route: [{ upstream: simulator, model: sim-realtime }]
   - id: drawn
     queue: image
     prices:
@@ -43,7 +51,11 @@ models:
     route: [{ upstream: chat, model: theirs }]
 `,
 });
-const control = await startControl({ REDIS_URL: gateway.redis.url, SLUICE_CATALOGUE: gateway.catalogueFile });
+const control = await startControl({
+  REDIS_URL: gateway.redis.url,
+  SLUICE_CATALOGUE: gateway.catalogueFile,
+  SIMULATOR_URL: gateway.simulatorUrl,
+});
 after(async () => {
   await control[Symbol.asyncDispose]();
   await gateway[Symbol.asyncDispose]();
@@ -66,6 +78,10 @@ async function recordOf(
     body: JSON.stringify(body),
   });
   assert.equal(response.status, 200, await response.text());
+  return onlyRecordOf(account);
+}
+
+async function onlyRecordOf(account: string): Promise<UsageRecord> {
   let records: UsageRecord[] = [];
   await until("the ledger has the record", async () => {
     records = (await control.get<{ items: UsageRecord[] }>(`/usage/records?account=${account}`)).items;
@@ -185,6 +201,25 @@ test("cache writes and the service tier of a message", async () => {
   assert.deepEqual([record.tokens.cacheWrite, record.serviceTier], [200, "priority"]);
   // (7 × 3 + 100 × 0.3 + 200 × 3.75 + 3 × 15) / 1,000,000 × 2
   assert.equal(record.cost, "0.001692");
+});
+
+test("audio of a session, in and out", async () => {
+  const key = await gateway.createKey("default", { account: "session" });
+  const session = await openSession({ url: gateway.url, key }, "talked");
+  await session.until("session.created");
+  session.send({ type: "input_audio_buffer.append", audio: Buffer.alloc(4_800).toString("base64") });
+  session.send({ type: "input_audio_buffer.commit" });
+  session.send({ type: "response.create" });
+  const { usage } = (await session.until("response.done")).response;
+  session.socket.close();
+  const record = await onlyRecordOf("session");
+  const { input_token_details: input, output_token_details: output } = usage;
+  assert.ok(input.audio_tokens > 0 && output.audio_tokens > 0);
+  assert.deepEqual(
+    [record.tokens.audioInput, record.tokens.audioOutput, record.tokens.input, record.tokens.output],
+    [input.audio_tokens, output.audio_tokens, usage.input_tokens, usage.output_tokens],
+  );
+  assert.equal(Math.round(Number(record.cost) * 1e9), (input.audio_tokens * 32 + output.audio_tokens * 64) * 1_000);
 });
 
 test("images by size and quality, named by the answer or else by the request", async () => {
