@@ -37,6 +37,7 @@ function alertsOf(database: Database, delivers = false) {
     keyspace,
     catalogue: () => ({ groups: new Map([["default", {}]]), currency: "USD" }) as never,
     delivers,
+    usageDays: 400,
     raised: (alert) => void raised.push(alert),
     log,
   });
@@ -89,6 +90,7 @@ onBoth("80 and 100 per cent of a budget raise an alert each, once for each perio
     keyspace,
     catalogue: () => ({ groups: new Map([["default", {}]]), currency: "USD" }) as never,
     delivers: false,
+    usageDays: 400,
     raised: () => assert.fail("raised twice"),
     log,
   });

@@ -3,7 +3,6 @@
  * process notices it first.
  */
 import { randomUUID } from "node:crypto";
-import { sql } from "kysely";
 import type { Logger } from "pino";
 import { periodNumberOf, readBudgets } from "#access/budgets.ts";
 import { limitRows } from "#access/limits.ts";
@@ -33,6 +32,7 @@ export interface AlertsOptions {
   redis: Redis;
   keyspace: Keyspace;
   catalogue(): Pick<Catalogue, "groups" | "currency">;
+  usageDays: number;
   /** Whether somebody takes deliveries. */
   delivers: boolean;
   /** Called for each new alert. */
@@ -73,6 +73,7 @@ export class Alerts {
       for (let start = 0; start < fresh.length; start += raisedTogetherMax)
         await this.#raise(fresh.slice(start, start + raisedTogetherMax), new Date(now));
       this.#known = new Set(due.map(({ occasion }) => occasion));
+      await this.#drop(now);
     } catch (error) {
       this.#options.log.warn({ err: error }, "alerts could not be raised");
     } finally {
@@ -119,6 +120,15 @@ export class Alerts {
     });
   }
 
+  /** Alerts are kept as long as usage records. */
+  async #drop(now: number): Promise<void> {
+    const { database, usageDays } = this.#options;
+    await database
+      .deleteFrom("alerts")
+      .where("at", "<", new Date(now - usageDays * 86_400_000))
+      .execute();
+  }
+
   async #raise(alerts: readonly Alert[], at: Date): Promise<void> {
     const { database, delivers, raised } = this.#options;
     const rows = alerts.map(({ detail, ...alert }) => ({
@@ -161,9 +171,4 @@ function budgetAlertsOf(
         occasion: `${kind} ${scope} ${name} ${period} ${periodNumberOf(period, now)} ${limit}`,
       }));
   });
-}
-
-/** Removes alerts that are older than the usage records. */
-export async function dropAlerts(database: Database, before: Date): Promise<void> {
-  await sql`delete from alerts where at < ${before}`.execute(database);
 }

@@ -9,7 +9,7 @@ import { Webhook } from "./webhook.ts";
 
 export interface StartAlertsOptions
   extends Pick<AlertsOptions, "database" | "redis" | "keyspace" | "catalogue" | "log"> {
-  config: Pick<ControlConfig, "alertWebhookUrl" | "alertWebhookSecret">;
+  config: Pick<ControlConfig, "alertWebhookUrl" | "alertWebhookSecret" | "usageDays">;
   /** Undefined without a mail server. */
   mail: Mail | undefined;
 }
@@ -21,6 +21,7 @@ export function startAlerts({ config, mail, ...options }: StartAlertsOptions): (
   const webhook = url === undefined ? undefined : new Webhook({ database, url, secret, log });
   const alerts = new Alerts({
     ...options,
+    usageDays: config.usageDays,
     delivers: webhook !== undefined,
     raised: (alert) => void mailOwners(database, mail, alert, log),
   });
