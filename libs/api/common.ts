@@ -7,7 +7,15 @@ export const id = (description: string) => Type.String({ minLength: 1, maxLength
 /** Without control characters, because commands print it. */
 export const name = (description: string) =>
   Type.String({ minLength: 1, maxLength: 100, pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f]*$", description });
-export const time = (description: string) => Type.String({ format: "date-time", maxLength: 40, description });
+const lastStorableMs = Date.parse("9999-12-31T23:59:59.999Z");
+/** Epoch milliseconds from 1970 to the year 9999. */
+export const isStorableTime = (ms: number): boolean => Number.isInteger(ms) && ms >= 0 && ms <= lastStorableMs;
+export const time = (description: string) =>
+  Type.Refine(
+    Type.String({ format: "date-time", maxLength: 40, description }),
+    (text) => isStorableTime(Date.parse(text)),
+    () => "must be a time from 1970 to 9999",
+  );
 export const orNull = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
 /** A decimal number in the catalogue's currency, as text, because numbers of JSON are not exact. */
 export const money = (description: string) => Type.String({ pattern: "^-?\\d{1,12}(\\.\\d{1,9})?$", description });

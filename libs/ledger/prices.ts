@@ -6,7 +6,10 @@ import Type from "typebox";
 import type { Usage } from "#dialects/usage.ts";
 import { dividedBy, nanoOf, ppmOf } from "./money.ts";
 
-const price = (description: string) => Type.Number({ minimum: 0, maximum: 1_000_000, description });
+const priceMax = 1_000_000;
+/** In nano-units. */
+export const unitPriceMax = nanoOf(priceMax);
+const price = (description: string) => Type.Number({ minimum: 0, maximum: priceMax, description });
 const optionalPrice = (description: string) => Type.Optional(price(description));
 
 const tokenPrices = {

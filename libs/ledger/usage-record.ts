@@ -4,6 +4,7 @@
  */
 import Type, { type TSchema } from "typebox";
 import { Compile } from "typebox/compile";
+import { unitPriceMax } from "./prices.ts";
 
 const text = (lengthMax: number, description?: string) =>
   Type.String({ maxLength: lengthMax, ...(description && { description }) });
@@ -63,7 +64,7 @@ const usageRecordSchema = Type.Object({
     description: "Some counts are estimates, because the caller left before the upstream reported.",
   }),
   unitPrices: orNull(
-    Type.Array(count(), {
+    Type.Array(Type.Integer({ minimum: 0, maximum: unitPriceMax }), {
       minItems: 10,
       maxItems: 10,
       description: "The values of `UnitPrices` in their order; null if nothing is billed.",

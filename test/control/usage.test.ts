@@ -2,8 +2,12 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { nanoOf } from "#ledger/money.ts";
+import { encodeUsageRecord } from "#ledger/usage-record.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
 import { startControl } from "../support/control.ts";
 import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { usageRecord } from "./records.ts";
 
 interface UsageRecords {
   items: {
@@ -78,6 +82,31 @@ test("a call is in the ledger within two seconds, with its cost to the last unit
   assert.deepEqual(
     await control.get(`/usage/records/${record.requestId}`),
     await control.get(`/usage/records/${record.id}`),
+  );
+});
+
+test("texts of callers that Postgres cannot store are in the ledger with replaced characters", async () => {
+  const key = await gateway.createKey("default", { account: "odd-texts" });
+  const users = ["a\u0000b", "a\ud800b", `${"x".repeat(199)}\u{1f600}`];
+  for (const user of users) await gateway.client({ key }).chat.completions.create({ model: "fast", messages, user });
+  await until("the ledger has the records", async () => (await recordsOf("account=odd-texts")).items.length === 3);
+  const { items } = await control.get<{ items: { user: string }[] }>("/usage/records?account=odd-texts");
+  assert.deepEqual(items.map(({ user }) => user).reverse(), ["a\ufffdb", "a\ufffdb", `${"x".repeat(199)}\ufffd`]);
+});
+
+test("a record that the database refuses holds up no other, and is kept", async (context) => {
+  const redis = await connectRedis(gateway.redis.url, "request");
+  context.after(() => redis.disconnect());
+  const keyspace = keyspaceOf("sluice");
+  const [refused, ...good] = [{ calls: 3_000_000_000 }, {}, {}].map((more) =>
+    encodeUsageRecord(usageRecord({ account: "beside-refused", ...more })),
+  );
+  await redis.xadd(keyspace.usage, "*", "r", [good[0], refused, good[1]].join("\n"));
+  await until("the ledger has the others", async () => (await recordsOf("account=beside-refused")).items.length === 2);
+  const invalid = await redis.xrange(keyspace.usageInvalid, "-", "+");
+  assert.deepEqual(
+    invalid.map(([, fields]) => fields),
+    [["r", refused]],
   );
 });
 

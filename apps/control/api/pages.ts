@@ -1,5 +1,7 @@
 /** Cursors of lists that are ordered by time, newest first, and then by id. */
+import { isStorableTime } from "#api/common.ts";
 import { Fault } from "./faults.ts";
+import { isStorable } from "./texts.ts";
 
 /** The last item of a page. */
 export interface Place {
@@ -13,7 +15,8 @@ const cursorOf = ({ at, id }: Place): string => Buffer.from(JSON.stringify([at.g
 export function placeOf(cursor: string): Place {
   try {
     const [ms, id] = JSON.parse(Buffer.from(cursor, "base64url").toString()) as [unknown, unknown];
-    if (typeof ms === "number" && Number.isSafeInteger(ms) && typeof id === "string") return { at: new Date(ms), id };
+    if (typeof ms === "number" && isStorableTime(ms) && typeof id === "string" && isStorable(id))
+      return { at: new Date(ms), id };
   } catch {
     // Like any other text that is no cursor.
   }

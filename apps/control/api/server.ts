@@ -16,6 +16,7 @@ import type { Answered, Context, Handlers } from "./handlers.ts";
 import { answerOnce } from "./idempotency.ts";
 import { callerOf, TokenBuckets } from "./rate-limits.ts";
 import { addReferencePage } from "./reference.ts";
+import { unstorableField } from "./texts.ts";
 
 export interface ApiOptions {
   database: Database;
@@ -47,6 +48,14 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
     forceCloseConnections: true,
     trustProxy: options.trustedProxies.length > 0 && [...options.trustedProxies],
     routerOptions: { maxParamLength: 200 },
+    // Addresses without a route have no hooks.
+    frameworkErrors(_error, _request, reply: FastifyReply) {
+      const fault = new Fault(
+        "invalid",
+        "The address is not valid: a part of it is too long, or its escapes are wrong.",
+      );
+      void sendFault(fault, reply.headers(safeHeaders));
+    },
   });
   server.setValidatorCompiler<TSchema>(({ schema, httpPart }) => validatorOf(schema, httpPart !== "body"));
   server.setErrorHandler<FastifyError | Fault>((error, request, reply) => {
@@ -85,19 +94,22 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
   return server;
 }
 
-/** Limits calls by IP address, and adds headers that keep browsers from guessing, framing and leaking. */
+/** They keep browsers from guessing, framing and leaking. */
+const safeHeaders = {
+  "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+  "x-content-type-options": "nosniff",
+  "x-frame-options": "DENY",
+  "referrer-policy": "no-referrer",
+  "cross-origin-opener-policy": "same-origin",
+  "cross-origin-resource-policy": "same-origin",
+};
+
+/** Limits calls by IP address, and adds the headers. */
 function protect(server: FastifyInstance, callsPerMinute: number): void {
   const calls = 4 * callsPerMinute;
   const addresses = new TokenBuckets({ max: calls, everyMs: 60_000 / calls, keysMax: callersMax });
   server.addHook("onRequest", async (request, reply) => {
-    reply.headers({
-      "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
-      "x-content-type-options": "nosniff",
-      "x-frame-options": "DENY",
-      "referrer-policy": "no-referrer",
-      "cross-origin-opener-policy": "same-origin",
-      "cross-origin-resource-policy": "same-origin",
-    });
+    reply.headers(safeHeaders);
     addresses.take(callerOf(request.ip), "Too many calls from this address; wait a little.");
   });
 }
@@ -192,10 +204,15 @@ function validatorOf(schema: TSchema, converts: boolean) {
   const validator = Compile(schema);
   return (given: unknown): { value: unknown } | { error: Error } => {
     const value = converts ? Value.Default(schema, Value.Convert(schema, given)) : given;
-    if (validator.Check(value)) return { value };
+    if (validator.Check(value)) {
+      const field = unstorableField(value);
+      if (field === undefined) return { value };
+      return { error: new Fault("invalid", `${field} contains NUL or half of a surrogate pair.`, { field }) };
+    }
     const [first] = validator.Errors(value);
     const field = first?.instancePath.slice(1).replaceAll("/", ".") ?? "";
-    return { error: new Fault("invalid", `${field || "The request"} ${first?.message ?? "is not valid"}.`, { field }) };
+    const message = first?.keyword === "boolean" ? "is no field of this call" : (first?.message ?? "is not valid");
+    return { error: new Fault("invalid", `${field || "The request"} ${message}.`, { field }) };
   };
 }
 

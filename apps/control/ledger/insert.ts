@@ -17,13 +17,17 @@ const insertionLock = 5_101_001;
  */
 export async function insertUsage(database: Database, records: readonly UsageRecord[]): Promise<number> {
   if (records.length === 0) return 0;
-  const rows = JSON.stringify(records.map(rowOf));
+  const rows = JSON.stringify(records.map(rowOf), storable);
   return database.transaction().execute(async (transaction) => {
     await sql`select pg_advisory_xact_lock(${insertionLock})`.execute(transaction);
     const { rows: counted } = await insertion(rows).execute(transaction);
     return counted[0]?.changed ?? 0;
   });
 }
+
+/** Texts of callers may contain what Postgres cannot store: NUL, or half of a surrogate pair. U+FFFD replaces it. */
+const storable = (_name: string, value: unknown): unknown =>
+  typeof value === "string" ? value.replaceAll("\0", "\ufffd").toWellFormed() : value;
 
 /** As the columns expect it. An unknown dimension is an empty text. */
 function rowOf(record: UsageRecord): Record<string, unknown> {

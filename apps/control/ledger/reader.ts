@@ -6,7 +6,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
-import { decodeUsageRecord, type UsageRecord } from "#ledger/usage-record.ts";
+import { decodeUsageRecord, encodeUsageRecord, type UsageRecord } from "#ledger/usage-record.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import {
@@ -199,7 +199,24 @@ export class LedgerReader {
         else records.push(record);
       }
     if (invalid.length > 0) await this.#keepInvalid(invalid);
-    this.#inserted += await this.#options.insert(records);
+    this.#inserted += await this.#inserting(records);
+  }
+
+  /** Halves the records until those that the database refuses for what they contain are alone. Rejects when it cannot take any now. */
+  async #inserting(records: readonly UsageRecord[]): Promise<number> {
+    try {
+      return await this.#options.insert(records);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      const [record, ...others] = records;
+      if (record === undefined) throw error;
+      if (others.length === 0) {
+        await this.#keepInvalid([encodeUsageRecord(record)]);
+        return 0;
+      }
+      const half = records.length >> 1;
+      return (await this.#inserting(records.slice(0, half))) + (await this.#inserting(records.slice(half)));
+    }
   }
 
   /** A record that cannot be read must not hold up the others. */
@@ -222,6 +239,9 @@ function recordOf(line: string): UsageRecord | undefined {
 
 const fieldsOf = (flat: unknown[]): Record<string, unknown> =>
   Object.fromEntries(flat.flatMap((name, index) => (index % 2 === 0 ? [[String(name), flat[index + 1]]] : [])));
+
+/** Data exceptions and violated constraints: https://www.postgresql.org/docs/current/errcodes-appendix.html */
+const isRefusal = (error: unknown): boolean => /^2[23]/.test(String((error as { code?: unknown }).code));
 
 /** Ids of entries: "<milliseconds>-<number>". */
 function isBefore(id: string, other: string): boolean {

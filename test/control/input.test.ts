@@ -1,0 +1,75 @@
+/** Input that no form sends: the API refuses it by its field, and never fails on it. */
+import assert from "node:assert/strict";
+import { operator, startApi } from "./api.ts";
+import { onBoth } from "./databases.ts";
+
+const lists = ["/accounts", "/keys", "/usage/records", "/audit", "/users", "/tokens", "/alerts"];
+const cursorOf = (place: unknown) => Buffer.from(JSON.stringify(place)).toString("base64url");
+
+onBoth("a cursor that is none of ours is refused", async (database) => {
+  await using api = await startApi(database);
+  const places = [[9e15, "a"], [-8.64e15, "a"], [1.5, "a"], [1, "a\0"], [1, "\ud800"], [1, 2], {}, null];
+  for (const path of lists)
+    for (const place of places) {
+      const { status, body } = await api.call(operator, "GET", `${path}?cursor=${cursorOf(place)}`);
+      assert.deepEqual([path, place, status, body.field], [path, place, 400, "cursor"]);
+    }
+});
+
+onBoth("a text that the database cannot store is refused, in addresses, queries and bodies", async (database) => {
+  await using api = await startApi(database);
+  const paths: [path: string, field: string][] = [
+    ["/keys/%00", "key"],
+    ["/accounts/a%00b", "account"],
+    ["/usage/records/%00", "id"],
+    ["/keys?search=%00", "search"],
+    ["/keys?account=%00", "account"],
+    ["/usage?model=%00", "model"],
+    ["/audit?actor=%00", "actor"],
+    ["/users?search=%00", "search"],
+  ];
+  for (const [path, field] of paths) {
+    const { status, body } = await api.call(operator, "GET", path);
+    assert.deepEqual([path, status, body.field], [path, 400, field]);
+  }
+  const account = { name: "n", id: `texts-${process.pid}` };
+  assert.equal((await api.call(operator, "POST", "/accounts", { ...account, name: "\u{1f600}" })).status, 201);
+  const key = { account: account.id, name: "n", group: "default" };
+  const bodies: [path: string, body: object, field: string][] = [
+    ["/accounts", { name: "\ud800" }, "name"],
+    ["/keys", { ...key, tags: ["a\0b"] }, "tags"],
+    ["/keys", { ...key, tags: ["a\udc00b"] }, "tags"],
+    ["/keys", { ...key, models: ["\0*"] }, "models"],
+  ];
+  for (const [path, given, field] of bodies) {
+    const { status, body } = await api.call(operator, "POST", path, given);
+    assert.deepEqual([path, status, body.field], [path, 400, field]);
+  }
+});
+
+onBoth("a time that the database cannot store is refused", async (database) => {
+  await using api = await startApi(database);
+  for (const time of ["2026-12-31T23:59:60Z", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59"])
+    for (const path of ["/usage", "/usage.csv", "/usage/records", "/audit"]) {
+      const { status, body } = await api.call(operator, "GET", `${path}?from=${encodeURIComponent(time)}`);
+      assert.deepEqual([path, time, status, body.field], [path, time, 400, "from"]);
+    }
+  const { body } = await api.call(operator, "GET", "/usage?from=9999-12-31T23:59:59.999Z");
+  assert.deepEqual(body.rows, []);
+});
+
+onBoth("a field that a call does not have is named", async (database) => {
+  await using api = await startApi(database);
+  const { body } = await api.call(operator, "GET", "/usage?colour=red");
+  assert.deepEqual([body.field, body.detail], ["colour", "colour is no field of this call."]);
+});
+
+onBoth("an address that cannot be read gets problem details too", async (database) => {
+  await using api = await startApi(database);
+  for (const path of ["/keys/%zz", `/keys/${"a".repeat(300)}`]) {
+    const { status, headers, body } = await api.call(operator, "GET", path);
+    assert.deepEqual([status, headers["content-type"]], [400, "application/problem+json"]);
+    assert.equal(body.type, "urn:sluice:problem:invalid");
+    assert.ok(headers["content-security-policy"]);
+  }
+});
