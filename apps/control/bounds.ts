@@ -14,6 +14,11 @@ export const readBlockMs = 1_000;
 export const abandonedEntryMs = 60_000;
 /** How long confirmed entries stay in the stream: the embedded database may lose what it wrote just before a power cut. */
 export const keptEntriesMs = 600_000;
+/** They go earlier, though not before this time, when the stream is larger: writers keep records in files when it has 256 MiB. */
+export const keptBytesMax = 64 << 20;
+export const keptEntriesMsMin = 10_000;
+/** A reader that has asked for nothing for so long, and has nothing to confirm, is gone. */
+export const forgottenReaderMs = 3_600_000;
 /** How often confirmed entries are removed, and entries of dead readers looked for. */
 export const tidyEveryMs = 10_000;
 /** The wait after an error of Redis or the database. */

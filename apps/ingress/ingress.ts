@@ -13,6 +13,7 @@ import type { Failure } from "#dialects/errors.ts";
 import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import { EventStream, type Subscriber } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
+import { registerUsageMetrics } from "#ledger/metrics.ts";
 import { UsageStream } from "#ledger/usage-stream.ts";
 import type { RelayBounds } from "#relay/bounds.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
@@ -133,6 +134,7 @@ function createPath(
   registerCatalogueMetrics(registry, catalogue);
   const usage = new UsageStream({ redis, keyspace, directory: config.usageDirectory, log });
   opened.defer(() => usage.close());
+  registerUsageMetrics(registry, usage);
   const events = new EventStream<IngressEvents>(
     logSubscriber(log),
     metricsSubscriber(registry),

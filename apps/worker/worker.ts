@@ -7,6 +7,7 @@ import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import { EventStream, type Subscriber } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
+import { registerUsageMetrics } from "#ledger/metrics.ts";
 import { UsageStream } from "#ledger/usage-stream.ts";
 import type { RelayBounds } from "#relay/bounds.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
@@ -129,12 +130,13 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
 /** The records are written before the connection to Redis is closed. */
 function openUsage(
   { usageDirectory }: WorkerConfig,
-  { log, clock, redis: { keyspace } }: WorkerDeps,
+  { log, clock, registry, redis: { keyspace } }: WorkerDeps,
   redis: Redis,
   catalogue: () => Catalogue,
   opened: AsyncDisposableStack,
 ): UsageBackup {
   const stream = new UsageStream({ redis, keyspace, directory: usageDirectory, log });
+  registerUsageMetrics(registry, stream);
   const backup = new UsageBackup({ write: (record) => stream.write(record), catalogue, clock });
   const timer = setInterval(() => backup.tick(clock.now()), usageCheckMs);
   opened.defer(async () => {

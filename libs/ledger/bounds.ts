@@ -2,10 +2,14 @@
 /** Records are sent together: after this time, or as soon as there are so many. */
 export const batchMs = 50;
 export const batchRecordsMax = 100;
+/** Batches that are sent at once when more records wait. */
+export const batchesTogetherMax = 10;
 /** Records that wait in memory for Redis or for the file. Beyond that new ones are counted as lost. */
 export const pendingRecordsMax = 100_000;
 /** Bytes of the stream in Redis. Beyond that records go to a file, so that the ledger's delay never costs a caller a request. */
 export const streamBytesMax = 256 * 1024 * 1024;
+/** Bytes from files that a process sends before it reads the size of the stream again. */
+export const unmeasuredBytesMax = 2 * 1024 * 1024;
 /** How often the size of the stream is read, and how often records in a file are sent. */
 export const checkEveryMs = 1_000;
 /** Bytes that are read from the file at once. */

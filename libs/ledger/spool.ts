@@ -3,72 +3,73 @@
  * minute is complete, and any process may send it. A file is removed only after all of its lines were sent: a line may be sent twice, and is never lost.
  */
 import { randomUUID } from "node:crypto";
-import { type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
+import { access, type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { abandonedMs, spoolFileMs } from "./bounds.ts";
 
 const suffix = ".usage";
-/** A file that a process is sending. */
+/** A file that a process is sending. The time of its last change says how long ago that process made progress. */
 const sendingSuffix = ".sending";
 
 /** Returns false when the lines could not be sent now. */
 export type SendLines = (lines: string) => Promise<boolean>;
 
-interface SpoolFile {
+interface OpenFile {
   readonly path: string;
   readonly handle: FileHandle;
   readonly openedAt: number;
   bytes: number;
 }
 
+/** In bytes. What was sent is not sent again by this process. */
+interface CompleteFile {
+  readonly size: number;
+  sent: number;
+}
+
 export class Spool {
   readonly #directory: string;
-  #file: SpoolFile | undefined;
-  /** This process's complete files with their sizes, oldest first. */
-  readonly #complete = new Map<string, number>();
-  #draining: Promise<void> | undefined;
+  #file: OpenFile | undefined;
+  /** Files that this process sends, oldest first: its own, and those that others left behind. */
+  readonly #complete = new Map<string, CompleteFile>();
+  #draining: Promise<boolean> | undefined;
   #lookedAt = 0;
 
   constructor(directory: string) {
     this.#directory = directory;
   }
 
-  /** Bytes in this process's own files. */
+  /** Bytes that wait in the files of this process, and in those that it found. */
   get bytes(): number {
-    return [...this.#complete.values()].reduce((sum, bytes) => sum + bytes, this.#file?.bytes ?? 0);
+    return [...this.#complete.values()].reduce((sum, { size, sent }) => sum + size - sent, this.#file?.bytes ?? 0);
   }
 
   /** Resolves when the lines are on disk. Call it, and `complete`, again only after that. */
   async append(lines: string): Promise<void> {
     if (this.#file !== undefined && Date.now() - this.#file.openedAt > spoolFileMs) await this.complete();
     this.#file ??= await this.#openFile();
-    const bytes = Buffer.from(`${lines}\n`);
-    await this.#file.handle.appendFile(bytes);
-    await this.#file.handle.datasync();
-    this.#file.bytes += bytes.length;
+    if (await this.#appendTo(this.#file, lines)) return;
+    // This process was frozen for so long that another one took the file.
+    await this.complete();
+    this.#file = await this.#openFile();
+    await this.#appendTo(this.#file, lines);
   }
 
   /**
-   * Calls `send` with whole lines, about `chunkBytes` at a time, until it returns false or nothing is left. Sends complete files, those of other processes
-   * too.
+   * Calls `send` with whole lines, about `chunkBytes` at a time, until it returns false or no complete file is left; resolves to whether none is left. Sends
+   * complete files of other processes too.
    */
-  drain(chunkBytes: number, send: SendLines): Promise<void> {
+  drain(chunkBytes: number, send: SendLines): Promise<boolean> {
     this.#draining ??= this.#drain(chunkBytes, send).finally(() => {
       this.#draining = undefined;
     });
     return this.#draining;
   }
 
-  /** What is left on disk is sent by the next process. */
+  /** What is left on disk is sent by the next process. Let `send` return false first. */
   async close(): Promise<void> {
     await this.#draining?.catch(() => undefined);
     await this.complete();
-  }
-
-  async #openFile(): Promise<SpoolFile> {
-    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
-    const path = join(this.#directory, `${randomUUID()}${suffix}`);
-    return { path, handle: await open(path, "ax", 0o600), openedAt: Date.now(), bytes: 0 };
   }
 
   /** Later lines go to a new file. Not while `append` runs. */
@@ -76,68 +77,99 @@ export class Spool {
     const file = this.#file;
     if (file === undefined) return;
     this.#file = undefined;
-    this.#complete.set(file.path, file.bytes);
+    this.#complete.set(file.path, { size: file.bytes, sent: 0 });
     await file.handle.close();
   }
 
-  async #drain(chunkBytes: number, send: SendLines): Promise<void> {
-    for (const path of [...this.#complete.keys(), ...(await this.#abandoned())]) {
-      if (!(await sendFile(path, chunkBytes, send))) return;
-      this.#complete.delete(path);
-    }
+  async #openFile(): Promise<OpenFile> {
+    await mkdir(this.#directory, { recursive: true, mode: 0o700 });
+    const path = join(this.#directory, `${randomUUID()}${suffix}`);
+    return { path, handle: await open(path, "ax", 0o600), openedAt: Date.now(), bytes: 0 };
   }
 
-  /** Files that nobody has written to for a while. */
-  async #abandoned(): Promise<string[]> {
+  /** False if the file is no longer there. After an error, an unfinished line may be at its end, so it gets no further lines. */
+  async #appendTo(file: OpenFile, lines: string): Promise<boolean> {
+    const bytes = Buffer.from(`${lines}\n`);
+    try {
+      await file.handle.appendFile(bytes);
+      await file.handle.datasync();
+    } catch (error) {
+      await this.complete();
+      throw error;
+    }
+    file.bytes += bytes.length;
+    return exists(file.path);
+  }
+
+  async #drain(chunkBytes: number, send: SendLines): Promise<boolean> {
+    await this.#adopt();
+    for (const [path, file] of this.#complete) {
+      if (!(await sendFile(path, file, chunkBytes, send))) return false;
+      this.#complete.delete(path);
+    }
+    return true;
+  }
+
+  /** Finds files that nobody has written to for a while. */
+  async #adopt(): Promise<void> {
     const now = Date.now();
-    if (now - this.#lookedAt < abandonedMs) return [];
+    if (now - this.#lookedAt < abandonedMs) return;
     this.#lookedAt = now;
     const names = await readdir(this.#directory).catch(() => []);
-    const paths = names
-      .filter((name) => name.endsWith(suffix) || name.endsWith(sendingSuffix))
-      .map((name) => join(this.#directory, name))
-      .filter((path) => !this.#complete.has(path));
-    const ages = await Promise.all(
-      paths.map((path) =>
-        stat(path).then(
-          ({ mtimeMs }) => now - mtimeMs,
-          () => 0,
-        ),
-      ),
-    );
-    return paths.filter((_, index) => (ages[index] as number) > abandonedMs);
+    for (const name of names) {
+      const path = join(this.#directory, name);
+      if (!(name.endsWith(suffix) || name.endsWith(sendingSuffix)) || this.#complete.has(path)) continue;
+      if (path === this.#file?.path) continue;
+      const found = await stat(path).catch(() => undefined);
+      if (found !== undefined && now - found.mtimeMs > abandonedMs)
+        this.#complete.set(path, { size: found.size, sent: 0 });
+    }
   }
 }
 
-/** Removes the file if everything was sent. It is renamed first, so that two processes rarely send the same one; lines that are sent twice do no harm. */
-async function sendFile(path: string, chunkBytes: number, send: SendLines): Promise<boolean> {
+const exists = (path: string): Promise<boolean> =>
+  access(path).then(
+    () => true,
+    () => false,
+  );
+
+const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === "ENOENT";
+
+/**
+ * Removes the file if everything was sent. It is renamed first, so that two processes rarely send the same one; lines that are sent twice do no harm.
+ * Resolves to true if another process sends it.
+ */
+async function sendFile(path: string, file: CompleteFile, chunkBytes: number, send: SendLines): Promise<boolean> {
   const claimed = path.endsWith(sendingSuffix) ? path : `${path}${sendingSuffix}`;
   try {
     if (claimed !== path) await rename(path, claimed);
+    const isSent = await sendLines(claimed, file, chunkBytes, send);
+    // An unfinished line at the end was never confirmed to anybody.
+    if (isSent) await rm(claimed, { force: true });
+    else if (claimed !== path) await rename(claimed, path);
+    return isSent;
   } catch (error) {
-    // Another process sends it.
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return true;
+    if (isMissing(error)) return true;
+    if (claimed !== path) await rename(claimed, path).catch(() => undefined);
     throw error;
   }
-  const isSent = await sendLines(claimed, chunkBytes, send);
-  // An unfinished line at the end was never confirmed to anybody.
-  if (isSent) await rm(claimed, { force: true });
-  else if (claimed !== path) await rename(claimed, path);
-  return isSent;
 }
 
-async function sendLines(path: string, chunkBytes: number, send: SendLines): Promise<boolean> {
-  await using handle = await open(path, "r");
-  let rest = "";
+async function sendLines(path: string, file: CompleteFile, chunkBytes: number, send: SendLines): Promise<boolean> {
+  await using handle = await open(path, "r+");
+  let rest = Buffer.alloc(0);
   for await (const chunk of handle.createReadStream({
-    encoding: "utf8",
+    start: file.sent,
     highWaterMark: chunkBytes,
     autoClose: false,
-  })) {
-    const text = rest + chunk;
-    const end = text.lastIndexOf("\n");
-    rest = text.slice(end + 1);
-    if (end > 0 && !(await send(text.slice(0, end)))) return false;
+  }) as AsyncIterable<Buffer>) {
+    // Others leave a file alone while its time changes.
+    await handle.utimes(new Date(), new Date());
+    const bytes = Buffer.concat([rest, chunk]);
+    const end = bytes.lastIndexOf(0x0a) + 1;
+    rest = bytes.subarray(end);
+    if (end > 1 && !(await send(bytes.toString("utf8", 0, end - 1)))) return false;
+    file.sent += end;
   }
   return true;
 }

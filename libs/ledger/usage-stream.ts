@@ -9,12 +9,14 @@ import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import {
+  batchesTogetherMax,
   batchMs,
   batchRecordsMax,
   checkEveryMs,
   pendingRecordsMax,
   spoolChunkBytes,
   streamBytesMax,
+  unmeasuredBytesMax,
 } from "./bounds.ts";
 import { Spool } from "./spool.ts";
 import { encodeUsageRecord, type UsageRecord } from "./usage-record.ts";
@@ -26,34 +28,51 @@ export interface UsageStreamOptions {
   /** The directory of the file. Files that dead processes left there are sent as well. */
   directory: string;
   log: Logger;
+  /** For tests: smaller bounds than those of `bounds.ts`. */
+  bounds?: Partial<UsageStreamBounds>;
+}
+
+export interface UsageStreamBounds {
+  streamBytesMax: number;
+  unmeasuredBytesMax: number;
+  pendingRecordsMax: number;
+  checkEveryMs: number;
 }
 
 export interface UsageStreamCounts {
   /** Records that wait in memory, and bytes that wait in files. */
   readonly pending: number;
   readonly spooledBytes: number;
+  /** Records that the stream took. */
   readonly written: number;
+  /** Records that were dropped, because too many waited in memory or the process ended while neither Redis nor the file took them. */
   readonly lost: number;
 }
 
 export class UsageStream {
   readonly #options: UsageStreamOptions;
+  readonly #bounds: UsageStreamBounds;
   readonly #spool: Spool;
-  /** Encoded records. */
+  /** Encoded records. They leave it when Redis or the file has them. */
   #pending: string[] = [];
   #timer: NodeJS.Timeout | undefined;
   readonly #checks: NodeJS.Timeout;
   #flushing: Promise<void> | undefined;
-  #writing: Promise<void> = Promise.resolve();
+  #checking: Promise<void> | undefined;
+  #writing: Promise<unknown> = Promise.resolve();
   #isFull = false;
-  #isChecking = false;
+  #isClosed = false;
+  /** Bytes from files that entered the stream since its size was read. */
+  #unmeasuredBytes = 0;
   #written = 0;
   #lost = 0;
+  #reportedLost = 0;
 
   constructor(options: UsageStreamOptions) {
     this.#options = options;
+    this.#bounds = { streamBytesMax, unmeasuredBytesMax, pendingRecordsMax, checkEveryMs, ...options.bounds };
     this.#spool = new Spool(options.directory);
-    this.#checks = setInterval(() => void this.#check(), checkEveryMs);
+    this.#checks = setInterval(() => this.#check(), this.#bounds.checkEveryMs);
   }
 
   get counts(): UsageStreamCounts {
@@ -67,82 +86,129 @@ export class UsageStream {
 
   /** Never throws. */
   write(record: UsageRecord): void {
-    if (this.#pending.length >= pendingRecordsMax) {
+    if (this.#pending.length >= this.#bounds.pendingRecordsMax) {
       this.#lost++;
       return;
     }
     this.#pending.push(encodeUsageRecord(record));
+    if (this.#flushing !== undefined) return;
     if (this.#pending.length >= batchRecordsMax) void this.flush();
     else this.#timer ??= setTimeout(() => void this.flush(), batchMs);
   }
 
-  /** Resolves when every record so far is in Redis or in the file. Never rejects. */
+  /** Resolves when the records so far are in Redis or in the file, or neither takes them now. Never rejects. */
   flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#flushing ??= this.#alone(() => this.#flushAll()).finally(() => {
+    this.#flushing ??= this.#alone(() => this.#flushAll()).then((isStored) => {
       this.#flushing = undefined;
+      if (this.#pending.length > 0)
+        this.#timer ??= setTimeout(() => void this.flush(), isStored ? batchMs : this.#bounds.checkEveryMs);
     });
     return this.#flushing;
   }
 
   async close(): Promise<void> {
     clearInterval(this.#checks);
+    this.#isClosed = true;
+    await this.#checking;
+    // A flush that runs may have taken its last look.
+    await this.#flushing;
     await this.flush();
-    await this.#spool.close();
+    clearTimeout(this.#timer);
+    await this.#alone(() => this.#spool.close()).catch(() => undefined);
+    this.#lost += this.#pending.length;
+    this.#pending = [];
+    this.#reportLost();
   }
 
   /** One at a time writes to the file. */
-  #alone(work: () => Promise<void>): Promise<void> {
+  #alone<Result>(work: () => Promise<Result>): Promise<Result> {
     const turn = this.#writing.then(work);
     this.#writing = turn.catch(() => undefined);
     return turn;
   }
 
-  async #flushAll(): Promise<void> {
+  /** False if neither Redis nor the file takes records now; they stay in memory. */
+  async #flushAll(): Promise<boolean> {
     while (this.#pending.length > 0) {
-      const batch = this.#pending.splice(0, batchRecordsMax).join("\n");
-      const isSent = !this.#isFull && (await this.#send(batch));
-      if (!isSent) await this.#keep(batch);
+      const taken = this.#pending.slice(0, batchesTogetherMax * batchRecordsMax);
+      const rest = this.#isFull ? taken : await this.#sendAll(taken);
+      const isStored = rest.length === 0 || (await this.#keep(rest));
+      this.#pending.splice(0, taken.length, ...(isStored ? [] : rest));
+      if (!isStored) return false;
     }
+    return true;
   }
 
-  /** False if Redis did not take it; it may have done so all the same. */
-  async #send(lines: string): Promise<boolean> {
+  /** Resolves to the lines that Redis did not take; it may have taken them all the same. */
+  async #sendAll(lines: readonly string[]): Promise<string[]> {
+    const batches: string[][] = [];
+    for (let start = 0; start < lines.length; start += batchRecordsMax)
+      batches.push(lines.slice(start, start + batchRecordsMax));
+    const areSent = await Promise.all(batches.map((batch) => this.#send(batch)));
+    return batches.filter((_, index) => !areSent[index]).flat();
+  }
+
+  async #send(batch: readonly string[]): Promise<boolean> {
     const { redis, keyspace } = this.#options;
     try {
-      await redis.xadd(keyspace.usage, "*", "r", lines);
-      this.#written += lines.split("\n").length;
+      await redis.xadd(keyspace.usage, "*", "r", batch.join("\n"));
+      this.#written += batch.length;
       return true;
     } catch {
       return false;
     }
   }
 
-  async #keep(lines: string): Promise<void> {
+  async #keep(lines: readonly string[]): Promise<boolean> {
     try {
-      await this.#spool.append(lines);
+      await this.#spool.append(lines.join("\n"));
+      return true;
     } catch (error) {
-      this.#lost += lines.split("\n").length;
-      this.#options.log.error({ err: error }, "usage records were lost: neither Redis nor the file took them");
+      this.#options.log.error({ err: error }, "usage records wait in memory: neither Redis nor the file takes them");
+      return false;
     }
   }
 
-  /** Sends what waits in files, while the stream has space. Never rejects. */
-  async #check(): Promise<void> {
-    const { redis, keyspace, log } = this.#options;
-    if (this.#isChecking) return;
-    this.#isChecking = true;
-    try {
-      if (redis.status !== "ready") return;
-      this.#isFull = Number(await redis.memory("USAGE", keyspace.usage, "SAMPLES", 5)) > streamBytesMax;
-      if (this.#isFull) return;
-      if (this.#spool.bytes > 0) await this.#alone(() => this.#spool.complete());
-      await this.#spool.drain(spoolChunkBytes, (lines) => this.#send(lines));
-    } catch (error) {
-      log.debug({ err: error }, "usage records in files could not be sent");
-    } finally {
-      this.#isChecking = false;
-    }
+  #check(): void {
+    this.#reportLost();
+    this.#checking ??= this.#sendFiles()
+      .catch((error: unknown) => this.#options.log.debug({ err: error }, "usage records in files could not be sent"))
+      .finally(() => {
+        this.#checking = undefined;
+      });
+  }
+
+  #reportLost(): void {
+    const count = this.#lost - this.#reportedLost;
+    this.#reportedLost = this.#lost;
+    if (count > 0) this.#options.log.error({ count }, "usage records were lost");
+  }
+
+  /** Sends what waits in files while the stream has space. The current file is sent last, so that a Redis that refuses does not make many small ones. */
+  async #sendFiles(): Promise<void> {
+    if (this.#options.redis.status !== "ready") return;
+    await this.#measure();
+    if (this.#isFull) return;
+    const send = (lines: string) => this.#sendAgain(lines);
+    if (!(await this.#spool.drain(spoolChunkBytes, send)) || this.#spool.bytes === 0) return;
+    await this.#alone(() => this.#spool.complete());
+    await this.#spool.drain(spoolChunkBytes, send);
+  }
+
+  async #sendAgain(text: string): Promise<boolean> {
+    if (this.#unmeasuredBytes > this.#bounds.unmeasuredBytesMax) await this.#measure();
+    if (this.#isFull || this.#isClosed) return false;
+    this.#unmeasuredBytes += text.length;
+    return (await this.#sendAll(text.split("\n"))).length === 0;
+  }
+
+  /** Counts every entry, because a sample of the first ones may differ tenfold from the rest: 0.4 to 4 ms of Redis for a full stream. */
+  async #measure(): Promise<void> {
+    const { redis, keyspace } = this.#options;
+    const bytes = Number(await redis.memory("USAGE", keyspace.usage, "SAMPLES", 0));
+    this.#unmeasuredBytes = 0;
+    this.#isFull = bytes > this.#bounds.streamBytesMax;
   }
 }

@@ -133,3 +133,22 @@ onBoth("partitions are created by day, dropped by retention, and a clock far off
   assert.deepEqual(await partitions.drop(now + 2 * day), ["usage_2031_04_21"]);
   assert.deepEqual((await sumsOf(database, "key_days")).totals, { requests: 5n, cost: 1000n, output: 250n });
 });
+
+onBoth("records of a clock that was some days ahead do not hinder the records of those days", async (database) => {
+  const partitions = new UsagePartitions(database, 30);
+  const now = Date.parse("2033-05-20T10:00:00Z");
+  const keyId = "key_ahead";
+  await partitions.create([now + 5 * day], now);
+  await insertUsage(database, [usageRecord({ keyId, receivedAt: now + 5 * day })]);
+  await partitions.create([now + 5 * day], now + 5 * day);
+  await insertUsage(database, [usageRecord({ keyId, receivedAt: now + 5 * day + 1 })]);
+  assert.deepEqual((await sumsOf(database, keyId)).totals, { requests: 2n, cost: 400n, output: 100n });
+});
+
+onBoth("texts that Postgres cannot store lose only the characters in question", async (database) => {
+  const keyId = "key_texts";
+  const user = "a\u0000b \ud83d 😀 \\u0000";
+  await insertUsage(database, [usageRecord({ keyId, user, tags: ["\udead", "t"] })]);
+  const { rows } = await sql`select user_name, tags from usage where key_id = ${keyId}`.execute(database);
+  assert.deepEqual(rows, [{ user_name: "a\ufffdb \ufffd 😀 \\u0000", tags: ["\ufffd", "t"] }]);
+});

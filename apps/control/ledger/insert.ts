@@ -17,7 +17,7 @@ const insertionLock = 5_101_001;
  */
 export async function insertUsage(database: Database, records: readonly UsageRecord[]): Promise<number> {
   if (records.length === 0) return 0;
-  const rows = JSON.stringify(records.map(rowOf), storable);
+  const rows = storable(JSON.stringify(records.map(rowOf)));
   return database.transaction().execute(async (transaction) => {
     await sql`select pg_advisory_xact_lock(${insertionLock})`.execute(transaction);
     const { rows: counted } = await insertion(rows).execute(transaction);
@@ -25,9 +25,9 @@ export async function insertUsage(database: Database, records: readonly UsageRec
   });
 }
 
-/** Texts of callers may contain what Postgres cannot store: NUL, or half of a surrogate pair. U+FFFD replaces it. */
-const storable = (_name: string, value: unknown): unknown =>
-  typeof value === "string" ? value.replaceAll("\0", "\ufffd").toWellFormed() : value;
+/** Postgres has neither the character U+0000 nor half of a surrogate pair in its texts; a caller's user or tag may have both. */
+const storable = (json: string): string =>
+  json.replace(/\\\\|\\u0000|\\ud[89a-f][0-9a-f]{2}/g, (found) => (found === "\\\\" ? found : "\\ufffd"));
 
 /** As the columns expect it. An unknown dimension is an empty text. */
 function rowOf(record: UsageRecord): Record<string, unknown> {

@@ -1,6 +1,6 @@
 /**
  * Reads usage records from the Redis stream into the ledger. Several control processes share the work as one consumer group. An entry is confirmed after its
- * records are in the database; what was not confirmed is delivered again. Confirmed entries are removed ten minutes later, and all entries of the stream are
+ * records are in the database; what was not confirmed is delivered again. Confirmed entries are removed some minutes later, and those that are left are
  * inserted again at start, because the embedded database may lose its last writes in a power cut.
  */
 import { randomUUID } from "node:crypto";
@@ -12,8 +12,11 @@ import type { Redis } from "#service/redis.ts";
 import {
   abandonedEntryMs,
   entriesReadMax,
+  forgottenReaderMs,
   invalidRecordsMax,
+  keptBytesMax,
   keptEntriesMs,
+  keptEntriesMsMin,
   readBlockMs,
   retryMs,
   tidyEveryMs,
@@ -101,14 +104,15 @@ export class LedgerReader {
     }
   }
 
-  /** Everything that the stream has, from its beginning. */
+  /** Everything that was ever delivered and that the stream still has. */
   async #replay(): Promise<void> {
     const { commands, keyspace } = this.#options;
     await commands.xgroup("CREATE", keyspace.usage, group, "0", "MKSTREAM").catch((error: Error) => {
       if (!error.message.startsWith("BUSYGROUP")) throw error;
     });
+    const delivered = await this.#lastDelivered();
     for (let from = "-"; ; ) {
-      const entries: Entry[] = await commands.xrange(keyspace.usage, from, "+", "COUNT", entriesReadMax);
+      const entries: Entry[] = await commands.xrange(keyspace.usage, from, delivered, "COUNT", entriesReadMax);
       await this.#insert(entries);
       const last = entries.at(-1);
       if (last === undefined || entries.length < entriesReadMax) return;
@@ -168,18 +172,36 @@ export class LedgerReader {
       entriesReadMax,
     )) as [next: string, entries: Entry[]];
     await this.#store(claimed);
+    await this.#trim();
+    await this.#forgetReaders();
+  }
+
+  /** The embedded database may lose what it wrote last, so confirmed entries stay for a while, or until they take much memory. */
+  async #trim(): Promise<void> {
+    const { commands, keyspace } = this.#options;
+    // In this order: what another reader is given after the first answer is not below it, and what it was given before is pending in the second.
+    const delivered = await this.#lastDelivered();
     const [pending, oldest] = (await commands.xpending(keyspace.usage, group)) as [
       count: number,
       oldest: string | null,
     ];
-    const kept = `${Date.now() - keptEntriesMs}-0`;
-    const delivered = await this.#lastDelivered();
-    const bounds = [kept, delivered, ...(pending > 0 && oldest !== null ? [oldest] : [])];
-    await commands.xtrim(
-      keyspace.usage,
-      "MINID",
-      bounds.reduce((least, id) => (isBefore(id, least) ? id : least)),
-    );
+    for (let keptMs = keptEntriesMs; keptMs >= keptEntriesMsMin; keptMs /= 4) {
+      const kept = `${Date.now() - Math.round(keptMs)}-0`;
+      const bounds = [kept, delivered, ...(pending > 0 && oldest !== null ? [oldest] : [])];
+      const least = bounds.reduce((least, id) => (isBefore(id, least) ? id : least));
+      await commands.xtrim(keyspace.usage, "MINID", least);
+      if (least !== kept) return;
+      if (Number(await commands.memory("USAGE", keyspace.usage, "SAMPLES", 0)) < keptBytesMax) return;
+    }
+  }
+
+  /** Every start makes a new reader. */
+  async #forgetReaders(): Promise<void> {
+    const { commands, keyspace } = this.#options;
+    const readers = (await commands.xinfo("CONSUMERS", keyspace.usage, group)) as unknown[][];
+    for (const { name, pending, idle } of readers.map(fieldsOf))
+      if (pending === 0 && Number(idle) > forgottenReaderMs && name !== this.#consumer)
+        await commands.xgroup("DELCONSUMER", keyspace.usage, group, String(name));
   }
 
   /** Entries after it were not read by anybody. */
@@ -198,36 +220,41 @@ export class LedgerReader {
         if (record === undefined) invalid.push(line);
         else records.push(record);
       }
+    this.#inserted += await this.#insertValid(records, invalid);
     if (invalid.length > 0) await this.#keepInvalid(invalid);
-    this.#inserted += await this.#inserting(records);
   }
 
-  /** Halves the records until those that the database refuses for what they contain are alone. Rejects when it cannot take any now. */
-  async #inserting(records: readonly UsageRecord[]): Promise<number> {
+  /** A record that the database cannot represent is added to `invalid`, so that it does not hold up the others for ever. */
+  async #insertValid(records: readonly UsageRecord[], invalid: string[]): Promise<number> {
     try {
       return await this.#options.insert(records);
     } catch (error) {
-      if (!isRefusal(error)) throw error;
-      const [record, ...others] = records;
-      if (record === undefined) throw error;
-      if (others.length === 0) {
-        await this.#keepInvalid([encodeUsageRecord(record)]);
+      if (!isDataFault(error)) throw error;
+      const [record] = records;
+      if (record !== undefined && records.length === 1) {
+        invalid.push(encodeUsageRecord(record));
         return 0;
       }
-      const half = records.length >> 1;
-      return (await this.#inserting(records.slice(0, half))) + (await this.#inserting(records.slice(half)));
+      const middle = records.length >> 1;
+      const first = await this.#insertValid(records.slice(0, middle), invalid);
+      return first + (await this.#insertValid(records.slice(middle), invalid));
     }
   }
 
-  /** A record that cannot be read must not hold up the others. */
+  /** Neither what cannot be read nor a Redis that is full may hold up the other records. */
   async #keepInvalid(lines: readonly string[]): Promise<void> {
     const { commands, keyspace, log } = this.#options;
     this.#invalid += lines.length;
     log.error({ count: lines.length }, "usage records are not valid; they are in the stream of invalid records");
     for (const line of lines)
-      await commands.xadd(keyspace.usageInvalid, "MAXLEN", "~", invalidRecordsMax, "*", "r", line);
+      await commands
+        .xadd(keyspace.usageInvalid, "MAXLEN", "~", invalidRecordsMax, "*", "r", line)
+        .catch((error: unknown) => log.error({ err: error }, "an invalid usage record could not be kept"));
   }
 }
+
+/** Class 22 of https://www.postgresql.org/docs/current/errcodes-appendix.html: a value that no retry makes valid. */
+const isDataFault = (error: unknown): boolean => String((error as { code?: unknown }).code).startsWith("22");
 
 function recordOf(line: string): UsageRecord | undefined {
   try {
@@ -239,9 +266,6 @@ function recordOf(line: string): UsageRecord | undefined {
 
 const fieldsOf = (flat: unknown[]): Record<string, unknown> =>
   Object.fromEntries(flat.flatMap((name, index) => (index % 2 === 0 ? [[String(name), flat[index + 1]]] : [])));
-
-/** Data exceptions and violated constraints: https://www.postgresql.org/docs/current/errcodes-appendix.html */
-const isRefusal = (error: unknown): boolean => /^2[23]/.test(String((error as { code?: unknown }).code));
 
 /** Ids of entries: "<milliseconds>-<number>". */
 function isBefore(id: string, other: string): boolean {

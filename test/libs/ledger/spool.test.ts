@@ -76,3 +76,79 @@ test("a file that somebody may still write to is left alone", async () => {
   assert.deepEqual(lines, []);
   await other.close();
 });
+
+test("what was sent of a file is not sent again, and bytes in two chunks stay one character", async () => {
+  const directory = nextDirectory();
+  const spool = new Spool(directory);
+  const written = Array.from({ length: 200 }, (_, index) => `${"é".repeat(index % 7)} ${index}`);
+  await spool.append(written.join("\n"));
+  await spool.complete();
+  let count = 0;
+  const { lines, send } = collector(() => ++count % 3 !== 0);
+  while (!(await spool.drain(61, send)));
+  assert.deepEqual(lines, written);
+  assert.deepEqual(await readdir(directory), []);
+  assert.equal(spool.bytes, 0);
+});
+
+test("a process that was frozen while another one sent its file appends to a new file", async () => {
+  const directory = nextDirectory();
+  const frozen = new Spool(directory);
+  await frozen.append("one");
+  for (const name of await readdir(directory)) await utimes(join(directory, name), 0, 0);
+  const { lines, send } = collector();
+  await new Spool(directory).drain(64, send);
+  await frozen.append("two");
+  await frozen.complete();
+  await frozen.drain(64, send);
+  assert.deepEqual(lines, ["one", "two"]);
+  assert.deepEqual(await readdir(directory), []);
+  assert.equal(frozen.bytes, 0);
+});
+
+test("a file that a process is sending is left alone, however old it is", async () => {
+  const directory = nextDirectory();
+  const sending = new Spool(directory);
+  await sending.append("one\ntwo");
+  await sending.complete();
+  for (const name of await readdir(directory)) await utimes(join(directory, name), 0, 0);
+  const other = collector();
+  const sent: string[] = [];
+  await sending.drain(64, async (text) => {
+    await new Spool(directory).drain(64, other.send);
+    sent.push(text);
+    return true;
+  });
+  assert.deepEqual(sent, ["one\ntwo"]);
+  assert.deepEqual(other.lines, []);
+});
+
+test("two processes that find the same files send each line at least once, and leave nothing", async () => {
+  const directory = nextDirectory();
+  const written: string[] = [];
+  for (let file = 0; file < 12; file++) {
+    const dead = new Spool(directory);
+    const own = Array.from({ length: 50 }, (_, index) => `${file} ${index}`);
+    written.push(...own);
+    await dead.append(own.join("\n"));
+    await dead.close();
+  }
+  for (const name of await readdir(directory)) await utimes(join(directory, name), 0, 0);
+  const { lines, send } = collector();
+  await Promise.all([new Spool(directory).drain(32, send), new Spool(directory).drain(32, send)]);
+  assert.deepEqual([...new Set(lines)].sort(), written.sort());
+  assert.deepEqual(await readdir(directory), []);
+});
+
+test("after a failed append, later lines go to a new file", async () => {
+  const directory = nextDirectory();
+  await writeFile(directory, "not a directory");
+  const spool = new Spool(directory);
+  await assert.rejects(spool.append("one"));
+  await rm(directory);
+  await spool.append("one");
+  await spool.complete();
+  const { lines, send } = collector();
+  await spool.drain(64, send);
+  assert.deepEqual(lines, ["one"]);
+});
