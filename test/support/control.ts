@@ -10,6 +10,7 @@ import { connectRedis } from "#service/redis.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
 import { createControl } from "../../apps/control/control.ts";
 import { embeddedDirectory } from "./embedded.ts";
+import { type Role, startRole } from "./gateway.ts";
 
 export interface TestControl extends AsyncDisposable {
   /** Its address. */
@@ -42,6 +43,32 @@ export async function startControl(environment: Record<string, string>): Promise
     watchCatalogue: (listeners) => watchCatalogue(config.catalogueFile, env, listeners),
   });
   const urls = await control.listen();
+  return {
+    ...callsOf(urls),
+    async [Symbol.asyncDispose]() {
+      await control.close();
+      await rm(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+export interface ControlProcess extends TestControl {
+  readonly role: Role;
+}
+
+/** Control as a process, which can be killed. `environment` also names DATABASE_URL or DATABASE_DIRECTORY. */
+export async function startControlProcess(environment: Record<string, string>): Promise<ControlProcess> {
+  const role = await startRole("control", [], { CONTROL_PORT: "0", OPERATOR_TOKEN: operatorToken, ...environment });
+  return {
+    ...callsOf(role.urls as { control: string; operations: string }),
+    role,
+    async [Symbol.asyncDispose]() {
+      if (!role.hasEnded) await role.kill();
+    },
+  };
+}
+
+function callsOf(urls: { control: string; operations: string }): Omit<TestControl, typeof Symbol.asyncDispose> {
   const call: TestControl["call"] = (method, path, body, headers = {}) =>
     fetch(`${urls.control}/api/v1${path}`, {
       method,
@@ -60,10 +87,6 @@ export async function startControl(environment: Record<string, string>): Promise
       const response = await call("GET", path);
       if (response.status !== 200) throw new Error(`GET ${path}: ${response.status} ${await response.text()}`);
       return (await response.json()) as Answer;
-    },
-    async [Symbol.asyncDispose]() {
-      await control.close();
-      await rm(directory, { recursive: true, force: true });
     },
   };
 }
