@@ -13,8 +13,10 @@ import { nanoOf } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { type Alert, Alerts } from "../../apps/control/alerts/alerts.ts";
+import { startAlerts } from "../../apps/control/alerts/start.ts";
 import { Webhook } from "../../apps/control/alerts/webhook.ts";
 import type { Database } from "../../apps/control/database/database.ts";
+import { until } from "../support/gateway.ts";
 import { startRedis } from "../support/redis.ts";
 import { onBoth } from "./databases.ts";
 
@@ -132,6 +134,37 @@ onBoth("a key that expires within a week and a key that was revoked raise an ale
     ["key.expiring", "soon"],
     ["key.revoked", "revoked"],
   ]);
+});
+
+onBoth("alerts are dropped with the usage records of their days", async (database) => {
+  const account = `dropped-${process.pid}-${++spaces}`;
+  const alert = (days: number) => ({
+    id: `alert_${account}_${days}`,
+    at: new Date(Date.now() - days * day),
+    kind: "budget.spent",
+    account,
+    subject: "key key_1",
+    detail: "{}",
+    occasion: `${account} ${days}`,
+    next_attempt_at: null,
+  });
+  await database
+    .insertInto("alerts")
+    .values([alert(9), alert(11)])
+    .execute();
+  const stop = startAlerts({
+    config: { alertWebhookUrl: undefined, alertWebhookSecret: undefined, usageDays: 10 },
+    mail: undefined,
+    database,
+    redis,
+    keyspace: keyspaceOf(account),
+    catalogue: () => ({ groups: new Map(), currency: "USD" }),
+    log,
+  });
+  const left = () => database.selectFrom("alerts").select("id").where("account", "=", account).execute();
+  await until("the older one is gone", async () => (await left()).length === 1);
+  assert.deepEqual(await left(), [{ id: alert(9).id }]);
+  stop();
 });
 
 interface Received {

@@ -1,18 +1,20 @@
 /** Composes alerts: who raises them, and who gets them. */
 import type { Logger } from "pino";
-import { alertMailsMax } from "../bounds.ts";
+import { alertMailsMax, dropEveryMs } from "../bounds.ts";
 import type { ControlConfig } from "../config.ts";
 import type { Database } from "../database/database.ts";
 import type { Mail } from "../sign-in/mail.ts";
-import { type Alert, Alerts, type AlertsOptions } from "./alerts.ts";
+import { type Alert, Alerts, type AlertsOptions, dropAlerts } from "./alerts.ts";
 import { Webhook } from "./webhook.ts";
 
 export interface StartAlertsOptions
   extends Pick<AlertsOptions, "database" | "redis" | "keyspace" | "catalogue" | "log"> {
-  config: Pick<ControlConfig, "alertWebhookUrl" | "alertWebhookSecret">;
+  config: Pick<ControlConfig, "alertWebhookUrl" | "alertWebhookSecret" | "usageDays">;
   /** Undefined without a mail server. */
   mail: Mail | undefined;
 }
+
+const dayMs = 86_400_000;
 
 /** The returned function stops everything. */
 export function startAlerts({ config, mail, ...options }: StartAlertsOptions): () => void {
@@ -24,7 +26,14 @@ export function startAlerts({ config, mail, ...options }: StartAlertsOptions): (
     delivers: webhook !== undefined,
     raised: (alert) => void mailOwners(database, mail, alert, log),
   });
+  const drop = () =>
+    dropAlerts(database, new Date(Date.now() - config.usageDays * dayMs)).catch((error: unknown) =>
+      log.warn({ err: error }, "old alerts could not be dropped"),
+    );
+  const timer = setInterval(drop, dropEveryMs);
+  void drop();
   return () => {
+    clearInterval(timer);
     alerts.close();
     webhook?.close();
   };

@@ -111,7 +111,7 @@ export class Webhook {
 }
 
 /** A secret that begins with `whsec_` is base64; any other is used as it is. */
-export function signatureOf(secret: string, content: string): string {
+function signatureOf(secret: string, content: string): string {
   const key = secret.startsWith("whsec_") ? Buffer.from(secret.slice(6), "base64") : Buffer.from(secret);
   return `v1,${createHmac("sha256", key).update(content).digest("base64")}`;
 }
