@@ -51,6 +51,10 @@ export async function keysCommand(
   environment: Environment,
   output: Output = standardOutput,
 ): Promise<number> {
+  if ([command, ...rest].some((argument) => argument === "--help" || argument === "-h")) {
+    output.out(usage);
+    return 0;
+  }
   if (command === undefined || !Object.hasOwn(commands, command)) {
     output.err(command === undefined ? usage : `sluice keys: there is no command "${command}"\n${usage}`);
     return 2;

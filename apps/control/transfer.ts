@@ -21,6 +21,8 @@ try {
     const written = pipeline(output, isStandard ? process.stdout : createWriteStream(`${path}.new`, { mode: 0o600 }), {
       end: !isStandard,
     });
+    // Its failure ends the export, which reports it.
+    written.catch(() => undefined);
     try {
       const count = await exportDatabase(opened.database, output);
       output.end();
@@ -28,7 +30,7 @@ try {
       if (!isStandard) await rename(`${path}.new`, path);
       return count;
     } catch (error) {
-      output.destroy();
+      output.destroy(error as Error);
       await written.catch(() => undefined);
       if (!isStandard) await rm(`${path}.new`, { force: true });
       throw error;

@@ -300,3 +300,12 @@ test("an expiry is a duration or a date in the future", () => {
     ],
   );
 });
+
+test("--help shows the usage, whatever else is given", async () => {
+  const keys = keysIn("help");
+  for (const args of [["--help"], ["create", "--help"], ["revoke", "x", "-h"]]) {
+    const { code, out, err } = await keys(...args);
+    assert.deepEqual([code, err], [0, ""]);
+    assert.match(out, /^Usage:\n {2}sluice keys create/);
+  }
+});

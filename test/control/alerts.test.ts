@@ -136,6 +136,28 @@ onBoth("a key that expires within a week and a key that was revoked raise an ale
   ]);
 });
 
+onBoth("alerts are dropped with the usage records of their days", async (database) => {
+  using opened = alertsOf(database);
+  const account = `dropped-${process.pid}-${++spaces}`;
+  const alert = (days: number) => ({
+    id: `alert_${account}_${days}`,
+    at: new Date(Date.now() - days * day),
+    kind: "budget.spent",
+    account,
+    subject: "key key_1",
+    detail: "{}",
+    occasion: `${account} ${days}`,
+    next_attempt_at: null,
+  });
+  await database
+    .insertInto("alerts")
+    .values([alert(399), alert(401)])
+    .execute();
+  await opened.alerts.run();
+  const left = await database.selectFrom("alerts").select("id").where("account", "=", account).execute();
+  assert.deepEqual(left, [{ id: alert(399).id }]);
+});
+
 interface Received {
   headers: IncomingHttpHeaders;
   body: string;

@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, openSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { PassThrough } from "node:stream";
+import { PassThrough, type Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { after, test } from "node:test";
 import { sql } from "kysely";
@@ -98,4 +101,21 @@ test("an import takes only an export, only of this version, only into an empty d
   const cut = `${whole.split("\n").slice(0, 1_500).join("\n")}\n{"table":"sessions","row":{}}\n`;
   await assert.rejects(importDatabase(other.database, linesOf(cut)), /line 1501 is not a row of an export/);
   assert.equal(await importDatabase(other.database, linesOf(whole)), whole.trimEnd().split("\n").length - 1);
+});
+
+test("an export that cannot be written fails with one line", async () => {
+  const fullDisk = openSync("/dev/full", "w");
+  const missing = join(directory, "missing", "file");
+  for (const [file, reason] of [
+    [missing, /^sluice db export: ENOENT: .*\n$/],
+    ["-", /^sluice db export: ENOSPC: .*\n$/],
+  ] as const) {
+    const { pathname: program } = new URL("../../apps/control/transfer.ts", import.meta.url);
+    const env = { DATABASE_DIRECTORY: join(directory, "unwritten") };
+    const child = spawn(process.execPath, [program, "export", file], { env, stdio: ["ignore", fullDisk, "pipe"] });
+    const [errors, [code]] = await Promise.all([text(child.stderr as Readable), once(child, "exit")]);
+    assert.match(errors, reason);
+    assert.equal(code, 1);
+  }
+  closeSync(fullDisk);
 });

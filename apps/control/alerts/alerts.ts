@@ -157,7 +157,7 @@ function budgetAlertsOf(
 ): Alert[] {
   return limitRows.flatMap((row) => {
     const limit = limits[row.name];
-    if (row.period === undefined || limit === undefined || limit === 0) return [];
+    if (row.period === undefined || limit === undefined || nanoOf(limit) === 0) return [];
     const { period } = row;
     const used = spent[period];
     return shares

@@ -44,7 +44,8 @@ export async function exportDatabase(database: Database, output: Writable): Prom
     .transaction()
     .setIsolationLevel("repeatable read")
     .execute(async (transaction) => {
-      await write(output, { sluice: "database", migration: await migrationOf(transaction) } satisfies Header);
+      const header: Header = { sluice: "database", migration: await migrationOf(transaction) };
+      await send(output, `${JSON.stringify(header)}\n`);
       let count = 0;
       for (const table of tables) count += await exportTable(transaction, table, output);
       return count;
@@ -61,7 +62,7 @@ async function exportTable(transaction: Transaction<Tables>, table: TableName, o
     if (rows.length === 0) break;
     count += rows.length;
     const lines = rows.map(({ row }) => `{"table":"${table}","row":${row}}\n`).join("");
-    if (!output.write(lines)) await once(output, "drain");
+    await send(output, lines);
   }
   await sql`close rows`.execute(transaction);
   return count;
@@ -166,6 +167,8 @@ async function migrationOf(database: Kysely<Tables>): Promise<string> {
   return rows[0]?.name ?? "";
 }
 
-async function write(output: Writable, value: unknown): Promise<void> {
-  if (!output.write(`${JSON.stringify(value)}\n`)) await once(output, "drain");
+/** Rejects once nobody takes the output any more. */
+async function send(output: Writable, lines: string): Promise<void> {
+  if (output.destroyed) throw output.errored ?? new TransferFault("nobody takes the output any more");
+  if (!output.write(lines)) await once(output, "drain");
 }
