@@ -18,15 +18,20 @@ export interface UsageBackupOptions {
 }
 
 interface Unconfirmed {
-  record: UsageRecord;
+  event: WorkerEvents["settled"];
+  /** By `clock.now()`, and in epoch milliseconds. */
   endedAt: number;
+  endedAtEpoch: number;
+  /** In force at the end: its prices apply. */
+  catalogue: Catalogue;
 }
 
 export class UsageBackup {
   readonly #options: UsageBackupOptions;
-  /** By the owner's mailbox, oldest first. */
-  readonly #unconfirmed = new Map<string, Unconfirmed[]>();
-  #count = 0;
+  /** Oldest first. Records are made when they are written, because hardly any is. */
+  #unconfirmed: Unconfirmed[] = [];
+  /** By the owner's mailbox. */
+  readonly #heardAt = new Map<string, number>();
 
   constructor(options: UsageBackupOptions) {
     this.#options = options;
@@ -38,87 +43,68 @@ export class UsageBackup {
 
   /** The owner lives, so it has written what ended a while ago. Call it for each envelope. */
   heard(owner: string, now: number): void {
-    const records = this.#unconfirmed.get(owner);
-    if (records === undefined) return;
-    const first = records.findIndex(({ endedAt }) => now - endedAt < recordedWithinMs);
-    this.#forget(owner, records, first === -1 ? records.length : first);
+    this.#heardAt.set(owner, now);
   }
 
   /** Writes the records of owners that were not heard in time. Call it every second or so. */
   tick(now: number): void {
-    for (const [owner, records] of this.#unconfirmed) {
-      const first = records.findIndex(({ endedAt }) => now - endedAt < unheardMs);
-      const due = first === -1 ? records.length : first;
-      for (const { record } of records.slice(0, due)) this.#options.write(record);
-      this.#forget(owner, records, due);
-    }
+    this.#unconfirmed = this.#unconfirmed.filter((unconfirmed) => {
+      const { event, endedAt } = unconfirmed;
+      const heardAt = this.#heardAt.get(event.attempt.owner) ?? 0;
+      if (heardAt - endedAt >= recordedWithinMs) return false;
+      const isDue = now - endedAt >= unheardMs;
+      if (isDue) this.#write(unconfirmed);
+      return !isDue;
+    });
+    for (const [owner, at] of this.#heardAt) if (now - at > unheardMs) this.#heardAt.delete(owner);
   }
 
   /** Writes all that is not confirmed. */
   close(): void {
-    for (const records of this.#unconfirmed.values()) for (const { record } of records) this.#options.write(record);
-    this.#unconfirmed.clear();
+    for (const unconfirmed of this.#unconfirmed) this.#write(unconfirmed);
+    this.#unconfirmed = [];
   }
 
   #settled(event: WorkerEvents["settled"]): void {
-    const record = this.#recordOf(event);
-    if (event.isOrphaned || this.#count >= unheardRecordsMax) {
-      this.#options.write(record);
-      return;
-    }
-    const { owner } = event.attempt;
-    const unconfirmed = { record, endedAt: this.#options.clock.now() };
-    const records = this.#unconfirmed.get(owner);
-    if (records === undefined) this.#unconfirmed.set(owner, [unconfirmed]);
-    else records.push(unconfirmed);
-    this.#count++;
-  }
-
-  #forget(owner: string, records: Unconfirmed[], count: number): void {
-    this.#count -= count;
-    if (count === records.length) this.#unconfirmed.delete(owner);
-    else records.splice(0, count);
-  }
-
-  #recordOf({
-    attempt,
-    outcome,
-    model: id,
-    upstream,
-    target,
-    calls,
-    usage,
-    failure,
-  }: WorkerEvents["settled"]): UsageRecord {
     const { catalogue, clock } = this.#options;
-    const current = catalogue();
-    const model = current.models.find((model) => model.id === id);
-    const isBilled = usage !== undefined && failure === undefined && model !== undefined;
-    return {
-      ...nothingKnown,
-      ...(isBilled ? billedFields(priced(current, attempt.group, model, usage), undefined) : nothingBilled),
-      generationId: attempt.generation,
-      requestId: attempt.generation.replace("gen_", "req_"),
-      attempt: attempt.attempt,
-      isOwner: false,
-      receivedAt: attempt.receivedAt,
-      account: attempt.account ?? null,
-      keyId: attempt.keyId,
-      group: attempt.group,
-      model: attempt.requestedModel,
-      modelAnswered: id,
-      upstream: upstream ?? null,
-      target: target ?? null,
-      calls,
-      operation: attempt.operation,
-      dialect: attempt.dialect,
-      queue: attempt.queue,
-      isStreamed: attempt.isStreamed,
-      status: 0,
-      outcome: failure !== undefined ? "failed" : outcome === "done" ? "complete" : "left",
-      errorCode: failure?.code ?? null,
-      durationMs: Math.max(0, Math.round(clock.epoch() - attempt.receivedAt)),
-      bodyBytes: 0,
-    };
+    const ended = { event, endedAt: clock.now(), endedAtEpoch: clock.epoch(), catalogue: catalogue() };
+    if (event.isOrphaned || this.#unconfirmed.length >= unheardRecordsMax) this.#write(ended);
+    else this.#unconfirmed.push(ended);
   }
+
+  #write(unconfirmed: Unconfirmed): void {
+    this.#options.write(recordOf(unconfirmed));
+  }
+}
+
+function recordOf({ event, endedAtEpoch, catalogue }: Unconfirmed): UsageRecord {
+  const { attempt, outcome, model: id, upstream, target, calls, usage, failure } = event;
+  const model = catalogue.models.find((model) => model.id === id);
+  const isBilled = usage !== undefined && failure === undefined && model !== undefined;
+  return {
+    ...nothingKnown,
+    ...(isBilled ? billedFields(priced(catalogue, attempt.group, model, usage), undefined) : nothingBilled),
+    generationId: attempt.generation,
+    requestId: attempt.generation.replace("gen_", "req_"),
+    attempt: attempt.attempt,
+    isOwner: false,
+    receivedAt: attempt.receivedAt,
+    account: attempt.account ?? null,
+    keyId: attempt.keyId,
+    group: attempt.group,
+    model: attempt.requestedModel,
+    modelAnswered: id,
+    upstream: upstream ?? null,
+    target: target ?? null,
+    calls,
+    operation: attempt.operation,
+    dialect: attempt.dialect,
+    queue: attempt.queue,
+    isStreamed: attempt.isStreamed,
+    status: 0,
+    outcome: failure !== undefined ? "failed" : outcome === "done" ? "complete" : "left",
+    errorCode: failure?.code ?? null,
+    durationMs: Math.max(0, Math.round(endedAtEpoch - attempt.receivedAt)),
+    bodyBytes: 0,
+  };
 }
