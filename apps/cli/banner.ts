@@ -4,7 +4,7 @@ import type { Ready } from "./state.ts";
 
 /** The key must allow `model`. The commands work unchanged in the checkout's directory. */
 export function bannerOf(
-  { baseUrl, key, controlUrl, operationsUrls }: Omit<Ready, "pids">,
+  { baseUrl, key, consoleUrl, operationsUrls }: Omit<Ready, "pids">,
   model: string,
   logs: string,
 ): string {
@@ -15,10 +15,10 @@ export function bannerOf(
   return `
 Sluice is ready.
 
+  console       ${consoleUrl}
   base URL      ${baseUrl}
                 ${baseUrl.replace(/\/v1$/, "")} for Anthropic and Google clients
   API key       ${key}
-  control       ${controlUrl}  (accounts and keys: npx sluice keys)
   operations    ingress ${operationsUrls.ingress}  worker ${operationsUrls.worker}  control ${operationsUrls.control}
                 (/healthz /readyz /metrics)
   logs          ${logs}

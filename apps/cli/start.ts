@@ -11,6 +11,7 @@ import { takeLock } from "#service/lock.js";
 import { redisAddressOf, withRedis } from "#service/redis.ts";
 import { StartupFault } from "#service/startup.ts";
 import { bannerOf } from "./banner.ts";
+import { buildConsole } from "./console-build.ts";
 import { ensureFirstKey } from "./first-key.ts";
 import { boundLogs, rotateLogs } from "./logs.ts";
 import { endOrphanedRedis, guardRedis, privateRedisPlan, privateRedisUrlOf } from "./private-redis.ts";
@@ -112,11 +113,12 @@ async function run(
   const state = openState(root);
   lockState(state, resources);
   rmSync(state.readyFile, { force: true });
-  const logFiles = ["redis", "simulator", "worker", "ingress", "control"].map((name) =>
+  const logFiles = ["redis", "simulator", "worker", "ingress", "control", "console"].map((name) =>
     join(state.logs, `${name}.log`),
   );
   rotateLogs(logFiles);
   resources.defer(boundLogs(logFiles));
+  const console = buildConsole(root, state.consoles, join(state.logs, "console.log"));
   const processes = new Processes(state, resources);
   requests.hurry.addEventListener("abort", () => {
     say("Stopping now …");
@@ -138,7 +140,7 @@ async function run(
     SLUICE_CATALOGUE: catalogueFile,
     OPERATOR_TOKEN: environment.OPERATOR_TOKEN || ensureOperatorToken(state),
   };
-  const urls = await startRoles(config, requests, (role, own) => {
+  const urls = await startRoles({ ...config, consoleDirectory: console.directory }, requests, (role, own) => {
     const {
       HOST: _,
       PORT: __,
@@ -148,11 +150,14 @@ async function run(
     return processes.start(rolePlan(role, place, { ...visible, ...own })).serving;
   });
 
-  const address = `http://${callableHostOf(config.host)}:${new URL(urls.ingress.api!).port || 80}`;
+  const failure = await console.done;
+  if (failure !== undefined) complain(`sluice: ${failure}`);
+  const address = addressOf(config.host, urls.ingress);
   const ready = {
     baseUrl: `${address}/v1`,
     address,
     key,
+    consoleUrl: urls.control.control!,
     controlUrl: urls.control.control!,
     operationsUrls: {
       ingress: urls.ingress.operations!,
@@ -170,7 +175,12 @@ async function run(
 
 /** Starts the simulator, then the others together; resolves to their addresses. */
 async function startRoles(
-  { host, port, operationsPort }: { host: string; port: number; operationsPort: number },
+  {
+    host,
+    port,
+    operationsPort,
+    consoleDirectory,
+  }: { host: string; port: number; operationsPort: number; consoleDirectory: string },
   { unlessStopped }: StopRequests,
   startRole: (role: Role, own: Environment) => Promise<Urls>,
 ): Promise<Record<Role, Urls>> {
@@ -179,13 +189,18 @@ async function startRoles(
   );
   const shared = { SIMULATOR_URL: simulator.simulator };
   const portAfter = (count: number) => String(operationsPort && operationsPort + count);
-  const [worker, ingress, control] = await unlessStopped(
-    Promise.all([
-      startRole("worker", { ...shared, OPERATIONS_PORT: portAfter(1) }),
-      startRole("ingress", { ...shared, HOST: host, PORT: String(port), OPERATIONS_PORT: portAfter(0) }),
-      startRole("control", { ...shared, OPERATIONS_PORT: portAfter(2) }),
-    ]),
-  );
+  const starting = [
+    startRole("worker", { ...shared, OPERATIONS_PORT: portAfter(1) }),
+    startRole("ingress", { ...shared, HOST: host, PORT: String(port), OPERATIONS_PORT: portAfter(0) }),
+  ] as const;
+  const startControl = async (ingress: Promise<Urls>) =>
+    startRole("control", {
+      ...shared,
+      OPERATIONS_PORT: portAfter(2),
+      CONSOLE_DIRECTORY: consoleDirectory,
+      GATEWAY_URL: addressOf(host, await ingress),
+    });
+  const [worker, ingress, control] = await unlessStopped(Promise.all([...starting, startControl(starting[1])]));
   return { simulator, worker, ingress, control };
 }
 
@@ -240,6 +255,9 @@ function modelFor(catalogue: Catalogue, group: string): string {
   const ids = catalogue.modelsOf(group).map(({ id }) => id);
   return ids.find((id) => id.startsWith("sim-")) ?? ids[0] ?? "no-model-in-the-catalogue";
 }
+
+/** The address for callers on this machine. */
+const addressOf = (host: string, { api }: Urls): string => `http://${callableHostOf(host)}:${new URL(api!).port || 80}`;
 
 /** The host in URLs for a server that listens on `host`. */
 function callableHostOf(host: string): string {

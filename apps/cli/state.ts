@@ -17,6 +17,8 @@ export interface State {
   logs: string;
   redis: string;
   redisSocket: string;
+  /** Builds of the console. */
+  consoles: string;
   /** The running supervisor holds this lock. */
   lockFile: string;
   /** Describes the running gateway for scripts. Exists only while the gateway runs. */
@@ -31,7 +33,7 @@ export interface State {
 export function openState(root: string): State {
   const state = stateOf(root);
   try {
-    for (const directory of [state.directory, state.logs, state.redis])
+    for (const directory of [state.directory, state.logs, state.redis, state.consoles])
       mkdirSync(directory, { recursive: true, mode: 0o700 });
     chmodSync(state.directory, 0o700);
     writeFileSync(join(state.directory, ".writable"), "");
@@ -51,6 +53,7 @@ export function stateOf(root: string): State {
   return {
     directory,
     logs: join(directory, "log"),
+    consoles: join(directory, "console"),
     redis,
     redisSocket: Buffer.byteLength(socket) <= socketPathBytesMax ? socket : join(shortDirectoryOf(root), "redis.sock"),
     lockFile: join(directory, "start.lock"),
@@ -82,6 +85,8 @@ export interface Ready {
   key: string;
   /** Absent for a gateway without control. */
   controlUrl?: string;
+  /** The console in a browser. */
+  consoleUrl?: string;
   operationsUrls: { ingress: string; worker: string; control?: string };
   simulatorUrl: string;
   redisUrl: string;

@@ -24,6 +24,19 @@ export const controlSettings = {
     "http:// or https:// and a host, without a path",
     /^(https?:\/\/[^/?#\s]+)?$/,
   ),
+  gatewayUrl: textSetting(
+    "GATEWAY_URL",
+    "",
+    "The address under which browsers reach the ingress, for the console's examples and playground, such as https://api.example.com. Not needed if the catalogue names a base URL.",
+    "http:// or https:// and a host, without a path",
+    /^(https?:\/\/[^/?#\s]+)?$/,
+  ),
+  consoleDirectory: textSetting(
+    "CONSOLE_DIRECTORY",
+    "",
+    "The directory of the built console (`node apps/console/build.ts DIRECTORY`). Without it, control serves no console.",
+    "a path",
+  ),
   callsPerMinute: integerSetting(
     "CONTROL_CALLS_PER_MINUTE",
     1_200,

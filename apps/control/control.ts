@@ -1,6 +1,8 @@
 /** Composes control: the database, the ledger, and the API with its accounts and keys. It is never in the path of a generation. */
+import { resolve } from "node:path";
 import type { Logger } from "pino";
 import { Gauge, type Registry } from "prom-client";
+import type { Catalogue } from "#catalogue/catalogue.ts";
 import { catalogueLogOf } from "#catalogue/log.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import type { ServiceConfig } from "#service/config.ts";
@@ -12,6 +14,7 @@ import { auditHandlers } from "./accounts/audit-log.ts";
 import { tokenHandlers } from "./accounts/operator-tokens.ts";
 import { alertHandlers } from "./alerts/handlers.ts";
 import { startAlerts } from "./alerts/start.ts";
+import type { ConsoleOptions } from "./api/console.ts";
 import { createApi } from "./api/server.ts";
 import { identifyBy } from "./api/tokens.ts";
 import { catalogueHandlers } from "./catalogue/catalogue.ts";
@@ -83,7 +86,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       ...accountHandlers((account) => projection.projectAccount(account)),
       ...keyHandlers({ catalogue: catalogue.current, projection }),
       ...usageHandlers,
-      ...catalogueHandlers(catalogue.current),
+      ...catalogueHandlers(catalogue.current, config.gatewayUrl),
       ...signIn.handlers,
       ...tokenHandlers,
       ...auditHandlers,
@@ -91,6 +94,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     },
     identify: async (request) => (await byToken(request)) ?? signIn.identify(request),
     addRoutes: signIn.addRoutes,
+    console: consoleOf(config, catalogue.current),
     trustedProxies: config.trustedProxies,
     callsPerMinute: config.callsPerMinute,
     log,
@@ -112,6 +116,21 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     },
     firstSignInLink: signIn.firstLink,
     close: () => resources.disposeAsync(),
+  };
+}
+
+function consoleOf(
+  { consoleDirectory, gatewayUrl }: ControlConfig,
+  catalogue: () => Catalogue,
+): ConsoleOptions | undefined {
+  if (consoleDirectory === "") return undefined;
+  return {
+    directory: resolve(consoleDirectory),
+    gatewayOrigins: () => {
+      const { addresses } = catalogue();
+      const urls = addresses ? [addresses.baseUrl, ...Object.values(addresses.alternatives)] : [gatewayUrl];
+      return [...new Set(urls.filter((url) => url !== "").map((url) => new URL(url).origin))];
+    },
   };
 }
 

@@ -36,7 +36,12 @@ export const catalogueOperations = {
     answer: Type.Object({
       version: Type.String({ description: "Changes with the catalogue." }),
       currency: Type.String({ description: "Of all amounts." }),
-      baseUrl: orNull(Type.String({ description: "The gateway's public base URL; null if the catalogue names none." })),
+      baseUrl: orNull(
+        Type.String({
+          description:
+            "The gateway's public base URL; that of GATEWAY_URL if the catalogue names none; null without both.",
+        }),
+      ),
       alternatives: Type.Record(Type.String(), Type.String(), {
         description: "Further base URLs that serve the same paths, by name.",
       }),

@@ -122,6 +122,7 @@ export async function startApi(database: Database, environment: Record<string, s
     } as Parameters<typeof createApi>[0]["handlers"],
     identify: async (request) => (await byToken(request)) ?? signIn.identify(request),
     addRoutes: signIn.addRoutes,
+    console: undefined,
     trustedProxies: config.trustedProxies,
     callsPerMinute: config.callsPerMinute,
     log,

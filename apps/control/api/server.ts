@@ -11,6 +11,7 @@ import { operations } from "#api/operations.ts";
 import { bodyBytesMax, callersMax, publicSeconds } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import { type Actor, scopeOf } from "./actor.ts";
+import { addConsole, type ConsoleOptions } from "./console.ts";
 import { Fault } from "./faults.ts";
 import type { Answered, Context, Handlers } from "./handlers.ts";
 import { answerOnce } from "./idempotency.ts";
@@ -25,6 +26,8 @@ export interface ApiOptions {
   identify(request: FastifyRequest): Promise<Actor | undefined>;
   /** Adds the routes of sign-in. */
   addRoutes(server: FastifyInstance): Promise<void>;
+  /** Undefined: no console is served. */
+  console: ConsoleOptions | undefined;
   /** The proxies whose X-Forwarded-For names the caller's address. */
   trustedProxies: readonly string[];
   /** Of one person or token; an IP address has four times as many. */
@@ -64,7 +67,9 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
       options.log.error({ err: error, path: request.routeOptions.url }, "an API call failed");
     return sendFault(fault, reply);
   });
-  server.setNotFoundHandler((request) => {
+  const page = options.console && (await addConsole(server, options.console));
+  server.setNotFoundHandler((request, reply) => {
+    if (page?.(request, reply)) return;
     throw new Fault("not_found", `There is no ${request.method} ${request.url.split("?", 1)[0]?.slice(0, 200)}.`);
   });
   protect(server, options.callsPerMinute);

@@ -10,9 +10,12 @@ import type { Answered, Handlers } from "../api/handlers.ts";
 
 type Body = AnswerOf<(typeof catalogueOperations)["readCatalogue"]>;
 
-export function catalogueHandlers(catalogue: () => Catalogue): Handlers<typeof catalogueOperations> {
-  const everything = preparedFor((current) => [...current.groups.keys()], false);
-  const inPublic = preparedFor(({ publicGroup }) => (publicGroup === undefined ? [] : [publicGroup]), true);
+export function catalogueHandlers(
+  catalogue: () => Catalogue,
+  gatewayUrl: string,
+): Handlers<typeof catalogueOperations> {
+  const everything = preparedFor((current) => [...current.groups.keys()], false, gatewayUrl);
+  const inPublic = preparedFor(({ publicGroup }) => (publicGroup === undefined ? [] : [publicGroup]), true, gatewayUrl);
   return {
     async readCatalogue(_input, { actor }) {
       const current = catalogue();
@@ -28,11 +31,11 @@ export function catalogueHandlers(catalogue: () => Catalogue): Handlers<typeof c
 }
 
 /** Remembers the answer for the newest catalogue. */
-function preparedFor(groupsOf: (catalogue: Catalogue) => string[], isPublic: boolean) {
+function preparedFor(groupsOf: (catalogue: Catalogue) => string[], isPublic: boolean, gatewayUrl: string) {
   let last: { of: Catalogue; answered: Answered<Body> } | undefined;
   return (catalogue: Catalogue): Answered<Body> => {
     if (last?.of !== catalogue) {
-      const body = bodyOf(catalogue, groupsOf(catalogue));
+      const body = bodyOf(catalogue, groupsOf(catalogue), gatewayUrl);
       const json = Buffer.from(JSON.stringify(body));
       const etag = `"${createHash("sha256").update(json).digest("hex").slice(0, 16)}"`;
       last = { of: catalogue, answered: { body, prepared: { json, etag, isPublic } } };
@@ -41,7 +44,7 @@ function preparedFor(groupsOf: (catalogue: Catalogue) => string[], isPublic: boo
   };
 }
 
-function bodyOf(catalogue: Catalogue, names: readonly string[]): Body {
+function bodyOf(catalogue: Catalogue, names: readonly string[], gatewayUrl: string): Body {
   const { version, currency, addresses, publicGroup = null } = catalogue;
   const groups = names.map((name) => ({
     name,
@@ -69,7 +72,7 @@ function bodyOf(catalogue: Catalogue, names: readonly string[]): Body {
   return {
     version,
     currency,
-    baseUrl: addresses?.baseUrl ?? null,
+    baseUrl: addresses?.baseUrl ?? (gatewayUrl || null),
     alternatives: { ...addresses?.alternatives },
     publicGroup,
     groups,

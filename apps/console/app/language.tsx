@@ -1,0 +1,110 @@
+/** Languages: each page has its texts beside it, in every language; the formats of numbers and times follow the language. */
+import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react";
+
+export const languages = { en: "English", zh: "中文" } as const;
+export type Language = keyof typeof languages;
+
+/** The same texts in every language; the English ones decide which there are. */
+export interface Translated<Texts> {
+  readonly en: Texts;
+  readonly zh: NoInfer<Texts>;
+}
+export const translated = <Texts,>(texts: Translated<Texts>): Translated<Texts> => texts;
+
+const stored = "sluice-language";
+const initial = (): Language => ((localStorage.getItem(stored) ?? navigator.language).startsWith("zh") ? "zh" : "en");
+
+const LanguageContext = createContext<{ language: Language; setLanguage(language: Language): void }>({
+  language: "en",
+  setLanguage() {},
+});
+
+export function LanguageProvider({ children }: { children: ReactNode }) {
+  const [language, setLanguage] = useState(initial);
+  useEffect(() => {
+    document.documentElement.lang = language;
+    localStorage.setItem(stored, language);
+  }, [language]);
+  const value = useMemo(() => ({ language, setLanguage }), [language]);
+  return <LanguageContext value={value}>{children}</LanguageContext>;
+}
+
+export const useLanguage = () => useContext(LanguageContext);
+export const useTexts = <Texts,>(texts: Translated<Texts>): Texts => texts[useLanguage().language];
+
+/** Formats of the language. Amounts are decimal texts and are never computed with. */
+export interface Formats {
+  count(value: number): string;
+  /** With a unit such as k or M beyond four digits. */
+  short(value: number): string;
+  /** Rounded for reading; `exactMoney` has every digit. */
+  money(amount: string | number, currency: string): string;
+  exactMoney(amount: string, currency: string): string;
+  percent(share: number): string;
+  /** A duration in milliseconds. */
+  ms(value: number | null): string;
+  bytes(value: number): string;
+  time(iso: string | number): string;
+  day(iso: string | number): string;
+  /** Such as "3 minutes ago". */
+  ago(iso: string | null): string;
+}
+
+export function useFormats(): Formats {
+  const { language } = useLanguage();
+  return useMemo(() => formatsOf(language), [language]);
+}
+
+export function formatsOf(language: Language): Formats {
+  const numbers = new Intl.NumberFormat(language);
+  const short = new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 });
+  const percent = new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 1 });
+  const times = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" });
+  const days = new Intl.DateTimeFormat(language, { dateStyle: "medium" });
+  const relative = new Intl.RelativeTimeFormat(language, { numeric: "auto" });
+  const moneyIn = (currency: string, digits: Intl.NumberFormatOptions) =>
+    new Intl.NumberFormat(language, { style: "currency", currency, currencyDisplay: "narrowSymbol", ...digits });
+  return {
+    count: (value) => numbers.format(value),
+    short: (value) => (Math.abs(value) < 10_000 ? numbers.format(value) : short.format(value)),
+    money: (amount, currency) => {
+      const size = Math.abs(Number(amount));
+      const digits =
+        size === 0 || size >= 1
+          ? { minimumFractionDigits: 2, maximumFractionDigits: 2 }
+          : { minimumFractionDigits: 2, maximumSignificantDigits: 3 };
+      return moneyIn(currency, digits).format(amount as Intl.StringNumericLiteral);
+    },
+    exactMoney: (amount, currency) =>
+      moneyIn(currency, { minimumFractionDigits: 2, maximumFractionDigits: 9 }).format(
+        amount as Intl.StringNumericLiteral,
+      ),
+    percent: (share) => percent.format(share),
+    ms: (value) =>
+      value === null
+        ? "–"
+        : value < 1_000
+          ? `${numbers.format(Math.round(value))} ms`
+          : `${numbers.format(Math.round(value / 10) / 100)} s`,
+    bytes: (value) =>
+      value < 1_024
+        ? `${value} B`
+        : value < 1_048_576
+          ? `${numbers.format(Math.round(value / 102.4) / 10)} KiB`
+          : `${numbers.format(Math.round(value / 104_857.6) / 10)} MiB`,
+    time: (iso) => times.format(new Date(iso)),
+    day: (iso) => days.format(new Date(iso)),
+    ago: (iso) => (iso === null ? "–" : agoText(relative, Date.now() - Date.parse(iso))),
+  };
+}
+
+const spans = [
+  ["day", 86_400_000],
+  ["hour", 3_600_000],
+  ["minute", 60_000],
+] as const;
+
+function agoText(relative: Intl.RelativeTimeFormat, ms: number): string {
+  for (const [unit, span] of spans) if (ms >= span) return relative.format(-Math.floor(ms / span), unit);
+  return relative.format(-Math.max(0, Math.floor(ms / 1_000)), "second");
+}

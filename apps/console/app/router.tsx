@@ -1,0 +1,103 @@
+/** The pages and their addresses. Each page is loaded when it is first needed. */
+import {
+  createRootRouteWithContext,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+  redirect,
+} from "@tanstack/react-router";
+import { Failure, NotFound, Waiting } from "../parts/states.tsx";
+import { queryClient } from "./queries.ts";
+import { meQuery } from "./session.ts";
+import { Shell } from "./shell.tsx";
+
+/** Texts of an address's search part, such as filters. Pages check their values. */
+export type Search = Record<string, string | undefined>;
+const searchOf = (search: Record<string, unknown>): Search =>
+  Object.fromEntries(
+    Object.entries(search).flatMap(([name, value]) =>
+      typeof value === "string" || typeof value === "number" ? [[name, String(value)]] : [],
+    ),
+  );
+
+const root = createRootRouteWithContext<Record<never, never>>()({
+  component: Outlet,
+  validateSearch: searchOf,
+  notFoundComponent: NotFound,
+});
+
+const signIn = createRoute({
+  getParentRoute: () => root,
+  path: "/sign-in",
+  component: lazyRouteComponent(() => import("../pages/sign-in.tsx"), "SignIn"),
+});
+const invitation = createRoute({
+  getParentRoute: () => root,
+  path: "/invitation",
+  component: lazyRouteComponent(() => import("../pages/invitation.tsx"), "Invitation"),
+});
+const newPassword = createRoute({
+  getParentRoute: () => root,
+  path: "/password",
+  component: lazyRouteComponent(() => import("../pages/new-password.tsx"), "NewPassword"),
+});
+
+/** Everything behind the sign-in. */
+const inside = createRoute({
+  getParentRoute: () => root,
+  id: "inside",
+  component: Shell,
+  beforeLoad: async ({ location }) => {
+    if ((await queryClient.ensureQueryData(meQuery)) === null)
+      throw redirect({ to: "/sign-in", search: location.pathname === "/" ? {} : { to: location.href } });
+  },
+});
+
+const page = <Path extends string, Module extends Record<string, unknown>>(
+  path: Path,
+  load: () => Promise<Module>,
+  name: keyof Module & string,
+) => createRoute({ getParentRoute: () => inside, path, component: lazyRouteComponent(load, name) });
+
+const pages = [
+  page("/", () => import("../pages/start.tsx"), "Start"),
+  page("/keys", () => import("../pages/keys.tsx"), "Keys"),
+  page("/keys/$key", () => import("../pages/key.tsx"), "Key"),
+  page("/models", () => import("../pages/models.tsx"), "Models"),
+  page("/models/$model", () => import("../pages/model.tsx"), "Model"),
+  page("/playground", () => import("../pages/playground.tsx"), "Playground"),
+  page("/usage", () => import("../pages/usage.tsx"), "Usage"),
+  page("/requests", () => import("../pages/requests.tsx"), "Requests"),
+  page("/requests/$id", () => import("../pages/request.tsx"), "Request"),
+  page("/operations", () => import("../pages/operations.tsx"), "Operations"),
+  page("/catalogue", () => import("../pages/catalogue.tsx"), "Catalogue"),
+  page("/accounts", () => import("../pages/accounts.tsx"), "Accounts"),
+  page("/accounts/$account", () => import("../pages/account.tsx"), "Account"),
+  page("/audit", () => import("../pages/audit.tsx"), "Audit"),
+  page("/people", () => import("../pages/people.tsx"), "People"),
+  page("/me", () => import("../pages/me.tsx"), "Me"),
+] as const;
+
+export const router = createRouter({
+  routeTree: root.addChildren([signIn, invitation, newPassword, inside.addChildren(pages)]),
+  defaultPreload: "intent",
+  defaultPendingComponent: Waiting,
+  defaultPendingMs: 150,
+  defaultErrorComponent: ({ error, reset }) => <Failure error={error} retry={reset} />,
+  defaultNotFoundComponent: NotFound,
+  scrollRestoration: true,
+  // Search values stay texts, so that addresses read well.
+  parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),
+  stringifySearch: (search) => {
+    const given = Object.entries(search).filter(([, value]) => value !== undefined && value !== "");
+    const text = new URLSearchParams(given as [string, string][]).toString();
+    return text === "" ? "" : `?${text}`;
+  },
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}

@@ -1,0 +1,231 @@
+/** The frame of all pages behind the sign-in: navigation, language, colour scheme, the person. */
+import {
+  ActionIcon,
+  AppShell,
+  Box,
+  Burger,
+  Group,
+  Menu,
+  NavLink,
+  ScrollArea,
+  Text,
+  UnstyledButton,
+  useMantineColorScheme,
+} from "@mantine/core";
+import { useDisclosure } from "@mantine/hooks";
+import { Link, Outlet, useRouterState } from "@tanstack/react-router";
+import { type ComponentType, useEffect } from "react";
+import {
+  AuditIcon,
+  ChatIcon,
+  FileIcon,
+  GaugeIcon,
+  KeyIcon,
+  ListIcon,
+  ModelIcon,
+  PeopleIcon,
+  StartIcon,
+  SunIcon,
+  UsageIcon,
+} from "../parts/icons.tsx";
+import { OfflineNotice } from "../parts/states.tsx";
+import { type Language, languages, translated, useLanguage, useTexts } from "./language.tsx";
+import { type Me, may, signOut, useMe } from "./session.ts";
+
+const texts = translated({
+  en: {
+    skip: "To the content",
+    navigation: "Pages",
+    menu: "Menu",
+    start: "Start",
+    keys: "Keys",
+    models: "Models",
+    playground: "Playground",
+    usage: "Usage",
+    requests: "Requests",
+    operations: "Operations",
+    catalogue: "Catalogue",
+    accounts: "Accounts",
+    people: "People",
+    audit: "Audit log",
+    scheme: "Colours",
+    light: "Light",
+    dark: "Dark",
+    auto: "As the system",
+    language: "Language",
+    profile: "Profile and sign-in",
+    reference: "API reference",
+    signOut: "Sign out",
+  },
+  zh: {
+    skip: "跳到内容",
+    navigation: "页面",
+    menu: "菜单",
+    start: "开始",
+    keys: "密钥",
+    models: "模型",
+    playground: "试验场",
+    usage: "用量",
+    requests: "请求",
+    operations: "运维",
+    catalogue: "目录",
+    accounts: "账户",
+    people: "人员",
+    audit: "审计日志",
+    scheme: "颜色",
+    light: "浅色",
+    dark: "深色",
+    auto: "跟随系统",
+    language: "语言",
+    profile: "个人资料与登录",
+    reference: "API 参考",
+    signOut: "退出登录",
+  },
+});
+
+type Texts = typeof texts.en;
+
+interface Entry {
+  to: string;
+  text: keyof Texts;
+  icon: ComponentType;
+  isFor?: (me: Me) => boolean;
+}
+
+const isOperator = (me: Me) => me.isOperator;
+const entries: Entry[] = [
+  { to: "/", text: "start", icon: StartIcon },
+  { to: "/keys", text: "keys", icon: KeyIcon },
+  { to: "/models", text: "models", icon: ModelIcon },
+  { to: "/playground", text: "playground", icon: ChatIcon },
+  { to: "/usage", text: "usage", icon: UsageIcon },
+  { to: "/requests", text: "requests", icon: ListIcon },
+  { to: "/operations", text: "operations", icon: GaugeIcon, isFor: isOperator },
+  { to: "/catalogue", text: "catalogue", icon: FileIcon, isFor: isOperator },
+  { to: "/accounts", text: "accounts", icon: PeopleIcon },
+  { to: "/people", text: "people", icon: PeopleIcon, isFor: isOperator },
+  { to: "/audit", text: "audit", icon: AuditIcon, isFor: (me) => may(me, "owner") },
+];
+
+export function Shell() {
+  const t = useTexts(texts);
+  const me = useMe();
+  const [isOpen, { toggle, close }] = useDisclosure();
+  const path = useRouterState({ select: ({ location }) => location.pathname });
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a new page closes the menu of a phone.
+  useEffect(close, [path]);
+  const isHere = (to: string) => (to === "/" ? path === "/" : path === to || path.startsWith(`${to}/`));
+  return (
+    <AppShell
+      header={{ height: { base: 48, sm: 0 } }}
+      navbar={{ width: 208, breakpoint: "sm", collapsed: { mobile: !isOpen } }}
+      padding="md"
+    >
+      <a className="skip-link" href="#content">
+        {t.skip}
+      </a>
+      <AppShell.Header hiddenFrom="sm">
+        <Group h="100%" px="sm">
+          <Burger opened={isOpen} onClick={toggle} size="sm" aria-label={t.menu} aria-expanded={isOpen} />
+          <Text fw={700}>Sluice</Text>
+        </Group>
+      </AppShell.Header>
+      <AppShell.Navbar p="xs" aria-label={t.navigation}>
+        <AppShell.Section visibleFrom="sm" px="sm" py="xs">
+          <Text fw={700} size="lg">
+            Sluice
+          </Text>
+        </AppShell.Section>
+        <AppShell.Section grow component={ScrollArea}>
+          {entries
+            .filter(({ isFor }) => isFor === undefined || isFor(me))
+            .map(({ to, text, icon: Icon }) => (
+              <NavLink
+                key={to}
+                component={Link}
+                to={to}
+                label={t[text]}
+                leftSection={<Icon />}
+                active={isHere(to)}
+                variant="subtle"
+                color="var(--mantine-color-text)"
+                fw={isHere(to) ? 600 : 400}
+                aria-current={isHere(to) ? "page" : undefined}
+                style={{ borderRadius: 4, ...(isHere(to) && { background: "var(--mantine-color-default-hover)" }) }}
+              />
+            ))}
+        </AppShell.Section>
+        <AppShell.Section>
+          <Group gap={4} wrap="nowrap" justify="space-between">
+            <PersonMenu me={me} />
+            <Preferences />
+          </Group>
+        </AppShell.Section>
+      </AppShell.Navbar>
+      <AppShell.Main id="content" tabIndex={-1}>
+        <Box maw={1360} mx="auto">
+          <OfflineNotice />
+          <Outlet />
+        </Box>
+      </AppShell.Main>
+    </AppShell>
+  );
+}
+
+function PersonMenu({ me }: { me: Me }) {
+  const t = useTexts(texts);
+  return (
+    <Menu position="top-start" width={220}>
+      <Menu.Target>
+        <UnstyledButton px="sm" py={6} style={{ minWidth: 0, flex: 1 }}>
+          <Text truncate fw={500}>
+            {me.name}
+          </Text>
+          <Text truncate size="xs" c="dimmed">
+            {me.email}
+          </Text>
+        </UnstyledButton>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Item component={Link} to="/me">
+          {t.profile}
+        </Menu.Item>
+        <Menu.Item component="a" href="/api/v1/docs" target="_blank" rel="noreferrer">
+          {t.reference}
+        </Menu.Item>
+        <Menu.Divider />
+        <Menu.Item onClick={() => void signOut()}>{t.signOut}</Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+/** Language and colours, also before the sign-in. */
+export function Preferences() {
+  const t = useTexts(texts);
+  const { language, setLanguage } = useLanguage();
+  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  return (
+    <Menu position="top-end" width={180}>
+      <Menu.Target>
+        <ActionIcon variant="subtle" color="gray" size="lg" aria-label={`${t.language}, ${t.scheme}`}>
+          <SunIcon />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>{t.language}</Menu.Label>
+        {(Object.keys(languages) as Language[]).map((each) => (
+          <Menu.Item key={each} lang={each} onClick={() => setLanguage(each)} fw={each === language ? 700 : 400}>
+            {languages[each]}
+          </Menu.Item>
+        ))}
+        <Menu.Label>{t.scheme}</Menu.Label>
+        {(["auto", "light", "dark"] as const).map((each) => (
+          <Menu.Item key={each} onClick={() => setColorScheme(each)} fw={each === colorScheme ? 700 : 400}>
+            {t[each]}
+          </Menu.Item>
+        ))}
+      </Menu.Dropdown>
+    </Menu>
+  );
+}

@@ -1,0 +1,31 @@
+/** The look: quiet, dense, with one accent colour. */
+import { createTheme, type MantineColorsTuple } from "@mantine/core";
+
+/** Shade 7 on white and shade 4 on the dark background have a contrast above 4.5. */
+const teal: MantineColorsTuple = [
+  "#effcf9",
+  "#d6f5ef",
+  "#abebdf",
+  "#72dcca",
+  "#34c3ae",
+  "#16a391",
+  "#0d8678",
+  "#0f766e",
+  "#115e59",
+  "#134e4a",
+];
+
+export const theme = createTheme({
+  primaryColor: "teal",
+  primaryShade: { light: 7, dark: 8 },
+  colors: { teal },
+  fontFamily: 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", "Noto Sans SC", "PingFang SC", sans-serif',
+  fontFamilyMonospace: 'ui-monospace, SFMono-Regular, Menlo, Consolas, "Liberation Mono", monospace',
+  defaultRadius: "sm",
+  fontSizes: { xs: "0.75rem", sm: "0.8125rem", md: "0.875rem", lg: "1rem", xl: "1.125rem" },
+  headings: { sizes: { h1: { fontSize: "1.375rem" }, h2: { fontSize: "1.0625rem" }, h3: { fontSize: "0.9375rem" } } },
+  components: {
+    Table: { defaultProps: { verticalSpacing: 6, horizontalSpacing: "sm" } },
+    Tooltip: { defaultProps: { openDelay: 300 } },
+  },
+});

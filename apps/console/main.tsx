@@ -1,0 +1,27 @@
+/** Starts the console. */
+import "@mantine/core/styles.css";
+import "@mantine/notifications/styles.css";
+import "./app/style.css";
+import { MantineProvider } from "@mantine/core";
+import { Notifications } from "@mantine/notifications";
+import { QueryClientProvider } from "@tanstack/react-query";
+import { RouterProvider } from "@tanstack/react-router";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+import { LanguageProvider } from "./app/language.tsx";
+import { queryClient } from "./app/queries.ts";
+import { router } from "./app/router.tsx";
+import { theme } from "./app/theme.ts";
+
+createRoot(document.getElementById("root") as HTMLElement).render(
+  <StrictMode>
+    <MantineProvider theme={theme} defaultColorScheme="auto">
+      <QueryClientProvider client={queryClient}>
+        <LanguageProvider>
+          <Notifications position="bottom-right" limit={3} />
+          <RouterProvider router={router} />
+        </LanguageProvider>
+      </QueryClientProvider>
+    </MantineProvider>
+  </StrictMode>,
+);

@@ -1,0 +1,3 @@
+export function Accounts() {
+  return null;
+}

@@ -1,0 +1,3 @@
+export function Me() {
+  return null;
+}

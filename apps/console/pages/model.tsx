@@ -1,0 +1,3 @@
+export function Model() {
+  return null;
+}

@@ -1,0 +1,3 @@
+export function NewPassword() {
+  return null;
+}

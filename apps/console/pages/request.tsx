@@ -1,0 +1,3 @@
+export function Request() {
+  return null;
+}

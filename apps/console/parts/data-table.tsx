@@ -1,0 +1,145 @@
+/** A table: sorts what is loaded, loads further pages, and draws only the rows in sight when there are many. */
+import { Button, Center, Paper, Table, Text, UnstyledButton } from "@mantine/core";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type ReactNode, useMemo, useRef, useState } from "react";
+import { translated, useTexts } from "../app/language.tsx";
+
+const texts = translated({ en: { more: "Load more" }, zh: { more: "加载更多" } });
+
+export interface Column<Row> {
+  id: string;
+  title: string;
+  cell(row: Row): ReactNode;
+  /** What the rows are sorted by; without it the column does not sort. */
+  sortBy?: (row: Row) => string | number;
+  isNumber?: boolean;
+  width?: number | string;
+}
+
+export interface DataTableProps<Row> {
+  /** Says what the table shows, for screen readers. */
+  label: string;
+  columns: readonly Column<Row>[];
+  rows: readonly Row[];
+  rowId(row: Row): string;
+  /** Loads the next page; absent if there is none. */
+  more?: (() => void) | undefined;
+  isLoadingMore?: boolean;
+  empty: ReactNode;
+  /** The width below which the table scrolls sideways. */
+  minWidth?: number;
+  footer?: ReactNode;
+}
+
+/** More rows than this are drawn only in sight. */
+const drawnMax = 200;
+const rowHeight = 34;
+const viewHeight = 640;
+
+export function DataTable<Row>({
+  label,
+  columns,
+  rows,
+  rowId,
+  more,
+  isLoadingMore = false,
+  empty,
+  minWidth = 640,
+  footer,
+}: DataTableProps<Row>) {
+  const t = useTexts(texts);
+  const [sorting, setSorting] = useState<{ id: string; isDescending: boolean }>();
+  const sorted = useMemo(() => sortedRows(rows, columns, sorting), [rows, columns, sorting]);
+  const scroller = useRef<HTMLElement>(null);
+  const isLong = sorted.length > drawnMax;
+  const virtual = useVirtualizer({
+    count: isLong ? sorted.length : 0,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => rowHeight,
+    overscan: 20,
+  });
+  if (rows.length === 0) return <>{empty}</>;
+  const shown = virtual.getVirtualItems();
+  const before = isLong ? (shown[0]?.start ?? 0) : 0;
+  const after = isLong ? virtual.getTotalSize() - (shown.at(-1)?.end ?? 0) : 0;
+  const visible = isLong ? shown.map(({ index }) => sorted[index] as Row) : sorted;
+  const sortOn = (id: string) =>
+    setSorting((now) =>
+      now?.id !== id ? { id, isDescending: true } : now.isDescending ? { id, isDescending: false } : undefined,
+    );
+  return (
+    <Paper withBorder>
+      <section
+        ref={scroller}
+        style={{ overflow: "auto", ...(isLong && { maxHeight: viewHeight }) }}
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard.
+        tabIndex={0}
+        aria-label={label}
+      >
+        <Table miw={minWidth} highlightOnHover stickyHeader={isLong} aria-rowcount={sorted.length}>
+          <Table.Thead>
+            <Table.Tr>
+              {columns.map(({ id, title, sortBy, isNumber, width }) => {
+                const order = sorting?.id === id ? (sorting.isDescending ? "descending" : "ascending") : undefined;
+                return (
+                  <Table.Th key={id} aria-sort={order} w={width} className={isNumber ? "number" : ""}>
+                    {sortBy === undefined ? (
+                      title
+                    ) : (
+                      <UnstyledButton fz="inherit" fw="inherit" onClick={() => sortOn(id)}>
+                        {title}
+                        {order === "descending" ? " ↓" : order === "ascending" ? " ↑" : ""}
+                      </UnstyledButton>
+                    )}
+                  </Table.Th>
+                );
+              })}
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {before > 0 && <tr style={{ height: before }} />}
+            {visible.map((row) => (
+              <Table.Tr key={rowId(row)} style={{ height: rowHeight }}>
+                {columns.map(({ id, cell, isNumber }) => (
+                  <Table.Td key={id} className={isNumber ? "number" : ""}>
+                    {cell(row)}
+                  </Table.Td>
+                ))}
+              </Table.Tr>
+            ))}
+            {after > 0 && <tr style={{ height: after }} />}
+          </Table.Tbody>
+          {footer !== undefined && <Table.Tfoot>{footer}</Table.Tfoot>}
+        </Table>
+      </section>
+      {more && (
+        <Center p="xs">
+          <Button variant="subtle" size="compact-sm" loading={isLoadingMore} onClick={more}>
+            {t.more}
+          </Button>
+        </Center>
+      )}
+    </Paper>
+  );
+}
+
+function sortedRows<Row>(
+  rows: readonly Row[],
+  columns: readonly Column<Row>[],
+  sorting: { id: string; isDescending: boolean } | undefined,
+): readonly Row[] {
+  const sortBy = columns.find(({ id }) => id === sorting?.id)?.sortBy;
+  if (sorting === undefined || sortBy === undefined) return rows;
+  const factor = sorting.isDescending ? -1 : 1;
+  return [...rows].sort((left, right) => {
+    const [a, b] = [sortBy(left), sortBy(right)];
+    return factor * (typeof a === "string" && typeof b === "string" ? a.localeCompare(b) : Number(a) - Number(b));
+  });
+}
+
+/** One line, cut with an ellipsis; its whole text on hover. */
+export const Cut = ({ children, width = 220 }: { children: string; width?: number }) => (
+  <Text span truncate maw={width} display="block" title={children}>
+    {children}
+  </Text>
+);

@@ -1,0 +1,37 @@
+/** Icons of 16 units; the text beside them or their button's label says what they mean. */
+function Icon({ path }: { path: string }) {
+  return (
+    <svg
+      aria-hidden="true"
+      width={16}
+      height={16}
+      viewBox="0 0 16 16"
+      fill="none"
+      stroke="currentColor"
+      strokeWidth={1.5}
+      strokeLinecap="round"
+      strokeLinejoin="round"
+    >
+      <path d={path} />
+    </svg>
+  );
+}
+
+export const CopyIcon = () => <Icon path="M6 6h8v8H6zM3.5 10H2V2h8v1.5" />;
+export const CheckIcon = () => <Icon path="M3 8.5l3.2 3.2L13 5" />;
+export const StartIcon = () => <Icon path="M2 8l6-5.5L14 8M4 7v6.5h8V7" />;
+export const KeyIcon = () => <Icon path="M9.5 6.5a3 3 0 1 0-2.1 2.1L9 10h1.5v1.5H12V13h2v-2L9.5 6.5M5.3 5.3v0" />;
+export const ModelIcon = () => <Icon path="M8 2l5.5 3v6L8 14l-5.5-3V5zM2.5 5L8 8l5.5-3M8 8v6" />;
+export const ChatIcon = () => <Icon path="M2.5 3h11v8h-6L4 14v-3H2.5z" />;
+export const UsageIcon = () => <Icon path="M2.5 13.5h11M4.5 11V8M8 11V3M11.5 11V6" />;
+export const ListIcon = () => <Icon path="M5.5 4H14M5.5 8H14M5.5 12H14M2.5 4v0M2.5 8v0M2.5 12v0" />;
+export const GaugeIcon = () => <Icon path="M2.5 12a6 6 0 1 1 11 0M8 10l2.5-3.5" />;
+export const FileIcon = () => <Icon path="M4 2h5l3 3v9H4zM9 2v3h3M6 8.5h4M6 11h4" />;
+export const PeopleIcon = () => (
+  <Icon path="M6 8a2.4 2.4 0 1 0 0-4.8A2.4 2.4 0 0 0 6 8M2 13c0-2.2 1.8-3.5 4-3.5s4 1.3 4 3.5M10.5 3.5a2.2 2.2 0 0 1 0 4.2M12 9.8c1.3.5 2 1.6 2 3.2" />
+);
+export const AuditIcon = () => <Icon path="M3 2.5h10v11H3zM5.5 5.5h5M5.5 8h5M5.5 10.5h3" />;
+export const SunIcon = () => (
+  <Icon path="M8 10.8a2.8 2.8 0 1 0 0-5.6 2.8 2.8 0 0 0 0 5.6M8 1.5V3M8 13v1.5M1.5 8H3M13 8h1.5M3.4 3.4l1 1M11.6 11.6l1 1M12.6 3.4l-1 1M4.4 11.6l-1 1" />
+);
+export const MoreIcon = () => <Icon path="M3.5 8v0M8 8v0M12.5 8v0" />;

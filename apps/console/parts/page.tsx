@@ -1,0 +1,30 @@
+/** The frame of a page: its title, its actions, and the title of the browser's tab. */
+import { Group, Stack, Text, Title } from "@mantine/core";
+import { type ReactNode, useEffect } from "react";
+
+export interface PageProps {
+  title: string;
+  /** One sentence below the title. */
+  about?: ReactNode;
+  /** Buttons beside the title. */
+  actions?: ReactNode;
+  children: ReactNode;
+}
+
+export function Page({ title, about, actions, children }: PageProps) {
+  useEffect(() => {
+    document.title = `${title} · Sluice`;
+  }, [title]);
+  return (
+    <Stack gap="md">
+      <Group justify="space-between" align="flex-start" mih={36}>
+        <Stack gap={2}>
+          <Title order={1}>{title}</Title>
+          {about !== undefined && <Text c="dimmed">{about}</Text>}
+        </Stack>
+        {actions !== undefined && <Group gap="xs">{actions}</Group>}
+      </Group>
+      {children}
+    </Stack>
+  );
+}
