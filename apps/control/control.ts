@@ -1,5 +1,7 @@
 /** Composes control: the database, the ledger, and the API with its accounts and keys. It is never in the path of a generation. */
+import { randomUUID } from "node:crypto";
 import { resolve } from "node:path";
+import type { FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import { Gauge, type Registry } from "prom-client";
 import type { Catalogue } from "#catalogue/catalogue.ts";
@@ -8,6 +10,7 @@ import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import type { ServiceConfig } from "#service/config.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { createOperations, listen } from "#service/operations.ts";
+import { startProcessReports } from "#service/process-reports.ts";
 import type { Redis, RedisPurpose } from "#service/redis.ts";
 import { accountHandlers } from "./accounts/accounts.ts";
 import { auditHandlers } from "./accounts/audit-log.ts";
@@ -24,6 +27,9 @@ import { KeyProjection } from "./keys/key-projection.ts";
 import { keyHandlers } from "./keys/keys.ts";
 import { type Ledger, startLedger } from "./ledger/ledger.ts";
 import { usageHandlers } from "./ledger/usage-handlers.ts";
+import { liveHandlers } from "./operations/handlers.ts";
+import { addLiveSocket } from "./operations/live-socket.ts";
+import { LiveStates } from "./operations/live-state.ts";
 import { createMail } from "./sign-in/mail.ts";
 import { createSignIn } from "./sign-in/sign-in.ts";
 
@@ -57,7 +63,9 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   };
   const redis = await connect("request");
   const reads = await connect("patient");
-  const { database } = opened.use(await openDatabase({ url: config.databaseUrl, directory: config.databaseDirectory }));
+  const { database, kind } = opened.use(
+    await openDatabase({ url: config.databaseUrl, directory: config.databaseDirectory }),
+  );
   const catalogue = deps.watchCatalogue(catalogueLogOf(log));
   opened.defer(() => catalogue.close());
   const ledger = startLedger({
@@ -80,6 +88,8 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   let address = config.url;
   const signIn = opened.use(await createSignIn({ database, config, mail, address: () => address, log }));
   const byToken = identifyBy(database, config.operatorToken);
+  const states = new LiveStates({ redis, keyspace, catalogue: catalogue.current, ledger, database: kind });
+  const identify = async (request: FastifyRequest) => (await byToken(request)) ?? signIn.identify(request);
   const api = await createApi({
     database,
     handlers: {
@@ -91,9 +101,13 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       ...tokenHandlers,
       ...auditHandlers,
       ...alertHandlers,
+      ...liveHandlers({ states, redis, keyspace }),
     },
-    identify: async (request) => (await byToken(request)) ?? signIn.identify(request),
-    addRoutes: signIn.addRoutes,
+    identify,
+    addRoutes: async (server) => {
+      await signIn.addRoutes(server);
+      await addLiveSocket(server, { states, identify, log });
+    },
     console: consoleOf(config, catalogue.current),
     trustedProxies: config.trustedProxies,
     callsPerMinute: config.callsPerMinute,
@@ -101,11 +115,11 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     version,
   });
   opened.defer(() => api.close());
-  const operations = createOperations({
-    metrics: registry,
-    notReady: () => undefined,
-    status: () => ({ ledger: ledger.counts }),
-  });
+  const own = { notReady: () => undefined, status: () => ({ ledger: ledger.counts }) };
+  const id = `control-${randomUUID().slice(0, 8)}`;
+  const drain = () => {};
+  opened.defer(startProcessReports({ ...own, id, role: "control", version, redis, keyspace, drain, log }));
+  const operations = createOperations({ ...own, metrics: registry });
   opened.defer(() => operations.close());
   const resources = opened.move();
   return {

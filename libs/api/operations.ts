@@ -4,6 +4,7 @@ import { alertOperations } from "./alerts.ts";
 import { auditOperations } from "./audit.ts";
 import { catalogueOperations } from "./catalogue.ts";
 import { keyOperations } from "./keys.ts";
+import { liveOperations } from "./live.ts";
 import { memberOperations } from "./members.ts";
 import type { Operation } from "./operation.ts";
 import { peopleOperations } from "./people.ts";
@@ -20,6 +21,7 @@ export const operations = {
   ...auditOperations,
   ...keyOperations,
   ...catalogueOperations,
+  ...liveOperations,
 } as const satisfies Record<string, Operation>;
 
 export type OperationName = keyof typeof operations;

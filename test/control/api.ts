@@ -16,6 +16,8 @@ import type { Role } from "../../apps/control/database/tables.ts";
 import { KeyProjection } from "../../apps/control/keys/key-projection.ts";
 import { keyHandlers } from "../../apps/control/keys/keys.ts";
 import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
+import { liveHandlers } from "../../apps/control/operations/handlers.ts";
+import { type LiveStateOptions, LiveStates } from "../../apps/control/operations/live-state.ts";
 import { createSignIn } from "../../apps/control/sign-in/sign-in.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
 
@@ -83,6 +85,12 @@ export async function startApi(database: Database): Promise<TestApi> {
   const signIn = opened.use(
     await createSignIn({ database, config: controlConfigOf({}), mail: undefined, address, log }),
   );
+  const ledger = {
+    counts: { inserted: 0, invalid: 0 },
+    budgets: { differences: 0 },
+    lagSeconds: async () => 0,
+  } as LiveStateOptions["ledger"];
+  const states = new LiveStates({ redis, keyspace, catalogue: () => catalogue, ledger, database: "embedded" });
   const api = await createApi({
     database,
     handlers: {
@@ -90,6 +98,7 @@ export async function startApi(database: Database): Promise<TestApi> {
       ...keyHandlers({ catalogue: () => catalogue, projection }),
       ...usageHandlers,
       ...catalogueHandlers(() => catalogue, ""),
+      ...liveHandlers({ states, redis, keyspace }),
       ...signIn.handlers,
       ...tokenHandlers,
       ...auditHandlers,
