@@ -80,7 +80,10 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const api = await createApi({
     database,
     handlers: {
-      ...accountHandlers((account) => projection.projectAccount(account)),
+      ...accountHandlers({
+        catalogue: catalogue.current,
+        changed: (account) => projection.projectAccount(account),
+      }),
       ...keyHandlers({ catalogue: catalogue.current, projection }),
       ...usageHandlers,
       ...catalogueHandlers(catalogue.current),

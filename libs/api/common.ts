@@ -17,6 +17,7 @@ export const time = (description: string) =>
     () => "must be a time from 1970 to 9999",
   );
 export const orNull = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
+export const group = Type.String({ minLength: 1, maxLength: 40, description: "A group of the catalogue." });
 /** A decimal number in the catalogue's currency, as text, because numbers of JSON are not exact. */
 export const money = (description: string) => Type.String({ pattern: "^-?\\d{1,12}(\\.\\d{1,9})?$", description });
 

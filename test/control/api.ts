@@ -22,7 +22,7 @@ import { startRedis, type TestRedis } from "../support/redis.ts";
 const log = pino({ level: process.env.TEST_LOGS ? "info" : "silent" });
 
 export const catalogue = parseCatalogue(
-  Buffer.from(`groups: { default: { models: ["*"] }, narrow: { models: [one] } }
+  Buffer.from(`groups: { default: { models: ["*"] }, narrow: { models: [one], keyLimits: { requestsPerMinute: 60, budgetPerDay: 2.5 } } }
 upstreams: { u: { dialect: openai-chat, baseUrl: "http://127.0.0.1:1" } }
 models:
   - { id: one, prices: { inputPerMillion: 1, outputPerMillion: 1 }, route: [{ upstream: u, model: m }] }
@@ -86,7 +86,10 @@ export async function startApi(database: Database): Promise<TestApi> {
   const api = await createApi({
     database,
     handlers: {
-      ...accountHandlers((account) => projection.projectAccount(account)),
+      ...accountHandlers({
+        catalogue: () => catalogue,
+        changed: (account) => projection.projectAccount(account),
+      }),
       ...keyHandlers({ catalogue: () => catalogue, projection }),
       ...usageHandlers,
       ...catalogueHandlers(() => catalogue),

@@ -71,10 +71,10 @@ export async function requireAccount(
   { database, scope }: Pick<Context, "database" | "scope">,
   account: string,
   locks = false,
-): Promise<{ id: string; name: string }> {
+): Promise<{ id: string; name: string; groups: string[] | null }> {
   let query = database
     .selectFrom("accounts")
-    .select(["id", "name"])
+    .select(["id", "name", "groups"])
     .where("id", "=", account)
     .where(within("id", scope));
   if (locks) query = query.forUpdate();

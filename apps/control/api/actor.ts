@@ -46,9 +46,6 @@ const allows = (scope: string, operation: string): boolean =>
 export const within = (column: string, scope: Scope): Expression<SqlBool> =>
   scope === "all" ? sql<SqlBool>`true` : sql<SqlBool>`${sql.ref(column)} = any(${[...scope]}::text[])`;
 
-/** Whether rows of this account may be touched. */
-export const isWithin = (account: string, scope: Scope): boolean => scope === "all" || scope.includes(account);
-
 /** For changes that control makes itself. */
 export const systemContext = (): { actor: Actor; address: string; now: Date } => ({
   actor: { kind: "system", id: "control", name: "control", isOperator: true, roles: new Map() },
