@@ -119,13 +119,13 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
 }
 
 function registerMetrics(registry: Registry, ledger: Ledger, projection: KeyProjection): void {
-  const gauge = (name: string, help: string, read: () => number) =>
+  const gauge = (name: string, help: string, read: () => number | Promise<number>) =>
     new Gauge({
       name,
       help,
       registers: [registry],
-      collect() {
-        this.set(read());
+      async collect() {
+        this.set(await read());
       },
     });
   gauge("sluice_ledger_records", "Usage records that this process has stored.", () => ledger.counts.inserted);
@@ -134,14 +134,15 @@ function registerMetrics(registry: Registry, ledger: Ledger, projection: KeyProj
     "Differences between budgets in Redis and the ledger that were found and corrected. Zero unless something broke.",
     () => ledger.budgets.differences,
   );
-  new Gauge({
-    name: "sluice_ledger_lag_seconds",
-    help: "The age of the oldest usage record that the ledger does not have yet; about a second when it is current. NaN while Redis is away.",
-    registers: [registry],
-    async collect() {
-      this.set(await ledger.lagSeconds().catch(() => Number.NaN));
-    },
-  });
-  gauge("sluice_ledger_invalid_records", "Usage records that could not be read.", () => ledger.counts.invalid);
+  gauge(
+    "sluice_ledger_lag_seconds",
+    "The age of the oldest usage record that the ledger does not have yet; about a second when it is current. NaN while Redis is away.",
+    () => ledger.lagSeconds().catch(() => Number.NaN),
+  );
+  gauge(
+    "sluice_ledger_invalid_records",
+    "Usage records in the stream usage:invalid, which the ledger put aside because it cannot store them. NaN while Redis is away.",
+    () => ledger.invalidRecords().catch(() => Number.NaN),
+  );
   gauge("sluice_keys_behind", "1 while Redis may lack a change of keys.", () => Number(projection.isBehind));
 }
