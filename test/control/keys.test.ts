@@ -110,7 +110,11 @@ onBoth("a wrong setting is refused by its name", async (database) => {
     [{ addresses: ["10.0.0.0/40"] }, "addresses", /"10\.0\.0\.0\/40" is neither/],
     [{ expiresAt: "2001-01-01T00:00:00Z" }, "expiresAt", /future/],
     [{ limits: { requestsPerMinute: 0 } }, "limits.requestsPerMinute", /1/],
-    [{ name: "a\u0007b" }, "name", /pattern/],
+    [
+      { name: "a\u0007b" },
+      "name",
+      /name must have a visible character, and neither control characters nor ones that change/,
+    ],
   ];
   for (const [more, field, detail] of wrong) {
     const { status, body } = await api.call(operator, "POST", "/keys", {

@@ -76,6 +76,7 @@ export function accountHandlers({ catalogue, changed }: AccountOptions): Handler
       const updated = await context.database.transaction().execute(async (transaction) => {
         const before = await accountRow({ ...context, database: transaction }, id, true);
         checkVersion(before.version, context);
+        if (name === undefined && isDisabled === undefined && groups === undefined) return before;
         const after = {
           ...before,
           name: name ?? before.name,

@@ -98,7 +98,7 @@ function changesOf({ catalogue, projection }: KeyOptions): Omit<KeyHandlers, key
       return changed("updateKey", key, context, (before) => {
         refuseRevoked(before);
         checkGrant(body, before, catalogue(), context.actor);
-        return columnsOf(body);
+        return Object.keys(body).length > 0 ? columnsOf(body) : undefined;
       });
     },
 

@@ -25,6 +25,7 @@ export function meHandlers(auth: Auth, wrongPasswords: TokenBuckets): Pick<Handl
 
     async updateMe({ body: { name, email, currentPassword } }, context) {
       const person = personOf(context);
+      if (name === undefined && email === undefined) return { body: await meOf(context) };
       if (email !== undefined) await prove(context, person, currentPassword);
       await context.database.transaction().execute(async (transaction) => {
         const before = await userOf(transaction, person.id, true);
