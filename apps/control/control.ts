@@ -5,6 +5,7 @@ import type { FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import { Gauge, type Registry } from "prom-client";
 import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Environment } from "#catalogue/environment.ts";
 import { catalogueLogOf } from "#catalogue/log.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import type { ServiceConfig } from "#service/config.ts";
@@ -21,6 +22,7 @@ import type { ConsoleOptions } from "./api/console.ts";
 import { createApi } from "./api/server.ts";
 import { identifyBy } from "./api/tokens.ts";
 import { catalogueHandlers } from "./catalogue/catalogue.ts";
+import { catalogueFileHandlers, LastChange } from "./catalogue/catalogue-file.ts";
 import type { ControlConfig } from "./config.ts";
 import { openDatabase } from "./database/database.ts";
 import { KeyProjection } from "./keys/key-projection.ts";
@@ -34,13 +36,15 @@ import { createMail } from "./sign-in/mail.ts";
 import { createSignIn } from "./sign-in/sign-in.ts";
 
 export type ControlProcessConfig = ControlConfig &
-  Pick<ServiceConfig, "redisUrl" | "namespace" | "operationsHost" | "operationsPort">;
+  Pick<ServiceConfig, "redisUrl" | "catalogueFile" | "namespace" | "operationsHost" | "operationsPort">;
 
 export interface ControlDeps {
   log: Logger;
   registry: Registry;
   connectRedis(purpose: RedisPurpose): Promise<Redis>;
   watchCatalogue(listeners: WatchListeners): CatalogueWatch;
+  /** Decides which models a catalogue offers. */
+  environment: Environment;
   version: string;
 }
 
@@ -66,7 +70,16 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const { database, kind } = opened.use(
     await openDatabase({ url: config.databaseUrl, directory: config.databaseDirectory }),
   );
-  const catalogue = deps.watchCatalogue(catalogueLogOf(log));
+  const lastChange = new LastChange();
+  const catalogueLog = catalogueLogOf(log);
+  const catalogue = deps.watchCatalogue({
+    ...catalogueLog,
+    onChange(changed) {
+      catalogueLog.onChange(changed);
+      lastChange.follow(changed);
+    },
+  });
+  lastChange.follow(catalogue.current());
   opened.defer(() => catalogue.close());
   const ledger = startLedger({
     database,
@@ -93,7 +106,10 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const api = await createApi({
     database,
     handlers: {
-      ...accountHandlers((account) => projection.projectAccount(account)),
+      ...accountHandlers({
+        catalogue: catalogue.current,
+        changed: (account) => projection.projectAccount(account),
+      }),
       ...keyHandlers({ catalogue: catalogue.current, projection }),
       ...usageHandlers,
       ...catalogueHandlers(catalogue.current, config.gatewayUrl),
@@ -101,6 +117,12 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       ...tokenHandlers,
       ...auditHandlers,
       ...alertHandlers,
+      ...catalogueFileHandlers({
+        file: config.catalogueFile,
+        environment: deps.environment,
+        watch: catalogue,
+        lastChange,
+      }),
       ...liveHandlers({ states, redis, keyspace }),
     },
     identify,
@@ -149,13 +171,13 @@ function consoleOf(
 }
 
 function registerMetrics(registry: Registry, ledger: Ledger, projection: KeyProjection): void {
-  const gauge = (name: string, help: string, read: () => number) =>
+  const gauge = (name: string, help: string, read: () => number | Promise<number>) =>
     new Gauge({
       name,
       help,
       registers: [registry],
-      collect() {
-        this.set(read());
+      async collect() {
+        this.set(await read());
       },
     });
   gauge("sluice_ledger_records", "Usage records that this process has stored.", () => ledger.counts.inserted);
@@ -164,14 +186,15 @@ function registerMetrics(registry: Registry, ledger: Ledger, projection: KeyProj
     "Differences between budgets in Redis and the ledger that were found and corrected. Zero unless something broke.",
     () => ledger.budgets.differences,
   );
-  new Gauge({
-    name: "sluice_ledger_lag_seconds",
-    help: "The age of the oldest usage record that the ledger does not have yet; about a second when it is current. NaN while Redis is away.",
-    registers: [registry],
-    async collect() {
-      this.set(await ledger.lagSeconds().catch(() => Number.NaN));
-    },
-  });
-  gauge("sluice_ledger_invalid_records", "Usage records that could not be read.", () => ledger.counts.invalid);
+  gauge(
+    "sluice_ledger_lag_seconds",
+    "The age of the oldest usage record that the ledger does not have yet; about a second when it is current. NaN while Redis is away.",
+    () => ledger.lagSeconds().catch(() => Number.NaN),
+  );
+  gauge(
+    "sluice_ledger_invalid_records",
+    "Usage records in the stream usage:invalid, which the ledger put aside because it cannot store them. NaN while Redis is away.",
+    () => ledger.invalidRecords().catch(() => Number.NaN),
+  );
   gauge("sluice_keys_behind", "1 while Redis may lack a change of keys.", () => Number(projection.isBehind));
 }

@@ -19,6 +19,7 @@ await runProcess("control", async (log) => {
     registry,
     version,
     connectRedis: (purpose) => connectRedis(config.redisUrl, purpose),
+    environment: env,
     watchCatalogue: (listeners) => checkedAtStart(() => watchCatalogue(config.catalogueFile, env, listeners)),
   });
   const urls = await control.listen();

@@ -3,6 +3,7 @@ import { accountOperations } from "./accounts.ts";
 import { alertOperations } from "./alerts.ts";
 import { auditOperations } from "./audit.ts";
 import { catalogueOperations } from "./catalogue.ts";
+import { catalogueFileOperations } from "./catalogue-file.ts";
 import { keyOperations } from "./keys.ts";
 import { liveOperations } from "./live.ts";
 import { memberOperations } from "./members.ts";
@@ -21,6 +22,7 @@ export const operations = {
   ...auditOperations,
   ...keyOperations,
   ...catalogueOperations,
+  ...catalogueFileOperations,
   ...liveOperations,
 } as const satisfies Record<string, Operation>;
 

@@ -30,6 +30,8 @@ const filters = {
 export const usageDimensions = ["account", "key", "model", "group", "upstream"] as const;
 const usageIntervals = ["half-hour", "hour", "day", "month", "none"] as const;
 
+const outcomes = ["complete", "left", "failed", "refused"] as const;
+
 /** One usage record. */
 const record = Type.Object({
   id: id("The id of the generation."),
@@ -48,7 +50,7 @@ const record = Type.Object({
   queue: orNull(Type.String()),
   isStreamed: Type.Boolean(),
   status: Type.Integer({ description: "The HTTP status that the caller got." }),
-  outcome: Type.Enum(["complete", "left", "failed", "refused"] as const),
+  outcome: Type.Enum(outcomes),
   errorCode: orNull(Type.String()),
   tokens: Type.Object({
     input: count("All input tokens."),
@@ -145,7 +147,12 @@ export const usageOperations = {
       {
         ...pageQuery,
         ...filters,
-        outcome: filterList("Outcomes: complete, left, failed, refused."),
+        outcome: Type.Optional(
+          Type.String({
+            pattern: `^(${outcomes.join("|")})(,(${outcomes.join("|")}))*$`,
+            description: `Of ${outcomes.join(", ")}. Several are separated by commas; a record matches one of them.`,
+          }),
+        ),
         errorCode: filterList("Error codes."),
       },
       strict,
