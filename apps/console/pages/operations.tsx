@@ -291,7 +291,7 @@ const queueColumns = (t: Texts, format: Formats): Column<Queue>[] => [
 
 const processColumns = (t: Texts, format: Formats, drain: (process: Process) => void): Column<Process>[] => [
   { id: "role", title: t.role, sortBy: ({ role }) => role, cell: ({ role }) => <Text fw={500}>{role}</Text> },
-  { id: "id", title: t.process, cell: ({ id, host, pid }) => <Cut width={200}>{`${host}, ${pid} (${id})`}</Cut> },
+  { id: "id", title: t.process, cell: ({ id, host, pid }) => <span title={id}>{`${host}:${pid}`}</span> },
   {
     id: "state",
     title: t.state,

@@ -1,13 +1,14 @@
 /** A table: sorts what is loaded, loads further pages, and draws only the rows in sight when there are many. */
-import { Button, Center, Paper, Table, Text, UnstyledButton } from "@mantine/core";
+import { Button, Center, Paper, Table, Text, UnstyledButton, VisuallyHidden } from "@mantine/core";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useMemo, useRef, useState } from "react";
 import { translated, useTexts } from "../app/language.tsx";
 
-const texts = translated({ en: { more: "Load more" }, zh: { more: "加载更多" } });
+const texts = translated({ en: { more: "Load more", actions: "Actions" }, zh: { more: "加载更多", actions: "操作" } });
 
 export interface Column<Row> {
   id: string;
+  /** Empty for a column of buttons. */
   title: string;
   cell(row: Row): ReactNode;
   /** What the rows are sorted by; without it the column does not sort. */
@@ -76,14 +77,22 @@ export function DataTable<Row>({
         tabIndex={0}
         aria-label={label}
       >
-        <Table miw={minWidth} highlightOnHover stickyHeader={isLong} aria-rowcount={sorted.length}>
+        <Table
+          className="data-table"
+          miw={minWidth}
+          highlightOnHover
+          stickyHeader={isLong}
+          aria-rowcount={sorted.length}
+        >
           <Table.Thead>
             <Table.Tr>
               {columns.map(({ id, title, sortBy, isNumber, width }) => {
                 const order = sorting?.id === id ? (sorting.isDescending ? "descending" : "ascending") : undefined;
                 return (
                   <Table.Th key={id} aria-sort={order} w={width} className={isNumber ? "number" : ""}>
-                    {sortBy === undefined ? (
+                    {title === "" ? (
+                      <VisuallyHidden>{t.actions}</VisuallyHidden>
+                    ) : sortBy === undefined ? (
                       title
                     ) : (
                       <UnstyledButton fz="inherit" fw="inherit" onClick={() => sortOn(id)}>
