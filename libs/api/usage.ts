@@ -34,6 +34,7 @@ export const topMeasures = [
   "requests",
   "refused",
   "failed",
+  "errors",
   "tokens",
   "inputTokens",
   "cachedInputTokens",
@@ -161,7 +162,7 @@ const topQuery = {
   topBy: Type.Optional(
     Type.Enum(topMeasures, {
       default: "cost",
-      description: "What the size of a group is. Tokens are input and output.",
+      description: "What the size of a group is. `tokens` are input and output, `errors` refused and failed.",
     }),
   ),
 };

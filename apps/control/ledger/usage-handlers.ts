@@ -132,6 +132,7 @@ const sizes = {
   requests: "requests",
   refused: "refused",
   failed: "failed",
+  errors: "refused + failed",
   tokens: "input_tokens + output_tokens",
   inputTokens: "input_tokens",
   cachedInputTokens: "cached_input_tokens",
