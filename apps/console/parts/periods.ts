@@ -2,7 +2,7 @@
 
 export const rangeNames = ["today", "24h", "7d", "30d", "month", "last-month", "custom"] as const;
 export type RangeName = (typeof rangeNames)[number];
-export const intervals = ["half-hour", "hour", "day", "month"] as const;
+const intervals = ["half-hour", "hour", "day", "month"] as const;
 export type Interval = (typeof intervals)[number];
 
 /** In epoch milliseconds: from `from` on, before `to`. */
@@ -83,7 +83,7 @@ function dayBefore(ms: number): number {
 }
 
 /** More steps than this are too fine for a plot, and nine groups of them for an answer of the API. */
-export const stepsMax = 1_000;
+const stepsMax = 1_000;
 
 /** Those with steps enough for a plot, and not too many. */
 export const intervalsFor = ({ from, to }: Period): Interval[] =>

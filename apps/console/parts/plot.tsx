@@ -23,7 +23,9 @@ const texts = translated({
   },
 });
 
-const PlotCanvas = lazy(() => import("./plot-canvas.tsx"));
+/** Loaded beside the data of the first page with a plot. */
+const loading = import("./plot-canvas.tsx");
+const PlotCanvas = lazy(() => loading);
 
 export interface PlotProps extends Omit<DrawnPlot, "labels" | "ranks"> {
   /** What the plot shows, for screen readers and as the name of its table. */

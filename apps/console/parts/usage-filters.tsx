@@ -226,6 +226,22 @@ export function useStepTexts(interval: Interval): { shortTime(ms: number): strin
   }, [language, interval]);
 }
 
+/** The time of a row of a log: without the year. */
+export function useRowTime(): (iso: string) => string {
+  const { language } = useLanguage();
+  return useMemo(() => {
+    const format = new Intl.DateTimeFormat(language, {
+      month: "short",
+      day: "numeric",
+      hour: "2-digit",
+      minute: "2-digit",
+      second: "2-digit",
+      hourCycle: "h23",
+    });
+    return (iso) => format.format(new Date(iso));
+  }, [language]);
+}
+
 const isMidnight = (ms: number) => {
   const date = new Date(ms);
   return date.getHours() === 0 && date.getMinutes() === 0;
