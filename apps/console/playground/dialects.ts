@@ -1,0 +1,16 @@
+/** The registry of the playground's dialects. */
+import { anthropicMessages } from "./anthropic-messages.ts";
+import { type Dialect, type DialectModule, dialects } from "./conversation.ts";
+import { gemini } from "./gemini.ts";
+import { openaiChat } from "./openai-chat.ts";
+import { openaiResponses } from "./openai-responses.ts";
+
+export const modules: Record<Dialect, DialectModule> = {
+  "openai-chat": openaiChat,
+  "openai-responses": openaiResponses,
+  "anthropic-messages": anthropicMessages,
+  gemini,
+};
+
+export const isDialect = (name: string | undefined): name is Dialect =>
+  (dialects as readonly string[]).includes(name ?? "");
