@@ -5,9 +5,11 @@ import type { Dialect } from "../playground/conversation.ts";
 export const kinds = ["chat", "image", "embedding", "speech", "transcription", "moderation", "rerank"] as const;
 export type Kind = (typeof kinds)[number];
 
-/** Undefined for models without an operation that snippets show, such as realtime sessions. */
+/** Chat, if the catalogue does not say what the model can do. Undefined for models without an operation that snippets show, such as realtime sessions. */
 export const kindOf = (capabilities: readonly string[]): Kind | undefined =>
-  capabilities.includes("text") ? "chat" : kinds.find((kind) => capabilities.includes(kind));
+  capabilities.length === 0 || capabilities.includes("text")
+    ? "chat"
+    : kinds.find((kind) => capabilities.includes(kind));
 
 export interface SnippetInput {
   /** Without /v1. */
@@ -338,11 +340,8 @@ function operationSnippets(kind: Exclude<Kind, "chat">, language: Language, inpu
       path: "/v1/images/generations",
       body: { model, prompt, size: "1024x1024" },
       method: "images.generate",
-      javascript: [
-        'const { writeFile } = await import("node:fs/promises");',
-        'await writeFile("image.png", Buffer.from(result.data[0].b64_json, "base64"));',
-      ],
-      python: ["import base64", 'open("image.png", "wb").write(base64.b64decode(result.data[0].b64_json))'],
+      javascript: ['await writeFile("image.png", Buffer.from(result.data[0].b64_json, "base64"));'],
+      python: ['open("image.png", "wb").write(base64.b64decode(result.data[0].b64_json))'],
     },
     embedding: {
       path: "/v1/embeddings",
@@ -355,10 +354,7 @@ function operationSnippets(kind: Exclude<Kind, "chat">, language: Language, inpu
       path: "/v1/audio/speech",
       body: { model, voice: "alloy", input: prompt },
       method: "audio.speech.create",
-      javascript: [
-        'const { writeFile } = await import("node:fs/promises");',
-        'await writeFile("speech.mp3", Buffer.from(await result.arrayBuffer()));',
-      ],
+      javascript: ['await writeFile("speech.mp3", Buffer.from(await result.arrayBuffer()));'],
       python: ['result.write_to_file("speech.mp3")'],
     },
     moderation: {
@@ -379,6 +375,7 @@ function operationSnippets(kind: Exclude<Kind, "chat">, language: Language, inpu
   }[kind];
   const v1 = `${baseUrl}/v1`;
   const isForm = kind === "transcription";
+  const isFile = kind === "image" || kind === "speech";
   switch (language) {
     case "curl":
       if (isForm)
@@ -397,6 +394,7 @@ function operationSnippets(kind: Exclude<Kind, "chat">, language: Language, inpu
           file: "hello.mjs",
           code: lines(
             ...(isForm ? ['import { createReadStream } from "node:fs";'] : []),
+            ...(isFile ? ['import { writeFile } from "node:fs/promises";'] : []),
             'import OpenAI from "openai";',
             "",
             `const client = new OpenAI(${js({ baseURL: v1, apiKey: key })});`,
@@ -416,6 +414,7 @@ function operationSnippets(kind: Exclude<Kind, "chat">, language: Language, inpu
         {
           file: "hello.py",
           code: lines(
+            ...(kind === "image" ? ["import base64", ""] : []),
             "from openai import OpenAI",
             "",
             `client = OpenAI(${pyArguments({ base_url: v1, api_key: key })})`,

@@ -12,5 +12,6 @@ export const modules: Record<Dialect, DialectModule> = {
   gemini,
 };
 
-export const isDialect = (name: string | undefined): name is Dialect =>
-  (dialects as readonly string[]).includes(name ?? "");
+/** The dialect of this name; chat completions for any other, such as that of an operation. */
+export const knownDialect = (name: string | undefined): Dialect =>
+  dialects.find((each) => each === name) ?? "openai-chat";
