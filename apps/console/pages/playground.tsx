@@ -14,6 +14,7 @@ import {
   Select,
   Stack,
   Textarea,
+  useMantineTheme,
 } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { type KeyboardEvent, useState } from "react";
@@ -368,6 +369,9 @@ interface SettingsFieldsProps {
 
 function SettingsFields({ fields, faults, onChange }: SettingsFieldsProps) {
   const t = useTexts(texts);
+  const theme = useMantineTheme();
+  // Beside the conversation there is room for the settings; above it they begin folded.
+  const [isWide] = useState(() => matchMedia(`(min-width: ${theme.breakpoints.sm})`).matches);
   const change = (more: Partial<Fields>) => onChange({ ...fields, ...more });
   const json = (name: "tools" | "schema", help: string, example: string) => (
     <Stack gap={4}>
@@ -377,7 +381,7 @@ function SettingsFields({ fields, faults, onChange }: SettingsFieldsProps) {
         autosize
         minRows={2}
         maxRows={14}
-        ff="monospace"
+        styles={{ input: { fontFamily: "var(--mantine-font-family-monospace)" } }}
         spellCheck={false}
         value={fields[name]}
         onChange={({ currentTarget }) => change({ [name]: currentTarget.value })}
@@ -394,8 +398,8 @@ function SettingsFields({ fields, faults, onChange }: SettingsFieldsProps) {
     <Accordion
       variant="contained"
       multiple
-      defaultValue={["settings"]}
-      style={{ flex: "1 1 240px", minWidth: 240, maxWidth: 420 }}
+      defaultValue={isWide ? ["settings"] : []}
+      style={{ flex: "1 1 240px", minWidth: 240, maxWidth: isWide ? 300 : "none" }}
       order={2}
     >
       <Accordion.Item value="settings">

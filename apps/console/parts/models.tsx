@@ -118,7 +118,7 @@ export const pricesFor = (model: Model, group: string | undefined): GroupPrices 
 
 /** The group that prices are shown for: what is chosen, or the default. */
 export const groupAmong = (catalogue: Catalogue, chosen: string | undefined): string | undefined =>
-  [chosen, catalogue.publicGroup ?? "default", "default"]
+  [chosen, "default", catalogue.publicGroup]
     .map((name) => catalogue.groups.find((group) => group.name === name)?.name)
     .find((name) => name !== undefined) ?? catalogue.groups[0]?.name;
 

@@ -34,7 +34,7 @@ export interface AssistantTurn {
   native: { dialect: Dialect; content: unknown[] } | undefined;
 }
 
-export interface ToolTurn {
+interface ToolTurn {
   role: "tool";
   results: { call: ToolCall; text: string }[];
 }
@@ -64,7 +64,7 @@ export interface Settings {
 }
 
 /** `input` has all input tokens, those from caches included; `output` includes reasoning. */
-export interface Usage {
+interface Usage {
   input: number;
   cached: number;
   output: number;

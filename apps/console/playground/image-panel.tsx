@@ -1,5 +1,17 @@
 /** Generates images. */
-import { Autocomplete, Button, Group, Image, Loader, NumberInput, Paper, Stack, Text, Textarea } from "@mantine/core";
+import {
+  Anchor,
+  Autocomplete,
+  Button,
+  Group,
+  Image,
+  Loader,
+  NumberInput,
+  Paper,
+  Stack,
+  Text,
+  Textarea,
+} from "@mantine/core";
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { consoleKey, type KeyWish } from "../app/console-key.ts";
 import { translated, useFormats, useTexts } from "../app/language.tsx";
@@ -179,14 +191,14 @@ export function ImagePanel({ model, group, wish, currency }: ImagePanelProps) {
                 {url.startsWith("data:") ? (
                   <>
                     <Image src={url} alt={t.image(String(index + 1))} mah={420} w="auto" maw="100%" radius="sm" />
-                    <a href={url} download={`image-${index + 1}.png`}>
+                    <Anchor href={url} download={`image-${index + 1}.png`}>
                       {t.download}
-                    </a>
+                    </Anchor>
                   </>
                 ) : (
-                  <a href={url} target="_blank" rel="noreferrer">
+                  <Anchor href={url} target="_blank" rel="noreferrer">
                     {t.elsewhere}
-                  </a>
+                  </Anchor>
                 )}
               </Stack>
             ))}

@@ -65,7 +65,7 @@ export function SideView({ side, title, currency, onResults, onAgain, ...rest }:
   return (
     <Paper withBorder p="sm" style={{ flex: "1 1 320px", minWidth: 0 }}>
       <Tabs value={chosen} onChange={(value) => onTab(value ?? "answer")} keepMounted={false}>
-        <Group justify="space-between" align="center" wrap="nowrap" gap="xs">
+        <Group justify="space-between" align="center" gap="xs">
           <Text fw={600} truncate title={title}>
             {title}
           </Text>
