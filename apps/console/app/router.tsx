@@ -6,9 +6,10 @@ import {
   lazyRouteComponent,
   Outlet,
   redirect,
+  type StaticDataRouteOption,
 } from "@tanstack/react-router";
 import { Failure, NotFound, Waiting } from "../parts/states.tsx";
-import { queryClient } from "./queries.ts";
+import { queryClient, read } from "./queries.ts";
 import { meQuery } from "./session.ts";
 import { Shell } from "./shell.tsx";
 
@@ -43,29 +44,38 @@ const newPassword = createRoute({
   component: lazyRouteComponent(() => import("../pages/new-password.tsx"), "NewPassword"),
 });
 
-/** Everything behind the sign-in. */
+/** Everything behind the sign-in, and the pages that are public if the catalogue has a public group. */
 const inside = createRoute({
   getParentRoute: () => root,
   id: "inside",
   component: Shell,
-  beforeLoad: async ({ location }) => {
-    if ((await queryClient.ensureQueryData(meQuery)) === null)
-      throw redirect({ to: "/sign-in", search: location.pathname === "/" ? {} : { to: location.href } });
+  beforeLoad: async ({ location, matches }) => {
+    if ((await queryClient.ensureQueryData(meQuery)) !== null) return;
+    if (matches.at(-1)?.staticData.isPublic && (await hasPublicCatalogue())) return;
+    throw redirect({ to: "/sign-in", search: location.pathname === "/" ? {} : { to: location.href } });
   },
 });
+
+/** Only meaningful without sign-in, which shows the public group alone. */
+const hasPublicCatalogue = () =>
+  queryClient.ensureQueryData(read("readCatalogue")).then(
+    () => true,
+    () => false,
+  );
 
 const page = <Path extends string, Module extends Record<string, unknown>>(
   path: Path,
   load: () => Promise<Module>,
   name: keyof Module & string,
-) => createRoute({ getParentRoute: () => inside, path, component: lazyRouteComponent(load, name) });
+  staticData: StaticDataRouteOption = {},
+) => createRoute({ getParentRoute: () => inside, path, component: lazyRouteComponent(load, name), staticData });
 
 const pages = [
   page("/", () => import("../pages/start.tsx"), "Start"),
   page("/keys", () => import("../pages/keys.tsx"), "Keys"),
   page("/keys/$key", () => import("../pages/key.tsx"), "Key"),
-  page("/models", () => import("../pages/models.tsx"), "Models"),
-  page("/models/$model", () => import("../pages/model.tsx"), "Model"),
+  page("/models", () => import("../pages/models.tsx"), "Models", { isPublic: true }),
+  page("/models/$model", () => import("../pages/model.tsx"), "Model", { isPublic: true }),
   page("/playground", () => import("../pages/playground.tsx"), "Playground"),
   page("/usage", () => import("../pages/usage.tsx"), "Usage"),
   page("/requests", () => import("../pages/requests.tsx"), "Requests"),
@@ -99,5 +109,9 @@ export const router = createRouter({
 declare module "@tanstack/react-router" {
   interface Register {
     router: typeof router;
+  }
+  interface StaticDataRouteOption {
+    /** Open without sign-in if the catalogue has a public group. */
+    isPublic?: boolean;
   }
 }

@@ -20,11 +20,14 @@ export const meQuery = queryOptions({
   },
 });
 
+/** For pages that are also open without sign-in: null without it. */
+export const useMaybeMe = (): Me | null => useSuspenseQuery(meQuery).data;
+
 /** For pages behind the sign-in. */
 export function useMe(): Me {
-  const { data } = useSuspenseQuery(meQuery);
-  if (data === null) throw new ApiFault(401, "signed out");
-  return data;
+  const me = useMaybeMe();
+  if (me === null) throw new ApiFault(401, "signed out");
+  return me;
 }
 
 const ranks: Role[] = ["reader", "member", "owner"];

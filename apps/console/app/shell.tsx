@@ -1,4 +1,4 @@
-/** The frame of all pages behind the sign-in: navigation, language, colour scheme, the person. */
+/** The frame of all pages but those of sign-in: navigation, language, colour scheme, the person. */
 import {
   ActionIcon,
   AppShell,
@@ -28,9 +28,10 @@ import {
   SunIcon,
   UsageIcon,
 } from "../parts/icons.tsx";
+import { ButtonLink } from "../parts/link.tsx";
 import { OfflineNotice } from "../parts/states.tsx";
 import { type Language, languages, translated, useLanguage, useTexts } from "./language.tsx";
-import { type Me, may, signOut, useMe } from "./session.ts";
+import { type Me, may, signOut, useMaybeMe } from "./session.ts";
 
 const texts = translated({
   en: {
@@ -56,6 +57,7 @@ const texts = translated({
     profile: "Profile and sign-in",
     reference: "API reference",
     signOut: "Sign out",
+    signIn: "Sign in",
   },
   zh: {
     skip: "跳到内容",
@@ -80,6 +82,7 @@ const texts = translated({
     profile: "个人资料与登录",
     reference: "API 参考",
     signOut: "退出登录",
+    signIn: "登录",
   },
 });
 
@@ -90,13 +93,15 @@ interface Entry {
   text: keyof Texts;
   icon: ComponentType;
   isFor?: (me: Me) => boolean;
+  /** Open without sign-in if the catalogue has a public group. */
+  isPublic?: boolean;
 }
 
 const isOperator = (me: Me) => me.isOperator;
 const entries: Entry[] = [
   { to: "/", text: "start", icon: StartIcon },
   { to: "/keys", text: "keys", icon: KeyIcon },
-  { to: "/models", text: "models", icon: ModelIcon },
+  { to: "/models", text: "models", icon: ModelIcon, isPublic: true },
   { to: "/playground", text: "playground", icon: ChatIcon },
   { to: "/usage", text: "usage", icon: UsageIcon },
   { to: "/requests", text: "requests", icon: ListIcon },
@@ -109,7 +114,7 @@ const entries: Entry[] = [
 
 export function Shell() {
   const t = useTexts(texts);
-  const me = useMe();
+  const me = useMaybeMe();
   const [isOpen, { toggle, close }] = useDisclosure();
   const path = useRouterState({ select: ({ location }) => location.pathname });
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new page closes the menu of a phone.
@@ -138,7 +143,7 @@ export function Shell() {
         </AppShell.Section>
         <AppShell.Section grow component={ScrollArea}>
           {entries
-            .filter(({ isFor }) => isFor === undefined || isFor(me))
+            .filter(({ isFor, isPublic = false }) => (me === null ? isPublic : isFor === undefined || isFor(me)))
             .map(({ to, text, icon: Icon }) => (
               <NavLink
                 key={to}
@@ -157,7 +162,13 @@ export function Shell() {
         </AppShell.Section>
         <AppShell.Section>
           <Group gap={4} wrap="nowrap" justify="space-between">
-            <PersonMenu me={me} />
+            {me === null ? (
+              <ButtonLink to="/sign-in" search={{ to: path }} variant="default" size="xs">
+                {t.signIn}
+              </ButtonLink>
+            ) : (
+              <PersonMenu me={me} />
+            )}
             <Preferences />
           </Group>
         </AppShell.Section>
