@@ -40,7 +40,6 @@ const folders: Record<string, string[]> = {
   "apps/control": ["libs/api", "libs/catalogue", "libs/access", "libs/ledger", "libs/service"],
   "apps/console": ["libs/api"],
   "apps/simulator": ["libs/service"],
-  "apps/console": ["libs/api"],
   "apps/cli": ["libs/api", "libs/catalogue", "libs/service", "libs/access"],
 };
 
