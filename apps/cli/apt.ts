@@ -1,22 +1,35 @@
-/** Installs Debian's Redis package without its service: the service neither runs now nor starts at the next boot. */
+/** Installs a Debian package without its service: the service neither runs now nor starts at the next boot. */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { appendFileSync, closeSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { promisify } from "node:util";
 import { StartupFault } from "#service/startup.ts";
 import { startProgress } from "./progress.js";
 
 const run = promisify(execFile);
 const installMsMax = 10 * 60_000;
-const packageName = "redis-server";
 
 /** Debian's packages run this program to ask whether they may start their services: https://people.debian.org/~hmh/invokerc.d-policyrc.d-specification.txt */
 const policyFile = "/usr/sbin/policy-rc.d";
-const policyText = "#!/bin/sh\n# Created by sluice during the installation of Redis. It is safe to delete.\nexit 101\n";
+const policyText = "#!/bin/sh\n# Created by sluice during an installation. It is safe to delete.\nexit 101\n";
 
-/** Needs root. Appends the output to `logFile`. Throws a StartupFault with apt's reason. */
-export async function installRedisPackage(logFile: string, signal: AbortSignal): Promise<void> {
-  const progress = startProgress(`Installing Redis (apt-get install ${packageName})`);
+export interface Package {
+  /** The program, for people. */
+  program: string;
+  packageName: string;
+}
+
+/** Whether this is Debian or Ubuntu, and the user is root. */
+export const canInstall = (): boolean => existsSync("/usr/bin/apt-get") && process.getuid?.() === 0;
+
+/** Appends the output to `logFile`. Throws a StartupFault with apt's reason. */
+export async function installPackage(
+  { program, packageName }: Package,
+  logFile: string,
+  signal: AbortSignal,
+): Promise<void> {
+  const progress = startProgress(`Installing ${program} (apt-get install ${packageName})`);
   const policyIsOurs = !existsSync(policyFile) || readFileSync(policyFile, "utf8") === policyText;
   try {
     if (policyIsOurs) writeFileSync(policyFile, policyText, { mode: 0o755 });
@@ -27,13 +40,11 @@ export async function installRedisPackage(logFile: string, signal: AbortSignal):
       progress.say("");
       reason = await aptGet(["install", "--yes", "--no-install-recommends", packageName], logFile, signal);
     }
-    if (reason !== undefined)
-      throw new StartupFault(
-        `installing Redis failed: ${reason} (log: ${logFile}); install Redis yourself, or set REDIS_URL`,
+    if (reason !== undefined) throw new StartupFault(`installing ${program} failed: ${reason} (log: ${logFile})`);
+    if (existsSync(join("/etc/init.d", packageName)))
+      await run("update-rc.d", [packageName, "disable"]).catch((error: Error) =>
+        appendFileSync(logFile, `${error.message}\n`),
       );
-    await run("update-rc.d", [packageName, "disable"]).catch((error: Error) =>
-      appendFileSync(logFile, `${error.message}\n`),
-    );
     progress.end();
   } finally {
     progress.stop();

@@ -3,7 +3,7 @@ import { Value } from "typebox/value";
 import { addressesMax, tagLengthMax, tagsMax } from "#access/bounds.ts";
 import { type LimitOption, limitRows, limitSchemaOf } from "#access/limits.ts";
 import { originForm, originsMax } from "#access/origins.ts";
-import { accountForm } from "#access/record.ts";
+import { accountForm, nameForm } from "#access/record.ts";
 import { isNetwork } from "#service/networks.ts";
 import { type KeyFields, KeysFault } from "./key-store.ts";
 import { expiryOf } from "./keys-text.ts";
@@ -41,8 +41,8 @@ const none = "none";
 /** What the options set. Throws a KeysFault for an invalid value. */
 export function fieldsOf(values: Values, now: number): KeyFields {
   const { name, group, account } = values;
-  if (name !== undefined && !/^[^\p{Cc}]{1,100}$/u.test(name))
-    throw new KeysFault("--name must be 1 to 100 characters without control characters");
+  if (name !== undefined && !(name.length <= 100 && nameForm.test(name)))
+    throw new KeysFault("--name must be 1 to 100 visible characters without control characters");
   if (account !== undefined && !accountForm.test(account))
     throw new KeysFault("--account must be 1 to 100 of A-Z, a-z, 0-9 and ._@-");
   const limits = limitsOf(values);

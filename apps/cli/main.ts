@@ -5,10 +5,10 @@ import { databaseCommand } from "./database.ts";
 import { keysCommand } from "./keys.ts";
 import { operatorCommand } from "./operator.ts";
 import { pricesCommand } from "./prices.ts";
-import { ensureRedisProgram } from "./redis-program.ts";
 import { start } from "./start.ts";
 import { checkout, openState } from "./state.ts";
 import { onStopRequests } from "./stop-requests.ts";
+import { ensureTestPrograms } from "./test-programs.ts";
 
 const help = `Usage: sluice <command>
 
@@ -55,8 +55,8 @@ async function command([name, ...args]: string[]): Promise<number> {
     }
     case "operator":
       return operatorCommand(args, environmentAtRoot());
-    case "redis":
-      return findRedis();
+    case "test-programs":
+      return findTestPrograms();
     case "help":
     case "--help":
     case "-h":
@@ -84,10 +84,10 @@ function environmentAtRoot(): NodeJS.ProcessEnv {
   return environment;
 }
 
-/** Finds or installs a Redis program for the tests, which start their own servers. */
-async function findRedis(): Promise<number> {
+/** Finds or installs the programs that the tests start. */
+async function findTestPrograms(): Promise<number> {
   try {
-    await ensureRedisProgram(process.env, openState(checkout), onStopRequests().stop);
+    await ensureTestPrograms(process.env, openState(checkout), onStopRequests().stop);
     return 0;
   } catch (error) {
     if (!(error instanceof StartupFault)) throw error;

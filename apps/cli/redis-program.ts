@@ -1,11 +1,11 @@
 /** Finds or installs a Redis or Valkey server program of a supported version. */
 import { execFile } from "node:child_process";
-import { accessSync, constants, existsSync } from "node:fs";
+import { accessSync, constants } from "node:fs";
 import { delimiter, join } from "node:path";
 import { promisify } from "node:util";
 import type { Environment } from "#catalogue/environment.ts";
 import { StartupFault } from "#service/startup.ts";
-import { installRedisPackage } from "./apt.ts";
+import { canInstall, installPackage } from "./apt.ts";
 import type { State } from "./state.ts";
 
 const run = promisify(execFile);
@@ -36,9 +36,11 @@ export async function ensureRedisProgram(
   const present = await findRedisProgram(environment.PATH ?? "");
   if (present.kind === "found") return present.program;
   if (present.kind === "tooOld") throw new StartupFault(`${present.path} is ${present.version}; ${advice}`);
-  if (!existsSync("/usr/bin/apt-get") || process.getuid?.() !== 0)
-    throw new StartupFault(`redis-server and valkey-server are not on PATH; ${advice}`);
-  await installRedisPackage(join(logs, "install.log"), signal);
+  if (!canInstall()) throw new StartupFault(`redis-server and valkey-server are not on PATH; ${advice}`);
+  const redis = { program: "Redis", packageName: "redis-server" };
+  await installPackage(redis, join(logs, "install.log"), signal).catch((error: StartupFault) => {
+    throw new StartupFault(`${error.message}; install Redis yourself, or set REDIS_URL`);
+  });
   const installed = await findRedisProgram(`${environment.PATH ?? ""}${delimiter}/usr/bin`);
   if (installed.kind === "found") return installed.program;
   throw new StartupFault(

@@ -1,4 +1,4 @@
-/** Sets the checkout up and starts the command on Node 24: `run <script>` with npm, all other commands with main.ts. */
+/** Sets the checkout up and starts the command on Node 24: `run <script>` and `test <script>` with npm, all other commands with main.ts. */
 import { spawn } from "node:child_process";
 import { accessSync, constants, mkdirSync, readFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
@@ -21,10 +21,13 @@ export async function boot(args) {
       throw new SetUpFault("Redis does not run on Windows; use WSL, or the containers of docker-compose.yml");
     ensureState();
     const { runtime } = await ensureInstalled(root);
+    const [command, ...rest] = args;
     process.exitCode =
-      args[0] === "run"
-        ? await runScript(runtime, args.slice(1))
-        : await dispatch(runtime, [main, ...args], process.env);
+      command === "run"
+        ? await runScript(runtime, rest)
+        : command === "test"
+          ? await testScript(runtime, rest)
+          : await dispatch(runtime, [main, ...args], process.env);
   } catch (error) {
     if (!(error instanceof SetUpFault)) throw error;
     process.stderr.write(`sluice: ${error.message}\n`);
@@ -49,8 +52,6 @@ function ensureState() {
  */
 async function runScript(runtime, [script, ...args]) {
   if (script === undefined) throw new SetUpFault("a script is required: run <script of package.json>");
-  const redis = await dispatch(runtime, [main, "redis"], process.env);
-  if (redis !== 0) return redis;
   const path = [join(root, "node_modules", ".bin"), dirname(runtime), process.env.PATH ?? ""].join(delimiter);
   return dispatch(
     "npm",
@@ -58,6 +59,16 @@ async function runScript(runtime, [script, ...args]) {
     { ...process.env, PATH: path },
     root,
   );
+}
+
+/**
+ * Runs a script that needs the programs of the tests.
+ * @param {string} runtime
+ * @param {string[]} script and its arguments
+ */
+async function testScript(runtime, script) {
+  const programs = await dispatch(runtime, [main, "test-programs"], process.env);
+  return programs === 0 ? runScript(runtime, script) : programs;
 }
 
 /**

@@ -49,6 +49,8 @@ export const signInsMax = 20;
 export const signInEveryMs = 3_000;
 /** Links that sign in once. */
 export const signInLinkMs = 15 * 60_000;
+/** Links that confirm a new address. */
+export const emailLinkMs = 3_600_000;
 /** A session that began with a link may set a password without the old one for so long. */
 export const freshSessionMs = 15 * 60_000;
 export const sessionMs = 7 * 86_400_000;

@@ -1,13 +1,17 @@
 /** Composes control: the database, the ledger, and the API with its accounts and keys. It is never in the path of a generation. */
+import { randomUUID } from "node:crypto";
 import { resolve } from "node:path";
+import type { FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import { Gauge, type Registry } from "prom-client";
 import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Environment } from "#catalogue/environment.ts";
 import { catalogueLogOf } from "#catalogue/log.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import type { ServiceConfig } from "#service/config.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { createOperations, listen } from "#service/operations.ts";
+import { startProcessReports } from "#service/process-reports.ts";
 import type { Redis, RedisPurpose } from "#service/redis.ts";
 import { accountHandlers } from "./accounts/accounts.ts";
 import { auditHandlers } from "./accounts/audit-log.ts";
@@ -18,23 +22,29 @@ import type { ConsoleOptions } from "./api/console.ts";
 import { createApi } from "./api/server.ts";
 import { identifyBy } from "./api/tokens.ts";
 import { catalogueHandlers } from "./catalogue/catalogue.ts";
+import { catalogueFileHandlers, LastChange } from "./catalogue/catalogue-file.ts";
 import type { ControlConfig } from "./config.ts";
 import { openDatabase } from "./database/database.ts";
 import { KeyProjection } from "./keys/key-projection.ts";
 import { keyHandlers } from "./keys/keys.ts";
 import { type Ledger, startLedger } from "./ledger/ledger.ts";
 import { usageHandlers } from "./ledger/usage-handlers.ts";
+import { liveHandlers } from "./operations/handlers.ts";
+import { addLiveSocket } from "./operations/live-socket.ts";
+import { LiveStates } from "./operations/live-state.ts";
 import { createMail } from "./sign-in/mail.ts";
 import { createSignIn } from "./sign-in/sign-in.ts";
 
 export type ControlProcessConfig = ControlConfig &
-  Pick<ServiceConfig, "redisUrl" | "namespace" | "operationsHost" | "operationsPort">;
+  Pick<ServiceConfig, "redisUrl" | "catalogueFile" | "namespace" | "operationsHost" | "operationsPort">;
 
 export interface ControlDeps {
   log: Logger;
   registry: Registry;
   connectRedis(purpose: RedisPurpose): Promise<Redis>;
   watchCatalogue(listeners: WatchListeners): CatalogueWatch;
+  /** Decides which models a catalogue offers. */
+  environment: Environment;
   version: string;
 }
 
@@ -57,8 +67,19 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   };
   const redis = await connect("request");
   const reads = await connect("patient");
-  const { database } = opened.use(await openDatabase({ url: config.databaseUrl, directory: config.databaseDirectory }));
-  const catalogue = deps.watchCatalogue(catalogueLogOf(log));
+  const { database, kind } = opened.use(
+    await openDatabase({ url: config.databaseUrl, directory: config.databaseDirectory }),
+  );
+  const lastChange = new LastChange();
+  const catalogueLog = catalogueLogOf(log);
+  const catalogue = deps.watchCatalogue({
+    ...catalogueLog,
+    onChange(changed) {
+      catalogueLog.onChange(changed);
+      lastChange.follow(changed);
+    },
+  });
+  lastChange.follow(catalogue.current());
   opened.defer(() => catalogue.close());
   const ledger = startLedger({
     database,
@@ -80,10 +101,15 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   let address = config.url;
   const signIn = opened.use(await createSignIn({ database, config, mail, address: () => address, log }));
   const byToken = identifyBy(database, config.operatorToken);
+  const states = new LiveStates({ redis, keyspace, catalogue: catalogue.current, ledger, database: kind });
+  const identify = async (request: FastifyRequest) => (await byToken(request)) ?? signIn.identify(request);
   const api = await createApi({
     database,
     handlers: {
-      ...accountHandlers((account) => projection.projectAccount(account)),
+      ...accountHandlers({
+        catalogue: catalogue.current,
+        changed: (account) => projection.projectAccount(account),
+      }),
       ...keyHandlers({ catalogue: catalogue.current, projection }),
       ...usageHandlers,
       ...catalogueHandlers(catalogue.current, config.gatewayUrl),
@@ -91,9 +117,19 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
       ...tokenHandlers,
       ...auditHandlers,
       ...alertHandlers,
+      ...catalogueFileHandlers({
+        file: config.catalogueFile,
+        environment: deps.environment,
+        watch: catalogue,
+        lastChange,
+      }),
+      ...liveHandlers({ states, redis, keyspace }),
     },
-    identify: async (request) => (await byToken(request)) ?? signIn.identify(request),
-    addRoutes: signIn.addRoutes,
+    identify,
+    addRoutes: async (server) => {
+      await signIn.addRoutes(server);
+      await addLiveSocket(server, { states, identify, log });
+    },
     console: consoleOf(config, catalogue.current),
     trustedProxies: config.trustedProxies,
     callsPerMinute: config.callsPerMinute,
@@ -101,11 +137,11 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     version,
   });
   opened.defer(() => api.close());
-  const operations = createOperations({
-    metrics: registry,
-    notReady: () => undefined,
-    status: () => ({ ledger: ledger.counts }),
-  });
+  const own = { notReady: () => undefined, status: () => ({ ledger: ledger.counts }) };
+  const id = `control-${randomUUID().slice(0, 8)}`;
+  const drain = () => {};
+  opened.defer(startProcessReports({ ...own, id, role: "control", version, redis, keyspace, drain, log }));
+  const operations = createOperations({ ...own, metrics: registry });
   opened.defer(() => operations.close());
   const resources = opened.move();
   return {
@@ -135,13 +171,13 @@ function consoleOf(
 }
 
 function registerMetrics(registry: Registry, ledger: Ledger, projection: KeyProjection): void {
-  const gauge = (name: string, help: string, read: () => number) =>
+  const gauge = (name: string, help: string, read: () => number | Promise<number>) =>
     new Gauge({
       name,
       help,
       registers: [registry],
-      collect() {
-        this.set(read());
+      async collect() {
+        this.set(await read());
       },
     });
   gauge("sluice_ledger_records", "Usage records that this process has stored.", () => ledger.counts.inserted);
@@ -150,14 +186,15 @@ function registerMetrics(registry: Registry, ledger: Ledger, projection: KeyProj
     "Differences between budgets in Redis and the ledger that were found and corrected. Zero unless something broke.",
     () => ledger.budgets.differences,
   );
-  new Gauge({
-    name: "sluice_ledger_lag_seconds",
-    help: "The age of the oldest usage record that the ledger does not have yet; about a second when it is current. NaN while Redis is away.",
-    registers: [registry],
-    async collect() {
-      this.set(await ledger.lagSeconds().catch(() => Number.NaN));
-    },
-  });
-  gauge("sluice_ledger_invalid_records", "Usage records that could not be read.", () => ledger.counts.invalid);
+  gauge(
+    "sluice_ledger_lag_seconds",
+    "The age of the oldest usage record that the ledger does not have yet; about a second when it is current. NaN while Redis is away.",
+    () => ledger.lagSeconds().catch(() => Number.NaN),
+  );
+  gauge(
+    "sluice_ledger_invalid_records",
+    "Usage records in the stream usage:invalid, which the ledger put aside because it cannot store them. NaN while Redis is away.",
+    () => ledger.invalidRecords().catch(() => Number.NaN),
+  );
   gauge("sluice_keys_behind", "1 while Redis may lack a change of keys.", () => Number(projection.isBehind));
 }

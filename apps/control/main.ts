@@ -1,17 +1,13 @@
 /** The control process. */
-import { readFileSync } from "node:fs";
 import type { Logger } from "pino";
 import { collectDefaultMetrics, Registry } from "prom-client";
 import { watchCatalogue } from "#catalogue/watch.ts";
 import { serviceConfigOf } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
 import { checkedAtStart, runProcess } from "#service/startup.ts";
+import { version } from "#service/version.ts";
 import { controlConfigOf } from "./config.ts";
 import { createControl } from "./control.ts";
-
-const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
-  version: string;
-};
 
 await runProcess("control", async (log) => {
   const { env } = process;
@@ -23,6 +19,7 @@ await runProcess("control", async (log) => {
     registry,
     version,
     connectRedis: (purpose) => connectRedis(config.redisUrl, purpose),
+    environment: env,
     watchCatalogue: (listeners) => checkedAtStart(() => watchCatalogue(config.catalogueFile, env, listeners)),
   });
   const urls = await control.listen();

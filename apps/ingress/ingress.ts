@@ -22,6 +22,8 @@ import type { ServiceConfig } from "#service/config.ts";
 import { leaseMs, renewEveryMsOf } from "#service/lease.ts";
 import { OpenFiles } from "#service/open-files.ts";
 import { listen } from "#service/operations.ts";
+import { startProcessReports } from "#service/process-reports.ts";
+import { version } from "#service/version.ts";
 import { Admission } from "./admission/admission.ts";
 import { Capacity } from "./admission/capacity.ts";
 import { RateLimiter } from "./admission/rate-limits.ts";
@@ -47,6 +49,7 @@ import { addRoutes } from "./http/routes.ts";
 import { createRequestServer } from "./http/server.ts";
 import { UnreadAnswers } from "./http/unread.ts";
 import { Idempotency } from "./idempotency/idempotency.ts";
+import { countLoad } from "./load-counts.ts";
 import { logSubscriber } from "./log-subscriber.ts";
 import { metricsSubscriber } from "./metrics.ts";
 import { addOllamaRoutes } from "./ollama/routes.ts";
@@ -86,6 +89,8 @@ export interface IngressDeps extends BackendDeps {
   registry: Registry;
   /** Subscribers to the ingress's events, besides its log and its metrics. */
   subscribers?: readonly Subscriber<IngressEvents>[];
+  /** Called when an operator asks the process to drain and end. */
+  requestStop?: () => void;
 }
 
 export interface Ingress {
@@ -115,6 +120,14 @@ export async function createIngress(config: IngressProcessConfig, deps: IngressD
     openFiles,
     draining: http.draining.signal,
     operatorPassword: config.operatorPassword,
+    counts: path.counts,
+    startReports: (own) => {
+      const { mailbox, redis, keyspace } = backends;
+      const { log, requestStop: drain = () => {} } = deps;
+      opened.defer(
+        startProcessReports({ ...own, id: mailbox.self, role: "ingress", version, redis, keyspace, drain, log }),
+      );
+    },
   });
   const stopTasks = startPeriodicTasks(deps.clock, periodicTasksOf(config, deps, backends, path, http, openFiles));
   return handleOf(config, deps, { path, http, operations, stopTasks, resources: opened.move() });
@@ -135,7 +148,9 @@ function createPath(
   const usage = new UsageStream({ redis, keyspace, directory: config.usageDirectory, log });
   opened.defer(() => usage.close());
   registerUsageMetrics(registry, usage);
+  const load = countLoad();
   const events = new EventStream<IngressEvents>(
+    load.subscriber,
     logSubscriber(log),
     metricsSubscriber(registry),
     usageSubscriber((record) => usage.write(record), clock),
@@ -189,7 +204,7 @@ function createPath(
     keyBytesMax: config.storedKeyBytesMax,
     bytesMax: config.storedBytesMax,
   });
-  return { events, capacities, limits, generations, idempotency, store };
+  return { events, counts: load.counts, capacities, limits, generations, idempotency, store };
 }
 
 /** The callers' server with its routes, for HTTP and for WebSockets. */

@@ -9,13 +9,14 @@ import { checkedAtStart, runProcess } from "#service/startup.ts";
 import { ingressConfigOf } from "./config.ts";
 import { createIngress } from "./ingress.ts";
 
-await runProcess("ingress", async (log) => {
+await runProcess("ingress", async (log, requestStop) => {
   const { env } = process;
   const config = { ...serviceConfigOf(env), ...ingressConfigOf(env) };
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const ingress = await createIngress(config, {
     log,
+    requestStop,
     clock: systemClock,
     bounds: relayBounds,
     registry,

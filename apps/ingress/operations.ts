@@ -3,9 +3,11 @@ import type { FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
 import type { OpenFiles } from "#service/open-files.ts";
 import { createOperations } from "#service/operations.ts";
+import type { ProcessReporterOptions } from "#service/process-reports.ts";
 import type { Capacity } from "./admission/capacity.ts";
 import type { Backends } from "./backends.ts";
 import type { GenerationLifecycle } from "./generation/lifecycle.ts";
+import type { LoadCounts } from "./load-counts.ts";
 import { registerIngressGauges } from "./metrics.ts";
 import type { BoundedStore } from "./stored/bounded-store.ts";
 import type { DetachedGenerations } from "./stored/detached.ts";
@@ -21,12 +23,25 @@ export interface IngressOperationsOptions {
   openFiles: OpenFiles;
   draining: AbortSignal;
   operatorPassword: string | undefined;
+  counts: LoadCounts;
+  /** Starts the reports to operators; returns what ends them. */
+  startReports(report: Pick<ProcessReporterOptions, "notReady" | "status">): void;
 }
 
 /** The caller must close the server. */
 export async function createIngressOperations(options: IngressOperationsOptions): Promise<FastifyInstance> {
-  const { registry, backends, generations, capacities, detached, store, openFiles, draining, operatorPassword } =
-    options;
+  const {
+    registry,
+    backends,
+    generations,
+    capacities,
+    detached,
+    store,
+    openFiles,
+    draining,
+    operatorPassword,
+    counts,
+  } = options;
   const refreshGauges = registerIngressGauges(registry, {
     queues: () => generations.statistics(),
     depths: () => backends.queues.depths(),
@@ -39,14 +54,7 @@ export async function createIngressOperations(options: IngressOperationsOptions)
     storedBytes: () => store.bytes(),
     keys: () => backends.keys.count(),
   });
-  const operations = createOperations({
-    metrics: {
-      contentType: registry.contentType,
-      metrics: async () => {
-        await refreshGauges();
-        return registry.metrics();
-      },
-    },
+  const own = {
     notReady: () => (draining.aborted ? "stopping" : generations.isReady ? openFiles.shortage : "no link to Redis"),
     status: () => ({
       role: "ingress",
@@ -54,10 +62,22 @@ export async function createIngressOperations(options: IngressOperationsOptions)
       keys: backends.keys.count(),
       generations: generations.size,
       bodiesBytes: capacities.bodies.used,
+      counts,
       queues: generations
         .statistics()
         .map(({ oldestWaitMs, ...queue }) => ({ ...queue, oldestWaitMs: Math.round(oldestWaitMs) })),
     }),
+  };
+  options.startReports(own);
+  const operations = createOperations({
+    ...own,
+    metrics: {
+      contentType: registry.contentType,
+      metrics: async () => {
+        await refreshGauges();
+        return registry.metrics();
+      },
+    },
   });
   if (operatorPassword !== undefined) {
     const { addInspection } = await import("./inspection.ts");

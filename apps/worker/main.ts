@@ -10,13 +10,14 @@ import { createAuthorization } from "./upstream/authorization.ts";
 import { Upstreams } from "./upstream/upstreams.ts";
 import { createWorker } from "./worker.ts";
 
-await runProcess("worker", async (log) => {
+await runProcess("worker", async (log, requestStop) => {
   const { env: environment } = process;
   const config = loadWorkerConfig(environment, process.argv.slice(2));
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
   const worker = await createWorker(config, {
     log,
+    requestStop,
     registry,
     clock: systemClock,
     bounds: relayBounds,

@@ -15,7 +15,9 @@ import type { Runner } from "#relay/runner.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { createOperations, listen } from "#service/operations.ts";
+import { startProcessReports } from "#service/process-reports.ts";
 import type { Redis } from "#service/redis.ts";
+import { version } from "#service/version.ts";
 import { AttachmentBudget } from "./attachments/attachment-budget.ts";
 import { createAttachmentFetcher } from "./attachments/attachment-fetcher.ts";
 import { RequestAttachments } from "./attachments/request-attachments.ts";
@@ -51,6 +53,8 @@ export interface WorkerDeps {
   watchCatalogue(listeners: WatchListeners): CatalogueWatch;
   /** Subscribers to the worker's events, besides its log and its metrics. */
   subscribers?: readonly Subscriber<WorkerEvents>[];
+  /** Called when an operator asks the process to drain and end. */
+  requestStop?: () => void;
 }
 
 export interface Worker {
@@ -118,11 +122,16 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   registerRelayMetrics(registry, relay.mailbox, () => relay.runner.resends);
   registerCatalogueMetrics(registry, catalogue);
   registerWorkerGauges(registry, { queues, ...routing, attachmentBudget: attachments.budget, clock });
-  const operations = createOperations({
-    metrics: registry,
+  const own = {
     notReady: () => (queues.isStopping ? "stopping" : relay.isReady() ? undefined : "no link to Redis"),
     status: () => statusOf(catalogue, queues, routing, clock),
-  });
+  };
+  const { keyspace } = deps.redis;
+  const { requestStop: drain = () => {} } = deps;
+  opened.defer(
+    startProcessReports({ ...own, id: relay.mailbox.self, role: "worker", version, redis, keyspace, drain, log }),
+  );
+  const operations = createOperations({ ...own, metrics: registry });
   opened.defer(() => operations.close());
   return new RunningWorker({ config, bounds, clock, relay, queues, operations }, opened.move());
 }

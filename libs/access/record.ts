@@ -9,6 +9,10 @@ const time = (description: string) => Type.Integer({ minimum: 0, description });
 
 export const accountForm = /^[0-9A-Za-z._@-]{1,100}$/;
 
+/** A name that people can read: with a visible character, and neither control characters nor ones that change the direction of text, which could make it look like another. */
+export const nameForm =
+  /^(?=.*[^\s\p{Default_Ignorable_Code_Point}])[^\p{Cc}\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]*$/u;
+
 const keyRecordSchema = Type.Object({
   id: Type.String({ pattern: "^key_[0-9A-Za-z]{1,64}$" }),
   name: Type.String({ minLength: 1, maxLength: 100 }),

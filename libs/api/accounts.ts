@@ -1,14 +1,23 @@
 /** Operations on accounts. */
 import Type from "typebox";
 import { accountForm } from "#access/record.ts";
-import { changeOf, id, name, orNull, pageOf, pageQuery, strict, time } from "./common.ts";
+import { changeOf, group, id, name, orNull, pageOf, pageQuery, strict, time } from "./common.ts";
 import type { Operation } from "./operation.ts";
+
+const groups = orNull(
+  Type.Array(group, {
+    maxItems: 500,
+    uniqueItems: true,
+    description: "The groups that may be given to its keys; null for all. Keys that have another group keep it.",
+  }),
+);
 
 const account = Type.Object({
   id: id("The id of the account."),
   name: name("For people."),
   createdAt: time("When it was created."),
   disabledAt: orNull(time("Since when its keys are refused; null while it is active.")),
+  groups,
 });
 
 const params = Type.Object({ account: id("The id of an account.") });
@@ -36,6 +45,7 @@ export const accountOperations = {
           }),
         ),
         name: name("For people."),
+        groups: Type.Optional(groups),
       },
       strict,
     ),
@@ -53,10 +63,11 @@ export const accountOperations = {
   updateAccount: {
     method: "PATCH",
     path: "/accounts/:account",
-    summary: "Renames an account, or disables it: the keys of a disabled account are refused.",
+    summary:
+      "Changes an account: its name, the groups of its keys, or disables it. The keys of a disabled account are refused.",
     access: "operator",
     params,
-    body: changeOf({ name: name("For people."), isDisabled: Type.Boolean() }),
+    body: changeOf({ name: name("For people."), isDisabled: Type.Boolean(), groups }),
     answer: account,
   },
 } as const satisfies Record<string, Operation>;

@@ -1,12 +1,16 @@
 /** Schemas that several operations share. */
 import Type, { type TProperties, type TSchema } from "typebox";
+import { nameForm } from "#access/record.ts";
 
 export const strict = { additionalProperties: false } as const;
 
 export const id = (description: string) => Type.String({ minLength: 1, maxLength: 100, description });
-/** Without control characters, because commands print it. */
 export const name = (description: string) =>
-  Type.String({ minLength: 1, maxLength: 100, pattern: "^[^\\u0000-\\u001f\\u007f-\\u009f]*$", description });
+  Type.Refine(
+    Type.String({ minLength: 1, maxLength: 100, description }),
+    (text) => nameForm.test(text),
+    () => "must have a visible character, and neither control characters nor ones that change the direction of text",
+  );
 const lastStorableMs = Date.parse("9999-12-31T23:59:59.999Z");
 /** Epoch milliseconds from 1970 to the year 9999. */
 export const isStorableTime = (ms: number): boolean => Number.isInteger(ms) && ms >= 0 && ms <= lastStorableMs;
@@ -17,6 +21,7 @@ export const time = (description: string) =>
     () => "must be a time from 1970 to 9999",
   );
 export const orNull = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
+export const group = Type.String({ minLength: 1, maxLength: 40, description: "A group of the catalogue." });
 /** A decimal number in the catalogue's currency, as text, because numbers of JSON are not exact. */
 export const money = (description: string) => Type.String({ pattern: "^-?\\d{1,12}(\\.\\d{1,9})?$", description });
 

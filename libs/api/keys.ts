@@ -3,7 +3,7 @@ import Type from "typebox";
 import { addressesMax, tagLengthMax, tagsMax } from "#access/bounds.ts";
 import { limitsSchema } from "#access/limits.ts";
 import { originForm, originsMax } from "#access/origins.ts";
-import { changeOf, id, money, name, orNull, pageOf, pageQuery, strict, time } from "./common.ts";
+import { changeOf, group, id, money, name, orNull, pageOf, pageQuery, strict, time } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const list = (itemLengthMax: number, itemsMax: number, description: string) =>
@@ -14,7 +14,7 @@ const limits = limitsSchema({ ...strict, description: "Each overrides the limit 
 /** What people decide about a key. */
 const settings = {
   name: name("For people."),
-  group: Type.String({ minLength: 1, maxLength: 40, description: "A group of the catalogue." }),
+  group,
   models: orNull(list(129, 500, "Model ids, or prefixes followed by `*`; null for all of its group.")),
   expiresAt: orNull(time("The key is valid before it; null for ever.")),
   limits: orNull(limits),
@@ -53,7 +53,7 @@ const newKey = Type.Object({
   key: Type.String({ description: "The key itself, shown only here." }),
 });
 const params = Type.Object({ key: id("The id of a key.") });
-const { name: keyName, group, ...others } = settings;
+const { name: keyName, group: keyGroup, ...others } = settings;
 
 export const keyOperations = {
   listKeys: {
@@ -81,7 +81,7 @@ export const keyOperations = {
       {
         account: id("The account that it belongs to."),
         name: keyName,
-        group,
+        group: keyGroup,
         ...Type.Partial(Type.Object(others)).properties,
       },
       strict,

@@ -3,7 +3,9 @@ import { accountOperations } from "./accounts.ts";
 import { alertOperations } from "./alerts.ts";
 import { auditOperations } from "./audit.ts";
 import { catalogueOperations } from "./catalogue.ts";
+import { catalogueFileOperations } from "./catalogue-file.ts";
 import { keyOperations } from "./keys.ts";
+import { liveOperations } from "./live.ts";
 import { memberOperations } from "./members.ts";
 import type { Operation } from "./operation.ts";
 import { peopleOperations } from "./people.ts";
@@ -20,6 +22,8 @@ export const operations = {
   ...auditOperations,
   ...keyOperations,
   ...catalogueOperations,
+  ...catalogueFileOperations,
+  ...liveOperations,
 } as const satisfies Record<string, Operation>;
 
 export type OperationName = keyof typeof operations;

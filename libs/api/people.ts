@@ -72,7 +72,8 @@ export const peopleOperations = {
   updateMe: {
     method: "PATCH",
     path: "/me",
-    summary: "Changes the caller's name or e-mail address.",
+    summary:
+      "Changes the caller's name or e-mail address. With a mail server, a new address counts once the link that is sent to it was opened; the answer has the address so far.",
     access: "person",
     body: changeOf({ name: name("For people."), email: email("The address to sign in with."), currentPassword }),
     answer: me,

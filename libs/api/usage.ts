@@ -28,7 +28,23 @@ const filters = {
 
 /** What usage can be grouped by. */
 export const usageDimensions = ["account", "key", "model", "group", "upstream"] as const;
+/** What the largest groups can be chosen by. */
+export const topMeasures = [
+  "cost",
+  "requests",
+  "refused",
+  "failed",
+  "errors",
+  "tokens",
+  "inputTokens",
+  "cachedInputTokens",
+  "outputTokens",
+  "reasoningTokens",
+  "images",
+] as const;
 const usageIntervals = ["half-hour", "hour", "day", "month", "none"] as const;
+
+const outcomes = ["complete", "left", "failed", "refused"] as const;
 
 /** One usage record. */
 const record = Type.Object({
@@ -37,6 +53,7 @@ const record = Type.Object({
   receivedAt: time("When the request was received."),
   account: Type.String(),
   key: Type.String({ description: "The id of the key." }),
+  keyName: orNull(Type.String({ description: "Null if the key is unknown." })),
   group: Type.String(),
   model: Type.String({ description: "The requested model." }),
   modelAnswered: orNull(Type.String()),
@@ -48,7 +65,7 @@ const record = Type.Object({
   queue: orNull(Type.String()),
   isStreamed: Type.Boolean(),
   status: Type.Integer({ description: "The HTTP status that the caller got." }),
-  outcome: Type.Enum(["complete", "left", "failed", "refused"] as const),
+  outcome: Type.Enum(outcomes),
   errorCode: orNull(Type.String()),
   tokens: Type.Object({
     input: count("All input tokens."),
@@ -135,6 +152,23 @@ const sumQuery = {
   ),
 };
 
+const topQuery = {
+  top: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 50,
+      description:
+        "Only so many groups: the largest of the whole time. All others are summed in one more group with `isOthers`.",
+    }),
+  ),
+  topBy: Type.Optional(
+    Type.Enum(topMeasures, {
+      default: "cost",
+      description: "What the size of a group is. `tokens` are input and output, `errors` refused and failed.",
+    }),
+  ),
+};
+
 export const usageOperations = {
   listUsage: {
     method: "GET",
@@ -145,7 +179,12 @@ export const usageOperations = {
       {
         ...pageQuery,
         ...filters,
-        outcome: filterList("Outcomes: complete, left, failed, refused."),
+        outcome: Type.Optional(
+          Type.String({
+            pattern: `^(${outcomes.join("|")})(,(${outcomes.join("|")}))*$`,
+            description: `Of ${outcomes.join(", ")}. Several are separated by commas; a record matches one of them.`,
+          }),
+        ),
         errorCode: filterList("Error codes."),
       },
       strict,
@@ -165,18 +204,22 @@ export const usageOperations = {
     path: "/usage",
     summary: "Sums of usage over time, grouped by up to two dimensions.",
     access: "reader",
-    query: Type.Object(sumQuery, strict),
+    query: Type.Object({ ...sumQuery, ...topQuery }, strict),
     answer: Type.Object({
       total: Type.Object(sums),
       rows: Type.Array(
         Type.Object({
           time: orNull(time("The beginning of the step; null for the interval none.")),
           group: Type.Record(Type.String(), Type.String(), {
-            description: "The dimensions of `by` with their values.",
+            description: "The dimensions of `by` with their values; empty for the others.",
           }),
+          isOthers: Type.Boolean({ description: "All groups that are not among the `top`." }),
           ...sums,
         }),
       ),
+      keyNames: Type.Record(Type.String(), Type.String(), {
+        description: "The names of the keys in `rows`, by id. Keys that are unknown are absent.",
+      }),
     }),
   },
   exportUsage: {

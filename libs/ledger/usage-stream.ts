@@ -7,6 +7,7 @@
  */
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
+import { OutageLog } from "#service/outage-log.ts";
 import type { Redis } from "#service/redis.ts";
 import {
   batchesTogetherMax,
@@ -53,6 +54,7 @@ export class UsageStream {
   readonly #options: UsageStreamOptions;
   readonly #bounds: UsageStreamBounds;
   readonly #spool: Spool;
+  readonly #outage: OutageLog;
   /** Encoded records. They leave it when Redis or the file has them. */
   #pending: string[] = [];
   #timer: NodeJS.Timeout | undefined;
@@ -72,6 +74,12 @@ export class UsageStream {
     this.#options = options;
     this.#bounds = { streamBytesMax, unmeasuredBytesMax, pendingRecordsMax, checkEveryMs, ...options.bounds };
     this.#spool = new Spool(options.directory);
+    this.#outage = new OutageLog({
+      log: options.log,
+      level: "error",
+      failed: "usage records wait in memory: neither Redis nor the file takes them",
+      works: "usage records leave memory again",
+    });
     this.#checks = setInterval(() => this.#check(), this.#bounds.checkEveryMs);
   }
 
@@ -102,6 +110,7 @@ export class UsageStream {
     this.#timer = undefined;
     this.#flushing ??= this.#alone(() => this.#flushAll()).then((isStored) => {
       this.#flushing = undefined;
+      if (isStored) this.#outage.worked();
       if (this.#pending.length > 0)
         this.#timer ??= setTimeout(() => void this.flush(), isStored ? batchMs : this.#bounds.checkEveryMs);
     });
@@ -166,7 +175,7 @@ export class UsageStream {
       await this.#spool.append(lines.join("\n"));
       return true;
     } catch (error) {
-      this.#options.log.error({ err: error }, "usage records wait in memory: neither Redis nor the file takes them");
+      this.#outage.failed(error);
       return false;
     }
   }

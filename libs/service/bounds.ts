@@ -20,3 +20,5 @@ export const logBatchLengthMax = 8 * 1024;
 export const logBatchMs = 200;
 /** Above this share of the limit a process should accept no more connections. The rest is for Redis connections and files. */
 export const openFilesShareMax = 0.9;
+/** How often a failure that goes on is logged. */
+export const outageLoggedEveryMs = 60_000;

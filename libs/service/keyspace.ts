@@ -55,6 +55,10 @@ export function keyspaceOf(namespace: string) {
     keysChanged: `${prefix}:keys:changed`,
     /** Hash: a process → the slots of this queue that it announces: see libs/relay/redis/queue-slots.ts. */
     queueSlots: (queue: string) => `${prefix}:queue-slots:${queue}`,
+    /** Hash: a process → what it reports about itself (JSON, libs/service/process-reports.ts). */
+    processes: `${prefix}:processes`,
+    /** Hash: the processes that operators have asked to drain. */
+    drains: `${prefix}:drains`,
     /** Expires when the next rewrite of Redis' append-only file is due. */
     fileRewritten: `${prefix}:file:rewritten`,
   };

@@ -42,10 +42,13 @@ const isStartupFault = (error: unknown): boolean =>
   (error instanceof Error && addressCodes.includes((error as NodeJS.ErrnoException).code ?? ""));
 
 /**
- * Starts a role and stops it after SIGTERM, SIGINT or the end of the parent process.
+ * Starts a role and stops it after SIGTERM, SIGINT, the end of the parent process, or a call of `requestStop`.
  * A startup error is one line on stderr and exit code 78. A later crash is logged and ends with exit code 1, so that the supervisor restarts the process.
  */
-export async function runProcess(role: string, start: (log: Logger) => Promise<Running>): Promise<void> {
+export async function runProcess(
+  role: string,
+  start: (log: Logger, requestStop: () => void) => Promise<Running>,
+): Promise<void> {
   // Otherwise V8 runs a full garbage collection for every 64 MiB of buffers, about ten large bodies, however much memory is free.
   setFlagsFromString("--external-memory-accounted-in-global-limit");
   const log = createLog(role);
@@ -64,7 +67,7 @@ export async function runProcess(role: string, start: (log: Logger) => Promise<R
 
   let running: Running;
   try {
-    running = await start(log);
+    running = await start(log, () => requestStop("drain requested"));
   } catch (error) {
     process.stderr.write(`sluice ${role}: ${describe(error)}\n`);
     log.debug({ err: error }, "start failed");

@@ -175,17 +175,25 @@ test("the dependencies of a running gateway are not replaced", async () => {
   );
 });
 
-test("run finds Redis, then runs the script with npm and the installed Node first on PATH", async () => {
+test("test finds the programs of the tests, then runs the script with npm and the installed Node first on PATH", async () => {
   using place = makeCheckout();
-  const run = boot(place.root, ["run", "check", "one"]);
+  const run = boot(place.root, ["test", "check", "one"]);
   assert.equal(await run.ended, 0);
-  assert.match(run.output().out, /"args":\["redis"\]/);
+  assert.match(run.output().out, /"args":\["test-programs"\]/);
   const { args, path } = lastLineOf(run);
   assert.deepEqual(args, ["run", "check", "--", "one"]);
   assert.deepEqual(path.split(delimiter).slice(0, 2), [
     join(place.root, "node_modules", ".bin"),
     join(place.root, "node_modules", "node", "bin"),
   ]);
+});
+
+test("run runs the script without the programs of the tests", async () => {
+  using place = makeCheckout();
+  const run = boot(place.root, ["run", "dev:run"]);
+  assert.equal(await run.ended, 0);
+  assert.doesNotMatch(run.output().out, /test-programs/);
+  assert.deepEqual(lastLineOf(run).args, ["run", "dev:run"]);
 });
 
 test("signals reach the command, and its exit code is returned", async () => {

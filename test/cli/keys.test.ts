@@ -190,6 +190,10 @@ test("a key is revoked by its name or last characters only if they match one key
     made.push(JSON.parse((await keys("create", "--group", "default", "--name", name, "--json")).out));
   const ambiguous = await keys("revoke", "twin");
   assert.deepEqual([ambiguous.code, ambiguous.out], [1, ""]);
+  assert.match(
+    (await keys("rotate", "twin")).err,
+    /^sluice keys rotate: 2 keys match "twin"; use the id: key_\w+, key_\w+\n$/,
+  );
   assert.match(ambiguous.err, /^sluice keys revoke: 2 keys match "twin"; use the id: key_\w+, key_\w+\n$/);
   assert.equal((await keys("revoke", made[0].id)).code, 0);
   assert.equal((await keys("revoke", "twin")).code, 0);

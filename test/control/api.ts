@@ -10,19 +10,22 @@ import { alertHandlers } from "../../apps/control/alerts/handlers.ts";
 import type { Actor } from "../../apps/control/api/actor.ts";
 import { createApi } from "../../apps/control/api/server.ts";
 import { catalogueHandlers } from "../../apps/control/catalogue/catalogue.ts";
+import { catalogueFileHandlers, LastChange } from "../../apps/control/catalogue/catalogue-file.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import type { Role } from "../../apps/control/database/tables.ts";
 import { KeyProjection } from "../../apps/control/keys/key-projection.ts";
 import { keyHandlers } from "../../apps/control/keys/keys.ts";
 import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
+import { liveHandlers } from "../../apps/control/operations/handlers.ts";
+import { type LiveStateOptions, LiveStates } from "../../apps/control/operations/live-state.ts";
 import { createSignIn } from "../../apps/control/sign-in/sign-in.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
 
 const log = pino({ level: process.env.TEST_LOGS ? "info" : "silent" });
 
 export const catalogue = parseCatalogue(
-  Buffer.from(`groups: { default: { models: ["*"] }, narrow: { models: [one] } }
+  Buffer.from(`groups: { default: { models: ["*"] }, narrow: { models: [one], keyLimits: { requestsPerMinute: 60, budgetPerDay: 2.5 } } }
 upstreams: { u: { dialect: openai-chat, baseUrl: "http://127.0.0.1:1" } }
 models:
   - { id: one, prices: { inputPerMillion: 1, outputPerMillion: 1 }, route: [{ upstream: u, model: m }] }
@@ -83,13 +86,29 @@ export async function startApi(database: Database): Promise<TestApi> {
   const signIn = opened.use(
     await createSignIn({ database, config: controlConfigOf({}), mail: undefined, address, log }),
   );
+  const ledger = {
+    counts: { inserted: 0, invalid: 0 },
+    budgets: { differences: 0 },
+    lagSeconds: async () => 0,
+  } as LiveStateOptions["ledger"];
+  const states = new LiveStates({ redis, keyspace, catalogue: () => catalogue, ledger, database: "embedded" });
   const api = await createApi({
     database,
     handlers: {
-      ...accountHandlers((account) => projection.projectAccount(account)),
+      ...accountHandlers({
+        catalogue: () => catalogue,
+        changed: (account) => projection.projectAccount(account),
+      }),
       ...keyHandlers({ catalogue: () => catalogue, projection }),
       ...usageHandlers,
       ...catalogueHandlers(() => catalogue, ""),
+      ...catalogueFileHandlers({
+        file: "catalogue.yaml",
+        environment: {},
+        watch: { current: () => catalogue, fault: () => undefined, close() {} },
+        lastChange: new LastChange(),
+      }),
+      ...liveHandlers({ states, redis, keyspace }),
       ...signIn.handlers,
       ...tokenHandlers,
       ...auditHandlers,

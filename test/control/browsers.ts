@@ -14,6 +14,7 @@ import type { Database } from "../../apps/control/database/database.ts";
 import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
 import { createMail } from "../../apps/control/sign-in/mail.ts";
 import { createSignIn } from "../../apps/control/sign-in/sign-in.ts";
+import { catalogue } from "./api.ts";
 
 export const operatorToken = "operator-token-of-the-tests-0123456789";
 export const goodPassword = "correct horse battery";
@@ -113,7 +114,7 @@ export async function startApi(database: Database, environment: Record<string, s
     database,
     // Those on keys need Redis; keys.test.ts has them.
     handlers: {
-      ...accountHandlers(async () => {}),
+      ...accountHandlers({ catalogue: () => catalogue, changed: async () => {} }),
       ...usageHandlers,
       ...signIn.handlers,
       ...tokenHandlers,

@@ -150,6 +150,13 @@ test("the tags of the key and of the request, and the user, are in the usage rec
   await until("the record of the body's user", async () => (await recordsWith("grace")).length === 1);
   const { spend } = await call("GET", `/keys/${id}`);
   assert.ok(spend);
+  // Headers are bytes: those of UTF-8, unless they are not valid.
+  const bytes = Buffer.from("José", "utf8").toString("latin1");
+  assert.equal(await postStatus(key, { "x-sluice-user": bytes, "x-sluice-tags": `${bytes},plain` }), 200);
+  await until("the record of the user in UTF-8", async () => (await recordsWith('"José"')).length === 1);
+  assert.ok((await recordsWith('"José"'))[0]?.includes('["team-a","José","plain"]'));
+  assert.equal(await postStatus(key, { "x-sluice-user": "Jos\u00e9-latin" }), 200);
+  await until("the record of the user in Latin-1", async () => (await recordsWith('"José-latin"')).length === 1);
 });
 
 /** Runs `sluice keys …` against control. */

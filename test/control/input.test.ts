@@ -73,3 +73,57 @@ onBoth("an address that cannot be read gets problem details too", async (databas
     assert.ok(headers["content-security-policy"]);
   }
 });
+
+onBoth("a name that is blank, or shows as another one, is refused", async (database) => {
+  await using api = await startApi(database);
+  const nameOf = (name: string) => api.call(operator, "POST", "/accounts", { name });
+  for (const name of [
+    " ",
+    "\u00a0\t",
+    "\u200b",
+    "\u2060\ufeff",
+    "\u3164",
+    "a\u202egnp.exe",
+    "a\u2066b",
+    "\u200fa",
+    "a\u2028b",
+    "a\u0085b",
+  ]) {
+    const { status, body } = await nameOf(name);
+    assert.deepEqual([name, status, body.field], [name, 400, "name"]);
+  }
+  for (const name of [
+    "0",
+    "Ada Lovelace",
+    "\u05d3\u05d2\u05dd",
+    "\u{1f468}\u200d\u{1f469}",
+    "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+    "a".repeat(100),
+  ])
+    assert.equal((await nameOf(name)).status, 201, name);
+});
+
+onBoth("an outcome that no record has is refused", async (database) => {
+  await using api = await startApi(database);
+  const listed = (outcome: string) => api.call(operator, "GET", `/usage/records?outcome=${outcome}`);
+  for (const outcome of ["foo", "failed,foo", "failed,", "completed"]) {
+    const { status, body } = await listed(outcome);
+    assert.deepEqual([outcome, status, body.field], [outcome, 400, "outcome"]);
+  }
+  for (const outcome of ["failed", "complete,left,failed,refused"]) assert.equal((await listed(outcome)).status, 200);
+});
+
+onBoth("a change of nothing changes nothing", async (database) => {
+  await using api = await startApi(database);
+  const account = `nothing-${process.pid}`;
+  await api.call(operator, "POST", "/accounts", { id: account, name: "n" });
+  const { id } = (await api.call(operator, "POST", "/keys", { account, name: "n", group: "default" })).body;
+  const entries = () => database.selectFrom("audit").selectAll().where("account", "=", account).execute();
+  const before = await entries();
+  for (const path of [`/accounts/${account}`, `/keys/${id}`]) {
+    const { status, body, headers } = await api.call(operator, "PATCH", path, {}, { "if-match": '"1"' });
+    assert.deepEqual([status, headers.etag, body.name], [200, '"1"', "n"]);
+    assert.equal((await api.call(operator, "PATCH", path, {}, { "if-match": '"2"' })).status, 412);
+  }
+  assert.deepEqual(await entries(), before);
+});

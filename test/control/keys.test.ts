@@ -4,7 +4,7 @@ import { addRecord, readRecords, revokeRecord } from "#access/projection.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { insertUsage } from "../../apps/control/ledger/insert.ts";
 import { within } from "../support/time.ts";
-import { operator, startApi, type TestApi } from "./api.ts";
+import { operator, person, startApi, type TestApi } from "./api.ts";
 import { onBoth } from "./databases.ts";
 import { usageRecord } from "./records.ts";
 
@@ -110,7 +110,11 @@ onBoth("a wrong setting is refused by its name", async (database) => {
     [{ addresses: ["10.0.0.0/40"] }, "addresses", /"10\.0\.0\.0\/40" is neither/],
     [{ expiresAt: "2001-01-01T00:00:00Z" }, "expiresAt", /future/],
     [{ limits: { requestsPerMinute: 0 } }, "limits.requestsPerMinute", /1/],
-    [{ name: "a\u0007b" }, "name", /pattern/],
+    [
+      { name: "a\u0007b" },
+      "name",
+      /name must have a visible character, and neither control characters nor ones that change/,
+    ],
   ];
   for (const [more, field, detail] of wrong) {
     const { status, body } = await api.call(operator, "POST", "/keys", {
@@ -125,6 +129,81 @@ onBoth("a wrong setting is refused by its name", async (database) => {
   const { status } = await api.call(operator, "POST", "/keys", { account: "nowhere", name: "n", group: "default" });
   assert.equal(status, 404);
 });
+
+onBoth(
+  "keys get only the groups of their account, also from operators, and keep those that they have",
+  async (database) => {
+    await using api = await startApi(database);
+    const account = await newAccount(api);
+    const member = person("m", { [account]: "member" });
+    const { call } = api;
+    const create = (actor: typeof operator, group: string) =>
+      call(actor, "POST", "/keys", { account, name: "n", group });
+    assert.equal((await call(operator, "GET", `/accounts/${account}`)).body.groups, null);
+    const old = (await create(member, "default")).body.id;
+
+    const unknown = await call(operator, "PATCH", `/accounts/${account}`, { groups: ["narow"] });
+    assert.deepEqual([unknown.status, unknown.body.field], [400, "groups"]);
+    assert.match(unknown.body.detail, /no group "narow" \(did you mean "narrow"\?\)/);
+    assert.equal((await call(member, "PATCH", `/accounts/${account}`, { groups: null })).status, 403);
+    const restricted = await call(operator, "PATCH", `/accounts/${account}`, { groups: ["narrow"] });
+    assert.deepEqual([restricted.status, restricted.body.groups], [200, ["narrow"]]);
+
+    for (const actor of [member, operator]) {
+      const refused = await create(actor, "default");
+      assert.deepEqual([refused.status, refused.body.field], [400, "group"]);
+      assert.match(refused.body.detail, /may not have the group "default"\. Those that they may have: narrow\./);
+      const { status, body } = await create(actor, "narrow");
+      assert.equal(status, 201);
+      const moved = await call(actor, "PATCH", `/keys/${body.id}`, { group: "default" });
+      assert.deepEqual([moved.status, moved.body.field], [400, "group"]);
+      assert.equal((await call(actor, "PATCH", `/keys/${old}`, { group: "default", name: "same" })).status, 200);
+    }
+    assert.equal((await call(member, "POST", `/keys/${old}/rotate`, { overlapSeconds: 0 })).status, 201);
+
+    assert.equal((await call(operator, "PATCH", `/accounts/${account}`, { name: "renamed" })).body.groups[0], "narrow");
+    assert.equal((await call(operator, "PATCH", `/accounts/${account}`, { groups: null })).body.groups, null);
+    assert.equal((await create(member, "default")).status, 201);
+    const other = { id: `${account}-other`, name: "n", groups: [] };
+    assert.deepEqual((await call(operator, "POST", "/accounts", other)).body.groups, []);
+  },
+);
+
+onBoth(
+  "a member gives keys no limit above that of their group's keys; what an operator gave stays",
+  async (database) => {
+    await using api = await startApi(database);
+    const account = await newAccount(api);
+    const member = person("m", { [account]: "member" });
+    const { call } = api;
+    const create = (actor: typeof operator, group: string, limits: object) =>
+      call(actor, "POST", "/keys", { account, name: "n", group, limits });
+    const assertRefused = ({ status, body }: Awaited<ReturnType<typeof create>>, limit: string, bound: number) => {
+      assert.deepEqual([status, body.field], [400, `limits.${limit}`]);
+      assert.ok(body.detail.includes(`at most ${bound}, the limit of each key of the group "narrow"`), body.detail);
+    };
+    assertRefused(await create(member, "narrow", { requestsPerMinute: 61 }), "requestsPerMinute", 60);
+    assertRefused(await create(member, "narrow", { requestsPerMinute: 1, budgetPerDay: 2.51 }), "budgetPerDay", 2.5);
+    const equal = await create(member, "narrow", {
+      requestsPerMinute: 60,
+      budgetPerDay: 2.5,
+      tokensPerMinute: 1_000_000,
+    });
+    assert.equal(equal.status, 201, equal.text);
+
+    const high = { requestsPerMinute: 500, budgetPerDay: 1 };
+    const given = `/keys/${(await create(operator, "narrow", high)).body.id}`;
+    assert.equal((await call(member, "PATCH", given, { name: "renamed" })).status, 200);
+    assert.equal((await call(member, "PATCH", given, { limits: { ...high, budgetPerDay: 2 } })).status, 200);
+    assertRefused(await call(member, "PATCH", given, { limits: { requestsPerMinute: 499 } }), "requestsPerMinute", 60);
+    assert.equal((await call(member, "PATCH", given, { limits: null })).status, 200);
+    assertRefused(await call(member, "PATCH", given, { limits: high }), "requestsPerMinute", 60);
+
+    const free = `/keys/${(await create(member, "default", high)).body.id}`;
+    assertRefused(await call(member, "PATCH", free, { group: "narrow" }), "requestsPerMinute", 60);
+    assert.equal((await call(member, "PATCH", free, { group: "narrow", limits: { budgetPerDay: 1 } })).status, 200);
+  },
+);
 
 onBoth("lists are filtered, searched and paged", async (database) => {
   await using api = await startApi(database);

@@ -119,6 +119,31 @@ onBoth("the last owner and the last operator stay, also when two leave at once",
   assert.equal((await reader.browser.signIn(reader.email)).status, 401);
 });
 
+onBoth("a token gives only roles whose operations its scopes allow, by invitation or to a member", async (database) => {
+  await using api = await startApi(database);
+  const account = await api.account();
+  await api.member(account, "owner");
+  const { user } = await api.member(account, "reader");
+  const givenBy = async (scopes: string[]) => {
+    const { body } = await api.machine<{ token: string }>("POST", "/tokens", { name: "t", scopes });
+    const given: string[] = [];
+    for (const role of ["reader", "member", "owner"]) {
+      const invited = await api.machine("POST", `/accounts/${account}/invitations`, { role }, body.token);
+      const changed = await api.machine("PATCH", `/accounts/${account}/members/${user}`, { role }, body.token);
+      assert.deepEqual([invited.status, changed.status], invited.status === 201 ? [201, 200] : [403, 403]);
+      if (invited.status === 201) given.push(role);
+    }
+    return given;
+  };
+  assert.deepEqual(await givenBy(["create*", "updateMember"]), []);
+  const ofReaders = ["get*", "list*", "sum*", "export*"];
+  assert.deepEqual(await givenBy(["create*", "updateMember", ...ofReaders]), ["reader"]);
+  const ofMembers = ["createKey", "updateKey", "rotateKey", "revokeKey"];
+  const invites = ["createInvitation", "updateMember"];
+  assert.deepEqual(await givenBy([...invites, ...ofReaders, ...ofMembers]), ["reader", "member"]);
+  assert.deepEqual(await givenBy(["*"]), ["reader", "member", "owner"]);
+});
+
 onBoth("a token has its scopes, is shown once, expires, and cannot widen itself", async (database) => {
   await using api = await startApi(database);
   const create = (body: object) => api.machine<{ id: string; token: string; hint: string }>("POST", "/tokens", body);

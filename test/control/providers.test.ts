@@ -102,6 +102,66 @@ onBoth("with a mail server, invitations are sent and a forgotten password is set
   assert.equal((await browser.signIn(email, newPassword)).status, 200);
 });
 
+onBoth(
+  "with a mail server, a new address counts once its owner opens the link in the own session",
+  async (database) => {
+    await using mails = await startMailServer();
+    await using api = await startApi(database, { SMTP_URL: mails.url });
+    const account = await api.account();
+    const { browser, user, email } = await api.member(account, "member");
+    await mails.next();
+    const other = await api.member(account, "member");
+    await mails.next();
+    const wanted = `${uniqueName("new")}@example.com`;
+    const change = (of: typeof browser, to: string, more: object = {}) =>
+      of.call("PATCH", "/api/v1/me", { email: to, currentPassword: goodPassword, ...more });
+    const emailOf = async (of: typeof browser) => (await of.api<{ email: string }>("GET", "/me")).email;
+    const linkFor = async (address: string) => {
+      const mail = (await mails.next()).replaceAll("=\r\n", "").replaceAll("=3D", "=");
+      assert.match(mail, new RegExp(`To: <?${address}`));
+      return /http\S+/.exec(mail)?.[0] ?? "";
+    };
+    const open = async (of: typeof browser, url: string) =>
+      (await of.call("GET", url, undefined, { origin: undefined })).headers.get("location");
+
+    assert.equal((await change(browser, wanted, { currentPassword: undefined })).status, 400);
+    assert.equal((await change(browser, other.email)).status, 409);
+    const changed = await change(browser, wanted.toUpperCase(), { name: "Renamed" });
+    assert.deepEqual([changed.status, changed.body.email, changed.body.name], [200, email, "Renamed"]);
+    const link = await linkFor(wanted);
+    assert.equal(await open(api.browser(), link), "/?error=SIGN_IN_FIRST");
+    assert.equal(await open(other.browser, link), "/?error=INVALID_USER");
+    assert.equal(await open(browser, link.replace("token=", "token=x")), "/?error=INVALID_TOKEN");
+    assert.equal(await emailOf(browser), email);
+
+    assert.equal((await change(other.browser, wanted)).status, 200);
+    const late = await linkFor(wanted);
+    assert.equal(await open(browser, link), "/");
+    assert.equal(await emailOf(browser), wanted);
+    assert.equal(await open(browser, link), "/?error=INVALID_TOKEN");
+    assert.equal(await open(other.browser, late), "/?error=ADDRESS_TAKEN");
+    assert.equal(await emailOf(other.browser), other.email);
+    assert.equal((await api.browser().signIn(wanted)).status, 200);
+    assert.equal((await api.browser().signIn(email)).status, 401);
+    const { emailVerified } = await database
+      .selectFrom("users")
+      .select("emailVerified")
+      .where("id", "=", user)
+      .executeTakeFirstOrThrow();
+    assert.equal(emailVerified, true);
+    const entries = await database.selectFrom("audit").selectAll().where("actor_id", "=", user).orderBy("at").execute();
+    assert.deepEqual(
+      entries
+        .filter(({ action }) => action !== "signIn" && action !== "acceptInvitation")
+        .map(({ action, after }) => [action, after]),
+      [
+        ["updateMe", { name: "Renamed", email, unconfirmedEmail: wanted }],
+        ["changeEmail", { email: wanted }],
+      ],
+    );
+  },
+);
+
 const run = promisify(execFile);
 
 test("sluice operator link prints a link that works once", async () => {

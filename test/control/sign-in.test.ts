@@ -245,6 +245,10 @@ onBoth("a password is changed with the current one, which ends other sessions", 
   const email2 = `${uniqueName("new")}@example.com`;
   assert.equal((await browser.call("PATCH", "/api/v1/me", { email: email2 })).status, 400);
   assert.equal((await browser.api("PATCH", "/me", { email: email2, currentPassword: password })).email, email2);
+  assert.equal((await browser.api("PATCH", "/me", {})).email, email2);
+  const { id } = await browser.api<{ id: string }>("GET", "/me");
+  const changes = database.selectFrom("audit").select("id").where("actor_id", "=", id).where("action", "=", "updateMe");
+  assert.equal((await changes.execute()).length, 1);
 });
 
 onBoth("a link that has expired, and a session that has, are refused", async (database) => {

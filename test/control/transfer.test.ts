@@ -39,7 +39,13 @@ async function fill(database: Database): Promise<void> {
   const now = new Date("2026-05-04T03:02:01.987Z");
   await database
     .insertInto("accounts")
-    .values({ id: "acme", name: 'Acmé "quoted"\n', created_at: now, disabled_at: null })
+    .values({
+      id: "acme",
+      name: 'Acmé "quoted"\n',
+      created_at: now,
+      disabled_at: null,
+      groups: ["default", 'a "b", c'],
+    })
     .execute();
   const key = { hint: "abcd", account: "acme", name: "k", group_name: "default", tags: '["a"]', created_at: now };
   await database

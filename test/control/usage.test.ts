@@ -108,6 +108,8 @@ test("a record that the database refuses holds up no other, and is kept", async 
     invalid.map(([, fields]) => fields),
     [["r", refused]],
   );
+  const metrics = await (await fetch(`${control.operations}/metrics`)).text();
+  assert.match(metrics, /^sluice_ledger_invalid_records 1$/m);
 });
 
 test("refusals, failures and callers who leave have records too", async () => {

@@ -86,6 +86,9 @@ test("environment variables are ones that the processes read, and only workers g
   assert.match(services["worker-chat"]!.environment!.REDIS_URL!, /REDIS_PASSWORD:\?/);
   for (const [name, { environment = {} }] of Object.entries(services)) {
     assert.equal(environment.DATABASE_URL !== undefined, name === "control", name);
+    // Optional: a secret that appears later would end all sessions and second factors.
+    for (const setting of ["AUTH_SECRET", "CONTROL_URL"])
+      assert.equal(environment[setting], name === "control" ? `\${${setting}:-}` : undefined, `${setting} of ${name}`);
     assert.equal(environment.OPERATOR_TOKEN !== undefined, name === "control" || name === "keys", name);
   }
 });

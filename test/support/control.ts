@@ -40,6 +40,7 @@ export async function startControl(environment: Record<string, string>): Promise
     registry: new Registry(),
     version: "test",
     connectRedis: (purpose) => connectRedis(config.redisUrl, purpose),
+    environment: env,
     watchCatalogue: (listeners) => watchCatalogue(config.catalogueFile, env, listeners),
   });
   const urls = await control.listen();

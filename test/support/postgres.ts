@@ -1,12 +1,13 @@
 /** A test's own Postgres: a real server on a Unix socket in its own directory, which can die and start again with its data. */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chownSync, existsSync, globSync, rmSync } from "node:fs";
+import { chownSync, rmSync } from "node:fs";
 import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { delimiter, dirname, join } from "node:path";
+import { dirname, join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Client } from "pg";
+import { postgres, programFor } from "../../apps/cli/test-programs.ts";
 
 /** How long a server may take to accept its first connection. */
 const startMsMax = 20_000;
@@ -18,18 +19,6 @@ export interface TestPostgres extends AsyncDisposable {
   restart(): Promise<void>;
   kill(): Promise<void>;
   start(): Promise<void>;
-}
-
-/** The directory of the newest installed server's programs. */
-function programs(): string {
-  const directories = [
-    ...(process.env.PATH ?? "").split(delimiter),
-    ...globSync("/usr/lib/postgresql/*/bin").sort().reverse(),
-  ];
-  const found = directories.find((directory) => existsSync(join(directory, "initdb")));
-  if (found === undefined)
-    throw new Error("the tests of the ledger need PostgreSQL 15 or newer (on Debian: apt-get install postgresql)");
-  return found;
 }
 
 /** Postgres does not run as root. */
@@ -48,7 +37,7 @@ process.on("exit", () => {
 });
 
 export async function startPostgres(): Promise<TestPostgres> {
-  const program = programs();
+  const program = programFor(postgres);
   const user = identity();
   const directory = await mkdtemp(join(tmpdir(), "postgres-"));
   directories.add(directory);

@@ -11,7 +11,10 @@ export type Item<Name extends PagedName> = Answer<Name>["items"][number];
 export function useList<Name extends PagedName>(
   name: Name,
   input: Input<Name> = {},
-  { everyMs }: { everyMs?: number } = {},
+  {
+    everyMs,
+    isKept = false,
+  }: { everyMs?: number /** Not read again by itself: for lists that may be long. */; isKept?: boolean } = {},
 ) {
   const list = useInfiniteQuery({
     queryKey: [name, "list", input],
@@ -25,6 +28,7 @@ export function useList<Name extends PagedName>(
     initialPageParam: "",
     getNextPageParam: ({ nextCursor }) => nextCursor,
     ...(everyMs !== undefined && { refetchInterval: everyMs }),
+    ...(isKept && { staleTime: Number.POSITIVE_INFINITY, gcTime: 60_000 }),
   });
   const rows = list.data?.pages.flatMap(({ items }) => items);
   return {

@@ -26,6 +26,7 @@ export const theme = createTheme({
   headings: { sizes: { h1: { fontSize: "1.375rem" }, h2: { fontSize: "1.0625rem" }, h3: { fontSize: "0.9375rem" } } },
   components: {
     Table: { defaultProps: { verticalSpacing: 6, horizontalSpacing: "sm" } },
+    Badge: { defaultProps: { miw: "max-content" } },
     Tooltip: { defaultProps: { openDelay: 300 } },
   },
 });

@@ -1,14 +1,15 @@
 /** One key: its settings, what it has spent, and what can be done with it. */
-import { Badge, Button, Group, NumberInput, Paper, SimpleGrid, Stack, Table, Text, Title } from "@mantine/core";
+import { Badge, Button, Group, NumberInput, Paper, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
-import { type ReactNode, useState } from "react";
+import { useState } from "react";
 import { call, callVersioned } from "../app/call.ts";
 import { translated, useFormats, useTexts } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { ConfirmDialog, FormDialog } from "../parts/dialogs.tsx";
+import { type Fact, Facts } from "../parts/facts.tsx";
 import { isBudget, KeyForm, limitNames, limitTexts, type NewKey, NewKeyDialog } from "../parts/key-form.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
@@ -117,7 +118,7 @@ export function Key() {
     <Loaded from={read}>
       {({ value: key, etag }) => {
         const canChange = may(me, "member", key.account) && key.state !== "revoked";
-        const facts: [string, ReactNode][] = [
+        const facts: Fact[] = [
           [t.id, <CopyText key="id" value={key.id} />],
           [t.ends, `…${key.hint}`],
           [t.account, key.account],
@@ -128,7 +129,7 @@ export function Key() {
             key.lastUsedAt === null ? t.never : `${format.time(key.lastUsedAt)} (${format.ago(key.lastUsedAt)})`,
           ],
           [t.expires, key.expiresAt === null ? t.never : format.time(key.expiresAt)],
-          ...(key.revokedAt === null ? [] : [[t.revokedAt, format.time(key.revokedAt)] as [string, ReactNode]]),
+          ...(key.revokedAt === null ? [] : [[t.revokedAt, format.time(key.revokedAt)] satisfies Fact]),
           ...(key.replacedBy === null
             ? []
             : [
@@ -137,7 +138,7 @@ export function Key() {
                   <PageLink key="replaced" to="/keys/$key" params={{ key: key.replacedBy }}>
                     {key.replacedBy}
                   </PageLink>,
-                ] as [string, ReactNode],
+                ] satisfies Fact,
               ]),
           [t.models, key.models?.join(", ") ?? t.allModels],
           [t.addresses, key.addresses?.join(", ") ?? t.any],
@@ -196,28 +197,15 @@ export function Key() {
             </Group>
             <Stack gap="xs">
               <Title order={2}>{t.settings}</Title>
-              <Paper withBorder>
-                <Table variant="vertical">
-                  <Table.Tbody>
-                    {facts.map(([name, value]) => (
-                      <Table.Tr key={name}>
-                        <Table.Th w={180}>{name}</Table.Th>
-                        <Table.Td style={{ overflowWrap: "anywhere" }}>{value}</Table.Td>
-                      </Table.Tr>
-                    ))}
-                    {limits.map((name) => (
-                      <Table.Tr key={name}>
-                        <Table.Th>{limitNamesOf[name]}</Table.Th>
-                        <Table.Td>
-                          {isBudget(name)
-                            ? format.money(key.limits?.[name] ?? 0, currency)
-                            : format.count(key.limits?.[name] ?? 0)}
-                        </Table.Td>
-                      </Table.Tr>
-                    ))}
-                  </Table.Tbody>
-                </Table>
-              </Paper>
+              <Facts
+                facts={[
+                  ...facts,
+                  ...limits.map((name): Fact => {
+                    const value = key.limits?.[name] ?? 0;
+                    return [limitNamesOf[name], isBudget(name) ? format.money(value, currency) : format.count(value)];
+                  }),
+                ]}
+              />
             </Stack>
             {dialog === "edit" && <KeyForm of={key} etag={etag} onClose={close} />}
             {dialog === "rotate" && (

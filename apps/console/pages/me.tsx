@@ -1,3 +1,431 @@
+/** The person who is signed in: name, password, second factor, sessions. */
+import {
+  Alert,
+  Badge,
+  Button,
+  Code,
+  Group,
+  Image,
+  Modal,
+  Paper,
+  PasswordInput,
+  Stack,
+  Text,
+  TextInput,
+  Title,
+} from "@mantine/core";
+import { notifications } from "@mantine/notifications";
+import { type FormEvent, type ReactNode, useState } from "react";
+import { renderSVG } from "uqr";
+import { call, callAuth } from "../app/call.ts";
+import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { type Item, useList } from "../app/pages.ts";
+import { queryClient } from "../app/queries.ts";
+import { signOut, useMe } from "../app/session.ts";
+import { CopyText } from "../parts/copy.tsx";
+import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
+import { FaultNotice, FormDialog } from "../parts/dialogs.tsx";
+import { Page } from "../parts/page.tsx";
+import { Loaded } from "../parts/states.tsx";
+
+const texts = translated({
+  en: {
+    title: "Profile and sign-in",
+    person: "Name and address",
+    name: "Name",
+    email: "E-mail address",
+    emailHelp: "You sign in with it.",
+    currentPassword: "Current password",
+    currentHelp: "Not needed within 15 minutes of a sign-in link.",
+    save: "Save",
+    saved: "Saved",
+    password: "Password",
+    noPassword: "You have no password yet: without one you need a new link for each sign-in.",
+    newPassword: "New password",
+    passwordHelp: "At least 12 characters. Your other sessions end.",
+    setPassword: "Set password",
+    passwordSet: "Password set",
+    factor: "Second factor",
+    factorOn: "On: sign-in asks for a code of your authenticator app.",
+    factorOff: "Off: the password alone signs you in.",
+    enable: "Turn on",
+    disable: "Turn off",
+    yourPassword: "Your password",
+    scan: "Scan this with an authenticator app, or enter the secret by hand. Then type the code that it shows.",
+    secret: "Secret",
+    code: "Code",
+    verify: "Turn on",
+    backup: "Store these backup codes. Each works once, without the app. They are shown only here.",
+    backupDone: "I have stored them",
+    sessions: "Sessions",
+    device: "Browser",
+    method: "Signed in with",
+    methods: { password: "Password", "second-factor": "Second factor", link: "Link", oidc: "Single sign-on" } as Record<
+      string,
+      string
+    >,
+    address: "From",
+    since: "Since",
+    current: "This one",
+    end: "End",
+    endOthers: "End all others",
+    signOut: "Sign out",
+  },
+  zh: {
+    title: "个人资料与登录",
+    person: "名称与地址",
+    name: "名称",
+    email: "电子邮件地址",
+    emailHelp: "用于登录。",
+    currentPassword: "当前密码",
+    currentHelp: "通过登录链接登录后 15 分钟内无需填写。",
+    save: "保存",
+    saved: "已保存",
+    password: "密码",
+    noPassword: "您还没有密码：没有密码时，每次登录都需要新的链接。",
+    newPassword: "新密码",
+    passwordHelp: "至少 12 个字符。您的其他会话将结束。",
+    setPassword: "设置密码",
+    passwordSet: "密码已设置",
+    factor: "双重验证",
+    factorOn: "已开启：登录时需要验证器应用的验证码。",
+    factorOff: "未开启：仅凭密码即可登录。",
+    enable: "开启",
+    disable: "关闭",
+    yourPassword: "您的密码",
+    scan: "请用验证器应用扫描，或手动输入密钥，然后输入显示的验证码。",
+    secret: "密钥",
+    code: "验证码",
+    verify: "开启",
+    backup: "请保存这些备用代码。每个代码可在没有应用时使用一次，且仅在此显示。",
+    backupDone: "我已保存",
+    sessions: "会话",
+    device: "浏览器",
+    method: "登录方式",
+    methods: { password: "密码", "second-factor": "双重验证", link: "链接", oidc: "单点登录" } as Record<
+      string,
+      string
+    >,
+    address: "来源",
+    since: "开始时间",
+    current: "当前会话",
+    end: "结束",
+    endOthers: "结束其他全部会话",
+    signOut: "退出登录",
+  },
+});
+
 export function Me() {
-  return null;
+  const t = useTexts(texts);
+  return (
+    <Page
+      title={t.title}
+      actions={
+        <Button variant="default" onClick={() => void signOut()}>
+          {t.signOut}
+        </Button>
+      }
+    >
+      <Section title={t.person}>
+        <PersonForm />
+      </Section>
+      <Section title={t.password}>
+        <PasswordForm />
+      </Section>
+      <Section title={t.factor}>
+        <SecondFactor />
+      </Section>
+      <Sessions />
+    </Page>
+  );
+}
+
+const Section = ({ title, children }: { title: string; children: ReactNode }) => (
+  <Stack gap="xs">
+    <Title order={2}>{title}</Title>
+    <Paper withBorder p="md" maw={560}>
+      {children}
+    </Paper>
+  </Stack>
+);
+
+/** Runs a form's change, and keeps its error. */
+function useForm(change: () => Promise<unknown>, done: string) {
+  const [error, setError] = useState<unknown>();
+  const [isBusy, setIsBusy] = useState(false);
+  const send = async () => {
+    setIsBusy(true);
+    setError(undefined);
+    try {
+      await change();
+      await queryClient.invalidateQueries();
+      notifications.show({ message: done, closeButtonProps: { "aria-label": "×" } });
+    } catch (fault) {
+      setError(fault);
+    } finally {
+      setIsBusy(false);
+    }
+  };
+  const onSubmit = (event: FormEvent) => {
+    event.preventDefault();
+    void send();
+  };
+  return { error, isBusy, onSubmit };
+}
+
+function CurrentPassword({ value, onChange }: { value: string; onChange(value: string): void }) {
+  const t = useTexts(texts);
+  return (
+    <PasswordInput
+      label={t.currentPassword}
+      description={t.currentHelp}
+      autoComplete="current-password"
+      value={value}
+      onChange={({ currentTarget }) => onChange(currentTarget.value)}
+    />
+  );
+}
+
+function PersonForm() {
+  const t = useTexts(texts);
+  const me = useMe();
+  const [name, setName] = useState(me.name);
+  const [email, setEmail] = useState(me.email ?? "");
+  const [currentPassword, setCurrentPassword] = useState("");
+  const isNewAddress = email !== me.email;
+  const form = useForm(
+    () =>
+      call("updateMe", {
+        body: { name, ...(isNewAddress && { email }), ...(currentPassword !== "" && { currentPassword }) },
+      }),
+    t.saved,
+  );
+  return (
+    <form onSubmit={form.onSubmit}>
+      <Stack gap="sm">
+        <TextInput
+          label={t.name}
+          required
+          maxLength={100}
+          value={name}
+          onChange={({ currentTarget }) => setName(currentTarget.value)}
+        />
+        <TextInput
+          label={t.email}
+          description={t.emailHelp}
+          type="email"
+          required
+          value={email}
+          onChange={({ currentTarget }) => setEmail(currentTarget.value)}
+        />
+        {isNewAddress && me.hasPassword && <CurrentPassword value={currentPassword} onChange={setCurrentPassword} />}
+        {form.error !== undefined && <FaultNotice error={form.error} />}
+        <Group justify="flex-end">
+          <Button type="submit" loading={form.isBusy} disabled={name === me.name && !isNewAddress}>
+            {t.save}
+          </Button>
+        </Group>
+      </Stack>
+    </form>
+  );
+}
+
+function PasswordForm() {
+  const t = useTexts(texts);
+  const me = useMe();
+  const [password, setPassword] = useState("");
+  const [currentPassword, setCurrentPassword] = useState("");
+  const form = useForm(async () => {
+    await call("setMyPassword", { body: { password, ...(currentPassword !== "" && { currentPassword }) } });
+    setPassword("");
+    setCurrentPassword("");
+  }, t.passwordSet);
+  return (
+    <form onSubmit={form.onSubmit}>
+      <Stack gap="sm">
+        {!me.hasPassword && <Alert color="yellow">{t.noPassword}</Alert>}
+        <PasswordInput
+          label={t.newPassword}
+          description={t.passwordHelp}
+          autoComplete="new-password"
+          required
+          minLength={12}
+          maxLength={128}
+          value={password}
+          onChange={({ currentTarget }) => setPassword(currentTarget.value)}
+        />
+        {me.hasPassword && <CurrentPassword value={currentPassword} onChange={setCurrentPassword} />}
+        {form.error !== undefined && <FaultNotice error={form.error} />}
+        <Group justify="flex-end">
+          <Button type="submit" loading={form.isBusy}>
+            {t.setPassword}
+          </Button>
+        </Group>
+      </Stack>
+    </form>
+  );
+}
+
+interface Enrolment {
+  totpURI: string;
+  backupCodes: string[];
+}
+
+function SecondFactor() {
+  const t = useTexts(texts);
+  const me = useMe();
+  const [asksPassword, setAsksPassword] = useState(false);
+  const [password, setPassword] = useState("");
+  const [code, setCode] = useState("");
+  const [enrolment, setEnrolment] = useState<Enrolment>();
+  const [backupCodes, setBackupCodes] = useState<string[]>();
+  const confirm = async () => {
+    if (me.hasSecondFactor) {
+      await callAuth("/two-factor/disable", { password });
+      await queryClient.invalidateQueries();
+    } else setEnrolment(await callAuth<Enrolment>("/two-factor/enable", { password }));
+    setPassword("");
+  };
+  const secret = enrolment && new URL(enrolment.totpURI).searchParams.get("secret");
+  return (
+    <Group justify="space-between">
+      <Text>{me.hasSecondFactor ? t.factorOn : t.factorOff}</Text>
+      <Button variant="default" disabled={!me.hasPassword} onClick={() => setAsksPassword(true)}>
+        {me.hasSecondFactor ? t.disable : t.enable}
+      </Button>
+      {asksPassword && (
+        <FormDialog
+          title={t.factor}
+          submit={me.hasSecondFactor ? t.disable : t.enable}
+          onClose={() => setAsksPassword(false)}
+          onSubmit={confirm}
+        >
+          <PasswordInput
+            label={t.yourPassword}
+            autoComplete="current-password"
+            required
+            data-autofocus
+            value={password}
+            onChange={({ currentTarget }) => setPassword(currentTarget.value)}
+          />
+        </FormDialog>
+      )}
+      {enrolment && (
+        <FormDialog
+          title={t.factor}
+          submit={t.verify}
+          onClose={() => setEnrolment(undefined)}
+          onSubmit={async () => {
+            await callAuth("/two-factor/verify-totp", { code });
+            setBackupCodes(enrolment.backupCodes);
+            setCode("");
+            await queryClient.invalidateQueries();
+          }}
+        >
+          <Text>{t.scan}</Text>
+          <Image
+            src={`data:image/svg+xml,${encodeURIComponent(renderSVG(enrolment.totpURI))}`}
+            alt=""
+            w={180}
+            bg="white"
+          />
+          <Group gap="xs">
+            <Text>{t.secret}</Text>
+            <CopyText value={secret ?? ""} />
+          </Group>
+          <TextInput
+            label={t.code}
+            inputMode="numeric"
+            autoComplete="one-time-code"
+            required
+            data-autofocus
+            value={code}
+            onChange={({ currentTarget }) => setCode(currentTarget.value)}
+          />
+        </FormDialog>
+      )}
+      {backupCodes && (
+        <Modal
+          opened
+          onClose={() => setBackupCodes(undefined)}
+          title={t.factor}
+          withCloseButton={false}
+          closeOnClickOutside={false}
+        >
+          <Stack gap="sm">
+            <Text>{t.backup}</Text>
+            <Code block>{backupCodes.join("\n")}</Code>
+            <Group justify="flex-end">
+              <Button onClick={() => setBackupCodes(undefined)}>{t.backupDone}</Button>
+            </Group>
+          </Stack>
+        </Modal>
+      )}
+    </Group>
+  );
+}
+
+function Sessions() {
+  const t = useTexts(texts);
+  const format = useFormats();
+  const sessions = useList("listSessions");
+  const end = (work: Promise<unknown>) => void work.then(() => queryClient.invalidateQueries());
+  const columns: Column<Item<"listSessions">>[] = [
+    {
+      id: "device",
+      title: t.device,
+      cell: ({ userAgent, isCurrent }) => (
+        <Group gap="xs" wrap="nowrap">
+          <Cut width={320}>{userAgent ?? "–"}</Cut>
+          {isCurrent && (
+            <Badge variant="light" radius="sm" tt="none">
+              {t.current}
+            </Badge>
+          )}
+        </Group>
+      ),
+    },
+    { id: "method", title: t.method, cell: ({ method }) => t.methods[method] ?? method },
+    { id: "address", title: t.address, cell: ({ address }) => address ?? "–" },
+    { id: "since", title: t.since, cell: ({ createdAt }) => format.time(createdAt) },
+    {
+      id: "end",
+      title: "",
+      isNumber: true,
+      cell: ({ id, isCurrent }) =>
+        isCurrent ? null : (
+          <Button
+            size="compact-xs"
+            variant="subtle"
+            color="red"
+            onClick={() => end(call("endSession", { params: { session: id } }))}
+          >
+            {t.end}
+          </Button>
+        ),
+    },
+  ];
+  return (
+    <Stack gap="xs">
+      <Group justify="space-between">
+        <Title order={2}>{t.sessions}</Title>
+        <Button size="xs" variant="default" onClick={() => end(call("endSessions", { query: { keepsCurrent: true } }))}>
+          {t.endOthers}
+        </Button>
+      </Group>
+      <Loaded from={sessions} rows={2}>
+        {(rows) => (
+          <DataTable
+            label={t.sessions}
+            columns={columns}
+            rows={rows}
+            rowId={({ id }) => id}
+            more={sessions.more}
+            isLoadingMore={sessions.isLoadingMore}
+            empty={null}
+          />
+        )}
+      </Loaded>
+    </Stack>
+  );
 }

@@ -1,3 +1,387 @@
+/** What the gateway does right now, for operators: queues, processes, upstreams, Redis and the ledger, every second. */
+import { Alert, Badge, Button, Paper, Progress, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import { type ReactNode, useState } from "react";
+import { call } from "../app/call.ts";
+import { type Formats, translated, useFormats, useTexts } from "../app/language.tsx";
+import { type LiveState, useLive } from "../app/live.ts";
+import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
+import { ConfirmDialog } from "../parts/dialogs.tsx";
+import { Page } from "../parts/page.tsx";
+import { Figure, SparkLine } from "../parts/spark-line.tsx";
+import { Empty, Waiting } from "../parts/states.tsx";
+
+const texts = translated({
+  en: {
+    title: "Operations",
+    live: "Live, every second",
+    lost: "The live connection is lost. The figures below are of the last moment before; they continue when it is back.",
+    requests: "Requests per second",
+    failed: "Failed per second",
+    chunks: "Chunks per second",
+    running: "Running",
+    waiting: "Waiting",
+    last: (minutes: number) => `last ${minutes} minutes`,
+    queues: "Queues",
+    queue: "Queue",
+    queued: "In ingresses",
+    jobs: "Jobs",
+    oldest: "Oldest wait",
+    load: "Load",
+    workers: "Workers",
+    noWorker: "No worker takes jobs from this queue",
+    processes: "Processes",
+    role: "Role",
+    process: "Process",
+    state: "State",
+    ready: "Ready",
+    late: "No report",
+    generations: "Generations",
+    cores: "CPU (cores)",
+    memory: "Memory",
+    delay: "Event-loop delay",
+    up: "Up since",
+    version: "Version",
+    drain: "Drain",
+    drainTitle: (name: string) => `Drain ${name}?`,
+    drainWhy:
+      "The process accepts no more work, finishes what it has within its drain time, and ends. Its supervisor starts it anew. Other processes take new requests meanwhile.",
+    targets: "Circuit breakers",
+    target: "Upstream and model",
+    noTargets: "All circuit breakers are closed",
+    noTargetsWhy: "A target appears here when its calls fail.",
+    open: "Open",
+    "half-open": "Half open",
+    closed: "Closed",
+    stores: "Redis, ledger, database",
+    redisMemory: "Redis memory",
+    ofMax: (max: string) => `of ${max}`,
+    unlimited: "without a limit",
+    commands: "Redis commands per second",
+    lag: "Ledger behind by",
+    lagDetail: (count: string) => `${count} records stored by this process`,
+    differences: "Budget corrections",
+    invalid: (count: string) => `${count} unreadable records`,
+    database: "Database",
+    embedded: "Embedded",
+    postgres: "Postgres",
+  },
+  zh: {
+    title: "运维",
+    live: "实时，每秒更新",
+    lost: "实时连接已断开。以下为断开前的数据，恢复后会继续更新。",
+    requests: "每秒请求数",
+    failed: "每秒失败数",
+    chunks: "每秒数据块数",
+    running: "运行中",
+    waiting: "等待中",
+    last: (minutes: number) => `最近 ${minutes} 分钟`,
+    queues: "队列",
+    queue: "队列",
+    queued: "入口中等待",
+    jobs: "任务",
+    oldest: "最长等待",
+    load: "负载",
+    workers: "工作进程",
+    noWorker: "没有工作进程处理此队列",
+    processes: "进程",
+    role: "角色",
+    process: "进程",
+    state: "状态",
+    ready: "就绪",
+    late: "无报告",
+    generations: "生成数",
+    cores: "CPU（核）",
+    memory: "内存",
+    delay: "事件循环延迟",
+    up: "启动时间",
+    version: "版本",
+    drain: "排空",
+    drainTitle: (name: string) => `排空 ${name}？`,
+    drainWhy:
+      "该进程不再接受新工作，在排空时限内完成现有工作后退出，随后由其监管程序重新启动。其间由其他进程处理新请求。",
+    targets: "熔断器",
+    target: "上游与模型",
+    noTargets: "所有熔断器均已闭合",
+    noTargetsWhy: "当某个目标的调用失败时，会显示在这里。",
+    open: "断开",
+    "half-open": "半开",
+    closed: "闭合",
+    stores: "Redis、账本与数据库",
+    redisMemory: "Redis 内存",
+    ofMax: (max: string) => `上限 ${max}`,
+    unlimited: "无上限",
+    commands: "Redis 每秒命令数",
+    lag: "账本延迟",
+    lagDetail: (count: string) => `此进程已存储 ${count} 条记录`,
+    differences: "预算修正次数",
+    invalid: (count: string) => `${count} 条无法读取的记录`,
+    database: "数据库",
+    embedded: "内嵌",
+    postgres: "Postgres",
+  },
+});
+
+type Texts = typeof texts.en;
+type Queue = LiveState["queues"][number];
+type Process = LiveState["processes"][number];
+
+const sumOf = (queues: readonly Queue[], field: "running" | "waiting" | "queued"): number =>
+  queues.reduce((sum, queue) => sum + queue[field], 0);
+
 export function Operations() {
-  return null;
+  const t = useTexts(texts);
+  const { state, history, isConnected } = useLive();
+  return (
+    <Page title={t.title} about={t.live}>
+      {state !== undefined && !isConnected && (
+        <Alert color="yellow" role="status">
+          {t.lost}
+        </Alert>
+      )}
+      {state === undefined ? <Waiting rows={12} /> : <State state={state} history={history} />}
+    </Page>
+  );
+}
+
+function State({ state, history }: { state: LiveState; history: readonly LiveState[] }) {
+  const t = useTexts(texts);
+  const format = useFormats();
+  const [draining, setDraining] = useState<Process>();
+  return (
+    <Stack gap="lg">
+      <Rates state={state} history={history} />
+      <Section title={t.queues}>
+        <DataTable
+          label={t.queues}
+          columns={queueColumns(t, format)}
+          rows={state.queues}
+          rowId={({ name }) => name}
+          empty={null}
+        />
+      </Section>
+      <Section title={t.processes}>
+        <DataTable
+          label={t.processes}
+          columns={processColumns(t, format, setDraining)}
+          rows={state.processes}
+          rowId={({ id }) => id}
+          minWidth={920}
+          empty={null}
+        />
+      </Section>
+      <Section title={t.targets}>
+        <DataTable
+          label={t.targets}
+          columns={[
+            { id: "target", title: t.target, cell: ({ target }) => <Cut width={480}>{target}</Cut> },
+            {
+              id: "state",
+              title: t.state,
+              cell: ({ state: breaker }) => (
+                <Badge
+                  variant="light"
+                  radius="sm"
+                  tt="none"
+                  color={breaker === "closed" ? "teal" : breaker === "open" ? "red" : "yellow"}
+                >
+                  {t[breaker as "open"] ?? breaker}
+                </Badge>
+              ),
+            },
+          ]}
+          rows={state.targets}
+          rowId={({ target }) => target}
+          empty={<Empty title={t.noTargets}>{t.noTargetsWhy}</Empty>}
+        />
+      </Section>
+      <Section title={t.stores}>
+        <Stores state={state} />
+      </Section>
+      {draining && (
+        <ConfirmDialog
+          title={t.drainTitle(draining.id)}
+          submit={t.drain}
+          consequence={t.drainWhy}
+          onClose={() => setDraining(undefined)}
+          onSubmit={() => call("drainProcess", { params: { process: draining.id } })}
+        />
+      )}
+    </Stack>
+  );
+}
+
+const Section = ({ title, children }: { title: string; children: ReactNode }) => (
+  <Stack gap="xs">
+    <Title order={2}>{title}</Title>
+    {children}
+  </Stack>
+);
+
+function Rates({ state, history }: { state: LiveState; history: readonly LiveState[] }) {
+  const t = useTexts(texts);
+  const format = useFormats();
+  const minutes = Math.ceil(history.length / 60);
+  const rate = (name: keyof NonNullable<LiveState["rates"]>) => (of: LiveState) => of.rates?.[name] ?? 0;
+  const figures: [string, (of: LiveState) => number][] = [
+    [t.requests, rate("requests")],
+    [t.failed, rate("failed")],
+    [t.chunks, rate("chunks")],
+    [t.running, ({ queues }) => sumOf(queues, "running")],
+    [t.waiting, ({ queues }) => sumOf(queues, "waiting") + sumOf(queues, "queued")],
+  ];
+  return (
+    <SimpleGrid cols={{ base: 2, sm: 3, lg: 5 }}>
+      {figures.map(([name, amountOf]) => (
+        <Paper key={name} withBorder p="sm">
+          <Figure name={name} value={format.short(Math.round(amountOf(state) * 10) / 10)} />
+          <SparkLine values={history.map(amountOf)} label={`${name}, ${t.last(minutes)}`} />
+        </Paper>
+      ))}
+    </SimpleGrid>
+  );
+}
+
+const queueColumns = (t: Texts, format: Formats): Column<Queue>[] => [
+  { id: "name", title: t.queue, cell: ({ name }) => <Text fw={500}>{name}</Text> },
+  {
+    id: "queued",
+    title: t.queued,
+    isNumber: true,
+    sortBy: ({ queued }) => queued,
+    cell: ({ queued }) => format.count(queued),
+  },
+  {
+    id: "waiting",
+    title: t.jobs,
+    isNumber: true,
+    sortBy: ({ waiting }) => waiting,
+    cell: ({ waiting }) => format.count(waiting),
+  },
+  {
+    id: "oldest",
+    title: t.oldest,
+    isNumber: true,
+    sortBy: ({ oldestWaitMs }) => oldestWaitMs,
+    cell: ({ oldestWaitMs }) => format.ms(oldestWaitMs),
+  },
+  {
+    id: "running",
+    title: t.running,
+    isNumber: true,
+    sortBy: ({ running }) => running,
+    cell: ({ running, capacity }) => `${format.count(running)} / ${format.count(capacity)}`,
+  },
+  {
+    id: "load",
+    title: t.load,
+    width: 160,
+    cell: ({ name, running, capacity, workers }) =>
+      workers === 0 ? (
+        <Text c="red">{t.noWorker}</Text>
+      ) : (
+        <Progress
+          value={(100 * running) / Math.max(1, capacity)}
+          color={running >= capacity ? "red" : "teal"}
+          aria-label={`${t.load}: ${name}`}
+        />
+      ),
+  },
+  { id: "workers", title: t.workers, isNumber: true, cell: ({ workers }) => format.count(workers) },
+];
+
+const processColumns = (t: Texts, format: Formats, drain: (process: Process) => void): Column<Process>[] => [
+  { id: "role", title: t.role, sortBy: ({ role }) => role, cell: ({ role }) => <Text fw={500}>{role}</Text> },
+  { id: "id", title: t.process, cell: ({ id, host, pid }) => <span title={id}>{`${host}:${pid}`}</span> },
+  {
+    id: "state",
+    title: t.state,
+    cell: ({ isLate, notReady }) => (
+      <Badge variant="light" radius="sm" tt="none" color={isLate ? "red" : notReady === null ? "teal" : "yellow"}>
+        {isLate ? t.late : (notReady ?? t.ready)}
+      </Badge>
+    ),
+  },
+  {
+    id: "generations",
+    title: t.generations,
+    isNumber: true,
+    sortBy: ({ generations }) => generations,
+    cell: ({ generations }) => format.count(generations),
+  },
+  { id: "cores", title: t.cores, isNumber: true, sortBy: ({ cores }) => cores, cell: ({ cores }) => cores.toFixed(2) },
+  {
+    id: "delay",
+    title: t.delay,
+    isNumber: true,
+    sortBy: ({ eventLoopDelayMs }) => eventLoopDelayMs,
+    cell: ({ eventLoopDelayMs }) => format.ms(eventLoopDelayMs),
+  },
+  {
+    id: "memory",
+    title: t.memory,
+    isNumber: true,
+    sortBy: ({ memoryBytes }) => memoryBytes,
+    cell: ({ memoryBytes }) => format.bytes(memoryBytes),
+  },
+  {
+    id: "up",
+    title: t.up,
+    sortBy: ({ startedAt }) => startedAt,
+    cell: ({ startedAt }) => <span title={format.time(startedAt)}>{format.ago(startedAt)}</span>,
+  },
+  { id: "version", title: t.version, cell: ({ version }) => version },
+  {
+    id: "drain",
+    title: "",
+    isNumber: true,
+    cell: (process) =>
+      process.role === "control" || process.isLate ? null : (
+        <Button
+          size="compact-xs"
+          variant="subtle"
+          color="red"
+          onClick={() => drain(process)}
+          aria-label={`${t.drain} ${process.id}`}
+        >
+          {t.drain}
+        </Button>
+      ),
+  },
+];
+
+function Stores({ state: { redis, ledger, database } }: { state: LiveState }) {
+  const t = useTexts(texts);
+  const format = useFormats();
+  const isBehind = ledger.lagSeconds > 10;
+  return (
+    <SimpleGrid cols={{ base: 2, sm: 3, lg: 5 }}>
+      <Paper withBorder p="sm">
+        <Figure
+          name={t.redisMemory}
+          value={format.bytes(redis.memoryBytes)}
+          detail={redis.memoryMaxBytes === 0 ? t.unlimited : t.ofMax(format.bytes(redis.memoryMaxBytes))}
+        />
+      </Paper>
+      <Paper withBorder p="sm">
+        <Figure name={t.commands} value={format.short(redis.commandsPerSecond)} detail={redis.version} />
+      </Paper>
+      <Paper withBorder p="sm" {...(isBehind && { bd: "1px solid red" })}>
+        <Figure
+          name={t.lag}
+          value={format.ms(ledger.lagSeconds * 1_000)}
+          detail={t.lagDetail(format.count(ledger.records))}
+        />
+      </Paper>
+      <Paper withBorder p="sm">
+        <Figure
+          name={t.differences}
+          value={format.count(ledger.budgetDifferences)}
+          detail={t.invalid(format.count(ledger.invalid))}
+        />
+      </Paper>
+      <Paper withBorder p="sm">
+        <Figure name={t.database} value={t[database as "embedded"] ?? database} />
+      </Paper>
+    </SimpleGrid>
+  );
 }

@@ -1,3 +1,371 @@
+/** All users and operator tokens, for operators. */
+import { Badge, Button, Group, Modal, Stack, TagsInput, Text, TextInput, Title } from "@mantine/core";
+import { useDebouncedValue } from "@mantine/hooks";
+import { useState } from "react";
+import { type Answer, call } from "../app/call.ts";
+import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { type Item, useList } from "../app/pages.ts";
+import { queryClient } from "../app/queries.ts";
+import { useMe } from "../app/session.ts";
+import { CopyText } from "../parts/copy.tsx";
+import { type Column, DataTable } from "../parts/data-table.tsx";
+import { ConfirmDialog, FormDialog } from "../parts/dialogs.tsx";
+import { Page } from "../parts/page.tsx";
+import { Empty, Loaded } from "../parts/states.tsx";
+
+const texts = translated({
+  en: {
+    title: "People",
+    about: "Everybody who can sign in. Invite people from the page of an account.",
+    search: "Search by name or address",
+    name: "Name",
+    rights: "Rights",
+    operator: "Operator",
+    secondFactor: "Second factor",
+    on: "On",
+    off: "Off",
+    since: "Since",
+    promote: "Make operator",
+    demote: "Remove operator rights",
+    promoteTitle: (name: string) => `Make ${name} an operator?`,
+    promoteWhy: "An operator sees and changes everything in every account.",
+    demoteTitle: (name: string) => `Remove ${name}'s operator rights?`,
+    demoteWhy: "The person keeps only the roles in accounts.",
+    link: "Sign-in link",
+    linkTitle: "A link that signs in once",
+    linkWhy: (name: string, time: string) =>
+      `Whoever opens it first is signed in as ${name}, without password and second factor. It is valid until ${time}.`,
+    endSessions: "End sessions",
+    endTitle: (name: string) => `End all sessions of ${name}?`,
+    endWhy: "The person must sign in again on every device.",
+    remove: "Remove",
+    removeTitle: (name: string) => `Remove ${name}?`,
+    removeWhy: "Sessions and memberships are removed. The audit log keeps the name. This cannot be undone.",
+    done: "Done",
+    none: "Nobody matches",
+    tokens: "Operator tokens",
+    tokensAbout: "For machines: scripts, exporters, deployments.",
+    createToken: "Create token",
+    scopes: "Operations",
+    scopesHelp: "Names of operations, or prefixes that end with *, such as list*. A single * allows everything.",
+    ends: "Token",
+    lastUsed: "Last used",
+    never: "Never",
+    revoked: "Revoked",
+    revoke: "Revoke",
+    revokeTitle: (name: string) => `Revoke ${name}?`,
+    revokeWhy: "Machines with this token are refused at once. This cannot be undone.",
+    tokenTitle: "Copy the token now",
+    tokenWhy: "It is shown only here.",
+    noTokens: "No operator tokens",
+    cancel: "Close",
+  },
+  zh: {
+    title: "人员",
+    about: "所有可以登录的人。请在账户页面邀请人员。",
+    search: "按名称或地址搜索",
+    name: "名称",
+    rights: "权限",
+    operator: "运维人员",
+    secondFactor: "双重验证",
+    on: "已开启",
+    off: "未开启",
+    since: "加入时间",
+    promote: "设为运维人员",
+    demote: "取消运维权限",
+    promoteTitle: (name: string) => `将 ${name} 设为运维人员？`,
+    promoteWhy: "运维人员可以查看和修改所有账户的全部内容。",
+    demoteTitle: (name: string) => `取消 ${name} 的运维权限？`,
+    demoteWhy: "此人仅保留其在各账户中的角色。",
+    link: "登录链接",
+    linkTitle: "一次性登录链接",
+    linkWhy: (name: string, time: string) =>
+      `首个打开链接的人将以 ${name} 的身份登录，无需密码和双重验证。有效期至 ${time}。`,
+    endSessions: "结束会话",
+    endTitle: (name: string) => `结束 ${name} 的全部会话？`,
+    endWhy: "此人必须在每台设备上重新登录。",
+    remove: "移除",
+    removeTitle: (name: string) => `移除 ${name}？`,
+    removeWhy: "其会话和成员资格会被移除，审计日志会保留其名称。此操作无法撤销。",
+    done: "完成",
+    none: "没有匹配的人员",
+    tokens: "运维令牌",
+    tokensAbout: "供机器使用：脚本、导出程序、部署流程。",
+    createToken: "创建令牌",
+    scopes: "操作",
+    scopesHelp: "操作名称，或以 * 结尾的前缀，例如 list*。单独一个 * 表示全部允许。",
+    ends: "令牌",
+    lastUsed: "最近使用",
+    never: "从未",
+    revoked: "已吊销",
+    revoke: "吊销",
+    revokeTitle: (name: string) => `吊销 ${name}？`,
+    revokeWhy: "使用此令牌的机器会立即被拒绝。此操作无法撤销。",
+    tokenTitle: "请立即复制令牌",
+    tokenWhy: "令牌仅在此显示一次。",
+    noTokens: "没有运维令牌",
+    cancel: "关闭",
+  },
+});
+
+type User = Item<"listUsers">;
+type Question = "promote" | "demote" | "end" | "remove";
+
 export function People() {
-  return null;
+  const t = useTexts(texts);
+  const format = useFormats();
+  const me = useMe();
+  const [typed, setTyped] = useState("");
+  const [search] = useDebouncedValue(typed, 250);
+  const users = useList("listUsers", { query: { ...(search !== "" && { search }) } });
+  const [asked, setAsked] = useState<{ question: Question; user: User }>();
+  const [link, setLink] = useState<Answer<"createSignInLink"> & { name: string }>();
+  const ask = (question: Question, user: User) => () => setAsked({ question, user });
+  const columns: Column<User>[] = [
+    {
+      id: "name",
+      title: t.name,
+      sortBy: ({ name }) => name,
+      cell: ({ name, email }) => (
+        <>
+          {name}{" "}
+          <Text span c="dimmed">
+            {email}
+          </Text>
+        </>
+      ),
+    },
+    {
+      id: "rights",
+      title: t.rights,
+      cell: ({ isOperator }) =>
+        isOperator ? (
+          <Badge variant="light" radius="sm" tt="none">
+            {t.operator}
+          </Badge>
+        ) : null,
+    },
+    { id: "factor", title: t.secondFactor, cell: ({ hasSecondFactor }) => (hasSecondFactor ? t.on : t.off) },
+    {
+      id: "since",
+      title: t.since,
+      sortBy: ({ createdAt }) => createdAt,
+      cell: ({ createdAt }) => format.day(createdAt),
+    },
+    {
+      id: "actions",
+      title: "",
+      cell: (user) => (
+        <Group gap={4} justify="flex-end" wrap="nowrap">
+          <Button
+            size="compact-xs"
+            variant="subtle"
+            onClick={() =>
+              void call("createSignInLink", { body: { user: user.id } }).then((made) =>
+                setLink({ ...made, name: user.name }),
+              )
+            }
+          >
+            {t.link}
+          </Button>
+          <Button size="compact-xs" variant="subtle" onClick={ask("end", user)}>
+            {t.endSessions}
+          </Button>
+          <Button size="compact-xs" variant="subtle" onClick={ask(user.isOperator ? "demote" : "promote", user)}>
+            {user.isOperator ? t.demote : t.promote}
+          </Button>
+          {user.id !== me.id && (
+            <Button size="compact-xs" variant="subtle" color="red" onClick={ask("remove", user)}>
+              {t.remove}
+            </Button>
+          )}
+        </Group>
+      ),
+    },
+  ];
+  return (
+    <Page title={t.title} about={t.about}>
+      <TextInput
+        aria-label={t.search}
+        placeholder={t.search}
+        value={typed}
+        onChange={({ currentTarget }) => setTyped(currentTarget.value)}
+        maw={280}
+      />
+      <Loaded from={users}>
+        {(rows) => (
+          <DataTable
+            label={t.title}
+            columns={columns}
+            rows={rows}
+            rowId={({ id }) => id}
+            more={users.more}
+            isLoadingMore={users.isLoadingMore}
+            minWidth={980}
+            empty={<Empty title={t.none} />}
+          />
+        )}
+      </Loaded>
+      <Tokens />
+      {asked && <UserQuestion {...asked} onClose={() => setAsked(undefined)} />}
+      {link && (
+        <Modal
+          opened
+          onClose={() => setLink(undefined)}
+          title={t.linkTitle}
+          size="lg"
+          closeButtonProps={{ "aria-label": t.cancel }}
+        >
+          <Stack gap="sm">
+            <Text>{t.linkWhy(link.name, format.time(link.expiresAt))}</Text>
+            <CopyText value={link.url} />
+          </Stack>
+        </Modal>
+      )}
+    </Page>
+  );
+}
+
+function UserQuestion({ question, user, onClose }: { question: Question; user: User; onClose(): void }) {
+  const t = useTexts(texts);
+  const params = { user: user.id };
+  const asked = {
+    promote: [
+      t.promoteTitle(user.name),
+      t.promote,
+      t.promoteWhy,
+      () => call("updateUser", { params, body: { isOperator: true } }),
+    ],
+    demote: [
+      t.demoteTitle(user.name),
+      t.demote,
+      t.demoteWhy,
+      () => call("updateUser", { params, body: { isOperator: false } }),
+    ],
+    end: [t.endTitle(user.name), t.endSessions, t.endWhy, () => call("endUserSessions", { params })],
+    remove: [t.removeTitle(user.name), t.remove, t.removeWhy, () => call("removeUser", { params })],
+  } as const;
+  const [title, submit, consequence, change] = asked[question];
+  return (
+    <ConfirmDialog
+      title={title}
+      submit={submit}
+      consequence={consequence}
+      onClose={onClose}
+      onSubmit={async () => {
+        await change();
+        await queryClient.invalidateQueries();
+      }}
+    />
+  );
+}
+
+type Token = Item<"listTokens">;
+
+function Tokens() {
+  const t = useTexts(texts);
+  const format = useFormats();
+  const tokens = useList("listTokens");
+  const [isCreating, setIsCreating] = useState(false);
+  const [name, setName] = useState("");
+  const [scopes, setScopes] = useState<string[]>(["get*", "list*", "sumUsage"]);
+  const [created, setCreated] = useState<Answer<"createToken">>();
+  const [revoking, setRevoking] = useState<Token>();
+  const columns: Column<Token>[] = [
+    { id: "name", title: t.name, sortBy: (token) => token.name, cell: (token) => token.name },
+    { id: "hint", title: t.ends, cell: ({ hint }) => `…${hint}` },
+    { id: "scopes", title: t.scopes, cell: (token) => token.scopes.join(", ") },
+    {
+      id: "used",
+      title: t.lastUsed,
+      cell: ({ lastUsedAt }) => (lastUsedAt === null ? t.never : format.ago(lastUsedAt)),
+    },
+    {
+      id: "revoke",
+      title: "",
+      isNumber: true,
+      cell: (token) =>
+        token.revokedAt === null ? (
+          <Button size="compact-xs" variant="subtle" color="red" onClick={() => setRevoking(token)}>
+            {t.revoke}
+          </Button>
+        ) : (
+          t.revoked
+        ),
+    },
+  ];
+  return (
+    <Stack gap="xs">
+      <Group justify="space-between">
+        <Title order={2}>{t.tokens}</Title>
+        <Button size="xs" onClick={() => setIsCreating(true)}>
+          {t.createToken}
+        </Button>
+      </Group>
+      <Loaded from={tokens} rows={2}>
+        {(rows) => (
+          <DataTable
+            label={t.tokens}
+            columns={columns}
+            rows={rows}
+            rowId={({ id }) => id}
+            more={tokens.more}
+            isLoadingMore={tokens.isLoadingMore}
+            empty={<Empty title={t.noTokens}>{t.tokensAbout}</Empty>}
+          />
+        )}
+      </Loaded>
+      {isCreating && (
+        <FormDialog
+          title={t.createToken}
+          submit={t.createToken}
+          onClose={() => setIsCreating(false)}
+          onSubmit={async () => {
+            setCreated(await call("createToken", { body: { name, scopes } }));
+            await queryClient.invalidateQueries();
+          }}
+        >
+          <TextInput
+            label={t.name}
+            required
+            maxLength={100}
+            data-autofocus
+            value={name}
+            onChange={({ currentTarget }) => setName(currentTarget.value)}
+          />
+          <TagsInput label={t.scopes} description={t.scopesHelp} value={scopes} onChange={setScopes} />
+        </FormDialog>
+      )}
+      {created && (
+        <Modal
+          opened
+          onClose={() => setCreated(undefined)}
+          title={t.tokenTitle}
+          size="lg"
+          withCloseButton={false}
+          closeOnClickOutside={false}
+        >
+          <Stack gap="sm">
+            <Text>{t.tokenWhy}</Text>
+            <CopyText value={created.token} />
+            <Group justify="flex-end">
+              <Button onClick={() => setCreated(undefined)}>{t.done}</Button>
+            </Group>
+          </Stack>
+        </Modal>
+      )}
+      {revoking && (
+        <ConfirmDialog
+          title={t.revokeTitle(revoking.name)}
+          submit={t.revoke}
+          consequence={t.revokeWhy}
+          onClose={() => setRevoking(undefined)}
+          onSubmit={async () => {
+            await call("revokeToken", { params: { token: revoking.id } });
+            await queryClient.invalidateQueries();
+          }}
+        />
+      )}
+    </Stack>
+  );
 }

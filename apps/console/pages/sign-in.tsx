@@ -1,23 +1,11 @@
 /** Sign-in: with a password and a second factor, or with the OpenID Connect provider. */
-import {
-  Anchor,
-  Button,
-  Center,
-  Divider,
-  Group,
-  Paper,
-  PasswordInput,
-  Stack,
-  Text,
-  TextInput,
-  Title,
-} from "@mantine/core";
+import { Anchor, Button, Divider, PasswordInput, Text, TextInput } from "@mantine/core";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
-import { type FormEvent, useEffect, useState } from "react";
+import { useState } from "react";
 import { callAuth } from "../app/call.ts";
 import { translated, useTexts } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
-import { Preferences } from "../app/shell.tsx";
+import { CardForm } from "../parts/card-form.tsx";
 import { FaultNotice } from "../parts/dialogs.tsx";
 
 const texts = translated({
@@ -65,118 +53,88 @@ export function SignIn() {
   const [password, setPassword] = useState("");
   const [code, setCode] = useState("");
   const [step, setStep] = useState<"password" | "code" | "backupCode">("password");
-  const [error, setError] = useState<unknown>();
-  const [isBusy, setIsBusy] = useState(false);
   const [isSent, setIsSent] = useState(false);
-  useEffect(() => {
-    document.title = `${t.title} · Sluice`;
-  }, [t]);
-
-  const attempt = async (work: () => Promise<void>) => {
-    setIsBusy(true);
-    setError(undefined);
-    try {
-      await work();
-    } catch (fault) {
-      setError(fault);
-    } finally {
-      setIsBusy(false);
-    }
-  };
+  const [fault, setFault] = useState<unknown>();
   const enter = async () => {
     queryClient.clear();
     await navigate({ href: to?.startsWith("/") && !to.startsWith("//") ? to : "/", replace: true });
   };
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    void attempt(async () => {
-      if (step === "password") {
-        const answer = await callAuth<{ twoFactorRedirect?: boolean }>("/sign-in/email", { email, password });
-        if (answer.twoFactorRedirect) setStep("code");
-        else await enter();
-        return;
-      }
-      await callAuth(step === "code" ? "/two-factor/verify-totp" : "/two-factor/verify-backup-code", { code });
-      await enter();
-    });
+  const submit = async () => {
+    if (step === "password") {
+      const answer = await callAuth<{ twoFactorRedirect?: boolean }>("/sign-in/email", { email, password });
+      if (answer.twoFactorRedirect) setStep("code");
+      else await enter();
+      return;
+    }
+    await callAuth(step === "code" ? "/two-factor/verify-totp" : "/two-factor/verify-backup-code", { code });
+    await enter();
   };
-  const withProvider = () =>
-    attempt(async () => {
-      const { url } = await callAuth<{ url: string }>("/sign-in/social", { provider: "oidc", callbackURL: to ?? "/" });
-      location.assign(url);
-    });
-  const resetPassword = () =>
-    attempt(async () => {
-      await callAuth("/request-password-reset", { email });
-      setIsSent(true);
-    });
+  const withProvider = async () => {
+    const { url } = await callAuth<{ url: string }>("/sign-in/social", { provider: "oidc", callbackURL: to ?? "/" });
+    location.assign(url);
+  };
+  const resetPassword = async () => {
+    await callAuth("/request-password-reset", { email });
+    setIsSent(true);
+  };
 
+  const below = (
+    <>
+      {fault !== undefined && <FaultNotice error={fault} />}
+      {isSent && <Text role="status">{t.sent}</Text>}
+      {step === "code" && (
+        <Anchor component="button" type="button" onClick={() => setStep("backupCode")}>
+          {t.useBackupCode}
+        </Anchor>
+      )}
+      {step === "password" && methods.data?.passwordReset && (
+        <Anchor component="button" type="button" onClick={() => void resetPassword().catch(setFault)}>
+          {t.forgotten}
+        </Anchor>
+      )}
+      {step === "password" && methods.data?.oidc && (
+        <>
+          <Divider label={t.or} />
+          <Button variant="default" fullWidth onClick={() => void withProvider().catch(setFault)}>
+            {t.with(methods.data.oidc)}
+          </Button>
+        </>
+      )}
+    </>
+  );
   return (
-    <Center component="main" mih="100vh" p="md">
-      <Paper withBorder p="lg" w={360}>
-        <form onSubmit={submit}>
-          <Stack gap="sm">
-            <Group justify="space-between">
-              <Title order={1}>{t.title}</Title>
-              <Preferences />
-            </Group>
-            {linkError !== undefined && step === "password" && <Text c="dimmed">{t.linkUsed}</Text>}
-            {step === "password" ? (
-              <>
-                <TextInput
-                  label={t.email}
-                  type="email"
-                  autoComplete="username"
-                  required
-                  autoFocus
-                  value={email}
-                  onChange={({ currentTarget }) => setEmail(currentTarget.value)}
-                />
-                <PasswordInput
-                  label={t.password}
-                  autoComplete="current-password"
-                  required
-                  value={password}
-                  onChange={({ currentTarget }) => setPassword(currentTarget.value)}
-                />
-              </>
-            ) : (
-              <TextInput
-                label={step === "code" ? t.code : t.backupCode}
-                autoComplete="one-time-code"
-                inputMode={step === "code" ? "numeric" : "text"}
-                required
-                autoFocus
-                value={code}
-                onChange={({ currentTarget }) => setCode(currentTarget.value)}
-              />
-            )}
-            {error !== undefined && <FaultNotice error={error} />}
-            {isSent && <Text role="status">{t.sent}</Text>}
-            <Button type="submit" loading={isBusy} fullWidth>
-              {step === "password" ? t.signIn : t.verify}
-            </Button>
-            {step === "code" && (
-              <Anchor component="button" type="button" onClick={() => setStep("backupCode")}>
-                {t.useBackupCode}
-              </Anchor>
-            )}
-            {step === "password" && methods.data?.passwordReset && (
-              <Anchor component="button" type="button" onClick={() => void resetPassword()}>
-                {t.forgotten}
-              </Anchor>
-            )}
-            {step === "password" && methods.data?.oidc && (
-              <>
-                <Divider label={t.or} />
-                <Button variant="default" fullWidth onClick={() => void withProvider()}>
-                  {t.with(methods.data.oidc)}
-                </Button>
-              </>
-            )}
-          </Stack>
-        </form>
-      </Paper>
-    </Center>
+    <CardForm title={t.title} submit={step === "password" ? t.signIn : t.verify} onSubmit={submit} below={below}>
+      {linkError !== undefined && step === "password" && <Text c="dimmed">{t.linkUsed}</Text>}
+      {step === "password" ? (
+        <>
+          <TextInput
+            label={t.email}
+            type="email"
+            autoComplete="username"
+            required
+            autoFocus
+            value={email}
+            onChange={({ currentTarget }) => setEmail(currentTarget.value)}
+          />
+          <PasswordInput
+            label={t.password}
+            autoComplete="current-password"
+            required
+            value={password}
+            onChange={({ currentTarget }) => setPassword(currentTarget.value)}
+          />
+        </>
+      ) : (
+        <TextInput
+          label={step === "code" ? t.code : t.backupCode}
+          autoComplete="one-time-code"
+          inputMode={step === "code" ? "numeric" : "text"}
+          required
+          autoFocus
+          value={code}
+          onChange={({ currentTarget }) => setCode(currentTarget.value)}
+        />
+      )}
+    </CardForm>
   );
 }

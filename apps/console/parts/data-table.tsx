@@ -1,13 +1,14 @@
 /** A table: sorts what is loaded, loads further pages, and draws only the rows in sight when there are many. */
-import { Button, Center, Paper, Table, Text, UnstyledButton } from "@mantine/core";
+import { Button, Center, Paper, Table, Text, UnstyledButton, VisuallyHidden } from "@mantine/core";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useMemo, useRef, useState } from "react";
+import { type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { translated, useTexts } from "../app/language.tsx";
 
-const texts = translated({ en: { more: "Load more" }, zh: { more: "加载更多" } });
+const texts = translated({ en: { more: "Load more", actions: "Actions" }, zh: { more: "加载更多", actions: "操作" } });
 
 export interface Column<Row> {
   id: string;
+  /** Empty for a column of buttons. */
   title: string;
   cell(row: Row): ReactNode;
   /** What the rows are sorted by; without it the column does not sort. */
@@ -29,12 +30,18 @@ export interface DataTableProps<Row> {
   /** The width below which the table scrolls sideways. */
   minWidth?: number;
   footer?: ReactNode;
+  /** Loads the next page when its end comes into sight. Such a table has a height of its own from the first row on. */
+  isEndless?: boolean;
+  /** A class of CSS for some rows. */
+  rowClass?(row: Row): string | undefined;
 }
 
 /** More rows than this are drawn only in sight. */
 const drawnMax = 200;
 const rowHeight = 34;
 const viewHeight = 640;
+/** So many rows before its end a table asks for more. */
+const nearEnd = 30;
 
 export function DataTable<Row>({
   label,
@@ -46,20 +53,36 @@ export function DataTable<Row>({
   empty,
   minWidth = 640,
   footer,
+  isEndless = false,
+  rowClass,
 }: DataTableProps<Row>) {
   const t = useTexts(texts);
   const [sorting, setSorting] = useState<{ id: string; isDescending: boolean }>();
   const sorted = useMemo(() => sortedRows(rows, columns, sorting), [rows, columns, sorting]);
   const scroller = useRef<HTMLElement>(null);
-  const isLong = sorted.length > drawnMax;
+  const isLong = isEndless || sorted.length > drawnMax;
   const virtual = useVirtualizer({
     count: isLong ? sorted.length : 0,
     getScrollElement: () => scroller.current,
     estimateSize: () => rowHeight,
     overscan: 20,
   });
-  if (rows.length === 0) return <>{empty}</>;
   const shown = virtual.getVirtualItems();
+  const isNearEnd = isEndless && (shown.at(-1)?.index ?? 0) >= sorted.length - nearEnd;
+  useEffect(() => {
+    if (isNearEnd && !isLoadingMore) more?.();
+  }, [isNearEnd, isLoadingMore, more]);
+  // Rows that come in above leave those in sight where they are.
+  const first = sorted[0];
+  const top = useRef<string>(undefined);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only when another row is the first.
+  useLayoutEffect(() => {
+    const added = isEndless ? sorted.findIndex((row) => rowId(row) === top.current) : 0;
+    if (added > 0 && scroller.current && scroller.current.scrollTop > 0)
+      scroller.current.scrollTop += added * rowHeight;
+    top.current = first && rowId(first);
+  }, [first && rowId(first)]);
+  if (rows.length === 0) return <>{empty}</>;
   const before = isLong ? (shown[0]?.start ?? 0) : 0;
   const after = isLong ? virtual.getTotalSize() - (shown.at(-1)?.end ?? 0) : 0;
   const visible = isLong ? shown.map(({ index }) => sorted[index] as Row) : sorted;
@@ -71,19 +94,31 @@ export function DataTable<Row>({
     <Paper withBorder>
       <section
         ref={scroller}
-        style={{ overflow: "auto", ...(isLong && { maxHeight: viewHeight }) }}
+        style={{
+          overflow: "auto",
+          ...(isLong && { maxHeight: viewHeight }),
+          ...(isEndless && { overflowAnchor: "none" }),
+        }}
         // biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable by keyboard.
         tabIndex={0}
         aria-label={label}
       >
-        <Table miw={minWidth} highlightOnHover stickyHeader={isLong} aria-rowcount={sorted.length}>
+        <Table
+          className="data-table"
+          miw={minWidth}
+          highlightOnHover
+          stickyHeader={isLong}
+          aria-rowcount={sorted.length}
+        >
           <Table.Thead>
             <Table.Tr>
               {columns.map(({ id, title, sortBy, isNumber, width }) => {
                 const order = sorting?.id === id ? (sorting.isDescending ? "descending" : "ascending") : undefined;
                 return (
                   <Table.Th key={id} aria-sort={order} w={width} className={isNumber ? "number" : ""}>
-                    {sortBy === undefined ? (
+                    {title === "" ? (
+                      <VisuallyHidden>{t.actions}</VisuallyHidden>
+                    ) : sortBy === undefined ? (
                       title
                     ) : (
                       <UnstyledButton fz="inherit" fw="inherit" onClick={() => sortOn(id)}>
@@ -99,7 +134,7 @@ export function DataTable<Row>({
           <Table.Tbody>
             {before > 0 && <tr style={{ height: before }} />}
             {visible.map((row) => (
-              <Table.Tr key={rowId(row)} style={{ height: rowHeight }}>
+              <Table.Tr key={rowId(row)} style={{ height: rowHeight }} className={rowClass?.(row)}>
                 {columns.map(({ id, cell, isNumber }) => (
                   <Table.Td key={id} className={isNumber ? "number" : ""}>
                     {cell(row)}

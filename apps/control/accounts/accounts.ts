@@ -1,25 +1,33 @@
 /** The operations on accounts. */
 import { randomBytes } from "node:crypto";
-import { sql } from "kysely";
+import { type Selectable, sql } from "kysely";
 import type { accountOperations } from "#api/accounts.ts";
+import type { Catalogue } from "#catalogue/catalogue.ts";
 import { within } from "../api/actor.ts";
 import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { pageOf, placeOf } from "../api/pages.ts";
 import type { AccountRow } from "../database/tables.ts";
+import { checkGroup } from "../keys/key-settings.ts";
 
-type Row = Omit<AccountRow, "version"> & { version: number };
+type Row = Selectable<AccountRow>;
 
-const accountOf = ({ id, name, created_at, disabled_at }: Row) => ({
+const accountOf = ({ id, name, created_at, disabled_at, groups }: Row) => ({
   id,
   name,
   createdAt: created_at.toISOString(),
   disabledAt: disabled_at?.toISOString() ?? null,
+  groups,
 });
 
-/** `changed` is called after an account was disabled or enabled: its keys are projected again. */
-export function accountHandlers(changed: (account: string) => Promise<void>): Handlers<typeof accountOperations> {
+export interface AccountOptions {
+  catalogue(): Catalogue;
+  /** Called after an account was disabled or enabled: its keys are projected again. */
+  changed(account: string): Promise<void>;
+}
+
+export function accountHandlers({ catalogue, changed }: AccountOptions): Handlers<typeof accountOperations> {
   return {
     async listAccounts({ query: { limit = 50, cursor } }, { database, scope }) {
       let listed = database.selectFrom("accounts").selectAll().where(within("id", scope));
@@ -35,8 +43,9 @@ export function accountHandlers(changed: (account: string) => Promise<void>): Ha
       return { body: pageOf(rows, limit, ({ created_at, id }) => ({ at: created_at, id }), accountOf) };
     },
 
-    async createAccount({ body: { id = randomIdOf(), name } }, context) {
-      const row = { id, name, created_at: context.now, disabled_at: null, version: 1 };
+    async createAccount({ body: { id = randomIdOf(), name, groups = null } }, context) {
+      for (const group of groups ?? []) checkGroup(group, catalogue(), "groups");
+      const row = { id, name, created_at: context.now, disabled_at: null, groups, version: 1 };
       await context.database.transaction().execute(async (transaction) => {
         const { numInsertedOrUpdatedRows } = await transaction
           .insertInto("accounts")
@@ -62,15 +71,18 @@ export function accountHandlers(changed: (account: string) => Promise<void>): Ha
       return { body: accountOf(row), version: row.version };
     },
 
-    async updateAccount({ params: { account: id }, body: { name, isDisabled } }, context) {
+    async updateAccount({ params: { account: id }, body: { name, isDisabled, groups } }, context) {
+      for (const group of groups ?? []) checkGroup(group, catalogue(), "groups");
       const updated = await context.database.transaction().execute(async (transaction) => {
         const before = await accountRow({ ...context, database: transaction }, id, true);
         checkVersion(before.version, context);
+        if (name === undefined && isDisabled === undefined && groups === undefined) return before;
         const after = {
           ...before,
           name: name ?? before.name,
           disabled_at:
             isDisabled === undefined ? before.disabled_at : isDisabled ? (before.disabled_at ?? context.now) : null,
+          groups: groups === undefined ? before.groups : groups,
           version: before.version + 1,
         };
         await transaction.updateTable("accounts").set(after).where("id", "=", id).execute();

@@ -13,6 +13,7 @@ import type { Database } from "../database/database.ts";
 import type { InvitationRow, Role } from "../database/tables.ts";
 import { setPassword } from "../sign-in/me.ts";
 import { requireAccount } from "./members.ts";
+import { refuseWiderRole } from "./operator-tokens.ts";
 
 type Names = "listInvitations" | "createInvitation" | "revokeInvitation" | "showInvitation" | "acceptInvitation";
 type NewUser = InputOf<(typeof memberOperations)["acceptInvitation"]>["body"];
@@ -106,6 +107,7 @@ async function create(
   context: Context,
 ) {
   const { database, scope, actor, now } = context;
+  refuseWiderRole(actor, role);
   const token = randomBytes(24).toString("base64url");
   const row: InvitationRow = {
     id: randomId("inv"),

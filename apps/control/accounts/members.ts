@@ -8,6 +8,7 @@ import type { Context, Handlers } from "../api/handlers.ts";
 import { pageOf, placeOf } from "../api/pages.ts";
 import type { Database } from "../database/database.ts";
 import type { Role } from "../database/tables.ts";
+import { refuseWiderRole } from "./operator-tokens.ts";
 
 type Names = "listMembers" | "updateMember" | "removeMember";
 
@@ -28,6 +29,7 @@ export const memberHandlers: Pick<Handlers<typeof memberOperations>, Names> = {
   },
 
   async updateMember({ params: { account, user }, body: { role } }, context) {
+    refuseWiderRole(context.actor, role);
     const updated = await context.database.transaction().execute(async (transaction) => {
       const before = await memberRow({ ...context, database: transaction }, account, user);
       if (before.role === "owner" && role !== "owner") await refuseLastOwner(transaction, account, user);
@@ -71,10 +73,10 @@ export async function requireAccount(
   { database, scope }: Pick<Context, "database" | "scope">,
   account: string,
   locks = false,
-): Promise<{ id: string; name: string }> {
+): Promise<{ id: string; name: string; groups: string[] | null }> {
   let query = database
     .selectFrom("accounts")
-    .select(["id", "name"])
+    .select(["id", "name", "groups"])
     .where("id", "=", account)
     .where(within("id", scope));
   if (locks) query = query.forUpdate();

@@ -1,15 +1,16 @@
 /** The operations on operator tokens. Only their hashes are stored. */
 import { hash, randomBytes } from "node:crypto";
 import { sql } from "kysely";
+import type { Access, Operation } from "#api/operation.ts";
 import { operations } from "#api/operations.ts";
 import type { tokenOperations } from "#api/tokens.ts";
-import type { Actor } from "../api/actor.ts";
+import { type Actor, mayCall, roleIncludes } from "../api/actor.ts";
 import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Handlers } from "../api/handlers.ts";
 import { pageOf, placeOf } from "../api/pages.ts";
 import { tokensMax } from "../bounds.ts";
-import type { TokenRow } from "../database/tables.ts";
+import type { Role, TokenRow } from "../database/tables.ts";
 
 type Row = Omit<TokenRow, "scopes"> & { scopes: string[] };
 
@@ -94,6 +95,20 @@ export function refuseNarrowToken({ scopes }: Actor): void {
   if (scopes !== undefined && !scopes.includes("*"))
     throw new Fault("forbidden", "A token with scopes may not do this, because it could widen its own rights.");
 }
+
+/** Throws a Fault for a token whose scopes do not allow all that the role may do: whoever it gave the role could do more than the token. */
+export function refuseWiderRole(actor: Actor, role: Role): void {
+  const wider = Object.entries<Operation>(operations).find(
+    ([name, { access }]) => isRole(access) && roleIncludes(role, access) && !mayCall(actor, name),
+  );
+  if (wider !== undefined)
+    throw new Fault(
+      "forbidden",
+      `A token can make somebody ${role} only if its scopes allow all that this role may do; those of this token do not allow ${wider[0]}.`,
+    );
+}
+
+const isRole = (access: Access): access is Role => access === "reader" || access === "member" || access === "owner";
 
 /** Throws a Fault for a scope that allows nothing, such as a misspelt one. */
 function checkScope(scope: string): void {

@@ -10,6 +10,7 @@ import type { alertKinds } from "#api/alerts.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { nanoOf, unitsOf } from "#ledger/money.ts";
 import type { Keyspace } from "#service/keyspace.ts";
+import { OutageLog } from "#service/outage-log.ts";
 import type { Redis } from "#service/redis.ts";
 import { alertsEveryMs, budgetSubjectsAtOnce, expiringMs, raisedTogetherMax, revokedRecentlyMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
@@ -52,9 +53,16 @@ export class Alerts {
   /** Occasions that were raised already. */
   #known = new Set<string>();
   #isBusy = false;
+  readonly #outage: OutageLog;
 
   constructor(options: AlertsOptions) {
     this.#options = options;
+    this.#outage = new OutageLog({
+      log: options.log,
+      level: "warn",
+      failed: "alerts could not be raised",
+      works: "alerts are raised again",
+    });
     this.#timer = setInterval(() => void this.run(), alertsEveryMs);
   }
 
@@ -74,8 +82,9 @@ export class Alerts {
         await this.#raise(fresh.slice(start, start + raisedTogetherMax), new Date(now));
       this.#known = new Set(due.map(({ occasion }) => occasion));
       await this.#drop(now);
+      this.#outage.worked();
     } catch (error) {
-      this.#options.log.warn({ err: error }, "alerts could not be raised");
+      this.#outage.failed(error);
     } finally {
       this.#isBusy = false;
     }

@@ -5,6 +5,7 @@
 import { createHmac } from "node:crypto";
 import { sql } from "kysely";
 import type { Logger } from "pino";
+import { OutageLog } from "#service/outage-log.ts";
 import { StartupFault } from "#service/startup.ts";
 import { deliveredTogetherMax, deliveryEveryMs, deliveryLeaseMs, webhookMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
@@ -33,6 +34,7 @@ export class Webhook {
   readonly #options: WebhookOptions;
   readonly #timer: NodeJS.Timeout;
   #isBusy = false;
+  readonly #outage: OutageLog;
 
   /** Throws a StartupFault for an address that is none. */
   constructor(options: WebhookOptions) {
@@ -40,6 +42,12 @@ export class Webhook {
     if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
       throw new StartupFault("ALERT_WEBHOOK_URL must be an http or https address");
     this.#options = options;
+    this.#outage = new OutageLog({
+      log: options.log,
+      level: "warn",
+      failed: "alerts could not be delivered",
+      works: "alerts are delivered again",
+    });
     this.#timer = setInterval(() => void this.run(), deliveryEveryMs);
   }
 
@@ -53,8 +61,9 @@ export class Webhook {
     this.#isBusy = true;
     try {
       for (const alert of await this.#take()) await this.#deliver(alert);
+      this.#outage.worked();
     } catch (error) {
-      this.#options.log.warn({ err: error }, "alerts could not be delivered");
+      this.#outage.failed(error);
     } finally {
       this.#isBusy = false;
     }

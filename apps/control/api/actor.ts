@@ -31,13 +31,20 @@ const roleOrder: readonly Role[] = ["reader", "member", "owner"];
 export function scopeOf(actor: Actor | undefined, operation: string, access: Access): Scope {
   if (access === "anyone") return [];
   if (actor === undefined) throw new Fault("unauthenticated", "Sign in, or send a token as `Authorization: Bearer …`.");
-  if (actor.scopes !== undefined && !actor.scopes.some((scope) => allows(scope, operation)))
-    throw new Fault("forbidden", `This token has no scope for ${operation}.`);
+  if (!mayCall(actor, operation)) throw new Fault("forbidden", `This token has no scope for ${operation}.`);
   if (actor.isOperator) return "all";
   if (access === "operator") throw new Fault("forbidden", "Only an operator may do this.");
-  const needed = access === "person" ? 0 : roleOrder.indexOf(access);
-  return [...actor.roles].filter(([, role]) => roleOrder.indexOf(role) >= needed).map(([account]) => account);
+  return [...actor.roles]
+    .filter(([, role]) => access === "person" || roleIncludes(role, access))
+    .map(([account]) => account);
 }
+
+/** Whether the scopes allow the operation. */
+export const mayCall = ({ scopes }: Pick<Actor, "scopes">, operation: string): boolean =>
+  scopes === undefined || scopes.some((scope) => allows(scope, operation));
+
+/** Whether operations that need `other` are among those of the role. */
+export const roleIncludes = (role: Role, other: Role): boolean => roleOrder.indexOf(role) >= roleOrder.indexOf(other);
 
 const allows = (scope: string, operation: string): boolean =>
   scope.endsWith("*") ? operation.startsWith(scope.slice(0, -1)) : operation === scope;
@@ -45,9 +52,6 @@ const allows = (scope: string, operation: string): boolean =>
 /** SQL that keeps only rows of these accounts. `column` is one of ours, never a caller's text. */
 export const within = (column: string, scope: Scope): Expression<SqlBool> =>
   scope === "all" ? sql<SqlBool>`true` : sql<SqlBool>`${sql.ref(column)} = any(${[...scope]}::text[])`;
-
-/** Whether rows of this account may be touched. */
-export const isWithin = (account: string, scope: Scope): boolean => scope === "all" || scope.includes(account);
 
 /** For changes that control makes itself. */
 export const systemContext = (): { actor: Actor; address: string; now: Date } => ({

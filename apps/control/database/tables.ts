@@ -18,6 +18,8 @@ export interface AccountRow {
   name: string;
   created_at: Date;
   disabled_at: Date | null;
+  /** Null for all. */
+  groups: ColumnType<string[] | null, string[] | null | undefined, string[] | null>;
   version: Version;
 }
 

@@ -9,7 +9,11 @@ import type { Database } from "../database/database.ts";
 import type { KeyRow } from "../database/tables.ts";
 
 /** A key with what its account decides. */
-export type FullRow = Selectable<KeyRow> & { account_disabled_at: Date | null; account_version: number };
+export type FullRow = Selectable<KeyRow> & {
+  account_disabled_at: Date | null;
+  account_groups: string[] | null;
+  account_version: number;
+};
 
 type ApiKey = AnswerOf<(typeof keyOperations)["getKey"]>;
 
@@ -27,7 +31,11 @@ export const keysWithin = (database: Database, scope: Scope) =>
     .selectFrom("keys")
     .innerJoin("accounts", "accounts.id", "keys.account")
     .selectAll("keys")
-    .select(["accounts.disabled_at as account_disabled_at", "accounts.version as account_version"])
+    .select([
+      "accounts.disabled_at as account_disabled_at",
+      "accounts.groups as account_groups",
+      "accounts.version as account_version",
+    ])
     .where(within("keys.account", scope));
 
 /** What an ingress needs to know. The version grows with every change of the key or its account. */

@@ -1,13 +1,58 @@
 /** Checks what people decide about a key, and turns it into columns. */
+import { limitRows } from "#access/limits.ts";
 import type { keyOperations } from "#api/keys.ts";
 import type { InputOf } from "#api/operation.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { suggestionOf } from "#catalogue/nearest.ts";
 import { isNetwork } from "#service/networks.ts";
+import type { Actor } from "../api/actor.ts";
 import { Fault } from "../api/faults.ts";
+import type { FullRow } from "./key-rows.ts";
 
 /** What is absent stays as it is. */
 export type KeySettings = InputOf<(typeof keyOperations)["updateKey"]>["body"];
+
+/** Throws a Fault for a group that the catalogue does not have. */
+export function checkGroup(group: string, { groups }: Pick<Catalogue, "groups">, field: string): void {
+  if (!groups.has(group))
+    throw new Fault(
+      "invalid",
+      `The catalogue has no group ${JSON.stringify(group)}${suggestionOf(group, groups.keys())}.`,
+      { field },
+    );
+}
+
+/**
+ * Throws a Fault for settings that give a key more than it may have: a group that its account may not use or, unless an operator decides, a limit above that of
+ * its group's keys. What the key has already, it keeps.
+ */
+export function checkGrant(
+  { group, limits }: KeySettings,
+  before: Pick<FullRow, "group_name" | "limits" | "account_groups">,
+  { groups }: Pick<Catalogue, "groups">,
+  { isOperator }: Pick<Actor, "isOperator">,
+): void {
+  const granted = group ?? before.group_name;
+  const isMoved = granted !== before.group_name;
+  if (isMoved && before.account_groups?.includes(granted) === false)
+    throw new Fault(
+      "invalid",
+      `Keys of this account may not have the group ${JSON.stringify(granted)}. Those that they may have: ${before.account_groups.join(", ") || "none"}.`,
+      { field: "group" },
+    );
+  if (isOperator) return;
+  for (const { name } of limitRows) {
+    const bound = groups.get(granted)?.keyLimits?.[name];
+    const limit = (limits === undefined ? before.limits : limits)?.[name];
+    const isKept = !isMoved && limit === before.limits?.[name];
+    if (bound !== undefined && limit !== undefined && limit > bound && !isKept)
+      throw new Fault(
+        "invalid",
+        `\`limits.${name}\` may be at most ${bound}, the limit of each key of the group ${JSON.stringify(granted)}; only an operator may set more.`,
+        { field: `limits.${name}` },
+      );
+  }
+}
 
 /** Throws a Fault for a group or a model that the catalogue does not have, an address that is none, and an expiry in the past. */
 export function checkSettings(
@@ -15,14 +60,7 @@ export function checkSettings(
   { groups, declaredModelIds }: Pick<Catalogue, "groups" | "declaredModelIds">,
   now: Date,
 ): void {
-  if (group !== undefined && !groups.has(group))
-    throw new Fault(
-      "invalid",
-      `The catalogue has no group ${JSON.stringify(group)}${suggestionOf(group, groups.keys())}.`,
-      {
-        field: "group",
-      },
-    );
+  if (group !== undefined) checkGroup(group, { groups }, "group");
   const unknown = models?.find((model) => !model.endsWith("*") && !declaredModelIds.has(model));
   if (unknown !== undefined)
     throw new Fault(

@@ -5,7 +5,7 @@ import { createKey } from "#access/key.ts";
 import type { keyOperations } from "#api/keys.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { checkVersion } from "../accounts/accounts.ts";
-import { isWithin } from "../api/actor.ts";
+import { requireAccount } from "../accounts/members.ts";
 import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
@@ -13,7 +13,7 @@ import { pageOf, placeOf } from "../api/pages.ts";
 import type { Database } from "../database/database.ts";
 import type { KeyProjection } from "./key-projection.ts";
 import { apiKeyOf, describedOf, type FullRow, isInState, keysWithin, usesOf } from "./key-rows.ts";
-import { checkSettings, columnsOf } from "./key-settings.ts";
+import { checkGrant, checkSettings, columnsOf } from "./key-settings.ts";
 
 export interface KeyOptions {
   catalogue(): Catalogue;
@@ -84,9 +84,11 @@ function changesOf({ catalogue, projection }: KeyOptions): Omit<KeyHandlers, key
   return {
     async createKey({ body: { account, ...settings } }, context) {
       checkSettings(settings, catalogue(), context.now);
-      const { key, row } = await context.database
-        .transaction()
-        .execute((transaction) => insertKey(transaction, context, account, columnsOf(settings), "createKey"));
+      const { key, row } = await context.database.transaction().execute(async (transaction) => {
+        const { groups } = await requireAccount({ ...context, database: transaction }, account);
+        checkGrant(settings, { group_name: "", limits: null, account_groups: groups }, catalogue(), context.actor);
+        return insertKey(transaction, context, account, columnsOf(settings), "createKey");
+      });
       await projection.project([row.id]);
       return { body: { ...apiKeyOf(row, context.now), key }, version: row.version };
     },
@@ -95,7 +97,8 @@ function changesOf({ catalogue, projection }: KeyOptions): Omit<KeyHandlers, key
       checkSettings(body, catalogue(), context.now);
       return changed("updateKey", key, context, (before) => {
         refuseRevoked(before);
-        return columnsOf(body);
+        checkGrant(body, before, catalogue(), context.actor);
+        return Object.keys(body).length > 0 ? columnsOf(body) : undefined;
       });
     },
 
@@ -194,7 +197,7 @@ const copiedColumnsOf = (row: FullRow) =>
     tags: row.tags,
   });
 
-/** Throws a Fault for an account outside the scope. The key itself is not stored. */
+/** The key itself is not stored. */
 async function insertKey(
   database: Database,
   context: Context,
@@ -202,10 +205,6 @@ async function insertKey(
   columns: ReturnType<typeof columnsOf>,
   action: string,
 ): Promise<{ key: string; row: FullRow }> {
-  const found =
-    isWithin(account, context.scope) &&
-    (await database.selectFrom("accounts").select("id").where("id", "=", account).executeTakeFirst());
-  if (!found) throw notFound("account", account);
   const { key, hash, hint } = createKey();
   const { name = "", group_name = "", ...others } = columns;
   const id = `key_${randomBytes(12).toString("hex")}`;

@@ -28,6 +28,8 @@ export interface Ledger {
   readonly budgets: BudgetReconciler;
   /** How long ago the oldest record was written that the ledger does not have, in seconds. */
   lagSeconds(): Promise<number>;
+  /** How many records are in the stream of invalid ones. */
+  invalidRecords(): Promise<number>;
   close(): Promise<void>;
 }
 
@@ -66,6 +68,7 @@ export function startLedger({ database, reads, redis, keyspace, usageDays, catal
     },
     budgets,
     lagSeconds: async () => Math.max(0, Date.now() - (await reader.caughtUpAt())) / 1_000,
+    invalidRecords: () => redis.xlen(keyspace.usageInvalid),
     async close() {
       clearInterval(timer);
       keyUsage.close();

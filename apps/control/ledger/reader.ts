@@ -8,6 +8,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { decodeUsageRecord, encodeUsageRecord, type UsageRecord } from "#ledger/usage-record.ts";
 import type { Keyspace } from "#service/keyspace.ts";
+import { OutageLog } from "#service/outage-log.ts";
 import type { Redis } from "#service/redis.ts";
 import {
   abandonedEntryMs,
@@ -40,6 +41,7 @@ const group = "ledger";
 export class LedgerReader {
   readonly #options: LedgerReaderOptions;
   readonly #consumer = randomUUID();
+  readonly #outage: OutageLog;
   #isClosed = false;
   #running: Promise<void> | undefined;
   #tidiedAt = 0;
@@ -50,6 +52,12 @@ export class LedgerReader {
 
   constructor(options: LedgerReaderOptions) {
     this.#options = options;
+    this.#outage = new OutageLog({
+      log: options.log,
+      level: "warn",
+      failed: "usage records could not be stored; they stay in the stream",
+      works: "usage records are stored again",
+    });
   }
 
   /** Records that were inserted or replaced, records that were not valid, and when the stream was last read to its end or from it. */
@@ -90,7 +98,9 @@ export class LedgerReader {
         if (!isReplayed) await this.#replay();
         isReplayed = true;
         await this.#readNew();
+        // After a failure at once, so what it left is stored before the end of the outage.
         if (Date.now() - this.#tidiedAt > tidyEveryMs) await this.#tidy();
+        this.#outage.worked();
       } catch (error) {
         if (this.#isClosed) return;
         this.#tidiedAt = 0;
@@ -98,7 +108,7 @@ export class LedgerReader {
           isReplayed = false;
           continue;
         }
-        this.#options.log.warn({ err: error }, "usage records could not be stored; they stay in the stream");
+        this.#outage.failed(error);
         await delay(retryMs);
       }
     }

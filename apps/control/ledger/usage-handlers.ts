@@ -1,7 +1,7 @@
 /** The operations on usage: the log of generations, and sums over time. */
 import { type Expression, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { InputOf } from "#api/operation.ts";
-import { usageDimensions, type usageOperations } from "#api/usage.ts";
+import { type topMeasures, usageDimensions, type usageOperations } from "#api/usage.ts";
 import { unitsOf } from "#ledger/money.ts";
 import { unitPriceNames } from "#ledger/prices.ts";
 import { within } from "../api/actor.ts";
@@ -16,7 +16,8 @@ type Filters = Pick<
   InputOf<(typeof usageOperations)["sumUsage"]>["query"],
   "from" | "to" | "account" | "key" | "model" | "group" | "upstream"
 >;
-type SumQuery = InputOf<(typeof usageOperations)["sumUsage"]>["query"];
+type SumQuery = InputOf<(typeof usageOperations)["exportUsage"]>["query"];
+type TopQuery = Pick<InputOf<(typeof usageOperations)["sumUsage"]>["query"], "top" | "topBy">;
 
 /** The columns of the dimensions in both tables. */
 const columns = {
@@ -42,6 +43,9 @@ export const usageHandlers: Handlers<typeof usageOperations> = {
       .where(filterOf(query, dimensions.model));
     if (outcome !== undefined) listed = listed.where("outcome", "in", valuesOf(outcome, "outcome"));
     if (errorCode !== undefined) listed = listed.where("error_code", "in", valuesOf(errorCode, "errorCode"));
+    // The index of what is not complete is small, and errors are rare.
+    if (errorCode !== undefined || (outcome !== undefined && !valuesOf(outcome, "outcome").includes("complete")))
+      listed = listed.where(sql<boolean>`outcome <> 'complete'`);
     if (cursor !== undefined) {
       const { at, id } = placeOf(cursor);
       listed = listed.where(sql<boolean>`(received_at, generation_id) < (${at}, ${id})`);
@@ -52,7 +56,11 @@ export const usageHandlers: Handlers<typeof usageOperations> = {
       .limit(limit + 1)
       .execute();
     const place = (row: UsageRow) => ({ at: row.received_at, id: row.generation_id });
-    return { body: pageOf(rows, limit, place, (row) => recordOf(row, actor.isOperator)) };
+    const names = await keyNamesOf(
+      rows.map((row) => row.key_id),
+      { database, scope },
+    );
+    return { body: pageOf(rows, limit, place, (row) => recordOf(row, names, actor.isOperator)) };
   },
 
   async getUsage({ params: { id } }, { database, scope, actor }) {
@@ -71,7 +79,7 @@ export const usageHandlers: Handlers<typeof usageOperations> = {
       .limit(1)
       .executeTakeFirst();
     if (row === undefined) throw notFound("usage record", id);
-    return { body: recordOf(row, actor.isOperator) };
+    return { body: recordOf(row, await keyNamesOf([row.key_id], { database, scope }), actor.isOperator) };
   },
 
   async sumUsage({ query }, context) {
@@ -79,11 +87,17 @@ export const usageHandlers: Handlers<typeof usageOperations> = {
   },
 
   async exportUsage({ query }, context) {
-    const { rows } = await sumsOf(query, context);
+    const { rows, keyNames } = await sumsOf(query, context);
+    const names = groupedBy(query.by).flatMap((name) => (name === "key" ? ["key", "keyName"] : [name]));
     return {
       body: csvOf(
-        rows.map(({ time, group, ...sums }) => ({ time, ...group, ...sums })),
-        ["time", ...groupedBy(query.by), ...sumNames],
+        rows.map(({ time, group, isOthers: _, ...sums }) => ({
+          time,
+          ...group,
+          ...(group.key !== undefined && { keyName: keyNames[group.key] }),
+          ...sums,
+        })),
+        ["time", ...names, ...sumNames],
       ),
     };
   },
@@ -109,19 +123,38 @@ const sumNames = [
   "durationMs",
 ] as const;
 
-type SumRow = { step: Date | null } & Partial<Record<UsageDimension, string>> & Record<Measure, bigint>;
+type SumRow = { step: Date | null; is_others: boolean } & Partial<Record<UsageDimension, string | null>> &
+  Record<Measure, bigint>;
 
-async function sumsOf(query: SumQuery, { database, scope, actor, now }: Context) {
+/** What the largest groups are chosen by. What upstreams cost is not among it: callers could read it from the order. */
+const sizes = {
+  cost: "cost",
+  requests: "requests",
+  refused: "refused",
+  failed: "failed",
+  errors: "refused + failed",
+  tokens: "input_tokens + output_tokens",
+  inputTokens: "input_tokens",
+  cachedInputTokens: "cached_input_tokens",
+  outputTokens: "output_tokens",
+  reasoningTokens: "reasoning_tokens",
+  images: "images",
+} as const satisfies Record<(typeof topMeasures)[number], string>;
+
+async function sumsOf(query: SumQuery & TopQuery, { database, scope, actor, now }: Context) {
   const { interval = "day", timeZone = "UTC" } = query;
   const by = groupedBy(query.by);
   const step = stepOf(interval, timeZone);
   const names = by.map((dimension) => sql`${sql.ref(columns[dimension])} as ${sql.id(dimension)}`);
-  const places = [1, ...by.map((_, index) => index + 2)].map(String);
-  const { rows } = await sql<SumRow>`
-    select ${sql.join([sql`${step} as step`, ...names])},
-      ${sql.raw(measureNames.map((name) => `sum(${name})::bigint as ${name}`).join(", "))}
+  const summed = sql.raw(measureNames.map((name) => `sum(${name})::bigint as ${name}`).join(", "));
+  const steps = sql`
+    select ${sql.join([sql`${step} as step`, ...names])}, ${summed}
     from ${totalsOf(query, { scope, now })} totals
-    group by ${sql.raw(places.join(", "))} order by ${sql.raw(places.join(", "))}
+    group by ${placesOf(1, by.length + 1)}`;
+  const { rows } = await sql<SumRow>`
+    with steps as (${steps})
+    ${query.top === undefined || by.length === 0 ? sql`select *, false as is_others from steps` : largestOf(by, query)}
+    order by step, is_others${sql.raw(by.map((name) => `, "${name}"`).join(""))}
     limit ${sumRowsMax + 1}`
     .execute(database)
     .catch((error: Error & { code?: string }) => {
@@ -138,10 +171,53 @@ async function sumsOf(query: SumQuery, { database, scope, actor, now }: Context)
     total: sumOf(totalOf(rows), actor.isOperator),
     rows: rows.map((row) => ({
       time: row.step?.toISOString() ?? null,
-      group: Object.fromEntries(by.map((dimension) => [dimension, row[dimension] ?? ""])),
+      group: row.is_others ? {} : Object.fromEntries(by.map((dimension) => [dimension, row[dimension] ?? ""])),
+      isOthers: row.is_others,
       ...sumOf(row, actor.isOperator),
     })),
+    keyNames: by.includes("key")
+      ? Object.fromEntries(
+          await keyNamesOf(
+            rows.map(({ key }) => key ?? ""),
+            { database, scope },
+          ),
+        )
+      : {},
   };
+}
+
+/** The numbers of result columns, for `group by`. */
+const placesOf = (first: number, last: number): RawBuilder<unknown> =>
+  sql.raw(Array.from({ length: last - first + 1 }, (_, index) => String(first + index)).join(", "));
+
+/** Of `steps`: the largest groups, and all others as one. */
+function largestOf(by: readonly UsageDimension[], { top, topBy = "cost" }: TopQuery): RawBuilder<unknown> {
+  const list = (of: (name: UsageDimension) => string, separator = ", ") => sql.raw(by.map(of).join(separator));
+  return sql`, largest as (
+      select ${list((name) => `"${name}"`)}, true as is_largest from steps
+      group by ${placesOf(1, by.length)}
+      order by ${sql.raw(`sum(${sizes[topBy]})`)} desc, ${placesOf(1, by.length)} limit ${top}
+    )
+    select step, ${list((name) => `largest."${name}"`)}, is_largest is null as is_others,
+      ${sql.raw(measureNames.map((name) => `sum(${name})::bigint as ${name}`).join(", "))}
+    from steps left join largest on ${list((name) => `largest."${name}" = steps."${name}"`, " and ")}
+    group by ${placesOf(1, by.length + 2)}`;
+}
+
+/** The names of keys by id. */
+async function keyNamesOf(
+  ids: readonly string[],
+  { database, scope }: Pick<Context, "database" | "scope">,
+): Promise<Map<string, string>> {
+  const distinct = [...new Set(ids)];
+  if (distinct.length === 0) return new Map();
+  const rows = await database
+    .selectFrom("keys")
+    .select(["id", "name"])
+    .where(within("account", scope))
+    .where(sql<boolean>`id = any(${distinct}::text[])`)
+    .execute();
+  return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
 /**
@@ -246,13 +322,14 @@ function sumOf(row: Record<Measure, bigint>, isOperator: boolean) {
 
 const numberOrNull = (value: bigint | null): number | null => (value === null ? null : Number(value));
 
-function recordOf(row: UsageRow, isOperator: boolean) {
+function recordOf(row: UsageRow, keyNames: ReadonlyMap<string, string>, isOperator: boolean) {
   return {
     id: row.generation_id,
     requestId: row.request_id,
     receivedAt: row.received_at.toISOString(),
     account: row.account,
     key: row.key_id,
+    keyName: keyNames.get(row.key_id) ?? null,
     group: row.group_name,
     model: row.model,
     modelAnswered: row.model_answered,

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from "node:crypto";
 import { type BetterAuthOptions, type BetterAuthPlugin, betterAuth } from "better-auth";
-import { createAuthMiddleware, isAPIError } from "better-auth/api";
+import { createAuthMiddleware, getSessionFromCtx, isAPIError } from "better-auth/api";
 import { genericOAuth, magicLink, twoFactor } from "better-auth/plugins";
 import type { Logger } from "pino";
 import { passwordLengths } from "#api/people.ts";
@@ -32,8 +32,8 @@ export interface SignInEvent {
   action: string;
   user: { id: string; email: string };
   address: string;
-  /** How a session began. */
-  method?: string;
+  /** How a session began, or the new address. */
+  after?: { method: string } | { email: string };
 }
 
 /** How `links.ts` receives the token of a link. */
@@ -102,6 +102,24 @@ export function authOptionsOf({ database, url, secret, oidc, sendPasswordToken, 
       }),
     },
     databaseHooks: {
+      user: {
+        update: {
+          before: async (user, context) => {
+            if (context?.path !== confirmPath) return;
+            if (await isTaken(database, user.email)) throw context.redirect("/?error=ADDRESS_TAKEN");
+            return { data: { ...user, emailVerified: true } };
+          },
+          after: async (user, context) => {
+            if (context?.path === confirmPath)
+              await record({
+                action: "changeEmail",
+                user,
+                address: context.headers?.get(addressHeader) ?? "",
+                after: { email: user.email },
+              });
+          },
+        },
+      },
       session: {
         create: {
           before: async (session, context) => ({
@@ -120,6 +138,7 @@ export function authOptionsOf({ database, url, secret, oidc, sendPasswordToken, 
         sendMagicLink: ({ token, metadata }) => (metadata as unknown as LinkRequest).created(token),
       }),
       ...(oidc === undefined ? [] : [providerOf(oidc)]),
+      confirmPlugin(),
       auditPlugin(record),
     ],
   } satisfies BetterAuthOptions;
@@ -141,6 +160,24 @@ const providerOf = ({ issuer, clientId, clientSecret }: NonNullable<AuthOptions[
     ],
   });
 
+/** better-auth's path that confirms a new address. */
+const confirmPath = "/verify-email";
+
+/** Only the user's own session confirms: neither a scanner of mails, nor somebody who has lost the session since. */
+const confirmPlugin = (): BetterAuthPlugin => ({
+  id: "sluice-confirm",
+  hooks: {
+    before: [
+      {
+        matcher: ({ path }) => path === confirmPath,
+        handler: createAuthMiddleware(async (context) => {
+          if ((await getSessionFromCtx(context)) === null) throw context.redirect("/?error=SIGN_IN_FIRST");
+        }),
+      },
+    ],
+  },
+});
+
 /** Comes after the plugin of the second factor: a session that still waits for one is no sign-in. */
 const auditPlugin = (record: AuthOptions["record"]): BetterAuthPlugin => ({
   id: "sluice-audit",
@@ -157,13 +194,17 @@ const auditPlugin = (record: AuthOptions["record"]): BetterAuthPlugin => ({
           const method = methods[path];
           if (method === undefined || !newSession) return;
           // The first code of a new second factor replaces the session.
-          const event = session ? { action: "enableSecondFactor" } : { action: "signIn", method };
+          const event = session ? { action: "enableSecondFactor" } : { action: "signIn", after: { method } };
           await record({ ...event, user: newSession.user, address });
         }),
       },
     ],
   },
 });
+
+/** Somebody else may have got the address since the link was sent. */
+const isTaken = async (database: Database, email = ""): Promise<boolean> =>
+  (await database.selectFrom("users").select("id").where("email", "=", email).executeTakeFirst()) !== undefined;
 
 /** Keeps the newest sessions of a user. */
 async function endOldSessions(database: Database, user: string): Promise<void> {

@@ -10,14 +10,32 @@ import type { TokenBuckets } from "../api/rate-limits.ts";
 import { freshSessionMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import type { Auth } from "./auth.ts";
+import type { Links } from "./links.ts";
+import type { Mail } from "./mail.ts";
 import { tooManyPasswords } from "./routes.ts";
 import type { SessionRow } from "./tables.ts";
 
 type Person = Actor & { session: string };
 type Names = "getMe" | "updateMe" | "setMyPassword" | "listSessions" | "endSession" | "endSessions";
 
-/** `wrongPasswords` are counted by the user's address, as for sign-in. */
-export function meHandlers(auth: Auth, wrongPasswords: TokenBuckets): Pick<Handlers<typeof peopleOperations>, Names> {
+export interface MeOptions {
+  auth: Auth;
+  /** Counted by the user's address, as for sign-in. */
+  wrongPasswords: TokenBuckets;
+  links: Pick<Links, "newEmail">;
+  /** Undefined without a mail server: a new address then counts at once. */
+  mail: Mail | undefined;
+  /** Counts mails by the caller's IP address. Throws a Fault. */
+  limit(address: string): void;
+}
+
+export function meHandlers({
+  auth,
+  wrongPasswords,
+  links,
+  mail,
+  limit,
+}: MeOptions): Pick<Handlers<typeof peopleOperations>, Names> {
   const prove = (context: Context, person: Person, password: string | undefined) =>
     checkPassword(auth, wrongPasswords, context, person, password);
   return {
@@ -25,11 +43,14 @@ export function meHandlers(auth: Auth, wrongPasswords: TokenBuckets): Pick<Handl
 
     async updateMe({ body: { name, email, currentPassword } }, context) {
       const person = personOf(context);
+      if (name === undefined && email === undefined) return { body: await meOf(context) };
       if (email !== undefined) await prove(context, person, currentPassword);
       await context.database.transaction().execute(async (transaction) => {
         const before = await userOf(transaction, person.id, true);
-        const after = { name: name ?? before.name, email: email?.toLowerCase() ?? before.email };
-        await refuseTaken(transaction, person.id, after.email);
+        const wanted = email?.toLowerCase() ?? before.email;
+        await refuseTaken(transaction, person.id, wanted);
+        const isConfirmed = mail !== undefined && wanted !== before.email;
+        const after = { name: name ?? before.name, email: isConfirmed ? before.email : wanted };
         await transaction
           .updateTable("users")
           .set({
@@ -44,8 +65,12 @@ export function meHandlers(auth: Auth, wrongPasswords: TokenBuckets): Pick<Handl
           account: null,
           subject: `user ${person.id}`,
           before: { name: before.name, email: before.email },
-          after,
+          after: { ...after, ...(isConfirmed && { unconfirmedEmail: wanted }) },
         });
+        if (!isConfirmed) return;
+        limit(context.address);
+        if (!mail.send(wanted, "Confirm your address", emailMail(await links.newEmail(before, wanted))))
+          throw new Fault("unavailable", "Too many mails wait for the mail server; try again later.");
       });
       return { body: await meOf(context) };
     },
@@ -124,6 +149,9 @@ export function meHandlers(auth: Auth, wrongPasswords: TokenBuckets): Pick<Handl
     },
   };
 }
+
+const emailMail = (link: string): string =>
+  `Open this link within an hour, in a browser in which you are signed in, to sign in with this address from now on:\n\n${link}\n\nIf you did not ask for it, ignore this mail.`;
 
 /** Throws a Fault for a machine. */
 function personOf({ actor }: Pick<Context, "actor">): Person {

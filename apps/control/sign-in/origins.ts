@@ -10,12 +10,12 @@ export function isOwnHost({ headers: { host = "" } }: Pick<FastifyRequest, "head
 }
 
 /**
- * Throws a Fault for a request that changes something and that a page of another origin may have sent. A request with neither `Origin` nor `Sec-Fetch-Site` is no
+ * Throws a Fault for a request that changes something, or opens a WebSocket, and that a page of another origin may have sent. A request with neither `Origin` nor `Sec-Fetch-Site` is no
  * browser's; it passes only without a cookie.
  */
 export function checkOrigin({ method, headers }: Pick<FastifyRequest, "method" | "headers">, url: string): void {
-  if (method === "GET" || method === "HEAD") return;
-  const { origin, host = "", cookie } = headers;
+  const { origin, host = "", cookie, upgrade } = headers;
+  if ((method === "GET" || method === "HEAD") && upgrade === undefined) return;
   const site = headers["sec-fetch-site"];
   if (origin !== undefined) {
     const own = url === "" ? `http://${host}` : new URL(url).origin;

@@ -31,6 +31,7 @@ const paths: Record<string, Path> = {
   "/sign-out": { method: "POST" },
   "/get-session": { method: "GET" },
   "/magic-link/verify": { method: "GET", limited: true },
+  "/verify-email": { method: "GET", limited: true },
   "/request-password-reset": { method: "POST", limited: true, by: "email" },
   "/reset-password": { method: "POST", limited: true },
   "/two-factor/enable": { method: "POST", limited: true, by: "session" },

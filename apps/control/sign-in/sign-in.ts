@@ -65,6 +65,7 @@ export async function createSignIn({ database, config, mail, address, log }: Sig
     log,
   });
   const { password } = await auth.$context;
+  const limit = (caller: string) => limits.byAddress.take(callerOf(caller), tooManyAttempts);
   await ensureOperator(database);
   const timer = setInterval(
     () => void deleteExpired(database).catch((error: Error) => log.warn({ err: error }, "sign-in")),
@@ -72,14 +73,14 @@ export async function createSignIn({ database, config, mail, address, log }: Sig
   );
   return {
     handlers: {
-      ...meHandlers(auth, limits.byUser),
+      ...meHandlers({ auth, wrongPasswords: limits.byUser, links, mail, limit }),
       ...userHandlers({ links, oidc: oidc === undefined ? null : oidcName, hasMail: mail !== undefined }),
       ...memberHandlers,
       ...invitationHandlers({
         linkOf: links.invitation,
         send: (to, subject, text) => mail?.send(to, subject, text) ?? false,
         hashPassword: password.hash,
-        limit: (caller) => limits.byAddress.take(callerOf(caller), tooManyAttempts),
+        limit,
       }),
     },
     identify: (request) => identify(request, auth, database, url),
@@ -152,7 +153,7 @@ async function secretOf(database: Database, { authSecret }: SignInOptions["confi
   return value;
 }
 
-const record = (database: Database, { action, user, address, method }: SignInEvent): Promise<void> =>
+const record = (database: Database, { action, user, address, after }: SignInEvent): Promise<void> =>
   recordChange(
     database,
     {
@@ -160,7 +161,7 @@ const record = (database: Database, { action, user, address, method }: SignInEve
       address,
       now: new Date(),
     },
-    { action, account: null, subject: `user ${user.id}`, ...(method !== undefined && { after: { method } }) },
+    { action, account: null, subject: `user ${user.id}`, ...(after && { after }) },
   );
 
 async function deleteExpired(database: Database): Promise<void> {

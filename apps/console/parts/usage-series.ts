@@ -1,0 +1,123 @@
+/** From the API's sums to the series of a plot. */
+import type { Answer } from "../app/call.ts";
+import { decimalOf, nanoOf } from "./decimal.ts";
+import { type MeasureName, measures, type Sums } from "./measures.ts";
+import { type Interval, type Period, stepsOf } from "./periods.ts";
+import type { PlotSeries } from "./plot-shape.ts";
+import type { UsageDimension } from "./usage-filters.tsx";
+import type { UsageTexts } from "./usage-texts.ts";
+
+export type SumRow = Answer<"sumUsage">["rows"][number];
+export type GroupName = (group: SumRow["group"], keyNames: Record<string, string>) => string;
+
+interface SeriesContext {
+  times: readonly number[];
+  by: readonly UsageDimension[];
+  measure: MeasureName;
+  t: UsageTexts;
+  groupName: GroupName;
+}
+
+const partColours = { refused: "amber", failed: "red" } as const;
+
+/** One series for each group, largest first and the others last; without groups, one for each part of the measure. */
+export function seriesOf(
+  { rows, keyNames }: Answer<"sumUsage">,
+  { times, by, measure, t, groupName }: SeriesContext,
+): PlotSeries[] {
+  const { value, parts, isAdditive } = measures[measure];
+  const place = new Map(times.map((time, index) => [time, index]));
+  const empty = () => new Array<number | null>(times.length).fill(isAdditive ? 0 : null);
+  const fill = (values: (number | null)[], row: SumRow, of: (sums: Sums) => number | null) => {
+    const index = place.get(Date.parse(row.time ?? ""));
+    if (index !== undefined) values[index] = of(row);
+  };
+  if (by.length === 0) {
+    const kinds: readonly (readonly [MeasureName | keyof UsageTexts, (sums: Sums) => number | null])[] = parts ?? [
+      [measure, value],
+    ];
+    const found = kinds.map(([id, of]): PlotSeries => {
+      const values = empty();
+      for (const row of rows) fill(values, row, of);
+      const colour = id === "refused" || id === "failed" ? partColours[id] : undefined;
+      return { id, name: t[id] as string, values, ...(colour && { colour }) };
+    });
+    // A part that never occurs says nothing, but one at least stays.
+    return found.filter(({ values }, index) => index === 0 || values.some((each) => each !== 0 && each !== null));
+  }
+  const groups = new Map<string, { name: string; isOthers: boolean; values: (number | null)[]; size: number }>();
+  for (const row of rows) {
+    const id = row.isOthers ? "others" : idOf(row.group);
+    const group = groups.get(id) ?? {
+      name: row.isOthers ? t.others : groupName(row.group, keyNames),
+      isOthers: row.isOthers,
+      values: empty(),
+      size: 0,
+    };
+    groups.set(id, group);
+    fill(group.values, row, value);
+    group.size += isAdditive ? (value(row) ?? 0) : row.requests;
+  }
+  return [...groups]
+    .sort(([, left], [, right]) => Number(left.isOthers) - Number(right.isOthers) || right.size - left.size)
+    .map(([id, { name, isOthers, values }]) => ({ id, name, values, ...(isOthers && { isOthers }) }));
+}
+
+export const idOf = (group: SumRow["group"]) => JSON.stringify(group);
+
+/** The period before as one dashed line: its first step below the first of this period, and so on. */
+export function beforeSeries(
+  rows: readonly SumRow[],
+  {
+    times,
+    before,
+    interval,
+    measure,
+    t,
+  }: Pick<SeriesContext, "times" | "measure" | "t"> & { before: Period; interval: Interval },
+): PlotSeries {
+  const { value, isAdditive } = measures[measure];
+  const found = new Map(rows.map((row) => [Date.parse(row.time ?? ""), value(row)]));
+  const steps = stepsOf(before, interval);
+  const values = times.map((_, index) => {
+    const step = steps[index];
+    return step === undefined ? null : (found.get(step) ?? (isAdditive ? 0 : null));
+  });
+  return { id: "before", name: t.before, values, isBefore: true };
+}
+
+/** A series' value over the whole time, as the API sums it. */
+export function totalText(
+  { id, isBefore, isOthers }: PlotSeries,
+  {
+    series,
+    total,
+    table,
+    by,
+    measure,
+    before,
+    formatMeasure,
+  }: {
+    series: readonly PlotSeries[];
+    total: Sums;
+    table: Answer<"sumUsage"> | undefined;
+    by: readonly UsageDimension[];
+    measure: MeasureName;
+    before: Sums | undefined;
+    formatMeasure(value: number | null): string;
+  },
+): string {
+  const { value, parts, unit, isAdditive } = measures[measure];
+  if (isBefore) return before === undefined ? "" : formatMeasure(value(before));
+  if (by.length === 0) return formatMeasure((parts?.find(([name]) => name === id)?.[1] ?? value)(total));
+  if (table === undefined || (isOthers && !isAdditive)) return "";
+  if (isOthers) {
+    const shown = new Set(series.map((each) => each.id));
+    const others = table.rows.filter(({ group }) => !shown.has(idOf(group)));
+    if (unit !== "money") return formatMeasure(others.reduce((sum, row) => sum + (value(row) ?? 0), 0));
+    const amount = (row: Sums) => nanoOf(row[measure as "cost"] ?? "0");
+    return formatMeasure(Number(decimalOf(others.reduce((sum, row) => sum + amount(row), 0n))));
+  }
+  const row = table.rows.find(({ group }) => idOf(group) === id);
+  return row === undefined ? "" : formatMeasure(value(row));
+}

@@ -1,0 +1,42 @@
+/** The ledger's reader while the database does not take records. */
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { pino } from "pino";
+import { encodeUsageRecord } from "#ledger/usage-record.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { LedgerReader } from "../../apps/control/ledger/reader.ts";
+import { until } from "../support/gateway.ts";
+import { startRedis } from "../support/redis.ts";
+import { usageRecord } from "./records.ts";
+
+const server = await startRedis();
+after(() => server[Symbol.asyncDispose]());
+
+test("an outage of the database has one line at its begin and one at its end", async (t) => {
+  const keyspace = keyspaceOf("outage");
+  const [reads, commands] = [await connectRedis(server.url, "patient"), await connectRedis(server.url, "request")];
+  t.after(() => {
+    reads.disconnect();
+    commands.disconnect();
+  });
+  const lines: { level: number; err?: unknown; failures?: number }[] = [];
+  const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
+  let attempts = 0;
+  const insert = async () => {
+    if (++attempts <= 3) throw new Error("the database is away");
+    return 1;
+  };
+  await commands.xadd(keyspace.usage, "*", "r", encodeUsageRecord(usageRecord()));
+  const reader = new LedgerReader({ redis: reads, commands, keyspace, insert, log });
+  reader.start();
+  t.after(() => reader.close());
+  await until("the end of the outage is logged", () => lines.at(-1)?.level === 30);
+  assert.deepEqual(
+    lines.map(({ level, err, failures }) => [level, err !== undefined, failures]),
+    [
+      [40, true, undefined],
+      [30, false, 3],
+    ],
+  );
+});

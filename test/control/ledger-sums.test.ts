@@ -1,0 +1,127 @@
+/** Sums of usage: the largest groups, and everything else as one. */
+import assert from "node:assert/strict";
+import { systemContext } from "../../apps/control/api/actor.ts";
+import type { Context } from "../../apps/control/api/handlers.ts";
+import type { Database } from "../../apps/control/database/database.ts";
+import { insertUsage } from "../../apps/control/ledger/insert.ts";
+import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
+import { onBoth } from "./databases.ts";
+import { usageRecord } from "./records.ts";
+
+const contextOf = (database: Database, more: Partial<Context> = {}): Context => ({
+  ...systemContext(),
+  database,
+  scope: "all",
+  ifMatch: undefined,
+  ...more,
+});
+
+const halfHour = 1_800_000;
+const start = Date.parse("2031-05-20T10:00:00Z");
+const range = { from: "2031-05-20T00:00:00Z", to: "2031-05-21T00:00:00Z" };
+
+onBoth("the largest groups and the others add up to the total", async (database) => {
+  const account = "top-of-usage";
+  // Model m0 costs most in all, although m1 is dearer in the first half hour.
+  const costs = [
+    [100, 5_000],
+    [900, 100],
+    [30, 40],
+    [20, 10],
+  ];
+  await insertUsage(
+    database,
+    costs.flatMap((steps, model) =>
+      steps.map((cost, step) =>
+        usageRecord({
+          account,
+          model: `m${model}`,
+          modelAnswered: `m${model}`,
+          cost: String(cost),
+          receivedAt: start + step * halfHour,
+        }),
+      ),
+    ),
+  );
+  const query = { ...range, account, by: "model", interval: "half-hour" } as const;
+  const { body } = await usageHandlers.sumUsage({ query: { ...query, top: 2 } } as never, contextOf(database));
+  assert.deepEqual(
+    body.rows.map(({ time, group, isOthers, requests, cost }) => [time, group, isOthers, requests, cost]),
+    [
+      ["2031-05-20T10:00:00.000Z", { model: "m0" }, false, 1, "0.0000001"],
+      ["2031-05-20T10:00:00.000Z", { model: "m1" }, false, 1, "0.0000009"],
+      ["2031-05-20T10:00:00.000Z", {}, true, 2, "0.00000005"],
+      ["2031-05-20T10:30:00.000Z", { model: "m0" }, false, 1, "0.000005"],
+      ["2031-05-20T10:30:00.000Z", { model: "m1" }, false, 1, "0.0000001"],
+      ["2031-05-20T10:30:00.000Z", {}, true, 2, "0.00000005"],
+    ],
+  );
+  const whole = await usageHandlers.sumUsage({ query } as never, contextOf(database));
+  assert.deepEqual(body.total, whole.body.total);
+  assert.equal(whole.body.rows.length, 8);
+
+  const two = { ...query, by: "model,upstream", interval: "none", top: 1, topBy: "requests" } as const;
+  const { rows, total } = (await usageHandlers.sumUsage({ query: two } as never, contextOf(database))).body;
+  assert.deepEqual(
+    rows.map(({ group, requests }) => [group, requests]),
+    [
+      [{ model: "m0", upstream: "u" }, 2],
+      [{}, 6],
+    ],
+  );
+  assert.equal(total.requests, 8);
+});
+
+onBoth("keys are named, but only to those who see their account", async (database) => {
+  const account = `names-of-keys`;
+  const keyId = `key_named`;
+  await database
+    .insertInto("accounts")
+    .values({ id: account, name: account, created_at: new Date(), disabled_at: null })
+    .execute();
+  await database
+    .insertInto("keys")
+    .values({
+      ...{ id: keyId, hash: "hash-of-key-named", hint: "abcd", account, name: "ci", group_name: "default", tags: "[]" },
+      ...{ models: null, limits: null, addresses: null, origins: null, created_at: new Date() },
+      ...{ expires_at: null, revoked_at: null, replaced_by: null },
+    })
+    .execute();
+  const record = usageRecord({ account, keyId, receivedAt: start });
+  await insertUsage(database, [record, usageRecord({ account: "another-account", keyId, receivedAt: start })]);
+  const own = contextOf(database);
+  const sums = (await usageHandlers.sumUsage({ query: { ...range, account, by: "key" } } as never, own)).body;
+  assert.deepEqual(sums.keyNames, { [keyId]: "ci" });
+  const { items } = (await usageHandlers.listUsage({ query: { ...range, account } } as never, own)).body;
+  assert.equal(items[0]?.keyName, "ci");
+  assert.equal(
+    (await usageHandlers.getUsage({ params: { id: record.generationId } } as never, own)).body.keyName,
+    "ci",
+  );
+  const csv = (await usageHandlers.exportUsage({ query: { ...range, account, by: "key" } } as never, own)).body;
+  assert.match(csv, /^time,key,keyName,requests,.*\r\n.*,key_named,ci,1,/);
+  const other = contextOf(database, { scope: ["another-account"] });
+  assert.deepEqual(
+    (await usageHandlers.sumUsage({ query: { ...range, by: "key" } } as never, other)).body.keyNames,
+    {},
+  );
+});
+
+onBoth("the log of errors reads no more than errors", async (database) => {
+  const account = "log-of-errors";
+  await insertUsage(database, [
+    usageRecord({ account, receivedAt: start }),
+    usageRecord({ account, receivedAt: start + 1, outcome: "refused", status: 429, errorCode: "rate_limited" }),
+    usageRecord({ account, receivedAt: start + 2, outcome: "left", status: 499 }),
+  ]);
+  const codesOf = async (query: object) => {
+    const { body } = await usageHandlers.listUsage(
+      { query: { ...range, account, ...query } } as never,
+      contextOf(database),
+    );
+    return body.items.map(({ outcome }) => outcome);
+  };
+  assert.deepEqual(await codesOf({ outcome: "refused,left" }), ["left", "refused"]);
+  assert.deepEqual(await codesOf({ outcome: "complete,left" }), ["left", "complete"]);
+  assert.deepEqual(await codesOf({ errorCode: "rate_limited" }), ["refused"]);
+});
