@@ -184,3 +184,27 @@ test("without sign-in the models of the public group are open, and nothing else"
     await page.waitForURL(/\/sign-in/);
   }
 });
+
+test("a reader sees models and figures, and why nothing can be called", async () => {
+  const invited = await sluice.control.call("POST", "/accounts/default/invitations", { role: "reader" });
+  const { url } = (await invited.json()) as { url: string };
+  const password = "correct horse battery";
+  const email = "reader@example.com";
+  const token = new URL(url).hash.replace("#token=", "");
+  await using opened = await sluice.open("/playground", { isSignedIn: false });
+  const { page } = opened;
+  const accepted = await page.request.post(`${sluice.control.url}/api/v1/invitations/accept`, {
+    data: { token, name: "Ada", email, password },
+    headers: { origin: sluice.control.url },
+  });
+  assert.ok(accepted.ok(), await accepted.text());
+  await page.getByLabel("E-mail").fill(email);
+  await page.getByRole("textbox", { name: "Password" }).fill(password);
+  await page.getByRole("button", { name: "Sign in", exact: true }).click();
+  await page.getByText("Your role may read").waitFor();
+  await page.getByLabel("Message").fill("hello");
+  assert.ok(await page.getByRole("button", { name: "Send", exact: true }).isDisabled());
+  await page.goto(sluice.control.url);
+  await page.getByText("Your role may read").waitFor();
+  for (const name of ["Create a key", "Run"]) assert.equal(await page.getByRole("button", { name }).count(), 0);
+});

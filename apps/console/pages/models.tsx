@@ -10,6 +10,7 @@ import { type Column, DataTable } from "../parts/data-table.tsx";
 import { PageLink } from "../parts/link.tsx";
 import {
   Capabilities,
+  type GroupPrices,
   groupAmong,
   HealthText,
   modelTexts,
@@ -41,6 +42,8 @@ const texts = translated({
     nothingFound: "No model matches",
     clear: "Clear the filters",
     comparison: "Comparison",
+    eachImage: "/ image",
+    imagesFrom: "Per image, from",
     column: "Compare",
   },
   zh: {
@@ -61,6 +64,8 @@ const texts = translated({
     nothingFound: "没有匹配的模型",
     clear: "清除筛选",
     comparison: "比较",
+    eachImage: "/ 图",
+    imagesFrom: "每张图像，起价",
     column: "比较",
   },
 });
@@ -175,9 +180,17 @@ function Content({ catalogue }: { catalogue: Catalogue }) {
       title: t.output,
       isNumber: true,
       sortBy: (model) => amount(model, "outputPerMillion"),
-      cell: (model) => (
-        <Price amount={pricesFor(model, group)?.prices.outputPerMillion} currency={catalogue.currency} />
-      ),
+      cell: (model) => {
+        const prices = pricesFor(model, group);
+        const image = cheapestImage(prices);
+        return image === undefined ? (
+          <Price amount={prices?.prices.outputPerMillion} currency={catalogue.currency} />
+        ) : (
+          <>
+            <Price amount={image} currency={catalogue.currency} /> {t.eachImage}
+          </>
+        );
+      },
     },
     ...(me === null
       ? []
@@ -293,6 +306,14 @@ function Comparison({ models, currency, group, back }: ComparisonProps) {
       priceName(m, name),
       (model) => <Price amount={pricesFor(model, group)?.prices[name]} currency={currency} />,
     ]),
+    ...(models.some((model) => cheapestImage(pricesFor(model, group)) !== undefined)
+      ? [
+          [t.imagesFrom, (model) => <Price amount={cheapestImage(pricesFor(model, group))} currency={currency} />] as [
+            string,
+            (model: Model) => ReactNode,
+          ],
+        ]
+      : []),
     [m.capabilities, ({ capabilities }) => <Capabilities of={capabilities} isWrapped />],
     [m.dialect, ({ recommendedDialect }) => recommendedDialect],
     [m.released, ({ created }) => format.day(created)],
@@ -349,6 +370,10 @@ function Comparison({ models, currency, group, back }: ComparisonProps) {
     </>
   );
 }
+
+/** The lowest of the prices of an image; undefined for models that are not paid by image. */
+const cheapestImage = (prices: GroupPrices | undefined): string | undefined =>
+  prices?.images.map(({ price }) => price).sort((a, b) => Number(a) - Number(b))[0];
 
 /** The catalogue's name of a price in words; itself if it is new. */
 export function priceName(names: (typeof modelTexts)["en"], name: string): string {

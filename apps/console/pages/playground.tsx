@@ -17,7 +17,7 @@ import {
   useMantineTheme,
 } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { type KeyboardEvent, useState } from "react";
+import { type ClipboardEvent, type KeyboardEvent, useState } from "react";
 import { translated, useTexts } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
@@ -258,6 +258,10 @@ function Chat({ models, dialect, access, currency, tab, onTab }: ChatProps) {
     event.preventDefault();
     send();
   };
+  const onPaste = ({ clipboardData }: ClipboardEvent) => {
+    const files = [...clipboardData.files].filter(({ type }) => type.startsWith("image/"));
+    if (files.length > 0) void attach(files);
+  };
   const attach = async (files: File[]) => {
     const urls = await Promise.all(files.map((file) => dataUrlOf(file)));
     setImages((now) => [...new Set([...now, ...urls])]);
@@ -304,6 +308,7 @@ function Chat({ models, dialect, access, currency, tab, onTab }: ChatProps) {
               value={text}
               onChange={({ currentTarget }) => setText(currentTarget.value)}
               onKeyDown={onKeyDown}
+              onPaste={onPaste}
             />
             {images.length > 0 && (
               <Group gap="xs">

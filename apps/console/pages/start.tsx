@@ -10,7 +10,7 @@ import { KeyForm, type NewKey, NewKeyDialog } from "../parts/key-form.tsx";
 import { ButtonLink, PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { Snippets } from "../parts/snippets.tsx";
-import { Empty, Loaded } from "../parts/states.tsx";
+import { Empty, Failure, Loaded } from "../parts/states.tsx";
 import { knownDialect, modules } from "../playground/dialects.ts";
 import { RunCard } from "../playground/run-view.tsx";
 import { isRunning, useRun } from "../playground/use-run.ts";
@@ -110,7 +110,11 @@ function Today({ currency }: { currency: string }) {
   const t = useTexts(texts);
   const format = useFormats();
   const from = midnight();
-  const { data } = useRead("sumUsage", { query: { from, interval: "none" } }, { everyMs, keepsPrevious: true });
+  const { data, error, refetch } = useRead(
+    "sumUsage",
+    { query: { from, interval: "none" } },
+    { everyMs, keepsPrevious: true },
+  );
   const total = data?.total;
   const search = { from };
   const figures: {
@@ -150,20 +154,23 @@ function Today({ currency }: { currency: string }) {
     },
   ];
   return (
-    <SimpleGrid cols={{ base: 2, sm: 4 }} spacing="sm" component="section" aria-label={t.today}>
-      {figures.map(({ name, value, more, to, search: filter }) => (
-        <Paper key={name} withBorder p="sm">
-          <Text size="sm" c="dimmed">
-            <PageLink to={to} search={filter} c="inherit" underline="hover">
-              {name}
-            </PageLink>
-          </Text>
-          <Text size="xl" fw={600} title={more}>
-            {value ?? "–"}
-          </Text>
-        </Paper>
-      ))}
-    </SimpleGrid>
+    <>
+      {error && <Failure error={error} retry={() => void refetch()} />}
+      <SimpleGrid cols={{ base: 2, sm: 4 }} spacing="sm" component="section" aria-label={t.today}>
+        {figures.map(({ name, value, more, to, search: filter }) => (
+          <Paper key={name} withBorder p="sm">
+            <Text size="sm" c="dimmed">
+              <PageLink to={to} search={filter} c="inherit" underline="hover">
+                {name}
+              </PageLink>
+            </Text>
+            <Text size="xl" fw={600} title={more}>
+              {value ?? "–"}
+            </Text>
+          </Paper>
+        ))}
+      </SimpleGrid>
+    </>
   );
 }
 
