@@ -1,11 +1,10 @@
 /** How the cost of a record was computed: exactly, and rounded once at the end, as the gateway does it. */
-import type { Answer } from "../app/call.ts";
 import { decimalOf, nanoOf } from "./decimal.ts";
+import type { UsageRecord } from "./usage-types.ts";
 
-type UsageRecord = Answer<"getUsage">;
 export type Priced = Pick<UsageRecord, "tokens" | "images" | "price">;
 
-export const costKinds = [
+const costKinds = [
   "input",
   "cacheRead",
   "cacheWrite",
@@ -16,7 +15,7 @@ export const costKinds = [
   "request",
   "image",
 ] as const;
-export type CostKind = (typeof costKinds)[number];
+type CostKind = (typeof costKinds)[number];
 
 export interface CostLine {
   kind: CostKind;

@@ -1,7 +1,7 @@
 /** The phases of a request: when each began and how long it took, from the receipt on. */
-import type { Answer } from "../app/call.ts";
+import type { UsageRecord } from "./usage-types.ts";
 
-export type PhaseName = "admission" | "queue" | "worker" | "upstream" | "answer" | "end";
+type PhaseName = "admission" | "queue" | "worker" | "upstream" | "answer" | "end";
 
 export interface Phase {
   name: PhaseName;
@@ -10,7 +10,7 @@ export interface Phase {
   to: number;
 }
 
-type Times = Pick<Answer<"getUsage">, "queuedMs" | "dispatchedMs" | "boundMs" | "firstContentMs" | "durationMs">;
+type Times = Pick<UsageRecord, "queuedMs" | "dispatchedMs" | "boundMs" | "firstContentMs" | "durationMs">;
 
 /** A phase ends where the next one begins; the last one that was reached ends with the request. */
 export function phasesOf({ queuedMs, dispatchedMs, boundMs, firstContentMs, durationMs }: Times): Phase[] {

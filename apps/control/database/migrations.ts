@@ -9,7 +9,7 @@ import { up as accounts } from "./migrations/0002-accounts.ts";
 import { up as signIn } from "./migrations/0003-sign-in.ts";
 import { up as keys } from "./migrations/0004-keys.ts";
 import { up as alerts } from "./migrations/0005-alerts.ts";
-import { up as usageErrors } from "./migrations/0006-usage-errors.ts";
+import { up as usageErrors } from "./migrations/0007-usage-errors.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -18,7 +18,7 @@ const migrations: Record<string, Migration> = {
   "0003-sign-in": { up: signIn },
   "0004-keys": { up: keys },
   "0005-alerts": { up: alerts },
-  "0006-usage-errors": { up: usageErrors },
+  "0007-usage-errors": { up: usageErrors },
 };
 
 export async function migrate<Tables>(database: Kysely<Tables>): Promise<void> {

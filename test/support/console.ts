@@ -1,0 +1,103 @@
+/** The console in a real browser: the gateway and control inside the test process, Chromium once for each test file. */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import { buildConsole } from "../../apps/console/build.ts";
+import { startControl, type TestControl } from "./control.ts";
+import { type Gateway, type GatewayOptions, startGateway } from "./gateway.ts";
+
+const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
+const timeoutMs = 15_000;
+
+export interface OpenOptions extends BrowserContextOptions {
+  /** Signs an operator in first. Default: true. */
+  isSignedIn?: boolean;
+  /** Console errors that the test causes on purpose. */
+  expected?: RegExp;
+}
+
+/** A page in a browser of its own cookies. Its disposal fails the test after an error of the page, an error in the browser's console, or a request to a foreign host. */
+export interface OpenPage extends AsyncDisposable {
+  readonly page: Page;
+}
+
+export interface TestConsole extends AsyncDisposable {
+  readonly gateway: Gateway;
+  readonly control: TestControl;
+  /** Opens an address of the console, such as /models. */
+  open(path: string, options?: OpenOptions): Promise<OpenPage>;
+}
+
+export async function startConsole(
+  options: GatewayOptions = {},
+  environment: Record<string, string> = {},
+): Promise<TestConsole> {
+  await using started = new AsyncDisposableStack();
+  const directory = await mkdtemp(join(tmpdir(), "sluice-console-"));
+  started.defer(() => rm(directory, { recursive: true, force: true }));
+  const consoleDirectory = join(directory, "built");
+  const [gateway] = await Promise.all([startGateway(options), buildConsole(consoleDirectory)]);
+  started.use(gateway);
+  const control = started.use(
+    await startControl({
+      REDIS_URL: gateway.redis.url,
+      SLUICE_CATALOGUE: gateway.catalogueFile,
+      SIMULATOR_URL: gateway.simulatorUrl,
+      GATEWAY_URL: gateway.url,
+      CONSOLE_DIRECTORY: consoleDirectory,
+      ...environment,
+    }),
+  );
+  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  started.defer(() => browser.close());
+  const hosts = new Set([control.url, gateway.url].map((url) => new URL(url).host));
+  const resources = started.move();
+
+  return {
+    gateway,
+    control,
+    async open(path, { isSignedIn = true, expected, ...contextOptions } = {}) {
+      const context = await browser.newContext({ locale: "en-US", ...contextOptions });
+      context.setDefaultTimeout(timeoutMs);
+      const page = await context.newPage();
+      const faults: string[] = [];
+      page.on("pageerror", (error) => faults.push(`error of the page: ${error.stack}`));
+      page.on("console", (message) => {
+        const text = `${message.text()} ${message.location().url}`;
+        // Without a session this is the answer.
+        const isKnown = text.includes("401") && text.includes("/api/v1/me");
+        if (message.type() === "error" && !isKnown && !expected?.test(text)) faults.push(`console: ${text}`);
+      });
+      page.on("request", (request) => {
+        const { protocol, host } = new URL(request.url());
+        if (protocol.startsWith("http") && !hosts.has(host)) faults.push(`request to a foreign host: ${request.url()}`);
+      });
+      if (isSignedIn) {
+        const response = await control.call("POST", "/sign-in-links", {});
+        const { url } = (await response.json()) as { url: string };
+        await context.request.get(url);
+      }
+      await page.goto(`${control.url}${path}`);
+      return {
+        page,
+        async [Symbol.asyncDispose]() {
+          await context.close();
+          if (faults.length > 0) throw new Error(faults.join("\n"));
+        },
+      };
+    },
+    [Symbol.asyncDispose]: () => resources.disposeAsync(),
+  };
+}
+
+/** Fails with what axe finds serious or critical. */
+export async function assertAccessible(page: Page): Promise<void> {
+  const { AxeBuilder } = await import("@axe-core/playwright");
+  const { violations } = await new AxeBuilder({ page }).analyze();
+  const grave = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+  if (grave.length > 0)
+    throw new Error(
+      grave.map(({ id, help, nodes }) => `${id}: ${help}\n${nodes.map(({ html }) => html).join("\n")}`).join("\n"),
+    );
+}
