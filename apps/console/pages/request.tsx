@@ -2,7 +2,6 @@
 import { Alert, Badge, Box, Group, Paper, SimpleGrid, Stack, Table, Text, Title } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import type { Answer } from "../app/call.ts";
 import { translated, useFormats, useLanguage, useTexts } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { CopyText } from "../parts/copy.tsx";
@@ -12,6 +11,7 @@ import { errorTexts } from "../parts/error-texts.ts";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { Loaded } from "../parts/states.tsx";
+import type { UsageRecord } from "../parts/usage-types.ts";
 import { type Phase, phasesOf } from "../parts/waterfall.ts";
 import { OutcomeBadge } from "./requests.tsx";
 
@@ -166,7 +166,6 @@ const texts = translated({
   },
 });
 type Texts = typeof texts.en;
-type UsageRecord = Answer<"getUsage">;
 
 const route = getRouteApi("/inside/requests/$id");
 
@@ -281,11 +280,11 @@ function Waterfall({ record }: { record: UsageRecord }) {
           <Table.Tr>
             <Table.Th>{t.end}</Table.Th>
             <Table.Th className="number">{format.ms(record.durationMs)}</Table.Th>
-            <Table.Th colSpan={2} className="number" fw={400}>
+            <Table.Td colSpan={2} className="number">
               {seconds > 0.05 &&
                 record.tokens.output > 0 &&
                 t.perSecond(format.count(Math.round((record.tokens.output / seconds) * 10) / 10))}
-            </Table.Th>
+            </Table.Td>
           </Table.Tr>
         </Table.Tfoot>
       </Table>

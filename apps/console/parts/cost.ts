@@ -1,8 +1,7 @@
 /** How the cost of a record was computed: exactly, and rounded once at the end, as the gateway does it. */
-import type { Answer } from "../app/call.ts";
 import { decimalOf, nanoOf } from "./decimal.ts";
+import type { UsageRecord } from "./usage-types.ts";
 
-type UsageRecord = Answer<"getUsage">;
 export type Priced = Pick<UsageRecord, "tokens" | "images" | "price">;
 
 const costKinds = [

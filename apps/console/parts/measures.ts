@@ -1,8 +1,6 @@
 /** What can be measured of usage: values of sums as the API gives them. Amounts of money become numbers for a plot's heights only. */
 import type { topMeasures } from "#api/usage.ts";
-import type { Answer } from "../app/call.ts";
-
-export type Sums = Answer<"sumUsage">["total"];
+import type { Sums } from "./usage-types.ts";
 
 export const measureNames = [
   "cost",

@@ -1,13 +1,12 @@
 /** From the API's sums to the series of a plot. */
-import type { Answer } from "../app/call.ts";
 import { decimalOf, nanoOf } from "./decimal.ts";
-import { type MeasureName, measures, type Sums } from "./measures.ts";
+import { type MeasureName, measures } from "./measures.ts";
 import { type Interval, type Period, stepsOf } from "./periods.ts";
 import type { PlotSeries } from "./plot-shape.ts";
 import type { UsageDimension } from "./usage-filters.tsx";
 import type { UsageTexts } from "./usage-texts.ts";
+import type { SumRow, Sums, UsageSums } from "./usage-types.ts";
 
-export type SumRow = Answer<"sumUsage">["rows"][number];
 export type GroupName = (group: SumRow["group"], keyNames: Record<string, string>) => string;
 
 interface SeriesContext {
@@ -22,7 +21,7 @@ const partColours = { refused: "amber", failed: "red" } as const;
 
 /** One series for each group, largest first and the others last; without groups, one for each part of the measure. */
 export function seriesOf(
-  { rows, keyNames }: Answer<"sumUsage">,
+  { rows, keyNames }: UsageSums,
   { times, by, measure, t, groupName }: SeriesContext,
 ): PlotSeries[] {
   const { value, parts, isAdditive } = measures[measure];
@@ -100,7 +99,7 @@ export function totalText(
   }: {
     series: readonly PlotSeries[];
     total: Sums;
-    table: Answer<"sumUsage"> | undefined;
+    table: UsageSums | undefined;
     by: readonly UsageDimension[];
     measure: MeasureName;
     before: Sums | undefined;

@@ -2,16 +2,16 @@
 
 import { Paper, SimpleGrid, Skeleton, Table, Text, UnstyledButton } from "@mantine/core";
 import { type ReactNode, useMemo } from "react";
-import type { Answer } from "../app/call.ts";
 import { type Formats, useFormats, useTexts } from "../app/language.tsx";
 import { useAccounts } from "./accounts.ts";
 import { type Column, Cut, DataTable } from "./data-table.tsx";
 import { PageLink } from "./link.tsx";
-import { changeOf, type MeasureName, measures, type Sums } from "./measures.ts";
+import { changeOf, type MeasureName, measures } from "./measures.ts";
 import { Empty } from "./states.tsx";
 import { dimensionTexts, type UsageDimension } from "./usage-filters.tsx";
-import { idOf, type SumRow } from "./usage-series.ts";
+import { idOf } from "./usage-series.ts";
 import type { UsageTexts } from "./usage-texts.ts";
+import type { SumRow, Sums, UsageSums } from "./usage-types.ts";
 
 export function measureText(
   value: number | null,
@@ -146,7 +146,7 @@ const changeText = (change: number | null, format: Formats): string =>
   change === null ? "–" : change === 0 ? "±0" : `${change > 0 ? "+" : "−"}${format.percent(Math.abs(change))}`;
 
 interface GroupsProps {
-  of: Answer<"sumUsage">;
+  of: UsageSums;
   rowsBefore: readonly SumRow[] | undefined;
   totalBefore: Sums | undefined;
   by: readonly UsageDimension[];

@@ -1,5 +1,5 @@
 /** The phases of a request: when each began and how long it took, from the receipt on. */
-import type { Answer } from "../app/call.ts";
+import type { UsageRecord } from "./usage-types.ts";
 
 type PhaseName = "admission" | "queue" | "worker" | "upstream" | "answer" | "end";
 
@@ -10,7 +10,7 @@ export interface Phase {
   to: number;
 }
 
-type Times = Pick<Answer<"getUsage">, "queuedMs" | "dispatchedMs" | "boundMs" | "firstContentMs" | "durationMs">;
+type Times = Pick<UsageRecord, "queuedMs" | "dispatchedMs" | "boundMs" | "firstContentMs" | "durationMs">;
 
 /** A phase ends where the next one begins; the last one that was reached ends with the request. */
 export function phasesOf({ queuedMs, dispatchedMs, boundMs, firstContentMs, durationMs }: Times): Phase[] {
