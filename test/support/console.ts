@@ -2,12 +2,12 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type BrowserContextOptions, chromium, type Page } from "playwright-core";
+import type { BrowserContextOptions, Page } from "playwright-core";
 import { buildConsole } from "../../apps/console/build.ts";
+import { launchBrowser } from "./browser.ts";
 import { startControl, type TestControl } from "./control.ts";
 import { type Gateway, type GatewayOptions, startGateway } from "./gateway.ts";
 
-const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const timeoutMs = 15_000;
 
 export interface OpenOptions extends BrowserContextOptions {
@@ -49,7 +49,7 @@ export async function startConsole(
       ...environment,
     }),
   );
-  const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+  const browser = await launchBrowser();
   started.defer(() => browser.close());
   const hosts = new Set([control.url, gateway.url].map((url) => new URL(url).host));
   const resources = started.move();

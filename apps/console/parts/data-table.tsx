@@ -95,6 +95,7 @@ export function DataTable<Row>({
       <section
         ref={scroller}
         style={{
+          position: "relative",
           overflow: "auto",
           ...(isLong && { maxHeight: viewHeight }),
           ...(isEndless && { overflowAnchor: "none" }),
