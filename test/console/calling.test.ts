@@ -135,6 +135,10 @@ test("errors have the gateway's words and the id of the request", async () => {
   await alert.getByText(/upstream/).waitFor();
   assert.match((await alert.textContent()) ?? "", /req_/);
   await page.getByRole("button", { name: "Send again" }).waitFor();
+  // The ledger has it, so the list of models says it as well.
+  await matches(page, "Cost", /\$/);
+  await page.goto(`${sluice.control.url}/models?search=broken`);
+  await page.getByText("Many errors · 100% failed").waitFor();
 });
 
 test("images are generated, with their price and cost", async () => {
@@ -207,4 +211,15 @@ test("a reader sees models and figures, and why nothing can be called", async ()
   await page.goto(sluice.control.url);
   await page.getByText("Your role may read").waitFor();
   for (const name of ["Create a key", "Run"]) assert.equal(await page.getByRole("button", { name }).count(), 0);
+});
+
+test("only the groups of the account are offered", async () => {
+  const created = await sluice.control.call("POST", "/accounts", { id: "tight", name: "Tight", groups: ["narrow"] });
+  assert.ok(created.ok, await created.text());
+  await using opened = await sluice.open("/playground?model=sim-text&account=tight");
+  const { page } = opened;
+  await page.getByRole("combobox", { name: "Group" }).waitFor({ state: "detached" });
+  await page.getByLabel("Message").fill("hello");
+  await page.keyboard.press("Enter");
+  await page.getByText("You said: hello").waitFor();
 });

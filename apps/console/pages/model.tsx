@@ -98,7 +98,7 @@ function Content({ model, catalogue }: { model: CatalogueModel; catalogue: Catal
     [m.vendor, model.ownedBy],
     [m.context, <TokenCount key="context" value={model.contextWindow} />],
     [m.output, <TokenCount key="output" value={model.outputTokensMax} />],
-    [m.capabilities, <Capabilities key="capabilities" of={model.capabilities} isWrapped />],
+    [m.capabilities, <Capabilities key="capabilities" of={model.capabilities} />],
     [m.dialect, model.recommendedDialect],
     [m.released, format.day(model.created)],
     ...(me === null || health === undefined

@@ -6,7 +6,7 @@ import { translated, useFormats, useTexts } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { useMaybeMe } from "../app/session.ts";
 import type { Catalogue, Model } from "../parts/access.tsx";
-import { type Column, DataTable } from "../parts/data-table.tsx";
+import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
 import { PageLink } from "../parts/link.tsx";
 import {
   Capabilities,
@@ -149,11 +149,24 @@ function Content({ catalogue }: { catalogue: Catalogue }) {
           fw={500}
           title={name}
         >
-          {id}
+          <Cut>{id}</Cut>
         </PageLink>
       ),
     },
     { id: "vendor", title: m.vendor, sortBy: ({ ownedBy }) => ownedBy, cell: ({ ownedBy }) => ownedBy },
+    ...(me === null
+      ? []
+      : [
+          {
+            id: "health",
+            title: m.health,
+            sortBy: ({ id }: Model) => {
+              const { failed = 0, requests = 0 } = health?.get(id) ?? {};
+              return requests === 0 ? -1 : failed / requests;
+            },
+            cell: ({ id }: Model) => (health === undefined ? "–" : <HealthText of={health.get(id)} />),
+          },
+        ]),
     {
       id: "context",
       title: m.context,
@@ -192,25 +205,18 @@ function Content({ catalogue }: { catalogue: Catalogue }) {
         );
       },
     },
-    ...(me === null
-      ? []
-      : [
-          {
-            id: "health",
-            title: m.health,
-            sortBy: ({ id }: Model) => {
-              const { failed = 0, requests = 0 } = health?.get(id) ?? {};
-              return requests === 0 ? -1 : failed / requests;
-            },
-            cell: ({ id }: Model) => (health === undefined ? "–" : <HealthText of={health.get(id)} />),
-          },
-        ]),
+    {
+      id: "capabilities",
+      title: m.capabilities,
+      cell: ({ capabilities: has }) => (
+        <span style={{ whiteSpace: "nowrap" }}>{has.map((capability) => nameOf(capability)).join(", ")}</span>
+      ),
+    },
     {
       id: "dialect",
       title: m.dialect,
       cell: ({ recommendedDialect }) => <span style={{ whiteSpace: "nowrap" }}>{recommendedDialect}</span>,
     },
-    { id: "capabilities", title: m.capabilities, cell: (model) => <Capabilities of={model.capabilities} /> },
   ];
   return (
     <>
@@ -314,7 +320,7 @@ function Comparison({ models, currency, group, back }: ComparisonProps) {
           ],
         ]
       : []),
-    [m.capabilities, ({ capabilities }) => <Capabilities of={capabilities} isWrapped />],
+    [m.capabilities, ({ capabilities }) => <Capabilities of={capabilities} />],
     [m.dialect, ({ recommendedDialect }) => recommendedDialect],
     [m.released, ({ created }) => format.day(created)],
     ...(me === null
@@ -341,7 +347,7 @@ function Comparison({ models, currency, group, back }: ComparisonProps) {
           role="region"
           aria-label={t.comparison}
         >
-          <Table aria-label={t.comparison}>
+          <Table aria-label={t.comparison} layout="fixed">
             <Table.Thead>
               <Table.Tr>
                 <Table.Td w={220} />

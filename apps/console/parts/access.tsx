@@ -3,6 +3,7 @@ import { Select } from "@mantine/core";
 import { useMemo } from "react";
 import type { Answer } from "../app/call.ts";
 import { translated, useTexts } from "../app/language.tsx";
+import { useRead } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
 import { useAccounts } from "./accounts.ts";
 
@@ -32,10 +33,6 @@ export interface Chosen {
 export function useAccess(catalogue: Catalogue | undefined, { account, group, address }: Chosen, model?: string) {
   const me = useMe();
   const accounts = useAccounts("member");
-  const groups = useMemo(
-    () => (catalogue?.groups ?? []).filter(({ models }) => model === undefined || models.includes(model)),
-    [catalogue, model],
-  );
   const addresses = useMemo(
     () =>
       catalogue === undefined
@@ -49,6 +46,19 @@ export function useAccess(catalogue: Catalogue | undefined, { account, group, ad
   const known = <Item,>(items: readonly Item[], nameOf: (item: Item) => string, ...names: (string | undefined)[]) =>
     names.map((name) => items.find((item) => nameOf(item) === name)).find((item) => item !== undefined) ?? items[0];
   const chosenAccount = known(accounts, ({ value }) => value, account, "default")?.value;
+  const allowed = useRead(
+    "getAccount",
+    { params: { account: chosenAccount ?? "" } },
+    { enabled: chosenAccount !== undefined },
+  ).data?.groups;
+  const groups = useMemo(
+    () =>
+      (catalogue?.groups ?? []).filter(
+        ({ name, models }) =>
+          (model === undefined || models.includes(model)) && (allowed == null || allowed.includes(name)),
+      ),
+    [catalogue, model, allowed],
+  );
   const chosenGroup = known(groups, ({ name }) => name, group, "default")?.name;
   const chosenAddress = known(addresses, ({ value }) => value, address, "main");
   const wish =

@@ -10,7 +10,7 @@ export const modelTexts = translated({
     model: "Model",
     vendor: "Vendor",
     context: "Context",
-    output: "Maximum output",
+    output: "Max output",
     capabilities: "Capabilities",
     dialect: "Recommended dialect",
     released: "Released",
@@ -30,6 +30,7 @@ export const modelTexts = translated({
     good: "Good",
     some: "Some errors",
     many: "Many errors",
+    share: (word: string, failed: string) => `${word} · ${failed} failed`,
     noRequests: "No requests",
     failedOf: (failed: string, requests: string) => `${failed} of ${requests} requests failed`,
   },
@@ -57,6 +58,7 @@ export const modelTexts = translated({
     good: "良好",
     some: "少量错误",
     many: "较多错误",
+    share: (word: string, failed: string) => `${word} · 失败 ${failed}`,
     noRequests: "没有请求",
     failedOf: (failed: string, requests: string) => `${requests} 次请求中 ${failed} 次失败`,
   },
@@ -86,12 +88,12 @@ export function useCapabilityName(): (capability: string) => string {
   return (capability) => t[capability] ?? capability;
 }
 
-export function Capabilities({ of, isWrapped = false }: { of: readonly string[]; isWrapped?: boolean }) {
+export function Capabilities({ of }: { of: readonly string[] }) {
   const nameOf = useCapabilityName();
   return (
-    <Group gap={4} wrap={isWrapped ? "wrap" : "nowrap"}>
+    <Group gap={4}>
       {of.map((capability) => (
-        <Badge key={capability} variant="default" radius="sm" size="sm" tt="none" fw={400} style={{ flexShrink: 0 }}>
+        <Badge key={capability} variant="default" radius="sm" size="sm" tt="none" fw={400}>
           {nameOf(capability)}
         </Badge>
       ))}
@@ -99,11 +101,14 @@ export function Capabilities({ of, isWrapped = false }: { of: readonly string[];
   );
 }
 
+/** Sizes of models are written with K and M in every language. */
+const sizes = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+
 export function TokenCount({ value }: { value: number | null }) {
   const t = useTexts(modelTexts);
   const format = useFormats();
   if (value === null) return <>–</>;
-  return <span title={t.tokens(format.count(value))}>{format.short(value)}</span>;
+  return <span title={t.tokens(format.count(value))}>{sizes.format(value)}</span>;
 }
 
 /** An exact amount; "–" for one that is not there. */
@@ -157,7 +162,7 @@ export function HealthText({ of }: { of: Health | undefined }) {
       title={t.failedOf(format.count(of.failed), format.count(of.requests))}
       {...(share >= manyShare && { fw: 600 })}
     >
-      {of.failed === 0 ? word : `${word} · ${format.percent(share)}`}
+      {t.share(word, format.percent(share))}
     </Text>
   );
 }
