@@ -39,7 +39,7 @@ const target = Type.Object({
 });
 
 /** What an operator sees live; also sent every second over the WebSocket at /api/v1/operations/live. */
-export const liveState = Type.Object({
+const liveState = Type.Object({
   at: time("When it was read."),
   rates: orNull(
     Type.Object(

@@ -55,7 +55,7 @@ export function useFormats(): Formats {
   return useMemo(() => formatsOf(language), [language]);
 }
 
-export function formatsOf(language: Language): Formats {
+function formatsOf(language: Language): Formats {
   const numbers = new Intl.NumberFormat(language);
   const short = new Intl.NumberFormat(language, { notation: "compact", maximumFractionDigits: 1 });
   const percent = new Intl.NumberFormat(language, { style: "percent", maximumFractionDigits: 1 });

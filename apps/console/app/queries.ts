@@ -1,5 +1,5 @@
 /** Reads of the API: cached by operation and input, and read again after a change. */
-import { QueryClient, queryOptions, useMutation, useQuery } from "@tanstack/react-query";
+import { QueryClient, queryOptions, useQuery } from "@tanstack/react-query";
 import { type Answer, ApiFault, call, type Input, type OperationName } from "./call.ts";
 
 const retriesMax = 2;
@@ -39,14 +39,5 @@ export function useRead<Name extends OperationName>(
     enabled,
     ...(everyMs !== undefined && { refetchInterval: everyMs }),
     ...(keepsPrevious && { placeholderData: (previous: Answer<Name> | undefined) => previous }),
-  });
-}
-
-/** A change: calls the operation, then reads again what is on the page. */
-export function useChange<Name extends OperationName>(name: Name) {
-  return useMutation({
-    mutationFn: ({ ifMatch, ...input }: Input<Name> & { ifMatch?: string | undefined }) =>
-      call(name, input as Input<Name>, { ifMatch }),
-    onSuccess: () => queryClient.invalidateQueries(),
   });
 }

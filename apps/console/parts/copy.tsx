@@ -5,7 +5,7 @@ import { CheckIcon, CopyIcon } from "./icons.tsx";
 
 const texts = translated({ en: { copy: "Copy", copied: "Copied" }, zh: { copy: "复制", copied: "已复制" } });
 
-export function CopyIconButton({ value, label }: { value: string; label?: string }) {
+function CopyIconButton({ value, label }: { value: string; label?: string }) {
   const t = useTexts(texts);
   return (
     <CopyButton value={value} timeout={1_500}>

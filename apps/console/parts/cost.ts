@@ -5,7 +5,7 @@ import { decimalOf, nanoOf } from "./decimal.ts";
 type UsageRecord = Answer<"getUsage">;
 export type Priced = Pick<UsageRecord, "tokens" | "images" | "price">;
 
-export const costKinds = [
+const costKinds = [
   "input",
   "cacheRead",
   "cacheWrite",
@@ -16,7 +16,7 @@ export const costKinds = [
   "request",
   "image",
 ] as const;
-export type CostKind = (typeof costKinds)[number];
+type CostKind = (typeof costKinds)[number];
 
 export interface CostLine {
   kind: CostKind;

@@ -34,4 +34,3 @@ export const AuditIcon = () => <Icon path="M3 2.5h10v11H3zM5.5 5.5h5M5.5 8h5M5.5
 export const SunIcon = () => (
   <Icon path="M8 10.8a2.8 2.8 0 1 0 0-5.6 2.8 2.8 0 0 0 0 5.6M8 1.5V3M8 13v1.5M1.5 8H3M13 8h1.5M3.4 3.4l1 1M11.6 11.6l1 1M12.6 3.4l-1 1M4.4 11.6l-1 1" />
 );
-export const MoreIcon = () => <Icon path="M3.5 8v0M8 8v0M12.5 8v0" />;

@@ -22,7 +22,7 @@ export const measureNames = [
   "margin",
 ] as const;
 export type MeasureName = (typeof measureNames)[number];
-export type PartName =
+type PartName =
   | "answered"
   | "refused"
   | "failed"

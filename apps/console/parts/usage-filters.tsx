@@ -59,7 +59,7 @@ export type UsageDimension = (typeof usageDimensions)[number];
 export const dimensionNames = ["model", "key", "account", "group", "upstream"] as const satisfies UsageDimension[];
 
 /** Changes some fields of the address's search part. */
-export type Change = (change: Search) => void;
+type Change = (change: Search) => void;
 
 interface FilterProps {
   search: Search;

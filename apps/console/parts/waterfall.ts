@@ -1,7 +1,7 @@
 /** The phases of a request: when each began and how long it took, from the receipt on. */
 import type { Answer } from "../app/call.ts";
 
-export type PhaseName = "admission" | "queue" | "worker" | "upstream" | "answer" | "end";
+type PhaseName = "admission" | "queue" | "worker" | "upstream" | "answer" | "end";
 
 export interface Phase {
   name: PhaseName;
