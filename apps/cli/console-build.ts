@@ -16,9 +16,11 @@ export interface ConsoleBuild {
 const sources = ["apps/console/**/*.*", "libs/api/*.ts", "libs/access/*.ts", "package-lock.json"];
 const buildMsMax = 120_000;
 
+/** A checkout without the sources has no console. */
 export function buildConsole(root: string, directories: string, logFile: string): ConsoleBuild {
   const directory = join(directories, hashOf(root));
-  if (existsSync(directory)) return { directory, done: Promise.resolve(undefined) };
+  const isBuilt = existsSync(directory) || !existsSync(join(root, "apps", "console"));
+  if (isBuilt) return { directory, done: Promise.resolve(undefined) };
   return { directory, done: build(root, directories, directory, logFile) };
 }
 

@@ -32,7 +32,7 @@ test("start prints a banner that matches ready.json, and Ctrl-C leaves neither p
   assert.equal(await textOf(ready.operationsUrls.worker), "worker");
   assert.equal(await textOf(ready.controlUrl as string), "control");
   assert.equal(await textOf(ready.operationsUrls.control as string), "control");
-  assert.ok(gateway.output().out.includes(`control       ${ready.controlUrl} `));
+  assert.ok(gateway.output().out.includes(`console       ${ready.consoleUrl}\n`));
   assert.deepEqual(Object.keys(ready.pids), ["sluice", "redis", "simulator", "worker", "ingress", "control"]);
   assert.equal(statSync(state.operatorTokenFile).mode & 0o777, 0o600);
   assert.match(readFileSync(state.operatorTokenFile, "utf8"), /^[\w-]{43}\n$/);
