@@ -38,6 +38,7 @@ const folders: Record<string, string[]> = {
     "libs/relay",
   ],
   "apps/control": ["libs/api", "libs/catalogue", "libs/access", "libs/ledger", "libs/service"],
+  "apps/console": ["libs/api"],
   "apps/simulator": ["libs/service"],
   "apps/cli": ["libs/api", "libs/catalogue", "libs/service", "libs/access"],
 };
@@ -59,11 +60,17 @@ const packages: Record<string, string[]> = {
   nodemailer: ["apps/control"],
   "@scalar": ["apps/control"],
   ioredis: ["libs/service"],
+  react: ["apps/console"],
+  "@mantine": ["apps/console"],
+  "@tanstack": ["apps/console"],
+  uplot: ["apps/console"],
+  uqr: ["apps/console"],
+  vite: ["apps/console"],
   yaml: ["libs/catalogue"],
 };
 
 const folderOf = (file: string) => Object.keys(folders).find((folder) => file.startsWith(`${folder}/`));
-const sources = globSync("{apps,libs}/**/*.{ts,js}", { cwd: root });
+const sources = globSync("{apps,libs}/**/*.{ts,tsx,js}", { cwd: root });
 
 interface Import {
   file: string;

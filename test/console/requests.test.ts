@@ -5,7 +5,15 @@ import { assertAccessible, startConsole } from "../support/console.ts";
 import { catalogueOf, until } from "../support/gateway.ts";
 import { record } from "./usage-support.ts";
 
-const browser = await startConsole({ catalogue: catalogueOf([{ id: "fast", model: "sim-text;rate=0;first=0" }]) });
+const catalogue = `${catalogueOf([{ id: "fast", model: "sim-text;rate=0;first=0" }])}  - id: second-try
+    retries: 1
+    queue: chat
+    prices: { inputPerMillion: 1, outputPerMillion: 2 }
+    route:
+      - { upstream: simulator, model: "sim-text;status=500" }
+      - { upstream: simulator, model: "sim-text;rate=0;first=0" }
+`;
+const browser = await startConsole({ catalogue });
 after(() => browser[Symbol.asyncDispose]());
 
 const now = Date.now();
@@ -103,6 +111,26 @@ test("any id opens the request, whose cost is explained to the last digit", asyn
   for (const phase of ["Admission queue", "Waits for a worker", "Until the first content", "Answer"])
     await page.getByRole("cell", { name: phase, exact: true }).waitFor();
   await page.getByText(own?.id ?? "", { exact: true }).waitFor();
+});
+
+test("a request that needed several calls shows each with its outcome", async () => {
+  const account = "several-calls";
+  const key = await browser.gateway.createKey("default", { account });
+  await (await browser.gateway.post({ model: "second-try", messages }, { key })).text();
+  let id: string | undefined;
+  await until("the ledger has it", async () => {
+    const { items } = await browser.control.get<{ items: { id: string }[] }>(`/usage/records?account=${account}`);
+    id = items[0]?.id;
+    return id !== undefined;
+  });
+  await using opened = await browser.open(`/requests/${id}`);
+  const { page } = opened;
+  await page.getByText("Calls of upstreams: 2").waitFor();
+  const outcomes = await page
+    .locator("[data-call]")
+    .evaluateAll((rows) => rows.map((row) => row.getAttribute("data-call")));
+  assert.deepEqual(outcomes, ["upstream_failed", "answered"]);
+  await page.getByText("upstream_failed 500").waitFor();
 });
 
 test("an error is put in words", async () => {
