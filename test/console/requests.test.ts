@@ -58,6 +58,8 @@ test("filters narrow the log, and a drag over the plot narrows its range", async
   await page.getByText("1 loaded").waitFor();
   assert.match(page.url(), /errorCode=rate_limited/);
   await page.getByText("The plot shows errors of every code.").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("option", { name: "rate_limited" }).waitFor({ state: "hidden" });
 
   const plot = page.locator(".u-over");
   const box = await plot.boundingBox();
@@ -85,6 +87,20 @@ test("while it is live, new requests appear on top and are marked", async () => 
   await page.locator(".fresh-row").waitFor();
   await page.getByText("2 loaded").waitFor();
   assert.match((await page.locator(`${log} tbody tr`).first().textContent()) ?? "", /fast/);
+
+  const becomes = (state: "hidden" | "visible") =>
+    page.evaluate(`
+      Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
+      document.dispatchEvent(new Event("visibilitychange", { bubbles: true }));`);
+  await becomes("hidden");
+  await browser.gateway.post({ model: "fast", messages }, { key });
+  await until("the ledger has it", async () => {
+    const { items } = await browser.control.get<{ items: object[] }>(`/usage/records?account=${account}`);
+    return items.length === 3;
+  });
+  assert.ok(await page.getByText("2 loaded").isVisible());
+  await becomes("visible");
+  await page.getByText("3 loaded").waitFor();
 });
 
 test("any id opens the request, whose cost is explained to the last digit", async () => {
