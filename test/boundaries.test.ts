@@ -38,7 +38,7 @@ const folders: Record<string, string[]> = {
     "libs/relay",
   ],
   "apps/control": ["libs/api", "libs/catalogue", "libs/access", "libs/ledger", "libs/service"],
-  "apps/console": ["libs/api", "libs/dialects"],
+  "apps/console": ["libs/api"],
   "apps/simulator": ["libs/service"],
   "apps/cli": ["libs/api", "libs/catalogue", "libs/service", "libs/access"],
 };

@@ -43,6 +43,7 @@ function recordOf(event: GenerationEnded): UsageRecord {
       target: source.target,
       upstreamDialect: source.dialect,
       calls: source.calls,
+      ...(source.callLog && { callLog: source.callLog.map((each) => [...each]) }),
     }),
     operation: generation.operation,
     dialect: generation.dialect,

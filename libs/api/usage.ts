@@ -109,6 +109,19 @@ const record = Type.Object({
   durationMs: count("Until its end, in milliseconds."),
   attempts: count("Attempts of workers."),
   calls: count("Calls of upstreams."),
+  callLog: orNull(
+    Type.Array(
+      Type.Object({
+        upstream: Type.String(),
+        target: Type.String({ description: "The upstream's name of the model." }),
+        startedMs: count("From the receipt of the request, in milliseconds."),
+        durationMs: count("In milliseconds."),
+        status: orNull(Type.Integer({ description: "The HTTP status. Only for operators." })),
+        outcome: Type.String({ description: "`answered`, or the code of the error." }),
+      }),
+      { description: "Up to eight calls of upstreams, the last one included; null if none failed." },
+    ),
+  ),
   chunks: count("Parts of the answer."),
   bytes: count("Bytes of the answer."),
   bodyBytes: count("Bytes of the request."),

@@ -11,6 +11,7 @@ import type { Framing } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { ErrorCode } from "#dialects/errors.ts";
 import type { Bill } from "#ledger/bill.ts";
+import type { UsageRecord } from "#ledger/usage-record.ts";
 import type { OperationName } from "#operations/operations.ts";
 
 /** The facts about a generation that do not change. All of its events carry the same object. */
@@ -47,6 +48,8 @@ export interface Source {
   readonly dialect: string;
   /** Calls of upstreams. */
   readonly calls: number;
+  /** Those that are over, if any of them failed. */
+  readonly callLog?: Readonly<NonNullable<UsageRecord["callLog"]>>;
   /** What the operator pays, in nano-units; undefined if the catalogue does not say. */
   readonly cost?: bigint;
 }

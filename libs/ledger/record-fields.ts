@@ -45,6 +45,7 @@ export const nothingKnown = {
   user: null,
   tags: [],
   traceId: null,
+  callLog: null,
 } satisfies Partial<UsageRecord>;
 
 /** The fields of a record about money. `upstreamCost` is in nano-units. */

@@ -88,6 +88,16 @@ const usageRecordSchema = Type.Object({
   user: orNull(text(200, "The caller's own user, if the request names one.")),
   tags: Type.Array(text(60), { maxItems: 20, description: "The key's tags and those of the request." }),
   traceId: orNull(text(64)),
+  callLog: orNull(
+    Type.Array(
+      Type.Tuple([text(40), text(256), count(), count(), orNull(Type.Integer({ minimum: 0, maximum: 999 })), text(60)]),
+      {
+        maxItems: 8,
+        description:
+          "Calls of upstreams: upstream, target, milliseconds from the receipt, duration, HTTP status, and `answered` or the error's code. Null if none failed.",
+      },
+    ),
+  ),
 });
 
 export type UsageRecord = Type.Static<typeof usageRecordSchema>;
@@ -96,6 +106,8 @@ type Field = keyof UsageRecord;
 const version = 1;
 const fields = Object.keys(usageRecordSchema.properties) as Field[];
 const validator = Compile(usageRecordSchema);
+/** Records of writers that do not know these fields are valid. */
+const laterFields: ReadonlySet<string> = new Set<Field>(["callLog"]);
 
 /** One record as JSON. */
 export const encodeUsageRecord = (record: UsageRecord): string =>
@@ -104,6 +116,8 @@ export const encodeUsageRecord = (record: UsageRecord): string =>
 /** Undefined for anything but a record of this version. */
 export function decodeUsageRecord(value: unknown): UsageRecord | undefined {
   if (!Array.isArray(value) || value[0] !== version) return undefined;
-  const record: unknown = Object.fromEntries(fields.map((field, index) => [field, value[index + 1]]));
+  const record: unknown = Object.fromEntries(
+    fields.map((field, index) => [field, value[index + 1] ?? (laterFields.has(field) ? null : value[index + 1])]),
+  );
   return validator.Check(record) ? record : undefined;
 }

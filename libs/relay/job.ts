@@ -3,7 +3,7 @@ import Type from "typebox";
 import { Compile } from "typebox/compile";
 import { framings } from "#dialects/codec.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
-import { type Failure, isErrorCode } from "#dialects/errors.ts";
+import { type ErrorCode, type Failure, isErrorCode } from "#dialects/errors.ts";
 import type { Usage } from "#dialects/usage.ts";
 import { operationNames } from "#operations/operations.ts";
 import { contentTypeLengthMax, generationsPerJobMax, payloadBytesMax } from "./bounds.ts";
@@ -92,6 +92,21 @@ export interface AnswerHead {
   headers: Record<string, string>;
 }
 
+/** One call of an upstream: as an array, because records of it travel far. */
+export type CallRecord = [
+  upstream: string,
+  /** The upstream's name of the model. */
+  target: string,
+  /** From the receipt of the request. */
+  startedMs: number,
+  durationMs: number,
+  /** The HTTP status; null if no response arrived. */
+  status: number | null,
+  outcome: "answered" | ErrorCode,
+];
+/** The calls that are listed; of more, the first ones and the last. */
+export const callRecordsMax = 8;
+
 /** Where an answer, or the last failure, came from. */
 export interface AnswerSource {
   upstream: string;
@@ -101,6 +116,8 @@ export interface AnswerSource {
   dialect: string;
   /** Calls of upstreams so far, this one included. */
   calls: number;
+  /** Those that are over, if any of them failed. */
+  callLog?: readonly CallRecord[];
 }
 
 /** Payload of `usage`: what the model has produced so far. Null: the call failed, its output does not count, and another target is tried. */

@@ -5,7 +5,15 @@ import { assertAccessible, startConsole } from "../support/console.ts";
 import { catalogueOf, until } from "../support/gateway.ts";
 import { record } from "./usage-support.ts";
 
-const browser = await startConsole({ catalogue: catalogueOf([{ id: "fast", model: "sim-text;rate=0;first=0" }]) });
+const catalogue = `${catalogueOf([{ id: "fast", model: "sim-text;rate=0;first=0" }])}  - id: second-try
+    retries: 1
+    queue: chat
+    prices: { inputPerMillion: 1, outputPerMillion: 2 }
+    route:
+      - { upstream: simulator, model: "sim-text;status=500" }
+      - { upstream: simulator, model: "sim-text;rate=0;first=0" }
+`;
+const browser = await startConsole({ catalogue });
 after(() => browser[Symbol.asyncDispose]());
 
 const now = Date.now();
@@ -50,6 +58,8 @@ test("filters narrow the log, and a drag over the plot narrows its range", async
   await page.getByText("1 loaded").waitFor();
   assert.match(page.url(), /errorCode=rate_limited/);
   await page.getByText("The plot shows errors of every code.").waitFor();
+  await page.keyboard.press("Escape");
+  await page.getByRole("option", { name: "rate_limited" }).waitFor({ state: "hidden" });
 
   const plot = page.locator(".u-over");
   const box = await plot.boundingBox();
@@ -77,6 +87,20 @@ test("while it is live, new requests appear on top and are marked", async () => 
   await page.locator(".fresh-row").waitFor();
   await page.getByText("2 loaded").waitFor();
   assert.match((await page.locator(`${log} tbody tr`).first().textContent()) ?? "", /fast/);
+
+  const becomes = (state: "hidden" | "visible") =>
+    page.evaluate(`
+      Object.defineProperty(document, "visibilityState", { value: "${state}", configurable: true });
+      document.dispatchEvent(new Event("visibilitychange", { bubbles: true }));`);
+  await becomes("hidden");
+  await browser.gateway.post({ model: "fast", messages }, { key });
+  await until("the ledger has it", async () => {
+    const { items } = await browser.control.get<{ items: object[] }>(`/usage/records?account=${account}`);
+    return items.length === 3;
+  });
+  assert.ok(await page.getByText("2 loaded").isVisible());
+  await becomes("visible");
+  await page.getByText("3 loaded").waitFor();
 });
 
 test("any id opens the request, whose cost is explained to the last digit", async () => {
@@ -103,6 +127,26 @@ test("any id opens the request, whose cost is explained to the last digit", asyn
   for (const phase of ["Admission queue", "Waits for a worker", "Until the first content", "Answer"])
     await page.getByRole("cell", { name: phase, exact: true }).waitFor();
   await page.getByText(own?.id ?? "", { exact: true }).waitFor();
+});
+
+test("a request that needed several calls shows each with its outcome", async () => {
+  const account = "several-calls";
+  const key = await browser.gateway.createKey("default", { account });
+  await (await browser.gateway.post({ model: "second-try", messages }, { key })).text();
+  let id: string | undefined;
+  await until("the ledger has it", async () => {
+    const { items } = await browser.control.get<{ items: { id: string }[] }>(`/usage/records?account=${account}`);
+    id = items[0]?.id;
+    return id !== undefined;
+  });
+  await using opened = await browser.open(`/requests/${id}`);
+  const { page } = opened;
+  await page.getByText("Calls of upstreams: 2").waitFor();
+  const outcomes = await page
+    .locator("[data-call]")
+    .evaluateAll((rows) => rows.map((row) => row.getAttribute("data-call")));
+  assert.deepEqual(outcomes, ["upstream_failed", "answered"]);
+  await page.getByText("upstream_failed 500").waitFor();
 });
 
 test("an error is put in words", async () => {

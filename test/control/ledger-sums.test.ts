@@ -107,6 +107,33 @@ onBoth("keys are named, but only to those who see their account", async (databas
   );
 });
 
+onBoth("a record has the calls of upstreams; only operators see their status", async (database) => {
+  const account = "calls-of-records";
+  const record = usageRecord({
+    account,
+    calls: 2,
+    callLog: [
+      ["first", "m", 10, 70, 402, "upstream_failed"],
+      ["second", "m", 80, 30, 200, "answered"],
+    ],
+  });
+  const plain = usageRecord({ account });
+  await insertUsage(database, [record, plain]);
+  const read = async (id: string, context: Context) =>
+    (await usageHandlers.getUsage({ params: { id } } as never, context)).body.callLog;
+  const operator = contextOf(database);
+  assert.deepEqual(await read(record.generationId, operator), [
+    { upstream: "first", target: "m", startedMs: 10, durationMs: 70, status: 402, outcome: "upstream_failed" },
+    { upstream: "second", target: "m", startedMs: 80, durationMs: 30, status: 200, outcome: "answered" },
+  ]);
+  assert.equal(await read(plain.generationId, operator), null);
+  const reader = contextOf(database, { actor: { ...systemContext().actor, isOperator: false }, scope: [account] });
+  assert.deepEqual(
+    (await read(record.generationId, reader))?.map(({ status }) => status),
+    [null, null],
+  );
+});
+
 onBoth("the log of errors reads no more than errors", async (database) => {
   const account = "log-of-errors";
   await insertUsage(database, [

@@ -55,5 +55,6 @@ export const usageRecord = (more: Partial<UsageRecord> = {}): UsageRecord => ({
   user: null,
   tags: [],
   traceId: null,
+  callLog: null,
   ...more,
 });

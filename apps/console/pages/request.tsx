@@ -35,6 +35,8 @@ const texts = translated({
     answer: "Answer",
     end: "End",
     perSecond: (rate: string) => `${rate} tokens a second`,
+    callsTitle: (count: string) => `Calls of upstreams: ${count}`,
+    answered: "answered",
     costTitle: "Tokens and cost",
     kind: "Kind",
     count: "Count",
@@ -109,6 +111,8 @@ const texts = translated({
     answer: "回答",
     end: "结束",
     perSecond: (rate: string) => `每秒 ${rate} 个令牌`,
+    callsTitle: (count: string) => `上游调用：${count}`,
+    answered: "已回答",
     costTitle: "令牌与费用",
     kind: "种类",
     count: "数量",
@@ -249,6 +253,7 @@ function Section({ title, children }: { title: string; children: ReactNode }) {
 function Waterfall({ record }: { record: UsageRecord }) {
   const t = useTexts(texts);
   const format = useFormats();
+  const words = useTexts(errorTexts) as Partial<Record<string, readonly [string, string]>>;
   const phases = phasesOf(record);
   const whole = Math.max(1, record.durationMs);
   const answer = phases.find(({ name }) => name === "answer");
@@ -272,6 +277,36 @@ function Waterfall({ record }: { record: UsageRecord }) {
               <Table.Td className="number">{format.ms(to - from)}</Table.Td>
               <Table.Td aria-hidden="true">
                 <Bar from={from / whole} to={to / whole} colour={phaseColours[name]} />
+              </Table.Td>
+            </Table.Tr>
+          ))}
+          {record.callLog !== null && (
+            <Table.Tr>
+              <Table.Th colSpan={4} scope="rowgroup">
+                {t.callsTitle(format.count(record.calls))}
+              </Table.Th>
+            </Table.Tr>
+          )}
+          {record.callLog?.map((call, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: the calls of a record do not change.
+            <Table.Tr key={index} data-call={call.outcome}>
+              <Table.Td>
+                <Text size="sm">
+                  {call.upstream} · {call.target}
+                </Text>
+                <Text size="xs" c="dimmed" title={words[call.outcome]?.[0]}>
+                  {call.outcome === "answered" ? t.answered : call.outcome}
+                  {call.status !== null && ` ${call.status}`}
+                </Text>
+              </Table.Td>
+              <Table.Td className="number">{format.ms(call.startedMs)}</Table.Td>
+              <Table.Td className="number">{format.ms(call.durationMs)}</Table.Td>
+              <Table.Td aria-hidden="true">
+                <Bar
+                  from={call.startedMs / whole}
+                  to={(call.startedMs + call.durationMs) / whole}
+                  colour={call.outcome === "answered" ? "teal" : "red"}
+                />
               </Table.Td>
             </Table.Tr>
           ))}

@@ -227,8 +227,7 @@ export function Requests() {
             onChange={(next) => change({ outcome: next.length === 0 ? undefined : next.join(",") })}
             clearable
             clearButtonProps={{ "aria-label": `${t.outcome} ×` }}
-            miw={150}
-            maw={360}
+            maw={chosenOutcomes.length === 0 ? 150 : 360}
           />
           <MultiSelect
             aria-label={t.errorCode}
@@ -240,8 +239,7 @@ export function Requests() {
             clearable
             clearButtonProps={{ "aria-label": `${t.errorCode} ×` }}
             comboboxProps={{ width: 240, position: "bottom-start" }}
-            miw={150}
-            maw={360}
+            maw={search.errorCode === undefined ? 150 : 360}
           />
           <Switch
             label={t.live}

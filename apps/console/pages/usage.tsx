@@ -1,5 +1,5 @@
 /** Usage over time: any measure, by up to two dimensions, beside the period before. */
-import { Group, Paper, SegmentedControl, Select, Stack, Switch } from "@mantine/core";
+import { Box, Group, Paper, SegmentedControl, Select, Stack, Switch } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useCallback, useMemo } from "react";
 import { type Formats, useFormats, useTexts } from "../app/language.tsx";
@@ -7,6 +7,7 @@ import { useRead } from "../app/queries.ts";
 import type { Search } from "../app/router.tsx";
 import { useMe } from "../app/session.ts";
 import { useAccounts } from "../parts/accounts.ts";
+import { ButtonLink } from "../parts/link.tsx";
 import { type MeasureName, measureNames, measures } from "../parts/measures.ts";
 import { Page } from "../parts/page.tsx";
 import {
@@ -133,6 +134,9 @@ export function Usage() {
       about={t.about}
       actions={
         <>
+          <ButtonLink to="/requests" search={requestsOf(search)} variant="default">
+            {t.seeRequests}
+          </ButtonLink>
           <Views search={search} person={me.id} onChoose={(view) => void navigate({ search: view })} />
           <CsvButton query={{ ...query, ...grouping }} interval={interval} isGrouped={by.length > 0} />
         </>
@@ -167,7 +171,7 @@ export function Usage() {
         onChoose={(name) => change({ measure: name })}
         beforeText={t.beforeIs(periodText(before, format))}
       />
-      <Paper withBorder p="sm">
+      <Paper withBorder p="sm" style={fading(plotted)}>
         <Stack gap="sm">
           <Group gap="xs" justify="space-between">
             <Group gap="xs">
@@ -236,20 +240,33 @@ export function Usage() {
           </Loaded>
         </Stack>
       </Paper>
-      <Loaded from={table}>
-        {(sums) => (
-          <Groups
-            {...{ of: sums, by, currency, measure, t }}
-            rowsBefore={isCompared ? tableBefore.data?.rows : undefined}
-            totalBefore={isCompared ? tableBefore.data?.total : undefined}
-            longTime={stepTexts.longTime}
-            isOperator={me.isOperator}
-          />
-        )}
-      </Loaded>
+      <Box style={fading(table)}>
+        <Loaded from={table}>
+          {(sums) => (
+            <Groups
+              {...{ of: sums, by, currency, measure, t }}
+              rowsBefore={isCompared ? tableBefore.data?.rows : undefined}
+              totalBefore={isCompared ? tableBefore.data?.total : undefined}
+              longTime={stepTexts.longTime}
+              isOperator={me.isOperator}
+            />
+          )}
+        </Loaded>
+      </Box>
     </Page>
   );
 }
+
+/** What is shown is of the former choice until the answer is there. */
+const fading = ({ isPlaceholderData }: { isPlaceholderData: boolean }) => ({ opacity: isPlaceholderData ? 0.5 : 1 });
+
+/** The same range and filters, for the log. */
+const requestsOf = (search: Search): Search => ({
+  range: rangeNameOf(search, defaultRange),
+  ...(search.from && { from: search.from }),
+  ...(search.to && { to: search.to }),
+  ...filtersOf(search),
+});
 
 function byText(by: readonly UsageDimension[], place: number, value: string | null): string | undefined {
   if (place === 0 && value === "none") return "none";

@@ -1,12 +1,8 @@
 /** What each error code of a record means, and what to do about it. */
-import type { ErrorCode } from "#dialects/errors.ts";
-import { translated } from "../app/language.tsx";
-
 /** What happened, and what to do. */
 type ErrorText = readonly [what: string, action: string];
-type ErrorTexts = Readonly<Record<ErrorCode, ErrorText>>;
 
-const en: ErrorTexts = {
+const en = {
   invalid_request: ["The request is not valid.", "Correct the request; a retry of the same request fails again."],
   context_too_long: [
     "The prompt and the asked-for output are longer than the model's context.",
@@ -73,9 +69,11 @@ const en: ErrorTexts = {
     "The upstream did not answer in time.",
     "Send the request again; raise the timeout if the model needs longer.",
   ],
-};
+} as const satisfies Record<string, ErrorText>;
+/** Those of libs/dialects/errors.ts; a test compares them. */
+type ErrorCode = keyof typeof en;
 
-const zh: ErrorTexts = {
+const zh: Readonly<Record<ErrorCode, ErrorText>> = {
   invalid_request: ["请求无效。", "请修正请求；重复发送同样的请求仍会失败。"],
   context_too_long: [
     "提示与要求的输出超过了模型的上下文长度。",
@@ -105,5 +103,5 @@ const zh: ErrorTexts = {
   upstream_timeout: ["上游未能及时回答。", "请重试；如果模型需要更长时间，请提高超时设置。"],
 };
 
-export const errorTexts = translated({ en, zh });
+export const errorTexts = { en: en as Readonly<Record<ErrorCode, ErrorText>>, zh };
 export const errorCodes = Object.keys(en) as ErrorCode[];

@@ -3,7 +3,7 @@ import "uplot/dist/uPlot.min.css";
 import { useComputedColorScheme } from "@mantine/core";
 import { memo, useEffect, useRef } from "react";
 import UPlot from "uplot";
-import { coloursOf, type DrawnPlot, labelled } from "./plot-shape.ts";
+import { coloursOf, type DrawnPlot, labelled, type PlotSeries } from "./plot-shape.ts";
 
 const { bars, linear } = UPlot.paths;
 
@@ -20,7 +20,8 @@ export default memo(function PlotCanvas({ height, onHover, onSelect, ...drawn }:
   const scheme = useComputedColorScheme("light");
   const handlers = useRef({ onHover, onSelect });
   handlers.current = { onHover, onSelect };
-  const shape = JSON.stringify([drawn.labels, drawn.kind, drawn.isStacked, drawn.series]);
+  const shape = JSON.stringify([drawn.labels, drawn.kind, drawn.isStacked, drawn.series.map(styleOf)]);
+  const current = useRef<UPlot>(undefined);
   const isSelectable = onSelect !== undefined;
   // biome-ignore lint/correctness/useExhaustiveDependencies: drawn anew only when what is drawn changes.
   useEffect(() => {
@@ -36,13 +37,28 @@ export default memo(function PlotCanvas({ height, onHover, onSelect, ...drawn }:
         plot.setSize({ width: element.clientWidth, height });
     });
     observer.observe(element);
+    current.current = plot;
     return () => {
+      current.current = undefined;
       observer.disconnect();
       plot.destroy();
     };
   }, [shape, scheme, height, isSelectable, drawn.axis]);
+  // New values leave a cursor or a drag as it is.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: `drawn` is a new object each time.
+  useEffect(() => {
+    const plot = current.current;
+    if (
+      plot !== undefined &&
+      plot.data[0].length === drawn.labels.length &&
+      plot.data.length === drawn.series.length + 1
+    )
+      plot.setData(dataOf(drawn));
+  }, [drawn.series]);
   return <div ref={holder} style={{ height }} />;
 });
+
+const styleOf = ({ values: _, ...style }: PlotSeries) => style;
 
 /** Series in the order of drawing: a stack from its top down, so that each lower sum covers a part of the one before. */
 function drawOrder({ series }: DrawnPlot): number[] {

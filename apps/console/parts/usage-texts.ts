@@ -5,6 +5,7 @@ export const usageTexts = translated({
   en: {
     title: "Usage",
     about: "Sums of the ledger. Every generation counts once, refused ones included.",
+    seeRequests: "Requests",
     measure: "Measure",
     cost: "Cost",
     requests: "Requests",
@@ -69,6 +70,7 @@ export const usageTexts = translated({
   zh: {
     title: "用量",
     about: "账本的汇总。每次生成只计一次，包括被拒绝的请求。",
+    seeRequests: "请求",
     measure: "指标",
     cost: "费用",
     requests: "请求",

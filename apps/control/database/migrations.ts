@@ -11,6 +11,7 @@ import { up as keys } from "./migrations/0004-keys.ts";
 import { up as alerts } from "./migrations/0005-alerts.ts";
 import { up as accountGroups } from "./migrations/0006-account-groups.ts";
 import { up as usageErrors } from "./migrations/0007-usage-errors.ts";
+import { up as usageCalls } from "./migrations/0008-usage-calls.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -21,6 +22,7 @@ const migrations: Record<string, Migration> = {
   "0005-alerts": { up: alerts },
   "0006-account-groups": { up: accountGroups },
   "0007-usage-errors": { up: usageErrors },
+  "0008-usage-calls": { up: usageCalls },
 };
 
 export async function migrate<Tables>(database: Kysely<Tables>): Promise<void> {

@@ -53,6 +53,7 @@ export const usageColumns = {
   user: ["user_name", "text"],
   tags: ["tags", "jsonb not null"],
   traceId: ["trace_id", "text"],
+  callLog: ["call_log", "jsonb"],
 } as const satisfies Record<keyof UsageRecord, readonly [name: string, type: string]>;
 
 type Column = (typeof usageColumns)[keyof UsageRecord];

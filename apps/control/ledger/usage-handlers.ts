@@ -4,6 +4,7 @@ import type { InputOf } from "#api/operation.ts";
 import { type topMeasures, usageDimensions, type usageOperations } from "#api/usage.ts";
 import { unitsOf } from "#ledger/money.ts";
 import { unitPriceNames } from "#ledger/prices.ts";
+import type { UsageRecord } from "#ledger/usage-record.ts";
 import { within } from "../api/actor.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
@@ -367,6 +368,7 @@ function recordOf(row: UsageRow, keyNames: ReadonlyMap<string, string>, isOperat
     durationMs: Number(row.duration_ms),
     attempts: row.attempt,
     calls: row.calls,
+    callLog: callLogOf(row, isOperator),
     chunks: Number(row.chunks),
     bytes: Number(row.bytes),
     bodyBytes: Number(row.body_bytes),
@@ -375,6 +377,18 @@ function recordOf(row: UsageRow, keyNames: ReadonlyMap<string, string>, isOperat
     tags: row.tags as string[],
     traceId: row.trace_id,
   };
+}
+
+/** A status may tell what is wrong with the operator's account at the upstream, so only operators see it. */
+function callLogOf({ call_log }: UsageRow, isOperator: boolean) {
+  if (call_log === null) return null;
+  return (call_log as NonNullable<UsageRecord["callLog"]>).map(
+    ([upstream, target, startedMs, durationMs, status, outcome]) => ({
+      ...{ upstream, target, startedMs, durationMs },
+      status: isOperator ? status : null,
+      outcome,
+    }),
+  );
 }
 
 /** Why it cost what it cost. */

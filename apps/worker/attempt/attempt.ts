@@ -27,7 +27,13 @@ import type { AttemptInfo, WorkerEvents } from "#events/worker-events.ts";
 import type { GatewayAnswer } from "#operations/exchange.ts";
 import { operations } from "#operations/operations.ts";
 import { announcementOf } from "#operations/realtime/announcement.ts";
-import { type GenerationJob, upstreamRequestIdHeader } from "#relay/job.ts";
+import {
+  type AnswerSource,
+  type CallRecord,
+  callRecordsMax,
+  type GenerationJob,
+  upstreamRequestIdHeader,
+} from "#relay/job.ts";
 import type { AnswerKind } from "#relay/owner.ts";
 import type { JobSlot } from "#relay/ports.ts";
 import type { Outcome, Run } from "#relay/runner.ts";
@@ -111,6 +117,8 @@ export class Attempt {
   /** Undefined until the owner or the relay says how the attempt counts. */
   #outcome: Outcome | undefined;
   #malformedEvents = 0;
+  /** Calls that are over, from the first failure on: an attempt that needs one call has none. */
+  #callLog: CallRecord[] | undefined;
 
   /** The attempt is taken from its queue. */
   constructor(slot: JobSlot, deps: AttemptDeps) {
@@ -267,6 +275,7 @@ export class Attempt {
       number: retryState.calls,
       resumes: this.#frames.hasHead,
       isQuoted: (text) => isQuotedIn(body, text),
+      earlier: this.#callLog,
       now: clock.now(),
     });
     if (call.info.number === 1) this.#firstCallAt = call.startedAt;
@@ -379,7 +388,8 @@ export class Attempt {
     this.#endCall(call, "answered");
     call.abortLater();
     this.#attachments.release();
-    this.#frames.end({ usage: call.usage ?? null, model: call.model, source: call.source });
+    if (this.#callLog !== undefined) this.#logCall(call, "answered");
+    this.#frames.end({ usage: call.usage ?? null, model: call.model, source: this.#sourceOf(call) });
   }
 
   #answerWithoutUpstream({ body, contentType, headers }: GatewayAnswer): void {
@@ -422,6 +432,7 @@ export class Attempt {
     if (retryAfterSeconds !== undefined) call.retryAfterMs = Math.max(0, retryAfterSeconds * 1_000);
     const durationMs = clock.now() - call.startedAt;
     events.emit("upstreamCallFailed", { attempt: this.#info, call: call.info, durationMs, diagnosis, failure, reason });
+    this.#logCall(call, failure.code);
     call.abort();
     this.#leave(call, outcomeOf(failureClass));
     const request = this.#request;
@@ -466,6 +477,29 @@ export class Attempt {
     });
   }
 
+  /** Of more calls than are listed, the last one takes the last place. A new list each time, because earlier calls keep theirs. */
+  #logCall({ candidate, diagnosis, startedAt }: TargetCall, outcome: CallRecord[5]): void {
+    const { clock } = this.#deps;
+    const durationMs = clock.now() - startedAt;
+    const startedMs = clock.epoch() - this.#info.receivedAt - durationMs;
+    this.#callLog = [
+      ...(this.#callLog ?? []).slice(0, callRecordsMax - 1),
+      [
+        candidate.upstream.name,
+        candidate.target.model,
+        Math.max(0, Math.round(startedMs)),
+        Math.max(0, Math.round(durationMs)),
+        diagnosis.status ?? null,
+        outcome,
+      ],
+    ];
+  }
+
+  /** With all calls that are over. */
+  #sourceOf(call: TargetCall): AnswerSource {
+    return { ...call.source, ...(this.#callLog !== undefined && { callLog: this.#callLog }) };
+  }
+
   /** The caller gets what was produced, and then the failure. */
   #fail(failure: Failure): void {
     const call = this.#call;
@@ -474,7 +508,7 @@ export class Attempt {
     this.#frames.fail({
       ...failure,
       ...(upstreamRequestId !== undefined && { upstreamRequestId }),
-      ...(call !== undefined && { source: call.source }),
+      ...(call !== undefined && { source: this.#sourceOf(call) }),
     });
     this.#end();
   }

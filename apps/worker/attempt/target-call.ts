@@ -4,7 +4,7 @@ import { spokenWith, type UpstreamTimeouts } from "#catalogue/catalogue.ts";
 import type { ProducedCounts } from "#dialects/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { AttemptInfo, CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
-import type { AnswerSource } from "#relay/job.ts";
+import type { AnswerSource, CallRecord } from "#relay/job.ts";
 import type { MessagePartKind } from "#relay/session-messages.ts";
 import { readerOf, type UpstreamHead } from "../answer/answer.ts";
 import { type AnswerReader, type AnswerStep, isAnswerStatus } from "../answer/answer-reader.ts";
@@ -28,6 +28,8 @@ interface CallOptions {
   /** The caller has a part of the answer already. */
   resumes: boolean;
   isQuoted(text: string): boolean;
+  /** The calls before it, if any of them failed. */
+  earlier: readonly CallRecord[] | undefined;
   now: number;
 }
 
@@ -54,6 +56,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
   /** The call is complete, failed or given up. Nothing more is read. */
   isOver = false;
   readonly #isQuoted: (text: string) => boolean;
+  readonly #earlier: readonly CallRecord[] | undefined;
   #head: UpstreamHead | undefined;
   #reader: AnswerReader | undefined;
   #leadingBytes = 0;
@@ -63,7 +66,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
   #settledAt: number | undefined;
   #hangUp: NodeJS.Timeout | undefined;
 
-  constructor({ candidate, permit, exchange, attempt, number, resumes, isQuoted, now }: CallOptions) {
+  constructor({ candidate, permit, exchange, attempt, number, resumes, isQuoted, earlier, now }: CallOptions) {
     this.candidate = candidate;
     this.permit = permit;
     this.exchange = exchange;
@@ -79,6 +82,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
     this.startedAt = now;
     this.progressedAt = now;
     this.#isQuoted = isQuoted;
+    this.#earlier = earlier;
   }
 
   get model(): string {
@@ -94,6 +98,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
       target: target.model,
       dialect: spokenWith(upstream, attempt.dialect),
       calls: info.number,
+      ...(this.#earlier !== undefined && { callLog: this.#earlier }),
     };
   }
 

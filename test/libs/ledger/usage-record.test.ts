@@ -5,6 +5,20 @@ import { billedFields } from "#ledger/record-fields.ts";
 import { decodeUsageRecord, encodeUsageRecord } from "#ledger/usage-record.ts";
 import { usageRecord } from "../../control/records.ts";
 
+test("a record of a writer that does not know the calls is valid, and one without other fields is not", () => {
+  const record = usageRecord();
+  const encoded = JSON.parse(encodeUsageRecord(record)) as unknown[];
+  assert.deepEqual(decodeUsageRecord(encoded.slice(0, -1)), record);
+  assert.equal(decodeUsageRecord(encoded.slice(0, -2)), undefined);
+  const called = usageRecord({
+    callLog: [
+      ["first", "m", 10, 70, 500, "upstream_failed"],
+      ["second", "m", 80, 30, null, "answered"],
+    ],
+  });
+  assert.deepEqual(decodeUsageRecord(JSON.parse(encodeUsageRecord(called))), called);
+});
+
 test("a record with the highest prices of a catalogue is valid", () => {
   const price = 1_000_000;
   const prices = {

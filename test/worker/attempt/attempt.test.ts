@@ -199,6 +199,49 @@ test("a call that fails before its first content moves on to the next target, an
   assert.deepEqual(kinds().slice(0, 4), ["taken", "upstreamCallStarted", "upstreamCallFailed", "upstreamCallStarted"]);
 });
 
+test("the owner learns of each call, if one of them failed", async () => {
+  const { called, frames, time } = startAttempt(twoTargets);
+  const first = await called(1);
+  time.now += 70;
+  first.head(500, {});
+  first.end();
+  const second = await called(2);
+  const startedMs = time.now;
+  second.head(200, streamHead);
+  second.data(delta({ content: "hello" }, "stop"));
+  time.now += 30;
+  second.data(Buffer.from("data: [DONE]\n\n"));
+  second.end();
+  const { source } = JSON.parse(String(frames.at(-1)?.payload));
+  assert.deepEqual(source.callLog, [
+    ["first", "theirs", 1_000, 70, 500, "upstream_failed"],
+    ["second", "theirs", startedMs, 30, 200, "answered"],
+  ]);
+
+  const alone = startAttempt(oneTarget);
+  const only = await alone.called(1);
+  only.head(200, streamHead);
+  only.data(delta({ content: "hello" }, "stop"));
+  only.data(Buffer.from("data: [DONE]\n\n"));
+  only.end();
+  assert.equal("callLog" in JSON.parse(String(alone.frames.at(-1)?.payload)).source, false);
+});
+
+test("of many calls, the first ones and the last are listed", async () => {
+  const targets = Array.from({ length: 10 }, (_, index) => `{ upstream: first, model: m${index} }`);
+  const { called, failure } = startAttempt(`retries: 9, route: [${targets.join(", ")}]`);
+  for (let number = 1; number <= 10; number++) {
+    const call = await called(number);
+    call.head(number === 10 ? 400 : 500, {});
+    call.end();
+  }
+  const { callLog } = (failure() as unknown as { source: { callLog: unknown[][] } }).source;
+  assert.deepEqual(
+    callLog.map(([, , , , status]) => status),
+    [500, 500, 500, 500, 500, 500, 500, 400],
+  );
+});
+
 test("progress of a stream that fails before its content is withdrawn, so that nobody is billed for it", async () => {
   const { called, frames } = startAttempt(twoTargets);
   const first = await called(1);
@@ -319,7 +362,10 @@ test("a stream that falls silent after its content fails with a timeout", async 
     code: "upstream_timeout",
     message: "The upstream of this model fell silent.",
     upstreamRequestId: "theirs-1",
-    source: { upstream: "first", target: "theirs", dialect: "openai-chat", calls: 1 },
+    source: {
+      ...{ upstream: "first", target: "theirs", dialect: "openai-chat", calls: 1 },
+      callLog: [["first", "theirs", 1_000, 30_001, 200, "upstream_timeout"]],
+    },
   });
   assert.equal(upstream.isAborted, true);
 });
