@@ -54,6 +54,7 @@ export async function startControl(env: Environment): Promise<Started> {
     registry: new Registry(),
     version: "0",
     connectRedis: (purpose) => connectRedis(config.redisUrl, purpose),
+    environment: env,
     watchCatalogue: (listeners) => watchCatalogue(config.catalogueFile, env, listeners),
   });
   const urls = await control.listen();
