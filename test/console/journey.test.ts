@@ -23,6 +23,7 @@ test("sign-in link, password, sign-in, key, a call, its usage and cost, revocati
   await page.getByText("Password set", { exact: true }).waitFor();
 
   await page.getByRole("button", { name: "Sign out", exact: true }).click();
+  await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await page.getByRole("textbox", { name: "E-mail address" }).fill("ada@example.com");
   await page.getByRole("textbox", { name: "Password" }).fill(password);
   await page.getByRole("button", { name: "Sign in", exact: true }).click();

@@ -52,6 +52,7 @@ async function accountWithAll({ call, database }: TestApi): Promise<Owned> {
   const token = await call(operator, "POST", "/tokens", { name: mark, scopes: ["*"] });
   assert.equal(token.status, 201);
   const ids = {
+    process: "worker-none",
     account,
     user,
     key: key.body.id,
@@ -141,12 +142,12 @@ onBoth("nobody reaches another account, in any role, by any operation", async (d
   await using api = await startApi(database);
   const other = await accountWithAll(api);
   const before = await accountStates(api, other);
+  const owns = await Promise.all(roles.map(async (role) => ({ role, own: await accountWithAll(api) })));
   for (const [name, operation] of table) {
     if (operation.access === "anyone") continue;
     const nobody = await callWith(api, undefined, operation, other);
     assert.equal(nobody.status, 401, `${name} without sign-in`);
-    for (const role of roles) {
-      const own = await accountWithAll(api);
+    for (const { role, own } of owns) {
       const actor = person(`p-${own.mark}`, { [own.account]: role });
       const { status, text } = await callWith(api, actor, operation, other);
       const isAddressed = namesSomething(operation);
