@@ -1,13 +1,14 @@
 /** Takes the pictures of docs/console.md on the real stack: `npm run pictures`. */
 import { join, resolve } from "node:path";
 import { startConsole } from "../support/console.ts";
-import { catalogueOf } from "../support/gateway.ts";
+import { catalogueOf, until } from "../support/gateway.ts";
 import { record } from "./usage-support.ts";
 
 const directory = resolve(import.meta.dirname, "../../docs/pictures");
+const queues = "chat=64,image=8,audio=8,background=16,realtime=16";
 const models = ["gpt-5.2", "claude-opus-4-6", "gemini-3-pro", "gpt-5-mini"];
 const catalogue = catalogueOf(models.map((id) => ({ id, model: "sim-text;rate=60;first=200;tokens=160" })));
-await using browser = await startConsole({ catalogue, workers: ["chat=64", "chat=64"] });
+await using browser = await startConsole({ catalogue, processes: "all", workers: [queues, queues] });
 const { control, gateway } = browser;
 
 const hour = 3_600_000;
@@ -17,7 +18,7 @@ await record(
   browser,
   "default",
   Array.from({ length: 3_000 }, (_, index) => {
-    const model = models[((index * index) % 7) % models.length] as string;
+    const model = models[(index * 7 + Math.floor(index / 5)) % models.length] as string;
     const [inputTokens, outputTokens] = [400 + ((index * 37) % 3_000), 60 + ((index * 53) % 900)];
     return {
       model,
@@ -50,9 +51,11 @@ await take("usage", "/usage?range=7d", "Show figures");
 await take("usage-dark", "/usage?range=7d", "Show figures", { colorScheme: "dark" });
 await take("requests", "/requests?range=24h", "Show figures");
 const response = await gateway.post({ model: models[0], messages: [{ role: "user", content: "Hello" }] });
-const { items } = await control.get<{ items: { id: string }[] }>("/usage/records?limit=1");
 await response.text();
-await take("request", `/requests/${items[0]?.id}`, "Cost");
+const path = `/usage/records/${response.headers.get("x-request-id")}`;
+await until("the ledger has the request", async () => (await control.call("GET", path)).ok);
+const { id } = await control.get<{ id: string }>(path);
+await take("request", `/requests/${id}`, "Cost");
 
 const leave = new AbortController();
 const body = { model: models[1], stream: true, messages: [{ role: "user", content: "Tell me something long." }] };

@@ -8,7 +8,7 @@ import { launchBrowser } from "./browser.ts";
 import { startControl, type TestControl } from "./control.ts";
 import { type Gateway, type GatewayOptions, startGateway } from "./gateway.ts";
 
-const timeoutMs = 15_000;
+const timeoutMs = 30_000;
 
 export interface OpenOptions extends BrowserContextOptions {
   /** Signs an operator in first. Default: true. */
