@@ -106,13 +106,7 @@ const colours = { complete: "teal", left: "gray", refused: "yellow", failed: "re
 export function OutcomeBadge({ outcome, status }: { outcome: Outcome; status: number }) {
   const t = useTexts(texts);
   return (
-    <Badge
-      variant="light"
-      color={colours[outcome]}
-      radius="sm"
-      tt="none"
-      c={`light-dark(var(--mantine-color-${colours[outcome]}-9), var(--mantine-color-${colours[outcome]}-2))`}
-    >
+    <Badge variant="light" color={colours[outcome]} radius="sm" tt="none">
       {t[outcome]}
       {status > 0 && ` ${status}`}
     </Badge>
