@@ -89,7 +89,7 @@ export interface WorkerEvents {
     isComplete: boolean;
     usage: Usage | undefined;
   };
-  /** The attempt counts: the owner has the whole answer or its failure (`done`), or the caller left (`cancelled`). */
+  /** The attempt counts: the owner has the whole answer or its failure (`done`), or the caller left (`cancelled`). Its objects do not change afterwards. */
   settled: {
     attempt: AttemptInfo;
     outcome: "done" | "cancelled";
