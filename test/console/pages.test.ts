@@ -37,6 +37,7 @@ test("the page and its files: no inline script, strict policy, long caching, not
   for (const file of files) {
     const response = await fetch(`${browser.control.url}${file}`);
     assert.match(response.headers.get("cache-control") ?? "", /immutable/);
+    assert.equal(response.headers.get("content-encoding"), "gzip");
     assert.ok(!(await response.text()).includes(browser.gateway.key));
   }
   const outside = await fetch(`${browser.control.url}/assets/..%2f..%2fpackage.json`, { headers });

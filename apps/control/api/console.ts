@@ -34,8 +34,7 @@ export async function addConsole(
   server: FastifyInstance,
   { directory, gatewayOrigins }: ConsoleOptions,
 ): Promise<(request: FastifyRequest, reply: FastifyReply) => boolean> {
-  // The plugin wants the directory at once; the build creates it.
-  await server.register(fastifyStatic, { root: directory, serve: false, suppressRootWarning: true } as never);
+  await server.register(fastifyStatic, { root: directory, serve: false, preCompressed: true });
   server.get("/assets/*", { schema: { hide: true } }, (request, reply) =>
     reply.sendFile(`assets/${(request.params as { "*": string })["*"]}`, { maxAge: "365d", immutable: true }),
   );
