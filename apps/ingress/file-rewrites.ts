@@ -5,7 +5,7 @@
  */
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
-import type { Redis } from "#service/redis.ts";
+import { type Redis, serversOf } from "#service/redis.ts";
 import { fileRewriteCheckMsMax } from "./bounds.ts";
 
 export interface FileRewritesOptions {
@@ -30,7 +30,6 @@ export class FileRewrites {
 
   /** Never rejects. */
   async rewriteIfDue(): Promise<void> {
-    if (this.#options.redis.status !== "ready") return;
     try {
       await this.#rewriteIfDue();
     } catch (error) {
@@ -44,11 +43,16 @@ export class FileRewrites {
   /** The key is a lease: one ingress starts one rewrite in each interval. */
   async #rewriteIfDue(): Promise<void> {
     const { redis, keyspace, everyMs, log } = this.#options;
-    const persistence = await redis.info("persistence");
-    if (!/^aof_enabled:1/m.test(persistence)) return;
+    const servers = await Promise.all(
+      serversOf(redis).map(async (server) => ({ server, persistence: await server.info("persistence") })),
+    );
+    const writing = servers.filter(({ persistence }) => /^aof_enabled:1/m.test(persistence));
+    if (writing.length === 0) return;
     if ((await redis.set(keyspace.fileRewritten, "1", "PX", everyMs, "NX")) === null) return;
-    if (/^aof_last_bgrewrite_status:err/m.test(persistence))
-      log.warn("Redis failed to rewrite its append-only file the last time");
-    await redis.bgrewriteaof();
+    for (const { server, persistence } of writing) {
+      if (/^aof_last_bgrewrite_status:err/m.test(persistence))
+        log.warn("Redis failed to rewrite its append-only file the last time");
+      await server.bgrewriteaof();
+    }
   }
 }

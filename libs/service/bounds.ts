@@ -8,6 +8,8 @@ export const commandTimeoutMs = 1_500;
 export const silenceMs = 4_000;
 /** The minimum interval between reconnects away from a demoted Redis. Its address may still lead to it for a while. */
 export const leaveEveryMs = 1_000;
+/** How often each connection to a cluster asks which server has which keys. It costs a process about 2 ms. */
+export const slotsRefreshEveryMs = 1_000;
 /** How long a connection may take to open again. */
 export const connectTimeoutMs = 2_000;
 /** How long a connection may take to open at the start, when the process may still be busy loading. */

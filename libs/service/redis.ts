@@ -1,5 +1,8 @@
-/** Redis connections for requests and for patient waits. */
-import { type RedisOptions as AllRedisOptions, Redis } from "ioredis";
+/**
+ * Connections to Redis for requests and for patient waits: to one server, to the primary that Sentinels name, or to a cluster. The first server that answers says
+ * which of them it is.
+ */
+import { Cluster, type ClusterOptions, type RedisCommander, type RedisOptions, Redis as Single } from "ioredis";
 import {
   commandTimeoutMs,
   connectTimeoutMs,
@@ -7,28 +10,43 @@ import {
   firstConnectTimeoutMs,
   leaveEveryMs,
   silenceMs,
+  slotsRefreshEveryMs,
 } from "./bounds.ts";
+import { parseRedisUrl, type RedisUrl, redisAddressOf } from "./redis-url.ts";
 import { StartupFault } from "./startup.ts";
 
-/** A connection to Redis. */
-export type { Redis };
+/** A connection to Redis; with a cluster, one to each of its primaries in use. All keys of a script, a pipeline or a transaction must have the same hash tag. */
+export interface Redis
+  extends RedisCommander<{ type: "default"; mapping: "resp2" }>,
+    Pick<Single, "pipeline" | "multi"> {
+  /** "ready" also while a primary of a cluster is away: whether a command works is known by trying. */
+  readonly status: string;
+  on(event: string, listener: Listener): this;
+  once(event: string, listener: Listener): this;
+  off(event: string, listener: Listener): this;
+  listenerCount(event: string): number;
+  /** `reconnect`: opens it again at once. */
+  disconnect(reconnect?: boolean): void;
+}
 
-type RedisOptions = Omit<AllRedisOptions, "replyMapping">;
+// biome-ignore lint/suspicious/noExplicitAny: the arguments depend on the event
+type Listener = (...values: any[]) => void;
 
 /**
  * `request`: commands that a caller waits for. They fail at once while Redis is unavailable, and are never sent twice.
- * `patient`: fetches and subscriptions. They wait until Redis is available and are then sent again, because ioredis would otherwise never settle
- * the pending ones. A fetch that runs twice leaves a job without a runner, which its owner detects.
+ * `patient`: fetches. They wait until Redis is available and are then sent again, because ioredis would otherwise never settle the pending ones. A fetch that runs
+ * twice leaves a job without a runner, which its owner detects.
+ * `subscribe`: like `patient`, for subscriptions.
  */
-export type RedisPurpose = "request" | "patient";
+export type RedisPurpose = "request" | "patient" | "subscribe";
 
-/** The open connections of this process. */
-const connections = new Set<Redis>();
+/** The open connections of this process to single servers and to primaries of Sentinels. */
+const connections = new Set<Single>();
 let leftAt = Number.NEGATIVE_INFINITY;
 
 /**
  * A Redis that becomes a replica refuses writes, and may keep its connections open. All connections reconnect together, because publish and subscribe still
- * succeed at a replica, but do not reach the new primary. Refused commands are not sent again; they may be part of a transaction.
+ * succeed at a replica, but do not reach the new primary. Refused commands are not sent again; they may be part of a transaction. A cluster's replica redirects.
  */
 function leaveReplica({ message }: Error): boolean {
   if (!message.startsWith("READONLY") || performance.now() - leftAt < leaveEveryMs) return false;
@@ -38,84 +56,161 @@ function leaveReplica({ message }: Error): boolean {
 }
 
 const reconnectDelayMs = (attempt: number) => Math.min(25 * attempt, 250);
+const never = () => null;
 
-/** Options for a URL: `redis://`, `rediss://` (TLS) or `unix:///path/to/socket`. An invalid URL is a StartupFault. */
-function redisOptionsOf(url: string, purpose: RedisPurpose): RedisOptions {
-  const address = addressOf(url);
-  const common: RedisOptions = {
-    ...address,
-    retryStrategy: reconnectDelayMs,
-    reconnectOnError: leaveReplica,
+type CommonOptions = Omit<RedisOptions, "replyMapping">;
+
+/** Options of every connection to a server, also of those inside a cluster's. */
+function optionsOf({ login, tls }: RedisUrl, purpose: RedisPurpose): CommonOptions {
+  return {
+    ...login,
+    ...(tls !== undefined && { tls }),
     connectTimeout: connectTimeoutMs,
     disconnectTimeout: disconnectTimeoutMs,
     socketTimeout: silenceMs,
-  };
-  if (purpose === "patient") return { ...common, maxRetriesPerRequest: null };
-  return {
-    ...common,
-    maxRetriesPerRequest: 0,
-    enableOfflineQueue: false,
-    autoResendUnfulfilledCommands: false,
-    commandTimeout: commandTimeoutMs,
+    ...(purpose === "request"
+      ? { maxRetriesPerRequest: 0, autoResendUnfulfilledCommands: false, commandTimeout: commandTimeoutMs }
+      : { maxRetriesPerRequest: null }),
   };
 }
 
-function addressOf(url: string): RedisOptions {
-  let parsed: URL;
-  try {
-    parsed = new URL(url);
-  } catch {
-    throw new StartupFault(
-      "REDIS_URL is not a URL; use redis://host:port, rediss://host:port or unix:///path/to/socket",
-    );
-  }
-  const login: RedisOptions = {
-    ...(parsed.username && { username: decodeURIComponent(parsed.username) }),
-    ...(parsed.password && { password: decodeURIComponent(parsed.password) }),
+function openSingle(url: RedisUrl, purpose: RedisPurpose, isBehindSentinels: boolean): Single {
+  const { addresses, socket, database, sentinelLogin, primaryName, tls } = url;
+  const options: CommonOptions = {
+    ...optionsOf(url, purpose),
+    db: database,
+    lazyConnect: true,
+    retryStrategy: reconnectDelayMs,
+    reconnectOnError: leaveReplica,
+    ...(purpose === "request" && { enableOfflineQueue: false }),
   };
-  if (parsed.protocol === "unix:") return { ...login, path: decodeURIComponent(parsed.pathname) };
-  if (parsed.protocol !== "redis:" && parsed.protocol !== "rediss:")
-    throw new StartupFault(`REDIS_URL has the scheme "${parsed.protocol}"; use redis:, rediss: or unix:`);
-  const database = parsed.pathname.slice(1);
-  if (!/^\d{0,4}$/.test(database)) throw new StartupFault("the path of REDIS_URL must be a database number or empty");
-  return {
-    ...login,
-    host: parsed.hostname || "127.0.0.1",
-    port: Number(parsed.port || 6379),
-    db: Number(database || 0),
-    ...(parsed.protocol === "rediss:" && { tls: {} }),
-  };
-}
-
-/** The address in a Redis URL without its password, for logs and errors. */
-export function redisAddressOf(url: string): string {
-  const { path, host, port } = addressOf(url);
-  return path ?? `${host}:${port}`;
-}
-
-/** Resolves to a connection that is ready, or rejects with a StartupFault after ten seconds. The caller closes it. */
-export async function connectRedis(url: string, purpose: RedisPurpose): Promise<Redis> {
-  const options: RedisOptions = redisOptionsOf(url, purpose);
-  options.lazyConnect = true;
-  options.retryStrategy = () => null;
-  options.connectTimeout = firstConnectTimeoutMs;
-  const redis = new Redis(options);
-  let cause = "";
-  redis.on("error", (error: Error) => {
-    cause = error.message;
+  if (!isBehindSentinels)
+    return new Single({ ...options, ...(socket === undefined ? addresses[0] : { path: socket }) });
+  return new Single({
+    ...options,
+    sentinels: [...addresses],
+    name: primaryName,
+    sentinelRetryStrategy: reconnectDelayMs,
+    // A primary whose host vanished closes no connection; the Sentinels say when it was replaced.
+    failoverDetector: true,
+    ...(sentinelLogin.username !== undefined && { sentinelUsername: sentinelLogin.username }),
+    ...(sentinelLogin.password !== undefined && { sentinelPassword: sentinelLogin.password }),
+    ...(tls !== undefined && { enableTLSForSentinelMode: true, sentinelTLS: tls }),
   });
+}
+
+function openCluster(url: RedisUrl, purpose: RedisPurpose): Cluster {
+  const options: Omit<ClusterOptions, "redisOptions"> & { redisOptions: CommonOptions } = {
+    lazyConnect: true,
+    redisOptions: optionsOf(url, purpose),
+    clusterRetryStrategy: reconnectDelayMs,
+    // Nothing else notices that a primary's host vanished.
+    slotsRefreshInterval: slotsRefreshEveryMs,
+    // With TLS, names of hosts are kept for the check of certificates.
+    ...(url.tls !== undefined && { dnsLookup: (host, found) => found(null, host) }),
+    ...(purpose === "request" && { enableOfflineQueue: false, retryDelayOnFailover: 0, retryDelayOnClusterDown: 0 }),
+    ...(purpose === "subscribe" && { shardedSubscribers: true }),
+  };
+  return new Cluster([...url.addresses], options);
+}
+
+type Kind = "standalone" | "sentinel" | "cluster";
+
+/** What was found at each URL. It does not change while a process runs. */
+const kinds = new Map<string, Kind>();
+
+/** Asks the servers of the URL in turn what they are. Rejects with the last error if none answers. */
+async function kindOf(url: string, parsed: RedisUrl): Promise<Kind> {
+  const known = kinds.get(url);
+  if (known !== undefined) return known;
+  const { addresses, socket, login, sentinelLogin, tls } = parsed;
+  let fault = new Error("no address");
+  for (const address of socket === undefined ? addresses : [{ path: socket }])
+    for (const credentials of [{}, login, sentinelLogin]) {
+      const server = new Single({
+        ...address,
+        ...credentials,
+        ...(tls !== undefined && { tls }),
+        lazyConnect: true,
+        enableReadyCheck: false,
+        connectTimeout: firstConnectTimeoutMs,
+        commandTimeout: firstConnectTimeoutMs,
+        maxRetriesPerRequest: 0,
+        retryStrategy: never,
+        disableClientInfo: true,
+      });
+      server.on("error", (error: Error) => {
+        fault = error;
+      });
+      try {
+        await server.connect();
+        const mode = /^redis_mode:(\w+)/m.exec(await server.info("server"))?.[1];
+        const kind = mode === "cluster" || mode === "sentinel" ? mode : "standalone";
+        kinds.set(url, kind);
+        return kind;
+      } catch (error) {
+        if (isRefusal(error) || fault.message === "no address") fault = error as Error;
+        if (!/NOAUTH|WRONGPASS|NOPERM|AUTH/.test(fault.message)) break;
+      } finally {
+        server.disconnect();
+      }
+    }
+  throw fault;
+}
+
+/** Resolves to a connection that is ready, or rejects with a StartupFault after about ten seconds. The caller closes it. */
+export async function connectRedis(url: string, purpose: RedisPurpose): Promise<Redis> {
+  const parsed = parseRedisUrl(url);
+  let cause = "";
+  const onError = (error: Error) => {
+    cause = error.message;
+  };
   try {
-    await redis.connect();
-    redis.options.retryStrategy = reconnectDelayMs;
-    redis.options.connectTimeout = connectTimeoutMs;
-    connections.add(redis);
-    redis.once("end", () => connections.delete(redis));
+    const kind = await kindOf(url, parsed);
+    if (kind === "standalone" && parsed.addresses.length > 1)
+      throw new Error("several addresses are for Sentinels or a cluster, and the server is neither");
+    if (kind === "cluster" && parsed.database > 0) throw new Error("a cluster has no database numbers");
+    if (kind === "cluster") return await connected(openCluster(parsed, purpose).on("error", onError));
+    return await connected(openSingle(parsed, purpose, kind === "sentinel").on("error", onError));
+  } catch (error) {
+    throw new StartupFault(`no Redis at ${redisAddressOf(url)}: ${cause || (error as Error).message}`);
+  }
+}
+
+/** Connects once, without trying again; afterwards lost connections are opened again for ever. */
+async function connected(redis: Single | Cluster): Promise<Redis> {
+  try {
+    if (redis instanceof Cluster) {
+      redis.options.clusterRetryStrategy = never;
+      await redis.connect();
+      redis.options.clusterRetryStrategy = reconnectDelayMs;
+      // Its connections open with the first command, which would fail.
+      await Promise.all(redis.nodes("master").map((node) => node.ping()));
+    } else {
+      const { options } = redis;
+      Object.assign(options, {
+        retryStrategy: never,
+        sentinelRetryStrategy: never,
+        connectTimeout: firstConnectTimeoutMs,
+      });
+      await redis.connect();
+      Object.assign(options, {
+        retryStrategy: reconnectDelayMs,
+        sentinelRetryStrategy: reconnectDelayMs,
+        connectTimeout: connectTimeoutMs,
+      });
+      connections.add(redis);
+      redis.once("end", () => connections.delete(redis));
+    }
   } catch (error) {
     redis.disconnect();
-    throw new StartupFault(`no Redis at ${redisAddressOf(url)}: ${cause || (error as Error).message}`);
+    throw error;
   }
   return redis;
 }
+
+/** The servers that a connection leads to: the primaries of a cluster, or the one server. Commands without a key are asked of each. */
+export const serversOf = (redis: Redis): Redis[] => (redis instanceof Cluster ? redis.nodes("master") : [redis]);
 
 /** Calls `use` with a connection for requests, and closes the connection afterwards. */
 export async function withRedis<Result>(url: string, use: (redis: Redis) => Promise<Result>): Promise<Result> {
@@ -127,12 +222,18 @@ export async function withRedis<Result>(url: string, use: (redis: Redis) => Prom
   }
 }
 
-/** The used share of Redis' `maxmemory`, or of its machine's memory when it has no such limit. Rejects when Redis does not answer. */
+/**
+ * The used share of Redis' `maxmemory`, or of its machine's memory when it has no such limit; that of the fullest primary of a cluster. Rejects when Redis does
+ * not answer.
+ */
 export async function usedMemoryShare(redis: Redis): Promise<number> {
-  const text = await redis.info("memory");
-  const field = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, "m").exec(text)?.[1] ?? 0);
-  const most = field("maxmemory") || field("total_system_memory");
-  return most === 0 ? 0 : field("used_memory") / most;
+  const shares = serversOf(redis).map(async (server) => {
+    const text = await server.info("memory");
+    const field = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, "m").exec(text)?.[1] ?? 0);
+    const most = field("maxmemory") || field("total_system_memory");
+    return most === 0 ? 0 : field("used_memory") / most;
+  });
+  return Math.max(...(await Promise.all(shares)));
 }
 
 /** Whether Redis answered with an error. Other commands may still succeed. */

@@ -116,7 +116,7 @@ test("foreign jobs and frames do no harm", async () => {
   await using gateway = await startGateway({ processes: "all", catalogue, workers: ["chat=4"] });
   const redis = await connectRedis(gateway.redis.url, "request");
   await using _connection = { [Symbol.asyncDispose]: async () => redis.disconnect() };
-  const queue = new Queue("chat", { connection: redis, prefix: keyspace.queuePrefix });
+  const queue = new Queue("chat", { connection: redis, prefix: keyspace.queuePrefix("chat") });
   const job = {
     generation: "gen_x",
     owner: "ingress-x",
@@ -180,8 +180,8 @@ test("foreign jobs and frames do no harm", async () => {
       frame(3, 1_000, Buffer.alloc(4)),
       frame(255, 0, Buffer.alloc(0)),
     ])
-      await redis.publish(channel, bytes);
-    for (let kind = 0; kind < 24; kind++) await redis.publish(channel, frame(kind, 5, Buffer.from("{bad}")));
+      await redis.spublish(channel, bytes);
+    for (let kind = 0; kind < 24; kind++) await redis.spublish(channel, frame(kind, 5, Buffer.from("{bad}")));
   }
   const answers = await Promise.all(Array.from({ length: 8 }, () => ask(gateway, "fast")));
   for (const { status } of answers) assert.equal(status, 200);

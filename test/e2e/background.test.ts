@@ -158,7 +158,7 @@ test("cancelling stops the upstream, from any ingress, and twice is once", async
 async function newestId(): Promise<string> {
   const redis = await connectRedis(gateway.redis.url, "patient");
   try {
-    const members = await redis.zrange("{sluice}:runs", "0", "-1");
+    const members = await redis.zrange("{sluice:runs}", "0", "-1");
     return members[0]?.split(" ")[1] ?? assert.fail("nothing runs");
   } finally {
     redis.disconnect();
@@ -223,7 +223,7 @@ test("background work needs storage, and does not run on WebSockets", async () =
 test("nothing is left in Redis of what is over", async () => {
   const redis = await connectRedis(gateway.redis.url, "patient");
   try {
-    await until("no request is left", async () => (await redis.keys("{sluice}:run*")).length === 0);
+    await until("no request is left", async () => (await redis.keys("{sluice:runs}*")).length === 0);
     const metrics = await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
     assert.match(metrics, /^sluice_detached_generations 0$/m);
     assert.match(metrics, /^sluice_stored_bytes [1-9]\d+$/m);

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { readFile, writeFile } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import type { Redis } from "ioredis";
 import { hashOf } from "#access/key.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
 import { catalogueOf, type Gateway, startGateway, until } from "../support/gateway.ts";
 import { chatCompletion } from "../support/upstream.ts";
@@ -104,7 +104,7 @@ const leavings = async () =>
     /sluice_requests_total\{.*status="499"\} (\d+)/.exec(await (await operations(0, "/metrics")).text())?.[1] ?? 0,
   );
 /** What lies in Redis under any Idempotency-Key; who counts it forgets all before. */
-const entries = () => redis.keys("*:idempotency:*");
+const entries = () => redis.keys("*:idempotency}:request:*");
 const forgetEntries = async () => void (await redis.del("none", ...(await entries())));
 
 for (const [model, stream] of [
@@ -413,7 +413,7 @@ async function storedOf(names: string[], { at, key = gateway.key }: { at: number
 
 test("stored answers are bounded per key and in total, and there is space again when answers expire", async () => {
   await forgetEntries();
-  await redis.del("{sluice}:idempotent:stored", "{sluice}:idempotent:bytes");
+  await redis.del("{sluice:idempotency}:stored", "{sluice:idempotency}:bytes");
   await gateway.addIngress({
     IDEMPOTENCY_KEY_BYTES_MAX: "500000",
     IDEMPOTENCY_BYTES_MAX: "1100000",
@@ -433,17 +433,17 @@ test("stored answers are bounded per key and in total, and there is space again 
     [true, true, false],
     [true, false, false],
   ]);
-  const bytes = await redis.hgetall("{sluice}:idempotent:bytes");
+  const bytes = await redis.hgetall("{sluice:idempotency}:bytes");
   assert.equal(Object.keys(bytes).length, 4);
   assert.equal(
     Number(bytes.total),
     Object.entries(bytes).reduce((sum, [name, value]) => sum + (name === "total" ? 0 : Number(value)), 0),
   );
   assert.ok(Number(bytes.total) <= 1_100_000 && Number(bytes.total) > 1_000_000, bytes.total);
-  for (const member of await redis.zrange("{sluice}:idempotent:stored", "0", "-1"))
-    await redis.zadd("{sluice}:idempotent:stored", 1, member);
+  for (const member of await redis.zrange("{sluice:idempotency}:stored", "0", "-1"))
+    await redis.zadd("{sluice:idempotency}:stored", 1, member);
   assert.deepEqual(await storedOf(["anew"], { at: 2, key: keys[0] as string }), [true]);
-  assert.equal(await redis.hlen("{sluice}:idempotent:bytes"), 2);
+  assert.equal(await redis.hlen("{sluice:idempotency}:bytes"), 2);
 });
 
 test("nothing is stored while Redis uses more than half of its memory, and each request is still answered", async () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { connect } from "node:net";
 import { after, test } from "node:test";
-import type { Redis } from "ioredis";
+import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
 import { catalogueOf, startGateway, until } from "../support/gateway.ts";
 import { contentsOf } from "./support.ts";
@@ -90,7 +90,7 @@ test("output for a caller that left is counted once, approximately", async () =>
 });
 
 const isWaiting = async () => /sluice_generations\{queue="image",state="waiting"\} 1\n/.test(await metricsText());
-const jobsOf = async (queue: string) => (await redis.keys(`*:queue:${queue}:gen_*`)).length;
+const jobsOf = async (queue: string) => (await redis.keys(`*:queue:${queue}}:${queue}:gen_*`)).length;
 
 test("a caller that leaves while it waits for a worker leaves no job behind, and no upstream is called", async () => {
   const controller = new AbortController();
@@ -225,7 +225,7 @@ test("x-sluice-max-wait counts from the beginning, also when the worker is lost"
 });
 
 test("queue settings that Redis lost are written again", async () => {
-  const [meta = ""] = await redis.keys("*:queue:chat:meta");
+  const [meta = ""] = await redis.keys("*:queue:chat}:chat:meta");
   assert.equal(await redis.hget(meta, "opts.maxLenEvents"), "0");
   await redis.del(meta);
   await until("they are there", async () => (await redis.hget(meta, "opts.maxLenEvents")) === "0", 15_000);

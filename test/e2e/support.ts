@@ -2,7 +2,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
-import type { Redis } from "ioredis";
+import type { Redis } from "#service/redis.ts";
 
 /** A line for `models` of a catalogue. */
 export const modelLine = ({
@@ -151,7 +151,10 @@ function exchangeOf(text: string): RawExchange {
 /** The whole content of a Redis as text: keys, and values of every kind. */
 export async function contentsOf(redis: Redis): Promise<string> {
   const parts: string[] = [];
-  for await (const keys of redis.scanStream({ count: 1_000 }) as AsyncIterable<string[]>)
+  let cursor = "0";
+  do {
+    const [next, keys] = await redis.scan(cursor, "COUNT", 1_000);
+    cursor = next;
     for (const key of keys) {
       const type = await redis.type(key);
       const read: Record<string, () => Promise<unknown>> = {
@@ -165,5 +168,6 @@ export async function contentsOf(redis: Redis): Promise<string> {
       };
       parts.push(key, JSON.stringify(await read[type]?.()));
     }
+  } while (cursor !== "0");
   return parts.join("\n");
 }

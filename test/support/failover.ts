@@ -2,7 +2,7 @@
 import { mkdtemp, rename, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { Redis } from "ioredis";
+import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startRedis } from "./redis.ts";
 

@@ -122,7 +122,7 @@ export interface GatewayOptions {
   workers?: string[];
   /** The file's text; `${SIMULATOR_URL}` in an upstream's address is the simulator. The default offers every simulator model `test/…` names. */
   catalogue?: string;
-  /** For every process of the gateway. */
+  /** For every process of the gateway. With a `REDIS_URL` the gateway does not use its own Redis. */
   environment?: Record<string, string>;
 }
 
@@ -212,7 +212,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
     );
 
     const addKey = async (group: string, more: Partial<KeyRecord> = {}) => {
-      const connection = await connectRedis(redis.url, "patient");
+      const connection = await connectRedis(environment.REDIS_URL, "patient");
       try {
         const { key, hash, hint } = createKey();
         const record = {

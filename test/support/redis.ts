@@ -28,8 +28,6 @@ export interface TestRedis extends AsyncDisposable {
   restart(): Promise<void>;
 }
 
-const found = findRedisProgram(process.env.PATH ?? "");
-
 const alive = new Set<ChildProcess>();
 const directories = new Set<string>();
 /** For tests that end before they dispose. */
@@ -40,8 +38,7 @@ process.on("exit", () => {
 
 /** Starts one and waits until it answers. Dispose of it, and its process and directory are gone. A durable one writes every command to disk. */
 export async function startRedis({ isDurable = false } = {}): Promise<TestRedis> {
-  const directory = await mkdtemp(join(tmpdir(), "redis-"));
-  directories.add(directory);
+  const directory = await temporaryDirectory("redis-");
   const socket = join(directory, "redis.sock");
   let server = await startServer(directory, socket, isDurable);
 
@@ -76,24 +73,25 @@ export async function startRedis({ isDurable = false } = {}): Promise<TestRedis>
 
 async function startServer(directory: string, socket: string, isDurable: boolean): Promise<ChildProcess> {
   const settings = [
-    "--port",
-    "0",
-    "--unixsocket",
-    socket,
-    "--dir",
-    directory,
-    "--save",
-    "",
-    "--appendonly",
-    isDurable ? "yes" : "no",
-    "--appendfsync",
-    "always",
-    "--loglevel",
-    "warning",
+    ["--port", "0"],
+    ["--unixsocket", socket],
+    ["--dir", directory],
+    ["--appendonly", isDurable ? "yes" : "no"],
+    ["--appendfsync", "always"],
   ];
-  const program = await found;
+  return startProgram(settings.flat(), () => answersPing(socket));
+}
+
+/** Starts a server, which keeps no snapshots, and waits until it answers. It ends with this process. */
+export async function startProgram(
+  settings: readonly string[],
+  answers: () => Promise<boolean>,
+): Promise<ChildProcess> {
+  const program = await findRedisProgram(process.env.PATH ?? "");
   if (program.kind !== "found") throw new Error("no redis-server or valkey-server on PATH that is new enough");
-  const server = spawn(program.program.path, settings, { stdio: ["ignore", "ignore", "inherit"] });
+  const server = spawn(program.program.path, [...settings, "--save", "", "--loglevel", "warning"], {
+    stdio: ["ignore", "ignore", "inherit"],
+  });
   alive.add(server);
   server.on("exit", () => alive.delete(server));
   let fault: Error | undefined;
@@ -102,11 +100,18 @@ async function startServer(directory: string, socket: string, isDurable: boolean
     alive.delete(server);
   });
   const deadline = performance.now() + startMsMax;
-  while (!(await answersPing(socket))) {
+  while (!(await answers())) {
     if (fault) throw new Error(`redis-server did not start: ${fault.message}`);
     if (server.exitCode !== null) throw new Error(`redis-server ended with ${server.exitCode}`);
     if (performance.now() > deadline) throw new Error(`redis-server did not answer within ${startMsMax} ms`);
     await delay(10);
   }
   return server;
+}
+
+/** A directory that is removed when this process ends, if not before. */
+export async function temporaryDirectory(prefix: string): Promise<string> {
+  const directory = await mkdtemp(join(tmpdir(), prefix));
+  directories.add(directory);
+  return directory;
 }

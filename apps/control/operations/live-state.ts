@@ -55,7 +55,7 @@ export class LiveStates {
     const names = [...catalogue().queues.keys()];
     const [reports, waiting, info, lagSeconds] = await Promise.all([
       readProcessReports(redis, keyspace, now),
-      Promise.all(names.map((name) => redis.zcard(`${keyspace.queuePrefix}:${name}:prioritized`))),
+      Promise.all(names.map((name) => redis.zcard(`${keyspace.queuePrefix(name)}:${name}:prioritized`))),
       redis.info("all"),
       ledger.lagSeconds(),
     ]);

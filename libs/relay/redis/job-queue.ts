@@ -32,7 +32,7 @@ export async function openJobQueue(
 ): Promise<RedisJobQueue> {
   const queue = new Queue(name, {
     connection: redis,
-    prefix: keyspace.queuePrefix,
+    prefix: keyspace.queuePrefix(name),
     skipWaitingForReady: true,
     streams: eventStreamSettings,
     defaultJobOptions: { removeOnComplete: true, removeOnFail: true, attempts: 1, priority },

@@ -36,7 +36,7 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
   const redis = await connectRedis(options.redisUrl, "patient");
   const worker = new Worker(name, null, {
     connection: redis,
-    prefix: keyspace.queuePrefix,
+    prefix: keyspace.queuePrefix(name),
     autorun: false,
     lockDuration: jobLockMs,
     stalledInterval: jobLockMs,

@@ -1,6 +1,6 @@
 /**
- * The transport over Redis pub/sub: one channel per process. All frames for one mailbox in a turn of the event loop leave in one PUBLISH; while a PUBLISH is
- * under way, further frames gather. Frames that nobody waits for leave with the next PUBLISH, or after a few milliseconds. The transport is unreliable; the
+ * The transport over Redis' sharded pub/sub, which in a cluster reaches only the server that has the channel: one channel per process. All frames for one mailbox in a turn of the event loop leave in one SPUBLISH; while an SPUBLISH is
+ * under way, further frames gather. Frames that nobody waits for leave with the next SPUBLISH, or after a few milliseconds. The transport is unreliable; the
  * owner and the runner make up for losses.
  */
 
@@ -37,7 +37,7 @@ const incarnationOf = (role: string) =>
 export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: string): Promise<Mailbox> {
   const self = incarnationOf(role);
   const publisher = await connectRedis(redisUrl, "request");
-  const subscriber = await connectRedis(redisUrl, "patient");
+  const subscriber = await connectRedis(redisUrl, "subscribe");
   const statistics: TransportStatistics = {
     publishes: 0,
     publishFailures: 0,
@@ -57,11 +57,11 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
     subscribed = false;
   });
   const subscribe = async () => {
-    await subscriber.subscribe(ownChannel);
+    await subscriber.ssubscribe(ownChannel);
     subscribed = true;
   };
   const listen = async (handlers: TransportHandlers) => {
-    subscriber.on("messageBuffer", (channel: Buffer, message: Buffer) => {
+    subscriber.on("smessageBuffer", (channel: Buffer, message: Buffer) => {
       if (channel.toString() !== ownChannel) return;
       const envelope = decodeEnvelope(message);
       if (envelope === undefined) return;
@@ -143,7 +143,7 @@ export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: st
       if (destination.urgent || destination.frames.length === 0) publish(destination);
       else delay(destination);
     };
-    publisher.publish(destination.channel, encodeEnvelope(self, frames)).then(left, () => {
+    publisher.spublish(destination.channel, encodeEnvelope(self, frames)).then(left, () => {
       statistics.publishFailures++;
       left();
     });

@@ -1,11 +1,12 @@
 /** Ages the counters of rate limits in Redis, because a test cannot set Redis' clock. */
-import type { Redis } from "ioredis";
+
 import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 
 export async function age(redis: Redis, keyspace: Keyspace, seconds: number): Promise<void> {
   const older = (text: string) => String(Number(text) - seconds);
-  const prefix = keyspace.limit("", "", "window").split(":limit:")[0] as string;
-  for (const name of await redis.keys(`${prefix}:limit*`)) {
+  const family = keyspace.limitsSettled.slice(0, -"settled".length);
+  for (const name of await redis.keys(`${family}*`)) {
     const lifeMs = await redis.pttl(name);
     const what = name.split(":").at(-1);
     if (lifeMs - seconds * 1_000 <= 0) await redis.del(name);

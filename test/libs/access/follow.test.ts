@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
-import type { Redis } from "ioredis";
 import { pino } from "pino";
 import { authenticate } from "#access/authenticate.ts";
 import { followKeys } from "#access/follow.ts";
@@ -8,6 +7,7 @@ import { createKey, hashOf } from "#access/key.ts";
 import { addRecord, noticeOf, projectRecords, readRecords, restoreRecords, revokeRecord } from "#access/projection.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startRedis, type TestRedis } from "../../support/redis.ts";
 import { within } from "../../support/time.ts";

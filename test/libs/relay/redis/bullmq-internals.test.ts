@@ -11,7 +11,7 @@ import {
 import { connectRedis } from "#service/redis.ts";
 import { startRedis } from "../../../support/redis.ts";
 
-const prefix = "{internals}:queue";
+const prefix = "{internals:queue}";
 
 test("BullMQ works inside as the relay assumes", async (t) => {
   const server = await startRedis();

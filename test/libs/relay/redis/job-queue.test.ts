@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
 import { Worker } from "bullmq";
-import type { Redis } from "ioredis";
 import { type GenerationJob, jobIdOf, type QueuedJob } from "#relay/job.ts";
 import type { JobSlot, JobWorker } from "#relay/ports.ts";
 import { type RedisJobQueue as JobQueue, openJobQueue } from "#relay/redis/job-queue.ts";
 import { openJobWorker } from "#relay/redis/job-worker.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
 import { until } from "../../../support/gateway.ts";
 import { startRedis, type TestRedis } from "../../../support/redis.ts";
@@ -188,7 +188,7 @@ test("a job whose worker died is removed and not run, because its owner has star
   const lockMs = 100;
   const dead = new Worker("chat", null, {
     connection: redis,
-    prefix: keyspace.queuePrefix,
+    prefix: keyspace.queuePrefix("chat"),
     autorun: false,
     lockDuration: lockMs,
     stalledInterval: lockMs,
