@@ -64,7 +64,7 @@ const target = Type.Object({
 });
 
 /** A condition that needs the operator, as in infra/prometheus/alerts.yml. */
-export const conditionKinds = [
+const conditionKinds = [
   "ledgerBehind",
   "invalidRecords",
   "noWorker",

@@ -9,7 +9,7 @@ import type { Redis } from "./redis.ts";
  * `paused`: workers take nothing from the queue. `draining`: ingresses refuse new requests for the queue. `open`: workers do not call the target, as if its circuit
  * breaker had opened.
  */
-export type ControlState = "paused" | "draining" | "open";
+type ControlState = "paused" | "draining" | "open";
 
 export interface OperatorControl {
   readonly kind: "queue" | "target";
