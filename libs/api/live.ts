@@ -15,8 +15,8 @@ const controlFields = {
 
 const queue = Type.Object({
   name: Type.String(),
-  queued: count("Requests that wait in ingresses for their turn."),
-  waiting: count("Jobs that wait for a worker."),
+  queued: count("Requests that wait for a worker: in ingresses, and in jobs on the queue."),
+  waiting: count("Jobs on the queue that wait for a worker."),
   running: count("Generations that workers run."),
   capacity: count("Generations that the workers of the queue can run at once."),
   workers: count("Workers that take jobs from the queue."),
