@@ -150,7 +150,7 @@ export function Generations({ queues, search: { model, key, queue }, onFilter }:
               columns={columnsOf(t, format, setStopping)}
               rows={items}
               rowId={({ id }) => id}
-              minWidth={1_180}
+              minWidth={1_100}
               empty={<Empty title={t.none}>{t.noneWhy}</Empty>}
             />
           </>
@@ -193,14 +193,14 @@ const columnsOf = (t: Texts, format: Formats, stop: (generation: Generation) => 
       </span>
     ),
   },
-  { id: "model", title: t.model, sortBy: ({ model }) => model, cell: ({ model }) => <Cut width={160}>{model}</Cut> },
+  { id: "model", title: t.model, sortBy: ({ model }) => model, cell: ({ model }) => <Cut width={130}>{model}</Cut> },
   {
     id: "key",
     title: t.key,
     sortBy: ({ keyName }) => keyName,
     cell: ({ keyId, keyName, account }) => (
       <PageLink to="/keys/$key" params={{ key: keyId }} title={account === null ? keyId : `${account}: ${keyId}`}>
-        <Cut width={140}>{keyName}</Cut>
+        <Cut width={110}>{keyName}</Cut>
       </PageLink>
     ),
   },
@@ -226,11 +226,11 @@ const columnsOf = (t: Texts, format: Formats, stop: (generation: Generation) => 
   {
     id: "target",
     title: t.target,
-    cell: ({ upstream, target }) => <Cut width={180}>{upstream === null ? "–" : `${upstream}/${target}`}</Cut>,
+    cell: ({ upstream, target }) => <Cut width={150}>{upstream === null ? "–" : `${upstream}/${target}`}</Cut>,
   },
-  { id: "worker", title: t.worker, cell: ({ worker }) => <Cut width={110}>{worker ?? "–"}</Cut> },
-  { id: "ingress", title: t.ingress, cell: ({ ingress }) => <Cut width={110}>{ingress}</Cut> },
-  { id: "id", title: t.id, cell: ({ id }) => <Cut width={110}>{id}</Cut> },
+  { id: "worker", title: t.worker, cell: ({ worker }) => <Cut width={84}>{worker ?? "–"}</Cut> },
+  { id: "ingress", title: t.ingress, cell: ({ ingress }) => <Cut width={84}>{ingress}</Cut> },
+  { id: "id", title: t.id, cell: ({ id }) => <Cut width={84}>{id}</Cut> },
   {
     id: "stop",
     title: "",

@@ -56,7 +56,7 @@ export function ReasonDialog({ ends, consequence, isDestructive = false, onSubmi
   };
   const textOf = (each: number | null) => (each === null ? t.open : each < 60 ? t.minutes(each) : t.hours(each / 60));
   return (
-    <FormDialog {...form} {...(isDestructive && { color: "red" })} onSubmit={send}>
+    <FormDialog {...form} {...(isDestructive && { color: "red.9" })} onSubmit={send}>
       {isDestructive ? (
         <Alert color="red" p="xs">
           {consequence}

@@ -23,9 +23,9 @@ const texts = translated({
     calls: "Calls a minute",
     failed: "Failed",
     firstToken: "First token",
-    cooling: "Credentials in cooldown",
-    doOpen: "Open",
-    openTitle: (target: string) => `Open the circuit breaker of ${target}?`,
+    cooling: "In cooldown",
+    doOpen: "Keep open",
+    openTitle: (target: string) => `Keep the circuit breaker of ${target} open?`,
     openWhy:
       "No worker calls this target until the time is over or you close it. Requests go to other targets, or fail if there is none.",
     doClose: "Close",
@@ -44,9 +44,9 @@ const texts = translated({
     calls: "每分钟调用",
     failed: "失败",
     firstToken: "首个令牌",
-    cooling: "冷却中的凭据",
-    doOpen: "断开",
-    openTitle: (target: string) => `断开 ${target} 的熔断器？`,
+    cooling: "冷却中",
+    doOpen: "保持断开",
+    openTitle: (target: string) => `让 ${target} 的熔断器保持断开？`,
     openWhy: "在时间结束或您闭合之前，工作进程不会调用此目标。请求转向其他目标，没有其他目标时失败。",
     doClose: "闭合",
     closeTitle: (target: string) => `闭合 ${target} 的熔断器？`,
@@ -107,7 +107,7 @@ const columnsOf = (t: Texts, format: Formats, ask: (target: Target) => void): Co
     id: "target",
     title: t.target,
     sortBy: ({ target }) => target,
-    cell: ({ target }) => <Cut width={320}>{target}</Cut>,
+    cell: ({ target }) => <Cut width={280}>{target}</Cut>,
   },
   {
     id: "state",
@@ -118,7 +118,7 @@ const columnsOf = (t: Texts, format: Formats, ask: (target: Target) => void): Co
         <Badge variant="light" radius="sm" tt="none" color={colors[state]}>
           {t[state]}
         </Badge>
-        {control?.until && <Cut width={260}>{t.kept(control.reason, control.by, format.time(control.until))}</Cut>}
+        {control?.until && <Cut width={200}>{t.kept(control.reason, control.by, format.time(control.until))}</Cut>}
       </Group>
     ),
   },
@@ -160,7 +160,7 @@ const columnsOf = (t: Texts, format: Formats, ask: (target: Target) => void): Co
         <Button
           size="compact-xs"
           variant="subtle"
-          color={target.state === "closed" ? "red" : "teal"}
+          color={target.state === "closed" ? "gray" : "teal"}
           onClick={() => ask(target)}
           aria-label={`${word} ${target.target}`}
         >

@@ -143,7 +143,6 @@ function State({ state, history }: { state: LiveState; history: readonly LiveFig
       <Conditions conditions={state.conditions} />
       <Rates state={state} history={history} />
       <Queues queues={state.queues} />
-      <Generations queues={state.queues.map(({ name }) => name)} search={search} onFilter={filter} />
       <Targets targets={state.targets} />
       <Section title={t.processes}>
         <DataTable
@@ -158,6 +157,8 @@ function State({ state, history }: { state: LiveState; history: readonly LiveFig
       <Section title={t.stores}>
         <Stores state={state} />
       </Section>
+      {/* The last, because its length changes. */}
+      <Generations queues={state.queues.map(({ name }) => name)} search={search} onFilter={filter} />
       {draining && (
         <ConfirmDialog
           title={t.drainTitle(draining.id)}

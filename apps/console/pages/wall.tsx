@@ -1,4 +1,5 @@
 /** The live state for a screen on a wall: large figures on a dark ground, without navigation. */
+import { VisuallyHidden } from "@mantine/core";
 import { useEffect } from "react";
 import { translated, useFormats, useTexts } from "../app/language.tsx";
 import { figuresOf, type LiveState, useLive } from "../app/live.ts";
@@ -9,8 +10,8 @@ import "./wall.css";
 const texts = translated({
   en: {
     title: "Operations",
-    requests: "Requests per second",
-    failed: "Failed per second",
+    requests: "Requests/s",
+    failed: "Failed/s",
     running: "Running",
     waiting: "Waiting",
     oldest: "Oldest wait",
@@ -56,7 +57,8 @@ export function Wall() {
   }, [t]);
   const notice = state === undefined ? t.connecting : isConnected ? undefined : t.stale(format.time(state.at));
   return (
-    <main className="wall" data-stale={notice !== undefined || undefined} aria-label={t.title}>
+    <main className="wall" data-stale={notice !== undefined || undefined}>
+      <VisuallyHidden component="h1">{t.title}</VisuallyHidden>
       <p className="wall-notice" role="status">
         {notice}
       </p>
