@@ -65,6 +65,12 @@ export function keyspaceOf(namespace: string) {
     processes: family("processes"),
     /** Hash: the processes that operators have asked to drain. */
     drains: `${family("processes")}:drains`,
+    /** Hash: "<kind> <name>" → what an operator decided about this queue or target (JSON, libs/service/operator-controls.ts). */
+    controls: `${lasting}:controls`,
+    /** Pub/sub channel: commands of operators about generations (libs/service/generation-commands.ts). */
+    commands: `${lasting}:commands`,
+    /** Hash: a process → its answer to a command (JSON). */
+    commandAnswers: (command: string) => `${namespace}:command:${command}`,
     /** Expires when the next rewrite of Redis' append-only file is due. */
     fileRewritten: `${namespace}:file-rewritten`,
   };

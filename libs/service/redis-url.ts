@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { StartupFault } from "./startup.ts";
 
-export interface RedisAddress {
+interface RedisAddress {
   host: string;
   port: number;
 }
