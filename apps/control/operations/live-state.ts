@@ -76,12 +76,8 @@ export class LiveStates {
     const names = [...known.keys()];
     const [reports, controls, waiting, info, lagSeconds, invalid] = await Promise.all([
       readProcessReports(redis, keyspace, now),
-<<<<<<< HEAD
-      Promise.all(names.map((name) => redis.zcard(`${keyspace.queuePrefix(name)}:${name}:prioritized`))),
-=======
       readControls(redis, keyspace, now),
       Promise.all(names.map((name) => redis.zcard(`${keyspace.queuePrefix(name)}:${name}:prioritized`))),
->>>>>>> wt-ops
       redis.info("all"),
       ledger.lagSeconds(),
       ledger.invalidRecords(),
