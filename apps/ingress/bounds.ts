@@ -58,6 +58,8 @@ export const publicBytesPerSecond = 4 << 20;
 export const publicSeconds = 60;
 
 // Generations and answers.
+/** How often it is tried whether Redis has come back for a queue or a request. */
+export const redisTryEveryMs = 200;
 /** How long a body lives under its own key in Redis after its ingress died. It is renewed at half of that while its job waits. */
 export const bodyLifeMs = 120_000;
 /**

@@ -74,6 +74,13 @@ export const ingressSettings = {
     3_600_000,
     "A caller that reads nothing for this long while bytes wait for it is disconnected.",
   ),
+  redisWaitMs: integerSetting(
+    "REDIS_WAIT_MS",
+    8_000,
+    0,
+    25_000,
+    "How long a new request waits while Redis is away, as in a fail-over, before it gets a 503. With 0 it gets one at once.",
+  ),
   keepAliveMs: integerSetting(
     "KEEP_ALIVE_MS",
     10_000,

@@ -195,6 +195,7 @@ function createPath(
     bodyBytes,
     clock,
     events,
+    redisWaitMs: config.redisWaitMs,
     windowMs: config.idempotencyWindowMs,
     keyBytesMax: config.idempotencyKeyBytesMax,
     bytesMax: config.idempotencyBytesMax,

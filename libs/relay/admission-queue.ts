@@ -89,8 +89,8 @@ export class AdmissionQueue<Item extends string | number> {
     this.#known.set(item, { share, isRunning: false });
     const group = this.#groups.get(share.group);
     this.#groups.set(share.group, { weight: share.weight, size: (group?.size ?? 0) + 1 });
-    if (this.#held.size === 0 && this.#hasCapacity(now) && this.#sharing(now)(share.key, share.weight))
-      this.#pass(item);
+    const isNext = this.#held.size === 0 && this.#port.isOpen();
+    if (isNext && this.#hasCapacity(now) && this.#sharing(now)(share.key, share.weight)) this.#pass(item);
     else {
       this.#held.add(item, share);
       this.pump(now);

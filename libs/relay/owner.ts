@@ -24,7 +24,7 @@ export type JobState = "waiting" | "active" | "missing";
 export type AnswerKind = "head" | "data" | "usage" | "end" | "fail";
 
 export interface OwnerPort<Client> {
-  /** Puts the job of this attempt on its queue. Report a failure with `enqueueFailed`. */
+  /** Puts the job of this attempt on its queue. Report a failure with `enqueueFailed` or `enqueueAgain`. */
   enqueue(client: Client, number: number, attempt: number): void;
   /** Removes the job of this attempt from its queue, if it is still there. */
   dequeue(client: Client, number: number, attempt: number): void;
@@ -167,6 +167,12 @@ export class Owner<Client> {
     this.#owned.set(number, owned);
     this.#waiting.set(number, owned);
     this.#port.enqueue(client, number, 1);
+  }
+
+  /** The queue did not take the job, or the outcome is unknown: another attempt is enqueued. If the job of this one runs anyway, its worker is stopped. */
+  enqueueAgain(number: number, attempt: number, now: number): void {
+    const owned = this.#owned.get(number);
+    if (owned !== undefined && owned.attempt === attempt && owned.worker === undefined) this.#enqueueAgain(owned, now);
   }
 
   /**

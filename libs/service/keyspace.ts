@@ -60,7 +60,7 @@ export function keyspaceOf(namespace: string) {
     /** Pub/sub channel: announces changes of `keys`. */
     keysChanged: `${lasting}:keys:changed`,
     /** Hash: a process → the slots of this queue that it announces: see libs/relay/redis/queue-slots.ts. */
-    queueSlots: (queue: string) => `${namespace}:queue-slots:${queue}`,
+    queueSlots: (queue: string) => `${family(`queue:${queue}`)}:slots`,
     /** Hash: a process → what it reports about itself (JSON, libs/service/process-reports.ts). */
     processes: family("processes"),
     /** Hash: the processes that operators have asked to drain. */

@@ -149,8 +149,8 @@ async function kindOf(url: string, parsed: RedisUrl): Promise<Kind> {
         kinds.set(url, kind);
         return kind;
       } catch (error) {
-        if (isRefusal(error) || fault.message === "no address") fault = error as Error;
-        if (!/NOAUTH|WRONGPASS|NOPERM|AUTH/.test(fault.message)) break;
+        if ((error as Error).name === "ReplyError" || fault.message === "no address") fault = error as Error;
+        if (!fault.message.includes("AUTH") && !fault.message.startsWith("WRONGPASS")) break;
       } finally {
         server.disconnect();
       }
@@ -236,5 +236,9 @@ export async function usedMemoryShare(redis: Redis): Promise<number> {
   return Math.max(...(await Promise.all(shares)));
 }
 
-/** Whether Redis answered with an error. Other commands may still succeed. */
-export const isRefusal = (error: unknown): boolean => error instanceof Error && error.name === "ReplyError";
+/** What a server answers while another takes its place, or while it starts. */
+const passing = /^(?:READONLY|CLUSTERDOWN|LOADING|MASTERDOWN|MOVED|ASK|TRYAGAIN|NOREPLICAS) /;
+
+/** Whether Redis refused this command, and would refuse it again: its memory is full, or the user may not do this. Other commands may still succeed. */
+export const isRefusal = (error: unknown): boolean =>
+  error instanceof Error && error.name === "ReplyError" && !passing.test(error.message);

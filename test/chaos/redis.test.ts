@@ -10,6 +10,7 @@ let gateway: Gateway;
 before(async () => {
   gateway = await startGateway({
     workers: ["chat=4,image=2"],
+    environment: { REDIS_WAIT_MS: "2000" },
     catalogue: catalogueOf([
       { id: "fast", model: "sim-text;rate=0;first=0;tokens=8" },
       { id: "stream", model: "sim-text;rate=20;first=0;tokens=120" },
@@ -36,6 +37,26 @@ async function timed(
 const refusedWithinMs = 6_000;
 
 const servesAgain = () => within(1_000, "answers again", async () => (await timed("fast")).status === 200);
+
+test("requests that arrive while Redis is down wait for it, and are served once it is back", async () => {
+  await gateway.redis.kill();
+  const waiting = Array.from({ length: 20 }, () => timed("fast"));
+  await gateway.redis.restartEmpty();
+  for (const { status } of await Promise.all(waiting)) assert.equal(status, 200);
+});
+
+test("requests that arrive while Redis stands still wait for it, also those that it took without an answer", async () => {
+  gateway.redis.pause();
+  const waiting = Array.from({ length: 10 }, () => timed("fast"));
+  await until("they have arrived", async () => {
+    const { generations } = (await (await fetch(`${gateway.ingresses[0]?.urls.operations}/status`)).json()) as {
+      generations: number;
+    };
+    return generations === 10;
+  });
+  gateway.redis.resume();
+  for (const { status } of await Promise.all(waiting)) assert.equal(status, 200);
+});
 
 test("while Redis is down every request is refused quickly in its dialect, and served within a second once it is back", async () => {
   assert.equal((await timed("fast")).status, 200);

@@ -20,6 +20,7 @@ const modelLine = (id: string, model: string) =>
   `  - { id: ${id}, outputTokensMax: 100, prices: { inputPerMillion: 1000, outputPerMillion: 1000 }, route: [{ upstream: simulator, model: "${model}" }] }`;
 const gateway = await startGateway({
   ingresses: 2,
+  environment: { REDIS_WAIT_MS: "1000" },
   catalogue: `groups:
   default: { models: ["*"] }
   requests: { models: ["*"], keyLimits: { requestsPerMinute: 2, tokensPerMinute: 100000 } }

@@ -23,6 +23,8 @@ export interface LimitedRequest extends Demand {
   /** In force at its admission. */
   catalogue: Pick<Catalogue, "models" | "groups" | "version">;
   facts: Pick<GenerationFacts, "receivedAt">;
+  /** How often its caller's limits were asked, this time included. */
+  admissions: number;
 }
 
 /** The estimate of what a request uses, as far as it bears a price: counting tokens bears none. */

@@ -145,7 +145,8 @@ export class RateLimiter {
     const { inputTokens, outputTokens } = usage;
     const bill = priced(catalogue, caller.group, model, usage);
     const reservation = reservationOf(
-      request.id,
+      // An earlier one, whose outcome is unknown, is being settled.
+      request.admissions > 1 ? `${request.id}-${request.admissions}` : request.id,
       subjects,
       { inputTokens, outputTokens, nano: Number(bill.cost) },
       request.facts.receivedAt,

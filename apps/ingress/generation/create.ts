@@ -103,5 +103,7 @@ export function createGeneration(
     modelAnswered: model.id,
     reservation: undefined,
     isUsageRecorded: false,
+    redisAwaySince: undefined,
+    admissions: 0,
   };
 }

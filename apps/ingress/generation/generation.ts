@@ -115,6 +115,10 @@ export interface Generation extends GenerationRequest {
   /** Its reservation in the caller's limits; undefined if it has none. */
   reservation: LimitsReservation | undefined;
   isUsageRecorded: boolean;
+  /** Since when it waits for Redis to come back, on the ingress's clock; undefined while it does not. */
+  redisAwaySince: number | undefined;
+  /** How often its caller's limits were asked. */
+  admissions: number;
 }
 
 /** True while it waits for a worker. */

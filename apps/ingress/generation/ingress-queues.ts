@@ -4,8 +4,9 @@ import type { JobQueue } from "#relay/ports.ts";
 import { announce } from "#relay/redis/queue-slots.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
-import type { Redis } from "#service/redis.ts";
+import { isRefusal, type Redis } from "#service/redis.ts";
 import { Capacity } from "../admission/capacity.ts";
+import { redisTryEveryMs } from "../bounds.ts";
 import { type Generation, isWaiting } from "./generation.ts";
 
 export interface IngressQueue {
@@ -14,6 +15,8 @@ export interface IngressQueue {
   readonly admission: AdmissionQueue<number>;
   /** The generations that wait for a worker. Its maximum is set with every request, from the catalogue. */
   readonly waiting: Capacity;
+  /** Since when commands to the queue's keys in Redis fail; undefined while they work. Meanwhile its generations wait here. */
+  awaySince: number | undefined;
 }
 
 export interface QueueStatistics {
@@ -41,8 +44,10 @@ export interface IngressQueuesOptions {
   clock: Clock;
   /** The name of this process. */
   self: string;
-  /** True if jobs can be dispatched. Otherwise generations stay in their admission queue. */
+  /** True if jobs can be dispatched to an available queue. Otherwise generations stay in their admission queue. */
   isOpen(): boolean;
+  /** A queue is available again. */
+  onAvailable(): void;
   /** A generation left its admission queue. */
   dispatch(number: number): void;
 }
@@ -62,10 +67,14 @@ export class IngressQueues {
     const { jobQueues, isOpen, dispatch } = this.#options;
     const jobs = jobQueues.get(name);
     if (jobs === undefined) return undefined;
-    const queue = {
+    const queue: IngressQueue = {
       jobs,
-      admission: new AdmissionQueue<number>({ isOpen, release: dispatch }),
+      admission: new AdmissionQueue<number>({
+        isOpen: () => queue.awaySince === undefined && isOpen(),
+        release: dispatch,
+      }),
       waiting: new Capacity(0),
+      awaySince: undefined,
     };
     this.#queues.set(name, queue);
     return queue;
@@ -79,7 +88,7 @@ export class IngressQueues {
   /** Shares the workers' slots with the other ingresses, and dispatches what is possible. Call it with every heartbeat. */
   tick(now: number): void {
     for (const queue of this.#queues.values()) {
-      this.#shareSlots(queue);
+      void this.#shareSlots(queue);
       queue.admission.pump(now);
     }
   }
@@ -113,17 +122,38 @@ export class IngressQueues {
     return [...byQueue.values()];
   }
 
+  /** A command of the time `since` to the queue's keys failed, and might have worked. It is tried several times a second whether one works again. */
+  away(queue: IngressQueue, since: number): void {
+    if (queue.awaySince !== undefined) return;
+    queue.awaySince = since;
+    this.#tryAgain(queue);
+  }
+
+  #tryAgain(queue: IngressQueue): void {
+    setTimeout(async () => {
+      await this.#shareSlots(queue);
+      if (queue.awaySince !== undefined) this.#tryAgain(queue);
+    }, redisTryEveryMs).unref();
+  }
+
   /** While Redis does not report a queue's slots, its keys do not share them. */
-  #shareSlots({ jobs, admission }: IngressQueue): void {
-    const { redis, keyspace, self } = this.#options;
-    if (redis.status !== "ready") {
+  async #shareSlots(queue: IngressQueue): Promise<void> {
+    const { redis, keyspace, self, clock, onAvailable } = this.#options;
+    const { jobs, admission } = queue;
+    const since = clock.now();
+    try {
+      const own = { slots: 0, running: admission.runningSize };
+      const { slots, running } = await announce(redis, keyspace.queueSlots(jobs.name), self, own);
+      admission.setSlots(slots === 0 ? undefined : slots - running);
+    } catch (error) {
       admission.setSlots(undefined);
+      if (!isRefusal(error)) this.away(queue, since);
       return;
     }
-    announce(redis, keyspace.queueSlots(jobs.name), self, { slots: 0, running: admission.runningSize }).then(
-      ({ slots, running }) => admission.setSlots(slots === 0 ? undefined : slots - running),
-      () => admission.setSlots(undefined),
-    );
+    if (queue.awaySince === undefined) return;
+    queue.awaySince = undefined;
+    onAvailable();
+    admission.pump(clock.now());
   }
 }
 

@@ -66,7 +66,7 @@ import { IngressQueues, type QueueStatistics, retryAfterSecondsOf } from "./ingr
 import { runningOf } from "./running.ts";
 
 export interface GenerationLifecycleOptions extends GenerationJobsOptions {
-  config: Pick<IngressConfig, "keepAliveMs">;
+  config: Pick<IngressConfig, "keepAliveMs" | "redisWaitMs">;
   bounds: RelayBounds;
   mailbox: Transport;
   redis: Redis;
@@ -97,10 +97,10 @@ export class GenerationLifecycle implements TransportHandlers {
   /** The number of generations that are not over, or not read to their end. */
   #openCount = 0;
   #isStopping = false;
-  /** When this process last heard its own heartbeat. */
-  #selfHeardAt = 0;
-  /** When adding a job last failed because Redis seemed to be away; -1 for never. The ingress is not ready until a later heartbeat. */
-  #enqueueFailedAt = -1;
+  /** When the link to Redis was last seen to work. */
+  #linkedAt = Number.NEGATIVE_INFINITY;
+  /** What generations do once Redis is back. */
+  readonly #awaitingRedis = new Map<Generation, () => void>();
 
   constructor(options: GenerationLifecycleOptions) {
     const { self } = options.mailbox;
@@ -109,7 +109,8 @@ export class GenerationLifecycle implements TransportHandlers {
     this.#queues = new IngressQueues({
       ...options,
       self,
-      isOpen: () => !this.#isStopping && this.isReady,
+      isOpen: () => !this.#isStopping && this.#isLinked(),
+      onAvailable: () => this.#redisIsBack(),
       dispatch: (number) => this.#dispatch(number),
     });
     this.#owner = new Owner<Generation>(self, options.bounds, this.#ownerPort(), this.#now());
@@ -147,19 +148,24 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /** A caller without rate limits goes on at once, in the same turn of the event loop. */
   #admit(generation: Generation): void {
+    if (!this.#isLinked() || generation.ingressQueue.awaySince !== undefined) {
+      this.#awaitRedis(generation, () => this.#admit(generation));
+      return;
+    }
+    generation.admissions++;
     const decision = this.#options.limits.admit(generation);
     if (decision === undefined) this.#queue(generation);
     else this.#awaitLimits(generation, decision).catch((error: unknown) => this.#crashed(generation, error));
   }
 
   /**
-   * Rejected decisions mean that Redis did not answer in time (1.5 s). What it may have reserved is a lease, which expires within 6 s. A refusal
-   * reserves nothing.
+   * Rejected decisions mean that Redis did not answer in time (1.5 s). What it may have reserved is a lease, which expires within 6 s; the limits are asked again
+   * with another. A refusal reserves nothing.
    */
   async #awaitLimits(generation: Generation, decision: Promise<LimitsAnswer>): Promise<void> {
     const answer = await decision.catch(() => undefined);
     if (answer !== undefined) generation.answer.addHeaders(answer.headers);
-    if (answer === undefined) this.#fail(generation, unavailable);
+    if (answer === undefined) this.#awaitRedis(generation, () => this.#admit(generation));
     else if (answer.kind === "refused") this.#fail(generation, answer.failure);
     // The caller left, or the wait expired, meanwhile.
     else if (generation.state === "over") answer.reservation.settle(undefined);
@@ -178,6 +184,7 @@ export class GenerationLifecycle implements TransportHandlers {
     const { number, caller, weight, ingressQueue } = generation;
     this.#emit("admitted", generation);
     generation.state = "queued";
+    generation.redisAwaySince = undefined;
     generation.queuedMs = this.#now() - generation.startedAt;
     this.#emit("queued", generation);
     ingressQueue.admission.admit(number, { group: caller.group, weight, key: caller.id }, this.#now());
@@ -203,19 +210,36 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   /**
-   * Redis refused the job (`isRefused`), or did not answer in time. The first attempt fails with 503; a later one is found missing and enqueued
-   * again. If Redis did not answer, and this process's own heartbeats stopped as well, Redis may be away: generations of this queue that began
-   * after `since` and still wait fail too, so that no caller waits for more than one timeout (1.5 s). Older ones are ended by `#endHopeless`. If
-   * the job was added after all, the worker that takes it drops it, because the owner does not know it any more.
+   * Redis refused the job (`isRefused`): the first attempt fails with 503; a later one is found missing and enqueued again. Or Redis did not take it, or did not
+   * answer in time: another attempt is enqueued once Redis is back. If the job was added after all, the worker that takes it drops it.
    */
-  #enqueueFailed({ ingressQueue, number }: Generation, attempt: number, since: number, isRefused: boolean): void {
-    const isAlone = isRefused || this.#selfHeardAt > since;
-    if (!isAlone) this.#enqueueFailedAt = this.#now();
-    this.#owner.enqueueFailed(number, attempt);
-    if (isAlone) return;
-    for (const other of this.#live.values())
-      if (other.ingressQueue === ingressQueue && other.state === "queued" && other.startedAt >= since)
-        this.#fail(other, unavailable);
+  #enqueueFailed(generation: Generation, attempt: number, since: number, isRefused: boolean): void {
+    const { ingressQueue, number } = generation;
+    if (isRefused) {
+      this.#owner.enqueueFailed(number, attempt);
+      return;
+    }
+    this.#queues.away(ingressQueue, since);
+    if (generation.state === "dispatched" && generation.attempt === attempt)
+      this.#awaitRedis(generation, () => this.#owner.enqueueAgain(number, attempt, this.#now()));
+  }
+
+  /** Keeps the generation until Redis is back, and then goes on with `then`; for `redisWaitMs` at most. */
+  #awaitRedis(generation: Generation, then: () => void): void {
+    if (generation.state === "over") return;
+    generation.redisAwaySince ??= this.#now();
+    this.#awaitingRedis.set(generation, then);
+    if (this.#options.config.redisWaitMs === 0) this.#abandon(generation, unavailable);
+  }
+
+  /** Lets those go on whose queues are available. One for which Redis is still away waits again. */
+  #redisIsBack(): void {
+    if (!this.#isLinked()) return;
+    for (const [generation, then] of [...this.#awaitingRedis])
+      if (generation.ingressQueue.awaySince === undefined) {
+        this.#awaitingRedis.delete(generation);
+        then();
+      }
   }
 
   /** A worker took the attempt, and calls no upstream before this. It reports how many further slots it has free. */
@@ -227,6 +251,8 @@ export class GenerationLifecycle implements TransportHandlers {
     const now = this.#now();
     const waitedMs = now - startedAt;
     this.#stopWaiting(generation);
+    this.#awaitingRedis.delete(generation);
+    generation.redisAwaySince = undefined;
     generation.state = "running";
     generation.waitedMs = waitedMs;
     ingressQueue.admission.taken(number, now);
@@ -393,6 +419,7 @@ export class GenerationLifecycle implements TransportHandlers {
     const { answer, ingressQueue, number, startedAt, waitedMs } = generation;
     const now = this.#now();
     this.#live.delete(number);
+    this.#awaitingRedis.delete(generation);
     ingressQueue.admission.over(number, waitedMs === undefined ? undefined : now - startedAt - waitedMs, now);
     generation.onEnd?.(outcome);
     if (generation.response.closed) this.#freeSlot(generation);
@@ -441,11 +468,16 @@ export class GenerationLifecycle implements TransportHandlers {
     }
   }
 
-  /** Ends generations of revoked keys in any state, and queued ones that cannot be dispatched in time. The owner ends dispatched ones whose time is up. */
+  /**
+   * Ends generations of revoked keys in any state, those that have waited for Redis too long, and queued ones that cannot be dispatched in time. The owner ends
+   * dispatched ones whose time is up.
+   */
   #endHopeless(now: number): void {
+    const { config, isRevoked } = this.#options;
     const isLost = this.#owner.isLost(now);
     for (const generation of this.#live.values()) {
-      if (this.#options.isRevoked(generation.caller.id)) this.#abandon(generation, revokedKey);
+      if (isRevoked(generation.caller.id)) this.#abandon(generation, revokedKey);
+      else if (now - (awaySinceOf(generation) ?? now) > config.redisWaitMs) this.#abandon(generation, unavailable);
       else if (generation.state !== "queued") continue;
       else if (isLost) this.#fail(generation, unavailable);
       else if (now - generation.startedAt >= generation.queue.waitMs) this.#expireWait(generation);
@@ -453,9 +485,8 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   heard(sender: string): void {
-    const now = this.#now();
-    if (sender === this.#options.mailbox.self) this.#selfHeardAt = now;
-    this.#owner.heard(sender, now);
+    this.#owner.heard(sender, this.#now());
+    if (sender === this.#options.mailbox.self) this.#redisIsBack();
   }
 
   receive(sender: string, frame: Frame): void {
@@ -466,15 +497,17 @@ export class GenerationLifecycle implements TransportHandlers {
     this.tick();
   }
 
-  /** True if a new generation can expect an answer. */
+  /** True if a new generation can expect an answer: Redis is there, or has been away for less than a new request waits. */
   get isReady(): boolean {
-    const { redis, mailbox } = this.#options;
-    return (
-      redis.status === "ready" &&
-      mailbox.isConnected &&
-      this.#selfHeardAt > this.#enqueueFailedAt &&
-      this.#owner.isLinked(this.#now())
-    );
+    return this.#isLinked() || this.#now() - this.#linkedAt < this.#options.config.redisWaitMs;
+  }
+
+  /** Whether this process hears its own heartbeats. Whether Redis has the keys of a queue, only a command to them tells. */
+  #isLinked(): boolean {
+    const now = this.#now();
+    const isLinked = this.#options.mailbox.isConnected && this.#owner.isLinked(now);
+    if (isLinked) this.#linkedAt = now;
+    return isLinked;
   }
 
   /** Generations that are not over, or not read to their end. */
@@ -568,6 +601,13 @@ export class GenerationLifecycle implements TransportHandlers {
   #now(): number {
     return this.#options.clock.now();
   }
+}
+
+/** Since when it waits for Redis; undefined while it does not. One that was queued before Redis went away may wait longer. */
+function awaySinceOf({ state, redisAwaySince, startedAt, ingressQueue }: Generation): number | undefined {
+  const { awaySince } = ingressQueue;
+  if (state !== "queued") return redisAwaySince;
+  return awaySince !== undefined && startedAt >= awaySince ? startedAt : undefined;
 }
 
 /** An attempt that resumes another's answer may know fewer tokens than that one did. */

@@ -14,8 +14,15 @@ import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
 import { renewEveryMsOf } from "#service/lease.ts";
+import { isRefusal } from "#service/redis.ts";
 import type { Capacity, Claim } from "../admission/capacity.ts";
-import { elsewhereCheckMs, elsewhereMsMax, idempotencyKeyLengthMax, idempotencyLeaseMs } from "../bounds.ts";
+import {
+  elsewhereCheckMs,
+  elsewhereMsMax,
+  idempotencyKeyLengthMax,
+  idempotencyLeaseMs,
+  redisTryEveryMs,
+} from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { requestIdHeadersOf } from "../http/endpoints.ts";
 import { otherRequest, overloadOf, refuseUnavailable } from "../http/failures.ts";
@@ -47,6 +54,8 @@ interface Running {
 
 export interface IdempotencyOptions extends StoredAnswersOptions {
   clock: Clock;
+  /** How long a request waits while Redis is away. */
+  redisWaitMs: number;
   /** The slots of generations: a request that waits for another's answer takes one as well. */
   slots: Capacity;
   /** Bytes of request bodies, and of answers that are shared. */
@@ -107,12 +116,12 @@ export class Idempotency {
         if (!running.response.join(response, own)) throw new Refused(stillRunning);
         return;
       }
-      if (await this.#stored.claim(claim).catch(refuseUnavailable)) {
+      if (await this.#outlasting(() => this.#stored.claim(claim))) {
         slot.end();
         this.#begin(claim, response, begin);
         return;
       }
-      const found = await this.#stored.find(claim).catch(refuseUnavailable);
+      const found = await this.#outlasting(() => this.#stored.find(claim));
       if (found === undefined) continue;
       if (found.fingerprint !== claim.fingerprint) throw new Refused(otherRequest);
       if (found.answer !== undefined) {
@@ -124,6 +133,19 @@ export class Idempotency {
       if (clock.now() > until) throw new Refused(stillRunning);
       if (this.#running.get(claim.key) === undefined) await setTimeout(elsewhereCheckMs);
     }
+  }
+
+  /** Repeats a command while Redis is away for a short time. Rejects with Refused. */
+  async #outlasting<Result>(command: () => Promise<Result>): Promise<Result> {
+    const { clock, redisWaitMs } = this.#options;
+    const until = clock.now() + redisWaitMs;
+    for (;;)
+      try {
+        return await command();
+      } catch (error) {
+        if (isRefusal(error) || clock.now() >= until) refuseUnavailable();
+        await setTimeout(redisTryEveryMs);
+      }
   }
 
   #claimOf(request: FastifyRequest): EntryClaim {

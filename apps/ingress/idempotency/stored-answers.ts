@@ -108,9 +108,10 @@ export class StoredAnswers {
     return { key: this.#options.keyspace.idempotency(keyId, hash), keyId, hash, fingerprint, value };
   }
 
-  /** Claims a free entry; resolves to false when it is not free. Rejects when Redis does not answer. */
+  /** Claims a free entry, or one that it claimed before; resolves to false when it is another's. Rejects when Redis does not answer. */
   async claim({ key, value }: EntryClaim): Promise<boolean> {
-    return (await this.#options.redis.set(key, value, "PX", idempotencyLeaseMs, "NX")) === "OK";
+    const before = await this.#options.redis.set(key, value, "PX", idempotencyLeaseMs, "NX", "GET");
+    return before === null || before === value;
   }
 
   /** Undefined for a free entry. Rejects when Redis does not answer. */
