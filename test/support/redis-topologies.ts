@@ -31,6 +31,8 @@ export interface Topology extends AsyncDisposable {
   primaryOf(key: string): Promise<Server>;
   /** Makes a replica the primary of this key in an orderly way. */
   failOver(key: string): Promise<void>;
+  /** Resolves when every server answers and follows its primary, so that another fail-over is possible. */
+  settled(): Promise<void>;
 }
 
 async function freePort(): Promise<number> {
@@ -108,6 +110,16 @@ async function eventually<Value>(what: string, check: () => Promise<Value | unde
   }
 }
 
+async function allFollow(servers: readonly Server[], primaries: number): Promise<void> {
+  await eventually("every replica follows its primary", async () => {
+    const infos = await Promise.all(servers.map((server) => server.ask((redis) => redis.info("replication"))));
+    const count = (text: string) => infos.filter((info) => info.includes(text)).length;
+    return count("role:master") === primaries && count("master_link_status:up") === servers.length - primaries
+      ? true
+      : undefined;
+  });
+}
+
 export interface SentinelOptions {
   /** How long the primary may be silent before the Sentinels replace it. */
   downAfterMs?: number;
@@ -166,6 +178,7 @@ export async function startSentinels({ downAfterMs = 2_000, replicas = 1 }: Sent
       await ask(first, (redis) => redis.call("SENTINEL", "FAILOVER", "mymaster"));
       await eventually("another primary", async () => ((await primaryPort()) === before ? undefined : true));
     },
+    settled: () => allFollow(servers, 1),
     [Symbol.asyncDispose]: async () => {
       for (const { process } of sentinels) process.kill("SIGKILL");
       for (const server of servers) await server.end();
@@ -262,6 +275,7 @@ export async function startCluster({ primaries = 3, nodeTimeoutMs = 2_000 }: Clu
       await serverAt(replica).ask((redis) => redis.cluster("FAILOVER"));
       await eventually("another primary", async () => ((await ownersOf(key))[0] === before ? undefined : true));
     },
+    settled: () => allFollow(servers, primaries),
     [Symbol.asyncDispose]: async () => {
       await Promise.all(servers.map((server) => server.end()));
       await rm(directory, { recursive: true, force: true });
