@@ -3,9 +3,6 @@ import Type from "typebox";
 import { id, orNull, strict } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
-/** How long content can be stored, in days. */
-export const contentDays = { minimum: 1, maximum: 90 } as const;
-
 const body = (description: string) =>
   Type.Object(
     {
@@ -30,7 +27,7 @@ export const contentOperations = {
     body: Type.Object(
       {
         days: orNull(
-          Type.Integer({ ...contentDays, description: "How many days content is stored; null stores none." }),
+          Type.Integer({ minimum: 1, maximum: 90, description: "How many days content is stored; null stores none." }),
         ),
       },
       strict,

@@ -8,6 +8,7 @@ import { translated, useFormats, useTexts } from "../app/language.tsx";
 import { queryClient } from "../app/queries.ts";
 import { meQuery } from "../app/session.ts";
 import { CardForm } from "../parts/card-form.tsx";
+import { Field } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Loaded } from "../parts/states.tsx";
 
@@ -87,32 +88,38 @@ export function Invitation() {
               <Text>{t.as(me.name)}</Text>
             ) : (
               <>
-                <TextInput
-                  label={t.name}
-                  required
-                  maxLength={100}
-                  value={name}
-                  onChange={({ currentTarget }) => setName(currentTarget.value)}
-                />
-                <TextInput
-                  label={t.email}
-                  type="email"
-                  autoComplete="username"
-                  required
-                  value={invited ?? email}
-                  disabled={invited !== null}
-                  onChange={({ currentTarget }) => setEmail(currentTarget.value)}
-                />
-                <PasswordInput
-                  label={t.password}
-                  description={t.passwordHelp}
-                  autoComplete="new-password"
-                  required
-                  minLength={12}
-                  maxLength={128}
-                  value={password}
-                  onChange={({ currentTarget }) => setPassword(currentTarget.value)}
-                />
+                <Field name="name">
+                  <TextInput
+                    label={t.name}
+                    required
+                    maxLength={100}
+                    value={name}
+                    onChange={({ currentTarget }) => setName(currentTarget.value)}
+                  />
+                </Field>
+                <Field name="email">
+                  <TextInput
+                    label={t.email}
+                    type="email"
+                    autoComplete="username"
+                    required
+                    value={invited ?? email}
+                    disabled={invited !== null}
+                    onChange={({ currentTarget }) => setEmail(currentTarget.value)}
+                  />
+                </Field>
+                <Field name="password">
+                  <PasswordInput
+                    label={t.password}
+                    description={t.passwordHelp}
+                    autoComplete="new-password"
+                    required
+                    minLength={12}
+                    maxLength={128}
+                    value={password}
+                    onChange={({ currentTarget }) => setPassword(currentTarget.value)}
+                  />
+                </Field>
               </>
             )}
           </>

@@ -4,6 +4,7 @@ import { useState } from "react";
 import { callAuth } from "../app/call.ts";
 import { translated, useTexts } from "../app/language.tsx";
 import { CardForm } from "../parts/card-form.tsx";
+import { Field } from "../parts/form.tsx";
 import { ButtonLink } from "../parts/link.tsx";
 import { tokenInFragment } from "./invitation.tsx";
 
@@ -43,16 +44,18 @@ export function NewPassword() {
           <ButtonLink to="/sign-in">{t.signIn}</ButtonLink>
         </>
       ) : (
-        <PasswordInput
-          label={t.password}
-          description={t.help}
-          autoComplete="new-password"
-          required
-          minLength={12}
-          maxLength={128}
-          value={password}
-          onChange={({ currentTarget }) => setPassword(currentTarget.value)}
-        />
+        <Field name="newPassword">
+          <PasswordInput
+            label={t.password}
+            description={t.help}
+            autoComplete="new-password"
+            required
+            minLength={12}
+            maxLength={128}
+            value={password}
+            onChange={({ currentTarget }) => setPassword(currentTarget.value)}
+          />
+        </Field>
       )}
     </CardForm>
   );

@@ -6,7 +6,8 @@ import { callAuth } from "../app/call.ts";
 import { translated, useTexts } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
 import { CardForm } from "../parts/card-form.tsx";
-import { FaultNotice } from "../parts/dialogs.tsx";
+import { Field } from "../parts/form.tsx";
+import { FaultNotice } from "../parts/states.tsx";
 
 const texts = translated({
   en: {
@@ -107,33 +108,39 @@ export function SignIn() {
       {linkError !== undefined && step === "password" && <Text c="dimmed">{t.linkUsed}</Text>}
       {step === "password" ? (
         <>
-          <TextInput
-            label={t.email}
-            type="email"
-            autoComplete="username"
-            required
-            autoFocus
-            value={email}
-            onChange={({ currentTarget }) => setEmail(currentTarget.value)}
-          />
-          <PasswordInput
-            label={t.password}
-            autoComplete="current-password"
-            required
-            value={password}
-            onChange={({ currentTarget }) => setPassword(currentTarget.value)}
-          />
+          <Field name="email">
+            <TextInput
+              label={t.email}
+              type="email"
+              autoComplete="username"
+              required
+              autoFocus
+              value={email}
+              onChange={({ currentTarget }) => setEmail(currentTarget.value)}
+            />
+          </Field>
+          <Field name="password">
+            <PasswordInput
+              label={t.password}
+              autoComplete="current-password"
+              required
+              value={password}
+              onChange={({ currentTarget }) => setPassword(currentTarget.value)}
+            />
+          </Field>
         </>
       ) : (
-        <TextInput
-          label={step === "code" ? t.code : t.backupCode}
-          autoComplete="one-time-code"
-          inputMode={step === "code" ? "numeric" : "text"}
-          required
-          autoFocus
-          value={code}
-          onChange={({ currentTarget }) => setCode(currentTarget.value)}
-        />
+        <Field name="code">
+          <TextInput
+            label={step === "code" ? t.code : t.backupCode}
+            autoComplete="one-time-code"
+            inputMode={step === "code" ? "numeric" : "text"}
+            required
+            autoFocus
+            value={code}
+            onChange={({ currentTarget }) => setCode(currentTarget.value)}
+          />
+        </Field>
       )}
     </CardForm>
   );

@@ -17,9 +17,9 @@ import { consoleKey, type KeyWish } from "../app/console-key.ts";
 import { translated, useFormats, useTexts } from "../app/language.tsx";
 import type { Model } from "../parts/access.tsx";
 import { CodeBlock } from "../parts/copy.tsx";
-import { FaultNotice } from "../parts/dialogs.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { pricesFor } from "../parts/models.tsx";
+import { FaultNotice } from "../parts/states.tsx";
 import { generateImages, type ImageRun, imageRequestOf, newImageRun } from "./images.ts";
 import { useCost } from "./use-run.ts";
 
