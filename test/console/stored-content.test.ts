@@ -86,8 +86,8 @@ for (const [dialect, body] of Object.entries(requests))
     const [call] = all.filter(({ kind }) => kind === "call");
     assert.deepEqual([call?.name, JSON.parse(call?.text ?? "")], ["weather", { a: 1 }]);
     assert.deepEqual(
-      all.filter(({ kind }) => kind === "result").map(({ text }) => text),
-      ["sunny"],
+      all.filter(({ kind }) => kind === "result").map(({ name, text }) => [name, text]),
+      [["weather", "sunny"]],
     );
   });
 

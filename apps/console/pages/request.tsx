@@ -245,7 +245,7 @@ function Section({ title, children }: { title: string; children: ReactNode }) {
   return (
     <Stack gap="xs" style={{ minWidth: 0 }}>
       <Title order={2}>{title}</Title>
-      <Paper withBorder style={{ overflowX: "auto" }}>
+      <Paper withBorder style={{ overflowX: "auto" }} tabIndex={0} role="region" aria-label={title}>
         {children}
       </Paper>
     </Stack>

@@ -42,9 +42,14 @@ export function storedRequestOf(text: string): StoredRequest | undefined {
   if (!isFields(body)) return undefined;
   const system = body.instructions ?? body.system ?? body.systemInstruction ?? body.system_instruction;
   const said = body.messages ?? body.contents ?? body.input ?? body.prompt ?? body.query;
+  const names = toolNamesIn(said);
+  const named = ({ role, parts }: ContentMessage): ContentMessage => ({
+    role,
+    parts: parts.map((each) => (each.kind === "result" ? { ...each, name: names.get(each.name) ?? each.name } : each)),
+  });
   return {
     system: partsOf(system),
-    messages: (typeof said === "string" ? [said] : listOf(said)).map(messageOf),
+    messages: (typeof said === "string" ? [said] : listOf(said)).map((each) => named(messageOf(each))),
     tools: listOf(body.tools).flatMap(toolsOf),
   };
 }
@@ -136,7 +141,27 @@ function onlyPartOf(value: Fields): ContentPart {
   if (type === "reasoning" || type === "thinking")
     return part("reasoning", textOf(value.thinking) || flatText(value.summary));
   if (typeof value.text === "string") return part(value.thought === true ? "reasoning" : "text", value.text);
-  return part("data", jsonOf(value), type || (Object.keys(value)[0] ?? ""));
+  return part("data", addressIn(value) ?? jsonOf(value), type || (Object.keys(value)[0] ?? ""));
+}
+
+/** The names of called tools, by the ids that their results refer to. */
+function toolNamesIn(value: unknown, names = new Map<string, string>()): Map<string, string> {
+  if (Array.isArray(value)) for (const each of value) toolNamesIn(each, names);
+  if (!isFields(value)) return names;
+  const name = textOf(value.name) || (isFields(value.function) ? textOf(value.function.name) : "");
+  const id = textOf(value.call_id) || textOf(value.id);
+  if (name !== "" && id !== "") names.set(id, name);
+  for (const inner of [value.content, value.tool_calls]) toolNamesIn(inner, names);
+  return names;
+}
+
+/** The text in an image or a file that says most: its address, or its size in place of its data. */
+function addressIn(value: unknown): string | undefined {
+  if (typeof value === "string") return /^(data:|https?:|gs:|\[\d+ bytes\]$)/.test(value) ? value : undefined;
+  if (typeof value !== "object" || value === null) return undefined;
+  return Object.values(value)
+    .map(addressIn)
+    .find((found) => found !== undefined);
 }
 
 const flatText = (value: unknown): string =>

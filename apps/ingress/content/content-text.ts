@@ -77,7 +77,8 @@ export class ContentText {
   }
 
   #markData(): void {
-    this.#keep(Buffer.from(`[${this.#dataLength} bytes]`));
+    // Four characters are three bytes.
+    this.#keep(Buffer.from(`[${Math.floor((this.#dataLength * 3) / 4)} bytes]`));
     this.#dataLength = 0;
   }
 
