@@ -109,7 +109,8 @@ export function ContentStorage({
               description={t.daysHelp}
               required
               allowDecimal={false}
-              clampBehavior="none"
+              min={1}
+              max={90}
               data-autofocus
               value={chosen}
               onChange={setChosen}

@@ -1,5 +1,5 @@
 /** An invitation: accepted by the person who is signed in, or by a new one. The token is in the fragment, which no server sees. */
-import { PasswordInput, Text, TextInput } from "@mantine/core";
+import { Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -10,6 +10,7 @@ import { meQuery } from "../app/session.ts";
 import { CardForm } from "../parts/card-form.tsx";
 import { Field } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
+import { PasswordField } from "../parts/password-field.tsx";
 import { Loaded } from "../parts/states.tsx";
 
 const texts = translated({
@@ -109,7 +110,7 @@ export function Invitation() {
                   />
                 </Field>
                 <Field name="password">
-                  <PasswordInput
+                  <PasswordField
                     label={t.password}
                     description={t.passwordHelp}
                     autoComplete="new-password"

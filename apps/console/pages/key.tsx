@@ -222,7 +222,15 @@ export function Key() {
               >
                 <Text>{t.rotateWhy}</Text>
                 <Field name="overlapSeconds">
-                  <NumberInput label={t.overlap} min={0} max={720} value={hours} onChange={setHours} data-autofocus />
+                  <NumberInput
+                    label={t.overlap}
+                    required
+                    min={0}
+                    max={720}
+                    value={hours}
+                    onChange={setHours}
+                    data-autofocus
+                  />
                 </Field>
               </FormDialog>
             )}

@@ -8,7 +8,6 @@ import {
   Image,
   Modal,
   Paper,
-  PasswordInput,
   Stack,
   Text,
   TextInput,
@@ -27,6 +26,7 @@ import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
 import { FormDialog } from "../parts/dialogs.tsx";
 import { Field, Form } from "../parts/form.tsx";
 import { Page } from "../parts/page.tsx";
+import { PasswordField } from "../parts/password-field.tsx";
 import { Loaded } from "../parts/states.tsx";
 
 const texts = translated({
@@ -190,7 +190,7 @@ function CurrentPassword({ value, onChange }: { value: string; onChange(value: s
   const t = useTexts(texts);
   return (
     <Field name="currentPassword">
-      <PasswordInput
+      <PasswordField
         label={t.currentPassword}
         description={t.currentHelp}
         autoComplete="current-password"
@@ -252,7 +252,7 @@ function PasswordForm() {
     <StayingForm change={change} done={t.passwordSet} submit={t.setPassword}>
       {!me.hasPassword && <Alert color="yellow">{t.noPassword}</Alert>}
       <Field name="password">
-        <PasswordInput
+        <PasswordField
           label={t.newPassword}
           description={t.passwordHelp}
           autoComplete="new-password"
@@ -303,7 +303,7 @@ function SecondFactor() {
           onSubmit={confirm}
         >
           <Field name="password">
-            <PasswordInput
+            <PasswordField
               label={t.yourPassword}
               autoComplete="current-password"
               required

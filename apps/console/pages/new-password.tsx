@@ -1,11 +1,12 @@
 /** Sets a new password with the link that was sent by mail. */
-import { PasswordInput, Text } from "@mantine/core";
+import { Text } from "@mantine/core";
 import { useState } from "react";
 import { callAuth } from "../app/call.ts";
 import { translated, useTexts } from "../app/language.tsx";
 import { CardForm } from "../parts/card-form.tsx";
 import { Field } from "../parts/form.tsx";
 import { ButtonLink } from "../parts/link.tsx";
+import { PasswordField } from "../parts/password-field.tsx";
 import { tokenInFragment } from "./invitation.tsx";
 
 const texts = translated({
@@ -45,7 +46,7 @@ export function NewPassword() {
         </>
       ) : (
         <Field name="newPassword">
-          <PasswordInput
+          <PasswordField
             label={t.password}
             description={t.help}
             autoComplete="new-password"

@@ -1,5 +1,5 @@
 /** Sign-in: with a password and a second factor, or with the OpenID Connect provider. */
-import { Anchor, Button, Divider, PasswordInput, Text, TextInput } from "@mantine/core";
+import { Anchor, Button, Divider, Text, TextInput } from "@mantine/core";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { callAuth } from "../app/call.ts";
@@ -7,6 +7,7 @@ import { translated, useTexts } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
 import { CardForm } from "../parts/card-form.tsx";
 import { Field } from "../parts/form.tsx";
+import { PasswordField } from "../parts/password-field.tsx";
 import { FaultNotice } from "../parts/states.tsx";
 
 const texts = translated({
@@ -120,7 +121,7 @@ export function SignIn() {
             />
           </Field>
           <Field name="password">
-            <PasswordInput
+            <PasswordField
               label={t.password}
               autoComplete="current-password"
               required

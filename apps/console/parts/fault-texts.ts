@@ -22,6 +22,8 @@ export const faultTexts = translated({
         /must have a visible character/,
         () => "It needs a visible character, and no control characters or ones that change the direction of text.",
       ],
+      [/^Invalid password/, () => "The password is not right."],
+      [/^Invalid code/, () => "The code is not right."],
       [/contains NUL/, () => "It has characters that cannot be stored."],
       [/^id must match/, () => "Only letters, digits and . _ @ -, at most 100."],
       [/^origins.* must match/, () => "A web origin is like https://app.example.com, without a path."],
@@ -68,8 +70,9 @@ export const faultTexts = translated({
       [/current password is not right/, () => "当前密码不正确。"],
       [/^There is no operation (".*?")/, (name) => `没有名为 ${name} 的操作。`],
       [/Somebody else has changed it/, () => "其他人刚刚修改过。请重新打开后再修改。"],
-      [/^Invalid (?:email or )?password/i, () => "地址或密码不正确。"],
-      [/^Invalid (?:two factor |backup )?code/i, () => "验证码不正确。"],
+      [/^Invalid password/, () => "密码不正确。"],
+      [/^Invalid email or password/, () => "地址或密码不正确。"],
+      [/^Invalid .*code/i, () => "验证码不正确。"],
       [/Too many attempts/, () => "尝试次数过多，请稍后再试。"],
     ] as readonly Rule[],
   },
@@ -98,8 +101,12 @@ export function faultWordsOf(detail: string, t: typeof faultTexts.en): string {
   return detail;
 }
 
-/** What a browser finds wrong with an input; undefined for nothing. */
-export function inputFaultOf(input: HTMLInputElement, t: typeof faultTexts.en): string | undefined {
+/** What is wrong with an input; undefined for nothing. `min` and `max` are those of a number. */
+export function inputFaultOf(
+  input: HTMLInputElement,
+  { min, max, value }: { min?: number | string; max?: number | string; value?: unknown },
+  t: typeof faultTexts.en,
+): string | undefined {
   const { validity } = input;
   if (validity.valueMissing) return t.required;
   if (validity.badInput) return t.badInput;
@@ -107,7 +114,8 @@ export function inputFaultOf(input: HTMLInputElement, t: typeof faultTexts.en): 
   // Browsers look at the lengths only of what a person has typed.
   if (input.minLength > 0 && input.value !== "" && input.value.length < input.minLength)
     return t.tooShort(String(input.minLength));
-  if (validity.rangeUnderflow) return t.least(input.min);
-  if (validity.rangeOverflow) return t.most(input.max);
+  if (value === "" || value === undefined) return undefined;
+  if (min !== undefined && Number(value) < Number(min)) return t.least(String(min));
+  if (max !== undefined && Number(value) > Number(max)) return t.most(String(max));
   return undefined;
 }

@@ -6,7 +6,6 @@ import {
   type ReactElement,
   type ReactNode,
   useContext,
-  useEffect,
   useRef,
   useState,
 } from "react";
@@ -15,13 +14,25 @@ import { useTexts } from "../app/language.tsx";
 import { faultTexts, faultWordsOf, inputFaultOf } from "./fault-texts.ts";
 import { FaultNotice } from "./states.tsx";
 
+interface InputProps {
+  name?: string;
+  error?: ReactNode;
+  /** Of a number. */
+  min?: number | string;
+  max?: number | string;
+  value?: unknown;
+}
+
 interface FormState {
   /** What is wrong, by the name of the field. */
   readonly faults: ReadonlyMap<string, string>;
-  readonly names: Set<string>;
+  /** The inputs as they were last drawn, by the name of the field. */
+  readonly inputs: Map<string, InputProps>;
 }
 
-const FormContext = createContext<FormState>({ faults: new Map(), names: new Set() });
+const FormContext = createContext<FormState>({ faults: new Map(), inputs: new Map() });
+/** How often a field that is brought into sight is looked for. */
+const focusFramesMax = 30;
 
 export interface FormProps {
   /** Called when no field is wrong. Rejects with the error to show. */
@@ -35,7 +46,7 @@ export interface FormProps {
 export function Form({ onSubmit, onFault, children }: FormProps) {
   const t = useTexts(faultTexts);
   const form = useRef<HTMLFormElement>(null);
-  const names = useRef(new Set<string>()).current;
+  const inputs = useRef(new Map<string, InputProps>()).current;
   const [isBusy, setIsBusy] = useState(false);
   const [error, setError] = useState<unknown>();
   const [faults, setFaults] = useState<FormState["faults"]>(new Map());
@@ -45,14 +56,19 @@ export function Form({ onSubmit, onFault, children }: FormProps) {
     if (name === undefined) return;
     onFault?.(name);
     // What hides the field opens first.
-    requestAnimationFrame(() => form.current?.querySelector<HTMLElement>("[aria-invalid=true]")?.focus());
+    const focus = (frames: number) => {
+      const input = form.current?.querySelector<HTMLElement>("[aria-invalid=true]");
+      input?.focus();
+      if (document.activeElement !== input && frames > 0) requestAnimationFrame(() => focus(frames - 1));
+    };
+    requestAnimationFrame(() => focus(focusFramesMax));
   };
 
   const wrongInputs = (): Map<string, string> => {
     const wrong = new Map<string, string>();
     for (const input of form.current?.elements ?? [])
-      if (input instanceof HTMLInputElement && names.has(input.name) && input.type !== "hidden") {
-        const fault = inputFaultOf(input, t);
+      if (input instanceof HTMLInputElement && inputs.has(input.name) && input.type !== "hidden") {
+        const fault = inputFaultOf(input, inputs.get(input.name) ?? {}, t);
         if (fault !== undefined) wrong.set(input.name, fault);
       }
     return wrong;
@@ -66,7 +82,7 @@ export function Form({ onSubmit, onFault, children }: FormProps) {
     try {
       await onSubmit();
     } catch (fault) {
-      const name = fault instanceof ApiFault ? nameFor(fault.field, names) : undefined;
+      const name = fault instanceof ApiFault ? nameFor(fault.field, inputs) : undefined;
       if (name === undefined) setError(fault);
       else show(new Map([[name, faultWordsOf((fault as ApiFault).message, t)]]));
     } finally {
@@ -81,7 +97,7 @@ export function Form({ onSubmit, onFault, children }: FormProps) {
   };
   return (
     <form ref={form} noValidate onSubmit={submit}>
-      <FormContext value={{ faults, names }}>
+      <FormContext value={{ faults, inputs }}>
         {children({ isBusy, notice: error === undefined ? null : <FaultNotice error={error} /> })}
       </FormContext>
     </form>
@@ -89,23 +105,16 @@ export function Form({ onSubmit, onFault, children }: FormProps) {
 }
 
 /** The field that shows a fault of `limits.budgetPerDay` or of `models.0`. */
-function nameFor(field: string | undefined, names: ReadonlySet<string>): string | undefined {
+function nameFor(field: string | undefined, inputs: ReadonlyMap<string, unknown>): string | undefined {
   for (let name = field; name; name = name.includes(".") ? name.slice(0, name.lastIndexOf(".")) : "")
-    if (names.has(name)) return name;
+    if (inputs.has(name)) return name;
   return undefined;
-}
-
-interface InputProps {
-  name?: string;
-  error?: ReactNode;
 }
 
 /** An input of a form, by the name that the API has for it. */
 export function Field({ name, children }: { name: string; children: ReactElement<InputProps> }) {
-  const { faults, names } = useContext(FormContext);
-  useEffect(() => {
-    names.add(name);
-    return () => void names.delete(name);
-  }, [name, names]);
+  const { faults, inputs } = useContext(FormContext);
+  // An effect would not run inside a section that is closed.
+  inputs.set(name, children.props);
   return cloneElement(children, { name, error: faults.get(name) });
 }

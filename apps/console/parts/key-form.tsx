@@ -228,6 +228,7 @@ export function KeyForm({ of, etag, onClose, onCreated }: KeyFormProps) {
                   label={t.models}
                   description={t.modelsHelp}
                   data={known}
+                  openOnFocus={false}
                   value={models}
                   onChange={setModels}
                 />
