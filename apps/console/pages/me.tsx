@@ -1,18 +1,5 @@
 /** The person who is signed in: name, password, second factor, sessions. */
-import {
-  Alert,
-  Badge,
-  Button,
-  Code,
-  Group,
-  Image,
-  Modal,
-  Paper,
-  Stack,
-  Text,
-  TextInput,
-  Title,
-} from "@mantine/core";
+import { Alert, Badge, Button, Code, Group, Image, Modal, Paper, Stack, Text, TextInput, Title } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { type ReactNode, useState } from "react";
 import { renderSVG } from "uqr";
