@@ -197,7 +197,7 @@ export function Request() {
             <Waterfall record={record} />
             <Cost record={record} currency={currency} />
           </SimpleGrid>
-          <RequestContent record={record} />
+          <RequestContent key={record.id} record={record} />
           <Facts record={record} />
         </Page>
       )}

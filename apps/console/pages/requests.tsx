@@ -11,6 +11,7 @@ import type { Search } from "../app/router.tsx";
 import { useAccounts } from "../parts/accounts.ts";
 import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
 import { errorCodes } from "../parts/error-texts.ts";
+import { ChatIcon } from "../parts/icons.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { intervalOf, nextStep, periodOf, stepsOf } from "../parts/periods.ts";
@@ -33,7 +34,7 @@ const texts = translated({
   en: {
     title: "Requests",
     about: "Every generation and every refused request.",
-    content: "Content",
+    content: "The content is stored",
     openById: "Id of a request, a generation or the upstream",
     open: "Open",
     live: "Live",
@@ -62,7 +63,7 @@ const texts = translated({
   zh: {
     title: "请求",
     about: "每次生成和每个被拒绝的请求。",
-    content: "内容",
+    content: "内容已保存",
     openById: "请求、生成或上游的 ID",
     open: "打开",
     live: "实时",
@@ -185,9 +186,9 @@ export function Requests() {
               </Text>
             )}
             {hasContent && (
-              <Badge variant="default" size="sm" tt="none">
-                {t.content}
-              </Badge>
+              <Text span c="dimmed" lh={0} role="img" aria-label={t.content} title={t.content}>
+                <ChatIcon />
+              </Text>
             )}
           </Group>
         ),

@@ -95,8 +95,13 @@ export function Form({ onSubmit, onFault, children }: FormProps) {
     event.stopPropagation();
     if (!isBusy) void send();
   };
+  /** What is being corrected is not wrong any more, as far as anybody knows. */
+  const changed = ({ target }: FormEvent) => {
+    const { name } = target as HTMLInputElement;
+    if (faults.has(name)) setFaults(new Map([...faults].filter(([wrong]) => wrong !== name)));
+  };
   return (
-    <form ref={form} noValidate onSubmit={submit}>
+    <form ref={form} noValidate onSubmit={submit} onChange={changed}>
       <FormContext value={{ faults, inputs }}>
         {children({ isBusy, notice: error === undefined ? null : <FaultNotice error={error} /> })}
       </FormContext>
