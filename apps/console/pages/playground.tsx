@@ -430,6 +430,7 @@ function SettingsFields({ fields, faults, onChange }: SettingsFieldsProps) {
             <Group grow align="flex-end">
               <NumberInput
                 label={t.temperature}
+                clampBehavior="blur"
                 min={0}
                 max={2}
                 step={0.1}
@@ -438,6 +439,7 @@ function SettingsFields({ fields, faults, onChange }: SettingsFieldsProps) {
               />
               <NumberInput
                 label={t.maxTokens}
+                clampBehavior="blur"
                 min={1}
                 allowDecimal={false}
                 value={fields.maxTokens}

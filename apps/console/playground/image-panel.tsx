@@ -156,7 +156,15 @@ export function ImagePanel({ model, group, wish, currency }: ImagePanelProps) {
               onChange={setQuality}
               w={170}
             />
-            <NumberInput label={t.count} min={1} max={countMax} value={count} onChange={setCount} w={90} />
+            <NumberInput
+              label={t.count}
+              clampBehavior="blur"
+              min={1}
+              max={countMax}
+              value={count}
+              onChange={setCount}
+              w={90}
+            />
             {isBusy ? (
               <Button variant="default" onClick={() => stopping.current?.abort()}>
                 {t.stop}
