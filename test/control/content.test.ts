@@ -9,7 +9,6 @@ import { contentHandlers } from "../../apps/control/content/content-handlers.ts"
 import { ContentReader } from "../../apps/control/content/content-reader.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import { insertUsage } from "../../apps/control/ledger/insert.ts";
-import { until } from "../support/gateway.ts";
 import { operator, person, startApi } from "./api.ts";
 import { onBoth } from "./databases.ts";
 import { usageRecord } from "./records.ts";
@@ -27,8 +26,6 @@ async function startContent(database: Database) {
   const { redis, keyspace } = api;
   const stream = new ContentStream({ redis, keyspace, hasSpace: async () => true, log });
   const reader = new ContentReader({ database, redis, keyspace, log });
-  reader.start();
-  opened.defer(() => reader.close());
   const account = `content-${process.pid}-${++count}`;
   await api.call(operator, "POST", "/accounts", { id: account, name: account });
   const setDays = async (days: number | null) => {
@@ -37,14 +34,15 @@ async function startContent(database: Database) {
   };
   await setDays(7);
   const rowOf = () => database.selectFrom("accounts").selectAll().where("id", "=", account).executeTakeFirstOrThrow();
-  /** As an ingress writes it; resolves when control has taken it. */
+  /** As an ingress writes it; and taken by control. */
   const record = async (ageDays = 0, key?: string) => {
     const usage = usageRecord({ account, receivedAt: Date.now() - ageDays * 86_400_000 });
     await insertUsage(database, [usage]);
     const { generationId, receivedAt } = usage;
     const label = { generationId, account, receivedAt, key: key ?? ((await rowOf()).content_key as string) };
     await stream.write(label, content);
-    await until("control has taken it", async () => (await redis.xlen(keyspace.content)) === 0);
+    await reader.take();
+    assert.equal(await redis.xlen(keyspace.content), 0);
     return generationId;
   };
   const statusOf = async (id: string, actor = operator) =>

@@ -46,6 +46,17 @@ export class ContentReader {
     await this.#running;
   }
 
+  /** Stores some entries and removes them from Redis. Resolves to their number; rejects when Redis or the database does not answer. */
+  async take(): Promise<number> {
+    const { redis, keyspace, log } = this.#options;
+    const { entries, invalid } = await readContent(redis, keyspace, contentEntriesMax);
+    if (invalid.length > 0) log.error({ count: invalid.length }, "content of requests is not valid; it is dropped");
+    for (const entry of entries) await this.#store(entry);
+    const ids = [...invalid, ...entries.map(({ id }) => id)];
+    await removeContent(redis, keyspace, ids);
+    return ids.length;
+  }
+
   /** Deletes what is older than its account wants. Rejects when the database does not answer. */
   async sweep(): Promise<void> {
     const { database } = this.#options;
@@ -63,7 +74,7 @@ export class ContentReader {
     while (!signal.aborted) {
       let count = 0;
       try {
-        count = await this.#take();
+        count = await this.take();
         if (performance.now() - this.#sweptAt > contentSweptEveryMs) await this.sweep();
         this.#outage.worked();
       } catch (error) {
@@ -71,17 +82,6 @@ export class ContentReader {
       }
       if (count < contentEntriesMax) await delay(contentEveryMs, undefined, { signal }).catch(() => undefined);
     }
-  }
-
-  /** Resolves to the number of entries that it removed from Redis. */
-  async #take(): Promise<number> {
-    const { redis, keyspace, log } = this.#options;
-    const { entries, invalid } = await readContent(redis, keyspace, contentEntriesMax);
-    if (invalid.length > 0) log.error({ count: invalid.length }, "content of requests is not valid; it is dropped");
-    for (const entry of entries) await this.#store(entry);
-    const ids = [...invalid, ...entries.map(({ id }) => id)];
-    await removeContent(redis, keyspace, ids);
-    return ids.length;
   }
 
   /** The lock keeps the account from ending its storage meanwhile. What was sealed for an earlier key of the account is not stored. */
