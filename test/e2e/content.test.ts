@@ -9,6 +9,7 @@ import { connectRedis } from "#service/redis.ts";
 import { startControl } from "../support/control.ts";
 import { embeddedDirectory } from "../support/embedded.ts";
 import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { Bare } from "./socket-support.ts";
 
 const mark = "Zanzibar-7391";
 const directory = await mkdtemp(join(tmpdir(), "sluice-content-"));
@@ -158,6 +159,40 @@ test("an account that does not enable it stores nothing", async () => {
   await until("the ledger has it", async () => (await control.call("GET", `/usage/records/${id}`)).status === 200);
   assert.equal(await redis.xlen(keyspace.content), 0);
   assert.equal(await contentOf(id), undefined);
+});
+
+test("resumable streams, stored responses, a WebSocket's turns and Ollama's calls are stored like others", async () => {
+  const key = await keyOf("stores-others", 1);
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+  const send = async (path: string, body: object, more = {}) => {
+    const response = await fetch(`${gateway.url}${path}`, {
+      method: "POST",
+      headers: { ...headers, ...more },
+      body: JSON.stringify(body),
+    });
+    const text = await response.text();
+    assert.equal(response.status, 200, text);
+    return { id: response.headers.get("x-request-id") as string, text };
+  };
+  const resumable = { "x-sluice-resumable": "true" };
+  for (const { id } of [
+    await send("/v1/chat/completions", { model, messages, stream: true }, resumable),
+    await send("/v1/responses", { model, input: mark }),
+    await send("/api/chat", { model, messages, stream: false }),
+  ]) {
+    const content = await storedContentOf(id);
+    assert.match(content.request.text, new RegExp(mark));
+    assert.match(content.answer.text, /simulato/);
+  }
+  using socket = await Bare.open(gateway.url, key);
+  socket.send({ type: "response.create", model, input: mark, store: false });
+  await socket.until("response.completed");
+  await until("the turn is stored", async () => {
+    const { items } = await control.get<{ items: { hasContent: boolean; dialect: string }[] }>(
+      "/usage/records?account=stores-others",
+    );
+    return items.length === 4 && items.every(({ hasContent }) => hasContent);
+  });
 });
 
 test("images are stored as their sizes, and long texts are cut", async () => {
