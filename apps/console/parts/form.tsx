@@ -83,7 +83,8 @@ export function Form({ onSubmit, onFault, children }: FormProps) {
       await onSubmit();
     } catch (fault) {
       const name = fault instanceof ApiFault ? nameFor(fault.field, inputs) : undefined;
-      if (name === undefined) setError(fault);
+      // A field that is not drawn any more cannot show it.
+      if (name === undefined || form.current?.elements.namedItem(name) === null) setError(fault);
       else show(new Map([[name, faultWordsOf((fault as ApiFault).message, t)]]));
     } finally {
       setIsBusy(false);
