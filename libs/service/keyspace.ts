@@ -41,6 +41,10 @@ export function keyspaceOf(namespace: string) {
     limitsSettled: `${prefix}:limits:settled`,
     /** Stream: batches of usage records, which the ledger reads. */
     usage: `${prefix}:usage`,
+    /** Stream: sealed content of requests, which control takes (libs/content/content-stream.ts). */
+    content: `${prefix}:content`,
+    /** Counter: the bytes that ever entered that stream. */
+    contentBytes: `${prefix}:content:bytes`,
     /** Expires when the next comparison of budgets with the ledger is due. */
     budgetsCompared: `${prefix}:budgets:compared`,
     /** Hash: a key's id → its usage as the ledger has it (JSON, libs/ledger/key-usage.ts). */
