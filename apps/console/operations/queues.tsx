@@ -201,7 +201,7 @@ const groupsTextOf = ({ groups, otherGroups }: Queue, t: Texts, format: Formats)
   ].join(", ") || "–";
 
 const columnsOf = (t: Texts, format: Formats, act: (action: Action, queue: Queue) => void): Column<Queue>[] => [
-  { id: "name", title: t.queue, sortBy: ({ name }) => name, cell: ({ name }) => <Text fw={500}>{name}</Text> },
+  { id: "name", title: t.queue, sortBy: ({ name }) => name, cell: ({ name }) => <strong>{name}</strong> },
   {
     id: "state",
     title: t.state,

@@ -124,7 +124,8 @@ export class GenerationLifecycle implements TransportHandlers {
     if (this.#isStopping || !this.isReady || queue === undefined) return { kind: "refused", failure: unavailable };
     const { clock, controls } = this.#options;
     const control = controls.of("queue", request.model.queue, clock.epoch());
-    if (control?.state === "draining") return { kind: "refused", failure: queueDraining(control, clock.epoch()) };
+    if (control?.state === "draining" && request.isTakenOver !== true)
+      return { kind: "refused", failure: queueDraining(control, clock.epoch()) };
     const claimed = claimSlots(request, queue, this.#options);
     if (claimed.kind === "refused") return claimed;
     const number = this.#owner.takeNumber();
