@@ -13,7 +13,7 @@ export interface ConsoleBuild {
 }
 
 /** What the build depends on. */
-const sources = ["apps/console/**/*.*", "libs/api/*.ts", "libs/access/*.ts", "package-lock.json"];
+const sources = ["apps/console/**/*.*", "libs/api/*.ts", "libs/access/*.ts", "docs/operations.md", "package-lock.json"];
 const buildMsMax = 120_000;
 
 /** A checkout without the sources has no console. */

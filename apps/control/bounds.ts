@@ -131,3 +131,12 @@ export const deliveryLeaseMs = 60_000;
 export const webhookMs = 10_000;
 /** People of one account who get an alert by mail. */
 export const alertMailsMax = 20;
+
+// Operations.
+/** Conditions that need the operator, as in infra/prometheus/alerts.yml. */
+export const ledgerBehindSeconds = 60;
+export const redisMemoryShare = 0.9;
+/** The oldest wait, as a share of how long the queue lets requests wait. */
+export const oldestWaitShare = 0.5;
+/** Generations of one list. */
+export const generationsShownMax = 100;

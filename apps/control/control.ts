@@ -128,7 +128,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
         watch: catalogue,
         lastChange,
       }),
-      ...liveHandlers({ states, redis, keyspace }),
+      ...liveHandlers({ states, redis, keyspace, catalogue: catalogue.current }),
     },
     identify,
     addRoutes: async (server) => {

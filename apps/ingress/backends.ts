@@ -6,6 +6,7 @@ import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import { openJobQueue } from "#relay/redis/job-queue.ts";
 import { type Mailbox, openMailbox } from "#relay/redis/mailbox.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
+import { followControls, type OperatorControls } from "#service/operator-controls.ts";
 import type { Redis, RedisPurpose } from "#service/redis.ts";
 import { OpenQueues } from "./open-queues.ts";
 
@@ -28,6 +29,7 @@ export interface Backends {
   queues: OpenQueues;
   mailbox: Mailbox;
   keys: KeyFollower;
+  controls: OperatorControls;
 }
 
 /** Opens all backends in order. `resources` closes them in reverse order, also if one fails to open. */
@@ -70,5 +72,7 @@ export async function openBackends(
   resources.defer(() => mailbox.close());
   const keys = await followKeys({ redis, subscriber: mailbox.subscriber, keyspace, log });
   resources.defer(() => keys.close());
-  return { keyspace, catalogue, redis, bodies, queues, mailbox, keys };
+  const controls = await followControls(redis, keyspace);
+  resources.defer(() => controls.close());
+  return { keyspace, catalogue, redis, bodies, queues, mailbox, keys, controls };
 }

@@ -20,6 +20,7 @@ import type { RelayBounds } from "#relay/bounds.ts";
 import { registerRelayMetrics } from "#relay/metrics.ts";
 import type { Clock } from "#service/clock.ts";
 import type { ServiceConfig } from "#service/config.ts";
+import { type GenerationCommand, listenForCommands } from "#service/generation-commands.ts";
 import { leaseMs, renewEveryMsOf } from "#service/lease.ts";
 import { OpenFiles } from "#service/open-files.ts";
 import { listen } from "#service/operations.ts";
@@ -109,7 +110,11 @@ export async function createIngress(config: IngressProcessConfig, deps: IngressD
   await using opened = new AsyncDisposableStack();
   const backends = await openBackends(config, deps, opened);
   const path = createPath(config, deps, backends, opened);
-  await backends.mailbox.listen(path.generations);
+  const { mailbox, redis, keyspace } = backends;
+  await mailbox.listen(path.generations);
+  const { subscriber, self } = mailbox;
+  const obey = (command: GenerationCommand) => path.generations.obey(command);
+  opened.defer(await listenForCommands({ redis, subscriber, keyspace, self, obey }));
   const http = createHttp(config, deps, backends, path);
   const openFiles = new OpenFiles();
   const operations = await createIngressOperations({
@@ -124,11 +129,8 @@ export async function createIngress(config: IngressProcessConfig, deps: IngressD
     operatorPassword: config.operatorPassword,
     counts: path.counts,
     startReports: (own) => {
-      const { mailbox, redis, keyspace } = backends;
       const { log, requestStop: drain = () => {} } = deps;
-      opened.defer(
-        startProcessReports({ ...own, id: mailbox.self, role: "ingress", version, redis, keyspace, drain, log }),
-      );
+      opened.defer(startProcessReports({ ...own, id: self, role: "ingress", version, redis, keyspace, drain, log }));
     },
   });
   const stopTasks = startPeriodicTasks(deps.clock, periodicTasksOf(config, deps, backends, path, http, openFiles));
@@ -142,7 +144,7 @@ type Http = ReturnType<typeof createHttp>;
 function createPath(
   config: IngressProcessConfig,
   { log, clock, bounds, registry, subscribers = [] }: IngressDeps,
-  { keyspace, catalogue, redis, bodies, queues, mailbox, keys }: Backends,
+  { keyspace, catalogue, redis, bodies, queues, mailbox, keys, controls }: Backends,
   opened: AsyncDisposableStack,
 ) {
   registerRelayMetrics(registry, mailbox);
@@ -188,6 +190,7 @@ function createPath(
     limits,
     content: new ContentRecorder({ stream: contents, recorded: capacities.recorded, clock }),
     isRevoked: keys.isRevoked,
+    controls,
     events,
   });
   const idempotency = new Idempotency({

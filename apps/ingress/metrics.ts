@@ -2,6 +2,7 @@
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
+import type { OperatorControl } from "#service/operator-controls.ts";
 
 const buckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
@@ -113,6 +114,8 @@ export interface IngressReadings {
   /** Bytes that Redis stores for all callers; rejects when Redis is away. */
   storedBytes(): Promise<number>;
   keys(): number;
+  /** What operators decided about queues and targets. */
+  controls(): Pick<OperatorControl, "kind" | "name" | "state">[];
 }
 
 /** Registers the gauges of the ingress's state. Await the returned function before each scrape: it reads the state. */
@@ -132,6 +135,8 @@ export function registerIngressGauges(registry: Registry, readings: IngressReadi
     gauges.bodiesBytes.set(readings.bodiesBytes());
     gauges.keys.set(readings.keys());
     gauges.detached.set(readings.detached());
+    gauges.controls.reset();
+    for (const { kind, name, state } of readings.controls()) gauges.controls.set({ kind, name, state }, 1);
     const storedBytes = await readings.storedBytes().catch(() => undefined);
     if (storedBytes !== undefined) gauges.storedBytes.set(storedBytes);
     const depths = await readings.depths().catch(() => []);
@@ -187,6 +192,12 @@ function gaugesOf(registry: Registry) {
     storedBytes: new Gauge({
       name: "sluice_stored_bytes",
       help: "Bytes of responses, conversations and logs that Redis stores for all callers, bounded by STORED_BYTES_MAX. Every ingress reports the same number.",
+      registers,
+    }),
+    controls: new Gauge({
+      name: "sluice_operator_control",
+      help: "1 for each queue that an operator has paused or drains, and each target that an operator keeps open. Every ingress reports the same.",
+      labelNames: ["kind", "name", "state"],
       registers,
     }),
     keys: new Gauge({

@@ -14,7 +14,7 @@ import type { DetachedGenerations } from "./stored/detached.ts";
 
 export interface IngressOperationsOptions {
   registry: Registry;
-  backends: Pick<Backends, "catalogue" | "keys" | "queues">;
+  backends: Pick<Backends, "catalogue" | "keys" | "queues" | "controls">;
   generations: GenerationLifecycle;
   /** By the name of the limit in the metrics. */
   capacities: Record<string, Capacity> & { bodies: Capacity };
@@ -53,6 +53,7 @@ export async function createIngressOperations(options: IngressOperationsOptions)
     detached: () => detached.size,
     storedBytes: () => store.bytes(),
     keys: () => backends.keys.count(),
+    controls: () => backends.controls.all(),
   });
   const own = {
     notReady: () => (draining.aborted ? "stopping" : generations.isReady ? openFiles.shortage : "no link to Redis"),

@@ -20,6 +20,7 @@ export interface WorkerQueuesDeps {
   name: string;
   log: Logger;
   isReady(): boolean;
+  isPaused(queue: string): boolean;
   take(slot: JobSlot): void;
   onRedisError(error: Error): void;
 }
@@ -72,10 +73,20 @@ export class WorkerQueues {
 
   /** A queue that left the catalogue stays open, because jobs may still wait on it. */
   async #openMissing(): Promise<void> {
-    const { capacities, catalogue, connections, log, isReady, take, onRedisError } = this.#deps;
+    const {
+      capacities,
+      catalogue,
+      connections,
+      log,
+      isReady,
+      isPaused: isPausedQueue,
+      take,
+      onRedisError,
+    } = this.#deps;
     for (const [name, capacity] of capacitiesOf(capacities, catalogue().queues.keys())) {
       if (this.#opened.some((queue) => queue.name === name)) continue;
-      const queue = await connections.openJobWorker({ name, capacity, isReady, take, onError: onRedisError });
+      const isPaused = () => isPausedQueue(name);
+      const queue = await connections.openJobWorker({ name, capacity, isReady, isPaused, take, onError: onRedisError });
       if (this.#isStopping) return queue.close();
       this.#opened.push(queue);
       queue.start();

@@ -15,6 +15,7 @@ import type { Runner } from "#relay/runner.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { createOperations, listen } from "#service/operations.ts";
+import { followControls, type OperatorControls } from "#service/operator-controls.ts";
 import { startProcessReports } from "#service/process-reports.ts";
 import type { Redis } from "#service/redis.ts";
 import { version } from "#service/version.ts";
@@ -27,6 +28,7 @@ import { followCatalogue } from "./catalogue.ts";
 import type { WorkerConfig } from "./config.ts";
 import { createAttemptLog } from "./observability/attempt-log.ts";
 import { createAttemptMetrics, registerWorkerGauges } from "./observability/metrics.ts";
+import { TargetLoad } from "./observability/target-load.ts";
 import { UsageBackup } from "./observability/usage-backup.ts";
 import { PreparationThread } from "./preparation/preparation.ts";
 import { WorkerQueues } from "./queues.ts";
@@ -78,14 +80,18 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
   redis.on("error", onRedisError);
 
+  const controls = await followControls(redis, deps.redis.keyspace);
+  opened.defer(() => controls.close());
   const usage = openUsage(config, deps, redis, catalogue.current, opened);
+  const load = new TargetLoad(clock);
   const events = new EventStream<WorkerEvents>(
+    load.subscriber,
     createAttemptLog(log),
     createAttemptMetrics(registry),
     usage.subscriber,
     ...(deps.subscribers ?? []),
   );
-  const routing = openRouting({ redis, keyspace: deps.redis.keyspace, upstreams, clock }, opened);
+  const routing = openRouting({ redis, keyspace: deps.redis.keyspace, upstreams, clock, controls }, opened);
   const attachments = openAttachments(config, opened);
   const preparationThread = new PreparationThread();
   opened.defer(() => preparationThread.close());
@@ -110,6 +116,7 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
     name: relay.mailbox.self,
     log,
     isReady: relay.isReady,
+    isPaused: (queue) => controls.of("queue", queue)?.state === "paused",
     take: (slot) => relay.take(new Attempt(slot, attemptDeps), slot),
     onRedisError,
   });
@@ -124,7 +131,7 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   registerWorkerGauges(registry, { queues, ...routing, attachmentBudget: attachments.budget, clock });
   const own = {
     notReady: () => (queues.isStopping ? "stopping" : relay.isReady() ? undefined : "no link to Redis"),
-    status: () => statusOf(catalogue, queues, routing, clock),
+    status: () => statusOf(catalogue, queues, routing, load, clock),
   };
   const { keyspace } = deps.redis;
   const { requestStop: drain = () => {} } = deps;
@@ -163,11 +170,19 @@ interface RoutingParts {
   credentials: Credentials;
 }
 
+interface RoutingBackends {
+  redis: Redis;
+  keyspace: Keyspace;
+  upstreams: Upstreams;
+  clock: Clock;
+  controls: OperatorControls;
+}
+
 function openRouting(
-  { redis, keyspace, upstreams, clock }: { redis: Redis; keyspace: Keyspace; upstreams: Upstreams; clock: Clock },
+  { redis, keyspace, upstreams, clock, controls }: RoutingBackends,
   opened: AsyncDisposableStack,
 ): RoutingParts {
-  const circuitBreakers = new CircuitBreakers(redis, keyspace.circuitBreakers, clock);
+  const circuitBreakers = new CircuitBreakers(redis, keyspace.circuitBreakers, clock, controls);
   const slots = new Slots(redis, keyspace.slots);
   const credentials = new Credentials();
   circuitBreakers.start();
@@ -203,12 +218,14 @@ const statusOf = (
   catalogue: CatalogueWatch,
   queues: WorkerQueues,
   { circuitBreakers, credentials, slots }: RoutingParts,
+  load: TargetLoad,
   clock: Clock,
 ) => ({
   role: "worker",
   catalogue: catalogue.current().version,
   queues: queues.opened.map(({ name, capacity, held }) => ({ queue: name, capacity, held })),
   targets: circuitBreakers.states(clock.now()),
+  targetLoad: load.read(),
   coolingCredentials: credentials.cooling(clock.now()),
   slots: slots.taken(),
 });

@@ -24,6 +24,7 @@ export const statuses = {
   upstream_failed: 502,
   worker_lost: 502,
   unavailable: 503,
+  stopped: 503,
   overloaded: 503,
   upstream_timeout: 504,
 } as const;

@@ -33,6 +33,7 @@ const errors: Record<ErrorCode, readonly [type: string, code: string | null]> = 
   upstream_failed: [server, "upstream_error"],
   worker_lost: [server, "worker_lost"],
   unavailable: [server, "service_unavailable"],
+  stopped: [server, "stopped_by_operator"],
   overloaded: [server, "server_is_overloaded"],
   upstream_timeout: [server, "upstream_timeout"],
 };

@@ -124,6 +124,11 @@ export class Owner<Client> {
     return this.#waiting.size;
   }
 
+  /** The mailbox of the worker that runs the generation; undefined while none does. */
+  workerOf(number: number): string | undefined {
+    return this.#owned.get(number)?.worker?.mailbox;
+  }
+
   /** Whether frames can arrive. If not, a new generation would hang. */
   isLinked(now: number): boolean {
     return this.#link.isUp(now);

@@ -63,6 +63,12 @@ export function keyspaceOf(namespace: string) {
     processes: `${prefix}:processes`,
     /** Hash: the processes that operators have asked to drain. */
     drains: `${prefix}:drains`,
+    /** Hash: "<kind> <name>" → what an operator decided about this queue or target (JSON, libs/service/operator-controls.ts). */
+    controls: `${prefix}:controls`,
+    /** Pub/sub channel: commands of operators to processes (libs/service/process-commands.ts). */
+    commands: `${prefix}:commands`,
+    /** Hash: a process → its answer to a command (JSON). */
+    commandAnswers: (command: string) => `${prefix}:command:${command}`,
     /** Expires when the next rewrite of Redis' append-only file is due. */
     fileRewritten: `${prefix}:file:rewritten`,
   };

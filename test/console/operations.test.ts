@@ -1,8 +1,9 @@
-/** The page on operations in a real browser, while workers come and go. */
+/** The page on operations in a real browser: it controls queues and generations, and shows how workers come and go. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { assertAccessible, startConsole } from "../support/console.ts";
 import { catalogueOf, until } from "../support/gateway.ts";
+import { readStream } from "../support/stream.ts";
 
 const catalogue = catalogueOf([{ id: "slow", model: "sim-text;rate=2;first=0;tokens=400" }]);
 const browser = await startConsole({ processes: "workers", workers: ["chat=8", "chat=8"], catalogue });
@@ -14,6 +15,43 @@ interface State {
   processes: { id: string; role: string; pid: number; isLate: boolean }[];
 }
 const state = () => control.get<State>("/operations");
+
+test("operators pause a queue and stop a generation, each with a reason that callers see", async () => {
+  await using opened = await browser.open("/operations", { expected: /400.*stop/ });
+  const { page } = opened;
+  const body = { model: "slow", stream: true, messages: [{ role: "user", content: "Hello" }] };
+  const response = await gateway.post(body);
+  const read = readStream(response);
+  const stop = page.getByRole("button", { name: /^Stop gen_/ });
+  await stop.click();
+  const dialog = page.getByRole("dialog");
+  await dialog.getByText("its caller gets an error with the reason").waitFor();
+  const reason = dialog.getByLabel("Reason");
+  // What the browser lets through and the API refuses is shown at the field.
+  await reason.fill(" ");
+  await dialog.getByRole("button", { name: "Stop" }).click();
+  await page.locator("[aria-invalid=true]").waitFor();
+  await reason.fill("runs too long");
+  await assertAccessible(page);
+  await dialog.getByRole("button", { name: "Stop" }).click();
+  const { error } = await read;
+  assert.match(error?.message ?? "", /runs too long$/);
+  await stop.waitFor({ state: "detached" });
+
+  const queue = page.getByRole("region", { name: "Queues" }).getByRole("row", { name: /^chat / });
+  const act = async (name: string) => {
+    await page.getByRole("button", { name: "Actions for chat" }).click();
+    await page.getByRole("menuitem", { name }).click();
+  };
+  await act("Pause");
+  await reason.fill("the upstream moves");
+  await dialog.getByRole("button", { name: "Pause" }).click();
+  await queue.getByText("Paused").waitFor();
+  await queue.getByText(/^the upstream moves \(/).waitFor();
+  await act("Resume");
+  await dialog.getByRole("button", { name: "Resume" }).click();
+  await queue.getByText("Accepting").waitFor();
+});
 
 test("operators see a load live, a killed worker, and drain another", async () => {
   await using opened = await browser.open("/operations");

@@ -57,6 +57,9 @@ async function accountWithAll({ call, database }: TestApi): Promise<Owned> {
   assert.equal(token.status, 201);
   const ids = {
     process: "worker-none",
+    queue: "none",
+    target: "none/none",
+    generation: "gen_none",
     account,
     user,
     key: key.body.id,

@@ -92,6 +92,7 @@ export async function startApi(database: Database): Promise<TestApi> {
     counts: { inserted: 0, invalid: 0 },
     budgets: { differences: 0 },
     lagSeconds: async () => 0,
+    invalidRecords: async () => 0,
   } as LiveStateOptions["ledger"];
   const states = new LiveStates({ redis, keyspace, catalogue: () => catalogue, ledger, database: "embedded" });
   const api = await createApi({
@@ -108,7 +109,7 @@ export async function startApi(database: Database): Promise<TestApi> {
         watch: { current: () => catalogue, fault: () => undefined, close() {} },
         lastChange: new LastChange(),
       }),
-      ...liveHandlers({ states, redis, keyspace }),
+      ...liveHandlers({ states, redis, keyspace, catalogue: () => catalogue }),
       ...signIn.handlers,
       ...tokenHandlers,
       ...auditHandlers,

@@ -1,4 +1,4 @@
-/** Follows the live state over a WebSocket, and keeps the last minutes for plots. */
+/** Follows the live state over a WebSocket, and keeps the figures of the last minutes for plots. */
 import { useEffect, useState } from "react";
 import type { Answer } from "./call.ts";
 
@@ -7,14 +7,35 @@ export type LiveState = Answer<"readOperations">;
 export interface Live {
   state: LiveState | undefined;
   /** The last minutes, oldest first. */
-  history: readonly LiveState[];
-  /** False while there is no connection: what is shown may be old. */
+  history: readonly LiveFigures[];
+  /** False while nothing arrives: what is shown is old. */
   isConnected: boolean;
 }
+
+/** Per second, and over all queues. */
+export interface LiveFigures {
+  requests: number;
+  failed: number;
+  chunks: number;
+  running: number;
+  waiting: number;
+}
+
+const sumOf = (values: readonly number[]) => values.reduce((sum, value) => sum + value, 0);
+
+export const figuresOf = ({ rates, queues }: LiveState): LiveFigures => ({
+  requests: rates?.requests ?? 0,
+  failed: rates?.failed ?? 0,
+  chunks: rates?.chunks ?? 0,
+  running: sumOf(queues.map(({ running }) => running)),
+  waiting: sumOf(queues.map(({ queued }) => queued)),
+});
 
 const historyMax = 300;
 const retryMsMin = 500;
 const retryMsMax = 10_000;
+/** The state comes every second. */
+const staleMs = 5_000;
 
 /** The connection ends with the component, and pauses while the page is hidden. */
 export function useLive(): Live {
@@ -22,7 +43,9 @@ export function useLive(): Live {
   useEffect(() => {
     let socket: WebSocket | undefined;
     let timer: number | undefined;
+    let staleTimer: number | undefined;
     let retryMs = retryMsMin;
+    const lost = () => setLive((now) => ({ ...now, isConnected: false }));
     const open = () => {
       clearTimeout(timer);
       if (document.hidden || socket !== undefined) return;
@@ -31,18 +54,25 @@ export function useLive(): Live {
       own.onmessage = ({ data }) => {
         retryMs = retryMsMin;
         const state = JSON.parse(String(data)) as LiveState;
-        setLive(({ history }) => ({ state, isConnected: true, history: [...history.slice(1 - historyMax), state] }));
+        setLive(({ history }) => ({
+          state,
+          isConnected: true,
+          history: [...history.slice(1 - historyMax), figuresOf(state)],
+        }));
+        clearTimeout(staleTimer);
+        staleTimer = window.setTimeout(lost, staleMs);
       };
       own.onclose = () => {
         if (socket !== own) return;
         socket = undefined;
-        setLive((now) => ({ ...now, isConnected: false }));
+        lost();
         timer = window.setTimeout(open, retryMs);
         retryMs = Math.min(2 * retryMs, retryMsMax);
       };
     };
     const close = () => {
       clearTimeout(timer);
+      clearTimeout(staleTimer);
       const own = socket;
       socket = undefined;
       own?.close();

@@ -44,15 +44,29 @@ const newPassword = createRoute({
   component: lazyRouteComponent(() => import("../pages/new-password.tsx"), "NewPassword"),
 });
 
+/** The pages are open to those who are signed in. */
+async function requireSignIn({ location }: { location: { pathname: string; href: string } }): Promise<void> {
+  if ((await queryClient.ensureQueryData(meQuery)) !== null) return;
+  throw redirect({ to: "/sign-in", search: location.pathname === "/" ? {} : { to: location.href } });
+}
+
+/** Without the frame of the others, for a screen on a wall. */
+const wall = createRoute({
+  getParentRoute: () => root,
+  path: "/operations/wall",
+  component: lazyRouteComponent(() => import("../pages/wall.tsx"), "Wall"),
+  beforeLoad: requireSignIn,
+});
+
 /** Everything behind the sign-in, and the pages that are public if the catalogue has a public group. */
 const inside = createRoute({
   getParentRoute: () => root,
   id: "inside",
   component: Shell,
   beforeLoad: async ({ location, matches }) => {
-    if ((await queryClient.ensureQueryData(meQuery)) !== null) return;
-    if (matches.at(-1)?.staticData.isPublic && (await hasPublicCatalogue())) return;
-    throw redirect({ to: "/sign-in", search: location.pathname === "/" ? {} : { to: location.href } });
+    const isSignedIn = (await queryClient.ensureQueryData(meQuery)) !== null;
+    if (!isSignedIn && matches.at(-1)?.staticData.isPublic && (await hasPublicCatalogue())) return;
+    await requireSignIn({ location });
   },
 });
 
@@ -90,7 +104,7 @@ const pages = [
 ] as const;
 
 export const router = createRouter({
-  routeTree: root.addChildren([signIn, invitation, newPassword, inside.addChildren(pages)]),
+  routeTree: root.addChildren([signIn, invitation, newPassword, wall, inside.addChildren(pages)]),
   defaultPreload: "intent",
   defaultPendingComponent: Waiting,
   defaultPendingMs: 150,

@@ -1,19 +1,28 @@
-/** What the gateway does right now, for operators: queues, processes, upstreams, Redis and the ledger, every second. */
-import { Alert, Badge, Button, Paper, Progress, SimpleGrid, Stack, Text, Title } from "@mantine/core";
-import { type ReactNode, useState } from "react";
+/** What the gateway does right now, for operators, every second, and what they can do about it. */
+import { Alert, Badge, Button, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
+import { getRouteApi } from "@tanstack/react-router";
+import { useCallback, useMemo, useState } from "react";
 import { call } from "../app/call.ts";
 import { type Formats, translated, useFormats, useTexts } from "../app/language.tsx";
-import { type LiveState, useLive } from "../app/live.ts";
-import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
+import { figuresOf, type LiveFigures, type LiveState, useLive } from "../app/live.ts";
+import type { Search } from "../app/router.tsx";
+import { Conditions } from "../operations/conditions.tsx";
+import { Generations } from "../operations/generations.tsx";
+import { Queues } from "../operations/queues.tsx";
+import { Section } from "../operations/section.tsx";
+import { Targets } from "../operations/targets.tsx";
+import { type Column, DataTable } from "../parts/data-table.tsx";
 import { ConfirmDialog } from "../parts/dialogs.tsx";
+import { ButtonLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { Figure, SparkLine } from "../parts/spark-line.tsx";
-import { Empty, Waiting } from "../parts/states.tsx";
+import { Waiting } from "../parts/states.tsx";
 
 const texts = translated({
   en: {
     title: "Operations",
     live: "Live, every second",
+    wall: "Wall screen",
     lost: "The live connection is lost. The figures below are of the last moment before; they continue when it is back.",
     requests: "Requests per second",
     failed: "Failed per second",
@@ -21,14 +30,6 @@ const texts = translated({
     running: "Running",
     waiting: "Waiting",
     last: (minutes: number) => `last ${minutes} minutes`,
-    queues: "Queues",
-    queue: "Queue",
-    queued: "In ingresses",
-    jobs: "Jobs",
-    oldest: "Oldest wait",
-    load: "Load",
-    workers: "Workers",
-    noWorker: "No worker takes jobs from this queue",
     processes: "Processes",
     role: "Role",
     process: "Process",
@@ -45,13 +46,6 @@ const texts = translated({
     drainTitle: (name: string) => `Drain ${name}?`,
     drainWhy:
       "The process accepts no more work, finishes what it has within its drain time, and ends. Its supervisor starts it anew. Other processes take new requests meanwhile.",
-    targets: "Circuit breakers",
-    target: "Upstream and model",
-    noTargets: "All circuit breakers are closed",
-    noTargetsWhy: "A target appears here when its calls fail.",
-    open: "Open",
-    "half-open": "Half open",
-    closed: "Closed",
     stores: "Redis, ledger, database",
     redisMemory: "Redis memory",
     ofMax: (max: string) => `of ${max}`,
@@ -68,6 +62,7 @@ const texts = translated({
   zh: {
     title: "运维",
     live: "实时，每秒更新",
+    wall: "大屏视图",
     lost: "实时连接已断开。以下为断开前的数据，恢复后会继续更新。",
     requests: "每秒请求数",
     failed: "每秒失败数",
@@ -75,14 +70,6 @@ const texts = translated({
     running: "运行中",
     waiting: "等待中",
     last: (minutes: number) => `最近 ${minutes} 分钟`,
-    queues: "队列",
-    queue: "队列",
-    queued: "入口中等待",
-    jobs: "任务",
-    oldest: "最长等待",
-    load: "负载",
-    workers: "工作进程",
-    noWorker: "没有工作进程处理此队列",
     processes: "进程",
     role: "角色",
     process: "进程",
@@ -99,13 +86,6 @@ const texts = translated({
     drainTitle: (name: string) => `排空 ${name}？`,
     drainWhy:
       "该进程不再接受新工作，在排空时限内完成现有工作后退出，随后由其监管程序重新启动。其间由其他进程处理新请求。",
-    targets: "熔断器",
-    target: "上游与模型",
-    noTargets: "所有熔断器均已闭合",
-    noTargetsWhy: "当某个目标的调用失败时，会显示在这里。",
-    open: "断开",
-    "half-open": "半开",
-    closed: "闭合",
     stores: "Redis、账本与数据库",
     redisMemory: "Redis 内存",
     ofMax: (max: string) => `上限 ${max}`,
@@ -122,17 +102,24 @@ const texts = translated({
 });
 
 type Texts = typeof texts.en;
-type Queue = LiveState["queues"][number];
 type Process = LiveState["processes"][number];
 
-const sumOf = (queues: readonly Queue[], field: "running" | "waiting" | "queued"): number =>
-  queues.reduce((sum, queue) => sum + queue[field], 0);
+const figureNames = ["requests", "failed", "chunks", "running", "waiting"] as const;
+const route = getRouteApi("/inside/operations");
 
 export function Operations() {
   const t = useTexts(texts);
   const { state, history, isConnected } = useLive();
   return (
-    <Page title={t.title} about={t.live}>
+    <Page
+      title={t.title}
+      about={t.live}
+      actions={
+        <ButtonLink to="/operations/wall" variant="default">
+          {t.wall}
+        </ButtonLink>
+      }
+    >
       {state !== undefined && !isConnected && (
         <Alert color="yellow" role="status">
           {t.lost}
@@ -143,60 +130,38 @@ export function Operations() {
   );
 }
 
-function State({ state, history }: { state: LiveState; history: readonly LiveState[] }) {
+function State({ state, history }: { state: LiveState; history: readonly LiveFigures[] }) {
   const t = useTexts(texts);
   const format = useFormats();
+  const search = route.useSearch();
+  const navigate = route.useNavigate();
   const [draining, setDraining] = useState<Process>();
+  const filter = useCallback(
+    (change: Search) => void navigate({ search: (now) => ({ ...now, ...change }), replace: true, resetScroll: false }),
+    [navigate],
+  );
+  const columns = useMemo(() => processColumns(t, format, setDraining), [t, format]);
   return (
     <Stack gap="lg">
+      <Conditions conditions={state.conditions} />
       <Rates state={state} history={history} />
-      <Section title={t.queues}>
-        <DataTable
-          label={t.queues}
-          columns={queueColumns(t, format)}
-          rows={state.queues}
-          rowId={({ name }) => name}
-          empty={null}
-        />
-      </Section>
+      <Queues queues={state.queues} />
+      <Targets targets={state.targets} />
       <Section title={t.processes}>
         <DataTable
           label={t.processes}
-          columns={processColumns(t, format, setDraining)}
+          columns={columns}
           rows={state.processes}
           rowId={({ id }) => id}
           minWidth={920}
           empty={null}
         />
       </Section>
-      <Section title={t.targets}>
-        <DataTable
-          label={t.targets}
-          columns={[
-            { id: "target", title: t.target, cell: ({ target }) => <Cut width={480}>{target}</Cut> },
-            {
-              id: "state",
-              title: t.state,
-              cell: ({ state: breaker }) => (
-                <Badge
-                  variant="light"
-                  radius="sm"
-                  tt="none"
-                  color={breaker === "closed" ? "teal" : breaker === "open" ? "red" : "yellow"}
-                >
-                  {t[breaker as "open"] ?? breaker}
-                </Badge>
-              ),
-            },
-          ]}
-          rows={state.targets}
-          rowId={({ target }) => target}
-          empty={<Empty title={t.noTargets}>{t.noTargetsWhy}</Empty>}
-        />
-      </Section>
       <Section title={t.stores}>
         <Stores state={state} />
       </Section>
+      {/* The last, because its length changes. */}
+      <Generations queues={state.queues.map(({ name }) => name).join(" ")} search={search} onFilter={filter} />
       {draining && (
         <ConfirmDialog
           title={t.drainTitle(draining.id)}
@@ -210,84 +175,22 @@ function State({ state, history }: { state: LiveState; history: readonly LiveSta
   );
 }
 
-const Section = ({ title, children }: { title: string; children: ReactNode }) => (
-  <Stack gap="xs">
-    <Title order={2}>{title}</Title>
-    {children}
-  </Stack>
-);
-
-function Rates({ state, history }: { state: LiveState; history: readonly LiveState[] }) {
+function Rates({ state, history }: { state: LiveState; history: readonly LiveFigures[] }) {
   const t = useTexts(texts);
   const format = useFormats();
   const minutes = Math.ceil(history.length / 60);
-  const rate = (name: keyof NonNullable<LiveState["rates"]>) => (of: LiveState) => of.rates?.[name] ?? 0;
-  const figures: [string, (of: LiveState) => number][] = [
-    [t.requests, rate("requests")],
-    [t.failed, rate("failed")],
-    [t.chunks, rate("chunks")],
-    [t.running, ({ queues }) => sumOf(queues, "running")],
-    [t.waiting, ({ queues }) => sumOf(queues, "waiting") + sumOf(queues, "queued")],
-  ];
+  const now = figuresOf(state);
   return (
     <SimpleGrid cols={{ base: 2, sm: 3, lg: 5 }}>
-      {figures.map(([name, amountOf]) => (
+      {figureNames.map((name) => (
         <Paper key={name} withBorder p="sm">
-          <Figure name={name} value={format.short(Math.round(amountOf(state) * 10) / 10)} />
-          <SparkLine values={history.map(amountOf)} label={`${name}, ${t.last(minutes)}`} />
+          <Figure name={t[name]} value={format.short(Math.round(now[name] * 10) / 10)} />
+          <SparkLine values={history.map((figures) => figures[name])} label={`${t[name]}, ${t.last(minutes)}`} />
         </Paper>
       ))}
     </SimpleGrid>
   );
 }
-
-const queueColumns = (t: Texts, format: Formats): Column<Queue>[] => [
-  { id: "name", title: t.queue, cell: ({ name }) => <Text fw={500}>{name}</Text> },
-  {
-    id: "queued",
-    title: t.queued,
-    isNumber: true,
-    sortBy: ({ queued }) => queued,
-    cell: ({ queued }) => format.count(queued),
-  },
-  {
-    id: "waiting",
-    title: t.jobs,
-    isNumber: true,
-    sortBy: ({ waiting }) => waiting,
-    cell: ({ waiting }) => format.count(waiting),
-  },
-  {
-    id: "oldest",
-    title: t.oldest,
-    isNumber: true,
-    sortBy: ({ oldestWaitMs }) => oldestWaitMs,
-    cell: ({ oldestWaitMs }) => format.ms(oldestWaitMs),
-  },
-  {
-    id: "running",
-    title: t.running,
-    isNumber: true,
-    sortBy: ({ running }) => running,
-    cell: ({ running, capacity }) => `${format.count(running)} / ${format.count(capacity)}`,
-  },
-  {
-    id: "load",
-    title: t.load,
-    width: 160,
-    cell: ({ name, running, capacity, workers }) =>
-      workers === 0 ? (
-        <Text c="red">{t.noWorker}</Text>
-      ) : (
-        <Progress
-          value={(100 * running) / Math.max(1, capacity)}
-          color={running >= capacity ? "red" : "teal"}
-          aria-label={`${t.load}: ${name}`}
-        />
-      ),
-  },
-  { id: "workers", title: t.workers, isNumber: true, cell: ({ workers }) => format.count(workers) },
-];
 
 const processColumns = (t: Texts, format: Formats, drain: (process: Process) => void): Column<Process>[] => [
   { id: "role", title: t.role, sortBy: ({ role }) => role, cell: ({ role }) => <Text fw={500}>{role}</Text> },

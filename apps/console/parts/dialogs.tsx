@@ -59,7 +59,7 @@ export function ConfirmDialog({
   ...form
 }: Omit<FormDialogProps, "children" | "color"> & { consequence: ReactNode }) {
   return (
-    <FormDialog {...form} color="red">
+    <FormDialog {...form} color="red.9">
       <Text>{consequence}</Text>
     </FormDialog>
   );

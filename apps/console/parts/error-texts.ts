@@ -61,6 +61,10 @@ const en = {
     "The gateway cannot take requests at the moment.",
     "Send the request again in a moment; check Redis and the workers if it lasts.",
   ],
+  stopped: [
+    "An operator ended the request, while it waited or ran.",
+    "The error that the caller got has the operator's reason.",
+  ],
   overloaded: [
     "The gateway's queue or the upstream is full.",
     "Send the request again later, or add workers or upstreams.",
@@ -99,6 +103,7 @@ const zh: Readonly<Record<ErrorCode, ErrorText>> = {
   upstream_failed: ["调用的所有上游都失败或拒绝了网关。", "“运维”页面显示上游状态。重试可能成功。"],
   worker_lost: ["部分回答送达后，工作进程丢失。", "请重新发送请求，或启用续传。"],
   unavailable: ["网关暂时无法接受请求。", "请稍后重试；若持续，请检查 Redis 和工作进程。"],
+  stopped: ["运维人员在请求等待或运行时将其终止。", "调用方收到的错误中包含运维人员给出的原因。"],
   overloaded: ["网关队列或上游已满。", "请稍后重试，或增加工作进程或上游。"],
   upstream_timeout: ["上游未能及时回答。", "请重试；如果模型需要更长时间，请提高超时设置。"],
 };

@@ -1,20 +1,40 @@
-/** Operations for operators: the live state, and draining a process. */
+/** Operations for operators: the live state, and what they decide about processes, queues, generations and targets. */
 import type { liveOperations } from "#api/live.ts";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import { type CommandAnswer, commandIngresses, type GenerationCommand } from "#service/generation-commands.ts";
 import type { Keyspace } from "#service/keyspace.ts";
-import { readProcessReports, requestDrain } from "#service/process-reports.ts";
+import { type OperatorControl, readControls, removeControl, setControl } from "#service/operator-controls.ts";
+import { lateReportMs, readProcessReports, requestDrain } from "#service/process-reports.ts";
 import type { Redis } from "#service/redis.ts";
 import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
-import type { Handlers } from "../api/handlers.ts";
+import type { Context, Handlers } from "../api/handlers.ts";
+import { generationsShownMax } from "../bounds.ts";
 import type { LiveStates } from "./live-state.ts";
 
 export interface LiveHandlerOptions {
   states: LiveStates;
   redis: Redis;
   keyspace: Keyspace;
+  catalogue(): Pick<Catalogue, "queues">;
 }
 
-export function liveHandlers({ states, redis, keyspace }: LiveHandlerOptions): Handlers<typeof liveOperations> {
+type Decision = Pick<OperatorControl, "kind" | "name">;
+
+export function liveHandlers(options: LiveHandlerOptions): Handlers<typeof liveOperations> {
+  const { states, redis, keyspace } = options;
+  const decide = (action: string, control: Omit<OperatorControl, "by" | "at">, context: Context) =>
+    change(options, action, { ...control, by: context.actor.name, at: context.now.getTime() }, context);
+  const setQueue = async (
+    action: string,
+    state: "paused" | "draining",
+    { queue, reason, until }: { queue: string; reason: string; until?: string | null },
+    context: Context,
+  ) => {
+    await checkQueue(options, queue);
+    await decide(action, { kind: "queue", name: queue, state, reason, ...untilOf(until, context.now) }, context);
+    return { body: { queue } };
+  };
   return {
     async readOperations() {
       return { body: await states.read() };
@@ -32,5 +52,110 @@ export function liveHandlers({ states, redis, keyspace }: LiveHandlerOptions): H
       await requestDrain(redis, keyspace, id);
       return { body: { process: id } };
     },
+    pauseQueue: ({ params, body }, context) => setQueue("pauseQueue", "paused", { ...params, ...body }, context),
+    drainQueue: ({ params, body }, context) => setQueue("drainQueue", "draining", { ...params, ...body }, context),
+    async resumeQueue({ params: { queue } }, context) {
+      await checkQueue(options, queue);
+      await change(options, "resumeQueue", { kind: "queue", name: queue }, context);
+      return { body: { queue } };
+    },
+    async clearQueue({ params: { queue }, body: { reason } }, context) {
+      await checkQueue(options, queue);
+      const { answers, silent } = await command(options, { kind: "clear", queue, reason });
+      const ended = countOf(answers);
+      const after = { reason, ended, silent };
+      await recordChange(context.database, context, {
+        action: "clearQueue",
+        account: null,
+        subject: `queue ${queue}`,
+        after,
+      });
+      return { body: { queue, ended, silent } };
+    },
+    async listGenerations({ query }) {
+      const limit = generationsShownMax;
+      const { answers, silent } = await command(options, { kind: "list", filter: query, limit });
+      const items = [...answers].flatMap(([ingress, { items: own = [] }]) => own.map((item) => ({ ...item, ingress })));
+      items.sort((a, b) => a.since - b.since);
+      const shown = items.slice(0, limit).map((item) => ({ ...item, since: new Date(item.since).toISOString() }));
+      return { body: { items: shown, total: countOf(answers), silent } };
+    },
+    async stopGeneration({ params: { generation }, body: { reason } }, context) {
+      const { answers } = await command(options, { kind: "stop", generation, reason });
+      if (countOf(answers) === 0) throw notFound("generation that runs or waits", generation);
+      const subject = `generation ${generation}`;
+      await recordChange(context.database, context, {
+        action: "stopGeneration",
+        account: null,
+        subject,
+        after: { reason },
+      });
+      return { body: { generation } };
+    },
+    async openCircuitBreaker({ params: { target }, body: { reason, minutes } }, context) {
+      await checkTarget(options, target);
+      const until = context.now.getTime() + minutes * 60_000;
+      await decide("openCircuitBreaker", { kind: "target", name: target, state: "open", reason, until }, context);
+      return { body: { target } };
+    },
+    async closeCircuitBreaker({ params: { target } }, context) {
+      await checkTarget(options, target);
+      await change(options, "closeCircuitBreaker", { kind: "target", name: target }, context);
+      // Workers notice within half a second that the entry is gone.
+      await redis.hdel(keyspace.circuitBreakers, target);
+      return { body: { target } };
+    },
   };
 }
+
+/** Records the change, then makes it. A decision without a state removes the one in force. */
+async function change(
+  { redis, keyspace }: LiveHandlerOptions,
+  action: string,
+  decision: OperatorControl | Decision,
+  context: Context,
+): Promise<void> {
+  const { kind, name } = decision;
+  const before = (await readControls(redis, keyspace, Date.now())).find(
+    (each) => each.kind === kind && each.name === name,
+  );
+  const after = "state" in decision ? decision : undefined;
+  await recordChange(context.database, context, { action, account: null, subject: `${kind} ${name}`, before, after });
+  if (after === undefined) await removeControl(redis, keyspace, decision);
+  else await setControl(redis, keyspace, after);
+}
+
+function untilOf(until: string | null | undefined, now: Date): { until?: number } {
+  if (until == null) return {};
+  const ms = Date.parse(until);
+  if (ms <= now.getTime()) throw new Fault("invalid", "The time is over already.", { field: "until" });
+  return { until: ms };
+}
+
+/** A queue that left the catalogue may still be resumed and cleared. */
+async function checkQueue({ catalogue, redis, keyspace }: LiveHandlerOptions, queue: string): Promise<void> {
+  if (catalogue().queues.has(queue)) return;
+  const controls = await readControls(redis, keyspace, Date.now());
+  if (!controls.some(({ kind, name }) => kind === "queue" && name === queue)) throw notFound("queue", queue);
+}
+
+async function checkTarget({ states }: LiveHandlerOptions, target: string): Promise<void> {
+  if (!(await states.read()).targets.some((each) => each.target === target)) throw notFound("target", target);
+}
+
+interface Commanded {
+  answers: Map<string, CommandAnswer>;
+  /** Ingresses without an answer. */
+  silent: string[];
+}
+
+async function command({ redis, keyspace }: LiveHandlerOptions, each: GenerationCommand): Promise<Commanded> {
+  const now = Date.now();
+  const ingresses = (await readProcessReports(redis, keyspace, now)).filter(({ role }) => role === "ingress");
+  const live = ingresses.filter(({ at }) => now - at <= lateReportMs).map(({ id }) => id);
+  const answers = await commandIngresses(redis, keyspace, each, live);
+  return { answers, silent: ingresses.map(({ id }) => id).filter((id) => !answers.has(id)) };
+}
+
+const countOf = (answers: Commanded["answers"]): number =>
+  [...answers.values()].reduce((sum, { count }) => sum + count, 0);

@@ -3,17 +3,19 @@ import type { liveOperations } from "#api/live.ts";
 import type { AnswerOf } from "#api/operation.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Keyspace } from "#service/keyspace.ts";
+import { type OperatorControl, readControls } from "#service/operator-controls.ts";
 import { lateReportMs, type ProcessReport, readProcessReports } from "#service/process-reports.ts";
 import type { Redis } from "#service/redis.ts";
 import type { Ledger } from "../ledger/ledger.ts";
+import { conditionsOf } from "./conditions.ts";
 
 export type LiveState = AnswerOf<(typeof liveOperations)["readOperations"]>;
 
 export interface LiveStateOptions {
   redis: Redis;
   keyspace: Keyspace;
-  catalogue(): Pick<Catalogue, "queues">;
-  ledger: Pick<Ledger, "counts" | "budgets" | "lagSeconds">;
+  catalogue(): Pick<Catalogue, "queues" | "models">;
+  ledger: Pick<Ledger, "counts" | "budgets" | "lagSeconds" | "invalidRecords">;
   /** Of the database. */
   database: string;
 }
@@ -23,12 +25,30 @@ interface Status {
   catalogue?: string;
   generations?: number;
   counts?: Counts;
-  queues?: { queue: string; waiting?: number; capacity?: number; held?: number; oldestWaitMs?: number }[];
-  targets?: { target: string; state: string }[];
+  queues?: QueueStatus[];
+  targets?: { target: string; state: Target["state"] }[];
+  targetLoad?: { target: string; calls: number; failed: number; firstTokens: number; firstTokenMs: number }[];
+  coolingCredentials?: string[];
 }
+
+interface QueueStatus {
+  queue: string;
+  waiting?: number;
+  capacity?: number;
+  held?: number;
+  oldestWaitMs?: number;
+  groups?: { group: string; waiting: number }[];
+  otherGroups?: number;
+}
+
+type Queue = LiveState["queues"][number];
+type Target = LiveState["targets"][number];
 
 type Counts = Record<"requests" | "failed" | "refused" | "chunks", number>;
 const countNames = ["requests", "failed", "refused", "chunks"] as const satisfies (keyof Counts)[];
+
+/** Groups of a queue that are shown by name. */
+const groupsMax = 10;
 
 /** Readers within this time share one reading. */
 const sharedMs = 900;
@@ -52,29 +72,37 @@ export class LiveStates {
 
   async #read(now: number): Promise<LiveState> {
     const { redis, keyspace, catalogue, ledger, database } = this.#options;
-    const names = [...catalogue().queues.keys()];
-    const [reports, waiting, info, lagSeconds] = await Promise.all([
+    const { queues: known, models } = catalogue();
+    const names = [...known.keys()];
+    const [reports, controls, waiting, info, lagSeconds, invalid] = await Promise.all([
       readProcessReports(redis, keyspace, now),
+      readControls(redis, keyspace, now),
       Promise.all(names.map((name) => redis.zcard(`${keyspace.queuePrefix}:${name}:prioritized`))),
       redis.info("all"),
       ledger.lagSeconds(),
+      ledger.invalidRecords(),
     ]);
     const live = reports.filter((report) => !isLate(report, now));
-    return {
+    const state = {
       at: new Date(now).toISOString(),
       rates: this.#rates(live),
-      queues: names.map((name, index) => queueOf(name, waiting[index] ?? 0, live)),
+      queues: names.map((name, index) => queueOf(name, waiting[index] ?? 0, live, controls)),
       processes: reports.map((report) => processOf(report, now)),
-      targets: targetsOf(live),
+      targets: targetsOf(
+        models.flatMap(({ route }) => route.map(({ upstream, model }) => `${upstream}/${model}`)),
+        live,
+        controls,
+      ),
       redis: redisOf(info),
       ledger: {
         lagSeconds: Math.max(0, lagSeconds),
         records: ledger.counts.inserted,
-        invalid: ledger.counts.invalid,
+        invalid,
         budgetDifferences: ledger.budgets.differences,
       },
       database,
     };
+    return { ...state, conditions: conditionsOf(state, known) };
   }
 
   /** Over the time between the last two reports of each ingress. */
@@ -99,13 +127,19 @@ export class LiveStates {
 
 const isLate = ({ at }: ProcessReport, now: number): boolean => now - at > lateReportMs;
 
-function queueOf(name: string, waiting: number, reports: readonly ProcessReport[]): LiveState["queues"][number] {
+function queueOf(
+  name: string,
+  waiting: number,
+  reports: readonly ProcessReport[],
+  controls: readonly OperatorControl[],
+): Queue {
   const of = (role: string) =>
     reports.flatMap(({ role: own, status }) =>
       own === role ? ((status as Status).queues ?? []).filter(({ queue }) => queue === name) : [],
     );
   const [ingresses, workers] = [of("ingress"), of("worker")];
   const sum = (values: (number | undefined)[]) => values.reduce<number>((total, value) => total + (value ?? 0), 0);
+  const control = controls.find((each) => each.kind === "queue" && each.name === name);
   return {
     name,
     queued: sum(ingresses.map(({ waiting: queued }) => queued)),
@@ -114,8 +148,30 @@ function queueOf(name: string, waiting: number, reports: readonly ProcessReport[
     capacity: sum(workers.map(({ capacity }) => capacity)),
     workers: workers.length,
     oldestWaitMs: Math.round(Math.max(0, ...ingresses.map(({ oldestWaitMs = 0 }) => oldestWaitMs))),
+    ...groupsOf(ingresses),
+    control: control === undefined || control.state === "open" ? null : { state: control.state, ...shownOf(control) },
   };
 }
+
+/** Groups that an ingress does not report by name are among the others. */
+function groupsOf(ingresses: readonly QueueStatus[]): Pick<Queue, "groups" | "otherGroups"> {
+  const counts = new Map<string, number>();
+  for (const { groups = [] } of ingresses)
+    for (const { group, waiting } of groups) counts.set(group, (counts.get(group) ?? 0) + waiting);
+  const sorted = [...counts].sort(([, a], [, b]) => b - a).map(([group, waiting]) => ({ group, waiting }));
+  const rest = sorted.slice(groupsMax).reduce((sum, { waiting }) => sum + waiting, 0);
+  return {
+    groups: sorted.slice(0, groupsMax),
+    otherGroups: ingresses.reduce((sum, { otherGroups = 0 }) => sum + otherGroups, rest),
+  };
+}
+
+const shownOf = ({ reason, by, at, until }: OperatorControl) => ({
+  reason,
+  by,
+  at: new Date(at).toISOString(),
+  until: until === undefined ? null : new Date(until).toISOString(),
+});
 
 function processOf(report: ProcessReport, now: number): LiveState["processes"][number] {
   const { startedAt, at, notReady, status, memoryBytes, cores, eventLoopDelayMs, id, role, version, host, pid } =
@@ -140,15 +196,40 @@ function processOf(report: ProcessReport, now: number): LiveState["processes"][n
   };
 }
 
-/** A target that any worker has blocked is shown as that worker sees it. */
-function targetsOf(reports: readonly ProcessReport[]): LiveState["targets"] {
-  const states = new Map<string, string>();
+/** A target that any worker has blocked is shown as that worker sees it; one that an operator keeps open is open at once. */
+function targetsOf(
+  known: readonly string[],
+  reports: readonly ProcessReport[],
+  controls: readonly OperatorControl[],
+): Target[] {
+  const idle = { state: "closed", calls: 0, failed: 0, firstTokenMs: null, cooling: 0, control: null } as const;
+  const targets = new Map<string, Target>();
+  const of = (target: string): Target => {
+    const found = targets.get(target) ?? { target, ...idle };
+    targets.set(target, found);
+    return found;
+  };
+  for (const target of known) of(target);
+  const firstTokens = new Map<string, { count: number; ms: number }>();
+  const cooling = new Set<string>();
   for (const { role, status } of reports) {
     if (role !== "worker") continue;
-    for (const { target, state } of (status as Status).targets ?? [])
-      if (states.get(target) === undefined || state !== "closed") states.set(target, state);
+    const { targets: states = [], targetLoad = [], coolingCredentials = [] } = status as Status;
+    for (const { target, state } of states) if (state !== "closed") of(target).state = state;
+    for (const { target, calls, failed, firstTokens: count, firstTokenMs: ms } of targetLoad) {
+      const sum = of(target);
+      sum.calls += calls;
+      sum.failed += failed;
+      const before = firstTokens.get(target) ?? { count: 0, ms: 0 };
+      firstTokens.set(target, { count: before.count + count, ms: before.ms + ms });
+    }
+    for (const each of coolingCredentials) cooling.add(each);
   }
-  return [...states].map(([target, state]) => ({ target, state })).sort((a, b) => a.target.localeCompare(b.target));
+  for (const [target, { count, ms }] of firstTokens) if (count > 0) of(target).firstTokenMs = Math.round(ms / count);
+  for (const each of cooling) of(each.slice(0, each.lastIndexOf(": "))).cooling++;
+  for (const control of controls)
+    if (control.kind === "target") Object.assign(of(control.name), { state: "open", control: shownOf(control) });
+  return [...targets.values()].sort((a, b) => a.target.localeCompare(b.target));
 }
 
 function redisOf(info: string): LiveState["redis"] {

@@ -8,8 +8,8 @@ import { estimatedUsageOf } from "../admission/estimate.ts";
 import type { Generation } from "./generation.ts";
 
 /**
- * A failed generation is not billed. A caller who leaves, or whose key is revoked, is billed for what was produced, whether or not all of it
- * was sent: nothing before an upstream begins a stream, and the estimate where the amount is unknown.
+ * A failed generation is not billed. A caller who leaves, whose key is revoked, or whose generation an operator stops, is billed for what was produced, whether or not
+ * all of it was sent: nothing before an upstream begins a stream, and the estimate where the amount is unknown.
  */
 export function billOf(generation: Generation, outcome: GenerationOutcome): Bill | undefined {
   const { catalogue, caller, model: requested } = generation;
@@ -18,6 +18,8 @@ export function billOf(generation: Generation, outcome: GenerationOutcome): Bill
   const model = catalogue.models.find(({ id }) => id === billed.model) ?? requested;
   return priced(catalogue, caller.group, model, billed.usage);
 }
+
+const billedOutcomes: readonly GenerationOutcome[] = ["complete", "left", "invalid_key", "stopped"];
 
 interface Billed {
   usage: Usage;
@@ -28,7 +30,7 @@ function billedOf(generation: Generation, outcome: GenerationOutcome): Billed | 
   const { state, usage, modelAnswered, progress } = generation;
   if (operations[generation.operation].isSession === true) return sessionUsageOf(generation);
   if (outcome === "complete" && usage !== null) return { usage: withTokens(usage, generation), model: modelAnswered };
-  if (outcome !== "complete" && outcome !== "left" && outcome !== "invalid_key") return undefined;
+  if (!billedOutcomes.includes(outcome)) return undefined;
   if (progress !== undefined && !mayThinkUnseen(generation, progress)) return producedBy(generation, progress);
   const hasBegun =
     outcome === "complete" || progress !== undefined || (state === "running" && !isStreamedAnswer(generation));

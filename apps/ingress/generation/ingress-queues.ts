@@ -25,7 +25,13 @@ export interface QueueStatistics {
   held: number;
   running: number;
   oldestWaitMs: number;
+  /** The waiting generations of the groups with the most, and of all others together. */
+  groups: { group: string; waiting: number }[];
+  otherGroups: number;
 }
+
+/** How many groups of a queue are reported by name. */
+const groupsMax = 10;
 
 export interface IngressQueuesOptions {
   /** The open queues; the catalogue may add some later. */
@@ -84,8 +90,10 @@ export class IngressQueues {
     const byQueue = new Map<string, QueueStatistics>();
     for (const name of this.#options.jobQueues.keys()) {
       const { slots, heldSize: held } = (this.of(name) as IngressQueue).admission;
-      byQueue.set(name, { queue: name, slots, waiting: 0, held, running: 0, oldestWaitMs: 0 });
+      const counts = { waiting: 0, held, running: 0, oldestWaitMs: 0, groups: [], otherGroups: 0 };
+      byQueue.set(name, { queue: name, slots, ...counts });
     }
+    const groups = new Map<QueueStatistics, Map<string, number>>();
     for (const generation of generations) {
       const queue = byQueue.get(generation.facts.queue);
       if (queue === undefined) continue;
@@ -93,7 +101,14 @@ export class IngressQueues {
       else {
         queue.waiting++;
         queue.oldestWaitMs = Math.max(queue.oldestWaitMs, now - generation.startedAt);
+        const counts = groups.get(queue) ?? new Map<string, number>();
+        groups.set(queue, counts.set(generation.facts.group, (counts.get(generation.facts.group) ?? 0) + 1));
       }
+    }
+    for (const [queue, counts] of groups) {
+      const sorted = [...counts].sort(([, a], [, b]) => b - a);
+      queue.groups = sorted.slice(0, groupsMax).map(([group, waiting]) => ({ group, waiting }));
+      queue.otherGroups = sorted.slice(groupsMax).reduce((sum, [, waiting]) => sum + waiting, 0);
     }
     return [...byQueue.values()];
   }

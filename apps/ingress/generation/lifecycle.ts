@@ -12,10 +12,10 @@
  *     complete   the whole answer arrived
  *     failed     the rate limits refused it (429, or 402 for a spent budget) · it waited too long (503) · the worker reports an error ·
  *                the worker was lost after content that cannot be resumed, or for the third time · Redis is away (503) · its key was
- *                revoked (401) · an error in the gateway's own code (500) · this process stops (503)
+ *                revoked (401) · an operator stopped it (503) · an error in the gateway's own code (500) · this process stops (503)
  *     left       its caller closed the connection
  *
- * A request that finds no capacity is refused before it becomes a generation (503 with Retry-After). Once a head or a keep-alive was sent, the status is 200,
+ * A request that finds no capacity, or a queue that an operator drains, is refused before it becomes a generation (503 with Retry-After). Once a head or a keep-alive was sent, the status is 200,
  * and a failure is an error event of the stream in the caller's dialect.
  *
  * Until it is dispatched, a generation is known to this process alone. From then on the relay's owner (libs/relay/owner.ts) decides: it
@@ -43,17 +43,28 @@ import {
 import { LiveMap } from "#relay/live-map.ts";
 import { type AnswerKind, Owner, type OwnerPort } from "#relay/owner.ts";
 import type { JobQueue, Transport, TransportHandlers } from "#relay/ports.ts";
+import type { CommandAnswer, GenerationCommand } from "#service/generation-commands.ts";
+import type { OperatorControls } from "#service/operator-controls.ts";
 import type { Redis } from "#service/redis.ts";
 import type { Capacity } from "../admission/capacity.ts";
 import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
 import type { IngressConfig } from "../config.ts";
 import type { ContentRecorder } from "../content/content-recorder.ts";
-import { revokedKey, unavailable, waitExpired, workerLost } from "../http/failures.ts";
+import {
+  queueCleared,
+  queueDraining,
+  revokedKey,
+  stoppedByOperator,
+  unavailable,
+  waitExpired,
+  workerLost,
+} from "../http/failures.ts";
 import { billOf } from "./bill.ts";
 import { claimSlots, createGeneration } from "./create.ts";
 import { endedEventOf, type Generation, type GenerationRequest, isWaiting } from "./generation.ts";
 import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
 import { IngressQueues, type QueueStatistics, retryAfterSecondsOf } from "./ingress-queues.ts";
+import { runningOf } from "./running.ts";
 
 export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   config: Pick<IngressConfig, "keepAliveMs">;
@@ -71,6 +82,8 @@ export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   limits: RateLimiter;
   content: ContentRecorder;
   isRevoked(keyId: string): boolean;
+  /** What operators decided about queues. */
+  controls: Pick<OperatorControls, "of">;
   events: EventSink<IngressEvents>;
 }
 
@@ -106,11 +119,15 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /**
    * Starts a generation. It then owns the response and the body's claim on memory, and always ends the response. A refused request keeps both,
-   * and its caller answers it: this process stops or is not connected, or this process or this queue has no capacity for the key.
+   * and its caller answers it: this process stops or is not connected, an operator drains this queue, or this process or this queue has no capacity for the key.
    */
   begin(asked: GenerationRequest, body: Buffer): Begun {
     const queue = this.#queues.of(asked.model.queue);
     if (this.#isStopping || !this.isReady || queue === undefined) return { kind: "refused", failure: unavailable };
+    const { clock, controls } = this.#options;
+    const control = controls.of("queue", asked.model.queue, clock.epoch());
+    if (control?.state === "draining" && asked.isTakenOver !== true)
+      return { kind: "refused", failure: queueDraining(control, clock.epoch()) };
     const claimed = claimSlots(asked, queue, this.#options);
     if (claimed.kind === "refused") return claimed;
     const request = this.#options.content.recorded(asked, body);
@@ -394,6 +411,28 @@ export class GenerationLifecycle implements TransportHandlers {
     for (const generation of this.#live.values()) this.#abandon(generation, failure);
   }
 
+  /** Does what an operator asks. What is over already is left alone. */
+  obey(command: GenerationCommand): CommandAnswer {
+    const all = () => this.#live.values();
+    switch (command.kind) {
+      case "list":
+        return runningOf(all(), command.filter, command.limit, (number) => this.#owner.workerOf(number));
+      case "stop":
+        return this.#endMatching(stoppedByOperator(command.reason), ({ id }) => id === command.generation);
+      case "clear":
+        return this.#endMatching(
+          queueCleared(command.reason),
+          (generation) => generation.facts.queue === command.queue && isWaiting(generation),
+        );
+    }
+  }
+
+  #endMatching(failure: Failure, matches: (generation: Generation) => boolean): CommandAnswer {
+    const ended = [...this.#live.values()].filter(matches);
+    for (const generation of ended) this.#abandon(generation, failure);
+    return { count: ended.length };
+  }
+
   /** Call it with every heartbeat. */
   tick(): void {
     const now = this.#now();
@@ -502,8 +541,11 @@ export class GenerationLifecycle implements TransportHandlers {
     generation.waitingSlot.hold(0);
   }
 
-  #waitExpired({ ingressQueue }: Generation): Failure {
-    return waitExpired(retryAfterSecondsOf(ingressQueue, this.#now()));
+  #waitExpired({ ingressQueue, facts }: Generation): Failure {
+    const { clock, controls } = this.#options;
+    const control = controls.of("queue", facts.queue, clock.epoch());
+    const reason = control?.state === "paused" ? control.reason : undefined;
+    return waitExpired(retryAfterSecondsOf(ingressQueue, this.#now()), reason);
   }
 
   /** Runs once. The id of a reservation ensures that it is settled once, even if Redis must be asked again. */

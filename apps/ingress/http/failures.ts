@@ -5,6 +5,7 @@ import { invalidFieldOf, type ValidationFault } from "#dialects/invalid-field.ts
 import { profiles } from "#dialects/profiles.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
+import type { OperatorControl } from "#service/operator-controls.ts";
 import type { Shortage } from "../admission/capacity.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
 import { Refused } from "./refused.ts";
@@ -45,10 +46,32 @@ export const revokedKey: Failure = {
   message: "Incorrect API key provided: it was revoked while this request was running.",
 };
 
-export const waitExpired = (retryAfterSeconds: number): Failure => ({
+/** `reason`: why the queue is paused; undefined if it is not. */
+export const waitExpired = (retryAfterSeconds: number, reason: string | undefined): Failure => ({
   code: "overloaded",
-  message: "The request waited too long for a worker; try again later.",
+  message:
+    reason === undefined
+      ? "The request waited too long for a worker; try again later."
+      : `The request waited too long, because an operator paused this model's queue: ${reason}`,
   retryAfterSeconds,
+});
+
+/** Without a time at which the queue accepts requests again, nobody knows it: callers ask again every minute. */
+export const queueDraining = ({ reason, until }: Pick<OperatorControl, "reason" | "until">, now: number): Failure => ({
+  code: "unavailable",
+  message: `This model accepts no new requests at the moment: ${reason}`,
+  retryAfterSeconds: until === undefined ? 60 : Math.max(1, Math.ceil((until - now) / 1_000)),
+});
+
+export const queueCleared = (reason: string): Failure => ({
+  code: "stopped",
+  message: `An operator ended the requests that waited for this model: ${reason}`,
+  retryAfterSeconds: 1,
+});
+
+export const stoppedByOperator = (reason: string): Failure => ({
+  code: "stopped",
+  message: `An operator stopped this request: ${reason}`,
 });
 
 export const tooLarge = (bytesMax: number): Failure => ({

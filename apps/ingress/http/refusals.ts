@@ -11,11 +11,13 @@ import { dialectOf, isOllamaPath, requestIdHeadersOf } from "./endpoints.ts";
 
 /** The headers of an error response. */
 export function failureHeadersOf({ code, retryAfterSeconds, upstreamRequestId }: Failure): Record<string, string> {
+  // A request that an operator stopped would run again at once.
+  const isFinal = code === "budget_exhausted" || (code === "stopped" && retryAfterSeconds === undefined);
   return {
     "content-type": "application/json",
     ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),
     ...(upstreamRequestId !== undefined && { [upstreamRequestIdHeader]: upstreamRequestId }),
-    ...(code === "budget_exhausted" && { "x-should-retry": "false" }),
+    ...(isFinal && { "x-should-retry": "false" }),
   };
 }
 

@@ -2,9 +2,12 @@
  * A circuit breaker for each target. All workers share it through Redis, so an outage costs a few calls in all instead of a few per request:
  *
  *     closed ──failures in a row──▶ open ──its time is over──▶ half-open: one call probes the target ──▶ closed, or open for longer
+ *
+ * While an operator keeps it open, no call probes the target, and no call's outcome closes it.
  */
 
 import { type Clock, systemClock } from "#service/clock.ts";
+import type { OperatorControls } from "#service/operator-controls.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 import { circuitBreakerLifeSeconds, circuitBreakerPollMs, openMs, openMsMax, probeMs, rowMs } from "../bounds.ts";
@@ -67,13 +70,15 @@ export class CircuitBreakers {
   readonly #redis: Redis;
   readonly #clock: Clock;
   readonly #key: string;
+  readonly #controls: Pick<OperatorControls, "of" | "all"> | undefined;
   readonly #probeKey: (target: string) => string;
   readonly #known = new Map<string, Known>();
   #timer: NodeJS.Timeout | undefined;
 
   /** `key` names the hash; the keys of probes begin with it. */
-  constructor(redis: Redis, key: string, clock: Clock = systemClock) {
+  constructor(redis: Redis, key: string, clock: Clock = systemClock, controls?: Pick<OperatorControls, "of" | "all">) {
     this.#clock = clock;
+    this.#controls = controls;
     this.#redis = redis;
     this.#key = key;
     this.#probeKey = (target) => `${key}:proof:${target}`;
@@ -88,6 +93,7 @@ export class CircuitBreakers {
   }
 
   stateOf(target: string, now: number): CircuitBreakerState {
+    if (this.#keptOpenMs(target) > 0) return "open";
     const openUntil = this.#known.get(target)?.openUntil;
     if (openUntil === undefined) return "closed";
     return now < openUntil ? "open" : "half-open";
@@ -95,6 +101,8 @@ export class CircuitBreakers {
 
   /** 0 when the target may be called, else how long to wait before asking again, in ms. Without Redis every target may be called. */
   async enter(target: string, holder: string, now: number): Promise<number> {
+    const keptOpenMs = this.#keptOpenMs(target);
+    if (keptOpenMs > 0) return keptOpenMs;
     const openUntil = this.#known.get(target)?.openUntil;
     if (openUntil === undefined) return 0;
     if (now < openUntil) return openUntil - now;
@@ -143,9 +151,18 @@ export class CircuitBreakers {
     );
   }
 
-  /** Every target that counted failures. */
+  /** Every target that counted failures, or that an operator keeps open. */
   states(now: number): { target: string; state: CircuitBreakerState }[] {
-    return [...this.#known.keys()].map((target) => ({ target, state: this.stateOf(target, now) }));
+    const kept = this.#controls?.all(this.#clock.epoch()).filter(({ kind }) => kind === "target") ?? [];
+    const targets = new Set([...this.#known.keys(), ...kept.map(({ name }) => name)]);
+    return [...targets].map((target) => ({ target, state: this.stateOf(target, now) }));
+  }
+
+  /** For how long an operator still keeps it open; 0 if none does. */
+  #keptOpenMs(target: string): number {
+    const epoch = this.#clock.epoch();
+    const control = this.#controls?.of("target", target, epoch);
+    return control === undefined ? 0 : (control.until ?? Number.POSITIVE_INFINITY) - epoch;
   }
 
   async #poll(): Promise<void> {

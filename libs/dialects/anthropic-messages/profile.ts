@@ -40,6 +40,7 @@ const errorTypes: Record<ErrorCode, string> = {
   upstream_failed: "api_error",
   worker_lost: "api_error",
   unavailable: "overloaded_error",
+  stopped: "api_error",
   overloaded: "overloaded_error",
   upstream_timeout: "timeout_error",
 };

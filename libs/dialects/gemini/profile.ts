@@ -39,6 +39,7 @@ const errorStatuses: Record<ErrorCode, string> = {
   upstream_failed: "INTERNAL",
   worker_lost: "INTERNAL",
   unavailable: "UNAVAILABLE",
+  stopped: "UNAVAILABLE",
   overloaded: "UNAVAILABLE",
   upstream_timeout: "DEADLINE_EXCEEDED",
 };

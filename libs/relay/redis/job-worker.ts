@@ -27,6 +27,8 @@ export interface JobWorkerOptions {
   keyspace: Keyspace;
   /** Whether this process can serve now. While it cannot, no job is fetched. */
   isReady(): boolean;
+  /** Whether an operator paused the queue. No worker takes jobs meanwhile. */
+  isPaused(): boolean;
   take(slot: JobSlot): void;
   onError(error: Error): void;
 }
@@ -64,7 +66,9 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
       if (fetching === 0) settleStop?.();
       return;
     }
-    if (!options.isReady()) {
+    if (!options.isReady() || options.isPaused()) {
+      // What was on the queue before the pause still is, and the marker of a job that came since may be gone.
+      if (options.isPaused()) drained = false;
       pumpLater();
       return;
     }
@@ -105,7 +109,7 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
     let quiet: Promise<boolean> | false = false;
     try {
       const woken = waits && (await fetcher.waitForJob(fetchWaitSeconds, onError));
-      if (!stopping || woken) {
+      if ((!stopping || woken) && !options.isPaused()) {
         const coming = fetcher.next();
         quiet = waits && nothingWaits();
         job = await coming;
@@ -157,7 +161,8 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
 
   /** Completes the job, and fetches the next one in the same step if there is capacity. */
   const finish = (job: Job) => {
-    if (stopping || drained || !mayFetch() || !options.isReady()) fetcher.complete(job).catch(onError);
+    if (stopping || drained || !mayFetch() || !options.isReady() || options.isPaused())
+      fetcher.complete(job).catch(onError);
     else {
       fetching++;
       fetcher.next(job).then((following) => {

@@ -87,6 +87,7 @@ const cases: [what: string, generation: object, outcome: GenerationOutcome, expe
   ],
   ["a picture, left while it was made", { operation: "image-generation" }, "left", reserved],
   ["revoked in the middle", { progress: { ...begun, outputTokens: 90 } }, "invalid_key", "25 in, 90 out, fallback"],
+  ["stopped in the middle", { progress: { ...begun, outputTokens: 90 } }, "stopped", "25 in, 90 out, fallback"],
   ["failed in the middle", { progress: { ...begun, outputTokens: 90 } }, "upstream_failed", nothing],
 ];
 

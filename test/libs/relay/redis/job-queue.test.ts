@@ -64,6 +64,7 @@ async function withWorker(
     redisUrl: server.url,
     keyspace,
     isReady: () => true,
+    isPaused: () => false,
     take: (slot) => slots.push(slot),
     onError: () => {},
   });
@@ -291,6 +292,7 @@ for (const size of [1, 2])
           redisUrl: server.url,
           keyspace,
           isReady: () => true,
+          isPaused: () => false,
           take(slot) {
             taken.add(slot.job.generation);
             slot.dispatched();

@@ -1,0 +1,91 @@
+/**
+ * What operators have decided about queues and targets: one hash in Redis, which every ingress and worker reads several times a second. It outlives the
+ * processes, but not the data of Redis.
+ */
+import type { Keyspace } from "./keyspace.ts";
+import type { Redis } from "./redis.ts";
+
+/**
+ * `paused`: workers take nothing from the queue. `draining`: ingresses refuse new requests for the queue. `open`: workers do not call the target, as if its circuit
+ * breaker had opened.
+ */
+type ControlState = "paused" | "draining" | "open";
+
+export interface OperatorControl {
+  readonly kind: "queue" | "target";
+  /** Of the queue, or of the target as in circuit breakers. */
+  readonly name: string;
+  readonly state: ControlState;
+  /** For callers and operators. */
+  readonly reason: string;
+  /** The name of the operator. */
+  readonly by: string;
+  /** Epoch milliseconds. */
+  readonly at: number;
+  /** When it ends by itself, in epoch milliseconds; undefined for never. */
+  readonly until?: number;
+}
+
+/** A process knows a change within this time, and that of a round trip. */
+const readEveryMs = 300;
+
+type ControlId = Pick<OperatorControl, "kind" | "name">;
+
+const fieldOf = ({ kind, name }: ControlId): string => `${kind} ${name}`;
+
+/** Those in force, by kind and name. Removes those that have ended. Rejects while Redis is away. */
+export async function readControls(redis: Redis, keyspace: Keyspace, now: number): Promise<OperatorControl[]> {
+  const fields = Object.entries(await redis.hgetall(keyspace.controls));
+  const controls = fields.map(([field, text]) => [field, JSON.parse(text) as OperatorControl] as const);
+  const ended = controls.filter(([, control]) => !isInForce(control, now)).map(([field]) => field);
+  if (ended.length > 0) await redis.hdel(keyspace.controls, ...ended);
+  return controls
+    .map(([, control]) => control)
+    .filter((control) => isInForce(control, now))
+    .sort((a, b) => fieldOf(a).localeCompare(fieldOf(b)));
+}
+
+/** Replaces what was decided before about the same queue or target. Rejects while Redis is away. */
+export async function setControl(redis: Redis, keyspace: Keyspace, control: OperatorControl): Promise<void> {
+  await redis.hset(keyspace.controls, fieldOf(control), JSON.stringify(control));
+}
+
+/** Rejects while Redis is away. */
+export async function removeControl(redis: Redis, keyspace: Keyspace, id: ControlId): Promise<void> {
+  await redis.hdel(keyspace.controls, fieldOf(id));
+}
+
+export interface OperatorControls {
+  /** What is in force at `now`, in epoch milliseconds. */
+  of(kind: OperatorControl["kind"], name: string, now?: number): OperatorControl | undefined;
+  all(now?: number): OperatorControl[];
+  close(): void;
+}
+
+/** Resolves when the controls are known, so that a process that starts obeys them from the first; rejects without Redis. Later, the known ones stay while Redis is away. */
+export async function followControls(redis: Redis, keyspace: Keyspace): Promise<OperatorControls> {
+  let known = new Map<string, OperatorControl>();
+  let isBusy = false;
+  const read = async () => {
+    const fields = Object.entries(await redis.hgetall(keyspace.controls));
+    known = new Map(fields.map(([field, text]) => [field, JSON.parse(text) as OperatorControl]));
+  };
+  await read();
+  const timer = setInterval(async () => {
+    if (isBusy || redis.status !== "ready") return;
+    isBusy = true;
+    await read().catch(() => undefined);
+    isBusy = false;
+  }, readEveryMs);
+  return {
+    of(kind, name, now = Date.now()) {
+      if (known.size === 0) return undefined;
+      const control = known.get(fieldOf({ kind, name }));
+      return control !== undefined && isInForce(control, now) ? control : undefined;
+    },
+    all: (now = Date.now()) => [...known.values()].filter((control) => isInForce(control, now)),
+    close: () => clearInterval(timer),
+  };
+}
+
+const isInForce = ({ until }: OperatorControl, now: number): boolean => until === undefined || now < until;
