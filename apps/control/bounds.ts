@@ -28,6 +28,13 @@ export const invalidRecordsMax = 10_000;
 /** Records so many days in the future get no partition of their own: a clock is far off. */
 export const futureDaysMax = 2;
 
+// Stored content.
+/** How often content is taken from Redis, and how many entries at once; each has up to 2 MiB. */
+export const contentEveryMs = 500;
+export const contentEntriesMax = 8;
+/** How often content is deleted that is older than its account wants. */
+export const contentSweptEveryMs = 600_000;
+
 // The API.
 /** The largest body. */
 export const bodyBytesMax = 1 << 20;

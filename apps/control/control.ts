@@ -24,6 +24,8 @@ import { identifyBy } from "./api/tokens.ts";
 import { catalogueHandlers } from "./catalogue/catalogue.ts";
 import { catalogueFileHandlers, LastChange } from "./catalogue/catalogue-file.ts";
 import type { ControlConfig } from "./config.ts";
+import { contentHandlers } from "./content/content-handlers.ts";
+import { ContentReader } from "./content/content-reader.ts";
 import { openDatabase } from "./database/database.ts";
 import { KeyProjection } from "./keys/key-projection.ts";
 import { keyHandlers } from "./keys/keys.ts";
@@ -33,7 +35,7 @@ import { liveHandlers } from "./operations/handlers.ts";
 import { addLiveSocket } from "./operations/live-socket.ts";
 import { LiveStates } from "./operations/live-state.ts";
 import { createMail } from "./sign-in/mail.ts";
-import { createSignIn } from "./sign-in/sign-in.ts";
+import { authSecretOf, createSignIn } from "./sign-in/sign-in.ts";
 
 export type ControlProcessConfig = ControlConfig &
   Pick<ServiceConfig, "redisUrl" | "catalogueFile" | "namespace" | "operationsHost" | "operationsPort">;
@@ -94,22 +96,25 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const projection = new KeyProjection({ database, redis, keyspace, log });
   await projection.start();
   opened.defer(() => projection.close());
+  const content = new ContentReader({ database, redis: await connect("request"), keyspace, log });
+  content.start();
+  opened.defer(() => content.close());
   const mail = createMail(config, log);
   opened.defer(() => mail?.close());
   opened.defer(startAlerts({ config, mail, database, redis, keyspace, catalogue: catalogue.current, log }));
   registerMetrics(registry, ledger, projection);
   let address = config.url;
-  const signIn = opened.use(await createSignIn({ database, config, mail, address: () => address, log }));
+  const secret = await authSecretOf(database, config);
+  const signIn = opened.use(await createSignIn({ database, config, secret, mail, address: () => address, log }));
   const byToken = identifyBy(database, config.operatorToken);
   const states = new LiveStates({ redis, keyspace, catalogue: catalogue.current, ledger, database: kind });
+  const changed = (account: string) => projection.projectAccount(account);
   const identify = async (request: FastifyRequest) => (await byToken(request)) ?? signIn.identify(request);
   const api = await createApi({
     database,
     handlers: {
-      ...accountHandlers({
-        catalogue: catalogue.current,
-        changed: (account) => projection.projectAccount(account),
-      }),
+      ...accountHandlers({ catalogue: catalogue.current, changed }),
+      ...contentHandlers({ secret, changed }),
       ...keyHandlers({ catalogue: catalogue.current, projection }),
       ...usageHandlers,
       ...catalogueHandlers(catalogue.current, config.gatewayUrl),

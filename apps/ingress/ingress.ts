@@ -9,6 +9,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
+import { ContentStream, registerContentMetrics } from "#content/content-stream.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import { EventStream, type Subscriber } from "#events/event-stream.ts";
@@ -39,6 +40,7 @@ import {
   sweepEveryMs,
 } from "./bounds.ts";
 import type { IngressConfig } from "./config.ts";
+import { ContentRecorder } from "./content/content-recorder.ts";
 import { FileRewrites } from "./file-rewrites.ts";
 import { GenerationLifecycle } from "./generation/lifecycle.ts";
 import { BodyReader } from "./http/body-reader.ts";
@@ -169,6 +171,10 @@ function createPath(
   const { bodies: bodyBytes, answers: answerBytes, generations: slots } = capacities;
   const limits = new RateLimiter({ redis, keyspace, catalogue: catalogue.current, clock, events, log });
   opened.defer(() => limits.close());
+  const space = new RedisSpace(bodies, clock);
+  const contents = new ContentStream({ redis: bodies, keyspace, hasSpace: () => space.hasSpace(), log });
+  opened.defer(() => contents.close());
+  registerContentMetrics(registry, contents);
   const generations = new GenerationLifecycle({
     config,
     bounds,
@@ -182,11 +188,11 @@ function createPath(
     bodyBytes,
     answerBytes,
     limits,
+    content: new ContentRecorder({ stream: contents, recorded: capacities.recorded, clock }),
     isRevoked: keys.isRevoked,
     controls,
     events,
   });
-  const space = new RedisSpace(bodies, clock);
   const idempotency = new Idempotency({
     redis: bodies,
     keyspace,

@@ -48,6 +48,13 @@ const keyRecordSchema = Type.Object({
       description: "Go into the usage records of the key.",
     }),
   ),
+  contentKey: Type.Optional(
+    Type.String({
+      pattern: "^[0-9A-Za-z_-]{43}$",
+      description:
+        "The public key (X25519, base64url) for which its account has the content of requests sealed and stored. Absent: none is stored.",
+    }),
+  ),
   disabledAt: Type.Optional(time("Epoch milliseconds: since when its account is disabled.")),
   version: Type.Optional(
     Type.Integer({

@@ -18,6 +18,9 @@ const account = Type.Object({
   createdAt: time("When it was created."),
   disabledAt: orNull(time("Since when its keys are refused; null while it is active.")),
   groups,
+  contentDays: orNull(
+    Type.Integer({ description: "How many days the content of requests is stored; null if none is stored." }),
+  ),
 });
 
 const params = Type.Object({ account: id("The id of an account.") });

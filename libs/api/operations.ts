@@ -4,6 +4,7 @@ import { alertOperations } from "./alerts.ts";
 import { auditOperations } from "./audit.ts";
 import { catalogueOperations } from "./catalogue.ts";
 import { catalogueFileOperations } from "./catalogue-file.ts";
+import { contentOperations } from "./content.ts";
 import { keyOperations } from "./keys.ts";
 import { liveOperations } from "./live.ts";
 import { memberOperations } from "./members.ts";
@@ -16,6 +17,7 @@ export const operations = {
   ...accountOperations,
   ...alertOperations,
   ...usageOperations,
+  ...contentOperations,
   ...peopleOperations,
   ...memberOperations,
   ...tokenOperations,

@@ -129,6 +129,7 @@ const record = Type.Object({
   user: orNull(Type.String()),
   tags: Type.Array(Type.String()),
   traceId: orNull(Type.String()),
+  hasContent: Type.Boolean({ description: "Whether its content is stored." }),
 });
 
 const sums = {

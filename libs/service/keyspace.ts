@@ -47,6 +47,10 @@ export function keyspaceOf(namespace: string) {
     limitsSettled: `${family("limits")}:settled`,
     /** Stream: batches of usage records, which the ledger reads. */
     usage: `${lasting}:usage`,
+    /** Stream: sealed content of requests, which control takes (libs/content/content-stream.ts). */
+    content: family("content"),
+    /** Counter: the bytes that ever entered that stream. */
+    contentBytes: `${family("content")}:bytes`,
     /** Expires when the next comparison of budgets with the ledger is due. */
     budgetsCompared: `${namespace}:budgets-compared`,
     /** Hash: a key's id → its usage as the ledger has it (JSON, libs/ledger/key-usage.ts). */

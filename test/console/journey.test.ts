@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { APIError } from "openai";
-import { startConsole } from "../support/console.ts";
-import { catalogueOf } from "../support/gateway.ts";
+import { assertAccessible, startConsole } from "../support/console.ts";
+import { catalogueOf, until } from "../support/gateway.ts";
 
 const catalogue = catalogueOf([{ id: "priced", model: "sim-text;rate=0;first=0;tokens=64" }]);
 const browser = await startConsole({ catalogue });
@@ -81,4 +81,51 @@ test("what a page of another account asks for is not found", async () => {
     await page.goto(`${control.url}${path}`);
     await page.getByText("Nothing is here").waitFor();
   }
+});
+
+test("an account stores content: it is shown when somebody asks, and gone when storing ends", async () => {
+  await using opened = await browser.open("/accounts/default", { expected: /400/ });
+  const { page } = opened;
+  const dialog = page.getByRole("dialog");
+  await page.getByRole("button", { name: "Store content" }).click();
+  await dialog.getByRole("textbox", { name: "Days" }).fill("91");
+  await dialog.getByRole("button", { name: "Store content" }).click();
+  await dialog.getByText("At most 90.").waitFor();
+  await dialog.getByRole("textbox", { name: "Days" }).fill("3");
+  await dialog.getByRole("button", { name: "Store content" }).click();
+  await page.getByText("Stored for 3 days.").waitFor();
+
+  const created = await control.call("POST", "/keys", { account: "default", name: "stores", group: "default" });
+  const { key } = (await created.json()) as { key: string };
+  await until("the key is known", async () => (await gateway.post({}, { key })).status !== 401);
+  const messages = [
+    { role: "system" as const, content: "Speak of herons." },
+    { role: "user" as const, content: "Zanzibar?" },
+  ];
+  const request = gateway.client({ key }).chat.completions.create({ model: "priced", messages, stream: true });
+  const { data: stream, response } = await request.withResponse();
+  for await (const _ of stream);
+  const id = response.headers.get("x-request-id") as string;
+  await until("the content is stored", async () => {
+    const record = await control.call("GET", `/usage/records/${id}`);
+    return record.ok && ((await record.json()) as { hasContent: boolean }).hasContent;
+  });
+  await page.goto(`${control.url}/requests/${id}`);
+  await page.getByRole("button", { name: "Show content" }).waitFor();
+  assert.ok(!(await page.content()).includes("Zanzibar"));
+  await page.getByRole("button", { name: "Show content" }).click();
+  await page.getByText("Speak of herons.").waitFor();
+  await page.getByText("Zanzibar?", { exact: true }).waitFor();
+  await assertAccessible(page);
+  await page.getByRole("radiogroup", { name: "View" }).getByText("Request").click();
+  await page.getByText('"content": "Zanzibar?"').waitFor();
+  await page.getByRole("button", { name: "Hide" }).click();
+  assert.ok(!(await page.content()).includes("Zanzibar"));
+
+  await page.goto(`${control.url}/accounts/default`);
+  await page.getByRole("button", { name: "Stop storing" }).click();
+  await dialog.getByText("cannot be restored").waitFor();
+  await dialog.getByRole("button", { name: "Stop storing" }).click();
+  await page.getByRole("button", { name: "Store content" }).waitFor();
+  assert.equal((await control.call("GET", `/usage/records/${id}/content`)).status, 404);
 });

@@ -9,9 +9,10 @@ const local = (text: string) => new Date(text).getTime();
 const now = local("2026-11-23T12:10:00");
 const texts = ({ from, to }: { from: number; to: number }) => [new Date(from), new Date(to)];
 
-test("a range that ends now ends with the present half hour", () => {
+test("a range that ends now ends with the present half hour, others with their day or month", () => {
   for (const [range, from, to] of [
     ["today", "2026-11-23T00:00", "2026-11-23T12:30"],
+    ["yesterday", "2026-11-22T00:00", "2026-11-23T00:00"],
     ["24h", "2026-11-22T12:30", "2026-11-23T12:30"],
     ["7d", "2026-11-16T12:30", "2026-11-23T12:30"],
     ["month", "2026-11-01T00:00", "2026-11-23T12:30"],
@@ -34,9 +35,10 @@ test("ranges that make no sense still give a period", () => {
 });
 
 test("the period before", () => {
-  const before = (range: "today" | "24h" | "month" | "last-month") =>
+  const before = (range: "today" | "yesterday" | "24h" | "month" | "last-month") =>
     texts(periodBefore(periodOf({ range }, "7d", now), range));
   assert.deepEqual(before("today"), texts({ from: local("2026-11-22T00:00"), to: local("2026-11-22T12:30") }));
+  assert.deepEqual(before("yesterday"), texts({ from: local("2026-11-21T00:00"), to: local("2026-11-22T00:00") }));
   assert.deepEqual(before("24h"), texts({ from: local("2026-11-21T12:30"), to: local("2026-11-22T12:30") }));
   assert.deepEqual(before("last-month"), texts({ from: local("2026-09-01T00:00"), to: local("2026-10-01T00:00") }));
   assert.deepEqual(before("month")[0], new Date(local("2026-10-01T00:00")));

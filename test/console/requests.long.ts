@@ -119,7 +119,7 @@ test("any id opens the request, whose cost is explained to the last digit", asyn
   });
   await using opened = await browser.open("/requests");
   const { page } = opened;
-  await page.getByLabel(/^Open by id/).fill(requestId);
+  await page.getByLabel(/^Id of a request/).fill(requestId);
   await page.getByRole("button", { name: "Open" }).click();
   await page.getByRole("heading", { name: "fast" }).waitFor();
   assert.equal(Number((await page.locator("[data-cost]").textContent())?.replace("$", "")), Number(own?.cost));

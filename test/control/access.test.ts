@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import type { Operation } from "#api/operation.ts";
 import { operations } from "#api/operations.ts";
+import { sealContent } from "#content/content.ts";
 import type { Actor } from "../../apps/control/api/actor.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import { insertUsage } from "../../apps/control/ledger/insert.ts";
@@ -45,6 +46,9 @@ async function accountWithAll({ call, database }: TestApi): Promise<Owned> {
   assert.equal(key.status, 201);
   const record = usageRecord({ account, keyId: key.body.id });
   await insertUsage(database, [record]);
+  const storage = await call(operator, "PUT", `/accounts/${account}/content-storage`, { days: 7 });
+  assert.equal(storage.status, 204, storage.text);
+  await storeContent(database, record.generationId, account);
   const user = `p-${mark}`;
   await addPerson(database, user, account);
   const invitation = await call(operator, "POST", `/accounts/${account}/invitations`, { role: "reader" });
@@ -65,6 +69,21 @@ async function accountWithAll({ call, database }: TestApi): Promise<Owned> {
     token: token.body.id,
   };
   return { account, mark, ids };
+}
+
+async function storeContent(database: Database, generationId: string, account: string): Promise<void> {
+  const { content_key: key } = await database
+    .selectFrom("accounts")
+    .select("content_key")
+    .where("id", "=", account)
+    .executeTakeFirstOrThrow();
+  const body = { type: "application/json", text: "{}", bytes: 2, isCut: false };
+  const content = { dialect: "openai-chat", operation: "answer", request: body, status: 200, answer: body };
+  const sealed = await sealContent({ generationId, account, key: key as string, receivedAt: 0 }, content);
+  await database
+    .insertInto("content")
+    .values({ generation_id: generationId, account, received_at: new Date(), sealed })
+    .execute();
 }
 
 /** A user who is signed in, and an owner of the account. */

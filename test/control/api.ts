@@ -12,6 +12,7 @@ import { createApi } from "../../apps/control/api/server.ts";
 import { catalogueHandlers } from "../../apps/control/catalogue/catalogue.ts";
 import { catalogueFileHandlers, LastChange } from "../../apps/control/catalogue/catalogue-file.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
+import { contentHandlers } from "../../apps/control/content/content-handlers.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import type { Role } from "../../apps/control/database/tables.ts";
 import { KeyProjection } from "../../apps/control/keys/key-projection.ts";
@@ -19,7 +20,7 @@ import { keyHandlers } from "../../apps/control/keys/keys.ts";
 import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
 import { liveHandlers } from "../../apps/control/operations/handlers.ts";
 import { type LiveStateOptions, LiveStates } from "../../apps/control/operations/live-state.ts";
-import { createSignIn } from "../../apps/control/sign-in/sign-in.ts";
+import { authSecretOf, createSignIn } from "../../apps/control/sign-in/sign-in.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
 
 const log = pino({ level: process.env.TEST_LOGS ? "info" : "silent" });
@@ -83,9 +84,10 @@ export async function startApi(database: Database): Promise<TestApi> {
   opened.defer(() => projection.close());
   const actors = new Map<string, Actor>();
   const address = () => "http://localhost";
-  const signIn = opened.use(
-    await createSignIn({ database, config: controlConfigOf({}), mail: undefined, address, log }),
-  );
+  const config = controlConfigOf({});
+  const secret = await authSecretOf(database, config);
+  const changed = (account: string) => projection.projectAccount(account);
+  const signIn = opened.use(await createSignIn({ database, config, secret, mail: undefined, address, log }));
   const ledger = {
     counts: { inserted: 0, invalid: 0 },
     budgets: { differences: 0 },
@@ -96,10 +98,8 @@ export async function startApi(database: Database): Promise<TestApi> {
   const api = await createApi({
     database,
     handlers: {
-      ...accountHandlers({
-        catalogue: () => catalogue,
-        changed: (account) => projection.projectAccount(account),
-      }),
+      ...accountHandlers({ catalogue: () => catalogue, changed }),
+      ...contentHandlers({ secret, changed }),
       ...keyHandlers({ catalogue: () => catalogue, projection }),
       ...usageHandlers,
       ...catalogueHandlers(() => catalogue, ""),

@@ -13,7 +13,7 @@ import { controlConfigOf } from "../../apps/control/config.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
 import { createMail } from "../../apps/control/sign-in/mail.ts";
-import { createSignIn } from "../../apps/control/sign-in/sign-in.ts";
+import { authSecretOf, createSignIn } from "../../apps/control/sign-in/sign-in.ts";
 import { catalogue } from "./api.ts";
 
 export const operatorToken = "operator-token-of-the-tests-0123456789";
@@ -108,7 +108,8 @@ export async function startApi(database: Database, environment: Record<string, s
   const log = pino({ level: process.env.TEST_LOGS ? "debug" : "silent" });
   let url = "";
   const mail = createMail(config, log);
-  const signIn = await createSignIn({ database, config, mail, address: () => url, log });
+  const secret = await authSecretOf(database, config);
+  const signIn = await createSignIn({ database, config, secret, mail, address: () => url, log });
   const byToken = identifyBy(database, config.operatorToken);
   const server = await createApi({
     database,

@@ -138,7 +138,7 @@ onBoth("a token gives only roles whose operations its scopes allow, by invitatio
   assert.deepEqual(await givenBy(["create*", "updateMember"]), []);
   const ofReaders = ["get*", "list*", "sum*", "export*"];
   assert.deepEqual(await givenBy(["create*", "updateMember", ...ofReaders]), ["reader"]);
-  const ofMembers = ["createKey", "updateKey", "rotateKey", "revokeKey"];
+  const ofMembers = ["createKey", "updateKey", "rotateKey", "revokeKey", "openContent"];
   const invites = ["createInvitation", "updateMember"];
   assert.deepEqual(await givenBy([...invites, ...ofReaders, ...ofMembers]), ["reader", "member"]);
   assert.deepEqual(await givenBy(["*"]), ["reader", "member", "owner"]);

@@ -79,11 +79,20 @@ export async function callAuth<Value = unknown>(path: string, body?: unknown): P
   return (await contentOf(response)) as Value;
 }
 
+/** The fields that errors of sign-in are about, by their code. */
+const fieldsOfSignIn: Record<string, string> = {
+  INVALID_PASSWORD: "password",
+  INVALID_CODE: "code",
+  INVALID_BACKUP_CODE: "code",
+  PASSWORD_TOO_SHORT: "newPassword",
+  PASSWORD_TOO_LONG: "newPassword",
+};
+
 async function contentOf(response: Response): Promise<unknown> {
   const text = await response.text();
   const value = parsed(text);
   if (response.ok) return value;
-  const { detail, message, field } = (value ?? {}) as { detail?: string; message?: string; field?: string };
+  const { detail, message, code = "", field = fieldsOfSignIn[code] } = (value ?? {}) as Partial<Record<string, string>>;
   throw new ApiFault(response.status, detail ?? message ?? `${response.status} ${response.statusText}`, field);
 }
 

@@ -27,6 +27,8 @@ export const theme = createTheme({
   components: {
     Table: { defaultProps: { verticalSpacing: 6, horizontalSpacing: "sm" } },
     Badge: { defaultProps: { miw: "max-content" } },
+    // A form says what is out of bounds; another number than the typed one would be sent silently.
+    NumberInput: { defaultProps: { clampBehavior: "none" } },
     Tooltip: { defaultProps: { openDelay: 300 } },
   },
 });

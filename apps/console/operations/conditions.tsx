@@ -1,6 +1,5 @@
 /** What needs the operator now, each with what to do about it. */
 import { Alert, Anchor, Stack, Text } from "@mantine/core";
-import guide from "../../../docs/operations.md?url";
 import { type Formats, translated, useFormats, useTexts } from "../app/language.tsx";
 import type { LiveState } from "../app/live.ts";
 
@@ -36,6 +35,8 @@ const texts = translated({
 });
 export const conditionTexts = texts;
 
+/** The build copies the guide beside the console's files. */
+const guide = new URL("../../../docs/operations.md", import.meta.url).href;
 /** The headings of the runbooks in docs/operations.md. */
 const headings: Record<Condition["kind"], string> = {
   ledgerBehind: "Ledger behind",

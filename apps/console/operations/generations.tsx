@@ -1,6 +1,6 @@
 /** The generations that wait or run now, oldest first; one can be stopped. */
-import { Alert, Badge, Button, Group, Select, Text } from "@mantine/core";
-import { useState } from "react";
+import { Alert, Group, Select, Text } from "@mantine/core";
+import { memo, useState } from "react";
 import { type Answer, call } from "../app/call.ts";
 import { type Formats, translated, useFormats, useTexts } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
@@ -8,6 +8,7 @@ import type { Search } from "../app/router.tsx";
 import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
+import { RowButton, StateCell } from "./cells.tsx";
 import { ReasonDialog } from "./reason-dialog.tsx";
 import { Section } from "./section.tsx";
 
@@ -80,12 +81,18 @@ const everyMs = 2_000;
 const stateColors = { queued: "gray", dispatched: "yellow", running: "teal" } as const;
 
 export interface GenerationsProps {
-  queues: readonly string[];
+  /** The names of the queues, separated by spaces. */
+  queues: string;
   search: Search;
   onFilter(change: Search): void;
 }
 
-export function Generations({ queues, search: { model, key, queue }, onFilter }: GenerationsProps) {
+/** It has a pace of its own: the live state does not draw it again. */
+export const Generations = memo(function Generations({
+  queues,
+  search: { model, key, queue },
+  onFilter,
+}: GenerationsProps) {
   const t = useTexts(texts);
   const format = useFormats();
   const query = { ...(model && { model }), ...(key && { key }), ...(queue && { queue }) };
@@ -132,7 +139,7 @@ export function Generations({ queues, search: { model, key, queue }, onFilter }:
             t.queue,
             "queue",
             queue,
-            queues.map((name) => ({ value: name, label: name })),
+            queues.split(" ").map((name) => ({ value: name, label: name })),
           )}
         </Group>
       }
@@ -171,7 +178,7 @@ export function Generations({ queues, search: { model, key, queue }, onFilter }:
       )}
     </Section>
   );
-}
+});
 
 interface Option {
   value: string;
@@ -209,11 +216,7 @@ const columnsOf = (t: Texts, format: Formats, stop: (generation: Generation) => 
     id: "state",
     title: t.state,
     sortBy: ({ state }) => state,
-    cell: ({ state }) => (
-      <Badge variant="light" radius="sm" tt="none" color={stateColors[state]}>
-        {t[state]}
-      </Badge>
-    ),
+    cell: ({ state }) => <StateCell color={stateColors[state]}>{t[state]}</StateCell>,
   },
   { id: "kind", title: t.kind, cell: ({ isStreamed }) => (isStreamed ? t.streamed : t.whole) },
   {
@@ -236,15 +239,9 @@ const columnsOf = (t: Texts, format: Formats, stop: (generation: Generation) => 
     title: "",
     isNumber: true,
     cell: (generation) => (
-      <Button
-        size="compact-xs"
-        variant="subtle"
-        color="red"
-        onClick={() => stop(generation)}
-        aria-label={`${t.stop} ${generation.id}`}
-      >
+      <RowButton label={`${t.stop} ${generation.id}`} isDestructive onClick={() => stop(generation)}>
         {t.stop}
-      </Button>
+      </RowButton>
     ),
   },
 ];

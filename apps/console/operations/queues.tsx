@@ -1,13 +1,14 @@
 /** The queues: what waits and runs on them, and what operators decided about them. */
-import { ActionIcon, Badge, Group, Menu, Progress, Text } from "@mantine/core";
+import { ActionIcon, Group, Menu, Progress, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { useState } from "react";
+import { useMemo, useState } from "react";
 import { call } from "../app/call.ts";
 import { type Formats, translated, useFormats, useTexts } from "../app/language.tsx";
 import type { LiveState } from "../app/live.ts";
 import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
 import { ConfirmDialog } from "../parts/dialogs.tsx";
 import { MoreIcon } from "../parts/icons.tsx";
+import { StateCell } from "./cells.tsx";
 import { ReasonDialog } from "./reason-dialog.tsx";
 import { Section } from "./section.tsx";
 
@@ -92,11 +93,12 @@ export function Queues({ queues }: { queues: readonly Queue[] }) {
   const t = useTexts(texts);
   const format = useFormats();
   const [asked, setAsked] = useState<{ action: Action; queue: Queue }>();
+  const columns = useMemo(() => columnsOf(t, format, (action, queue) => setAsked({ action, queue })), [t, format]);
   return (
     <Section title={t.queues}>
       <DataTable
         label={t.queues}
-        columns={columnsOf(t, format, (action, queue) => setAsked({ action, queue }))}
+        columns={columns}
         rows={queues}
         rowId={({ name }) => name}
         minWidth={1_100}
@@ -145,21 +147,50 @@ function QueueDialog({ action, queue, onClose }: { action: Action; queue: Queue;
 }
 
 function QueueState({ queue: { control }, t, format }: { queue: Queue; t: Texts; format: Formats }) {
-  if (control === null)
-    return (
-      <Badge variant="light" radius="sm" tt="none">
-        {t.accepting}
-      </Badge>
-    );
+  if (control === null) return <StateCell color="teal">{t.accepting}</StateCell>;
   const { state, reason, by, at, until } = control;
   const end = until === null ? "" : `, ${t.until(format.time(until))}`;
   return (
     <Group gap="xs" wrap="nowrap">
-      <Badge variant="light" radius="sm" tt="none" color={state === "paused" ? "yellow" : "orange"}>
-        {t[state]}
-      </Badge>
-      <Cut width={260}>{`${reason} (${by}, ${format.ago(at)}${end})`}</Cut>
+      <StateCell color={state === "paused" ? "yellow" : "orange"}>{t[state]}</StateCell>
+      <Cut width={260}>{`${reason} (${by}, ${format.time(at)}${end})`}</Cut>
     </Group>
+  );
+}
+
+/** The menu is made when it is first opened: one for each row would cost more than the table. */
+function QueueMenu({ queue, t, act }: { queue: Queue; t: Texts; act(action: Action, queue: Queue): void }) {
+  const [isMade, setIsMade] = useState(false);
+  const button = (
+    <ActionIcon
+      variant="subtle"
+      color="gray"
+      size="sm"
+      aria-label={t.actions(queue.name)}
+      aria-haspopup="menu"
+      onClick={() => setIsMade(true)}
+    >
+      <MoreIcon />
+    </ActionIcon>
+  );
+  if (!isMade) return button;
+  return (
+    <Menu position="bottom-end" opened onClose={() => setIsMade(false)}>
+      <Menu.Target>{button}</Menu.Target>
+      <Menu.Dropdown>
+        {queue.control === null ? (
+          <>
+            <Menu.Item onClick={() => act("pause", queue)}>{t.pause}</Menu.Item>
+            <Menu.Item onClick={() => act("drain", queue)}>{t.drain}</Menu.Item>
+          </>
+        ) : (
+          <Menu.Item onClick={() => act("resume", queue)}>{t.resume}</Menu.Item>
+        )}
+        <Menu.Item c="red" onClick={() => act("clear", queue)}>
+          {t.clear}
+        </Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
   );
 }
 
@@ -170,7 +201,7 @@ const groupsTextOf = ({ groups, otherGroups }: Queue, t: Texts, format: Formats)
   ].join(", ") || "–";
 
 const columnsOf = (t: Texts, format: Formats, act: (action: Action, queue: Queue) => void): Column<Queue>[] => [
-  { id: "name", title: t.queue, sortBy: ({ name }) => name, cell: ({ name }) => <Text fw={500}>{name}</Text> },
+  { id: "name", title: t.queue, sortBy: ({ name }) => name, cell: ({ name }) => <strong>{name}</strong> },
   {
     id: "state",
     title: t.state,
@@ -226,27 +257,6 @@ const columnsOf = (t: Texts, format: Formats, act: (action: Action, queue: Queue
     id: "actions",
     title: "",
     isNumber: true,
-    cell: (queue) => (
-      <Menu position="bottom-end" withinPortal>
-        <Menu.Target>
-          <ActionIcon variant="subtle" color="gray" size="sm" aria-label={t.actions(queue.name)}>
-            <MoreIcon />
-          </ActionIcon>
-        </Menu.Target>
-        <Menu.Dropdown>
-          {queue.control === null ? (
-            <>
-              <Menu.Item onClick={() => act("pause", queue)}>{t.pause}</Menu.Item>
-              <Menu.Item onClick={() => act("drain", queue)}>{t.drain}</Menu.Item>
-            </>
-          ) : (
-            <Menu.Item onClick={() => act("resume", queue)}>{t.resume}</Menu.Item>
-          )}
-          <Menu.Item c="red" onClick={() => act("clear", queue)}>
-            {t.clear}
-          </Menu.Item>
-        </Menu.Dropdown>
-      </Menu>
-    ),
+    cell: (queue) => <QueueMenu queue={queue} t={t} act={act} />,
   },
 ];

@@ -1,12 +1,13 @@
 /** The targets of the catalogue: their calls of the last minute, and their circuit breakers. */
-import { Badge, Button, Group } from "@mantine/core";
-import { useState } from "react";
+import { Group } from "@mantine/core";
+import { useMemo, useState } from "react";
 import { call } from "../app/call.ts";
 import { type Formats, translated, useFormats, useTexts } from "../app/language.tsx";
 import type { LiveState } from "../app/live.ts";
 import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
 import { ConfirmDialog } from "../parts/dialogs.tsx";
 import { Empty } from "../parts/states.tsx";
+import { RowButton, StateCell } from "./cells.tsx";
 import { ReasonDialog } from "./reason-dialog.tsx";
 import { Section } from "./section.tsx";
 
@@ -64,13 +65,14 @@ export function Targets({ targets }: { targets: readonly Target[] }) {
   const t = useTexts(texts);
   const format = useFormats();
   const [asked, setAsked] = useState<Target>();
+  const columns = useMemo(() => columnsOf(t, format, setAsked), [t, format]);
   const close = () => setAsked(undefined);
   const params = { target: asked?.target ?? "" };
   return (
     <Section title={t.title}>
       <DataTable
         label={t.title}
-        columns={columnsOf(t, format, setAsked)}
+        columns={columns}
         rows={targets}
         rowId={({ target }) => target}
         minWidth={980}
@@ -113,14 +115,15 @@ const columnsOf = (t: Texts, format: Formats, ask: (target: Target) => void): Co
     id: "state",
     title: t.state,
     sortBy: ({ state }) => state,
-    cell: ({ state, control }) => (
-      <Group gap="xs" wrap="nowrap">
-        <Badge variant="light" radius="sm" tt="none" color={colors[state]}>
-          {t[state]}
-        </Badge>
-        {control?.until && <Cut width={200}>{t.kept(control.reason, control.by, format.time(control.until))}</Cut>}
-      </Group>
-    ),
+    cell: ({ state, control }) =>
+      control?.until ? (
+        <Group gap="xs" wrap="nowrap">
+          <StateCell color={colors[state]}>{t[state]}</StateCell>
+          <Cut width={200}>{t.kept(control.reason, control.by, format.time(control.until))}</Cut>
+        </Group>
+      ) : (
+        <StateCell color={colors[state]}>{t[state]}</StateCell>
+      ),
   },
   {
     id: "calls",
@@ -157,15 +160,9 @@ const columnsOf = (t: Texts, format: Formats, ask: (target: Target) => void): Co
     cell: (target) => {
       const word = target.state === "closed" ? t.doOpen : t.doClose;
       return (
-        <Button
-          size="compact-xs"
-          variant="subtle"
-          color={target.state === "closed" ? "gray" : "teal"}
-          onClick={() => ask(target)}
-          aria-label={`${word} ${target.target}`}
-        >
+        <RowButton label={`${word} ${target.target}`} onClick={() => ask(target)}>
           {word}
-        </Button>
+        </RowButton>
       );
     },
   },

@@ -11,9 +11,11 @@ import { may, type Role, useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { type Column, DataTable } from "../parts/data-table.tsx";
 import { ConfirmDialog, FormDialog } from "../parts/dialogs.tsx";
+import { Field } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
+import { ContentStorage } from "./content-storage.tsx";
 
 const texts = translated({
   en: {
@@ -190,17 +192,20 @@ export function Account() {
             </Group>
             <Members account={id} canManage={isOwner} />
             {isOwner && <Invitations account={id} />}
+            <ContentStorage account={account} etag={etag} canManage={isOwner} />
             <Alerts account={id} />
             {dialog === "rename" && (
               <FormDialog title={t.rename} submit={t.save} onClose={close} onSubmit={() => update({ name })}>
-                <TextInput
-                  label={t.name}
-                  required
-                  maxLength={100}
-                  data-autofocus
-                  value={name}
-                  onChange={({ currentTarget }) => setName(currentTarget.value)}
-                />
+                <Field name="name">
+                  <TextInput
+                    label={t.name}
+                    required
+                    maxLength={100}
+                    data-autofocus
+                    value={name}
+                    onChange={({ currentTarget }) => setName(currentTarget.value)}
+                  />
+                </Field>
               </FormDialog>
             )}
             {dialog === "disable" && (
@@ -382,14 +387,16 @@ function InviteForm({
       }}
     >
       <RoleSelect value={role} onChange={setRole} />
-      <TextInput
-        label={t.email}
-        description={t.emailHelp}
-        type="email"
-        data-autofocus
-        value={email}
-        onChange={({ currentTarget }) => setEmail(currentTarget.value)}
-      />
+      <Field name="email">
+        <TextInput
+          label={t.email}
+          description={t.emailHelp}
+          type="email"
+          data-autofocus
+          value={email}
+          onChange={({ currentTarget }) => setEmail(currentTarget.value)}
+        />
+      </Field>
     </FormDialog>
   );
 }

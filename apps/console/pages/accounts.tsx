@@ -9,6 +9,7 @@ import { queryClient } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
 import { type Column, DataTable } from "../parts/data-table.tsx";
 import { FormDialog } from "../parts/dialogs.tsx";
+import { Field } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
@@ -114,21 +115,25 @@ export function Accounts() {
             await navigate({ to: "/accounts/$account", params: { account: account.id } });
           }}
         >
-          <TextInput
-            label={t.name}
-            required
-            maxLength={100}
-            data-autofocus
-            value={name}
-            onChange={({ currentTarget }) => setName(currentTarget.value)}
-          />
-          <TextInput
-            label={t.id}
-            description={t.idHelp}
-            maxLength={40}
-            value={id}
-            onChange={({ currentTarget }) => setId(currentTarget.value)}
-          />
+          <Field name="name">
+            <TextInput
+              label={t.name}
+              required
+              maxLength={100}
+              data-autofocus
+              value={name}
+              onChange={({ currentTarget }) => setName(currentTarget.value)}
+            />
+          </Field>
+          <Field name="id">
+            <TextInput
+              label={t.id}
+              description={t.idHelp}
+              maxLength={40}
+              value={id}
+              onChange={({ currentTarget }) => setId(currentTarget.value)}
+            />
+          </Field>
         </FormDialog>
       )}
     </Page>

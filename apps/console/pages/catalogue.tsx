@@ -5,9 +5,8 @@ import { type Answer, call } from "../app/call.ts";
 import { translated, useFormats, useTexts } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { CodeBlock } from "../parts/copy.tsx";
-import { FaultNotice } from "../parts/dialogs.tsx";
 import { Page } from "../parts/page.tsx";
-import { Loaded } from "../parts/states.tsx";
+import { FaultNotice, Loaded } from "../parts/states.tsx";
 
 const texts = translated({
   en: {

@@ -10,6 +10,7 @@ import { may, useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { ConfirmDialog, FormDialog } from "../parts/dialogs.tsx";
 import { type Fact, Facts } from "../parts/facts.tsx";
+import { Field } from "../parts/form.tsx";
 import { isBudget, KeyForm, limitNames, limitTexts, type NewKey, NewKeyDialog } from "../parts/key-form.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
@@ -220,7 +221,17 @@ export function Key() {
                 }}
               >
                 <Text>{t.rotateWhy}</Text>
-                <NumberInput label={t.overlap} min={0} max={720} value={hours} onChange={setHours} data-autofocus />
+                <Field name="overlapSeconds">
+                  <NumberInput
+                    label={t.overlap}
+                    required
+                    min={0}
+                    max={720}
+                    value={hours}
+                    onChange={setHours}
+                    data-autofocus
+                  />
+                </Field>
               </FormDialog>
             )}
             {dialog === "revoke" && (

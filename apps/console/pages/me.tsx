@@ -1,21 +1,7 @@
 /** The person who is signed in: name, password, second factor, sessions. */
-import {
-  Alert,
-  Badge,
-  Button,
-  Code,
-  Group,
-  Image,
-  Modal,
-  Paper,
-  PasswordInput,
-  Stack,
-  Text,
-  TextInput,
-  Title,
-} from "@mantine/core";
+import { Alert, Badge, Button, Code, Group, Image, Modal, Paper, Stack, Text, TextInput, Title } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
-import { type FormEvent, type ReactNode, useState } from "react";
+import { type ReactNode, useState } from "react";
 import { renderSVG } from "uqr";
 import { call, callAuth } from "../app/call.ts";
 import { translated, useFormats, useTexts } from "../app/language.tsx";
@@ -24,8 +10,10 @@ import { queryClient } from "../app/queries.ts";
 import { signOut, useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
-import { FaultNotice, FormDialog } from "../parts/dialogs.tsx";
+import { FormDialog } from "../parts/dialogs.tsx";
+import { Field, Form } from "../parts/form.tsx";
 import { Page } from "../parts/page.tsx";
+import { PasswordField } from "../parts/password-field.tsx";
 import { Loaded } from "../parts/states.tsx";
 
 const texts = translated({
@@ -149,40 +137,54 @@ const Section = ({ title, children }: { title: string; children: ReactNode }) =>
   </Stack>
 );
 
-/** Runs a form's change, and keeps its error. */
-function useForm(change: () => Promise<unknown>, done: string) {
-  const [error, setError] = useState<unknown>();
-  const [isBusy, setIsBusy] = useState(false);
+/** A form that stays: says when its change is done. */
+function StayingForm({
+  change,
+  done,
+  submit,
+  isUnchanged = false,
+  children,
+}: {
+  change(): Promise<unknown>;
+  done: string;
+  submit: string;
+  isUnchanged?: boolean;
+  children: ReactNode;
+}) {
   const send = async () => {
-    setIsBusy(true);
-    setError(undefined);
-    try {
-      await change();
-      await queryClient.invalidateQueries();
-      notifications.show({ message: done, closeButtonProps: { "aria-label": "×" } });
-    } catch (fault) {
-      setError(fault);
-    } finally {
-      setIsBusy(false);
-    }
+    await change();
+    await queryClient.invalidateQueries();
+    notifications.show({ message: done, closeButtonProps: { "aria-label": "×" } });
   };
-  const onSubmit = (event: FormEvent) => {
-    event.preventDefault();
-    void send();
-  };
-  return { error, isBusy, onSubmit };
+  return (
+    <Form onSubmit={send}>
+      {({ isBusy, notice }) => (
+        <Stack gap="sm">
+          {children}
+          {notice}
+          <Group justify="flex-end">
+            <Button type="submit" loading={isBusy} disabled={isUnchanged}>
+              {submit}
+            </Button>
+          </Group>
+        </Stack>
+      )}
+    </Form>
+  );
 }
 
 function CurrentPassword({ value, onChange }: { value: string; onChange(value: string): void }) {
   const t = useTexts(texts);
   return (
-    <PasswordInput
-      label={t.currentPassword}
-      description={t.currentHelp}
-      autoComplete="current-password"
-      value={value}
-      onChange={({ currentTarget }) => onChange(currentTarget.value)}
-    />
+    <Field name="currentPassword">
+      <PasswordField
+        label={t.currentPassword}
+        description={t.currentHelp}
+        autoComplete="current-password"
+        value={value}
+        onChange={({ currentTarget }) => onChange(currentTarget.value)}
+      />
+    </Field>
   );
 }
 
@@ -193,16 +195,13 @@ function PersonForm() {
   const [email, setEmail] = useState(me.email ?? "");
   const [currentPassword, setCurrentPassword] = useState("");
   const isNewAddress = email !== me.email;
-  const form = useForm(
-    () =>
-      call("updateMe", {
-        body: { name, ...(isNewAddress && { email }), ...(currentPassword !== "" && { currentPassword }) },
-      }),
-    t.saved,
-  );
+  const change = () =>
+    call("updateMe", {
+      body: { name, ...(isNewAddress && { email }), ...(currentPassword !== "" && { currentPassword }) },
+    });
   return (
-    <form onSubmit={form.onSubmit}>
-      <Stack gap="sm">
+    <StayingForm change={change} done={t.saved} submit={t.save} isUnchanged={name === me.name && !isNewAddress}>
+      <Field name="name">
         <TextInput
           label={t.name}
           required
@@ -210,6 +209,8 @@ function PersonForm() {
           value={name}
           onChange={({ currentTarget }) => setName(currentTarget.value)}
         />
+      </Field>
+      <Field name="email">
         <TextInput
           label={t.email}
           description={t.emailHelp}
@@ -218,15 +219,9 @@ function PersonForm() {
           value={email}
           onChange={({ currentTarget }) => setEmail(currentTarget.value)}
         />
-        {isNewAddress && me.hasPassword && <CurrentPassword value={currentPassword} onChange={setCurrentPassword} />}
-        {form.error !== undefined && <FaultNotice error={form.error} />}
-        <Group justify="flex-end">
-          <Button type="submit" loading={form.isBusy} disabled={name === me.name && !isNewAddress}>
-            {t.save}
-          </Button>
-        </Group>
-      </Stack>
-    </form>
+      </Field>
+      {isNewAddress && me.hasPassword && <CurrentPassword value={currentPassword} onChange={setCurrentPassword} />}
+    </StayingForm>
   );
 }
 
@@ -235,16 +230,16 @@ function PasswordForm() {
   const me = useMe();
   const [password, setPassword] = useState("");
   const [currentPassword, setCurrentPassword] = useState("");
-  const form = useForm(async () => {
+  const change = async () => {
     await call("setMyPassword", { body: { password, ...(currentPassword !== "" && { currentPassword }) } });
     setPassword("");
     setCurrentPassword("");
-  }, t.passwordSet);
+  };
   return (
-    <form onSubmit={form.onSubmit}>
-      <Stack gap="sm">
-        {!me.hasPassword && <Alert color="yellow">{t.noPassword}</Alert>}
-        <PasswordInput
+    <StayingForm change={change} done={t.passwordSet} submit={t.setPassword}>
+      {!me.hasPassword && <Alert color="yellow">{t.noPassword}</Alert>}
+      <Field name="password">
+        <PasswordField
           label={t.newPassword}
           description={t.passwordHelp}
           autoComplete="new-password"
@@ -254,15 +249,9 @@ function PasswordForm() {
           value={password}
           onChange={({ currentTarget }) => setPassword(currentTarget.value)}
         />
-        {me.hasPassword && <CurrentPassword value={currentPassword} onChange={setCurrentPassword} />}
-        {form.error !== undefined && <FaultNotice error={form.error} />}
-        <Group justify="flex-end">
-          <Button type="submit" loading={form.isBusy}>
-            {t.setPassword}
-          </Button>
-        </Group>
-      </Stack>
-    </form>
+      </Field>
+      {me.hasPassword && <CurrentPassword value={currentPassword} onChange={setCurrentPassword} />}
+    </StayingForm>
   );
 }
 
@@ -300,14 +289,16 @@ function SecondFactor() {
           onClose={() => setAsksPassword(false)}
           onSubmit={confirm}
         >
-          <PasswordInput
-            label={t.yourPassword}
-            autoComplete="current-password"
-            required
-            data-autofocus
-            value={password}
-            onChange={({ currentTarget }) => setPassword(currentTarget.value)}
-          />
+          <Field name="password">
+            <PasswordField
+              label={t.yourPassword}
+              autoComplete="current-password"
+              required
+              data-autofocus
+              value={password}
+              onChange={({ currentTarget }) => setPassword(currentTarget.value)}
+            />
+          </Field>
         </FormDialog>
       )}
       {enrolment && (
@@ -333,15 +324,17 @@ function SecondFactor() {
             <Text>{t.secret}</Text>
             <CopyText value={secret ?? ""} />
           </Group>
-          <TextInput
-            label={t.code}
-            inputMode="numeric"
-            autoComplete="one-time-code"
-            required
-            data-autofocus
-            value={code}
-            onChange={({ currentTarget }) => setCode(currentTarget.value)}
-          />
+          <Field name="code">
+            <TextInput
+              label={t.code}
+              inputMode="numeric"
+              autoComplete="one-time-code"
+              required
+              data-autofocus
+              value={code}
+              onChange={({ currentTarget }) => setCode(currentTarget.value)}
+            />
+          </Field>
         </FormDialog>
       )}
       {backupCodes && (

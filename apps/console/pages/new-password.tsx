@@ -1,10 +1,12 @@
 /** Sets a new password with the link that was sent by mail. */
-import { PasswordInput, Text } from "@mantine/core";
+import { Text } from "@mantine/core";
 import { useState } from "react";
 import { callAuth } from "../app/call.ts";
 import { translated, useTexts } from "../app/language.tsx";
 import { CardForm } from "../parts/card-form.tsx";
+import { Field } from "../parts/form.tsx";
 import { ButtonLink } from "../parts/link.tsx";
+import { PasswordField } from "../parts/password-field.tsx";
 import { tokenInFragment } from "./invitation.tsx";
 
 const texts = translated({
@@ -43,16 +45,18 @@ export function NewPassword() {
           <ButtonLink to="/sign-in">{t.signIn}</ButtonLink>
         </>
       ) : (
-        <PasswordInput
-          label={t.password}
-          description={t.help}
-          autoComplete="new-password"
-          required
-          minLength={12}
-          maxLength={128}
-          value={password}
-          onChange={({ currentTarget }) => setPassword(currentTarget.value)}
-        />
+        <Field name="newPassword">
+          <PasswordField
+            label={t.password}
+            description={t.help}
+            autoComplete="new-password"
+            required
+            minLength={12}
+            maxLength={128}
+            value={password}
+            onChange={({ currentTarget }) => setPassword(currentTarget.value)}
+          />
+        </Field>
       )}
     </CardForm>
   );

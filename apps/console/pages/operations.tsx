@@ -1,7 +1,7 @@
 /** What the gateway does right now, for operators, every second, and what they can do about it. */
 import { Alert, Badge, Button, Paper, SimpleGrid, Stack, Text } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { useState } from "react";
+import { useCallback, useMemo, useState } from "react";
 import { call } from "../app/call.ts";
 import { type Formats, translated, useFormats, useTexts } from "../app/language.tsx";
 import { figuresOf, type LiveFigures, type LiveState, useLive } from "../app/live.ts";
@@ -136,8 +136,11 @@ function State({ state, history }: { state: LiveState; history: readonly LiveFig
   const search = route.useSearch();
   const navigate = route.useNavigate();
   const [draining, setDraining] = useState<Process>();
-  const filter = (change: Search) =>
-    void navigate({ search: (now) => ({ ...now, ...change }), replace: true, resetScroll: false });
+  const filter = useCallback(
+    (change: Search) => void navigate({ search: (now) => ({ ...now, ...change }), replace: true, resetScroll: false }),
+    [navigate],
+  );
+  const columns = useMemo(() => processColumns(t, format, setDraining), [t, format]);
   return (
     <Stack gap="lg">
       <Conditions conditions={state.conditions} />
@@ -147,7 +150,7 @@ function State({ state, history }: { state: LiveState; history: readonly LiveFig
       <Section title={t.processes}>
         <DataTable
           label={t.processes}
-          columns={processColumns(t, format, setDraining)}
+          columns={columns}
           rows={state.processes}
           rowId={({ id }) => id}
           minWidth={920}
@@ -158,7 +161,7 @@ function State({ state, history }: { state: LiveState; history: readonly LiveFig
         <Stores state={state} />
       </Section>
       {/* The last, because its length changes. */}
-      <Generations queues={state.queues.map(({ name }) => name)} search={search} onFilter={filter} />
+      <Generations queues={state.queues.map(({ name }) => name).join(" ")} search={search} onFilter={filter} />
       {draining && (
         <ConfirmDialog
           title={t.drainTitle(draining.id)}

@@ -10,6 +10,7 @@ import { useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { type Column, DataTable } from "../parts/data-table.tsx";
 import { ConfirmDialog, FormDialog } from "../parts/dialogs.tsx";
+import { Field } from "../parts/form.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
 
@@ -325,15 +326,19 @@ function Tokens() {
             await queryClient.invalidateQueries();
           }}
         >
-          <TextInput
-            label={t.name}
-            required
-            maxLength={100}
-            data-autofocus
-            value={name}
-            onChange={({ currentTarget }) => setName(currentTarget.value)}
-          />
-          <TagsInput label={t.scopes} description={t.scopesHelp} value={scopes} onChange={setScopes} />
+          <Field name="name">
+            <TextInput
+              label={t.name}
+              required
+              maxLength={100}
+              data-autofocus
+              value={name}
+              onChange={({ currentTarget }) => setName(currentTarget.value)}
+            />
+          </Field>
+          <Field name="scopes">
+            <TagsInput label={t.scopes} description={t.scopesHelp} value={scopes} onChange={setScopes} />
+          </Field>
         </FormDialog>
       )}
       {created && (

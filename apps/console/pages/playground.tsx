@@ -43,7 +43,7 @@ const texts = translated({
   en: {
     title: "Playground",
     about:
-      "Requests go from this browser to the gateway. Nothing of a conversation is stored anywhere but in this page.",
+      "Requests go from this browser to the gateway. The conversation stays in this page, unless the account stores the content of its requests.",
     model: "Model",
     second: "Second model",
     none: "None",
@@ -80,7 +80,7 @@ const texts = translated({
   },
   zh: {
     title: "试验场",
-    about: "请求从此浏览器直接发往网关。对话内容只保留在此页面中。",
+    about: "请求从此浏览器直接发往网关。对话内容只保留在此页面中，除非账户保存请求内容。",
     model: "模型",
     second: "第二个模型",
     none: "无",
@@ -427,9 +427,10 @@ function SettingsFields({ fields, faults, onChange }: SettingsFieldsProps) {
               onChange={(effort) => change({ effort })}
               clearable
             />
-            <Group grow>
+            <Group grow align="flex-end">
               <NumberInput
                 label={t.temperature}
+                clampBehavior="blur"
                 min={0}
                 max={2}
                 step={0.1}
@@ -438,6 +439,7 @@ function SettingsFields({ fields, faults, onChange }: SettingsFieldsProps) {
               />
               <NumberInput
                 label={t.maxTokens}
+                clampBehavior="blur"
                 min={1}
                 allowDecimal={false}
                 value={fields.maxTokens}

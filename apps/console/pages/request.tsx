@@ -13,6 +13,7 @@ import { Page } from "../parts/page.tsx";
 import { Loaded } from "../parts/states.tsx";
 import type { UsageRecord } from "../parts/usage-types.ts";
 import { type Phase, phasesOf } from "../parts/waterfall.ts";
+import { RequestContent } from "./request-content.tsx";
 import { OutcomeBadge } from "./requests.tsx";
 
 const texts = translated({
@@ -196,6 +197,7 @@ export function Request() {
             <Waterfall record={record} />
             <Cost record={record} currency={currency} />
           </SimpleGrid>
+          <RequestContent key={record.id} record={record} />
           <Facts record={record} />
         </Page>
       )}
@@ -243,7 +245,7 @@ function Section({ title, children }: { title: string; children: ReactNode }) {
   return (
     <Stack gap="xs" style={{ minWidth: 0 }}>
       <Title order={2}>{title}</Title>
-      <Paper withBorder style={{ overflowX: "auto" }}>
+      <Paper withBorder style={{ overflowX: "auto" }} tabIndex={0} role="region" aria-label={title}>
         {children}
       </Paper>
     </Stack>

@@ -11,9 +11,10 @@ import type { Search } from "../app/router.tsx";
 import { useAccounts } from "../parts/accounts.ts";
 import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
 import { errorCodes } from "../parts/error-texts.ts";
+import { ChatIcon } from "../parts/icons.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
-import { intervalOf, nextStep, periodOf, rangeNameOf, stepsOf } from "../parts/periods.ts";
+import { intervalOf, nextStep, periodOf, stepsOf } from "../parts/periods.ts";
 import { Plot } from "../parts/plot.tsx";
 import type { PlotSeries } from "../parts/plot-shape.ts";
 import { Empty, Loaded } from "../parts/states.tsx";
@@ -32,8 +33,9 @@ import {
 const texts = translated({
   en: {
     title: "Requests",
-    about: "Every generation and every refused request, without content.",
-    openById: "Open by id: of the request, the generation or the upstream",
+    about: "Every generation and every refused request.",
+    content: "The content is stored",
+    openById: "Id of a request, a generation or the upstream",
     open: "Open",
     live: "Live",
     refresh: "Refresh",
@@ -60,8 +62,9 @@ const texts = translated({
   },
   zh: {
     title: "请求",
-    about: "每次生成和每个被拒绝的请求，不含内容。",
-    openById: "按 ID 打开：请求、生成或上游的 ID",
+    about: "每次生成和每个被拒绝的请求。",
+    content: "内容已保存",
+    openById: "请求、生成或上游的 ID",
     open: "打开",
     live: "实时",
     refresh: "刷新",
@@ -174,12 +177,17 @@ export function Requests() {
       {
         id: "outcome",
         title: t.outcome,
-        cell: ({ outcome, status, errorCode }) => (
+        cell: ({ outcome, status, errorCode, hasContent }) => (
           <Group gap={6} wrap="nowrap">
             <OutcomeBadge outcome={outcome} status={status} />
             {errorCode !== null && (
               <Text span size="xs" c="dimmed">
                 {errorCode}
+              </Text>
+            )}
+            {hasContent && (
+              <Text span c="dimmed" lh={0} role="img" aria-label={t.content} title={t.content}>
+                <ChatIcon />
               </Text>
             )}
           </Group>
@@ -238,7 +246,7 @@ export function Requests() {
           <Switch
             label={t.live}
             checked={isLive}
-            disabled={rangeNameOf(search, defaultRange) === "last-month" || period.to <= now}
+            disabled={period.to <= now}
             onChange={({ currentTarget }) => change({ live: currentTarget.checked ? "1" : undefined })}
           />
           <Button variant="default" onClick={list.refresh}>

@@ -1,12 +1,14 @@
 /** Sign-in: with a password and a second factor, or with the OpenID Connect provider. */
-import { Anchor, Button, Divider, PasswordInput, Text, TextInput } from "@mantine/core";
+import { Anchor, Button, Divider, Text, TextInput } from "@mantine/core";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { callAuth } from "../app/call.ts";
 import { translated, useTexts } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
 import { CardForm } from "../parts/card-form.tsx";
-import { FaultNotice } from "../parts/dialogs.tsx";
+import { Field } from "../parts/form.tsx";
+import { PasswordField } from "../parts/password-field.tsx";
+import { FaultNotice } from "../parts/states.tsx";
 
 const texts = translated({
   en: {
@@ -107,33 +109,39 @@ export function SignIn() {
       {linkError !== undefined && step === "password" && <Text c="dimmed">{t.linkUsed}</Text>}
       {step === "password" ? (
         <>
-          <TextInput
-            label={t.email}
-            type="email"
-            autoComplete="username"
-            required
-            autoFocus
-            value={email}
-            onChange={({ currentTarget }) => setEmail(currentTarget.value)}
-          />
-          <PasswordInput
-            label={t.password}
-            autoComplete="current-password"
-            required
-            value={password}
-            onChange={({ currentTarget }) => setPassword(currentTarget.value)}
-          />
+          <Field name="email">
+            <TextInput
+              label={t.email}
+              type="email"
+              autoComplete="username"
+              required
+              autoFocus
+              value={email}
+              onChange={({ currentTarget }) => setEmail(currentTarget.value)}
+            />
+          </Field>
+          <Field name="password">
+            <PasswordField
+              label={t.password}
+              autoComplete="current-password"
+              required
+              value={password}
+              onChange={({ currentTarget }) => setPassword(currentTarget.value)}
+            />
+          </Field>
         </>
       ) : (
-        <TextInput
-          label={step === "code" ? t.code : t.backupCode}
-          autoComplete="one-time-code"
-          inputMode={step === "code" ? "numeric" : "text"}
-          required
-          autoFocus
-          value={code}
-          onChange={({ currentTarget }) => setCode(currentTarget.value)}
-        />
+        <Field name="code">
+          <TextInput
+            label={step === "code" ? t.code : t.backupCode}
+            autoComplete="one-time-code"
+            inputMode={step === "code" ? "numeric" : "text"}
+            required
+            autoFocus
+            value={code}
+            onChange={({ currentTarget }) => setCode(currentTarget.value)}
+          />
+        </Field>
       )}
     </CardForm>
   );

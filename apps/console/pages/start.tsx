@@ -156,20 +156,23 @@ function Today({ currency }: { currency: string }) {
   return (
     <>
       {error && <Failure error={error} retry={() => void refetch()} />}
-      <SimpleGrid cols={{ base: 2, sm: 4 }} spacing="sm" component="section" aria-label={t.today}>
-        {figures.map(({ name, value, more, to, search: filter }) => (
-          <Paper key={name} withBorder p="sm">
-            <Text size="sm" c="dimmed">
-              <PageLink to={to} search={filter} c="inherit" underline="hover">
-                {name}
-              </PageLink>
-            </Text>
-            <Text size="xl" fw={600} title={more}>
-              {value ?? "–"}
-            </Text>
-          </Paper>
-        ))}
-      </SimpleGrid>
+      <Stack gap="xs" component="section">
+        <Title order={2}>{t.today}</Title>
+        <SimpleGrid cols={{ base: 2, sm: 4 }} spacing="sm">
+          {figures.map(({ name, value, more, to, search: filter }) => (
+            <Paper key={name} withBorder p="sm">
+              <Text size="sm" c="dimmed">
+                <PageLink to={to} search={filter} c="inherit" underline="hover">
+                  {name}
+                </PageLink>
+              </Text>
+              <Text size="xl" fw={600} title={more}>
+                {value ?? "–"}
+              </Text>
+            </Paper>
+          ))}
+        </SimpleGrid>
+      </Stack>
     </>
   );
 }

@@ -1,8 +1,8 @@
 /** A form alone on the page, for people who are not signed in. */
 import { Button, Center, Group, Paper, Stack, Title } from "@mantine/core";
-import { type FormEvent, type ReactNode, useEffect, useState } from "react";
+import { type ReactNode, useEffect } from "react";
 import { Preferences } from "../app/shell.tsx";
-import { FaultNotice } from "./dialogs.tsx";
+import { Form } from "./form.tsx";
 
 export interface CardFormProps {
   title: string;
@@ -15,42 +15,30 @@ export interface CardFormProps {
 }
 
 export function CardForm({ title, submit, onSubmit, children, below }: CardFormProps) {
-  const [error, setError] = useState<unknown>();
-  const [isBusy, setIsBusy] = useState(false);
   useEffect(() => {
     document.title = `${title} · Sluice`;
   }, [title]);
-  const send = async (event: FormEvent) => {
-    event.preventDefault();
-    setIsBusy(true);
-    setError(undefined);
-    try {
-      await onSubmit?.();
-    } catch (fault) {
-      setError(fault);
-    } finally {
-      setIsBusy(false);
-    }
-  };
   return (
     <Center component="main" mih="100vh" p="md">
       <Paper withBorder p="lg" w={380} maw="100%">
-        <form onSubmit={(event) => void send(event)}>
-          <Stack gap="sm">
-            <Group justify="space-between" wrap="nowrap">
-              <Title order={1}>{title}</Title>
-              <Preferences />
-            </Group>
-            {children}
-            {error !== undefined && <FaultNotice error={error} />}
-            {submit !== undefined && (
-              <Button type="submit" loading={isBusy} fullWidth>
-                {submit}
-              </Button>
-            )}
-            {below}
-          </Stack>
-        </form>
+        <Form onSubmit={async () => onSubmit?.()}>
+          {({ isBusy, notice }) => (
+            <Stack gap="sm">
+              <Group justify="space-between" wrap="nowrap">
+                <Title order={1}>{title}</Title>
+                <Preferences />
+              </Group>
+              {children}
+              {notice}
+              {submit !== undefined && (
+                <Button type="submit" loading={isBusy} fullWidth>
+                  {submit}
+                </Button>
+              )}
+              {below}
+            </Stack>
+          )}
+        </Form>
       </Paper>
     </Center>
   );

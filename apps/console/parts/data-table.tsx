@@ -1,7 +1,7 @@
 /** A table: sorts what is loaded, loads further pages, and draws only the rows in sight when there are many. */
-import { Button, Center, Paper, Table, Text, UnstyledButton, VisuallyHidden } from "@mantine/core";
+import { Button, Center, Paper, Table, UnstyledButton, VisuallyHidden } from "@mantine/core";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { memo, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { translated, useTexts } from "../app/language.tsx";
 
 const texts = translated({ en: { more: "Load more", actions: "Actions" }, zh: { more: "加载更多", actions: "操作" } });
@@ -42,6 +42,36 @@ const rowHeight = 34;
 const viewHeight = 640;
 /** So many rows before its end a table asks for more. */
 const nearEnd = 30;
+
+type Columns = readonly Column<unknown>[];
+
+interface DataRowProps {
+  row: unknown;
+  columns: Columns;
+  className: string | undefined;
+}
+
+/** Plain elements with Mantine's classes, because its components cost much more to draw. With the same columns, a row is drawn again only when its content changes. */
+const DataRow = memo(
+  ({ row, columns, className = "" }: DataRowProps) => (
+    <tr
+      className={`${Table.classes.tr} ${className}`}
+      style={{ height: rowHeight }}
+      data-with-row-border="true"
+      data-hover="true"
+    >
+      {columns.map(({ id, cell, isNumber }) => (
+        <td key={id} className={`${Table.classes.td} ${isNumber ? "number" : ""}`}>
+          {cell(row)}
+        </td>
+      ))}
+    </tr>
+  ),
+  (before, now) =>
+    before.columns === now.columns && before.className === now.className && isSameContent(before.row, now.row),
+);
+
+const isSameContent = (a: unknown, b: unknown) => a === b || JSON.stringify(a) === JSON.stringify(b);
 
 export function DataTable<Row>({
   label,
@@ -135,13 +165,7 @@ export function DataTable<Row>({
           <Table.Tbody>
             {before > 0 && <tr style={{ height: before }} />}
             {visible.map((row) => (
-              <Table.Tr key={rowId(row)} style={{ height: rowHeight }} className={rowClass?.(row)}>
-                {columns.map(({ id, cell, isNumber }) => (
-                  <Table.Td key={id} className={isNumber ? "number" : ""}>
-                    {cell(row)}
-                  </Table.Td>
-                ))}
-              </Table.Tr>
+              <DataRow key={rowId(row)} row={row} columns={columns as Columns} className={rowClass?.(row)} />
             ))}
             {after > 0 && <tr style={{ height: after }} />}
           </Table.Tbody>
@@ -175,7 +199,7 @@ function sortedRows<Row>(
 
 /** One line, cut with an ellipsis; its whole text on hover. */
 export const Cut = ({ children, width = 220 }: { children: string; width?: number }) => (
-  <Text span truncate maw={width} display="block" title={children}>
+  <span className="cut" style={{ maxWidth: width }} title={children}>
     {children}
-  </Text>
+  </span>
 );

@@ -1,8 +1,8 @@
 /** Dialogs: a form, and the question before a change that cannot be undone. */
-import { Alert, Button, Group, Modal, Stack, Text } from "@mantine/core";
-import { type FormEvent, type ReactNode, useState } from "react";
+import { Button, Group, Modal, Stack, Text } from "@mantine/core";
+import type { ReactNode } from "react";
 import { translated, useTexts } from "../app/language.tsx";
-import { useFault } from "./states.tsx";
+import { Form } from "./form.tsx";
 
 const texts = translated({ en: { cancel: "Cancel" }, zh: { cancel: "取消" } });
 
@@ -11,6 +11,8 @@ export interface FormDialogProps {
   submit: string;
   /** Rejects with the error to show. The dialog closes when it resolves. */
   onSubmit(): Promise<unknown>;
+  /** A field is wrong: it may have to be brought into sight. */
+  onFault?(name: string): void;
   onClose(): void;
   color?: string;
   size?: string;
@@ -18,48 +20,36 @@ export interface FormDialogProps {
 }
 
 /** Mount it to open it: its fields begin anew each time. */
-export function FormDialog({ title, submit, onSubmit, onClose, color, size = "md", children }: FormDialogProps) {
+export function FormDialog({
+  title,
+  submit,
+  onSubmit,
+  onFault,
+  onClose,
+  color,
+  size = "md",
+  children,
+}: FormDialogProps) {
   const t = useTexts(texts);
-  const [isBusy, setIsBusy] = useState(false);
-  const [error, setError] = useState<unknown>();
-  const send = async (event: FormEvent) => {
-    event.preventDefault();
-    setIsBusy(true);
-    setError(undefined);
-    try {
-      await onSubmit();
-      onClose();
-    } catch (fault) {
-      setError(fault);
-    } finally {
-      setIsBusy(false);
-    }
-  };
   return (
     <Modal opened onClose={onClose} title={title} size={size} closeButtonProps={{ "aria-label": t.cancel }}>
-      <form onSubmit={(event) => void send(event)}>
-        <Stack gap="sm">
-          {children}
-          {error !== undefined && <FaultNotice error={error} />}
-          <Group justify="flex-end" gap="xs">
-            <Button variant="default" onClick={onClose}>
-              {t.cancel}
-            </Button>
-            <Button type="submit" loading={isBusy} {...(color !== undefined && { color })}>
-              {submit}
-            </Button>
-          </Group>
-        </Stack>
-      </form>
+      <Form onSubmit={() => onSubmit().then(onClose)} {...(onFault && { onFault })}>
+        {({ isBusy, notice }) => (
+          <Stack gap="sm">
+            {children}
+            {notice}
+            <Group justify="flex-end" gap="xs">
+              <Button variant="default" onClick={onClose}>
+                {t.cancel}
+              </Button>
+              <Button type="submit" loading={isBusy} {...(color !== undefined && { color })}>
+                {submit}
+              </Button>
+            </Group>
+          </Stack>
+        )}
+      </Form>
     </Modal>
-  );
-}
-
-export function FaultNotice({ error }: { error: unknown }) {
-  return (
-    <Alert color="red" role="alert" p="xs">
-      {useFault(error)}
-    </Alert>
   );
 }
 

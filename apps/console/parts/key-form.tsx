@@ -7,6 +7,7 @@ import { queryClient, useRead } from "../app/queries.ts";
 import { useAccounts } from "./accounts.ts";
 import { CopyText } from "./copy.tsx";
 import { FormDialog } from "./dialogs.tsx";
+import { Field } from "./form.tsx";
 
 export type KeyRow = Answer<"listKeys">["items"][number];
 export type NewKey = Answer<"createKey">;
@@ -118,6 +119,7 @@ export function KeyForm({ of, etag, onClose, onCreated }: KeyFormProps) {
   const [addresses, setAddresses] = useState<string[]>(of?.addresses ?? []);
   const [origins, setOrigins] = useState<string[]>(of?.origins ?? []);
   const [tags, setTags] = useState<string[]>(of?.tags ?? []);
+  const [open, setOpen] = useState(of?.limits ? ["limits"] : []);
   const groups = catalogue.data?.groups ?? [];
   const chosenGroup = group || (groups.find((each) => each.name === "default") ?? groups[0])?.name || "";
   const chosenAccount = account || (accounts.find(({ value }) => value === "default") ?? accounts[0])?.value || "";
@@ -145,44 +147,53 @@ export function KeyForm({ of, etag, onClose, onCreated }: KeyFormProps) {
       title={of ? t.edit : t.create}
       submit={of ? t.save : t.create}
       onSubmit={send}
+      onFault={(field) => setOpen([...new Set([...open, ...(sectionOf(field) ?? [])])])}
       onClose={onClose}
       size="lg"
     >
       {of === undefined && accounts.length > 1 && (
+        <Field name="account">
+          <Select
+            label={t.account}
+            data={accounts}
+            value={chosenAccount}
+            onChange={(value) => setAccount(value ?? "")}
+            searchable
+            allowDeselect={false}
+          />
+        </Field>
+      )}
+      <Field name="name">
+        <TextInput
+          label={t.name}
+          description={t.nameHelp}
+          required
+          maxLength={100}
+          data-autofocus
+          value={name}
+          onChange={({ currentTarget }) => setName(currentTarget.value)}
+        />
+      </Field>
+      <Field name="group">
         <Select
-          label={t.account}
-          data={accounts}
-          value={chosenAccount}
-          onChange={(value) => setAccount(value ?? "")}
-          searchable
+          label={t.group}
+          description={t.groupHelp}
+          data={groups.map((each) => each.name)}
+          value={chosenGroup}
+          onChange={(value) => setGroup(value ?? "")}
           allowDeselect={false}
         />
-      )}
-      <TextInput
-        label={t.name}
-        description={t.nameHelp}
-        required
-        maxLength={100}
-        data-autofocus
-        value={name}
-        onChange={({ currentTarget }) => setName(currentTarget.value)}
-      />
-      <Select
-        label={t.group}
-        description={t.groupHelp}
-        data={groups.map((each) => each.name)}
-        value={chosenGroup}
-        onChange={(value) => setGroup(value ?? "")}
-        allowDeselect={false}
-      />
-      <TextInput
-        type="datetime-local"
-        label={t.expires}
-        description={t.expiresHelp}
-        value={expires}
-        onChange={({ currentTarget }) => setExpires(currentTarget.value)}
-      />
-      <Accordion variant="contained" multiple defaultValue={of?.limits ? ["limits"] : []}>
+      </Field>
+      <Field name="expiresAt">
+        <TextInput
+          type="datetime-local"
+          label={t.expires}
+          description={t.expiresHelp}
+          value={expires}
+          onChange={({ currentTarget }) => setExpires(currentTarget.value)}
+        />
+      </Field>
+      <Accordion variant="contained" multiple value={open} onChange={setOpen}>
         <Accordion.Item value="limits">
           <Accordion.Control>{t.limits}</Accordion.Control>
           <Accordion.Panel>
@@ -191,18 +202,19 @@ export function KeyForm({ of, etag, onClose, onCreated }: KeyFormProps) {
             </Text>
             <Group grow wrap="wrap" preventGrowOverflow={false}>
               {limitNames.map((limit) => (
-                <NumberInput
-                  key={limit}
-                  label={isBudget(limit) ? `${t[limit]} (${catalogue.data?.currency ?? ""})` : t[limit]}
-                  min={isBudget(limit) ? 0 : 1}
-                  allowDecimal={isBudget(limit)}
-                  decimalScale={9}
-                  thousandSeparator=" "
-                  hideControls
-                  value={limits[limit] ?? ""}
-                  onChange={(value) => setLimits(withLimit(limits, limit, value))}
-                  miw={200}
-                />
+                <Field key={limit} name={`limits.${limit}`}>
+                  <NumberInput
+                    label={isBudget(limit) ? `${t[limit]} (${catalogue.data?.currency ?? ""})` : t[limit]}
+                    min={isBudget(limit) ? 0 : 1}
+                    allowDecimal={isBudget(limit)}
+                    decimalScale={9}
+                    thousandSeparator=" "
+                    hideControls
+                    value={limits[limit] ?? ""}
+                    onChange={(value) => setLimits(withLimit(limits, limit, value))}
+                    miw={200}
+                  />
+                </Field>
               ))}
             </Group>
           </Accordion.Panel>
@@ -211,10 +223,30 @@ export function KeyForm({ of, etag, onClose, onCreated }: KeyFormProps) {
           <Accordion.Control>{t.access}</Accordion.Control>
           <Accordion.Panel>
             <Stack gap="sm">
-              <TagsInput label={t.models} description={t.modelsHelp} data={known} value={models} onChange={setModels} />
-              <TagsInput label={t.addresses} description={t.addressesHelp} value={addresses} onChange={setAddresses} />
-              <TagsInput label={t.origins} description={t.originsHelp} value={origins} onChange={setOrigins} />
-              <TagsInput label={t.tags} description={t.tagsHelp} value={tags} onChange={setTags} />
+              <Field name="models">
+                <TagsInput
+                  label={t.models}
+                  description={t.modelsHelp}
+                  data={known}
+                  openOnFocus={false}
+                  value={models}
+                  onChange={setModels}
+                />
+              </Field>
+              <Field name="addresses">
+                <TagsInput
+                  label={t.addresses}
+                  description={t.addressesHelp}
+                  value={addresses}
+                  onChange={setAddresses}
+                />
+              </Field>
+              <Field name="origins">
+                <TagsInput label={t.origins} description={t.originsHelp} value={origins} onChange={setOrigins} />
+              </Field>
+              <Field name="tags">
+                <TagsInput label={t.tags} description={t.tagsHelp} value={tags} onChange={setTags} />
+              </Field>
             </Stack>
           </Accordion.Panel>
         </Accordion.Item>
@@ -222,6 +254,10 @@ export function KeyForm({ of, etag, onClose, onCreated }: KeyFormProps) {
     </FormDialog>
   );
 }
+
+/** The closed section that a field may be in. */
+const sectionOf = (field: string): string[] | undefined =>
+  field.startsWith("limits.") ? ["limits"] : /^(models|addresses|origins|tags)$/.test(field) ? ["access"] : undefined;
 
 function withLimit(limits: Limits, name: keyof Limits, value: string | number): Limits {
   const { [name]: _, ...others } = limits;

@@ -1,6 +1,6 @@
 /** Ranges of time, the period before each, and the steps of a plot. Days and months are those of the browser's time zone. */
 
-export const rangeNames = ["today", "24h", "7d", "30d", "month", "last-month", "custom"] as const;
+export const rangeNames = ["today", "yesterday", "24h", "7d", "30d", "month", "last-month", "custom"] as const;
 export type RangeName = (typeof rangeNames)[number];
 const intervals = ["half-hour", "hour", "day", "month"] as const;
 export type Interval = (typeof intervals)[number];
@@ -40,6 +40,10 @@ export function periodOf(search: PeriodSearch, byDefault: RangeName, now: number
   switch (rangeNameOf(search, byDefault)) {
     case "today":
       return { from: date.setHours(0, 0, 0, 0), to: end };
+    case "yesterday": {
+      const to = date.setHours(0, 0, 0, 0);
+      return { from: dayBefore(to), to };
+    }
     case "24h":
       return { from: end - day, to: end };
     case "7d":
@@ -68,7 +72,7 @@ function timeOf(text: string | undefined): number | undefined {
 /** The period to compare with: the day, or as much of the month, before; otherwise as long a time just before. */
 export function periodBefore(period: Period, name: RangeName): Period {
   const { from, to } = period;
-  if (name === "today") return { from: dayBefore(from), to: dayBefore(to) };
+  if (name === "today" || name === "yesterday") return { from: dayBefore(from), to: dayBefore(to) };
   if (name === "last-month") return { from: monthOf(new Date(from), -1), to: from };
   if (name === "month") {
     const start = monthOf(new Date(from), -1);

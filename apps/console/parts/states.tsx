@@ -3,6 +3,7 @@ import { Alert, Button, Center, Group, Skeleton, Stack, Text, Title } from "@man
 import { type ReactNode, useSyncExternalStore } from "react";
 import { ApiFault } from "../app/call.ts";
 import { translated, useTexts } from "../app/language.tsx";
+import { faultTexts, faultWordsOf } from "./fault-texts.ts";
 import { ButtonLink } from "./link.tsx";
 
 const texts = translated({
@@ -59,11 +60,20 @@ export function Empty({ title, children, action }: { title: string; children?: R
   );
 }
 
-/** The words for an error: those of the API where it has some. */
+/** The words for an error: those of the API where there are no better ones. */
 export function useFault(error: unknown): string {
   const t = useTexts(texts);
+  const words = useTexts(faultTexts);
   if (!(error instanceof ApiFault)) return t.unreachable;
-  return error.status === 403 ? `${t.forbidden} ${error.message}` : error.message;
+  return error.status === 403 ? `${t.forbidden} ${error.message}` : faultWordsOf(error.message, words);
+}
+
+export function FaultNotice({ error }: { error: unknown }) {
+  return (
+    <Alert color="red" role="alert" p="xs">
+      {useFault(error)}
+    </Alert>
+  );
 }
 
 export function Failure({ error, retry }: { error: unknown; retry?: (() => void) | undefined }) {

@@ -14,6 +14,7 @@ const texts = translated({
   en: {
     range: "Range",
     today: "Today",
+    yesterday: "Yesterday",
     "24h": "24 hours",
     "7d": "7 days",
     "30d": "30 days",
@@ -34,6 +35,7 @@ const texts = translated({
   zh: {
     range: "时间范围",
     today: "今天",
+    yesterday: "昨天",
     "24h": "24 小时",
     "7d": "7 天",
     "30d": "30 天",

@@ -7,6 +7,7 @@ import { addressOf, type Input } from "../app/call.ts";
 import { useTexts } from "../app/language.tsx";
 import type { Search } from "../app/router.tsx";
 import { FormDialog } from "./dialogs.tsx";
+import { Field } from "./form.tsx";
 import { usageTexts } from "./usage-texts.ts";
 
 type CsvQuery = NonNullable<Input<"exportUsage">["query"]>;
@@ -103,15 +104,17 @@ export function Views({ search, person, onChoose }: { search: Search; person: st
           onClose={() => setIsSaving(false)}
           onSubmit={async () => save(name.trim(), search)}
         >
-          <TextInput
-            label={t.viewName}
-            description={t.viewHelp}
-            required
-            maxLength={60}
-            value={name}
-            onChange={({ currentTarget }) => setName(currentTarget.value)}
-            data-autofocus
-          />
+          <Field name="name">
+            <TextInput
+              label={t.viewName}
+              description={t.viewHelp}
+              required
+              maxLength={60}
+              value={name}
+              onChange={({ currentTarget }) => setName(currentTarget.value)}
+              data-autofocus
+            />
+          </Field>
         </FormDialog>
       )}
     </>

@@ -17,9 +17,9 @@ import { consoleKey, type KeyWish } from "../app/console-key.ts";
 import { translated, useFormats, useTexts } from "../app/language.tsx";
 import type { Model } from "../parts/access.tsx";
 import { CodeBlock } from "../parts/copy.tsx";
-import { FaultNotice } from "../parts/dialogs.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { pricesFor } from "../parts/models.tsx";
+import { FaultNotice } from "../parts/states.tsx";
 import { generateImages, type ImageRun, imageRequestOf, newImageRun } from "./images.ts";
 import { useCost } from "./use-run.ts";
 
@@ -33,7 +33,7 @@ const texts = translated({
     generate: "Generate",
     stop: "Stop",
     waiting: "The model draws …",
-    empty: "Describe an image. It is kept in this page only.",
+    empty: "Describe an image.",
     image: (number: string) => `Generated image ${number}`,
     time: "Time",
     price: "Price per image",
@@ -54,7 +54,7 @@ const texts = translated({
     generate: "生成",
     stop: "停止",
     waiting: "模型正在绘制 …",
-    empty: "描述一幅图像。内容只保留在此页面中。",
+    empty: "描述一幅图像。",
     image: (number: string) => `生成的图像 ${number}`,
     time: "用时",
     price: "每张价格",
@@ -156,7 +156,15 @@ export function ImagePanel({ model, group, wish, currency }: ImagePanelProps) {
               onChange={setQuality}
               w={170}
             />
-            <NumberInput label={t.count} min={1} max={countMax} value={count} onChange={setCount} w={90} />
+            <NumberInput
+              label={t.count}
+              clampBehavior="blur"
+              min={1}
+              max={countMax}
+              value={count}
+              onChange={setCount}
+              w={90}
+            />
             {isBusy ? (
               <Button variant="default" onClick={() => stopping.current?.abort()}>
                 {t.stop}

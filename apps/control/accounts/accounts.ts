@@ -13,12 +13,21 @@ import { checkGroup } from "../keys/key-settings.ts";
 
 type Row = Selectable<AccountRow>;
 
-const accountOf = ({ id, name, created_at, disabled_at, groups }: Row) => ({
+/** For the API and the audit log. */
+export const accountOf = ({
+  id,
+  name,
+  created_at,
+  disabled_at,
+  groups,
+  content_days,
+}: Pick<Row, "id" | "name" | "created_at" | "disabled_at" | "groups" | "content_days">) => ({
   id,
   name,
   createdAt: created_at.toISOString(),
   disabledAt: disabled_at?.toISOString() ?? null,
   groups,
+  contentDays: content_days,
 });
 
 export interface AccountOptions {
@@ -45,7 +54,7 @@ export function accountHandlers({ catalogue, changed }: AccountOptions): Handler
 
     async createAccount({ body: { id = randomIdOf(), name, groups = null } }, context) {
       for (const group of groups ?? []) checkGroup(group, catalogue(), "groups");
-      const row = { id, name, created_at: context.now, disabled_at: null, groups, version: 1 };
+      const row = { id, name, created_at: context.now, disabled_at: null, groups, content_days: null, version: 1 };
       await context.database.transaction().execute(async (transaction) => {
         const { numInsertedOrUpdatedRows } = await transaction
           .insertInto("accounts")
@@ -102,7 +111,7 @@ export function accountHandlers({ catalogue, changed }: AccountOptions): Handler
 }
 
 /** Throws a Fault for an account outside the scope. `locks` it for the rest of the transaction. */
-async function accountRow(
+export async function accountRow(
   { database, scope }: Pick<Context, "database" | "scope">,
   id: string,
   locks = false,

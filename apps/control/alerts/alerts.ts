@@ -3,6 +3,7 @@
  * process notices it first.
  */
 import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
 import type { Logger } from "pino";
 import { periodNumberOf, readBudgets } from "#access/budgets.ts";
 import { limitRows } from "#access/limits.ts";
@@ -120,6 +121,8 @@ export class Alerts {
           where("revoked_at", ">", new Date(now - revokedRecentlyMs)),
         ]),
       )
+      // The end of a key that was made for so short a time is no news.
+      .where(sql<boolean>`(expires_at is null or expires_at - created_at > ${expiringMs} * interval '1 millisecond')`)
       .execute();
     return rows.map(({ id, name, account, expires_at, revoked_at }): Alert => {
       const at = (revoked_at ?? expires_at)?.toISOString() ?? "";

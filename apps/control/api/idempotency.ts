@@ -3,16 +3,13 @@
  * are stored encrypted with a key derived from the `Idempotency-Key`, which is not stored (HKDF, RFC 5869; AES-256-GCM, NIST SP 800-38D). That protects them as well as
  * the `Idempotency-Key` is random.
  */
-import { createCipheriv, createDecipheriv, createHash, createHmac, hkdfSync, randomBytes } from "node:crypto";
+import { createHash, createHmac, createSecretKey, hkdfSync } from "node:crypto";
+import { decrypt, encrypt } from "#service/cipher.ts";
 import { idempotencyMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import type { Actor } from "./actor.ts";
 import { Fault } from "./faults.ts";
 import type { Answered } from "./handlers.ts";
-
-const cipher = "aes-256-gcm";
-const nonceBytes = 12;
-const tagBytes = 16;
 
 /** A call with an `Idempotency-Key`. */
 export interface RepeatableCall {
@@ -83,17 +80,14 @@ function keyIn({ idempotencyKey }: RepeatableCall): string {
 
 const digestOf = (value: unknown): string => createHash("sha256").update(JSON.stringify(value)).digest("hex");
 
-const secretOf = (key: string, id: string) => Buffer.from(hkdfSync("sha256", key, id, "sluice idempotent answer", 32));
+const secretOf = (key: string, id: string) =>
+  createSecretKey(Buffer.from(hkdfSync("sha256", key, id, "sluice idempotent answer", 32)));
 
-function seal(key: string, id: string, text: string): string {
-  const nonce = randomBytes(nonceBytes);
-  const sealing = createCipheriv(cipher, secretOf(key, id), nonce);
-  return Buffer.concat([nonce, sealing.update(text), sealing.final(), sealing.getAuthTag()]).toString("base64");
-}
+const seal = (key: string, id: string, text: string): string =>
+  encrypt(secretOf(key, id), Buffer.from(text)).toString("base64");
 
 function open(key: string, id: string, sealed: string): string {
-  const bytes = Buffer.from(sealed, "base64");
-  const opening = createDecipheriv(cipher, secretOf(key, id), bytes.subarray(0, nonceBytes));
-  opening.setAuthTag(bytes.subarray(-tagBytes));
-  return Buffer.concat([opening.update(bytes.subarray(nonceBytes, -tagBytes)), opening.final()]).toString();
+  const opened = decrypt(secretOf(key, id), Buffer.from(sealed, "base64"));
+  if (opened === undefined) throw new Error("a stored answer cannot be opened");
+  return opened.toString();
 }

@@ -20,7 +20,19 @@ export interface AccountRow {
   disabled_at: Date | null;
   /** Null for all. */
   groups: ColumnType<string[] | null, string[] | null | undefined, string[] | null>;
+  /** How many days content of requests is stored; null for none. */
+  content_days: ColumnType<number | null, number | null | undefined, number | null>;
+  /** The public key that it is sealed for, and the private key, encrypted with AUTH_SECRET. Both are null for none. */
+  content_key: ColumnType<string | null, string | null | undefined, string | null>;
+  content_secret: ColumnType<string | null, string | null | undefined, string | null>;
   version: Version;
+}
+
+interface ContentRow {
+  generation_id: string;
+  account: string;
+  received_at: Date;
+  sealed: Buffer;
 }
 
 export interface KeyRow {
@@ -127,4 +139,5 @@ export interface Tables extends SignInTables {
   audit: AuditRow;
   idempotent_answers: IdempotentAnswerRow;
   alerts: AlertRow;
+  content: ContentRow;
 }

@@ -12,6 +12,7 @@ import type { KeyRow } from "../database/tables.ts";
 export type FullRow = Selectable<KeyRow> & {
   account_disabled_at: Date | null;
   account_groups: string[] | null;
+  account_content_key: string | null;
   account_version: number;
 };
 
@@ -34,6 +35,7 @@ export const keysWithin = (database: Database, scope: Scope) =>
     .select([
       "accounts.disabled_at as account_disabled_at",
       "accounts.groups as account_groups",
+      "accounts.content_key as account_content_key",
       "accounts.version as account_version",
     ])
     .where(within("keys.account", scope));
@@ -55,6 +57,7 @@ export function recordOf(row: FullRow): KeyRecord {
     ...(limits && { limits }),
     ...(addresses && { addresses }),
     ...(row.tags.length > 0 && { tags: row.tags }),
+    ...(row.account_content_key && { contentKey: row.account_content_key }),
     ...(account_disabled_at && { disabledAt: account_disabled_at.getTime() }),
     version: row.version + row.account_version,
   };

@@ -39,6 +39,7 @@ export const usageHandlers: Handlers<typeof usageOperations> = {
     let listed = database
       .selectFrom("usage")
       .selectAll()
+      .select(hasContent)
       .where(within("account", scope))
       .where(timesOf(query, now))
       .where(filterOf(query, dimensions.model));
@@ -68,14 +69,9 @@ export const usageHandlers: Handlers<typeof usageOperations> = {
     const row = await database
       .selectFrom("usage")
       .selectAll()
+      .select(hasContent)
       .where(within("account", scope))
-      .where((where) =>
-        where.or([
-          // A generation has the id of its request, with another prefix; a request that was refused earlier has its own.
-          where("generation_id", "in", [id, id.replace(/^req_/, "gen_")]),
-          where("upstream_request_id", "=", id),
-        ]),
-      )
+      .where((where) => where.or([isNamed("generation_id", id), where("upstream_request_id", "=", id)]))
       .orderBy("received_at", "desc")
       .limit(1)
       .executeTakeFirst();
@@ -103,6 +99,17 @@ export const usageHandlers: Handlers<typeof usageOperations> = {
     };
   },
 };
+
+/** Whether the content of a row of `usage` is stored. */
+const hasContent =
+  sql<boolean>`exists (select from content where content.generation_id = usage.generation_id and content.account = usage.account)`.as(
+    "has_content",
+  );
+
+/** SQL for the generation or the request with this id. `column` is one of ours. */
+export const isNamed = (column: string, id: string): Expression<SqlBool> =>
+  // A generation has the id of its request, with another prefix; a request that was refused earlier has its own.
+  sql<SqlBool>`${sql.ref(column)} in (${id}, ${id.replace(/^req_/, "gen_")})`;
 
 /** The answer's names of the sums, in its order. */
 const sumNames = [
@@ -323,7 +330,11 @@ function sumOf(row: Record<Measure, bigint>, isOperator: boolean) {
 
 const numberOrNull = (value: bigint | null): number | null => (value === null ? null : Number(value));
 
-function recordOf(row: UsageRow, keyNames: ReadonlyMap<string, string>, isOperator: boolean) {
+function recordOf(
+  row: UsageRow & { has_content: boolean },
+  keyNames: ReadonlyMap<string, string>,
+  isOperator: boolean,
+) {
   return {
     id: row.generation_id,
     requestId: row.request_id,
@@ -376,6 +387,7 @@ function recordOf(row: UsageRow, keyNames: ReadonlyMap<string, string>, isOperat
     user: row.user_name,
     tags: row.tags as string[],
     traceId: row.trace_id,
+    hasContent: row.has_content,
   };
 }
 

@@ -28,8 +28,10 @@ export interface SignInOptions {
   database: Database;
   config: Pick<
     ControlConfig,
-    "url" | "authSecret" | "oidcIssuer" | "oidcClientId" | "oidcClientSecret" | "oidcName" | "smtpUrl" | "mailFrom"
+    "url" | "oidcIssuer" | "oidcClientId" | "oidcClientSecret" | "oidcName" | "smtpUrl" | "mailFrom"
   >;
+  /** Signs cookies and encrypts second factors. */
+  secret: string;
   /** Undefined without a mail server. */
   mail: Mail | undefined;
   /** The address that control listens on, for links without CONTROL_URL. */
@@ -48,7 +50,7 @@ export interface SignIn extends AsyncDisposable {
 
 const secretLengthMin = 32;
 
-export async function createSignIn({ database, config, mail, address, log }: SignInOptions): Promise<SignIn> {
+export async function createSignIn({ database, config, secret, mail, address, log }: SignInOptions): Promise<SignIn> {
   const { url, oidcName } = config;
   const oidc = providerOf(config);
   const base = () => url || address();
@@ -57,7 +59,7 @@ export async function createSignIn({ database, config, mail, address, log }: Sig
   const auth = createAuth({
     database,
     url,
-    secret: await secretOf(database, config),
+    secret,
     oidc,
     sendPasswordToken:
       mail && ((email, token) => mail.send(email, "Set a new password", passwordMail(links.password(token)))),
@@ -135,8 +137,11 @@ async function identify(
   };
 }
 
-/** Of the configuration, or one in the database, which is the same for all its processes. */
-async function secretOf(database: Database, { authSecret }: SignInOptions["config"]): Promise<string> {
+/** Of the configuration, or one in the database, which is the same for all its processes. Throws a StartupFault for one that is too short. */
+export async function authSecretOf(
+  database: Database,
+  { authSecret }: Pick<ControlConfig, "authSecret">,
+): Promise<string> {
   if (authSecret !== undefined && authSecret.length < secretLengthMin)
     throw new StartupFault(`AUTH_SECRET must have at least ${secretLengthMin} characters`);
   if (authSecret !== undefined) return authSecret;

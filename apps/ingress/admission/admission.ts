@@ -47,6 +47,8 @@ export interface AdmissionRequest {
   storage?: StorageFields | undefined;
   /** In place of the model's own queue. */
   queue?: string;
+  /** Another ingress began it before, so it is no new request. */
+  isTakenOver?: boolean;
   /** Called when a worker has taken it. */
   onBound?: (() => void) | undefined;
   /** Called when the generation is over. */
@@ -124,6 +126,7 @@ export class Admission {
         response,
         input: asked.input,
         storage: asked.storage,
+        isTakenOver: asked.isTakenOver,
         onBound: asked.onBound,
         onEnd: asked.onEnd,
         requestId,

@@ -52,6 +52,8 @@ export interface GenerationRequest extends Demand {
   input?: SessionInput | undefined;
   /** What the answer says of its storage. */
   storage?: StorageFields | undefined;
+  /** Another ingress began it before: a queue that an operator drains still takes it. */
+  isTakenOver?: boolean | undefined;
   /** Called when a worker has taken it; again if it is restarted. */
   onBound?: (() => void) | undefined;
   /** Called when it is over, after everything was written to the response. */

@@ -49,6 +49,7 @@ import type { Redis } from "#service/redis.ts";
 import type { Capacity } from "../admission/capacity.ts";
 import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
 import type { IngressConfig } from "../config.ts";
+import type { ContentRecorder } from "../content/content-recorder.ts";
 import {
   queueCleared,
   queueDraining,
@@ -79,6 +80,7 @@ export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   /** Bytes of answers that their callers have not taken. */
   answerBytes: Capacity;
   limits: RateLimiter;
+  content: ContentRecorder;
   isRevoked(keyId: string): boolean;
   /** What operators decided about queues. */
   controls: Pick<OperatorControls, "of">;
@@ -120,14 +122,16 @@ export class GenerationLifecycle implements TransportHandlers {
    * Starts a generation. It then owns the response and the body's claim on memory, and always ends the response. A refused request keeps both,
    * and its caller answers it: this process stops or is not connected, an operator drains this queue, or this process or this queue has no capacity for the key.
    */
-  begin(request: GenerationRequest, body: Buffer): Begun {
-    const queue = this.#queues.of(request.model.queue);
+  begin(asked: GenerationRequest, body: Buffer): Begun {
+    const queue = this.#queues.of(asked.model.queue);
     if (this.#isStopping || !this.isReady || queue === undefined) return { kind: "refused", failure: unavailable };
     const { clock, controls } = this.#options;
-    const control = controls.of("queue", request.model.queue, clock.epoch());
-    if (control?.state === "draining") return { kind: "refused", failure: queueDraining(control, clock.epoch()) };
-    const claimed = claimSlots(request, queue, this.#options);
+    const control = controls.of("queue", asked.model.queue, clock.epoch());
+    if (control?.state === "draining" && asked.isTakenOver !== true)
+      return { kind: "refused", failure: queueDraining(control, clock.epoch()) };
+    const claimed = claimSlots(asked, queue, this.#options);
     if (claimed.kind === "refused") return claimed;
+    const request = this.#options.content.recorded(asked, body);
     const number = this.#owner.takeNumber();
     const listener = {
       committed: () => this.#committed(number),

@@ -70,6 +70,8 @@ interface Start {
   /** The stored response of a background generation. */
   queued?: Record<string, unknown> | undefined;
   live: AnswerResponse | undefined;
+  /** Another ingress began it before. */
+  isTakenOver?: boolean;
   /** What the generation answers through, around the response with the log. */
   wrap?: ((response: AnswerResponse) => Pick<AdmissionRequest, "response" | "storage">) | undefined;
 }
@@ -273,6 +275,7 @@ export class DetachedGenerations {
         body: body.body,
         bytes: body.bytes,
         onBound,
+        isTakenOver: start.isTakenOver ?? false,
         ...(run.isBackground && { queue: backgroundQueue }),
       });
     } catch (error) {
@@ -372,6 +375,7 @@ export class DetachedGenerations {
         requestId: `${run.requestId}t${times}`,
         log,
         live: undefined,
+        isTakenOver: true,
         queued: run.isBackground ? await this.#storedOf(run, owner) : undefined,
       });
     } catch (error) {

@@ -2,12 +2,10 @@
  * Encrypts the stored values of a caller. Each value has its own key, derived from the caller's API key, which the gateway does not keep:
  * a copy of Redis reveals nothing, and nobody else can read the value (HKDF, RFC 5869; AES-256-GCM, NIST SP 800-38D).
  */
-import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from "node:crypto";
+import { createSecretKey, hkdfSync, type KeyObject } from "node:crypto";
+import { decrypt, encrypt } from "#service/cipher.ts";
 
-const cipher = "aes-256-gcm";
 const keyBytes = 32;
-const nonceBytes = 12;
-const tagBytes = 16;
 
 /** The key for the value with this name. */
 type KeyOf = (name: string) => Buffer;
@@ -38,27 +36,17 @@ export class Sealing {
     return Object.fromEntries(names.map((name) => [name, this.#keyOf(name).toString("base64url")]));
   }
 
-  /** Node takes three times as long to seal a short value with a key in a Buffer. */
   #secretOf(name: string): KeyObject {
     return createSecretKey(this.#keyOf(name));
   }
 
   /** The encrypted value, to be stored under this name; 28 bytes longer. */
   seal(name: string, value: Buffer): Buffer {
-    const nonce = randomBytes(nonceBytes);
-    const sealing = createCipheriv(cipher, this.#secretOf(name), nonce);
-    return Buffer.concat([nonce, sealing.update(value), sealing.final(), sealing.getAuthTag()]);
+    return encrypt(this.#secretOf(name), value);
   }
 
   /** The value that was sealed under this name; undefined for anything else. */
   open(name: string, sealed: Buffer): Buffer | undefined {
-    if (sealed.length < nonceBytes + tagBytes) return undefined;
-    const opening = createDecipheriv(cipher, this.#secretOf(name), sealed.subarray(0, nonceBytes));
-    opening.setAuthTag(sealed.subarray(-tagBytes));
-    try {
-      return Buffer.concat([opening.update(sealed.subarray(nonceBytes, -tagBytes)), opening.final()]);
-    } catch {
-      return undefined;
-    }
+    return decrypt(this.#secretOf(name), sealed);
   }
 }
