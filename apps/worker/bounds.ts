@@ -6,6 +6,19 @@
 // Queues and attempts.
 /** The most concurrent generations of one queue that an operator may set: beyond it sockets and memory end first. */
 export const capacityMax = 100_000;
+/** Generations that a process takes before it knows what they cost. */
+export const intakeFirst = 256;
+/** Generations that a process takes however busy it is, so that work goes on when something else keeps it busy. */
+export const intakeMin = 32;
+/** By how much the number of generations may grow between two measurements. */
+export const intakeGrowth = 1.5;
+/** The share of the event loop or of the memory above which a process takes no more. */
+export const intakeShareMax = 0.8;
+/** How often a process measures what it uses. */
+export const intakeEveryMs = 100;
+/** Workers are in reserve while those before them have slots for so many times the generations that run, and this many more. */
+export const reserveFactor = 1.3;
+export const reserveSlots = 16;
 /** How often the catalogue is checked for new queues. */
 export const queueCheckMs = 1_000;
 /** How often timeouts are checked, so they are kept to within this. */

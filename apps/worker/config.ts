@@ -50,8 +50,8 @@ export const workerSettings = {
 
 export const workerArguments = {
   queues: {
-    default: "chat=512,image=8,audio=32,background=64,realtime=256,*=8",
-    description: `The queues to serve, each with its number of concurrent generations (1 to ${capacityMax}). \`*\` means every other queue of the catalogue, including queues that are added later.`,
+    default: "chat=10000,image=8,audio=32,background=64,realtime=256,*=8",
+    description: `The queues to serve, each with the most concurrent generations (1 to ${capacityMax}); the process takes fewer when its event loop or its memory is used up. \`*\` means every other queue of the catalogue, including queues that are added later.`,
   },
 };
 

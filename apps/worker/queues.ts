@@ -5,7 +5,7 @@ import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { JobSlot, JobWorker } from "#relay/ports.ts";
 import { announce, withdraw } from "#relay/redis/queue-slots.ts";
 import type { Redis } from "#service/redis.ts";
-import { queueCheckMs } from "./bounds.ts";
+import { queueCheckMs, reserveFactor, reserveSlots } from "./bounds.ts";
 import { capacitiesOf } from "./config.ts";
 import type { WorkerRedis } from "./redis.ts";
 
@@ -21,6 +21,8 @@ export interface WorkerQueuesDeps {
   log: Logger;
   isReady(): boolean;
   isPaused(queue: string): boolean;
+  /** Generations that this process takes at most, on all queues. */
+  limit(): number;
   take(slot: JobSlot): void;
   onRedisError(error: Error): void;
 }
@@ -28,6 +30,8 @@ export interface WorkerQueuesDeps {
 export class WorkerQueues {
   readonly #deps: WorkerQueuesDeps;
   readonly #opened: JobWorker[] = [];
+  /** The queues for which other workers have slots enough. */
+  readonly #inReserve = new Set<string>();
   #check: NodeJS.Timeout | undefined;
   #isStopping = false;
 
@@ -38,6 +42,30 @@ export class WorkerQueues {
   /** The queues that this worker serves now. */
   get opened(): readonly JobWorker[] {
     return this.#opened;
+  }
+
+  /** The generations of all queues. */
+  get held(): number {
+    return this.#opened.reduce((sum, { held }) => sum + held, 0);
+  }
+
+  /** What is left of the limit. */
+  get #room(): number {
+    return this.#deps.limit() - this.held;
+  }
+
+  /** Generations of a queue that this process takes now, and those of them that it has. */
+  slotsOf({ capacity, held }: JobWorker): number {
+    return Math.max(held, Math.min(capacity, held + this.#room));
+  }
+
+  isInReserve(queue: string): boolean {
+    return this.#inReserve.has(queue);
+  }
+
+  /** Takes jobs as far as the limit allows now. */
+  resume(): void {
+    for (const queue of this.#opened) queue.resume();
   }
 
   get isStopping(): boolean {
@@ -86,7 +114,16 @@ export class WorkerQueues {
     for (const [name, capacity] of capacitiesOf(capacities, catalogue().queues.keys())) {
       if (this.#opened.some((queue) => queue.name === name)) continue;
       const isPaused = () => isPausedQueue(name);
-      const queue = await connections.openJobWorker({ name, capacity, isReady, isPaused, take, onError: onRedisError });
+      const queue = await connections.openJobWorker({
+        name,
+        capacity,
+        isReady,
+        isPaused,
+        room: () => this.#room,
+        isReserve: () => this.#inReserve.has(name),
+        take,
+        onError: onRedisError,
+      });
       if (this.#isStopping) return queue.close();
       this.#opened.push(queue);
       queue.start();
@@ -104,8 +141,13 @@ export class WorkerQueues {
     }, queueCheckMs);
   }
 
-  #announce({ name, capacity: slots }: JobWorker): void {
+  #announce(queue: JobWorker): void {
     const { redis, connections, name: worker, onRedisError } = this.#deps;
-    announce(redis, connections.keyspace.queueSlots(name), worker, { slots, running: 0 }).catch(onRedisError);
+    const { name, held } = queue;
+    const own = { slots: this.slotsOf(queue), held, running: 0 };
+    announce(redis, connections.keyspace.queueSlots(name), worker, own).then((load) => {
+      if (load.slotsBefore >= load.held * reserveFactor + reserveSlots) this.#inReserve.add(name);
+      else if (this.#inReserve.delete(name)) queue.resume();
+    }, onRedisError);
   }
 }

@@ -23,14 +23,16 @@ import { AttachmentBudget } from "./attachments/attachment-budget.ts";
 import { createAttachmentFetcher } from "./attachments/attachment-fetcher.ts";
 import { RequestAttachments } from "./attachments/request-attachments.ts";
 import { Attempt, type AttemptDeps } from "./attempt/attempt.ts";
-import { drainCheckMs, usageCheckMs, watchMs } from "./bounds.ts";
+import { drainCheckMs, intakeEveryMs, usageCheckMs, watchMs } from "./bounds.ts";
 import { followCatalogue } from "./catalogue.ts";
 import type { WorkerConfig } from "./config.ts";
+import { Intake } from "./intake.ts";
 import { createAttemptLog } from "./observability/attempt-log.ts";
 import { createAttemptMetrics, registerWorkerGauges } from "./observability/metrics.ts";
 import { TargetLoad } from "./observability/target-load.ts";
 import { UsageBackup } from "./observability/usage-backup.ts";
 import { PreparationThread } from "./preparation/preparation.ts";
+import { measureUsage } from "./process-usage.ts";
 import { WorkerQueues } from "./queues.ts";
 import type { WorkerRedis } from "./redis.ts";
 import { openRelay, type WorkerRelay } from "./relay.ts";
@@ -108,7 +110,9 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
     send: (run, kind, payload) => relay.runner.send(run, kind, payload, clock.now()),
     taken: (run, seq) => relay.runner.taken(run, seq),
   };
+  const intake = new Intake();
   const queues = new WorkerQueues({
+    limit: () => intake.limit,
     capacities: config.queues,
     catalogue: catalogue.current,
     connections: deps.redis,
@@ -128,10 +132,10 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   });
   registerRelayMetrics(registry, relay.mailbox, () => relay.runner.resends);
   registerCatalogueMetrics(registry, catalogue);
-  registerWorkerGauges(registry, { queues, ...routing, attachmentBudget: attachments.budget, clock });
+  registerWorkerGauges(registry, { intake, queues, ...routing, attachmentBudget: attachments.budget, clock });
   const own = {
     notReady: () => (queues.isStopping ? "stopping" : relay.isReady() ? undefined : "no link to Redis"),
-    status: () => statusOf(catalogue, queues, routing, load, clock),
+    status: () => statusOf(catalogue, queues, intake, routing, load, clock),
   };
   const { keyspace } = deps.redis;
   const { requestStop: drain = () => {} } = deps;
@@ -140,7 +144,7 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   );
   const operations = createOperations({ ...own, metrics: registry });
   opened.defer(() => operations.close());
-  return new RunningWorker({ config, bounds, clock, relay, queues, operations }, opened.move());
+  return new RunningWorker({ config, bounds, clock, relay, intake, queues, operations }, opened.move());
 }
 
 /** The records are written before the connection to Redis is closed. */
@@ -217,13 +221,21 @@ function openAttachments(
 const statusOf = (
   catalogue: CatalogueWatch,
   queues: WorkerQueues,
+  { limit, saturated }: Intake,
   { circuitBreakers, credentials, slots }: RoutingParts,
   load: TargetLoad,
   clock: Clock,
 ) => ({
   role: "worker",
   catalogue: catalogue.current().version,
-  queues: queues.opened.map(({ name, capacity, held }) => ({ queue: name, capacity, held })),
+  limit,
+  ...(saturated !== undefined && { saturated }),
+  queues: queues.opened.map((queue) => ({
+    queue: queue.name,
+    capacity: queues.slotsOf(queue),
+    held: queue.held,
+    isInReserve: queues.isInReserve(queue.name),
+  })),
   targets: circuitBreakers.states(clock.now()),
   targetLoad: load.read(),
   coolingCredentials: credentials.cooling(clock.now()),
@@ -235,6 +247,7 @@ interface RunningParts {
   bounds: RelayBounds;
   clock: Clock;
   relay: WorkerRelay;
+  intake: Intake;
   queues: WorkerQueues;
   operations: ReturnType<typeof createOperations>;
 }
@@ -249,11 +262,16 @@ class RunningWorker implements Worker {
   }
 
   async start(): Promise<{ operations: string }> {
-    const { config, bounds, clock, relay, queues, operations } = this.#parts;
+    const { config, bounds, clock, relay, intake, queues, operations } = this.#parts;
     const url = await listen(operations, config.operationsHost, config.operationsPort);
     this.#every(bounds.heartbeatMs, () => {
       relay.runner.tick(clock.now());
       queues.announce();
+    });
+    const usage = measureUsage();
+    this.#every(intakeEveryMs, () => {
+      intake.measured(usage(), queues.held);
+      queues.resume();
     });
     this.#every(watchMs, () => {
       const now = clock.now();

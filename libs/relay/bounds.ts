@@ -77,6 +77,8 @@ export const jobLockMs = 90_000;
 export const fetchesMax = 16;
 /** How soon a failed fetch is tried again. */
 export const fetchRetryMs = 250;
+/** How often a worker in reserve looks for a job that the others have left. */
+export const reserveFetchMs = 50;
 /** How long one fetch waits for a job. */
 export const fetchWaitSeconds = 1;
 /** How long a stop waits for fetches under way. While Redis is away they do not return. */

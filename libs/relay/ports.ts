@@ -90,6 +90,8 @@ export interface JobWorker {
   /** Slots in use. */
   readonly held: number;
   start(): void;
+  /** Takes jobs if it may again. Call it when `room` or `isReserve` may have changed. */
+  resume(): void;
   /** Takes no further job. Settles when no fetch is under way, or after 2.5 s without Redis. */
   stop(): Promise<void>;
   /** Closes the connections. Call it after `stop` and the last `release`, unless running attempts do not matter. */

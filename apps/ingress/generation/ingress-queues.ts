@@ -142,7 +142,7 @@ export class IngressQueues {
     const { jobs, admission } = queue;
     const since = clock.now();
     try {
-      const own = { slots: 0, running: admission.runningSize };
+      const own = { slots: 0, held: 0, running: admission.runningSize };
       const { slots, running } = await announce(redis, keyspace.queueSlots(jobs.name), self, own);
       admission.setSlots(slots === 0 ? undefined : slots - running);
     } catch (error) {

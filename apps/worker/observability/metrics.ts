@@ -3,9 +3,10 @@ import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { Usage } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
-import type { JobWorker } from "#relay/ports.ts";
 import type { Clock } from "#service/clock.ts";
 import type { AttachmentBudget } from "../attachments/attachment-budget.ts";
+import type { Intake } from "../intake.ts";
+import type { WorkerQueues } from "../queues.ts";
 import type { CircuitBreakers } from "../routing/circuit-breakers.ts";
 import type { Credentials } from "../routing/credentials.ts";
 
@@ -86,7 +87,8 @@ const countsOf = (usage: Usage): [kind: string, count: number][] => [
 
 /** The state that the gauges read. */
 export interface GaugeDeps {
-  queues: { readonly opened: readonly JobWorker[] };
+  intake: Pick<Intake, "limit" | "saturated">;
+  queues: Pick<WorkerQueues, "opened" | "slotsOf" | "isInReserve">;
   circuitBreakers: Pick<CircuitBreakers, "states">;
   credentials: Pick<Credentials, "cooling">;
   attachmentBudget: Pick<AttachmentBudget, "reservedBytes" | "waiting">;
@@ -96,7 +98,7 @@ export interface GaugeDeps {
 /** Registers the gauges, which are read at every scrape. */
 export function registerWorkerGauges(
   registry: Registry,
-  { queues, circuitBreakers, credentials, attachmentBudget, clock }: GaugeDeps,
+  { intake, queues, circuitBreakers, credentials, attachmentBudget, clock }: GaugeDeps,
 ): void {
   const gauge = <Label extends string>(
     name: string,
@@ -116,9 +118,36 @@ export function registerWorkerGauges(
   gauge("sluice_worker_generations", "Generations held by this worker.", ["queue"], (held) => {
     for (const queue of queues.opened) held.set({ queue: queue.name }, queue.held);
   });
-  gauge("sluice_worker_capacity", "Generations that this worker holds at most.", ["queue"], (capacity) => {
-    for (const queue of queues.opened) capacity.set({ queue: queue.name }, queue.capacity);
-  });
+  gauge(
+    "sluice_worker_capacity",
+    "Generations that this worker takes now: at most its setting for the queue, and what the limit of the process leaves.",
+    ["queue"],
+    (capacity) => {
+      for (const queue of queues.opened) capacity.set({ queue: queue.name }, queues.slotsOf(queue));
+    },
+  );
+  gauge(
+    "sluice_worker_limit",
+    "Generations that this worker takes at most on all queues, by what is left of its event loop and memory.",
+    [],
+    (limit) => limit.set(intake.limit),
+  );
+  gauge(
+    "sluice_worker_saturated",
+    "1 while this worker takes no more generations because its event loop or its memory is used up.",
+    ["by"],
+    (saturated) => {
+      for (const by of ["event loop", "memory"] as const) saturated.set({ by }, intake.saturated === by ? 1 : 0);
+    },
+  );
+  gauge(
+    "sluice_worker_in_reserve",
+    "1 for a queue of which this worker takes only what the others leave, because they have slots enough.",
+    ["queue"],
+    (reserve) => {
+      for (const { name } of queues.opened) reserve.set({ queue: name }, queues.isInReserve(name) ? 1 : 0);
+    },
+  );
   gauge(
     "sluice_worker_attachment_bytes",
     "Bytes of fetched images and documents that this worker holds or has reserved.",

@@ -14,6 +14,7 @@ import {
   fetchWaitSeconds,
   generationsPerJobMax,
   jobLockMs,
+  reserveFetchMs,
 } from "../bounds.ts";
 import { generationsIn, sizeOf } from "../job.ts";
 import type { JobSlot, JobWorker } from "../ports.ts";
@@ -29,6 +30,10 @@ export interface JobWorkerOptions {
   isReady(): boolean;
   /** Whether an operator paused the queue. No worker takes jobs meanwhile. */
   isPaused(): boolean;
+  /** How many more generations this process takes, on all its queues. */
+  room(): number;
+  /** Whether other workers have slots enough. Then it takes only jobs that they leave for a moment, so that few workers have much to do: frames for the same ingress share a message. */
+  isReserve(): boolean;
   take(slot: JobSlot): void;
   onError(error: Error): void;
 }
@@ -59,7 +64,10 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
   let settleStop: (() => void) | undefined;
 
   /** How many generations a fetch brings is unknown until it returns. */
-  const mayFetch = () => (fetching === 0 ? held < capacity : held + (fetching + 1) * generationsPerJobMax <= capacity);
+  const mayFetch = () => {
+    const slots = Math.min(capacity - held, options.room());
+    return fetching === 0 ? slots > 0 : (fetching + 1) * generationsPerJobMax <= slots;
+  };
 
   const pump = () => {
     if (stopping) {
@@ -72,6 +80,10 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
       pumpLater();
       return;
     }
+    if (drained && options.isReserve()) {
+      if (fetching === 0) lookLater();
+      return;
+    }
     while (mayFetch() && fetching < fetchesWorthwhile && (fetching === 0 || !drained)) void fetch();
   };
 
@@ -80,6 +92,14 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
       retry = undefined;
       pump();
     }, fetchRetryMs);
+  };
+
+  const lookLater = () => {
+    retry ??= setTimeout(() => {
+      retry = undefined;
+      drained = false;
+      pump();
+    }, reserveFetchMs);
   };
 
   /** A fetch is over. `empty`: no further job waits on the queue. */
@@ -143,7 +163,7 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
     }
     let left = generations.length;
     held += left;
-    const freeSlots = Math.max(0, capacity - held);
+    const freeSlots = Math.max(0, Math.min(capacity - held, options.room()));
     for (const generation of generations)
       options.take({
         queue: name,
@@ -181,6 +201,9 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
     start() {
       stopping = false;
       pump();
+    },
+    resume() {
+      if (!stopping) pump();
     },
     async stop() {
       stopping = true;

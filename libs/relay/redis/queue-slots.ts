@@ -11,48 +11,62 @@ import { announcementLifeMs } from "../bounds.ts";
 export interface Announced {
   /** Concurrent generations that a worker takes. */
   slots: number;
+  /** Those of them that it has. */
+  held: number;
   /** Generations that run for an ingress. */
   running: number;
 }
 
+export interface QueueLoad {
+  /** Of all workers. */
+  slots: number;
+  held: number;
+  /** The slots of the workers whose names come before this one's. */
+  slotsBefore: number;
+  /** What runs for other processes. */
+  running: number;
+}
+
 /**
- * KEYS[1]: a queue's announcements, a hash of process name → "<slots> <running> <expiry, epoch ms>". ARGV: name, slots, running, lifetime in ms.
- * Returns the slots of all processes and what runs for the other processes. It writes little, so it may run when memory is full.
+ * KEYS[1]: a queue's announcements, a hash of process name → "<slots> <running> <expiry, epoch ms> <held>". ARGV: name, slots, running, lifetime in ms, held. Returns
+ * the fields of `QueueLoad` in order. It writes little, so it may run when memory is full.
  */
 const announceScript = scriptOf(
   `${redisClock}
-redis.call("HSET", KEYS[1], ARGV[1], ARGV[2] .. " " .. ARGV[3] .. " " .. (nowMs + ARGV[4]))
+redis.call("HSET", KEYS[1], ARGV[1], ARGV[2] .. " " .. ARGV[3] .. " " .. (nowMs + ARGV[4]) .. " " .. ARGV[5])
 redis.call("PEXPIRE", KEYS[1], ARGV[4] * 2)
-local slots, running = 0, 0
+local slots, held, before, running = 0, 0, 0, 0
 local all = redis.call("HGETALL", KEYS[1])
 for at = 1, #all, 2 do
-  local ownSlots, ownRunning, expiry = string.match(all[at + 1], "^(%d+) (%d+) (%d+)")
+  local ownSlots, ownRunning, expiry, ownHeld = string.match(all[at + 1], "^(%d+) (%d+) (%d+) ?(%d*)")
   if expiry == nil or tonumber(expiry) < nowMs then
     redis.call("HDEL", KEYS[1], all[at])
   else
     slots = slots + ownSlots
+    held = held + (tonumber(ownHeld) or 0)
+    if all[at] < ARGV[1] then before = before + ownSlots end
     if all[at] ~= ARGV[1] then running = running + ownRunning end
   end
 end
-return { slots, running }
+return { slots, held, before, running }
 `,
   "run",
 );
 
-/** Announces for the process `name`. Resolves with the slots of all workers and with what runs for other processes. Rejects if Redis does not answer. */
+/** Announces for the process `name`. Resolves with the load of the queue. Rejects if Redis does not answer. */
 export async function announce(
   redis: Redis,
   key: string,
   name: string,
-  { slots, running }: Announced,
-): Promise<Announced> {
-  const [allSlots, othersRunning] = (await runScript(
+  { slots, held, running }: Announced,
+): Promise<QueueLoad> {
+  const [allSlots, allHeld, slotsBefore, othersRunning] = (await runScript(
     redis,
     announceScript,
     [key],
-    [name, slots, running, announcementLifeMs],
-  )) as [number, number];
-  return { slots: allSlots, running: othersRunning };
+    [name, slots, running, announcementLifeMs, held],
+  )) as [number, number, number, number];
+  return { slots: allSlots, held: allHeld, slotsBefore, running: othersRunning };
 }
 
 /** Withdraws the announcement of a process that stops. Rejects if Redis does not answer. */

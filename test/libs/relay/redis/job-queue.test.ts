@@ -65,6 +65,8 @@ async function withWorker(
     keyspace,
     isReady: () => true,
     isPaused: () => false,
+    room: () => Number.POSITIVE_INFINITY,
+    isReserve: () => false,
     take: (slot) => slots.push(slot),
     onError: () => {},
   });
@@ -293,6 +295,8 @@ for (const size of [1, 2])
           keyspace,
           isReady: () => true,
           isPaused: () => false,
+          room: () => Number.POSITIVE_INFINITY,
+          isReserve: () => false,
           take(slot) {
             taken.add(slot.job.generation);
             slot.dispatched();
