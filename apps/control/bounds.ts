@@ -106,6 +106,12 @@ export const comparedEveryMs = 60_000;
 /** Keys of one transaction of an import. */
 export const importedTogetherMax = 500;
 
+// Settings.
+/** How often the version of the stored settings is compared. */
+export const settingsEveryMs = 2_000;
+/** Saved views of one person. */
+export const viewsMax = 50;
+
 // Alerts.
 /** How often budgets and keys are checked for alerts. */
 export const alertsEveryMs = 30_000;

@@ -7,6 +7,7 @@ import { accountHandlers } from "../../apps/control/accounts/accounts.ts";
 import { auditHandlers } from "../../apps/control/accounts/audit-log.ts";
 import { tokenHandlers } from "../../apps/control/accounts/operator-tokens.ts";
 import { alertHandlers } from "../../apps/control/alerts/handlers.ts";
+import { Webhook } from "../../apps/control/alerts/webhook.ts";
 import type { Actor } from "../../apps/control/api/actor.ts";
 import { createApi } from "../../apps/control/api/server.ts";
 import { catalogueHandlers } from "../../apps/control/catalogue/catalogue.ts";
@@ -19,7 +20,12 @@ import { keyHandlers } from "../../apps/control/keys/keys.ts";
 import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
 import { liveHandlers } from "../../apps/control/operations/handlers.ts";
 import { type LiveStateOptions, LiveStates } from "../../apps/control/operations/live-state.ts";
+import { settingsHandlers } from "../../apps/control/settings/handlers.ts";
+import { Settings } from "../../apps/control/settings/settings.ts";
+import { createMail } from "../../apps/control/sign-in/mail.ts";
+import { authSecretOf } from "../../apps/control/sign-in/secret.ts";
 import { createSignIn } from "../../apps/control/sign-in/sign-in.ts";
+import { viewHandlers } from "../../apps/control/views/handlers.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
 
 const log = pino({ level: process.env.TEST_LOGS ? "info" : "silent" });
@@ -83,9 +89,15 @@ export async function startApi(database: Database): Promise<TestApi> {
   opened.defer(() => projection.close());
   const actors = new Map<string, Actor>();
   const address = () => "http://localhost";
-  const signIn = opened.use(
-    await createSignIn({ database, config: controlConfigOf({}), mail: undefined, address, log }),
-  );
+  const secret = await authSecretOf(database, undefined);
+  const settings = new Settings({ database, environment: {}, secret, log });
+  await settings.start();
+  opened.defer(() => settings.close());
+  const mail = createMail(settings.current, log);
+  opened.defer(() => mail.close());
+  const webhook = new Webhook({ database, settings: settings.current, log });
+  opened.defer(() => webhook.close());
+  const signIn = opened.use(await createSignIn({ database, config: controlConfigOf({}), secret, mail, address, log }));
   const ledger = {
     counts: { inserted: 0, invalid: 0 },
     budgets: { differences: 0 },
@@ -101,7 +113,10 @@ export async function startApi(database: Database): Promise<TestApi> {
       }),
       ...keyHandlers({ catalogue: () => catalogue, projection }),
       ...usageHandlers,
-      ...catalogueHandlers(() => catalogue, ""),
+      ...catalogueHandlers(
+        () => catalogue,
+        () => settings.current().gatewayUrl,
+      ),
       ...catalogueFileHandlers({
         file: "catalogue.yaml",
         environment: {},
@@ -109,6 +124,8 @@ export async function startApi(database: Database): Promise<TestApi> {
         lastChange: new LastChange(),
       }),
       ...liveHandlers({ states, redis, keyspace }),
+      ...settingsHandlers({ settings, mail, webhook }),
+      ...viewHandlers,
       ...signIn.handlers,
       ...tokenHandlers,
       ...auditHandlers,

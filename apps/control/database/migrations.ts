@@ -12,6 +12,8 @@ import { up as alerts } from "./migrations/0005-alerts.ts";
 import { up as accountGroups } from "./migrations/0006-account-groups.ts";
 import { up as usageErrors } from "./migrations/0007-usage-errors.ts";
 import { up as usageCalls } from "./migrations/0008-usage-calls.ts";
+import { up as settings } from "./migrations/0010-settings.ts";
+import { up as views } from "./migrations/0011-views.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -23,6 +25,8 @@ const migrations: Record<string, Migration> = {
   "0006-account-groups": { up: accountGroups },
   "0007-usage-errors": { up: usageErrors },
   "0008-usage-calls": { up: usageCalls },
+  "0010-settings": { up: settings },
+  "0011-views": { up: views },
 };
 
 export async function migrate<Tables>(database: Kysely<Tables>): Promise<void> {
