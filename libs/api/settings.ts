@@ -6,8 +6,8 @@ import { email } from "./people.ts";
 
 /** An origin, or nothing. */
 export const originPattern = /^(https?:\/\/[^/?#\s]+)?$/;
-export const mailServerPattern = /^smtps?:\/\/\S+$/;
-export const webhookPattern = /^https?:\/\/\S+$/;
+const mailServerPattern = /^smtps?:\/\/\S+$/;
+const webhookPattern = /^https?:\/\/\S+$/;
 /** Days that usage records are kept, at least and at most. */
 export const usageDaysBounds = { minimum: 1, maximum: 3_650 } as const;
 /** The same for the audit log; 0 keeps it for ever. */

@@ -4,7 +4,7 @@ import { changeOf, id, name, orNull, pageOf, pageQuery, strict, time } from "./c
 import type { Operation } from "./operation.ts";
 
 /** Pages that have views. */
-export const viewPages = ["usage", "requests"] as const;
+const viewPages = ["usage", "requests"] as const;
 
 const page = Type.Enum(viewPages, { description: "The page of the console." });
 const settings = {

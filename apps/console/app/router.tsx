@@ -52,9 +52,13 @@ const inside = createRoute({
   beforeLoad: async ({ location, matches }) => {
     if ((await queryClient.ensureQueryData(meQuery)) !== null) return;
     if (matches.at(-1)?.staticData.isPublic && (await hasPublicCatalogue())) return;
-    throw redirect({ to: "/sign-in", search: location.pathname === "/" ? {} : { to: location.href } });
+    throw redirect({ to: "/sign-in", search: signInSearch(location) });
   },
 });
+
+/** The page to return to; the start page may have come with an error of sign-in instead. */
+const signInSearch = ({ pathname, href, search }: { pathname: string; href: string; search: Search }): Search =>
+  pathname === "/" ? { error: search.error } : { to: href };
 
 /** Only meaningful without sign-in, which shows the public group alone. */
 const hasPublicCatalogue = () =>
@@ -86,6 +90,7 @@ const pages = [
   page("/accounts/$account", () => import("../pages/account.tsx"), "Account"),
   page("/audit", () => import("../pages/audit.tsx"), "Audit"),
   page("/people", () => import("../pages/people.tsx"), "People"),
+  page("/settings", () => import("../pages/settings.tsx"), "Settings"),
   page("/me", () => import("../pages/me.tsx"), "Me"),
 ] as const;
 

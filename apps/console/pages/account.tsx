@@ -1,5 +1,5 @@
 /** One account: its members, invitations and alerts. */
-import { Badge, Button, Group, Modal, Select, Stack, Text, TextInput, Title } from "@mantine/core";
+import { Badge, Button, Group, Select, Stack, Text, TextInput, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
@@ -10,7 +10,7 @@ import { queryClient } from "../app/queries.ts";
 import { may, type Role, useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { type Column, DataTable } from "../parts/data-table.tsx";
-import { ConfirmDialog, FormDialog } from "../parts/dialogs.tsx";
+import { ConfirmDialog, FormDialog, SecretDialog } from "../parts/dialogs.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
@@ -328,16 +328,11 @@ function Members({ account, canManage }: { account: string; canManage: boolean }
       )}
       {isInviting && <InviteForm account={account} onClose={() => setIsInviting(false)} onCreated={setInvited} />}
       {invited && (
-        <Modal opened onClose={() => setInvited(undefined)} title={t.linkTitle} size="lg" withCloseButton={false}>
-          <Stack gap="sm">
-            <Text>{t.linkWhy(format.time(invited.expiresAt))}</Text>
-            {invited.isSent && <Text>{t.sent}</Text>}
-            <CopyText value={invited.url} />
-            <Group justify="flex-end">
-              <Button onClick={() => setInvited(undefined)}>{t.done}</Button>
-            </Group>
-          </Stack>
-        </Modal>
+        <SecretDialog title={t.linkTitle} done={t.done} onClose={() => setInvited(undefined)}>
+          <Text>{t.linkWhy(format.time(invited.expiresAt))}</Text>
+          {invited.isSent && <Text>{t.sent}</Text>}
+          <CopyText value={invited.url} />
+        </SecretDialog>
       )}
     </Stack>
   );

@@ -12,7 +12,7 @@ import { Empty, Loaded } from "../parts/states.tsx";
 const texts = translated({
   en: {
     title: "Audit log",
-    about: "Every change: who, what, before and after, from where. Nothing is ever removed from it.",
+    about: "Every change: who, what, before and after, from where.",
     account: "Account",
     all: "All",
     action: "Action",
@@ -29,7 +29,7 @@ const texts = translated({
   },
   zh: {
     title: "审计日志",
-    about: "记录每次变更：谁、做了什么、变更前后的状态、来自何处。记录永不删除。",
+    about: "记录每次变更：谁、做了什么、变更前后的状态、来自何处。",
     account: "账户",
     all: "全部",
     action: "操作",

@@ -6,7 +6,6 @@ import {
   Code,
   Group,
   Image,
-  Modal,
   Paper,
   PasswordInput,
   Stack,
@@ -24,7 +23,7 @@ import { queryClient } from "../app/queries.ts";
 import { signOut, useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
-import { FaultNotice, FormDialog } from "../parts/dialogs.tsx";
+import { FaultNotice, FormDialog, SecretDialog } from "../parts/dialogs.tsx";
 import { Page } from "../parts/page.tsx";
 import { Loaded } from "../parts/states.tsx";
 
@@ -345,21 +344,10 @@ function SecondFactor() {
         </FormDialog>
       )}
       {backupCodes && (
-        <Modal
-          opened
-          onClose={() => setBackupCodes(undefined)}
-          title={t.factor}
-          withCloseButton={false}
-          closeOnClickOutside={false}
-        >
-          <Stack gap="sm">
-            <Text>{t.backup}</Text>
-            <Code block>{backupCodes.join("\n")}</Code>
-            <Group justify="flex-end">
-              <Button onClick={() => setBackupCodes(undefined)}>{t.backupDone}</Button>
-            </Group>
-          </Stack>
-        </Modal>
+        <SecretDialog title={t.factor} done={t.backupDone} onClose={() => setBackupCodes(undefined)}>
+          <Text>{t.backup}</Text>
+          <Code block>{backupCodes.join("\n")}</Code>
+        </SecretDialog>
       )}
     </Group>
   );

@@ -1,5 +1,5 @@
 /** All users and operator tokens, for operators. */
-import { Badge, Button, Group, Modal, Stack, TagsInput, Text, TextInput, Title } from "@mantine/core";
+import { Badge, Button, Group, Stack, TagsInput, Text, TextInput, Title } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useState } from "react";
 import { type Answer, call } from "../app/call.ts";
@@ -9,7 +9,7 @@ import { queryClient } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { type Column, DataTable } from "../parts/data-table.tsx";
-import { ConfirmDialog, FormDialog } from "../parts/dialogs.tsx";
+import { ConfirmDialog, FormDialog, SecretDialog } from "../parts/dialogs.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
 
@@ -58,7 +58,6 @@ const texts = translated({
     tokenTitle: "Copy the token now",
     tokenWhy: "It is shown only here.",
     noTokens: "No operator tokens",
-    cancel: "Close",
   },
   zh: {
     title: "人员",
@@ -104,7 +103,6 @@ const texts = translated({
     tokenTitle: "请立即复制令牌",
     tokenWhy: "令牌仅在此显示一次。",
     noTokens: "没有运维令牌",
-    cancel: "关闭",
   },
 });
 
@@ -209,18 +207,10 @@ export function People() {
       <Tokens />
       {asked && <UserQuestion {...asked} onClose={() => setAsked(undefined)} />}
       {link && (
-        <Modal
-          opened
-          onClose={() => setLink(undefined)}
-          title={t.linkTitle}
-          size="lg"
-          closeButtonProps={{ "aria-label": t.cancel }}
-        >
-          <Stack gap="sm">
-            <Text>{t.linkWhy(link.name, format.time(link.expiresAt))}</Text>
-            <CopyText value={link.url} />
-          </Stack>
-        </Modal>
+        <SecretDialog title={t.linkTitle} done={t.done} onClose={() => setLink(undefined)}>
+          <Text>{t.linkWhy(link.name, format.time(link.expiresAt))}</Text>
+          <CopyText value={link.url} />
+        </SecretDialog>
       )}
     </Page>
   );
@@ -337,22 +327,10 @@ function Tokens() {
         </FormDialog>
       )}
       {created && (
-        <Modal
-          opened
-          onClose={() => setCreated(undefined)}
-          title={t.tokenTitle}
-          size="lg"
-          withCloseButton={false}
-          closeOnClickOutside={false}
-        >
-          <Stack gap="sm">
-            <Text>{t.tokenWhy}</Text>
-            <CopyText value={created.token} />
-            <Group justify="flex-end">
-              <Button onClick={() => setCreated(undefined)}>{t.done}</Button>
-            </Group>
-          </Stack>
-        </Modal>
+        <SecretDialog title={t.tokenTitle} done={t.done} onClose={() => setCreated(undefined)}>
+          <Text>{t.tokenWhy}</Text>
+          <CopyText value={created.token} />
+        </SecretDialog>
       )}
       {revoking && (
         <ConfirmDialog

@@ -7,6 +7,7 @@ import { translated, useTexts } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
 import { CardForm } from "../parts/card-form.tsx";
 import { FaultNotice } from "../parts/dialogs.tsx";
+import { RedirectError } from "../parts/redirect-errors.tsx";
 
 const texts = translated({
   en: {
@@ -22,8 +23,6 @@ const texts = translated({
     sent: "If this address is known, a mail with a link is on its way. It is valid for an hour.",
     with: (name: string) => `Sign in with ${name}`,
     or: "or",
-    linkUsed:
-      "This link was used already or is older than 15 minutes. The operator makes a new one with: npx sluice operator link",
   },
   zh: {
     title: "登录",
@@ -38,7 +37,6 @@ const texts = translated({
     sent: "如果该地址已注册，包含链接的邮件已发出，一小时内有效。",
     with: (name: string) => `使用 ${name} 登录`,
     or: "或",
-    linkUsed: "此链接已被使用或已超过 15 分钟。运维人员可用 npx sluice operator link 生成新的链接",
   },
 });
 
@@ -46,7 +44,7 @@ const route = getRouteApi("/sign-in");
 
 export function SignIn() {
   const t = useTexts(texts);
-  const { to, error: linkError } = route.useSearch();
+  const { to, error: redirectError } = route.useSearch();
   const navigate = useNavigate();
   const methods = useRead("getSignInMethods");
   const [email, setEmail] = useState("");
@@ -104,7 +102,7 @@ export function SignIn() {
   );
   return (
     <CardForm title={t.title} submit={step === "password" ? t.signIn : t.verify} onSubmit={submit} below={below}>
-      {linkError !== undefined && step === "password" && <Text c="dimmed">{t.linkUsed}</Text>}
+      {redirectError !== undefined && step === "password" && <RedirectError code={redirectError} />}
       {step === "password" ? (
         <>
           <TextInput

@@ -1,7 +1,8 @@
 /** A form alone on the page, for people who are not signed in. */
 import { Button, Center, Group, Paper, Stack, Title } from "@mantine/core";
-import { type FormEvent, type ReactNode, useEffect, useState } from "react";
+import { type FormEvent, type ReactNode, useState } from "react";
 import { Preferences } from "../app/shell.tsx";
+import { Brand, useTabTitle } from "./brand.tsx";
 import { FaultNotice } from "./dialogs.tsx";
 
 export interface CardFormProps {
@@ -17,9 +18,7 @@ export interface CardFormProps {
 export function CardForm({ title, submit, onSubmit, children, below }: CardFormProps) {
   const [error, setError] = useState<unknown>();
   const [isBusy, setIsBusy] = useState(false);
-  useEffect(() => {
-    document.title = `${title} · Sluice`;
-  }, [title]);
+  useTabTitle(title);
   const send = async (event: FormEvent) => {
     event.preventDefault();
     setIsBusy(true);
@@ -38,9 +37,10 @@ export function CardForm({ title, submit, onSubmit, children, below }: CardFormP
         <form onSubmit={(event) => void send(event)}>
           <Stack gap="sm">
             <Group justify="space-between" wrap="nowrap">
-              <Title order={1}>{title}</Title>
+              <Brand />
               <Preferences />
             </Group>
+            <Title order={1}>{title}</Title>
             {children}
             {error !== undefined && <FaultNotice error={error} />}
             {submit !== undefined && (

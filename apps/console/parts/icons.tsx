@@ -31,6 +31,7 @@ export const PeopleIcon = () => (
   <Icon path="M6 8a2.4 2.4 0 1 0 0-4.8A2.4 2.4 0 0 0 6 8M2 13c0-2.2 1.8-3.5 4-3.5s4 1.3 4 3.5M10.5 3.5a2.2 2.2 0 0 1 0 4.2M12 9.8c1.3.5 2 1.6 2 3.2" />
 );
 export const AuditIcon = () => <Icon path="M3 2.5h10v11H3zM5.5 5.5h5M5.5 8h5M5.5 10.5h3" />;
+export const SettingsIcon = () => <Icon path="M2 4.5h6M12 4.5h2M10 6.3V2.7M2 11.5h2M8 11.5h6M6 13.3V9.7" />;
 export const SunIcon = () => (
   <Icon path="M8 10.8a2.8 2.8 0 1 0 0-5.6 2.8 2.8 0 0 0 0 5.6M8 1.5V3M8 13v1.5M1.5 8H3M13 8h1.5M3.4 3.4l1 1M11.6 11.6l1 1M12.6 3.4l-1 1M4.4 11.6l-1 1" />
 );

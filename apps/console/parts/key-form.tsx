@@ -1,12 +1,12 @@
 /** The settings of a key, for a new one and for changes. */
-import { Accordion, Button, Group, Modal, NumberInput, Select, Stack, TagsInput, Text, TextInput } from "@mantine/core";
+import { Accordion, Group, NumberInput, Select, Stack, TagsInput, Text, TextInput } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { type Answer, call } from "../app/call.ts";
 import { translated, useTexts } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
 import { useAccounts } from "./accounts.ts";
 import { CopyText } from "./copy.tsx";
-import { FormDialog } from "./dialogs.tsx";
+import { FormDialog, SecretDialog } from "./dialogs.tsx";
 
 export type KeyRow = Answer<"listKeys">["items"][number];
 export type NewKey = Answer<"createKey">;
@@ -239,22 +239,9 @@ function localTimeOf(iso: string | null): string {
 export function NewKeyDialog({ created, onClose }: { created: NewKey; onClose(): void }) {
   const t = useTexts(texts);
   return (
-    <Modal
-      opened
-      onClose={onClose}
-      title={t.created}
-      size="lg"
-      withCloseButton={false}
-      closeOnClickOutside={false}
-      closeOnEscape={false}
-    >
-      <Stack gap="sm">
-        <Text>{t.createdHelp}</Text>
-        <CopyText value={created.key} />
-        <Group justify="flex-end">
-          <Button onClick={onClose}>{t.done}</Button>
-        </Group>
-      </Stack>
-    </Modal>
+    <SecretDialog title={t.created} done={t.done} onClose={onClose}>
+      <Text>{t.createdHelp}</Text>
+      <CopyText value={created.key} />
+    </SecretDialog>
   );
 }

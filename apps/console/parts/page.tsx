@@ -1,6 +1,7 @@
 /** The frame of a page: its title, its actions, and the title of the browser's tab. */
 import { Group, Stack, Text, Title } from "@mantine/core";
-import { type ReactNode, useEffect } from "react";
+import type { ReactNode } from "react";
+import { useTabTitle } from "./brand.tsx";
 
 export interface PageProps {
   title: string;
@@ -12,9 +13,7 @@ export interface PageProps {
 }
 
 export function Page({ title, about, actions, children }: PageProps) {
-  useEffect(() => {
-    document.title = `${title} · Sluice`;
-  }, [title]);
+  useTabTitle(title);
   return (
     <Stack gap="md">
       <Group justify="space-between" align="flex-start" mih={36}>

@@ -11,7 +11,7 @@ import { deliveredTogetherMax, deliveryEveryMs, deliveryLeaseMs, webhookMs } fro
 import type { InstallationValues } from "../config.ts";
 import type { Database } from "../database/database.ts";
 
-export type WebhookSettings = Pick<InstallationValues, "alertWebhookUrl" | "alertWebhookSecret">;
+type WebhookSettings = Pick<InstallationValues, "alertWebhookUrl" | "alertWebhookSecret">;
 
 export interface WebhookOptions {
   database: Database;
