@@ -16,6 +16,7 @@ import { Page } from "../parts/page.tsx";
 import { intervalOf, nextStep, periodOf, rangeNameOf, stepsOf } from "../parts/periods.ts";
 import { Plot } from "../parts/plot.tsx";
 import type { PlotSeries } from "../parts/plot-shape.ts";
+import { SavedViews } from "../parts/saved-views.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
 import {
   DimensionFilters,
@@ -209,7 +210,20 @@ export function Requests() {
   );
   const chosenOutcomes = search.outcome?.split(",") ?? [];
   return (
-    <Page title={t.title} about={t.about} actions={<OpenById />}>
+    <Page
+      title={t.title}
+      about={t.about}
+      actions={
+        <>
+          <OpenById />
+          <SavedViews
+            page="requests"
+            search={{ ...search, live: undefined }}
+            onChoose={(view) => void navigate({ search: view })}
+          />
+        </>
+      }
+    >
       <Stack gap="xs">
         <Group gap="xs">
           <RangeSelect search={search} onChange={change} period={period} byDefault={defaultRange} />
