@@ -122,7 +122,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
         catalogue: catalogue.current,
         changed: (account) => projection.projectAccount(account),
       }),
-      ...keyHandlers({ catalogue: catalogue.current, projection }),
+      ...keyHandlers({ catalogue: catalogue.current, projection, redis, keyspace }),
       ...usageHandlers,
       ...catalogueHandlers(catalogue.current, () => settings.current().gatewayUrl),
       ...signIn.handlers,

@@ -111,7 +111,7 @@ export async function startApi(database: Database): Promise<TestApi> {
         catalogue: () => catalogue,
         changed: (account) => projection.projectAccount(account),
       }),
-      ...keyHandlers({ catalogue: () => catalogue, projection }),
+      ...keyHandlers({ catalogue: () => catalogue, projection, redis, keyspace }),
       ...usageHandlers,
       ...catalogueHandlers(
         () => catalogue,
