@@ -1,12 +1,12 @@
 /** One account: its members, invitations and alerts. */
-import { Badge, Button, Group, Select, Stack, Text, TextInput, Title } from "@mantine/core";
+import { Badge, Button, Group, MultiSelect, Select, Stack, Switch, Text, TextInput, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Answer, call, callVersioned } from "../app/call.ts";
+import { type Answer, call, callVersioned, type Input } from "../app/call.ts";
 import { translated, useFormats, useTexts } from "../app/language.tsx";
 import { type Item, useList } from "../app/pages.ts";
-import { queryClient } from "../app/queries.ts";
+import { queryClient, useRead } from "../app/queries.ts";
 import { may, type Role, useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { type Column, DataTable } from "../parts/data-table.tsx";
@@ -18,6 +18,13 @@ import { Empty, Loaded } from "../parts/states.tsx";
 const texts = translated({
   en: {
     rename: "Rename",
+    groups: "Groups",
+    groupsTitle: (name: string) => `Groups of ${name}`,
+    groupsHelp: "Members may give these groups to keys of the account. Keys that have another group keep it.",
+    allGroups: "All groups, also those to come",
+    groupsAre: (names: string) => `Groups: ${names}`,
+    noGroups: "None",
+    seeGroups: "Models of the groups",
     disable: "Disable",
     enable: "Enable",
     disabled: "Disabled: its keys are refused",
@@ -72,6 +79,13 @@ const texts = translated({
   },
   zh: {
     rename: "重命名",
+    groups: "分组",
+    groupsTitle: (name: string) => `${name} 的分组`,
+    groupsHelp: "成员可以将这些分组赋予账户的密钥。已有其他分组的密钥保持不变。",
+    allGroups: "全部分组，包括以后新增的",
+    groupsAre: (names: string) => `分组：${names}`,
+    noGroups: "无",
+    seeGroups: "各分组的模型",
     disable: "停用",
     enable: "启用",
     disabled: "已停用：其密钥会被拒绝",
@@ -137,14 +151,14 @@ export function Account() {
     queryKey: ["getAccount", id],
     queryFn: ({ signal }) => callVersioned("getAccount", { params: { account: id } }, { signal }),
   });
-  const [dialog, setDialog] = useState<"rename" | "disable">();
+  const [dialog, setDialog] = useState<"rename" | "groups" | "disable">();
   const [name, setName] = useState("");
   const close = () => setDialog(undefined);
   const isOwner = may(me, "owner", id);
   return (
     <Loaded from={read}>
       {({ value: account, etag }) => {
-        const update = async (body: { name?: string; isDisabled?: boolean }) => {
+        const update = async (body: NonNullable<Input<"updateAccount">["body"]>) => {
           await call("updateAccount", { params: { account: id }, body }, { ifMatch: etag });
           await queryClient.invalidateQueries();
         };
@@ -164,6 +178,9 @@ export function Account() {
                   >
                     {t.rename}
                   </Button>
+                  <Button variant="default" onClick={() => setDialog("groups")}>
+                    {t.groups}
+                  </Button>
                   {account.disabledAt === null ? (
                     <Button variant="light" color="red" onClick={() => setDialog("disable")}>
                       {t.disable}
@@ -175,6 +192,12 @@ export function Account() {
               )
             }
           >
+            <Text>
+              {t.groupsAre(account.groups === null ? t.allGroups : account.groups.join(", ") || t.noGroups)}{" "}
+              <PageLink to="/models" search={{ view: "groups" }} underline="always">
+                {t.seeGroups}
+              </PageLink>
+            </Text>
             <Group gap="md">
               <PageLink to="/keys" search={{ account: id }}>
                 {t.keys}
@@ -203,6 +226,14 @@ export function Account() {
                 />
               </FormDialog>
             )}
+            {dialog === "groups" && (
+              <GroupsForm
+                name={account.name}
+                groups={account.groups}
+                onClose={close}
+                onSubmit={(groups) => update({ groups })}
+              />
+            )}
             {dialog === "disable" && (
               <ConfirmDialog
                 title={t.disableTitle(account.name)}
@@ -216,6 +247,51 @@ export function Account() {
         );
       }}
     </Loaded>
+  );
+}
+
+function GroupsForm({
+  name,
+  groups,
+  onClose,
+  onSubmit,
+}: {
+  name: string;
+  /** Null for all. */
+  groups: readonly string[] | null;
+  onClose(): void;
+  onSubmit(groups: string[] | null): Promise<void>;
+}) {
+  const t = useTexts(texts);
+  const catalogue = useRead("readCatalogue").data;
+  const [isAll, setIsAll] = useState(groups === null);
+  const [chosen, setChosen] = useState<string[]>([...(groups ?? [])]);
+  const known = [...new Set([...(catalogue?.groups.map((group) => group.name) ?? []), ...chosen])];
+  return (
+    <FormDialog
+      title={t.groupsTitle(name)}
+      submit={t.save}
+      onClose={onClose}
+      onSubmit={() => onSubmit(isAll ? null : chosen)}
+    >
+      <Text>{t.groupsHelp}</Text>
+      <Switch
+        label={t.allGroups}
+        checked={isAll}
+        data-autofocus
+        onChange={({ currentTarget }) => setIsAll(currentTarget.checked)}
+      />
+      <MultiSelect
+        label={t.groups}
+        data={known}
+        value={isAll ? [] : chosen}
+        onChange={setChosen}
+        disabled={isAll}
+        searchable
+        clearable
+        clearButtonProps={{ "aria-label": `${t.groups} ×` }}
+      />
+    </FormDialog>
   );
 }
 

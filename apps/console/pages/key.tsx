@@ -11,6 +11,7 @@ import { CopyText } from "../parts/copy.tsx";
 import { ConfirmDialog, FormDialog } from "../parts/dialogs.tsx";
 import { type Fact, Facts } from "../parts/facts.tsx";
 import { isBudget, KeyForm, limitNames, limitTexts, type NewKey, NewKeyDialog } from "../parts/key-form.tsx";
+import { KeyLimits } from "../parts/key-limits.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { Loaded } from "../parts/states.tsx";
@@ -195,6 +196,7 @@ export function Key() {
                 {t.seeRequests}
               </PageLink>
             </Group>
+            {key.state !== "revoked" && <KeyLimits id={key.id} account={key.account} currency={currency} />}
             <Stack gap="xs">
               <Title order={2}>{t.settings}</Title>
               <Facts

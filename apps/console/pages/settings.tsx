@@ -503,7 +503,9 @@ function Addresses({ draft }: { draft: Draft }) {
           {isOfCatalogue && (
             <Text>
               {t.catalogueWins([catalogue.baseUrl, ...Object.values(catalogue.alternatives)].join(", "))}{" "}
-              <PageLink to="/catalogue">{t.seeCatalogue}</PageLink>
+              <PageLink to="/catalogue" underline="always">
+                {t.seeCatalogue}
+              </PageLink>
             </Text>
           )}
         </>
