@@ -76,6 +76,8 @@ export const keyUsageBatchMax = 500;
 /** Keys whose cost of earlier months is remembered. */
 export const pastCostsMax = 20_000;
 
+/** Smaller answers are sent as they are. */
+export const compressedBytesMin = 2_048;
 /** How long caches may keep what is public. */
 export const publicSeconds = 60;
 

@@ -67,12 +67,26 @@ const hasPublicCatalogue = () =>
     () => false,
   );
 
+/** Loads the code of the pages. */
+const loads: (() => Promise<unknown>)[] = [];
+
 const page = <Path extends string, Module extends Record<string, unknown>>(
   path: Path,
   load: () => Promise<Module>,
   name: keyof Module & string,
   staticData: StaticDataRouteOption = {},
-) => createRoute({ getParentRoute: () => inside, path, component: lazyRouteComponent(load, name), staticData });
+) => {
+  loads.push(load);
+  return createRoute({ getParentRoute: () => inside, path, component: lazyRouteComponent(load, name), staticData });
+};
+
+/** Loads the code of the other pages one after another, while the browser has nothing else to do. */
+export async function preloadPages(): Promise<void> {
+  for (const load of loads) {
+    await new Promise((resolve) => requestIdleCallback(resolve));
+    await load().catch(() => undefined);
+  }
+}
 
 const pages = [
   page("/", () => import("../pages/start.tsx"), "Start"),

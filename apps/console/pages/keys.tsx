@@ -9,7 +9,7 @@ import { useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { useAccounts } from "../parts/accounts.ts";
 import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
-import { KeyForm, type KeyRow, type NewKey, NewKeyDialog } from "../parts/key-form.tsx";
+import { KeyForm, type KeyRow, type NewKey, NewKeyDialog } from "../parts/key-dialogs.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";

@@ -81,7 +81,7 @@ export function Models() {
   const t = useTexts(texts);
   const catalogue = useRead("readCatalogue", {}, { everyMs: 30_000 });
   return (
-    <Page title={t.title} about={t.about}>
+    <Page title={t.title} about={t.about} isHeavy>
       <Loaded from={catalogue}>{(value) => <Content catalogue={value} />}</Loaded>
     </Page>
   );

@@ -211,6 +211,7 @@ export function Requests() {
     <Page
       title={t.title}
       about={t.about}
+      isHeavy
       actions={
         <>
           <OpenById />

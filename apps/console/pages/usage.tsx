@@ -133,6 +133,7 @@ export function Usage() {
     <Page
       title={t.title}
       about={t.about}
+      isHeavy
       actions={
         <>
           <ButtonLink to="/requests" search={requestsOf(search)} variant="default">

@@ -3,7 +3,7 @@ import { Group, Paper, Progress, Stack, Table, Text, Title } from "@mantine/core
 import type { Answer } from "../app/call.ts";
 import { type Formats, translated, useFormats, useTexts } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
-import { isBudget, limitTexts } from "./key-form.tsx";
+import { isBudget, limitTexts } from "./limit-texts.ts";
 import { PageLink } from "./link.tsx";
 import { Loaded } from "./states.tsx";
 
