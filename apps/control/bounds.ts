@@ -108,6 +108,12 @@ export const comparedEveryMs = 60_000;
 /** Keys of one transaction of an import. */
 export const importedTogetherMax = 500;
 
+// The catalogue's file.
+/** Lines of a difference that are shown. */
+export const diffLinesMax = 2_000;
+/** Pairs of lines that are compared, beyond which a text counts as replaced. 8 MB, some 20 ms. */
+export const diffCellsMax = 4_000_000;
+
 // Settings.
 /** How often the version of the stored settings is compared. */
 export const settingsEveryMs = 2_000;

@@ -75,7 +75,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const { database, kind } = opened.use(
     await openDatabase({ url: config.databaseUrl, directory: config.databaseDirectory }),
   );
-  const lastChange = new LastChange();
+  const lastChange = new LastChange(config.catalogueFile);
   const catalogueLog = catalogueLogOf(log);
   const catalogue = deps.watchCatalogue({
     ...catalogueLog,

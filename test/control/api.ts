@@ -121,7 +121,7 @@ export async function startApi(database: Database): Promise<TestApi> {
         file: "catalogue.yaml",
         environment: {},
         watch: { current: () => catalogue, fault: () => undefined, close() {} },
-        lastChange: new LastChange(),
+        lastChange: new LastChange("catalogue.yaml"),
       }),
       ...liveHandlers({ states, redis, keyspace }),
       ...settingsHandlers({ settings, mail, webhook }),

@@ -48,6 +48,7 @@ const texts = translated({
 
 type Entry = Item<"listAudit">;
 const route = getRouteApi("/inside/audit");
+const pageRows = 100;
 
 export function Audit() {
   const t = useTexts(texts);
@@ -57,7 +58,11 @@ export function Audit() {
   const filter = (change: Record<string, string | undefined>) =>
     void navigate({ search: (now) => ({ ...now, ...change }), replace: true });
   const accounts = useAccounts("owner");
-  const entries = useList("listAudit", { query: { ...(account && { account }), ...(action && { action }) } });
+  const entries = useList(
+    "listAudit",
+    { query: { limit: pageRows, ...(account && { account }), ...(action && { action }) } },
+    { isKept: true },
+  );
   const [shown, setShown] = useState<Entry>();
   const [typed, setTyped] = useState(action);
   const columns: Column<Entry>[] = [
@@ -114,6 +119,7 @@ export function Audit() {
             rowId={({ id }) => id}
             more={entries.more}
             isLoadingMore={entries.isLoadingMore}
+            isEndless
             minWidth={860}
             empty={<Empty title={t.none} />}
           />

@@ -1,7 +1,7 @@
 /** A table: sorts what is loaded, loads further pages, and draws only the rows in sight when there are many. */
 import { Button, Center, Paper, Table, Text, UnstyledButton, VisuallyHidden } from "@mantine/core";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
+import { memo, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
 import { translated, useTexts } from "../app/language.tsx";
 
 const texts = translated({ en: { more: "Load more", actions: "Actions" }, zh: { more: "加载更多", actions: "操作" } });
@@ -135,13 +135,7 @@ export function DataTable<Row>({
           <Table.Tbody>
             {before > 0 && <tr style={{ height: before }} />}
             {visible.map((row) => (
-              <Table.Tr key={rowId(row)} style={{ height: rowHeight }} className={rowClass?.(row)}>
-                {columns.map(({ id, cell, isNumber }) => (
-                  <Table.Td key={id} className={isNumber ? "number" : ""}>
-                    {cell(row)}
-                  </Table.Td>
-                ))}
-              </Table.Tr>
+              <DrawnRow key={rowId(row)} row={row} columns={columns} className={rowClass?.(row)} />
             ))}
             {after > 0 && <tr style={{ height: after }} />}
           </Table.Tbody>
@@ -158,6 +152,27 @@ export function DataTable<Row>({
     </Paper>
   );
 }
+
+/** Drawn once, however often the table is while it scrolls. */
+const DrawnRow = memo(function DrawnRow<Row>({
+  row,
+  columns,
+  className,
+}: {
+  row: Row;
+  columns: readonly Column<Row>[];
+  className: string | undefined;
+}) {
+  return (
+    <Table.Tr style={{ height: rowHeight }} className={className}>
+      {columns.map(({ id, cell, isNumber }) => (
+        <Table.Td key={id} className={isNumber ? "number" : ""}>
+          {cell(row)}
+        </Table.Td>
+      ))}
+    </Table.Tr>
+  );
+}) as <Row>(props: { row: Row; columns: readonly Column<Row>[]; className: string | undefined }) => ReactNode;
 
 function sortedRows<Row>(
   rows: readonly Row[],
