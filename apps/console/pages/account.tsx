@@ -12,6 +12,7 @@ import { CopyText } from "../parts/copy.tsx";
 import { type Column, DataTable } from "../parts/data-table.tsx";
 import { ConfirmDialog, FormDialog, SecretDialog } from "../parts/dialogs.tsx";
 import { PageLink } from "../parts/link.tsx";
+import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
 
@@ -364,19 +365,14 @@ function Members({ account, canManage }: { account: string; canManage: boolean }
           </Button>
         )}
       </Group>
-      <Loaded from={members} rows={3}>
-        {(rows) => (
-          <DataTable
-            label={t.members}
-            columns={columns}
-            rows={rows}
-            rowId={({ user }) => user}
-            more={members.more}
-            isLoadingMore={members.isLoadingMore}
-            empty={<Empty title={t.noMembers} />}
-          />
-        )}
-      </Loaded>
+      <ListTable
+        from={members}
+        waitingRows={3}
+        label={t.members}
+        columns={columns}
+        rowId={({ user }) => user}
+        empty={<Empty title={t.noMembers} />}
+      />
       {changing && (
         <FormDialog
           title={t.changeRole(changing.name)}
@@ -527,19 +523,14 @@ function Alerts({ account }: { account: string }) {
   return (
     <Stack gap="xs">
       <Title order={2}>{t.alerts}</Title>
-      <Loaded from={alerts} rows={2}>
-        {(rows) => (
-          <DataTable
-            label={t.alerts}
-            columns={columns}
-            rows={rows}
-            rowId={({ id }) => id}
-            more={alerts.more}
-            isLoadingMore={alerts.isLoadingMore}
-            empty={<Empty title={t.noAlerts}>{t.noAlertsWhy}</Empty>}
-          />
-        )}
-      </Loaded>
+      <ListTable
+        from={alerts}
+        waitingRows={2}
+        label={t.alerts}
+        columns={columns}
+        rowId={({ id }) => id}
+        empty={<Empty title={t.noAlerts}>{t.noAlertsWhy}</Empty>}
+      />
     </Stack>
   );
 }

@@ -5,9 +5,10 @@ import { useState } from "react";
 import { translated, useFormats, useTexts } from "../app/language.tsx";
 import { type Item, useList } from "../app/pages.ts";
 import { useAccounts } from "../parts/accounts.ts";
-import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
+import { type Column, Cut } from "../parts/data-table.tsx";
+import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
-import { Empty, Loaded } from "../parts/states.tsx";
+import { Empty } from "../parts/states.tsx";
 
 const texts = translated({
   en: {
@@ -110,21 +111,15 @@ export function Audit() {
           />
         </form>
       </Group>
-      <Loaded from={entries}>
-        {(rows) => (
-          <DataTable
-            label={t.title}
-            columns={columns}
-            rows={rows}
-            rowId={({ id }) => id}
-            more={entries.more}
-            isLoadingMore={entries.isLoadingMore}
-            isEndless
-            minWidth={860}
-            empty={<Empty title={t.none} />}
-          />
-        )}
-      </Loaded>
+      <ListTable
+        from={entries}
+        label={t.title}
+        columns={columns}
+        rowId={({ id }) => id}
+        isEndless
+        minWidth={860}
+        empty={<Empty title={t.none} />}
+      />
       {shown && (
         <Modal
           opened

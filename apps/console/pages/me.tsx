@@ -22,10 +22,10 @@ import { type Item, useList } from "../app/pages.ts";
 import { queryClient } from "../app/queries.ts";
 import { signOut, useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
-import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
+import { type Column, Cut } from "../parts/data-table.tsx";
 import { FaultNotice, FormDialog, SecretDialog } from "../parts/dialogs.tsx";
+import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
-import { Loaded } from "../parts/states.tsx";
 
 const texts = translated({
   en: {
@@ -401,19 +401,14 @@ function Sessions() {
           {t.endOthers}
         </Button>
       </Group>
-      <Loaded from={sessions} rows={2}>
-        {(rows) => (
-          <DataTable
-            label={t.sessions}
-            columns={columns}
-            rows={rows}
-            rowId={({ id }) => id}
-            more={sessions.more}
-            isLoadingMore={sessions.isLoadingMore}
-            empty={null}
-          />
-        )}
-      </Loaded>
+      <ListTable
+        from={sessions}
+        waitingRows={2}
+        label={t.sessions}
+        columns={columns}
+        rowId={({ id }) => id}
+        empty={null}
+      />
     </Stack>
   );
 }

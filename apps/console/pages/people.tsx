@@ -8,10 +8,11 @@ import { type Item, useList } from "../app/pages.ts";
 import { queryClient } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
-import { type Column, DataTable } from "../parts/data-table.tsx";
+import type { Column } from "../parts/data-table.tsx";
 import { ConfirmDialog, FormDialog, SecretDialog } from "../parts/dialogs.tsx";
+import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
-import { Empty, Loaded } from "../parts/states.tsx";
+import { Empty } from "../parts/states.tsx";
 
 const texts = translated({
   en: {
@@ -190,20 +191,14 @@ export function People() {
         onChange={({ currentTarget }) => setTyped(currentTarget.value)}
         maw={280}
       />
-      <Loaded from={users}>
-        {(rows) => (
-          <DataTable
-            label={t.title}
-            columns={columns}
-            rows={rows}
-            rowId={({ id }) => id}
-            more={users.more}
-            isLoadingMore={users.isLoadingMore}
-            minWidth={980}
-            empty={<Empty title={t.none} />}
-          />
-        )}
-      </Loaded>
+      <ListTable
+        from={users}
+        label={t.title}
+        columns={columns}
+        rowId={({ id }) => id}
+        minWidth={980}
+        empty={<Empty title={t.none} />}
+      />
       <Tokens />
       {asked && <UserQuestion {...asked} onClose={() => setAsked(undefined)} />}
       {link && (
@@ -292,19 +287,14 @@ function Tokens() {
           {t.createToken}
         </Button>
       </Group>
-      <Loaded from={tokens} rows={2}>
-        {(rows) => (
-          <DataTable
-            label={t.tokens}
-            columns={columns}
-            rows={rows}
-            rowId={({ id }) => id}
-            more={tokens.more}
-            isLoadingMore={tokens.isLoadingMore}
-            empty={<Empty title={t.noTokens}>{t.tokensAbout}</Empty>}
-          />
-        )}
-      </Loaded>
+      <ListTable
+        from={tokens}
+        waitingRows={2}
+        label={t.tokens}
+        columns={columns}
+        rowId={({ id }) => id}
+        empty={<Empty title={t.noTokens}>{t.tokensAbout}</Empty>}
+      />
       {isCreating && (
         <FormDialog
           title={t.createToken}
