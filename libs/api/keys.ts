@@ -115,7 +115,7 @@ export const keyOperations = {
     params,
     answer: key,
   },
-  readKeyLimits: {
+  getKeyLimits: {
     method: "GET",
     path: "/keys/:key/limits",
     summary:

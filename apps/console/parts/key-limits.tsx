@@ -54,7 +54,7 @@ const texts = translated({
   },
 });
 
-type Standing = Answer<"readKeyLimits">["limits"][number];
+type Standing = Answer<"getKeyLimits">["limits"][number];
 type Texts = typeof texts.en;
 
 const everyMs = 3_000;
@@ -65,7 +65,7 @@ export function KeyLimits({ id, account, currency }: { id: string; account: stri
   const t = useTexts(texts);
   const names = useTexts(limitTexts);
   const format = useFormats();
-  const read = useRead("readKeyLimits", { params: { key: id } }, { everyMs });
+  const read = useRead("getKeyLimits", { params: { key: id } }, { everyMs });
   const amount = (limit: Standing["limit"], value: string) =>
     isBudget(limit) ? format.money(value, currency) : format.count(Number(value));
   return (

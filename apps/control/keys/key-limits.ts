@@ -10,7 +10,7 @@ import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { type FullRow, recordOf } from "./key-rows.ts";
 
-type Standing = AnswerOf<(typeof keyOperations)["readKeyLimits"]>["limits"][number];
+type Standing = AnswerOf<(typeof keyOperations)["getKeyLimits"]>["limits"][number];
 type Spent = Awaited<ReturnType<typeof readBudgets>>[number];
 
 export interface LimitDeps {

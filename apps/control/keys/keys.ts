@@ -23,7 +23,7 @@ type KeyHandlers = Handlers<typeof keyOperations>;
 
 export const keyHandlers = (options: KeyOptions): KeyHandlers => ({ ...readsOf(options), ...changesOf(options) });
 
-type ReadNames = "listKeys" | "getKey" | "readKeyLimits";
+type ReadNames = "listKeys" | "getKey" | "getKeyLimits";
 
 const readsOf = (deps: LimitDeps): Pick<KeyHandlers, ReadNames> => ({
   async listKeys({ query: { limit = 50, cursor, account, state, search } }, { database, scope, now }) {
@@ -62,7 +62,7 @@ const readsOf = (deps: LimitDeps): Pick<KeyHandlers, ReadNames> => ({
     return answerOf(await keyRow(context, key), context);
   },
 
-  async readKeyLimits({ params: { key } }, context) {
+  async getKeyLimits({ params: { key } }, context) {
     const { database, now } = context;
     const row = await keyRow(context, key);
     const [limits, accountSpend] = await Promise.all([
