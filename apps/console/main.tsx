@@ -1,5 +1,5 @@
 /** Starts the console. */
-import "@mantine/core/styles.css";
+import "./app/mantine.css";
 import "@mantine/notifications/styles.css";
 import "./app/style.css";
 import { MantineProvider } from "@mantine/core";
@@ -10,7 +10,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { LanguageProvider } from "./app/language.tsx";
 import { queryClient } from "./app/queries.ts";
-import { router } from "./app/router.tsx";
+import { preloadPages, router } from "./app/router.tsx";
 import { theme } from "./app/theme.ts";
 
 createRoot(document.getElementById("root") as HTMLElement).render(
@@ -25,3 +25,9 @@ createRoot(document.getElementById("root") as HTMLElement).render(
     </MantineProvider>
   </StrictMode>,
 );
+
+/** The first page comes first. */
+const preloadAfterMs = 2_000;
+const { connection } = navigator as { connection?: { saveData?: boolean } };
+if (connection?.saveData !== true)
+  addEventListener("load", () => setTimeout(() => void preloadPages(), preloadAfterMs));

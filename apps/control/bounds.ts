@@ -83,6 +83,8 @@ export const keyUsageBatchMax = 500;
 /** Keys whose cost of earlier months is remembered. */
 export const pastCostsMax = 20_000;
 
+/** Smaller answers are sent as they are. */
+export const compressedBytesMin = 2_048;
 /** How long caches may keep what is public. */
 export const publicSeconds = 60;
 
@@ -112,6 +114,18 @@ export const looksEveryMs = 1_000;
 export const comparedEveryMs = 60_000;
 /** Keys of one transaction of an import. */
 export const importedTogetherMax = 500;
+
+// The catalogue's file.
+/** Lines of a difference that are shown. */
+export const diffLinesMax = 2_000;
+/** Pairs of lines that are compared, beyond which a text counts as replaced. 8 MB, some 20 ms. */
+export const diffCellsMax = 4_000_000;
+
+// Settings.
+/** How often the version of the stored settings is compared. */
+export const settingsEveryMs = 2_000;
+/** Saved views of one person. */
+export const viewsMax = 50;
 
 // Alerts.
 /** How often budgets and keys are checked for alerts. */

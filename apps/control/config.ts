@@ -1,8 +1,58 @@
 /** Control's settings. */
+import { nameForm } from "#access/record.ts";
+import { auditDaysBounds, originPattern, usageDaysBounds } from "#api/settings.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import { integerSetting, proxySettings, readSettings, secretSetting, textSetting } from "#service/config.ts";
 
-export const controlSettings = {
+/** Settings of the installation, which operators also change in the console. A variable that is set wins over what is stored there. */
+export const installationSettings = {
+  name: textSetting(
+    "INSTALLATION_NAME",
+    "Sluice",
+    "The name of this installation, in the console and in mails.",
+    "visible characters",
+    nameForm,
+  ),
+  gatewayUrl: textSetting(
+    "GATEWAY_URL",
+    "",
+    "The address under which browsers reach the ingress, for the console's examples and playground, such as https://api.example.com. Not needed if the catalogue names a base URL.",
+    "http:// or https:// and a host, without a path",
+    originPattern,
+  ),
+  smtpUrl: secretSetting(
+    "SMTP_URL",
+    "The mail server for invitations and forgotten passwords, such as smtps://user:password@mail.example.com. Without it, links are copied by hand.",
+  ),
+  mailFrom: textSetting("MAIL_FROM", "sluice@localhost", "The sender of mails.", "an address"),
+  alertWebhookUrl: secretSetting(
+    "ALERT_WEBHOOK_URL",
+    "Receives alerts about budgets and keys as JSON by POST, such as https://hooks.example.com/sluice. It may contain a secret.",
+  ),
+  alertWebhookSecret: secretSetting(
+    "ALERT_WEBHOOK_SECRET",
+    "Signs what is sent to the webhook (standardwebhooks.com). A value that begins with whsec_ is base64.",
+  ),
+  usageDays: integerSetting(
+    "USAGE_DAYS",
+    400,
+    usageDaysBounds.minimum,
+    usageDaysBounds.maximum,
+    "How many days usage records are kept. Their totals by half hour are kept for ever.",
+  ),
+  auditDays: integerSetting(
+    "AUDIT_DAYS",
+    0,
+    auditDaysBounds.minimum,
+    auditDaysBounds.maximum,
+    "How many days the audit log is kept; 0 keeps it for ever.",
+  ),
+};
+
+export type InstallationValues = ReturnType<typeof readSettings<typeof installationSettings>>;
+
+/** Settings that are read once, at the start. */
+const startSettings = {
   ...proxySettings,
   host: textSetting(
     "CONTROL_HOST",
@@ -22,14 +72,7 @@ export const controlSettings = {
     "",
     "The address under which browsers reach control, such as https://sluice.example.com. With https, cookies are sent over https only. Without it, people can sign in at localhost and 127.0.0.1 only.",
     "http:// or https:// and a host, without a path",
-    /^(https?:\/\/[^/?#\s]+)?$/,
-  ),
-  gatewayUrl: textSetting(
-    "GATEWAY_URL",
-    "",
-    "The address under which browsers reach the ingress, for the console's examples and playground, such as https://api.example.com. Not needed if the catalogue names a base URL.",
-    "http:// or https:// and a host, without a path",
-    /^(https?:\/\/[^/?#\s]+)?$/,
+    originPattern,
   ),
   consoleDirectory: textSetting(
     "CONSOLE_DIRECTORY",
@@ -58,19 +101,6 @@ export const controlSettings = {
   oidcClientId: textSetting("OIDC_CLIENT_ID", "", "This gateway's id at the provider."),
   oidcClientSecret: secretSetting("OIDC_CLIENT_SECRET", "This gateway's secret at the provider."),
   oidcName: textSetting("OIDC_NAME", "Single sign-on", "The name of the provider on the sign-in page."),
-  smtpUrl: secretSetting(
-    "SMTP_URL",
-    "The mail server for invitations and forgotten passwords, such as smtps://user:password@mail.example.com. Without it, links are copied by hand.",
-  ),
-  alertWebhookUrl: secretSetting(
-    "ALERT_WEBHOOK_URL",
-    "Receives alerts about budgets and keys as JSON by POST, such as https://hooks.example.com/sluice. It may contain a secret.",
-  ),
-  alertWebhookSecret: secretSetting(
-    "ALERT_WEBHOOK_SECRET",
-    "Signs what is sent to the webhook (standardwebhooks.com). A value that begins with whsec_ is base64.",
-  ),
-  mailFrom: textSetting("MAIL_FROM", "sluice@localhost", "The sender of mails.", "an address"),
   databaseUrl: secretSetting(
     "DATABASE_URL",
     "The Postgres server (15 or newer), such as postgres://user:password@host/database. Without it, control uses an embedded database.",
@@ -81,19 +111,15 @@ export const controlSettings = {
     "The directory of the embedded database. Only one control process may use it.",
     "a path",
   ),
-  usageDays: integerSetting(
-    "USAGE_DAYS",
-    400,
-    1,
-    3_650,
-    "How many days usage records are kept. Their totals by half hour are kept for ever.",
-  ),
   operatorToken: secretSetting(
     "OPERATOR_TOKEN",
     "A token with all rights of an operator, for the command line and for the first steps. At least 32 characters. Without it, the API accepts only tokens and people of its database.",
   ),
 };
 
+/** All of them, for the reference. */
+export const controlSettings = { ...startSettings, ...installationSettings };
+
 export type ControlConfig = ReturnType<typeof controlConfigOf>;
 
-export const controlConfigOf = (environment: Environment) => readSettings(controlSettings, environment);
+export const controlConfigOf = (environment: Environment) => readSettings(startSettings, environment);

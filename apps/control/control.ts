@@ -14,7 +14,7 @@ import { createOperations, listen } from "#service/operations.ts";
 import { startProcessReports } from "#service/process-reports.ts";
 import type { Redis, RedisPurpose } from "#service/redis.ts";
 import { accountHandlers } from "./accounts/accounts.ts";
-import { auditHandlers } from "./accounts/audit-log.ts";
+import { auditHandlers, startAuditRetention } from "./accounts/audit-log.ts";
 import { tokenHandlers } from "./accounts/operator-tokens.ts";
 import { alertHandlers } from "./alerts/handlers.ts";
 import { startAlerts } from "./alerts/start.ts";
@@ -34,8 +34,13 @@ import { usageHandlers } from "./ledger/usage-handlers.ts";
 import { liveHandlers } from "./operations/handlers.ts";
 import { addLiveSocket } from "./operations/live-socket.ts";
 import { LiveStates } from "./operations/live-state.ts";
+import { settingsHandlers } from "./settings/handlers.ts";
+import { addLogo } from "./settings/logo.ts";
+import { type Installation, Settings } from "./settings/settings.ts";
 import { createMail } from "./sign-in/mail.ts";
-import { authSecretOf, createSignIn } from "./sign-in/sign-in.ts";
+import { authSecretOf } from "./sign-in/secret.ts";
+import { createSignIn } from "./sign-in/sign-in.ts";
+import { viewHandlers } from "./views/handlers.ts";
 
 export type ControlProcessConfig = ControlConfig &
   Pick<ServiceConfig, "redisUrl" | "catalogueFile" | "namespace" | "operationsHost" | "operationsPort">;
@@ -72,7 +77,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const { database, kind } = opened.use(
     await openDatabase({ url: config.databaseUrl, directory: config.databaseDirectory }),
   );
-  const lastChange = new LastChange();
+  const lastChange = new LastChange(config.catalogueFile);
   const catalogueLog = catalogueLogOf(log);
   const catalogue = deps.watchCatalogue({
     ...catalogueLog,
@@ -83,12 +88,16 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   });
   lastChange.follow(catalogue.current());
   opened.defer(() => catalogue.close());
+  const secret = await authSecretOf(database, config.authSecret);
+  const settings = new Settings({ database, environment: deps.environment, secret, log });
+  await settings.start();
+  opened.defer(() => settings.close());
   const ledger = startLedger({
     database,
     reads,
     redis,
     keyspace,
-    usageDays: config.usageDays,
+    usageDays: () => settings.current().usageDays,
     catalogue: catalogue.current,
     log,
   });
@@ -99,12 +108,14 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const content = new ContentReader({ database, redis: await connect("request"), keyspace, log });
   content.start();
   opened.defer(() => content.close());
-  const mail = createMail(config, log);
-  opened.defer(() => mail?.close());
-  opened.defer(startAlerts({ config, mail, database, redis, keyspace, catalogue: catalogue.current, log }));
+  const mail = createMail(settings.current, log);
+  opened.defer(() => mail.close());
+  const alertsDeps = { database, redis, keyspace, catalogue: catalogue.current, log };
+  const alerts = startAlerts({ ...alertsDeps, settings: settings.current, mail });
+  opened.defer(() => alerts.close());
+  opened.defer(startAuditRetention({ database, days: () => settings.current().auditDays, log }));
   registerMetrics(registry, ledger, projection);
   let address = config.url;
-  const secret = await authSecretOf(database, config);
   const signIn = opened.use(await createSignIn({ database, config, secret, mail, address: () => address, log }));
   const byToken = identifyBy(database, config.operatorToken);
   const states = new LiveStates({ redis, keyspace, catalogue: catalogue.current, ledger, database: kind });
@@ -115,9 +126,9 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     handlers: {
       ...accountHandlers({ catalogue: catalogue.current, changed }),
       ...contentHandlers({ secret, changed }),
-      ...keyHandlers({ catalogue: catalogue.current, projection }),
+      ...keyHandlers({ catalogue: catalogue.current, projection, redis, keyspace }),
       ...usageHandlers,
-      ...catalogueHandlers(catalogue.current, config.gatewayUrl),
+      ...catalogueHandlers(catalogue.current, () => settings.current().gatewayUrl),
       ...signIn.handlers,
       ...tokenHandlers,
       ...auditHandlers,
@@ -129,13 +140,16 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
         lastChange,
       }),
       ...liveHandlers({ states, redis, keyspace, catalogue: catalogue.current }),
+      ...settingsHandlers({ settings, mail, webhook: alerts.webhook }),
+      ...viewHandlers,
     },
     identify,
     addRoutes: async (server) => {
       await signIn.addRoutes(server);
       await addLiveSocket(server, { states, identify, log });
+      addLogo(server, () => settings.current().logo);
     },
-    console: consoleOf(config, catalogue.current),
+    console: consoleOf(config, catalogue.current, settings.current),
     trustedProxies: config.trustedProxies,
     callsPerMinute: config.callsPerMinute,
     log,
@@ -161,15 +175,19 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
 }
 
 function consoleOf(
-  { consoleDirectory, gatewayUrl }: ControlConfig,
+  { consoleDirectory }: ControlConfig,
   catalogue: () => Catalogue,
+  installation: () => Installation,
 ): ConsoleOptions | undefined {
   if (consoleDirectory === "") return undefined;
   return {
     directory: resolve(consoleDirectory),
+    installation,
     gatewayOrigins: () => {
       const { addresses } = catalogue();
-      const urls = addresses ? [addresses.baseUrl, ...Object.values(addresses.alternatives)] : [gatewayUrl];
+      const urls = addresses
+        ? [addresses.baseUrl, ...Object.values(addresses.alternatives)]
+        : [installation().gatewayUrl];
       return [...new Set(urls.filter((url) => url !== "").map((url) => new URL(url).origin))];
     },
   };

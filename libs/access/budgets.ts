@@ -48,6 +48,15 @@ export function periodStartOf(period: BudgetPeriod, at: number): number {
   }
 }
 
+/** The first moment after the period that contains a time; undefined for `total`, which has no end. */
+export function periodEndOf(period: BudgetPeriod, at: number): number | undefined {
+  const start = periodStartOf(period, at);
+  const date = new Date(start);
+  if (period === "total") return undefined;
+  if (period === "month") return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1);
+  return start + (period === "week" ? 7 : 1) * dayMs;
+}
+
 /** The nano-units spent in the periods that contain a time, by the hash of a budget. */
 const spentOf = (stored: Readonly<Record<string, string>>, at: number): Record<BudgetPeriod, bigint> =>
   Object.fromEntries(

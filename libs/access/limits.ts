@@ -88,6 +88,8 @@ export const limitRows: readonly (LimitRow & { name: LimitName; option: LimitOpt
   limitTable,
 ).map(([name, row]) => ({ name: name as LimitName, ...row }));
 
+export const limitNames = Object.keys(limitTable) as LimitName[];
+
 /** Amounts of money have decimals, all other counts are integers. */
 export const limitSchemaOf = ({ counter, minimum, maximum, description }: LimitRow) =>
   (counter === "money" ? Type.Number : Type.Integer)({ minimum, maximum, description });

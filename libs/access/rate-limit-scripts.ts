@@ -297,6 +297,27 @@ end
 return 1`;
 
 /**
+ * Reads what subjects use now.
+ * KEYS: for each subject its window, running and reserved.
+ * Returns for each subject: the requests of the last minute, the milliseconds until none of them counts, the same for tokens, the running generations, and the money
+ * that they reserve. Changes nothing but what is over: it ends up to 1,000 expired leases of each subject.
+ */
+export const readScript = `${common}
+local answer = {}
+for subject = 1, #KEYS / 3 do
+  local windowKey, runningKey, reservedKey = KEYS[subject * 3 - 2], KEYS[subject * 3 - 1], KEYS[subject * 3]
+  endExpired(windowKey, runningKey, reservedKey)
+  local window = windowOf(windowKey)
+  for _, letter in ipairs({ 'r', 't' }) do
+    answer[#answer + 1] = window[letter]
+    answer[#answer + 1] = window[letter] == 0 and 0 or math.max(0, (window[letter .. 'l'] + windowSlots) * 1000 - nowMs)
+  end
+  answer[#answer + 1] = redis.call('ZCARD', runningKey)
+  answer[#answer + 1] = redis.call('HGET', reservedKey, 'nano') or '0'
+end
+return answer`;
+
+/**
  * Renews the leases of running generations.
  * KEYS: for each subject, once, its running and its reserved.
  * ARGV: the lifetime of a lease in milliseconds; then for each lease its subject's number, its generation and the money that it reserves there.

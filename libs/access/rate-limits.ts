@@ -7,7 +7,8 @@ import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
 import { forgottenMax, knownMax, renewalsMax, settledMs } from "./bounds.ts";
 import { type LimitName, type Limits, limitRows, limitsCount } from "./limits.ts";
-import { admitScript, renewScript, settleScript } from "./rate-limit-scripts.ts";
+import { admitScript, readScript, renewScript, settleScript } from "./rate-limit-scripts.ts";
+import type { KeyRecord } from "./record.ts";
 
 export type { LimitName, Limits };
 
@@ -17,6 +18,13 @@ export interface LimitedSubject {
   /** The id of a key, the name of a group or an account. */
   readonly name: string;
   readonly limits: Limits;
+}
+
+/** The limits that a group of the catalogue sets. */
+interface GroupLimits {
+  readonly limits?: Limits;
+  readonly keyLimits?: Limits;
+  readonly accountLimits?: Limits;
 }
 
 /** The expected use of a generation. */
@@ -63,6 +71,18 @@ export interface Standings {
   readonly now: number;
 }
 
+/** What a subject uses now, without its budgets. */
+export interface Use {
+  readonly requests: number;
+  /** Until none of the requests counts. */
+  readonly requestsResetMs: number;
+  readonly tokens: number;
+  readonly tokensResetMs: number;
+  readonly running: number;
+  /** Nano-units that running generations reserve. */
+  readonly reserved: bigint;
+}
+
 export type LimitDecision =
   | { kind: "admitted"; standings: Standings }
   | {
@@ -89,6 +109,28 @@ export const reservationOf = (
   nano,
   receivedAt,
 });
+
+/** Who limits the requests of a key: the key itself, its group and its account. Limits of the key come before those of its group. */
+export function limitedSubjectsOf(
+  { id, group: name, account, limits }: Pick<KeyRecord, "id" | "group" | "account" | "limits">,
+  group: GroupLimits | undefined,
+): LimitedSubject[] {
+  if (
+    limits === undefined &&
+    group?.limits === undefined &&
+    group?.keyLimits === undefined &&
+    group?.accountLimits === undefined
+  )
+    return [];
+  const subjects: LimitedSubject[] = [
+    { scope: "key", name: id, limits: { ...group?.keyLimits, ...limits } },
+    { scope: "group", name, limits: group?.limits ?? {} },
+    ...(account === undefined
+      ? []
+      : [{ scope: "account" as const, name: account, limits: group?.accountLimits ?? {} }]),
+  ];
+  return subjects.filter((subject) => Object.keys(subject.limits).length > 0);
+}
 
 /** The subjects that limit requests, with only these limits. */
 export const requestLimitsOf = (subjects: readonly LimitedSubject[]): LimitedSubject[] =>
@@ -133,6 +175,25 @@ export class LimitCounters {
   /** Decides like `admit`, but counts and reserves nothing. One round trip; needs at least one subject. */
   look(subjects: readonly LimitedSubject[], estimate: Estimate): Promise<LimitDecision> {
     return this.#decide(reservationOf("", subjects, estimate, 0), leaseMs, false);
+  }
+
+  /** In the order of `subjects`; one round trip. Counts nothing. */
+  async read(subjects: readonly Pick<LimitedSubject, "scope" | "name">[]): Promise<Use[]> {
+    const keys = subjects.flatMap(({ scope, name }) =>
+      (["window", "running", "reserved"] as const).map((what) => this.#keyspace.limit(scope, name, what)),
+    );
+    const answer = (await runScript(this.#redis, scripts.read, keys, [])) as (number | string)[];
+    return subjects.map((_, index) => {
+      const [requests, requestsResetMs, tokens, tokensResetMs, running, reserved] = answer.slice(index * 6);
+      return {
+        requests: Number(requests),
+        requestsResetMs: Number(requestsResetMs),
+        tokens: Number(tokens),
+        tokensResetMs: Number(tokensResetMs),
+        running: Number(running),
+        reserved: BigInt(reserved ?? 0),
+      };
+    });
   }
 
   async #decide(
@@ -239,6 +300,7 @@ const scripts = {
   admit: scriptOf(admitScript, "refuse"),
   settle: scriptOf(settleScript, "run"),
   renew: scriptOf(renewScript, "run"),
+  read: scriptOf(readScript, "run"),
 };
 
 /** `windows` has four numbers for each subject; those of this limit begin at `offset`: the count, and the milliseconds until it is 0. */

@@ -14,6 +14,23 @@ const changes = Type.Object({
   queues: changed("queues"),
 });
 
+const diff = orNull(
+  Type.Object(
+    {
+      lines: Type.Array(
+        Type.Object({
+          kind: Type.Enum(["same", "added", "removed"] as const),
+          before: orNull(Type.Integer({ description: "The number of the line in the former text." })),
+          after: orNull(Type.Integer({ description: "The number of the line in the new text." })),
+          text: Type.String(),
+        }),
+      ),
+      isCut: Type.Boolean({ description: "Whether further changes are not in `lines`." }),
+    },
+    { description: "Changed lines, each with up to three lines around it. Null if the former text is not known." },
+  ),
+);
+
 const fault = orNull(
   Type.String({ description: "What is wrong, as `file:line:column: place: mistake`; null for a valid catalogue." }),
 );
@@ -33,7 +50,7 @@ export const catalogueFileOperations = {
       fault,
       lastChange: orNull(
         Type.Object(
-          { at: time("When it came into force."), changes },
+          { at: time("When it came into force."), changes, diff },
           { description: "Since this control process has started; null without one." },
         ),
       ),
@@ -48,6 +65,7 @@ export const catalogueFileOperations = {
     answer: Type.Object({
       fault,
       changes: orNull(changes),
+      diff,
       affected: Type.Array(
         Type.Object({
           group: Type.String(),

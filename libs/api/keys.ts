@@ -1,7 +1,7 @@
 /** Operations on the API keys of accounts. */
 import Type from "typebox";
 import { addressesMax, tagLengthMax, tagsMax } from "#access/bounds.ts";
-import { limitsSchema } from "#access/limits.ts";
+import { limitNames, limitsSchema } from "#access/limits.ts";
 import { originForm, originsMax } from "#access/origins.ts";
 import { changeOf, group, id, money, name, orNull, pageOf, pageQuery, strict, time } from "./common.ts";
 import type { Operation } from "./operation.ts";
@@ -28,6 +28,31 @@ const settings = {
   tags: list(tagLengthMax, tagsMax, "In every usage record of the key."),
 };
 
+const spend = (description: string) =>
+  Type.Object(
+    {
+      today: money("Since midnight (UTC)."),
+      month: money("Since the first of the month (UTC)."),
+      total: money("Ever."),
+    },
+    { description },
+  );
+
+const amount = (description: string) => Type.String({ pattern: "^\\d+(\\.\\d+)?$", description });
+
+const standing = Type.Object({
+  scope: Type.Enum(["key", "group", "account"] as const, { description: "Who has the limit." }),
+  subject: Type.String({ description: "The id of the key or the account, or the name of the group." }),
+  limit: Type.Enum(limitNames, { description: "The name of the limit." }),
+  max: amount("The limit itself."),
+  used: amount("Of it: requests or tokens of the last minute, running generations, or money spent."),
+  reserved: amount("Money that running generations reserve in addition; 0 for others than budgets."),
+  remaining: amount("What is left."),
+  resetsAt: orNull(
+    time("When all of it is available again: for budgets the end of the period. Null if there is no such time."),
+  ),
+});
+
 const key = Type.Object({
   id: id("The id of the key, which is no secret."),
   account: id("The account that it belongs to."),
@@ -38,14 +63,7 @@ const key = Type.Object({
   revokedAt: orNull(time("When it was revoked, which is final.")),
   replacedBy: orNull(id("The key that replaces it since a rotation.")),
   lastUsedAt: orNull(time("The receipt of its latest generation that the ledger has.")),
-  spend: Type.Object(
-    {
-      today: money("Since midnight (UTC)."),
-      month: money("Since the first of the month (UTC)."),
-      total: money("Ever."),
-    },
-    { description: "In the catalogue's currency." },
-  ),
+  spend: spend("In the catalogue's currency."),
 });
 
 const newKey = Type.Object({
@@ -96,6 +114,18 @@ export const keyOperations = {
     access: "reader",
     params,
     answer: key,
+  },
+  getKeyLimits: {
+    method: "GET",
+    path: "/keys/:key/limits",
+    summary:
+      "Shows how much of each limit of a key and its account is used now, for operators also of its group, and what the account has spent.",
+    access: "reader",
+    params,
+    answer: Type.Object({
+      limits: Type.Array(standing),
+      accountSpend: spend("Of all keys of the account."),
+    }),
   },
   updateKey: {
     method: "PATCH",

@@ -10,8 +10,10 @@ import { liveOperations } from "./live.ts";
 import { memberOperations } from "./members.ts";
 import type { Operation } from "./operation.ts";
 import { peopleOperations } from "./people.ts";
+import { settingsOperations } from "./settings.ts";
 import { tokenOperations } from "./tokens.ts";
 import { usageOperations } from "./usage.ts";
+import { viewOperations } from "./views.ts";
 
 export const operations = {
   ...accountOperations,
@@ -26,6 +28,8 @@ export const operations = {
   ...catalogueOperations,
   ...catalogueFileOperations,
   ...liveOperations,
+  ...settingsOperations,
+  ...viewOperations,
 } as const satisfies Record<string, Operation>;
 
 export type OperationName = keyof typeof operations;

@@ -161,6 +161,7 @@ const sumQuery = {
       description: "Of days and months, such as Europe/Berlin.",
     }),
   ),
+  errorCode: filterList("Error codes. Such sums are made of the records, so they reach back as far as those are kept."),
   by: Type.Optional(
     Type.String({ maxLength: 100, description: `Up to two of ${usageDimensions.join(", ")}, separated by a comma.` }),
   ),

@@ -40,6 +40,14 @@ test("the page and its files: no inline script, strict policy, long caching, not
     assert.equal(response.headers.get("content-encoding"), "gzip");
     assert.ok(!(await response.text()).includes(browser.gateway.key));
   }
+  const openApi = await fetch(`${browser.control.url}/api/v1/openapi.json`);
+  assert.deepEqual([openApi.headers.get("content-encoding"), openApi.headers.get("vary")], ["gzip", "accept-encoding"]);
+  assert.ok(((await openApi.json()) as { paths: object }).paths);
+  const plain = { "accept-encoding": "identity" };
+  assert.equal(
+    (await fetch(`${browser.control.url}/api/v1/openapi.json`, { headers: plain })).headers.get("content-encoding"),
+    null,
+  );
   const outside = await fetch(`${browser.control.url}/assets/..%2f..%2fpackage.json`, { headers });
   assert.notEqual(outside.headers.get("content-type"), "application/json; charset=utf-8");
   assert.equal((await fetch(`${browser.control.url}/api/v1/nothing`, { headers })).status, 404);

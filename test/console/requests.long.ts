@@ -57,7 +57,8 @@ test("filters narrow the log, and a drag over the plot narrows its range", async
   await page.getByRole("option", { name: "rate_limited" }).click();
   await page.getByText("1 loaded").waitFor();
   assert.match(page.url(), /errorCode=rate_limited/);
-  await page.getByText("The plot shows errors of every code.").waitFor();
+  for (const total of [/^Answered\s*0$/, /^Refused\s*1$/, /^Failed\s*0$/])
+    await page.getByText(total).first().waitFor();
   await page.keyboard.press("Escape");
   await page.getByRole("option", { name: "rate_limited" }).waitFor({ state: "hidden" });
 

@@ -103,19 +103,34 @@ test("a filter is chosen from what was used", async () => {
   await tab.locator("[data-total=requests]").getByText("20", { exact: true }).waitFor();
 });
 
-test("a view is saved in the browser and opened again", async () => {
+test("a view is saved, opened in another browser, shared, and removed after a question", async () => {
   await using opened = await browser.open(page("&measure=tokens&by=key"));
   const { page: tab } = opened;
   await tab.getByRole("button", { name: "Views" }).click();
-  await tab.getByRole("menuitem", { name: "Save this view" }).click();
+  await tab.getByRole("button", { name: "Save this view" }).click();
   await tab.getByLabel("Name").fill("Tokens by key");
   await tab.getByRole("button", { name: "Save", exact: true }).click();
   await tab.getByRole("dialog").waitFor({ state: "hidden" });
-  await tab.getByRole("link", { name: "Keys" }).click();
-  await tab.getByRole("link", { name: "Usage" }).click();
-  await tab.getByRole("button", { name: "Views" }).click();
-  await tab.getByRole("menuitem", { name: "Tokens by key" }).click();
-  await tab.getByRole("img", { name: "Tokens over time, by Key" }).waitFor();
+  await using elsewhere = await browser.open("/usage");
+  const { page: other } = elsewhere;
+  await other.getByRole("button", { name: "Views" }).click();
+  await assertAccessible(other);
+  await other.getByRole("button", { name: "Tokens by key", exact: true }).click();
+  await other.getByRole("img", { name: "Tokens over time, by Key" }).waitFor();
+  await other.getByRole("button", { name: "Views" }).click();
+  await other.getByRole("button", { name: "Change Tokens by key" }).click();
+  await other.getByRole("combobox", { name: "Who sees it" }).click();
+  await other.getByRole("option", { name: "Members of" }).first().click();
+  await other.getByRole("button", { name: "Save", exact: true }).click();
+  await other.getByRole("dialog").waitFor({ state: "hidden" });
+  await other.getByRole("button", { name: "Views" }).click();
+  await other.getByText("Shared with").waitFor();
+  await other.getByRole("button", { name: "Remove Tokens by key" }).click();
+  await other.getByRole("dialog").getByText("for all members of").waitFor();
+  await other.getByRole("button", { name: "Remove", exact: true }).click();
+  await other.getByRole("dialog").waitFor({ state: "hidden" });
+  await other.getByRole("button", { name: "Views" }).click();
+  await other.getByText("No saved views yet").waitFor();
 });
 
 test("an account without usage says so", async () => {

@@ -55,7 +55,10 @@ async function accountWithAll({ call, database }: TestApi): Promise<Owned> {
   assert.equal(invitation.status, 201);
   const token = await call(operator, "POST", "/tokens", { name: mark, scopes: ["*"] });
   assert.equal(token.status, 201);
+  const view = { page: "usage", name: mark, account, search: {} };
+  const { body: saved } = await call(person(user, { [account]: "reader" }), "POST", "/views", view);
   const ids = {
+    view: saved.id,
     process: "worker-none",
     queue: "none",
     target: "none/none",
@@ -115,6 +118,7 @@ const values: Record<string, unknown> = {
   expiresAt: "2100-01-01T00:00:00Z",
   password: "a password of people",
   scopes: ["*"],
+  to: "somebody@example.com",
 };
 
 /** Whether the call names something that belongs to somebody. Those on /me are about whoever calls. */

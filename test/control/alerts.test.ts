@@ -28,7 +28,7 @@ const log = pino({ level: "silent" });
 const day = 86_400_000;
 let spaces = 0;
 
-function alertsOf(database: Database, delivers = false) {
+function alertsOf(database: Database, alertWebhookUrl?: string) {
   const keyspace = keyspaceOf(`alerts-${process.pid}-${++spaces}`);
   const raised: Alert[] = [];
   const alerts = new Alerts({
@@ -36,8 +36,7 @@ function alertsOf(database: Database, delivers = false) {
     redis,
     keyspace,
     catalogue: () => ({ groups: new Map([["default", {}]]), currency: "USD" }) as never,
-    delivers,
-    usageDays: 400,
+    settings: () => ({ usageDays: 400, alertWebhookUrl }),
     raised: (alert) => void raised.push(alert),
     log,
   });
@@ -89,8 +88,7 @@ onBoth("80 and 100 per cent of a budget raise an alert each, once for each perio
     redis,
     keyspace,
     catalogue: () => ({ groups: new Map([["default", {}]]), currency: "USD" }) as never,
-    delivers: false,
-    usageDays: 400,
+    settings: () => ({ usageDays: 400, alertWebhookUrl: undefined }),
     raised: () => assert.fail("raised twice"),
     log,
   });
@@ -203,7 +201,8 @@ onBoth("the webhook gets each alert signed, again until it accepts it", async (d
     })
     .execute();
   const secret = `whsec_${Buffer.from("a secret of the receiver").toString("base64")}`;
-  const webhook = new Webhook({ database, url: receiver.url, secret, log });
+  const settings = () => ({ alertWebhookUrl: receiver.url, alertWebhookSecret: secret });
+  const webhook = new Webhook({ database, settings, log });
   webhook.close();
   await webhook.run();
   await webhook.run();
@@ -229,7 +228,12 @@ onBoth("the webhook gets each alert signed, again until it accepts it", async (d
 });
 
 test("an address of the webhook that is none is refused at start", () => {
-  const of = (url: string) => () => new Webhook({ database: undefined as never, url, secret: undefined, log });
+  const of = (alertWebhookUrl: string) => () =>
+    new Webhook({
+      database: undefined as never,
+      settings: () => ({ alertWebhookUrl, alertWebhookSecret: undefined }),
+      log,
+    });
   assert.throws(of("file:///etc/passwd"), /ALERT_WEBHOOK_URL must be an http or https address/);
   assert.throws(of("hooks"), /ALERT_WEBHOOK_URL/);
 });

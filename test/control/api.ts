@@ -7,6 +7,7 @@ import { accountHandlers } from "../../apps/control/accounts/accounts.ts";
 import { auditHandlers } from "../../apps/control/accounts/audit-log.ts";
 import { tokenHandlers } from "../../apps/control/accounts/operator-tokens.ts";
 import { alertHandlers } from "../../apps/control/alerts/handlers.ts";
+import { Webhook } from "../../apps/control/alerts/webhook.ts";
 import type { Actor } from "../../apps/control/api/actor.ts";
 import { createApi } from "../../apps/control/api/server.ts";
 import { catalogueHandlers } from "../../apps/control/catalogue/catalogue.ts";
@@ -20,7 +21,12 @@ import { keyHandlers } from "../../apps/control/keys/keys.ts";
 import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
 import { liveHandlers } from "../../apps/control/operations/handlers.ts";
 import { type LiveStateOptions, LiveStates } from "../../apps/control/operations/live-state.ts";
-import { authSecretOf, createSignIn } from "../../apps/control/sign-in/sign-in.ts";
+import { settingsHandlers } from "../../apps/control/settings/handlers.ts";
+import { Settings } from "../../apps/control/settings/settings.ts";
+import { createMail } from "../../apps/control/sign-in/mail.ts";
+import { authSecretOf } from "../../apps/control/sign-in/secret.ts";
+import { createSignIn } from "../../apps/control/sign-in/sign-in.ts";
+import { viewHandlers } from "../../apps/control/views/handlers.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
 
 const log = pino({ level: process.env.TEST_LOGS ? "info" : "silent" });
@@ -84,10 +90,16 @@ export async function startApi(database: Database): Promise<TestApi> {
   opened.defer(() => projection.close());
   const actors = new Map<string, Actor>();
   const address = () => "http://localhost";
-  const config = controlConfigOf({});
-  const secret = await authSecretOf(database, config);
+  const secret = await authSecretOf(database, undefined);
   const changed = (account: string) => projection.projectAccount(account);
-  const signIn = opened.use(await createSignIn({ database, config, secret, mail: undefined, address, log }));
+  const settings = new Settings({ database, environment: {}, secret, log });
+  await settings.start();
+  opened.defer(() => settings.close());
+  const mail = createMail(settings.current, log);
+  opened.defer(() => mail.close());
+  const webhook = new Webhook({ database, settings: settings.current, log });
+  opened.defer(() => webhook.close());
+  const signIn = opened.use(await createSignIn({ database, config: controlConfigOf({}), secret, mail, address, log }));
   const ledger = {
     counts: { inserted: 0, invalid: 0 },
     budgets: { differences: 0 },
@@ -100,16 +112,21 @@ export async function startApi(database: Database): Promise<TestApi> {
     handlers: {
       ...accountHandlers({ catalogue: () => catalogue, changed }),
       ...contentHandlers({ secret, changed }),
-      ...keyHandlers({ catalogue: () => catalogue, projection }),
+      ...keyHandlers({ catalogue: () => catalogue, projection, redis, keyspace }),
       ...usageHandlers,
-      ...catalogueHandlers(() => catalogue, ""),
+      ...catalogueHandlers(
+        () => catalogue,
+        () => settings.current().gatewayUrl,
+      ),
       ...catalogueFileHandlers({
         file: "catalogue.yaml",
         environment: {},
         watch: { current: () => catalogue, fault: () => undefined, close() {} },
-        lastChange: new LastChange(),
+        lastChange: new LastChange("catalogue.yaml"),
       }),
       ...liveHandlers({ states, redis, keyspace, catalogue: () => catalogue }),
+      ...settingsHandlers({ settings, mail, webhook }),
+      ...viewHandlers,
       ...signIn.handlers,
       ...tokenHandlers,
       ...auditHandlers,

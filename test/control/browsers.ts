@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { pino } from "pino";
+import { readSettings } from "#service/config.ts";
 import { listen } from "#service/operations.ts";
 import { accountHandlers } from "../../apps/control/accounts/accounts.ts";
 import { auditHandlers } from "../../apps/control/accounts/audit-log.ts";
@@ -9,11 +10,12 @@ import { tokenHandlers } from "../../apps/control/accounts/operator-tokens.ts";
 import { alertHandlers } from "../../apps/control/alerts/handlers.ts";
 import { createApi } from "../../apps/control/api/server.ts";
 import { identifyBy } from "../../apps/control/api/tokens.ts";
-import { controlConfigOf } from "../../apps/control/config.ts";
+import { controlConfigOf, installationSettings } from "../../apps/control/config.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
 import { createMail } from "../../apps/control/sign-in/mail.ts";
-import { authSecretOf, createSignIn } from "../../apps/control/sign-in/sign-in.ts";
+import { authSecretOf } from "../../apps/control/sign-in/secret.ts";
+import { createSignIn } from "../../apps/control/sign-in/sign-in.ts";
 import { catalogue } from "./api.ts";
 
 export const operatorToken = "operator-token-of-the-tests-0123456789";
@@ -107,8 +109,9 @@ export async function startApi(database: Database, environment: Record<string, s
   const config = controlConfigOf({ OPERATOR_TOKEN: operatorToken, ...environment });
   const log = pino({ level: process.env.TEST_LOGS ? "debug" : "silent" });
   let url = "";
-  const mail = createMail(config, log);
-  const secret = await authSecretOf(database, config);
+  const secret = await authSecretOf(database, config.authSecret);
+  const installation = readSettings(installationSettings, environment);
+  const mail = createMail(() => installation, log);
   const signIn = await createSignIn({ database, config, secret, mail, address: () => url, log });
   const byToken = identifyBy(database, config.operatorToken);
   const server = await createApi({

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { looksLikeKey } from "#access/key.ts";
 import { addRecord, readRecords, revokeRecord } from "#access/projection.ts";
+import { LimitCounters, reservationOf } from "#access/rate-limits.ts";
 import type { KeyRecord } from "#access/record.ts";
+import { nanoOf } from "#ledger/money.ts";
 import { insertUsage } from "../../apps/control/ledger/insert.ts";
 import { within } from "../support/time.ts";
 import { operator, person, startApi, type TestApi } from "./api.ts";
@@ -361,5 +363,67 @@ onBoth(
     const failing = { "idempotency-key": `fails-${account}-0123456789` };
     assert.equal((await api.call(operator, "POST", "/keys", { ...body, group: "none" }, failing)).status, 400);
     assert.equal((await api.call(operator, "POST", "/keys", body, failing)).status, 201);
+  },
+);
+
+onBoth(
+  "the limits of a key: what is used now of the key's, the group's and the account's, and when it resets",
+  async (database) => {
+    await using api = await startApi(database);
+    const { call, redis, keyspace } = api;
+    const account = await newAccount(api);
+    const { body: key } = await call(operator, "POST", "/keys", {
+      account,
+      name: "k",
+      group: "narrow",
+      limits: { generationsMax: 3 },
+    });
+    const path = `/keys/${key.id}/limits`;
+    const limitsOf = async () =>
+      Object.fromEntries(
+        (await call(operator, "GET", path)).body.limits.map(({ limit, ...standing }: { limit: string }) => [
+          limit,
+          standing,
+        ]),
+      );
+    const before = await limitsOf();
+    assert.deepEqual(before.requestsPerMinute, {
+      scope: "key",
+      subject: key.id,
+      max: "60",
+      used: "0",
+      reserved: "0",
+      remaining: "60",
+      resetsAt: null,
+    });
+    assert.deepEqual([before.budgetPerDay.max, before.budgetPerDay.remaining], ["2.5", "2.5"]);
+    const counters = new LimitCounters(redis, keyspace);
+    const limits = { requestsPerMinute: 60, generationsMax: 3, budgetPerDay: 2.5 };
+    const estimate = { inputTokens: 1, outputTokens: 1, nano: nanoOf(0.5) };
+    const subjects = [{ scope: "key" as const, name: key.id, limits }];
+    const [first, second] = ["gen_1", "gen_2"].map((id) => reservationOf(id, subjects, estimate, Date.now()));
+    assert.ok(first && second);
+    await counters.admit(first);
+    await counters.admit(second);
+    await counters.settle(first, { tokens: 2, nano: nanoOf(0.25) });
+    const now = await limitsOf();
+    assert.deepEqual([now.requestsPerMinute.used, now.requestsPerMinute.remaining], ["2", "58"]);
+    const untilReset = Date.parse(now.requestsPerMinute.resetsAt) - Date.now();
+    assert.ok(untilReset > 50_000 && untilReset <= 61_000, String(untilReset));
+    assert.deepEqual(
+      [now.generationsMax.used, now.generationsMax.remaining, now.generationsMax.resetsAt],
+      ["1", "2", null],
+    );
+    const { used, reserved, remaining, resetsAt } = now.budgetPerDay;
+    assert.deepEqual([used, reserved, remaining], ["0.25", "0.5", "1.75"]);
+    assert.equal(Date.parse(resetsAt) % 86_400_000, 0);
+    // Reading counts nothing.
+    assert.deepEqual((await limitsOf()).requestsPerMinute.used, "2");
+    const { body: other } = await call(operator, "POST", "/keys", { account, name: "o", group: "default" });
+    await insertUsage(database, [
+      usageRecord({ account, keyId: other.id, cost: "1500000000", receivedAt: Date.now() }),
+    ]);
+    const { body } = await call(operator, "GET", path);
+    assert.deepEqual(body.accountSpend, { today: "1.5", month: "1.5", total: "1.5" });
   },
 );

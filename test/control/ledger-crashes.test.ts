@@ -35,7 +35,7 @@ type Insert = (records: readonly UsageRecord[]) => Promise<number>;
 
 /** As the ledger does it. */
 function insertionInto(database: Database): Insert {
-  const partitions = new UsagePartitions(database, 90);
+  const partitions = new UsagePartitions(database, () => 90);
   return async (records) => {
     const times = records.map(({ receivedAt }) => receivedAt);
     await partitions.create(times, Date.now());

@@ -152,3 +152,33 @@ onBoth("the log of errors reads no more than errors", async (database) => {
   assert.deepEqual(await codesOf({ outcome: "complete,left" }), ["left", "complete"]);
   assert.deepEqual(await codesOf({ errorCode: "rate_limited" }), ["refused"]);
 });
+
+onBoth("sums of one error code are those of its records, over time and by group", async (database) => {
+  const account = "sums-of-errors";
+  const hour = 3_600_000;
+  const failed = { account, outcome: "failed", status: 502, errorCode: "upstream_failed" } as const;
+  await insertUsage(database, [
+    usageRecord({ account, receivedAt: start }),
+    usageRecord({ ...failed, receivedAt: start + 1, modelAnswered: null }),
+    usageRecord({ ...failed, receivedAt: start + 2 * hour }),
+    usageRecord({ ...failed, receivedAt: start + 2 * hour + 1, errorCode: "overloaded" }),
+  ]);
+  const sums = async (query: object) =>
+    (
+      await usageHandlers.sumUsage(
+        { query: { ...range, account, interval: "hour", ...query } } as never,
+        contextOf(database),
+      )
+    ).body;
+  const of = await sums({ errorCode: "upstream_failed", by: "model" });
+  assert.deepEqual(
+    of.rows.map(({ time, requests, failed }) => [Date.parse(time ?? "") - start, requests, failed]),
+    [
+      [0, 1, 1],
+      [2 * hour, 1, 1],
+    ],
+  );
+  assert.deepEqual([of.total.requests, of.total.failed], [2, 2]);
+  assert.equal((await sums({ errorCode: "upstream_failed,overloaded" })).total.failed, 3);
+  assert.equal((await sums({ errorCode: "nothing" })).rows.length, 0);
+});

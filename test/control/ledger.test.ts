@@ -115,7 +115,7 @@ onBoth("whatever is delivered, repeated and reordered: totals equal the sum of t
 });
 
 onBoth("partitions are created by day, dropped by retention, and a clock far off harms nothing", async (database) => {
-  const partitions = new UsagePartitions(database, 30);
+  const partitions = new UsagePartitions(database, () => 30);
   const now = Date.parse("2031-05-20T10:00:00Z");
   const at = (days: number) => usageRecord({ keyId: "key_days", receivedAt: now + days * day });
   const records = [at(0), at(-1), at(-29), at(400), at(-4000)];
@@ -135,7 +135,7 @@ onBoth("partitions are created by day, dropped by retention, and a clock far off
 });
 
 onBoth("records of a clock that was some days ahead do not hinder the records of those days", async (database) => {
-  const partitions = new UsagePartitions(database, 30);
+  const partitions = new UsagePartitions(database, () => 30);
   const now = Date.parse("2033-05-20T10:00:00Z");
   const keyId = "key_ahead";
   await partitions.create([now + 5 * day], now);

@@ -80,7 +80,7 @@ onBoth("with a mail server, invitations are sent and a forgotten password is set
   const linkIn = (mail: string) =>
     /http\S+#token=[\w-]+/.exec(mail.replaceAll("=\r\n", "").replaceAll("=3D", "="))?.[0] ?? "";
   const invitation = await mails.next();
-  assert.match(invitation, new RegExp(`From: gateway@example.com[^]*To: <?${email}`));
+  assert.match(invitation, new RegExp(`From: Sluice <gateway@example.com>[^]*To: <?${email}`));
   assert.equal(linkIn(invitation), body.url);
   const browser = api.browser();
   await browser.api("POST", "/invitations/accept", { token: tokenOf(body.url), name: "New", password: goodPassword });

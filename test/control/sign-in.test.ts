@@ -13,7 +13,7 @@ onBoth("the tables are those that better-auth expects", async (database) => {
     url: "",
     secret: "s".repeat(32),
     oidc: { issuer: "http://127.0.0.1:1", clientId: "c", clientSecret: undefined },
-    sendPasswordToken: undefined,
+    sendPasswordToken: () => undefined,
     record: async () => {},
     log: pino({ level: "silent" }),
   });

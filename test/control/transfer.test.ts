@@ -47,6 +47,10 @@ async function fill(database: Database): Promise<void> {
       groups: ["default", 'a "b", c'],
     })
     .execute();
+  await database
+    .insertInto("settings")
+    .values({ id: 1, version: 3, stored: '{"name":"Acmé"}', sealed: "{}", logo: null })
+    .execute();
   const key = { hint: "abcd", account: "acme", name: "k", group_name: "default", tags: '["a"]', created_at: now };
   await database
     .insertInto("keys")
@@ -61,7 +65,7 @@ async function fill(database: Database): Promise<void> {
       tags: ["é"],
     }),
   );
-  await new UsagePartitions(database, 10_000).create(
+  await new UsagePartitions(database, () => 10_000).create(
     records.map(({ receivedAt }) => receivedAt),
     Date.now(),
   );

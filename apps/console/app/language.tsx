@@ -72,7 +72,9 @@ function formatsOf(language: Language): Formats {
       const digits =
         size === 0 || size >= 1
           ? { minimumFractionDigits: 2, maximumFractionDigits: 2 }
-          : { minimumFractionDigits: 2, maximumSignificantDigits: 3 };
+          : size >= 0.1
+            ? { minimumFractionDigits: 2, maximumFractionDigits: 3 }
+            : { maximumSignificantDigits: 3 };
       return moneyIn(currency, digits).format(amount as Intl.StringNumericLiteral);
     },
     exactMoney: (amount, currency) =>

@@ -45,9 +45,9 @@ const newPassword = createRoute({
 });
 
 /** The pages are open to those who are signed in. */
-async function requireSignIn({ location }: { location: { pathname: string; href: string } }): Promise<void> {
+async function requireSignIn({ location }: { location: Parameters<typeof signInSearch>[0] }): Promise<void> {
   if ((await queryClient.ensureQueryData(meQuery)) !== null) return;
-  throw redirect({ to: "/sign-in", search: location.pathname === "/" ? {} : { to: location.href } });
+  throw redirect({ to: "/sign-in", search: signInSearch(location) });
 }
 
 /** Without the frame of the others, for a screen on a wall. */
@@ -70,6 +70,10 @@ const inside = createRoute({
   },
 });
 
+/** The page to return to; the start page may have come with an error of sign-in instead. */
+const signInSearch = ({ pathname, href, search }: { pathname: string; href: string; search: Search }): Search =>
+  pathname === "/" ? { error: search.error } : { to: href };
+
 /** Only meaningful without sign-in, which shows the public group alone. */
 const hasPublicCatalogue = () =>
   queryClient.ensureQueryData(read("readCatalogue")).then(
@@ -77,12 +81,26 @@ const hasPublicCatalogue = () =>
     () => false,
   );
 
+/** Loads the code of the pages. */
+const loads: (() => Promise<unknown>)[] = [];
+
 const page = <Path extends string, Module extends Record<string, unknown>>(
   path: Path,
   load: () => Promise<Module>,
   name: keyof Module & string,
   staticData: StaticDataRouteOption = {},
-) => createRoute({ getParentRoute: () => inside, path, component: lazyRouteComponent(load, name), staticData });
+) => {
+  loads.push(load);
+  return createRoute({ getParentRoute: () => inside, path, component: lazyRouteComponent(load, name), staticData });
+};
+
+/** Loads the code of the other pages one after another, while the browser has nothing else to do. */
+export async function preloadPages(): Promise<void> {
+  for (const load of loads) {
+    await new Promise((resolve) => requestIdleCallback(resolve));
+    await load().catch(() => undefined);
+  }
+}
 
 const pages = [
   page("/", () => import("../pages/start.tsx"), "Start"),
@@ -100,6 +118,7 @@ const pages = [
   page("/accounts/$account", () => import("../pages/account.tsx"), "Account"),
   page("/audit", () => import("../pages/audit.tsx"), "Audit"),
   page("/people", () => import("../pages/people.tsx"), "People"),
+  page("/settings", () => import("../pages/settings.tsx"), "Settings"),
   page("/me", () => import("../pages/me.tsx"), "Me"),
 ] as const;
 

@@ -15,6 +15,7 @@ import {
 import { useDisclosure } from "@mantine/hooks";
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { type ComponentType, useEffect } from "react";
+import { Brand } from "../parts/brand.tsx";
 import {
   AuditIcon,
   ChatIcon,
@@ -24,11 +25,13 @@ import {
   ListIcon,
   ModelIcon,
   PeopleIcon,
+  SettingsIcon,
   StartIcon,
   SunIcon,
   UsageIcon,
 } from "../parts/icons.tsx";
 import { ButtonLink } from "../parts/link.tsx";
+import { RedirectError } from "../parts/redirect-errors.tsx";
 import { OfflineNotice } from "../parts/states.tsx";
 import { type Language, languages, translated, useLanguage, useTexts } from "./language.tsx";
 import { type Me, may, signOut, useMaybeMe } from "./session.ts";
@@ -49,6 +52,7 @@ const texts = translated({
     accounts: "Accounts",
     people: "People",
     audit: "Audit log",
+    settings: "Settings",
     scheme: "Colours",
     light: "Light",
     dark: "Dark",
@@ -74,6 +78,7 @@ const texts = translated({
     accounts: "账户",
     people: "人员",
     audit: "审计日志",
+    settings: "设置",
     scheme: "颜色",
     light: "浅色",
     dark: "深色",
@@ -110,6 +115,7 @@ const entries: Entry[] = [
   { to: "/accounts", text: "accounts", icon: PeopleIcon },
   { to: "/people", text: "people", icon: PeopleIcon, isFor: isOperator },
   { to: "/audit", text: "audit", icon: AuditIcon, isFor: (me) => may(me, "owner") },
+  { to: "/settings", text: "settings", icon: SettingsIcon, isFor: isOperator },
 ];
 
 export function Shell() {
@@ -117,6 +123,9 @@ export function Shell() {
   const me = useMaybeMe();
   const [isOpen, { toggle, close }] = useDisclosure();
   const path = useRouterState({ select: ({ location }) => location.pathname });
+  const redirectError = useRouterState({
+    select: ({ location }) => (location.pathname === "/" ? location.search.error : undefined),
+  });
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new page closes the menu of a phone.
   useEffect(close, [path]);
   const isHere = (to: string) => (to === "/" ? path === "/" : path === to || path.startsWith(`${to}/`));
@@ -132,14 +141,12 @@ export function Shell() {
       <AppShell.Header hiddenFrom="sm">
         <Group h="100%" px="sm">
           <Burger opened={isOpen} onClick={toggle} size="sm" aria-label={t.menu} aria-expanded={isOpen} />
-          <Text fw={700}>Sluice</Text>
+          <Brand />
         </Group>
       </AppShell.Header>
       <AppShell.Navbar p="xs" aria-label={t.navigation}>
         <AppShell.Section visibleFrom="sm" px="sm" py="xs">
-          <Text fw={700} size="lg">
-            Sluice
-          </Text>
+          <Brand />
         </AppShell.Section>
         <AppShell.Section grow component={ScrollArea}>
           {entries
@@ -176,6 +183,7 @@ export function Shell() {
       <AppShell.Main id="content" tabIndex={-1}>
         <Box maw={1360} mx="auto">
           <OfflineNotice />
+          {redirectError !== undefined && <RedirectError code={redirectError} />}
           <Outlet />
         </Box>
       </AppShell.Main>

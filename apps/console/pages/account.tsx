@@ -1,18 +1,19 @@
 /** One account: its members, invitations and alerts. */
-import { Badge, Button, Group, Modal, Select, Stack, Text, TextInput, Title } from "@mantine/core";
+import { Badge, Button, Group, MultiSelect, Select, Stack, Switch, Text, TextInput, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
-import { type Answer, call, callVersioned } from "../app/call.ts";
+import { type Answer, call, callVersioned, type Input } from "../app/call.ts";
 import { translated, useFormats, useTexts } from "../app/language.tsx";
 import { type Item, useList } from "../app/pages.ts";
-import { queryClient } from "../app/queries.ts";
+import { queryClient, useRead } from "../app/queries.ts";
 import { may, type Role, useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { type Column, DataTable } from "../parts/data-table.tsx";
-import { ConfirmDialog, FormDialog } from "../parts/dialogs.tsx";
+import { ConfirmDialog, FormDialog, SecretDialog } from "../parts/dialogs.tsx";
 import { Field } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
+import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
 import { ContentStorage } from "./content-storage.tsx";
@@ -20,6 +21,13 @@ import { ContentStorage } from "./content-storage.tsx";
 const texts = translated({
   en: {
     rename: "Rename",
+    groups: "Groups",
+    groupsTitle: (name: string) => `Groups of ${name}`,
+    groupsHelp: "Members may give these groups to keys of the account. Keys that have another group keep it.",
+    allGroups: "All groups, also those to come",
+    groupsAre: (names: string) => `Groups: ${names}`,
+    noGroups: "None",
+    seeGroups: "Models of the groups",
     disable: "Disable",
     enable: "Enable",
     disabled: "Disabled: its keys are refused",
@@ -74,6 +82,13 @@ const texts = translated({
   },
   zh: {
     rename: "重命名",
+    groups: "分组",
+    groupsTitle: (name: string) => `${name} 的分组`,
+    groupsHelp: "成员可以将这些分组赋予账户的密钥。已有其他分组的密钥保持不变。",
+    allGroups: "全部分组，包括以后新增的",
+    groupsAre: (names: string) => `分组：${names}`,
+    noGroups: "无",
+    seeGroups: "各分组的模型",
     disable: "停用",
     enable: "启用",
     disabled: "已停用：其密钥会被拒绝",
@@ -139,14 +154,14 @@ export function Account() {
     queryKey: ["getAccount", id],
     queryFn: ({ signal }) => callVersioned("getAccount", { params: { account: id } }, { signal }),
   });
-  const [dialog, setDialog] = useState<"rename" | "disable">();
+  const [dialog, setDialog] = useState<"rename" | "groups" | "disable">();
   const [name, setName] = useState("");
   const close = () => setDialog(undefined);
   const isOwner = may(me, "owner", id);
   return (
     <Loaded from={read}>
       {({ value: account, etag }) => {
-        const update = async (body: { name?: string; isDisabled?: boolean }) => {
+        const update = async (body: NonNullable<Input<"updateAccount">["body"]>) => {
           await call("updateAccount", { params: { account: id }, body }, { ifMatch: etag });
           await queryClient.invalidateQueries();
         };
@@ -166,6 +181,9 @@ export function Account() {
                   >
                     {t.rename}
                   </Button>
+                  <Button variant="default" onClick={() => setDialog("groups")}>
+                    {t.groups}
+                  </Button>
                   {account.disabledAt === null ? (
                     <Button variant="light" color="red" onClick={() => setDialog("disable")}>
                       {t.disable}
@@ -177,6 +195,12 @@ export function Account() {
               )
             }
           >
+            <Text>
+              {t.groupsAre(account.groups === null ? t.allGroups : account.groups.join(", ") || t.noGroups)}{" "}
+              <PageLink to="/models" search={{ view: "groups" }} underline="always">
+                {t.seeGroups}
+              </PageLink>
+            </Text>
             <Group gap="md">
               <PageLink to="/keys" search={{ account: id }}>
                 {t.keys}
@@ -208,6 +232,14 @@ export function Account() {
                 </Field>
               </FormDialog>
             )}
+            {dialog === "groups" && (
+              <GroupsForm
+                name={account.name}
+                groups={account.groups}
+                onClose={close}
+                onSubmit={(groups) => update({ groups })}
+              />
+            )}
             {dialog === "disable" && (
               <ConfirmDialog
                 title={t.disableTitle(account.name)}
@@ -221,6 +253,51 @@ export function Account() {
         );
       }}
     </Loaded>
+  );
+}
+
+function GroupsForm({
+  name,
+  groups,
+  onClose,
+  onSubmit,
+}: {
+  name: string;
+  /** Null for all. */
+  groups: readonly string[] | null;
+  onClose(): void;
+  onSubmit(groups: string[] | null): Promise<void>;
+}) {
+  const t = useTexts(texts);
+  const catalogue = useRead("readCatalogue").data;
+  const [isAll, setIsAll] = useState(groups === null);
+  const [chosen, setChosen] = useState<string[]>([...(groups ?? [])]);
+  const known = [...new Set([...(catalogue?.groups.map((group) => group.name) ?? []), ...chosen])];
+  return (
+    <FormDialog
+      title={t.groupsTitle(name)}
+      submit={t.save}
+      onClose={onClose}
+      onSubmit={() => onSubmit(isAll ? null : chosen)}
+    >
+      <Text>{t.groupsHelp}</Text>
+      <Switch
+        label={t.allGroups}
+        checked={isAll}
+        data-autofocus
+        onChange={({ currentTarget }) => setIsAll(currentTarget.checked)}
+      />
+      <MultiSelect
+        label={t.groups}
+        data={known}
+        value={isAll ? [] : chosen}
+        onChange={setChosen}
+        disabled={isAll}
+        searchable
+        clearable
+        clearButtonProps={{ "aria-label": `${t.groups} ×` }}
+      />
+    </FormDialog>
   );
 }
 
@@ -293,19 +370,14 @@ function Members({ account, canManage }: { account: string; canManage: boolean }
           </Button>
         )}
       </Group>
-      <Loaded from={members} rows={3}>
-        {(rows) => (
-          <DataTable
-            label={t.members}
-            columns={columns}
-            rows={rows}
-            rowId={({ user }) => user}
-            more={members.more}
-            isLoadingMore={members.isLoadingMore}
-            empty={<Empty title={t.noMembers} />}
-          />
-        )}
-      </Loaded>
+      <ListTable
+        from={members}
+        waitingRows={3}
+        label={t.members}
+        columns={columns}
+        rowId={({ user }) => user}
+        empty={<Empty title={t.noMembers} />}
+      />
       {changing && (
         <FormDialog
           title={t.changeRole(changing.name)}
@@ -333,16 +405,11 @@ function Members({ account, canManage }: { account: string; canManage: boolean }
       )}
       {isInviting && <InviteForm account={account} onClose={() => setIsInviting(false)} onCreated={setInvited} />}
       {invited && (
-        <Modal opened onClose={() => setInvited(undefined)} title={t.linkTitle} size="lg" withCloseButton={false}>
-          <Stack gap="sm">
-            <Text>{t.linkWhy(format.time(invited.expiresAt))}</Text>
-            {invited.isSent && <Text>{t.sent}</Text>}
-            <CopyText value={invited.url} />
-            <Group justify="flex-end">
-              <Button onClick={() => setInvited(undefined)}>{t.done}</Button>
-            </Group>
-          </Stack>
-        </Modal>
+        <SecretDialog title={t.linkTitle} done={t.done} onClose={() => setInvited(undefined)}>
+          <Text>{t.linkWhy(format.time(invited.expiresAt))}</Text>
+          {invited.isSent && <Text>{t.sent}</Text>}
+          <CopyText value={invited.url} />
+        </SecretDialog>
       )}
     </Stack>
   );
@@ -463,19 +530,14 @@ function Alerts({ account }: { account: string }) {
   return (
     <Stack gap="xs">
       <Title order={2}>{t.alerts}</Title>
-      <Loaded from={alerts} rows={2}>
-        {(rows) => (
-          <DataTable
-            label={t.alerts}
-            columns={columns}
-            rows={rows}
-            rowId={({ id }) => id}
-            more={alerts.more}
-            isLoadingMore={alerts.isLoadingMore}
-            empty={<Empty title={t.noAlerts}>{t.noAlertsWhy}</Empty>}
-          />
-        )}
-      </Loaded>
+      <ListTable
+        from={alerts}
+        waitingRows={2}
+        label={t.alerts}
+        columns={columns}
+        rowId={({ id }) => id}
+        empty={<Empty title={t.noAlerts}>{t.noAlertsWhy}</Empty>}
+      />
     </Stack>
   );
 }

@@ -7,12 +7,13 @@ import { translated, useFormats, useTexts } from "../app/language.tsx";
 import { type Item, useList } from "../app/pages.ts";
 import { queryClient } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
-import { type Column, DataTable } from "../parts/data-table.tsx";
+import type { Column } from "../parts/data-table.tsx";
 import { FormDialog } from "../parts/dialogs.tsx";
 import { Field } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
+import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
-import { Empty, Loaded } from "../parts/states.tsx";
+import { Empty } from "../parts/states.tsx";
 
 const texts = translated({
   en: {
@@ -91,19 +92,13 @@ export function Accounts() {
       about={t.about}
       actions={me.isOperator && <Button onClick={() => setIsCreating(true)}>{t.create}</Button>}
     >
-      <Loaded from={accounts}>
-        {(rows) => (
-          <DataTable
-            label={t.title}
-            columns={columns}
-            rows={rows}
-            rowId={(account) => account.id}
-            more={accounts.more}
-            isLoadingMore={accounts.isLoadingMore}
-            empty={<Empty title={t.none}>{t.noneWhy}</Empty>}
-          />
-        )}
-      </Loaded>
+      <ListTable
+        from={accounts}
+        label={t.title}
+        columns={columns}
+        rowId={(account) => account.id}
+        empty={<Empty title={t.none}>{t.noneWhy}</Empty>}
+      />
       {isCreating && (
         <FormDialog
           title={t.create}

@@ -5,14 +5,15 @@ import { useState } from "react";
 import { translated, useFormats, useTexts } from "../app/language.tsx";
 import { type Item, useList } from "../app/pages.ts";
 import { useAccounts } from "../parts/accounts.ts";
-import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
+import { type Column, Cut } from "../parts/data-table.tsx";
+import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
-import { Empty, Loaded } from "../parts/states.tsx";
+import { Empty } from "../parts/states.tsx";
 
 const texts = translated({
   en: {
     title: "Audit log",
-    about: "Every change: who, what, before and after, from where. Nothing is ever removed from it.",
+    about: "Every change: who, what, before and after, from where.",
     account: "Account",
     all: "All",
     action: "Action",
@@ -29,7 +30,7 @@ const texts = translated({
   },
   zh: {
     title: "审计日志",
-    about: "记录每次变更：谁、做了什么、变更前后的状态、来自何处。记录永不删除。",
+    about: "记录每次变更：谁、做了什么、变更前后的状态、来自何处。",
     account: "账户",
     all: "全部",
     action: "操作",
@@ -48,6 +49,7 @@ const texts = translated({
 
 type Entry = Item<"listAudit">;
 const route = getRouteApi("/inside/audit");
+const pageRows = 100;
 
 export function Audit() {
   const t = useTexts(texts);
@@ -57,7 +59,11 @@ export function Audit() {
   const filter = (change: Record<string, string | undefined>) =>
     void navigate({ search: (now) => ({ ...now, ...change }), replace: true });
   const accounts = useAccounts("owner");
-  const entries = useList("listAudit", { query: { ...(account && { account }), ...(action && { action }) } });
+  const entries = useList(
+    "listAudit",
+    { query: { limit: pageRows, ...(account && { account }), ...(action && { action }) } },
+    { isKept: true },
+  );
   const [shown, setShown] = useState<Entry>();
   const [typed, setTyped] = useState(action);
   const columns: Column<Entry>[] = [
@@ -105,20 +111,15 @@ export function Audit() {
           />
         </form>
       </Group>
-      <Loaded from={entries}>
-        {(rows) => (
-          <DataTable
-            label={t.title}
-            columns={columns}
-            rows={rows}
-            rowId={({ id }) => id}
-            more={entries.more}
-            isLoadingMore={entries.isLoadingMore}
-            minWidth={860}
-            empty={<Empty title={t.none} />}
-          />
-        )}
-      </Loaded>
+      <ListTable
+        from={entries}
+        label={t.title}
+        columns={columns}
+        rowId={({ id }) => id}
+        isEndless
+        minWidth={860}
+        empty={<Empty title={t.none} />}
+      />
       {shown && (
         <Modal
           opened

@@ -5,6 +5,7 @@ import { type Answer, call } from "../app/call.ts";
 import { translated, useFormats, useTexts } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { CodeBlock } from "../parts/copy.tsx";
+import { DiffView, FaultExcerpt } from "../parts/diff-view.tsx";
 import { Page } from "../parts/page.tsx";
 import { FaultNotice, Loaded } from "../parts/states.tsx";
 
@@ -33,6 +34,8 @@ const texts = translated({
     loses: "Loses",
     wholeGroup: "The group itself: its keys would be refused",
     nobody: "No key would lose a model.",
+    difference: "Lines that differ",
+    mistake: "The place of the mistake",
   },
   zh: {
     title: "目录",
@@ -58,6 +61,8 @@ const texts = translated({
     loses: "失去",
     wholeGroup: "整个分组：其密钥将被拒绝",
     nobody: "没有密钥会失去模型。",
+    difference: "不同的行",
+    mistake: "错误位置",
   },
 });
 
@@ -76,14 +81,18 @@ export function Catalogue() {
             {fault === null ? (
               <Text>{t.inForce(version)}</Text>
             ) : (
-              <Alert color="red" title={t.fault} role="alert">
-                {fault}
-              </Alert>
+              <Stack gap="xs">
+                <Alert color="red" title={t.fault} role="alert">
+                  {fault}
+                </Alert>
+                <FaultExcerpt label={t.mistake} text={text} fault={fault} />
+              </Stack>
             )}
             {lastChange && (
               <Stack gap="xs">
                 <Title order={2}>{t.lastChange(format.time(lastChange.at))}</Title>
                 <ChangeList changes={lastChange.changes} />
+                <DiffView label={t.difference} diff={lastChange.diff} />
               </Stack>
             )}
             <CheckForm current={text} />
@@ -143,24 +152,28 @@ function CheckForm({ current }: { current: string }) {
         </Button>
       </Group>
       {error !== undefined && <FaultNotice error={error} />}
-      {checked && <CheckResult checked={checked} />}
+      {checked && <CheckResult checked={checked} text={text} />}
     </Stack>
   );
 }
 
-function CheckResult({ checked: { fault, changes, affected } }: { checked: Checked }) {
+function CheckResult({ checked: { fault, changes, diff, affected }, text }: { checked: Checked; text: string }) {
   const t = useTexts(texts);
   const format = useFormats();
   if (fault !== null || changes === null)
     return (
-      <Alert color="red" role="alert">
-        {fault}
-      </Alert>
+      <Stack gap="xs">
+        <Alert color="red" role="alert">
+          {fault}
+        </Alert>
+        <FaultExcerpt label={t.mistake} text={text} fault={fault ?? ""} />
+      </Stack>
     );
   return (
     <Stack gap="xs" role="status">
       <Text>{t.valid}</Text>
       <ChangeList changes={changes} />
+      <DiffView label={t.difference} diff={diff} />
       {affected.length === 0 ? (
         <Text>{t.nobody}</Text>
       ) : (

@@ -3,7 +3,7 @@ import { Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
-import { call, callAuth } from "../app/call.ts";
+import { ApiFault, call, callAuth } from "../app/call.ts";
 import { translated, useFormats, useTexts } from "../app/language.tsx";
 import { queryClient } from "../app/queries.ts";
 import { meQuery } from "../app/session.ts";
@@ -11,7 +11,7 @@ import { CardForm } from "../parts/card-form.tsx";
 import { Field } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { PasswordField } from "../parts/password-field.tsx";
-import { Loaded } from "../parts/states.tsx";
+import { FaultNotice, Loaded } from "../parts/states.tsx";
 
 const texts = translated({
   en: {
@@ -80,52 +80,56 @@ export function Invitation() {
         )
       }
     >
-      <Loaded from={invitation} rows={2}>
-        {({ accountName, role, email: invited, expiresAt }) => (
-          <>
-            <Text>{t.to(accountName, t.roles[role])}</Text>
-            <Text c="dimmed">{t.expires(format.time(expiresAt))}</Text>
-            {me ? (
-              <Text>{t.as(me.name)}</Text>
-            ) : (
-              <>
-                <Field name="name">
-                  <TextInput
-                    label={t.name}
-                    required
-                    maxLength={100}
-                    value={name}
-                    onChange={({ currentTarget }) => setName(currentTarget.value)}
-                  />
-                </Field>
-                <Field name="email">
-                  <TextInput
-                    label={t.email}
-                    type="email"
-                    autoComplete="username"
-                    required
-                    value={invited ?? email}
-                    disabled={invited !== null}
-                    onChange={({ currentTarget }) => setEmail(currentTarget.value)}
-                  />
-                </Field>
-                <Field name="password">
-                  <PasswordField
-                    label={t.password}
-                    description={t.passwordHelp}
-                    autoComplete="new-password"
-                    required
-                    minLength={12}
-                    maxLength={128}
-                    value={password}
-                    onChange={({ currentTarget }) => setPassword(currentTarget.value)}
-                  />
-                </Field>
-              </>
-            )}
-          </>
-        )}
-      </Loaded>
+      {invitation.error instanceof ApiFault ? (
+        <FaultNotice error={invitation.error} />
+      ) : (
+        <Loaded from={invitation} rows={2}>
+          {({ accountName, role, email: invited, expiresAt }) => (
+            <>
+              <Text>{t.to(accountName, t.roles[role])}</Text>
+              <Text c="dimmed">{t.expires(format.time(expiresAt))}</Text>
+              {me ? (
+                <Text>{t.as(me.name)}</Text>
+              ) : (
+                <>
+                  <Field name="name">
+                    <TextInput
+                      label={t.name}
+                      required
+                      maxLength={100}
+                      value={name}
+                      onChange={({ currentTarget }) => setName(currentTarget.value)}
+                    />
+                  </Field>
+                  <Field name="email">
+                    <TextInput
+                      label={t.email}
+                      type="email"
+                      autoComplete="username"
+                      required
+                      value={invited ?? email}
+                      disabled={invited !== null}
+                      onChange={({ currentTarget }) => setEmail(currentTarget.value)}
+                    />
+                  </Field>
+                  <Field name="password">
+                    <PasswordField
+                      label={t.password}
+                      description={t.passwordHelp}
+                      autoComplete="new-password"
+                      required
+                      minLength={12}
+                      maxLength={128}
+                      value={password}
+                      onChange={({ currentTarget }) => setPassword(currentTarget.value)}
+                    />
+                  </Field>
+                </>
+              )}
+            </>
+          )}
+        </Loaded>
+      )}
     </CardForm>
   );
 }

@@ -11,7 +11,9 @@ import { CopyText } from "../parts/copy.tsx";
 import { ConfirmDialog, FormDialog } from "../parts/dialogs.tsx";
 import { type Fact, Facts } from "../parts/facts.tsx";
 import { Field } from "../parts/form.tsx";
-import { isBudget, KeyForm, limitNames, limitTexts, type NewKey, NewKeyDialog } from "../parts/key-form.tsx";
+import { KeyForm, type NewKey, NewKeyDialog } from "../parts/key-dialogs.tsx";
+import { KeyLimits } from "../parts/key-limits.tsx";
+import { isBudget, limitNames, limitTexts } from "../parts/limit-texts.ts";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { Loaded } from "../parts/states.tsx";
@@ -196,6 +198,7 @@ export function Key() {
                 {t.seeRequests}
               </PageLink>
             </Group>
+            {key.state !== "revoked" && <KeyLimits id={key.id} account={key.account} currency={currency} />}
             <Stack gap="xs">
               <Title order={2}>{t.settings}</Title>
               <Facts

@@ -8,11 +8,12 @@ import { useList } from "../app/pages.ts";
 import { useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { useAccounts } from "../parts/accounts.ts";
-import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
-import { KeyForm, type KeyRow, type NewKey, NewKeyDialog } from "../parts/key-form.tsx";
+import { type Column, Cut } from "../parts/data-table.tsx";
+import { KeyForm, type KeyRow, type NewKey, NewKeyDialog } from "../parts/key-dialogs.tsx";
 import { PageLink } from "../parts/link.tsx";
+import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
-import { Empty, Loaded } from "../parts/states.tsx";
+import { Empty } from "../parts/states.tsx";
 
 const texts = translated({
   en: {
@@ -190,28 +191,22 @@ export function Keys() {
           />
         )}
       </Group>
-      <Loaded from={keys}>
-        {(rows) => (
-          <DataTable
-            label={t.title}
-            columns={columns}
-            rows={rows}
-            rowId={({ id }) => id}
-            more={keys.more}
-            isLoadingMore={keys.isLoadingMore}
-            minWidth={860}
-            empty={
-              isFiltered ? (
-                <Empty title={t.nothingFound} />
-              ) : (
-                <Empty title={t.none} action={createButton}>
-                  {t.noneWhy}
-                </Empty>
-              )
-            }
-          />
-        )}
-      </Loaded>
+      <ListTable
+        from={keys}
+        label={t.title}
+        columns={columns}
+        rowId={({ id }) => id}
+        minWidth={860}
+        empty={
+          isFiltered ? (
+            <Empty title={t.nothingFound} />
+          ) : (
+            <Empty title={t.none} action={createButton}>
+              {t.noneWhy}
+            </Empty>
+          )
+        }
+      />
       {create !== undefined && <KeyForm onClose={() => filter({ create: undefined })} onCreated={setCreated} />}
       {created && <NewKeyDialog created={created} onClose={() => setCreated(undefined)} />}
     </Page>

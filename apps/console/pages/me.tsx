@@ -1,5 +1,5 @@
 /** The person who is signed in: name, password, second factor, sessions. */
-import { Alert, Badge, Button, Code, Group, Image, Modal, Paper, Stack, Text, TextInput, Title } from "@mantine/core";
+import { Alert, Badge, Button, Code, Group, Image, Paper, Stack, Text, TextInput, Title } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { type ReactNode, useState } from "react";
 import { renderSVG } from "uqr";
@@ -9,12 +9,12 @@ import { type Item, useList } from "../app/pages.ts";
 import { queryClient } from "../app/queries.ts";
 import { signOut, useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
-import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
-import { FormDialog } from "../parts/dialogs.tsx";
+import { type Column, Cut } from "../parts/data-table.tsx";
+import { FormDialog, SecretDialog } from "../parts/dialogs.tsx";
 import { Field, Form } from "../parts/form.tsx";
+import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
 import { PasswordField } from "../parts/password-field.tsx";
-import { Loaded } from "../parts/states.tsx";
 
 const texts = translated({
   en: {
@@ -338,21 +338,10 @@ function SecondFactor() {
         </FormDialog>
       )}
       {backupCodes && (
-        <Modal
-          opened
-          onClose={() => setBackupCodes(undefined)}
-          title={t.factor}
-          withCloseButton={false}
-          closeOnClickOutside={false}
-        >
-          <Stack gap="sm">
-            <Text>{t.backup}</Text>
-            <Code block>{backupCodes.join("\n")}</Code>
-            <Group justify="flex-end">
-              <Button onClick={() => setBackupCodes(undefined)}>{t.backupDone}</Button>
-            </Group>
-          </Stack>
-        </Modal>
+        <SecretDialog title={t.factor} done={t.backupDone} onClose={() => setBackupCodes(undefined)}>
+          <Text>{t.backup}</Text>
+          <Code block>{backupCodes.join("\n")}</Code>
+        </SecretDialog>
       )}
     </Group>
   );
@@ -406,19 +395,14 @@ function Sessions() {
           {t.endOthers}
         </Button>
       </Group>
-      <Loaded from={sessions} rows={2}>
-        {(rows) => (
-          <DataTable
-            label={t.sessions}
-            columns={columns}
-            rows={rows}
-            rowId={({ id }) => id}
-            more={sessions.more}
-            isLoadingMore={sessions.isLoadingMore}
-            empty={null}
-          />
-        )}
-      </Loaded>
+      <ListTable
+        from={sessions}
+        waitingRows={2}
+        label={t.sessions}
+        columns={columns}
+        rowId={({ id }) => id}
+        empty={null}
+      />
     </Stack>
   );
 }

@@ -7,6 +7,7 @@ import { useRead } from "../app/queries.ts";
 import { useMaybeMe } from "../app/session.ts";
 import type { Catalogue, Model } from "../parts/access.tsx";
 import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
+import { GroupTable } from "../parts/group-table.tsx";
 import { PageLink } from "../parts/link.tsx";
 import {
   Capabilities,
@@ -45,6 +46,7 @@ const texts = translated({
     eachImage: "/ image",
     imagesFrom: "Per image, from",
     column: "Compare",
+    groups: "Groups",
   },
   zh: {
     title: "模型",
@@ -67,6 +69,7 @@ const texts = translated({
     eachImage: "/ 图",
     imagesFrom: "每张图像，起价",
     column: "比较",
+    groups: "分组",
   },
 });
 
@@ -78,7 +81,7 @@ export function Models() {
   const t = useTexts(texts);
   const catalogue = useRead("readCatalogue", {}, { everyMs: 30_000 });
   return (
-    <Page title={t.title} about={t.about}>
+    <Page title={t.title} about={t.about} isHeavy>
       <Loaded from={catalogue}>{(value) => <Content catalogue={value} />}</Loaded>
     </Page>
   );
@@ -118,6 +121,15 @@ function Content({ catalogue }: { catalogue: Catalogue }) {
         models={compared.flatMap((id) => ofGroup.filter((model) => model.id === id))}
         currency={catalogue.currency}
         group={group}
+        back={() => filter({ view: undefined }, false)}
+      />
+    );
+  if (search.view === "groups")
+    return (
+      <GroupTable
+        catalogue={catalogue}
+        search={search.search ?? ""}
+        onSearch={(text) => filter({ search: text || undefined })}
         back={() => filter({ view: undefined }, false)}
       />
     );
@@ -261,6 +273,11 @@ function Content({ catalogue }: { catalogue: Catalogue }) {
         >
           {t.compare(compared.length === 0 ? "" : String(compared.length))}
         </Button>
+        {catalogue.groups.length > 1 && (
+          <Button variant="default" onClick={() => filter({ view: "groups" }, false)}>
+            {t.groups}
+          </Button>
+        )}
       </Group>
       <DataTable
         label={t.title}

@@ -1,5 +1,5 @@
 /** All users and operator tokens, for operators. */
-import { Badge, Button, Group, Modal, Stack, TagsInput, Text, TextInput, Title } from "@mantine/core";
+import { Badge, Button, Group, Stack, TagsInput, Text, TextInput, Title } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useState } from "react";
 import { type Answer, call } from "../app/call.ts";
@@ -8,11 +8,12 @@ import { type Item, useList } from "../app/pages.ts";
 import { queryClient } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
-import { type Column, DataTable } from "../parts/data-table.tsx";
-import { ConfirmDialog, FormDialog } from "../parts/dialogs.tsx";
+import type { Column } from "../parts/data-table.tsx";
+import { ConfirmDialog, FormDialog, SecretDialog } from "../parts/dialogs.tsx";
 import { Field } from "../parts/form.tsx";
+import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
-import { Empty, Loaded } from "../parts/states.tsx";
+import { Empty } from "../parts/states.tsx";
 
 const texts = translated({
   en: {
@@ -59,7 +60,6 @@ const texts = translated({
     tokenTitle: "Copy the token now",
     tokenWhy: "It is shown only here.",
     noTokens: "No operator tokens",
-    cancel: "Close",
   },
   zh: {
     title: "人员",
@@ -105,7 +105,6 @@ const texts = translated({
     tokenTitle: "请立即复制令牌",
     tokenWhy: "令牌仅在此显示一次。",
     noTokens: "没有运维令牌",
-    cancel: "关闭",
   },
 });
 
@@ -193,35 +192,21 @@ export function People() {
         onChange={({ currentTarget }) => setTyped(currentTarget.value)}
         maw={280}
       />
-      <Loaded from={users}>
-        {(rows) => (
-          <DataTable
-            label={t.title}
-            columns={columns}
-            rows={rows}
-            rowId={({ id }) => id}
-            more={users.more}
-            isLoadingMore={users.isLoadingMore}
-            minWidth={980}
-            empty={<Empty title={t.none} />}
-          />
-        )}
-      </Loaded>
+      <ListTable
+        from={users}
+        label={t.title}
+        columns={columns}
+        rowId={({ id }) => id}
+        minWidth={980}
+        empty={<Empty title={t.none} />}
+      />
       <Tokens />
       {asked && <UserQuestion {...asked} onClose={() => setAsked(undefined)} />}
       {link && (
-        <Modal
-          opened
-          onClose={() => setLink(undefined)}
-          title={t.linkTitle}
-          size="lg"
-          closeButtonProps={{ "aria-label": t.cancel }}
-        >
-          <Stack gap="sm">
-            <Text>{t.linkWhy(link.name, format.time(link.expiresAt))}</Text>
-            <CopyText value={link.url} />
-          </Stack>
-        </Modal>
+        <SecretDialog title={t.linkTitle} done={t.done} onClose={() => setLink(undefined)}>
+          <Text>{t.linkWhy(link.name, format.time(link.expiresAt))}</Text>
+          <CopyText value={link.url} />
+        </SecretDialog>
       )}
     </Page>
   );
@@ -303,19 +288,14 @@ function Tokens() {
           {t.createToken}
         </Button>
       </Group>
-      <Loaded from={tokens} rows={2}>
-        {(rows) => (
-          <DataTable
-            label={t.tokens}
-            columns={columns}
-            rows={rows}
-            rowId={({ id }) => id}
-            more={tokens.more}
-            isLoadingMore={tokens.isLoadingMore}
-            empty={<Empty title={t.noTokens}>{t.tokensAbout}</Empty>}
-          />
-        )}
-      </Loaded>
+      <ListTable
+        from={tokens}
+        waitingRows={2}
+        label={t.tokens}
+        columns={columns}
+        rowId={({ id }) => id}
+        empty={<Empty title={t.noTokens}>{t.tokensAbout}</Empty>}
+      />
       {isCreating && (
         <FormDialog
           title={t.createToken}
@@ -342,22 +322,10 @@ function Tokens() {
         </FormDialog>
       )}
       {created && (
-        <Modal
-          opened
-          onClose={() => setCreated(undefined)}
-          title={t.tokenTitle}
-          size="lg"
-          withCloseButton={false}
-          closeOnClickOutside={false}
-        >
-          <Stack gap="sm">
-            <Text>{t.tokenWhy}</Text>
-            <CopyText value={created.token} />
-            <Group justify="flex-end">
-              <Button onClick={() => setCreated(undefined)}>{t.done}</Button>
-            </Group>
-          </Stack>
-        </Modal>
+        <SecretDialog title={t.tokenTitle} done={t.done} onClose={() => setCreated(undefined)}>
+          <Text>{t.tokenWhy}</Text>
+          <CopyText value={created.token} />
+        </SecretDialog>
       )}
       {revoking && (
         <ConfirmDialog

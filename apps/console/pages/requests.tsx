@@ -17,6 +17,7 @@ import { Page } from "../parts/page.tsx";
 import { intervalOf, nextStep, periodOf, stepsOf } from "../parts/periods.ts";
 import { Plot } from "../parts/plot.tsx";
 import type { PlotSeries } from "../parts/plot-shape.ts";
+import { SavedViews } from "../parts/saved-views.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
 import {
   DimensionFilters,
@@ -47,7 +48,6 @@ const texts = translated({
     failed: "Failed",
     answered: "Answered",
     plot: "Requests over time by outcome. Drag over the plot to choose a shorter range.",
-    plotOfAll: "The plot shows errors of every code.",
     dragHelp: "Drag or click in the plot for a shorter range; go back for the former one.",
     time: "Time",
     model: "Model",
@@ -76,7 +76,6 @@ const texts = translated({
     failed: "失败",
     answered: "已回答",
     plot: "各结果的请求数随时间变化。在图中拖动可选择更短的范围。",
-    plotOfAll: "图中包含所有错误代码。",
     dragHelp: "在图中拖动或点击可选择更短的范围；后退可恢复原范围。",
     time: "时间",
     model: "模型",
@@ -217,7 +216,21 @@ export function Requests() {
   );
   const chosenOutcomes = search.outcome?.split(",") ?? [];
   return (
-    <Page title={t.title} about={t.about} actions={<OpenById />}>
+    <Page
+      title={t.title}
+      about={t.about}
+      isHeavy
+      actions={
+        <>
+          <OpenById />
+          <SavedViews
+            page="requests"
+            search={{ ...search, live: undefined }}
+            onChoose={(view) => void navigate({ search: view })}
+          />
+        </>
+      }
+    >
       <Stack gap="xs">
         <Group gap="xs">
           <RangeSelect search={search} onChange={change} period={period} byDefault={defaultRange} />
@@ -258,7 +271,7 @@ export function Requests() {
       <Histogram
         {...{ period, filters, isLive }}
         outcomes={chosenOutcomes}
-        hasErrorCode={search.errorCode !== undefined}
+        errorCode={search.errorCode}
         onRange={(from, to) =>
           change({ range: "custom", from: new Date(from).toISOString(), to: new Date(to).toISOString() }, false)
         }
@@ -381,18 +394,18 @@ interface HistogramProps {
   filters: object;
   isLive: boolean;
   outcomes: readonly string[];
-  hasErrorCode: boolean;
+  errorCode: string | undefined;
   onRange(from: number, to: number): void;
 }
 
-/** From the totals, so it is quick over any range. They know refusals and failures, but not each error code. */
-function Histogram({ period, filters, isLive, outcomes: chosen, hasErrorCode, onRange }: HistogramProps) {
+/** From the totals, so it is quick over any range; errors of one code are counted in the records. */
+function Histogram({ period, filters, isLive, outcomes: chosen, errorCode, onRange }: HistogramProps) {
   const t = useTexts(texts);
   const format = useFormats();
   const interval = intervalOf(period);
   const sums = useRead(
     "sumUsage",
-    { query: { ...filters, interval, timeZone } },
+    { query: { ...filters, interval, timeZone, ...(errorCode !== undefined && { errorCode }) } },
     { keepsPrevious: true, everyMs: isLive ? tailEveryMs : histogramEveryMs },
   );
   const times = useMemo(() => stepsOf(period, interval), [period, interval]);
@@ -407,7 +420,7 @@ function Histogram({ period, filters, isLive, outcomes: chosen, hasErrorCode, on
         return row === undefined ? 0 : of(row);
       });
     return [
-      ...(isShown("complete", "left") && !hasErrorCode
+      ...(isShown("complete", "left")
         ? [{ id: "answered", name: t.answered, values: values((row) => row.requests - row.refused - row.failed) }]
         : []),
       ...(isShown("refused")
@@ -417,7 +430,7 @@ function Histogram({ period, filters, isLive, outcomes: chosen, hasErrorCode, on
         ? [{ id: "failed", name: t.failed, values: values(({ failed }) => failed), colour: "red" as const }]
         : []),
     ];
-  }, [data, times, shown, hasErrorCode, t]);
+  }, [data, times, shown, t]);
   const axis = useCallback((value: number) => (Number.isInteger(value) ? format.short(value) : ""), [format]);
   const stepTexts = useStepTexts(interval);
   return (
@@ -449,7 +462,7 @@ function Histogram({ period, filters, isLive, outcomes: chosen, hasErrorCode, on
         )}
       </Loaded>
       <Text size="xs" c="dimmed">
-        {hasErrorCode ? t.plotOfAll : t.dragHelp}
+        {t.dragHelp}
       </Text>
     </Paper>
   );

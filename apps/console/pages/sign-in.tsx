@@ -8,6 +8,7 @@ import { queryClient, useRead } from "../app/queries.ts";
 import { CardForm } from "../parts/card-form.tsx";
 import { Field } from "../parts/form.tsx";
 import { PasswordField } from "../parts/password-field.tsx";
+import { RedirectError } from "../parts/redirect-errors.tsx";
 import { FaultNotice } from "../parts/states.tsx";
 
 const texts = translated({
@@ -24,8 +25,6 @@ const texts = translated({
     sent: "If this address is known, a mail with a link is on its way. It is valid for an hour.",
     with: (name: string) => `Sign in with ${name}`,
     or: "or",
-    linkUsed:
-      "This link was used already or is older than 15 minutes. The operator makes a new one with: npx sluice operator link",
   },
   zh: {
     title: "登录",
@@ -40,7 +39,6 @@ const texts = translated({
     sent: "如果该地址已注册，包含链接的邮件已发出，一小时内有效。",
     with: (name: string) => `使用 ${name} 登录`,
     or: "或",
-    linkUsed: "此链接已被使用或已超过 15 分钟。运维人员可用 npx sluice operator link 生成新的链接",
   },
 });
 
@@ -48,7 +46,7 @@ const route = getRouteApi("/sign-in");
 
 export function SignIn() {
   const t = useTexts(texts);
-  const { to, error: linkError } = route.useSearch();
+  const { to, error: redirectError } = route.useSearch();
   const navigate = useNavigate();
   const methods = useRead("getSignInMethods");
   const [email, setEmail] = useState("");
@@ -106,7 +104,7 @@ export function SignIn() {
   );
   return (
     <CardForm title={t.title} submit={step === "password" ? t.signIn : t.verify} onSubmit={submit} below={below}>
-      {linkError !== undefined && step === "password" && <Text c="dimmed">{t.linkUsed}</Text>}
+      {redirectError !== undefined && step === "password" && <RedirectError code={redirectError} />}
       {step === "password" ? (
         <>
           <Field name="email">

@@ -6,7 +6,7 @@ import { translated, useFormats, useTexts } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { AccessFields, type Catalogue, useAccess } from "../parts/access.tsx";
-import { KeyForm, type NewKey, NewKeyDialog } from "../parts/key-form.tsx";
+import { KeyForm, type NewKey, NewKeyDialog } from "../parts/key-dialogs.tsx";
 import { ButtonLink, PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { Snippets } from "../parts/snippets.tsx";

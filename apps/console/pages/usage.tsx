@@ -7,6 +7,7 @@ import { useRead } from "../app/queries.ts";
 import type { Search } from "../app/router.tsx";
 import { useMe } from "../app/session.ts";
 import { useAccounts } from "../parts/accounts.ts";
+import { CsvButton } from "../parts/csv-button.tsx";
 import { ButtonLink } from "../parts/link.tsx";
 import { type MeasureName, measureNames, measures } from "../parts/measures.ts";
 import { Page } from "../parts/page.tsx";
@@ -20,6 +21,7 @@ import {
   stepsOf,
 } from "../parts/periods.ts";
 import { Plot } from "../parts/plot.tsx";
+import { SavedViews } from "../parts/saved-views.tsx";
 import { Loaded } from "../parts/states.tsx";
 import {
   DimensionFilters,
@@ -37,7 +39,6 @@ import {
 import { beforeSeries, type GroupName, seriesOf, totalText } from "../parts/usage-series.ts";
 import { axisText, Groups, measureText, Tiles } from "../parts/usage-table.tsx";
 import { type UsageTexts, usageTexts } from "../parts/usage-texts.ts";
-import { CsvButton, Views } from "../parts/usage-views.tsx";
 
 const route = getRouteApi("/inside/usage");
 const defaultRange = "7d";
@@ -132,12 +133,13 @@ export function Usage() {
     <Page
       title={t.title}
       about={t.about}
+      isHeavy
       actions={
         <>
           <ButtonLink to="/requests" search={requestsOf(search)} variant="default">
             {t.seeRequests}
           </ButtonLink>
-          <Views search={search} person={me.id} onChoose={(view) => void navigate({ search: view })} />
+          <SavedViews page="usage" search={search} onChoose={(view) => void navigate({ search: view })} />
           <CsvButton query={{ ...query, ...grouping }} interval={interval} isGrouped={by.length > 0} />
         </>
       }

@@ -1,7 +1,8 @@
 /** A form alone on the page, for people who are not signed in. */
 import { Button, Center, Group, Paper, Stack, Title } from "@mantine/core";
-import { type ReactNode, useEffect } from "react";
+import type { ReactNode } from "react";
 import { Preferences } from "../app/shell.tsx";
+import { Brand, useTabTitle } from "./brand.tsx";
 import { Form } from "./form.tsx";
 
 export interface CardFormProps {
@@ -15,9 +16,7 @@ export interface CardFormProps {
 }
 
 export function CardForm({ title, submit, onSubmit, children, below }: CardFormProps) {
-  useEffect(() => {
-    document.title = `${title} · Sluice`;
-  }, [title]);
+  useTabTitle(title);
   return (
     <Center component="main" mih="100vh" p="md">
       <Paper withBorder p="lg" w={380} maw="100%">
@@ -25,9 +24,10 @@ export function CardForm({ title, submit, onSubmit, children, below }: CardFormP
           {({ isBusy, notice }) => (
             <Stack gap="sm">
               <Group justify="space-between" wrap="nowrap">
-                <Title order={1}>{title}</Title>
+                <Brand />
                 <Preferences />
               </Group>
+              <Title order={1}>{title}</Title>
               {children}
               {notice}
               {submit !== undefined && (

@@ -53,6 +53,39 @@ export function FormDialog({
   );
 }
 
+/** Shows something once: it stays until the person confirms. */
+export function SecretDialog({
+  title,
+  done,
+  onClose,
+  children,
+}: {
+  title: string;
+  /** The button, such as "I have stored it". */
+  done: string;
+  onClose(): void;
+  children: ReactNode;
+}) {
+  return (
+    <Modal
+      opened
+      onClose={onClose}
+      title={title}
+      size="lg"
+      withCloseButton={false}
+      closeOnClickOutside={false}
+      closeOnEscape={false}
+    >
+      <Stack gap="sm">
+        {children}
+        <Group justify="flex-end">
+          <Button onClick={onClose}>{done}</Button>
+        </Group>
+      </Stack>
+    </Modal>
+  );
+}
+
 /** Says what will happen, and asks. */
 export function ConfirmDialog({
   consequence,

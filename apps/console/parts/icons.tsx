@@ -19,6 +19,8 @@ function Icon({ path }: { path: string }) {
 
 export const CopyIcon = () => <Icon path="M6 6h8v8H6zM3.5 10H2V2h8v1.5" />;
 export const CheckIcon = () => <Icon path="M3 8.5l3.2 3.2L13 5" />;
+export const CrossIcon = () => <Icon path="M4 4l8 8M12 4l-8 8" />;
+export const PencilIcon = () => <Icon path="M3 13l.6-2.8L11 2.8l2.2 2.2-7.4 7.4zM9.5 4.3l2.2 2.2" />;
 export const StartIcon = () => <Icon path="M2 8l6-5.5L14 8M4 7v6.5h8V7" />;
 export const KeyIcon = () => <Icon path="M9.5 6.5a3 3 0 1 0-2.1 2.1L9 10h1.5v1.5H12V13h2v-2L9.5 6.5M5.3 5.3v0" />;
 export const ModelIcon = () => <Icon path="M8 2l5.5 3v6L8 14l-5.5-3V5zM2.5 5L8 8l5.5-3M8 8v6" />;
@@ -32,6 +34,7 @@ export const PeopleIcon = () => (
 );
 export const MoreIcon = () => <Icon path="M3.5 8v0M8 8v0M12.5 8v0" />;
 export const AuditIcon = () => <Icon path="M3 2.5h10v11H3zM5.5 5.5h5M5.5 8h5M5.5 10.5h3" />;
+export const SettingsIcon = () => <Icon path="M2 4.5h6M12 4.5h2M10 6.3V2.7M2 11.5h2M8 11.5h6M6 13.3V9.7" />;
 export const SunIcon = () => (
   <Icon path="M8 10.8a2.8 2.8 0 1 0 0-5.6 2.8 2.8 0 0 0 0 5.6M8 1.5V3M8 13v1.5M1.5 8H3M13 8h1.5M3.4 3.4l1 1M11.6 11.6l1 1M12.6 3.4l-1 1M4.4 11.6l-1 1" />
 );

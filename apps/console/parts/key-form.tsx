@@ -1,16 +1,15 @@
 /** The settings of a key, for a new one and for changes. */
-import { Accordion, Button, Group, Modal, NumberInput, Select, Stack, TagsInput, Text, TextInput } from "@mantine/core";
+import { Accordion, Group, NumberInput, Select, Stack, TagsInput, Text, TextInput } from "@mantine/core";
 import { useMemo, useState } from "react";
-import { type Answer, call } from "../app/call.ts";
+import { call } from "../app/call.ts";
 import { translated, useTexts } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
 import { useAccounts } from "./accounts.ts";
-import { CopyText } from "./copy.tsx";
 import { FormDialog } from "./dialogs.tsx";
 import { Field } from "./form.tsx";
+import type { KeyFormProps, KeyRow } from "./key-dialogs.tsx";
+import { isBudget, limitNames, limitTexts } from "./limit-texts.ts";
 
-export type KeyRow = Answer<"listKeys">["items"][number];
-export type NewKey = Answer<"createKey">;
 type Limits = NonNullable<KeyRow["limits"]>;
 
 const texts = translated({
@@ -36,18 +35,8 @@ const texts = translated({
     originsHelp: "Pages that may use the key in a browser, such as https://app.example.com. Empty: those of the group.",
     tags: "Tags",
     tagsHelp: "In every usage record of the key.",
-    requestsPerMinute: "Requests per minute",
-    tokensPerMinute: "Tokens per minute",
-    generationsMax: "Concurrent requests",
-    budgetPerDay: "Budget per day",
-    budgetPerWeek: "Budget per week",
-    budgetPerMonth: "Budget per month",
-    budgetTotal: "Budget in total",
     changed:
       "Somebody else has changed this key meanwhile. Close this, look at the key again, then repeat your change.",
-    created: "Copy the key now",
-    createdHelp: "It is shown only here. The gateway stores a hash of it, so nobody can read it later.",
-    done: "I have stored it",
   },
   zh: {
     create: "创建密钥",
@@ -71,43 +60,13 @@ const texts = translated({
     originsHelp: "允许在浏览器中使用密钥的网页，例如 https://app.example.com。留空则使用分组的设置。",
     tags: "标签",
     tagsHelp: "写入此密钥的每条用量记录。",
-    requestsPerMinute: "每分钟请求数",
-    tokensPerMinute: "每分钟令牌数",
-    generationsMax: "并发请求数",
-    budgetPerDay: "每日预算",
-    budgetPerWeek: "每周预算",
-    budgetPerMonth: "每月预算",
-    budgetTotal: "总预算",
     changed: "其他人刚刚修改了此密钥。请关闭窗口，重新查看密钥后再修改。",
-    created: "请立即复制密钥",
-    createdHelp: "密钥仅在此显示一次。网关只保存其哈希值，之后无人能再读取。",
-    done: "我已保存",
   },
 });
 
-export const limitNames = [
-  "requestsPerMinute",
-  "tokensPerMinute",
-  "generationsMax",
-  "budgetPerDay",
-  "budgetPerWeek",
-  "budgetPerMonth",
-  "budgetTotal",
-] as const satisfies (keyof Limits)[];
-export const isBudget = (name: keyof Limits): boolean => name.startsWith("budget");
-/** The names of limits, for other pages. */
-export const limitTexts = texts;
-
-export interface KeyFormProps {
-  /** The key to change; absent for a new one. */
-  of?: KeyRow;
-  etag?: string | undefined;
-  onClose(): void;
-  onCreated?(key: NewKey): void;
-}
-
 export function KeyForm({ of, etag, onClose, onCreated }: KeyFormProps) {
   const t = useTexts(texts);
+  const names = useTexts(limitTexts);
   const accounts = useAccounts("member");
   const catalogue = useRead("readCatalogue");
   const [account, setAccount] = useState(of?.account ?? "");
@@ -204,7 +163,7 @@ export function KeyForm({ of, etag, onClose, onCreated }: KeyFormProps) {
               {limitNames.map((limit) => (
                 <Field key={limit} name={`limits.${limit}`}>
                   <NumberInput
-                    label={isBudget(limit) ? `${t[limit]} (${catalogue.data?.currency ?? ""})` : t[limit]}
+                    label={isBudget(limit) ? `${names[limit]} (${catalogue.data?.currency ?? ""})` : names[limit]}
                     min={isBudget(limit) ? 0 : 1}
                     allowDecimal={isBudget(limit)}
                     decimalScale={9}
@@ -269,28 +228,4 @@ function localTimeOf(iso: string | null): string {
   if (iso === null) return "";
   const time = new Date(iso);
   return new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
-}
-
-/** Shows a new key once. */
-export function NewKeyDialog({ created, onClose }: { created: NewKey; onClose(): void }) {
-  const t = useTexts(texts);
-  return (
-    <Modal
-      opened
-      onClose={onClose}
-      title={t.created}
-      size="lg"
-      withCloseButton={false}
-      closeOnClickOutside={false}
-      closeOnEscape={false}
-    >
-      <Stack gap="sm">
-        <Text>{t.createdHelp}</Text>
-        <CopyText value={created.key} />
-        <Group justify="flex-end">
-          <Button onClick={onClose}>{t.done}</Button>
-        </Group>
-      </Stack>
-    </Modal>
-  );
 }

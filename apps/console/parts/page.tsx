@@ -1,6 +1,8 @@
 /** The frame of a page: its title, its actions, and the title of the browser's tab. */
 import { Group, Stack, Text, Title } from "@mantine/core";
-import { type ReactNode, useEffect } from "react";
+import { type ReactNode, useDeferredValue } from "react";
+import { useTabTitle } from "./brand.tsx";
+import { Waiting } from "./states.tsx";
 
 export interface PageProps {
   title: string;
@@ -8,13 +10,13 @@ export interface PageProps {
   about?: ReactNode;
   /** Buttons beside the title. */
   actions?: ReactNode;
+  /** Its content takes a while to draw: the title comes first. */
+  isHeavy?: boolean;
   children: ReactNode;
 }
 
-export function Page({ title, about, actions, children }: PageProps) {
-  useEffect(() => {
-    document.title = `${title} · Sluice`;
-  }, [title]);
+export function Page({ title, about, actions, isHeavy = false, children }: PageProps) {
+  useTabTitle(title);
   return (
     <Stack gap="md">
       <Group justify="space-between" align="flex-start" mih={36}>
@@ -24,7 +26,11 @@ export function Page({ title, about, actions, children }: PageProps) {
         </Stack>
         {actions !== undefined && <Group gap="xs">{actions}</Group>}
       </Group>
-      {children}
+      {isHeavy ? <Deferred>{children}</Deferred> : children}
     </Stack>
   );
+}
+
+function Deferred({ children }: { children: ReactNode }) {
+  return useDeferredValue(true, false) ? children : <Waiting rows={16} />;
 }

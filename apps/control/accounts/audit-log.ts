@@ -1,9 +1,39 @@
-/** The operations on the audit log. */
+/** The operations on the audit log, and how long it is kept. */
 import { sql } from "kysely";
+import type { Logger } from "pino";
 import type { auditOperations } from "#api/audit.ts";
 import { within } from "../api/actor.ts";
 import type { Handlers } from "../api/handlers.ts";
 import { pageOf, placeOf } from "../api/pages.ts";
+import { dropEveryMs } from "../bounds.ts";
+import type { Database } from "../database/database.ts";
+
+export interface AuditRetentionOptions {
+  database: Database;
+  /** How many days entries are kept now; 0 for ever. */
+  days(): number;
+  log: Logger;
+}
+
+/** Deletes what is too old, every hour. The returned function ends it. */
+export function startAuditRetention({ database, days, log }: AuditRetentionOptions): () => void {
+  const drop = () =>
+    dropAudit(database, days(), Date.now()).catch((error: unknown) =>
+      log.warn({ err: error }, "old entries of the audit log could not be deleted"),
+    );
+  const timer = setInterval(() => void drop(), dropEveryMs);
+  void drop();
+  return () => clearInterval(timer);
+}
+
+/** Deletes entries that are older than so many days; none for 0. */
+export async function dropAudit(database: Database, days: number, now: number): Promise<void> {
+  if (days === 0) return;
+  await database
+    .deleteFrom("audit")
+    .where("at", "<", new Date(now - days * 86_400_000))
+    .execute();
+}
 
 export const auditHandlers: Handlers<typeof auditOperations> = {
   async listAudit({ query: { limit = 50, cursor, account, actor, action, from, to } }, { database, scope }) {

@@ -14,6 +14,7 @@ import type { Keyspace } from "#service/keyspace.ts";
 import { OutageLog } from "#service/outage-log.ts";
 import type { Redis } from "#service/redis.ts";
 import { alertsEveryMs, budgetSubjectsAtOnce, expiringMs, raisedTogetherMax, revokedRecentlyMs } from "../bounds.ts";
+import type { InstallationValues } from "../config.ts";
 import type { Database } from "../database/database.ts";
 import { type BudgetSubject, budgetSubjects } from "../ledger/budget-subjects.ts";
 
@@ -34,9 +35,8 @@ export interface AlertsOptions {
   redis: Redis;
   keyspace: Keyspace;
   catalogue(): Pick<Catalogue, "groups" | "currency">;
-  usageDays: number;
-  /** Whether somebody takes deliveries. */
-  delivers: boolean;
+  /** Those in force now: alerts are kept as long as usage records, and delivered if there is a webhook. */
+  settings(): Pick<InstallationValues, "usageDays" | "alertWebhookUrl">;
   /** Called for each new alert. */
   raised(alert: Alert): void;
   log: Logger;
@@ -132,17 +132,17 @@ export class Alerts {
     });
   }
 
-  /** Alerts are kept as long as usage records. */
   async #drop(now: number): Promise<void> {
-    const { database, usageDays } = this.#options;
+    const { database, settings } = this.#options;
     await database
       .deleteFrom("alerts")
-      .where("at", "<", new Date(now - usageDays * 86_400_000))
+      .where("at", "<", new Date(now - settings().usageDays * 86_400_000))
       .execute();
   }
 
   async #raise(alerts: readonly Alert[], at: Date): Promise<void> {
-    const { database, delivers, raised } = this.#options;
+    const { database, settings, raised } = this.#options;
+    const delivers = settings().alertWebhookUrl !== undefined;
     const rows = alerts.map(({ detail, ...alert }) => ({
       ...alert,
       id: `alert_${randomUUID().replaceAll("-", "")}`,

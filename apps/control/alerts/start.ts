@@ -1,7 +1,7 @@
 /** Composes alerts: who raises them, and who gets them. */
 import type { Logger } from "pino";
 import { alertMailsMax } from "../bounds.ts";
-import type { ControlConfig } from "../config.ts";
+import type { InstallationValues } from "../config.ts";
 import type { Database } from "../database/database.ts";
 import type { Mail } from "../sign-in/mail.ts";
 import { type Alert, Alerts, type AlertsOptions } from "./alerts.ts";
@@ -9,31 +9,26 @@ import { Webhook } from "./webhook.ts";
 
 export interface StartAlertsOptions
   extends Pick<AlertsOptions, "database" | "redis" | "keyspace" | "catalogue" | "log"> {
-  config: Pick<ControlConfig, "alertWebhookUrl" | "alertWebhookSecret" | "usageDays">;
-  /** Undefined without a mail server. */
-  mail: Mail | undefined;
+  settings(): InstallationValues;
+  mail: Mail;
 }
 
-/** The returned function stops everything. */
-export function startAlerts({ config, mail, ...options }: StartAlertsOptions): () => void {
-  const { alertWebhookUrl: url, alertWebhookSecret: secret } = config;
+export function startAlerts({ mail, ...options }: StartAlertsOptions): { webhook: Webhook; close(): void } {
   const { database, log } = options;
-  const webhook = url === undefined ? undefined : new Webhook({ database, url, secret, log });
-  const alerts = new Alerts({
-    ...options,
-    usageDays: config.usageDays,
-    delivers: webhook !== undefined,
-    raised: (alert) => void mailOwners(database, mail, alert, log),
-  });
-  return () => {
-    alerts.close();
-    webhook?.close();
+  const webhook = new Webhook(options);
+  const alerts = new Alerts({ ...options, raised: (alert) => void mailOwners(database, mail, alert, log) });
+  return {
+    webhook,
+    close() {
+      alerts.close();
+      webhook.close();
+    },
   };
 }
 
 /** To the owners of the account; to operators where there is none. Never rejects. */
-async function mailOwners(database: Database, mail: Mail | undefined, alert: Alert, log: Logger): Promise<void> {
-  if (mail === undefined) return;
+async function mailOwners(database: Database, mail: Mail, alert: Alert, log: Logger): Promise<void> {
+  if (!mail.isAvailable()) return;
   try {
     for (const address of await addressesOf(database, alert.account)) mail.send(address, titleOf(alert), textOf(alert));
   } catch (error) {

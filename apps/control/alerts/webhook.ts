@@ -2,18 +2,21 @@
  * Delivers alerts to the operator's webhook, signed as in https://www.standardwebhooks.com: HMAC-SHA256 of id, time and body. An alert that is not accepted is sent
  * again for about two days, with growing pauses. A receiver may see an alert twice; its `webhook-id` is the same.
  */
-import { createHmac } from "node:crypto";
+import { createHmac, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Logger } from "pino";
 import { OutageLog } from "#service/outage-log.ts";
 import { StartupFault } from "#service/startup.ts";
 import { deliveredTogetherMax, deliveryEveryMs, deliveryLeaseMs, webhookMs } from "../bounds.ts";
+import type { InstallationValues } from "../config.ts";
 import type { Database } from "../database/database.ts";
+
+type WebhookSettings = Pick<InstallationValues, "alertWebhookUrl" | "alertWebhookSecret">;
 
 export interface WebhookOptions {
   database: Database;
-  url: string;
-  secret: string | undefined;
+  /** Those in force now. */
+  settings(): WebhookSettings;
   log: Logger;
 }
 
@@ -38,8 +41,8 @@ export class Webhook {
 
   /** Throws a StartupFault for an address that is none. */
   constructor(options: WebhookOptions) {
-    const { url } = options;
-    if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol))
+    const { alertWebhookUrl: url } = options.settings();
+    if (url !== undefined && !(URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)))
       throw new StartupFault("ALERT_WEBHOOK_URL must be an http or https address");
     this.#options = options;
     this.#outage = new OutageLog({
@@ -57,7 +60,7 @@ export class Webhook {
 
   /** Delivers what is due. Never rejects. */
   async run(): Promise<void> {
-    if (this.#isBusy) return;
+    if (this.#isBusy || this.#options.settings().alertWebhookUrl === undefined) return;
     this.#isBusy = true;
     try {
       for (const alert of await this.#take()) await this.#deliver(alert);
@@ -67,6 +70,18 @@ export class Webhook {
     } finally {
       this.#isBusy = false;
     }
+  }
+
+  /** Sends something like an alert. Resolves to why it was not accepted; undefined if it was. */
+  sendTest(): Promise<string | undefined> {
+    const alert = {
+      id: `alert_${randomUUID().replaceAll("-", "")}`,
+      at: new Date(),
+      account: null,
+      subject: "test",
+      detail: {},
+    };
+    return this.#send(alert.id, JSON.stringify({ type: "test", kind: "test", ...alert }));
   }
 
   /** Claims alerts for a while, so that two processes rarely send the same one. */
@@ -96,7 +111,8 @@ export class Webhook {
 
   /** Undefined if it was accepted. */
   async #send(id: string, body: string): Promise<string | undefined> {
-    const { url, secret } = this.#options;
+    const { alertWebhookUrl: url, alertWebhookSecret: secret } = this.#options.settings();
+    if (url === undefined) return "no webhook";
     const seconds = Math.floor(Date.now() / 1_000);
     try {
       const response = await fetch(url, {

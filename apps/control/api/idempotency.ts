@@ -1,12 +1,12 @@
 /**
  * Repeated POST operations with an `Idempotency-Key`: they happen once, and each repetition within a day gets the first answer. Answers may show a new key, so they
- * are stored encrypted with a key derived from the `Idempotency-Key`, which is not stored (HKDF, RFC 5869; AES-256-GCM, NIST SP 800-38D). That protects them as well as
+ * are stored encrypted with a key derived from the `Idempotency-Key`, which is not stored. That protects them as well as
  * the `Idempotency-Key` is random.
  */
-import { createHash, createHmac, createSecretKey, hkdfSync } from "node:crypto";
-import { decrypt, encrypt } from "#service/cipher.ts";
+import { createHash, createHmac } from "node:crypto";
 import { idempotencyMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
+import { seal, unseal } from "../database/sealing.ts";
 import type { Actor } from "./actor.ts";
 import { Fault } from "./faults.ts";
 import type { Answered } from "./handlers.ts";
@@ -49,7 +49,10 @@ export async function answerOnce(
   });
   await database
     .updateTable("idempotent_answers")
-    .set({ answer: seal(key, id, JSON.stringify(answered.body ?? null)), version: answered.version ?? null })
+    .set({
+      answer: seal(sealingKeyOf(key, id), JSON.stringify(answered.body ?? null)),
+      version: answered.version ?? null,
+    })
     .where("id", "=", id)
     .execute();
   return { ...answered, isReplayed: false };
@@ -67,7 +70,7 @@ async function storedAnswer(database: Database, id: string, request: string, key
       "The first request with this `Idempotency-Key` has not ended. Repeat it in some seconds; if this error stays, the outcome is unknown: look whether it took effect.",
       { field: "Idempotency-Key" },
     );
-  const body: unknown = JSON.parse(open(key, id, stored.answer));
+  const body: unknown = JSON.parse(unseal(sealingKeyOf(key, id), stored.answer));
   return { body, isReplayed: true, ...(stored.version !== null && { version: stored.version }) };
 }
 
@@ -80,14 +83,4 @@ function keyIn({ idempotencyKey }: RepeatableCall): string {
 
 const digestOf = (value: unknown): string => createHash("sha256").update(JSON.stringify(value)).digest("hex");
 
-const secretOf = (key: string, id: string) =>
-  createSecretKey(Buffer.from(hkdfSync("sha256", key, id, "sluice idempotent answer", 32)));
-
-const seal = (key: string, id: string, text: string): string =>
-  encrypt(secretOf(key, id), Buffer.from(text)).toString("base64");
-
-function open(key: string, id: string, sealed: string): string {
-  const opened = decrypt(secretOf(key, id), Buffer.from(sealed, "base64"));
-  if (opened === undefined) throw new Error("a stored answer cannot be opened");
-  return opened.toString();
-}
+const sealingKeyOf = (key: string, id: string) => ({ secret: key, salt: id, purpose: "sluice idempotent answer" });

@@ -11,6 +11,7 @@ import { operations } from "#api/operations.ts";
 import { bodyBytesMax, callersMax, publicSeconds } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import { type Actor, scopeOf } from "./actor.ts";
+import { addCompression } from "./compression.ts";
 import { addConsole, type ConsoleOptions } from "./console.ts";
 import { Fault } from "./faults.ts";
 import type { Answered, Context, Handlers } from "./handlers.ts";
@@ -73,6 +74,7 @@ export async function createApi(options: ApiOptions): Promise<FastifyInstance> {
     throw new Fault("not_found", `There is no ${request.method} ${request.url.split("?", 1)[0]?.slice(0, 200)}.`);
   });
   protect(server, options.callsPerMinute);
+  addCompression(server);
   await options.addRoutes(server);
   await server.register(swagger, {
     openapi: {

@@ -1,6 +1,8 @@
 /** The catalogue's file for operators: what it says now, and what a change would do. */
+import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import type { catalogueFileOperations } from "#api/catalogue-file.ts";
+import type { AnswerOf } from "#api/operation.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import { CatalogueFault } from "#catalogue/fault.ts";
@@ -8,7 +10,8 @@ import { parseCatalogue, unreadableText } from "#catalogue/load.ts";
 import type { CatalogueWatch } from "#catalogue/watch.ts";
 import type { Handlers } from "../api/handlers.ts";
 import type { Database } from "../database/database.ts";
-import { type Changes, changesBetween, lossesBetween } from "./changes.ts";
+import { changesBetween, lossesBetween } from "./changes.ts";
+import { diffOf } from "./diff.ts";
 
 export interface CatalogueFileOptions {
   file: string;
@@ -19,18 +22,39 @@ export interface CatalogueFileOptions {
 
 /** Remembers what the last change of the catalogue changed. */
 export class LastChange {
-  #of: Catalogue | undefined;
-  #last: { at: string; changes: Changes } | undefined;
+  readonly #file: string;
+  #of: { catalogue: Catalogue; text: string | undefined } | undefined;
+  #last: Last | undefined;
+
+  constructor(file: string) {
+    this.#file = file;
+  }
 
   /** Call it with the catalogue at the start, and with each later one. */
   follow(catalogue: Catalogue): void {
-    if (this.#of !== undefined)
-      this.#last = { at: new Date().toISOString(), changes: changesBetween(this.#of, catalogue) };
-    this.#of = catalogue;
+    const [before, text] = [this.#of, textOf(this.#file)];
+    if (before !== undefined)
+      this.#last = {
+        at: new Date().toISOString(),
+        changes: changesBetween(before.catalogue, catalogue),
+        diff: before.text === undefined || text === undefined ? null : diffOf(before.text, text),
+      };
+    this.#of = { catalogue, text };
   }
 
-  get value(): { at: string; changes: Changes } | null {
+  get value(): Last | null {
     return this.#last ?? null;
+  }
+}
+
+type Last = NonNullable<AnswerOf<(typeof catalogueFileOperations)["readCatalogueFile"]>["lastChange"]>;
+
+/** Undefined if it cannot be read any more. */
+function textOf(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    return undefined;
   }
 }
 
@@ -55,10 +79,12 @@ export function catalogueFileHandlers({
           const count = keys.get(loss.group) ?? 0;
           return count === 0 ? [] : [{ ...loss, keys: count }];
         });
-        return { body: { fault: null, changes: changesBetween(current, proposed), affected } };
+        const now = textOf(file);
+        const diff = now === undefined ? null : diffOf(now, text);
+        return { body: { fault: null, changes: changesBetween(current, proposed), diff, affected } };
       } catch (error) {
         if (!(error instanceof CatalogueFault)) throw error;
-        return { body: { fault: error.message, changes: null, affected: [] } };
+        return { body: { fault: error.message, changes: null, diff: null, affected: [] } };
       }
     },
   };

@@ -12,7 +12,7 @@ type Body = AnswerOf<(typeof catalogueOperations)["readCatalogue"]>;
 
 export function catalogueHandlers(
   catalogue: () => Catalogue,
-  gatewayUrl: string,
+  gatewayUrl: () => string,
 ): Handlers<typeof catalogueOperations> {
   const everything = preparedFor((current) => [...current.groups.keys()], false, gatewayUrl);
   const inPublic = preparedFor(({ publicGroup }) => (publicGroup === undefined ? [] : [publicGroup]), true, gatewayUrl);
@@ -30,15 +30,16 @@ export function catalogueHandlers(
   };
 }
 
-/** Remembers the answer for the newest catalogue. */
-function preparedFor(groupsOf: (catalogue: Catalogue) => string[], isPublic: boolean, gatewayUrl: string) {
-  let last: { of: Catalogue; answered: Answered<Body> } | undefined;
+/** Remembers the answer for the newest catalogue and address. */
+function preparedFor(groupsOf: (catalogue: Catalogue) => string[], isPublic: boolean, gatewayUrl: () => string) {
+  let last: { of: Catalogue; url: string; answered: Answered<Body> } | undefined;
   return (catalogue: Catalogue): Answered<Body> => {
-    if (last?.of !== catalogue) {
-      const body = bodyOf(catalogue, groupsOf(catalogue), gatewayUrl);
+    const url = gatewayUrl();
+    if (last?.of !== catalogue || last.url !== url) {
+      const body = bodyOf(catalogue, groupsOf(catalogue), url);
       const json = Buffer.from(JSON.stringify(body));
       const etag = `"${createHash("sha256").update(json).digest("hex").slice(0, 16)}"`;
-      last = { of: catalogue, answered: { body, prepared: { json, etag, isPublic } } };
+      last = { of: catalogue, url, answered: { body, prepared: { json, etag, isPublic } } };
     }
     return last.answered;
   };

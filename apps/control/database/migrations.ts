@@ -12,6 +12,8 @@ import { up as alerts } from "./migrations/0005-alerts.ts";
 import { up as accountGroups } from "./migrations/0006-account-groups.ts";
 import { up as usageErrors } from "./migrations/0007-usage-errors.ts";
 import { up as usageCalls } from "./migrations/0008-usage-calls.ts";
+import { up as settings } from "./migrations/0010-settings.ts";
+import { up as views } from "./migrations/0011-views.ts";
 import { up as content } from "./migrations/0012-content.ts";
 
 /** In the order of their names. */
@@ -24,6 +26,8 @@ const migrations: Record<string, Migration> = {
   "0006-account-groups": { up: accountGroups },
   "0007-usage-errors": { up: usageErrors },
   "0008-usage-calls": { up: usageCalls },
+  "0010-settings": { up: settings },
+  "0011-views": { up: views },
   "0012-content": { up: content },
 };
 

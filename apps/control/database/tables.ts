@@ -127,6 +127,28 @@ interface AlertRow {
   delivered_at: ColumnType<Date | null, Date | null | undefined, Date | null>;
 }
 
+/** One row, once something was changed. */
+interface SettingsRow {
+  id: number;
+  version: number;
+  /** By name. */
+  stored: Json<Record<string, unknown>>;
+  /** Secrets by name, each sealed. */
+  sealed: Json<Record<string, string>>;
+  logo: Json<{ type: string; data: string }> | null;
+}
+
+export interface ViewRow {
+  id: string;
+  user_id: string;
+  /** Whose members see it too; null for its person alone. */
+  account: string | null;
+  page: string;
+  name: string;
+  search: Json<Record<string, string>>;
+  created_at: Date;
+}
+
 export interface Tables extends SignInTables {
   usage: UsageRow;
   usage_totals: UsageTotalsRow;
@@ -140,4 +162,6 @@ export interface Tables extends SignInTables {
   idempotent_answers: IdempotentAnswerRow;
   alerts: AlertRow;
   content: ContentRow;
+  settings: SettingsRow;
+  views: ViewRow;
 }

@@ -24,6 +24,8 @@ const tables = [
   "tokens",
   "audit",
   "alerts",
+  "settings",
+  "views",
   "usage_totals",
   "usage_days",
   "usage",
@@ -81,7 +83,7 @@ export async function importDatabase(database: Database, lines: AsyncIterable<st
   }
   return database.transaction().execute(async (transaction) => {
     await transaction.deleteFrom("accounts").where("id", "=", "default").execute();
-    const partitions = new UsagePartitions(transaction, Number.MAX_SAFE_INTEGER);
+    const partitions = new UsagePartitions(transaction, () => Number.MAX_SAFE_INTEGER);
     let current: { table: TableName; rows: string[]; bytes: number } | undefined;
     let count = 0;
     let number = 0;

@@ -110,6 +110,19 @@ export async function usesOf(database: Database, ids: readonly string[], now: Da
   return new Map(rows.map(({ id, last_used_at: lastUsedAt, ...sums }) => [id, { ...sums, lastUsedAt }]));
 }
 
+/** What all keys of an account have spent, in the currency's units. */
+export async function accountSpendOf(database: Database, account: string, now: Date): Promise<ApiKey["spend"]> {
+  const month = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth()));
+  const today = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate()));
+  const { rows } = await sql<{ today: bigint; month: bigint; total: bigint }>`
+    select coalesce(sum(cost), 0)::bigint as total,
+      coalesce(sum(cost) filter (where day >= ${month}), 0)::bigint as month,
+      coalesce(sum(cost) filter (where day >= ${today}), 0)::bigint as today
+    from usage_days where account = ${account}`.execute(database);
+  const { today: ofToday = 0n, month: ofMonth = 0n, total = 0n } = rows[0] ?? {};
+  return { today: unitsOf(ofToday), month: unitsOf(ofMonth), total: unitsOf(total) };
+}
+
 /** SQL for keys in this state at this time. */
 export function isInState(state: "live" | "expired" | "revoked", now: Date) {
   const isExpired = sql<SqlBool>`keys.expires_at is not null and keys.expires_at <= ${now}`;

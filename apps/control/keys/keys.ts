@@ -3,7 +3,6 @@ import { randomBytes } from "node:crypto";
 import { type SqlBool, sql } from "kysely";
 import { createKey } from "#access/key.ts";
 import type { keyOperations } from "#api/keys.ts";
-import type { Catalogue } from "#catalogue/catalogue.ts";
 import { checkVersion } from "../accounts/accounts.ts";
 import { requireAccount } from "../accounts/members.ts";
 import { recordChange } from "../api/audit.ts";
@@ -11,20 +10,22 @@ import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { pageOf, placeOf } from "../api/pages.ts";
 import type { Database } from "../database/database.ts";
+import { type LimitDeps, standingsOf } from "./key-limits.ts";
 import type { KeyProjection } from "./key-projection.ts";
-import { apiKeyOf, describedOf, type FullRow, isInState, keysWithin, usesOf } from "./key-rows.ts";
+import { accountSpendOf, apiKeyOf, describedOf, type FullRow, isInState, keysWithin, usesOf } from "./key-rows.ts";
 import { checkGrant, checkSettings, columnsOf } from "./key-settings.ts";
 
-export interface KeyOptions {
-  catalogue(): Catalogue;
+export interface KeyOptions extends LimitDeps {
   projection: Pick<KeyProjection, "project" | "compare">;
 }
 
 type KeyHandlers = Handlers<typeof keyOperations>;
 
-export const keyHandlers = (options: KeyOptions): KeyHandlers => ({ ...reads, ...changesOf(options) });
+export const keyHandlers = (options: KeyOptions): KeyHandlers => ({ ...readsOf(options), ...changesOf(options) });
 
-const reads: Pick<KeyHandlers, "listKeys" | "getKey"> = {
+type ReadNames = "listKeys" | "getKey" | "getKeyLimits";
+
+const readsOf = (deps: LimitDeps): Pick<KeyHandlers, ReadNames> => ({
   async listKeys({ query: { limit = 50, cursor, account, state, search } }, { database, scope, now }) {
     let listed = keysWithin(database, scope);
     if (account !== undefined) listed = listed.where("keys.account", "=", account);
@@ -60,9 +61,19 @@ const reads: Pick<KeyHandlers, "listKeys" | "getKey"> = {
   async getKey({ params: { key } }, context) {
     return answerOf(await keyRow(context, key), context);
   },
-};
 
-function changesOf({ catalogue, projection }: KeyOptions): Omit<KeyHandlers, keyof typeof reads> {
+  async getKeyLimits({ params: { key } }, context) {
+    const { database, now } = context;
+    const row = await keyRow(context, key);
+    const [limits, accountSpend] = await Promise.all([
+      standingsOf(deps, row, now.getTime(), context.actor.isOperator),
+      accountSpendOf(database, row.account, now),
+    ]);
+    return { body: { limits, accountSpend } };
+  },
+});
+
+function changesOf({ catalogue, projection }: KeyOptions): Omit<KeyHandlers, ReadNames> {
   /** Changes a key in a transaction, records the change, and projects it. `change` returns undefined where nothing is to be changed. */
   const changed = async (
     action: string,

@@ -85,7 +85,7 @@ export type Dimension = keyof typeof dimensions;
 export const dimensionNames = Object.keys(dimensions) as Dimension[];
 
 /** The sums of `usage_totals`, each with the SQL of what one record adds. */
-export const measures = {
+const measures = {
   requests: "1",
   refused: "(outcome = 'refused')::int",
   failed: "(outcome = 'failed')::int",
@@ -108,3 +108,15 @@ export const measures = {
 } as const;
 export type Measure = keyof typeof measures;
 export const measureNames = Object.keys(measures) as Measure[];
+
+const changeSql = (sign: "" | "-"): string =>
+  [
+    "date_bin('30 minutes', received_at, timestamptz '2000-01-01 00:00:00+00') as half_hour",
+    ...dimensionNames.map((name) => `${dimensions[name]} as ${name}`),
+    ...measureNames.map((name) => `${sign}(${measures[name]})::bigint as ${name}`),
+  ].join(", ");
+
+/** The SQL of what one record adds to the totals, in the columns of `usage_totals`. */
+export const countedAs = changeSql("");
+/** The same for a record that is replaced. */
+export const discountedAs = changeSql("-");

@@ -2,7 +2,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { UsageRecord } from "#ledger/usage-record.ts";
 import type { Database } from "../database/database.ts";
-import { dimensionNames, dimensions, measureNames, measures, usageColumns } from "./columns.ts";
+import { countedAs, dimensionNames, discountedAs, measureNames, usageColumns } from "./columns.ts";
 
 const fields = Object.entries(usageColumns) as [keyof UsageRecord, readonly [name: string, type: string]][];
 const names = fields.map(([, [name]]) => name);
@@ -46,18 +46,7 @@ const updated = list(
     .filter((name) => name !== "generation_id" && name !== "received_at")
     .map((name) => `${name} = excluded.${name}`),
 );
-const measured = (sign: "" | "-") => list(measureNames.map((name) => `${sign}(${measures[name]})::bigint as ${name}`));
-const grouped = list([
-  `${halfHourOf("received_at")} as half_hour`,
-  ...dimensionNames.map((name) => `${dimensions[name]} as ${name}`),
-]);
-
 const groupPlaces = list(["", ...dimensionNames].map((_, index) => String(index + 1)));
-
-/** The beginning of the half hour that contains a time. */
-function halfHourOf(column: string): string {
-  return `date_bin('30 minutes', ${column}, timestamptz '2000-01-01 00:00:00+00')`;
-}
 
 /** Adds the changes to a table of totals. Rows are locked in order, so that insertions do not wait for each other in a circle. */
 const added = (table: string, time: string, timeOf: string) => sql`
@@ -80,9 +69,9 @@ const insertion = (rows: string) => sql<{ changed: number }>`
     where (excluded.is_owner, excluded.attempt) > (usage.is_owner, usage.attempt)
     returning *
   ), changes as (
-    select ${grouped}, ${measured("")} from written
+    select ${sql.raw(countedAs)} from written
     union all
-    select ${grouped}, ${measured("-")} from present
+    select ${sql.raw(discountedAs)} from present
     where exists (select from written where (written.generation_id, written.received_at) = (present.generation_id, present.received_at))
   ), by_half_hour as (
     ${added("usage_totals", "half_hour", "half_hour")}

@@ -18,7 +18,8 @@ export interface LedgerOptions {
   reads: Redis;
   redis: Redis;
   keyspace: Keyspace;
-  usageDays: number;
+  /** How many days usage records are kept now. */
+  usageDays(): number;
   catalogue(): Pick<Catalogue, "groups">;
   log: Logger;
 }

@@ -14,19 +14,19 @@ const nameOf = (day: number): string => `usage_${dateOf(day).replaceAll("-", "_"
 
 export class UsagePartitions {
   readonly #database: Kysely<Tables>;
-  readonly #retentionDays: number;
+  readonly #retentionDays: () => number;
   /** Those that exist. */
   #days = new Set<number>();
 
-  /** Partitions are dropped when all of their records are older than `retentionDays`. */
-  constructor(database: Kysely<Tables>, retentionDays: number) {
+  /** Partitions are dropped when all of their records are older than `retentionDays`, which may change. */
+  constructor(database: Kysely<Tables>, retentionDays: () => number) {
     this.#database = database;
     this.#retentionDays = retentionDays;
   }
 
   /** Creates the missing partitions for records of these times (epoch milliseconds). Times far off the clock get none: their records go to `usage_other`. */
   async create(times: Iterable<number>, now: number): Promise<void> {
-    const [oldest, newest] = [dayOf(now) - this.#retentionDays, dayOf(now) + futureDaysMax];
+    const [oldest, newest] = [dayOf(now) - this.#retentionDays(), dayOf(now) + futureDaysMax];
     const missing = new Set<number>();
     for (const time of times) {
       const day = dayOf(time);
@@ -49,7 +49,7 @@ export class UsagePartitions {
     const { rows } = await sql<{ name: string }>`
       select c.relname as name from pg_inherits i join pg_class c on c.oid = i.inhrelid
       where i.inhparent = 'usage'::regclass`.execute(this.#database);
-    const oldest = dayOf(now) - this.#retentionDays;
+    const oldest = dayOf(now) - this.#retentionDays();
     const old = rows.map(({ name }) => name).filter((name) => (partitionDayOf(name) ?? oldest) < oldest);
     for (const name of old) await sql`drop table if exists ${sql.table(name)}`.execute(this.#database);
     this.#days = new Set([...this.#days].filter((day) => day >= oldest));

@@ -10,7 +10,7 @@ import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { pageOf, placeOf } from "../api/pages.ts";
 import { filterValuesMax, sumRowsMax } from "../bounds.ts";
-import { dimensions, type Measure, measureNames, type UsageRow } from "./columns.ts";
+import { countedAs, dimensions, type Measure, measureNames, type UsageRow } from "./columns.ts";
 import { csvOf } from "./csv.ts";
 
 type Filters = Pick<
@@ -229,12 +229,19 @@ async function keyNamesOf(
 }
 
 /**
- * The rows to sum, with `half_hour`. A half hour counts as a whole. Whole days come from the totals by day, where neither the step nor the zone splits them.
+ * The rows to sum, with `half_hour`. A half hour counts as a whole. Totals do not know error codes: those sums are made of records. Whole days come from the totals by day, where neither the step nor the zone splits them.
  */
 function totalsOf(query: SumQuery, { scope, now }: Pick<Context, "scope" | "now">): RawBuilder<unknown> {
   const { interval = "day", timeZone = "UTC" } = query;
   const to = query.to === undefined ? now.getTime() : Date.parse(query.to);
   const from = floorTo(halfHourMs, query.from === undefined ? to - 30 * dayMs : Date.parse(query.from));
+  if (query.errorCode !== undefined)
+    return sql`(
+      select ${sql.raw(countedAs)} from usage
+      where received_at >= ${new Date(from)} and received_at < ${new Date(to)} and outcome <> 'complete'
+        and error_code = any(${valuesOf(query.errorCode, "errorCode")}::text[])
+        and ${within("account", scope)} and ${filterOf(query, dimensions.model)}
+    )`;
   const condition = sql`${within("account", scope)} and ${filterOf(query, "model")}`;
   const between = (start: number, end: number) => sql`
     select * from usage_totals where half_hour >= ${new Date(start)} and half_hour < ${new Date(end)} and ${condition}`;

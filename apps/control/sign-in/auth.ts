@@ -21,8 +21,8 @@ export interface AuthOptions {
   url: string;
   secret: string;
   oidc: { issuer: string; clientId: string; clientSecret: string | undefined } | undefined;
-  /** Sends the token that sets a new password. Undefined without a mail server. */
-  sendPasswordToken: ((email: string, token: string) => void) | undefined;
+  /** Sends the token that sets a new password. */
+  sendPasswordToken(email: string, token: string): void;
   /** For the audit log. */
   record(event: SignInEvent): Promise<void>;
   log: Logger;
@@ -97,9 +97,7 @@ export function authOptionsOf({ database, url, secret, oidc, sendPasswordToken, 
       revokeSessionsOnPasswordReset: true,
       onPasswordReset: ({ user }, request) =>
         record({ action: "resetPassword", user, address: request?.headers.get(addressHeader) ?? "" }),
-      ...(sendPasswordToken && {
-        sendResetPassword: async ({ user, token }) => sendPasswordToken(user.email, token),
-      }),
+      sendResetPassword: async ({ user, token }) => sendPasswordToken(user.email, token),
     },
     databaseHooks: {
       user: {

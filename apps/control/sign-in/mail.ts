@@ -1,24 +1,71 @@
 /** Mails with links. They are sent in the background: an answer neither waits for the mail server nor shows whether an address is known. */
-import { createTransport } from "nodemailer";
+import { createTransport, type Transporter } from "nodemailer";
 import type { Logger } from "pino";
 import { StartupFault } from "#service/startup.ts";
 import { mailMs, mailsMax } from "../bounds.ts";
+import type { InstallationValues } from "../config.ts";
 
 export interface Mail {
-  /** False if too many mails wait for the server; a failure is logged without the address. */
+  /** Whether there is a mail server now. */
+  isAvailable(): boolean;
+  /** False without a mail server, and if too many mails wait for it; a failure is logged without the address. */
   send(to: string, subject: string, text: string): boolean;
+  /** Waits for the mail server. Resolves to what went wrong, without secrets; undefined if it took the mail. */
+  deliver(to: string, subject: string, text: string): Promise<string | undefined>;
   close(): void;
 }
 
-/** Undefined without a mail server. Throws a StartupFault for an address that is none. */
-export function createMail(
-  { smtpUrl, mailFrom }: { smtpUrl: string | undefined; mailFrom: string },
-  log: Logger,
-): Mail | undefined {
-  if (smtpUrl === undefined) return undefined;
-  const { protocol, hostname, port, username, password } = parsed(smtpUrl);
+type MailSettings = Pick<InstallationValues, "name" | "smtpUrl" | "mailFrom">;
+
+/** Follows the settings. Throws a StartupFault for an address that is none. */
+export function createMail(settings: () => MailSettings, log: Logger): Mail {
+  let connected: { url: string; transport: Transporter } | undefined;
+  const transportOf = (url: string): Transporter => {
+    if (connected?.url !== url) {
+      connected?.transport.close();
+      connected = { url, transport: transportTo(url) };
+    }
+    return connected.transport;
+  };
+  const { smtpUrl } = settings();
+  if (smtpUrl !== undefined) transportOf(smtpUrl);
+  let sending = 0;
+  const deliver: Mail["deliver"] = async (to, subject, text) => {
+    const { smtpUrl: url, mailFrom, name } = settings();
+    if (url === undefined) return "no mail server";
+    if (sending >= mailsMax) return "too many mails wait for the mail server";
+    sending++;
+    try {
+      // A variable may name the sender too.
+      const from = mailFrom.includes("<") ? mailFrom : { name, address: mailFrom };
+      await transportOf(url).sendMail({ from, to: { name: "", address: to }, subject, text });
+      return undefined;
+    } catch (error) {
+      const { code = "error", responseCode } = error as { code?: string; responseCode?: number };
+      log.warn({ code, responseCode, subject }, "a mail was not sent");
+      return responseCode === undefined ? code : `${code} ${responseCode}`;
+    } finally {
+      sending--;
+    }
+  };
+  return {
+    isAvailable: () => settings().smtpUrl !== undefined,
+    send(to, subject, text) {
+      if (settings().smtpUrl === undefined || sending >= mailsMax) return false;
+      void deliver(to, subject, text);
+      return true;
+    },
+    deliver,
+    close: () => connected?.transport.close(),
+  };
+}
+
+function transportTo(url: string): Transporter {
+  if (!/^smtps?:\/\/./.test(url) || !URL.canParse(url))
+    throw new StartupFault("SMTP_URL must be smtp:// or smtps:// and a host");
+  const { protocol, hostname, port, username, password } = new URL(url);
   const isSecure = protocol === "smtps:";
-  const transport = createTransport({
+  return createTransport({
     host: hostname,
     port: Number(port) || (isSecure ? 465 : 587),
     secure: isSecure,
@@ -30,24 +77,4 @@ export function createMail(
     disableFileAccess: true,
     disableUrlAccess: true,
   });
-  let sending = 0;
-  return {
-    send(to, subject, text) {
-      if (sending >= mailsMax) return false;
-      sending++;
-      transport
-        .sendMail({ from: mailFrom, to: { name: "", address: to }, subject, text })
-        .catch(({ code, responseCode }: { code?: string; responseCode?: number }) =>
-          log.warn({ code, responseCode, subject }, "a mail was not sent"),
-        )
-        .finally(() => sending--);
-      return true;
-    },
-    close: () => transport.close(),
-  };
-}
-
-function parsed(url: string): URL {
-  if (/^smtps?:\/\/./.test(url) && URL.canParse(url)) return new URL(url);
-  throw new StartupFault("SMTP_URL must be smtp:// or smtps:// and a host");
 }

@@ -23,8 +23,8 @@ export interface MeOptions {
   /** Counted by the user's address, as for sign-in. */
   wrongPasswords: TokenBuckets;
   links: Pick<Links, "newEmail">;
-  /** Undefined without a mail server: a new address then counts at once. */
-  mail: Mail | undefined;
+  /** Without a mail server, a new address counts at once. */
+  mail: Pick<Mail, "isAvailable" | "send">;
   /** Counts mails by the caller's IP address. Throws a Fault. */
   limit(address: string): void;
 }
@@ -49,7 +49,7 @@ export function meHandlers({
         const before = await userOf(transaction, person.id, true);
         const wanted = email?.toLowerCase() ?? before.email;
         await refuseTaken(transaction, person.id, wanted);
-        const isConfirmed = mail !== undefined && wanted !== before.email;
+        const isConfirmed = mail.isAvailable() && wanted !== before.email;
         const after = { name: name ?? before.name, email: isConfirmed ? before.email : wanted };
         await transaction
           .updateTable("users")

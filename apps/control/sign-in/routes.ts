@@ -24,6 +24,8 @@ interface Path {
   by?: "email" | "session";
 }
 
+const resetPath = "/request-password-reset";
+
 const paths: Record<string, Path> = {
   "/sign-in/email": { method: "POST", limited: true, by: "email" },
   "/sign-in/social": { method: "POST", limited: true },
@@ -32,7 +34,7 @@ const paths: Record<string, Path> = {
   "/get-session": { method: "GET" },
   "/magic-link/verify": { method: "GET", limited: true },
   "/verify-email": { method: "GET", limited: true },
-  "/request-password-reset": { method: "POST", limited: true, by: "email" },
+  [resetPath]: { method: "POST", limited: true, by: "email" },
   "/reset-password": { method: "POST", limited: true },
   "/two-factor/enable": { method: "POST", limited: true, by: "session" },
   "/two-factor/disable": { method: "POST", limited: true, by: "session" },
@@ -51,10 +53,18 @@ export const signInLimits = (clock: () => number = Date.now): SignInLimits => ({
   byUser: new TokenBuckets({ max: wrongPasswordsMax, everyMs: wrongPasswordEveryMs, keysMax: callersMax, clock }),
 });
 
-/** Adds the routes. `url` is CONTROL_URL. */
+export interface SignInRouteOptions {
+  auth: Auth;
+  /** CONTROL_URL. */
+  url: string;
+  limits: SignInLimits;
+  /** Whether passwords can be reset by mail now. */
+  hasMail(): boolean;
+}
+
 export async function addSignInRoutes(
   server: FastifyInstance,
-  { auth, url, limits }: { auth: Auth; url: string; limits: SignInLimits },
+  { auth, url, limits, hasMail }: SignInRouteOptions,
 ): Promise<void> {
   await server.register(async (scope) => {
     scope.removeAllContentTypeParsers();
@@ -72,12 +82,14 @@ export async function addSignInRoutes(
           if (!isOwnHost(request, url))
             throw new Fault("forbidden", "People cannot sign in under this host name: set CONTROL_URL to it.");
           checkOrigin(request, url);
+          if (path === resetPath && !hasMail())
+            throw new Fault("invalid", "There is no mail server; ask an operator for a sign-in link.");
           if (limited) limits.byAddress.take(callerOf(request.ip), tooManyAttempts);
           const user = by === "email" ? userOf(request.body) : by === "session" ? sessionOf(request) : undefined;
           if (user !== undefined) limits.byUser.take(user, tooManyPasswords);
           const response = await auth.handler(requestOf(request, url));
           const text = await response.text();
-          const isOver = response.ok && path !== "/request-password-reset" && !text.includes('"twoFactorRedirect"');
+          const isOver = response.ok && path !== resetPath && !text.includes('"twoFactorRedirect"');
           if (user !== undefined && isOver) limits.byUser.giveBack(user);
           return answer(reply, response, text);
         },

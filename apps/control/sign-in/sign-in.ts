@@ -1,5 +1,4 @@
 /** Composes sign-in: better-auth, its routes, who a request comes from, and the handlers of operations on people. */
-import { randomBytes } from "node:crypto";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import type { memberOperations } from "#api/members.ts";
@@ -26,14 +25,10 @@ import { userHandlers } from "./users.ts";
 
 export interface SignInOptions {
   database: Database;
-  config: Pick<
-    ControlConfig,
-    "url" | "oidcIssuer" | "oidcClientId" | "oidcClientSecret" | "oidcName" | "smtpUrl" | "mailFrom"
-  >;
-  /** Signs cookies and encrypts second factors. */
+  config: Pick<ControlConfig, "url" | "oidcIssuer" | "oidcClientId" | "oidcClientSecret" | "oidcName">;
+  /** Signs cookies: see `secret.ts`. */
   secret: string;
-  /** Undefined without a mail server. */
-  mail: Mail | undefined;
+  mail: Mail;
   /** The address that control listens on, for links without CONTROL_URL. */
   address(): string;
   log: Logger;
@@ -48,8 +43,6 @@ export interface SignIn extends AsyncDisposable {
   firstLink(): Promise<string | undefined>;
 }
 
-const secretLengthMin = 32;
-
 export async function createSignIn({ database, config, secret, mail, address, log }: SignInOptions): Promise<SignIn> {
   const { url, oidcName } = config;
   const oidc = providerOf(config);
@@ -61,8 +54,7 @@ export async function createSignIn({ database, config, secret, mail, address, lo
     url,
     secret,
     oidc,
-    sendPasswordToken:
-      mail && ((email, token) => mail.send(email, "Set a new password", passwordMail(links.password(token)))),
+    sendPasswordToken: (email, token) => mail.send(email, "Set a new password", passwordMail(links.password(token))),
     record: (event) => record(database, event),
     log,
   });
@@ -76,17 +68,17 @@ export async function createSignIn({ database, config, secret, mail, address, lo
   return {
     handlers: {
       ...meHandlers({ auth, wrongPasswords: limits.byUser, links, mail, limit }),
-      ...userHandlers({ links, oidc: oidc === undefined ? null : oidcName, hasMail: mail !== undefined }),
+      ...userHandlers({ links, oidc: oidc === undefined ? null : oidcName, hasMail: mail.isAvailable }),
       ...memberHandlers,
       ...invitationHandlers({
         linkOf: links.invitation,
-        send: (to, subject, text) => mail?.send(to, subject, text) ?? false,
+        send: (to, subject, text) => mail.send(to, subject, text),
         hashPassword: password.hash,
         limit,
       }),
     },
     identify: (request) => identify(request, auth, database, url),
-    addRoutes: (server) => addSignInRoutes(server, { auth, url, limits }),
+    addRoutes: (server) => addSignInRoutes(server, { auth, url, limits, hasMail: mail.isAvailable }),
     firstLink: () => firstSignInLink(database, links),
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
@@ -135,27 +127,6 @@ async function identify(
     roles: new Map(rows.map(({ account, role }): [string, Role] => [account, role])),
     session: session.id,
   };
-}
-
-/** Of the configuration, or one in the database, which is the same for all its processes. Throws a StartupFault for one that is too short. */
-export async function authSecretOf(
-  database: Database,
-  { authSecret }: Pick<ControlConfig, "authSecret">,
-): Promise<string> {
-  if (authSecret !== undefined && authSecret.length < secretLengthMin)
-    throw new StartupFault(`AUTH_SECRET must have at least ${secretLengthMin} characters`);
-  if (authSecret !== undefined) return authSecret;
-  await database
-    .insertInto("secrets")
-    .values({ name: "auth", value: randomBytes(32).toString("base64url") })
-    .onConflict((conflict) => conflict.column("name").doNothing())
-    .execute();
-  const { value } = await database
-    .selectFrom("secrets")
-    .select("value")
-    .where("name", "=", "auth")
-    .executeTakeFirstOrThrow();
-  return value;
 }
 
 const record = (database: Database, { action, user, address, after }: SignInEvent): Promise<void> =>

@@ -19,7 +19,7 @@ export interface UserHandlerOptions {
   links: Links;
   /** The name of the OpenID Connect provider. */
   oidc: string | null;
-  hasMail: boolean;
+  hasMail(): boolean;
 }
 
 export function userHandlers({
@@ -28,7 +28,7 @@ export function userHandlers({
   hasMail,
 }: UserHandlerOptions): Pick<Handlers<typeof peopleOperations>, Names> {
   return {
-    getSignInMethods: async () => ({ body: { password: true, oidc, passwordReset: hasMail } }),
+    getSignInMethods: async () => ({ body: { password: true, oidc, passwordReset: hasMail() } }),
 
     async listUsers({ query: { limit = 50, cursor, search } }, { database }) {
       let listed = database.selectFrom("users").selectAll();

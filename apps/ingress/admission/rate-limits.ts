@@ -5,6 +5,7 @@ import {
   LimitCounters,
   type LimitDecision,
   type LimitedSubject,
+  limitedSubjectsOf,
   type Reservation,
   requestLimitsOf,
   reservationOf,
@@ -248,23 +249,8 @@ export class RateLimiter {
     this.#options.log.error({ generation, ...used }, "a usage record was lost: Redis did not take it in time");
   }
 
-  #subjectsOf({ id, group: name, account, limits }: KeyRecord): LimitedSubject[] {
-    const group = this.#options.catalogue().groups.get(name);
-    if (
-      limits === undefined &&
-      group?.limits === undefined &&
-      group?.keyLimits === undefined &&
-      group?.accountLimits === undefined
-    )
-      return [];
-    const subjects: LimitedSubject[] = [
-      { scope: "key", name: id, limits: { ...group?.keyLimits, ...limits } },
-      { scope: "group", name, limits: group?.limits ?? {} },
-      ...(account === undefined
-        ? []
-        : [{ scope: "account" as const, name: account, limits: group?.accountLimits ?? {} }]),
-    ];
-    return subjects.filter((subject) => Object.keys(subject.limits).length > 0);
+  #subjectsOf(caller: KeyRecord): LimitedSubject[] {
+    return limitedSubjectsOf(caller, this.#options.catalogue().groups.get(caller.group));
   }
 }
 

@@ -1,0 +1,230 @@
+/**
+ * The settings of the installation: a variable of the environment wins, then what is stored, then the default. What is stored is the same for all control processes;
+ * each compares its version every few seconds.
+ */
+import type { Logger } from "pino";
+import type { AnswerOf, InputOf } from "#api/operation.ts";
+import type { settingsOperations } from "#api/settings.ts";
+import { readSettings } from "#service/config.ts";
+import { OutageLog } from "#service/outage-log.ts";
+import { checkVersion } from "../accounts/accounts.ts";
+import { recordChange } from "../api/audit.ts";
+import { Fault } from "../api/faults.ts";
+import type { Answered, Context } from "../api/handlers.ts";
+import { settingsEveryMs } from "../bounds.ts";
+import { type InstallationValues, installationSettings } from "../config.ts";
+import type { Database } from "../database/database.ts";
+import { seal, unseal } from "../database/sealing.ts";
+import { type Logo, logoOf, storedLogoOf } from "./logo.ts";
+
+type Name = keyof InstallationValues;
+type Body = AnswerOf<(typeof settingsOperations)["readSettings"]>;
+type Change = InputOf<(typeof settingsOperations)["updateSettings"]>["body"];
+type Environment = Record<string, string | undefined>;
+
+/** What is in force. */
+export interface Installation extends InstallationValues {
+  logo: Logo | null;
+}
+
+export interface SettingsOptions {
+  database: Database;
+  environment: Environment;
+  /** Encrypts what is secret: AUTH_SECRET, or the one of the database. */
+  secret: string;
+  log: Logger;
+}
+
+/** Those that are never shown, with what of them may be. */
+const secrets: Partial<Record<Name, (value: string) => string | null>> = {
+  smtpUrl: (value) => {
+    const { protocol, username, host } = new URL(value);
+    return `${protocol}//${username === "" ? "" : `${username}@`}${host}`;
+  },
+  alertWebhookUrl: (value) => `${new URL(value).origin}/…`,
+  alertWebhookSecret: () => null,
+};
+const names = Object.keys(installationSettings) as Name[];
+const isSecret = (name: Name): boolean => Object.hasOwn(secrets, name);
+/** Addresses must be more than their pattern says. */
+const addresses: readonly Name[] = ["gatewayUrl", "smtpUrl", "alertWebhookUrl"];
+
+interface Row {
+  version: number;
+  stored: Record<string, unknown>;
+  sealed: Record<string, string>;
+  logo: { type: string; data: string } | null;
+}
+
+const nothing: Row = { version: 0, stored: {}, sealed: {}, logo: null };
+
+export class Settings {
+  readonly #options: SettingsOptions;
+  /** Those that the environment sets. */
+  readonly #fixed: ReadonlySet<Name>;
+  readonly #initial: InstallationValues;
+  readonly #outage: OutageLog;
+  #timer: NodeJS.Timeout | undefined;
+  #row = nothing;
+  #current: Installation;
+
+  /** Throws a StartupFault for a variable that is not valid. */
+  constructor(options: SettingsOptions) {
+    const { environment, log } = options;
+    this.#options = options;
+    this.#fixed = new Set(names.filter((name) => environment[installationSettings[name].variable]));
+    this.#initial = readSettings(installationSettings, environment);
+    this.#current = { ...this.#initial, logo: null };
+    this.#outage = new OutageLog({
+      log,
+      level: "warn",
+      failed: "changes of settings are not noticed",
+      works: "changes of settings are noticed again",
+    });
+  }
+
+  /** Reads what is stored, and follows its changes. Rejects if the database does not answer. */
+  async start(): Promise<void> {
+    await this.#read();
+    this.#timer = setInterval(
+      () =>
+        void this.#read().then(
+          () => this.#outage.worked(),
+          (error: unknown) => this.#outage.failed(error),
+        ),
+      settingsEveryMs,
+    );
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** What is in force now. */
+  readonly current = (): Installation => this.#current;
+
+  /** What operators see, with its version. */
+  get answer(): Answered<Body> {
+    return { body: this.#described(this.#row, this.#current), version: this.#row.version };
+  }
+
+  /** Throws a Fault for a value that is not valid, and for a setting of the environment. */
+  async change(change: Change, context: Context): Promise<Answered<Body>> {
+    this.#check(change);
+    await context.database.transaction().execute(async (transaction) => {
+      await transaction
+        .insertInto("settings")
+        .values({ id: 1, version: 0, stored: "{}", sealed: "{}", logo: null })
+        .onConflict((conflict) => conflict.doNothing())
+        .execute();
+      const before = await transaction.selectFrom("settings").selectAll().forUpdate().executeTakeFirstOrThrow();
+      checkVersion(before.version, context);
+      if (Object.keys(change).length === 0) return;
+      const after = this.#changed(before, change);
+      await transaction
+        .updateTable("settings")
+        .set({
+          version: after.version,
+          stored: JSON.stringify(after.stored),
+          sealed: JSON.stringify(after.sealed),
+          logo: after.logo && JSON.stringify(after.logo),
+        })
+        .execute();
+      await recordChange(transaction, context, {
+        action: "updateSettings",
+        account: null,
+        subject: "settings",
+        before: this.#recorded(before, change),
+        after: this.#recorded(after, change),
+      });
+    });
+    await this.#read();
+    return this.answer;
+  }
+
+  #check(change: Change): void {
+    for (const name of names) {
+      const value = change[name];
+      if (value === undefined) continue;
+      const { variable } = installationSettings[name];
+      if (this.#fixed.has(name))
+        throw new Fault("invalid", `${variable} sets ${name}; change the variable, or remove it.`, { field: name });
+      if (addresses.includes(name) && value !== null && value !== "" && !URL.canParse(String(value)))
+        throw new Fault("invalid", `${name} is not an address.`, { field: name });
+    }
+  }
+
+  #changed(before: Row, { logo, ...change }: Change): Row {
+    const stored = { ...before.stored };
+    const sealed = { ...before.sealed };
+    for (const [name, value] of Object.entries(change)) {
+      const into: Record<string, unknown> = isSecret(name as Name) ? sealed : stored;
+      if (value === null) delete into[name];
+      else into[name] = isSecret(name as Name) ? seal(this.#keyOf(name), String(value)) : value;
+    }
+    const nextLogo = logo === undefined ? before.logo : logo === null ? null : storedLogoOf(logo);
+    return { version: before.version + 1, stored, sealed, logo: nextLogo };
+  }
+
+  /** The changed settings for the audit log: of secrets only whether they are set. */
+  #recorded({ stored, sealed, logo }: Row, change: Change): Record<string, unknown> {
+    return Object.fromEntries(
+      Object.keys(change).map((name) => {
+        if (name === "logo") return [name, logo && logoOf(logo).address];
+        return [name, isSecret(name as Name) ? { isSet: sealed[name] !== undefined } : (stored[name] ?? null)];
+      }),
+    );
+  }
+
+  async #read(): Promise<void> {
+    const { database } = this.#options;
+    const found = await database.selectFrom("settings").select("version").executeTakeFirst();
+    if ((found?.version ?? 0) === this.#row.version) return;
+    const row = (await database.selectFrom("settings").selectAll().executeTakeFirst()) ?? nothing;
+    // A slow read of an older row changes nothing.
+    if (row.version <= this.#row.version) return;
+    this.#current = this.#inForce(row);
+    this.#row = row;
+  }
+
+  #inForce({ stored, sealed, logo }: Row): Installation {
+    const values: Record<string, unknown> = { ...this.#initial };
+    for (const name of names) {
+      if (this.#fixed.has(name)) continue;
+      const value = sealed[name] === undefined ? stored[name] : this.#unsealed(name, sealed[name]);
+      if (value !== undefined) values[name] = value;
+    }
+    return { ...(values as unknown as InstallationValues), logo: logo && logoOf(logo) };
+  }
+
+  /** Undefined if it was sealed with another AUTH_SECRET: it then counts as not set. */
+  #unsealed(name: Name, sealed: string): string | undefined {
+    try {
+      return unseal(this.#keyOf(name), sealed);
+    } catch {
+      this.#options.log.warn(
+        { setting: name },
+        "a stored secret cannot be read: AUTH_SECRET is another one; set it again",
+      );
+      return undefined;
+    }
+  }
+
+  #keyOf = (name: string) => ({ secret: this.#options.secret, salt: name, purpose: "sluice setting" });
+
+  #described({ stored, sealed }: Row, { logo, ...current }: Installation): Body {
+    const described = names.map((name) => {
+      const value = current[name];
+      const isStored = isSecret(name) ? sealed[name] !== undefined && value !== undefined : stored[name] !== undefined;
+      const source = this.#fixed.has(name) ? "environment" : isStored ? "stored" : "default";
+      const shown = isSecret(name)
+        ? { isSet: value !== undefined, shown: value === undefined ? null : secrets[name]?.(String(value)) }
+        : { value };
+      return [name, { ...shown, source, variable: installationSettings[name].variable }];
+    });
+    return {
+      ...Object.fromEntries(described),
+      logo: logo && { address: logo.address, type: logo.type, bytes: logo.bytes.length },
+    } as Body;
+  }
+}

@@ -1,0 +1,24 @@
+/** The secret that signs cookies and encrypts second factors and stored settings. */
+import { randomBytes } from "node:crypto";
+import { StartupFault } from "#service/startup.ts";
+import type { Database } from "../database/database.ts";
+
+const lengthMin = 32;
+
+/** AUTH_SECRET, or one in the database, which is the same for all its processes. Throws a StartupFault for one that is too short. */
+export async function authSecretOf(database: Database, given: string | undefined): Promise<string> {
+  if (given !== undefined && given.length < lengthMin)
+    throw new StartupFault(`AUTH_SECRET must have at least ${lengthMin} characters`);
+  if (given !== undefined) return given;
+  await database
+    .insertInto("secrets")
+    .values({ name: "auth", value: randomBytes(32).toString("base64url") })
+    .onConflict((conflict) => conflict.column("name").doNothing())
+    .execute();
+  const { value } = await database
+    .selectFrom("secrets")
+    .select("value")
+    .where("name", "=", "auth")
+    .executeTakeFirstOrThrow();
+  return value;
+}

@@ -1,0 +1,113 @@
+/** Operations on the settings of this installation, for operators. A setting whose environment variable is set is read-only. */
+import Type, { type TSchema } from "typebox";
+import { changeOf, name, orNull, strict } from "./common.ts";
+import type { Operation } from "./operation.ts";
+import { email } from "./people.ts";
+
+/** An origin, or nothing. */
+export const originPattern = /^(https?:\/\/[^/?#\s]+)?$/;
+const mailServerPattern = /^smtps?:\/\/\S+$/;
+const webhookPattern = /^https?:\/\/\S+$/;
+/** Days that usage records are kept, at least and at most. */
+export const usageDaysBounds = { minimum: 1, maximum: 3_650 } as const;
+/** The same for the audit log; 0 keeps it for ever. */
+export const auditDaysBounds = { minimum: 0, maximum: 3_650 } as const;
+export const logoBytesMax = 65_536;
+
+const origin = {
+  variable: Type.String({ description: "The environment variable that sets it." }),
+  source: Type.Enum(["environment", "stored", "default"] as const, {
+    description: "environment: the variable is set, so the setting cannot be changed here.",
+  }),
+};
+const setting = <Value extends TSchema>(value: Value) => Type.Object({ value, ...origin });
+const secret = Type.Object({
+  isSet: Type.Boolean(),
+  shown: orNull(Type.String({ description: "What of it is no secret, such as the host." })),
+  ...origin,
+});
+
+const installationName = name("The name of this installation, in the console and in mails.");
+const sender = Type.String({ maxLength: 320, pattern: "^[^\\s@<>]{1,64}@[^\\s@<>]{1,190}$" });
+const secretText = (pattern: RegExp, description: string) =>
+  orNull(Type.String({ maxLength: 2_000, pattern: pattern.source, description: `${description} null removes it.` }));
+
+const settings = Type.Object({
+  name: setting(Type.String()),
+  logo: orNull(
+    Type.Object({
+      address: Type.String({ description: "Its address at this control." }),
+      type: Type.String({ description: "Its media type." }),
+      bytes: Type.Integer(),
+    }),
+  ),
+  gatewayUrl: setting(Type.String({ description: "Empty without one." })),
+  mailFrom: setting(Type.String()),
+  smtpUrl: secret,
+  alertWebhookUrl: secret,
+  alertWebhookSecret: secret,
+  usageDays: setting(Type.Integer()),
+  auditDays: setting(Type.Integer({ description: "0: the audit log is kept for ever." })),
+});
+
+const delivery = Type.Object({
+  problem: orNull(Type.String({ description: "Why it was not accepted; null if it was." })),
+});
+
+export const settingsOperations = {
+  readSettings: {
+    method: "GET",
+    path: "/settings",
+    summary: "Shows the settings of this installation, without secrets.",
+    access: "operator",
+    answer: settings,
+  },
+  updateSettings: {
+    method: "PATCH",
+    path: "/settings",
+    summary: "Changes settings; null returns to the default. They take effect at every control process within seconds.",
+    access: "operator",
+    body: changeOf({
+      name: orNull(installationName),
+      logo: orNull(
+        Type.String({
+          pattern: "^data:image/(png|svg\\+xml);base64,[A-Za-z0-9+/]+={0,2}$",
+          maxLength: Math.ceil(logoBytesMax / 3) * 4 + 30,
+          description: `A PNG or SVG file of at most ${logoBytesMax} bytes, as a data URL. null removes it.`,
+        }),
+      ),
+      gatewayUrl: orNull(
+        Type.String({
+          maxLength: 300,
+          pattern: originPattern.source,
+          description: "Where browsers reach the gateway: http:// or https:// and a host, without a path.",
+        }),
+      ),
+      mailFrom: orNull(sender),
+      smtpUrl: secretText(mailServerPattern, "The mail server, such as smtps://user:password@mail.example.com."),
+      alertWebhookUrl: secretText(webhookPattern, "The address that receives alerts."),
+      alertWebhookSecret: secretText(/^\S{8,200}$/, "Signs what is sent to the webhook."),
+      usageDays: orNull(Type.Integer({ ...usageDaysBounds, description: "Days that usage records are kept." })),
+      auditDays: orNull(
+        Type.Integer({ ...auditDaysBounds, description: "Days that the audit log is kept; 0 for ever." }),
+      ),
+    }),
+    answer: settings,
+  },
+  sendTestMail: {
+    method: "POST",
+    path: "/settings/test-mail",
+    summary: "Sends a mail with the settings in force, and waits for the mail server's answer.",
+    access: "operator",
+    body: Type.Object({ to: email("Who gets it.") }, strict),
+    answer: delivery,
+  },
+  sendTestAlert: {
+    method: "POST",
+    path: "/settings/test-alert",
+    summary:
+      "Sends an alert of the type `test` to the webhook in force, signed like any other, and waits for its answer.",
+    access: "operator",
+    answer: delivery,
+  },
+} as const satisfies Record<string, Operation>;

@@ -1,0 +1,43 @@
+/** What limits a key now, the groups of an account, and which group may use which model. */
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { assertAccessible, startConsole } from "../support/console.ts";
+
+const browser = await startConsole();
+after(() => browser[Symbol.asyncDispose]());
+
+test("the page of a key shows what is used of its limits, what remains, and what its account has spent", async () => {
+  const limits = { requestsPerMinute: 60, budgetPerDay: 0.5, budgetTotal: 20 };
+  const body = { account: "default", group: "default", name: "limited", limits };
+  const { id } = (await (await browser.control.call("POST", "/keys", body)).json()) as { id: string };
+  for (const colorScheme of ["light", "dark"] as const) {
+    await using opened = await browser.open(`/keys/${id}`, { colorScheme });
+    const { page } = opened;
+    const row = (name: string) => page.getByRole("table", { name: "Limits now" }).getByRole("row", { name });
+    await row("Requests per minute").waitFor();
+    const cells = (name: string) => row(name).getByRole("cell").allTextContents();
+    assert.deepEqual((await cells("Requests per minute")).slice(1), ["This key", "0 of 60", "60", "Not in use"]);
+    assert.deepEqual((await cells("Budget per day")).slice(2, 4), ["$0.00 of $0.50", "$0.50"]);
+    assert.deepEqual((await cells("Budget in total")).slice(3), ["$20.00", "Never"]);
+    await page.getByText("$0.00 this month").waitFor();
+    await assertAccessible(page);
+  }
+});
+
+test("an operator chooses the groups of an account, and sees which models each group has", async () => {
+  await using opened = await browser.open("/accounts/default");
+  const { page } = opened;
+  await page.getByText("Groups: All groups").waitFor();
+  await page.getByRole("button", { name: "Groups" }).click();
+  await page.getByRole("switch", { name: "All groups" }).click();
+  await page.getByRole("combobox", { name: "Groups" }).click();
+  await page.getByRole("option", { name: "default" }).click();
+  await page.keyboard.press("Tab");
+  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByText("Groups: default").waitFor();
+  await page.getByRole("link", { name: "Models of the groups" }).click();
+  const table = page.getByRole("table");
+  await table.getByRole("columnheader", { name: /^default × 1/ }).waitFor();
+  assert.ok((await table.getByRole("img", { name: "Yes" }).count()) > 0);
+  await assertAccessible(page);
+});
