@@ -116,8 +116,8 @@ export const serviceSettings = {
   redisUrl: textSetting(
     "REDIS_URL",
     "redis://127.0.0.1:6379",
-    "Redis 7 or Valkey 8, or newer. `npm start` starts a private Redis when this is unset.",
-    "redis://, rediss:// or unix:// and an address",
+    "Redis 7 or Valkey 8, or newer: a server, Sentinels or a cluster (docs/redis.md). `npm start` starts a private Redis when this is unset.",
+    "redis:// or rediss:// and addresses, or unix:// and a path",
     /^(redis|rediss|unix):\/\//,
   ),
   namespace: textSetting(

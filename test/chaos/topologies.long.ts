@@ -25,7 +25,7 @@ const observedMs = 12_000;
 /** What callers saw of one fault. */
 interface Seen {
   statuses: Record<number, number>;
-  /** The longest of the short requests that were sent after the fault. */
+  /** The longest of the short requests that ended after the fault. */
   slowestMs: number;
   /** The longest of those of another queue. */
   otherSlowestMs: number;
@@ -59,7 +59,7 @@ async function observe(gateway: Gateway, key: string, fault: () => Promise<unkno
       const response = await gateway.post({ model, messages }, use === undefined ? {} : { key: use });
       await response.text();
       seen.statuses[response.status] = (seen.statuses[response.status] ?? 0) + 1;
-      if (at >= faultAt) more(performance.now() - at);
+      if (performance.now() >= faultAt) more(performance.now() - at);
       await delay(20);
     }
   };
