@@ -5,6 +5,7 @@ import { catalogueLogOf } from "#catalogue/log.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import { openJobQueue } from "#relay/redis/job-queue.ts";
 import { type Mailbox, openMailbox } from "#relay/redis/mailbox.ts";
+import { openSplitQueue } from "#relay/redis/split-queue.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
 import { followControls, type OperatorControls } from "#service/operator-controls.ts";
 import type { Redis, RedisPurpose } from "#service/redis.ts";
@@ -48,12 +49,13 @@ export async function openBackends(
   const redis = await connect();
   const bodies = await connect();
 
-  const queues = new OpenQueues((name) => openJobQueue(name, redis, keyspace, onRedisError), onRedisError);
+  const openPart = (part: string) => openJobQueue(part, redis, keyspace, onRedisError);
+  const queues = new OpenQueues((name, parts) => openSplitQueue(name, parts, openPart), onRedisError);
   const logged = catalogueLogOf(log);
   const catalogue = watchCatalogue({
     onChange(changed) {
       logged.onChange(changed);
-      void queues.open(changed.queues.keys());
+      void queues.open(changed.queues);
     },
     onFault(fault) {
       logged.onFault(fault);
@@ -66,7 +68,7 @@ export async function openBackends(
   });
   resources.defer(() => catalogue.close());
   resources.defer(() => queues.close());
-  await queues.open(catalogue.current().queues.keys());
+  await queues.open(catalogue.current().queues);
 
   const mailbox = await openMailbox(config.redisUrl, keyspace, "ingress");
   resources.defer(() => mailbox.close());

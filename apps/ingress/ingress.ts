@@ -356,7 +356,7 @@ function periodicTasksOf(
     { everyMs: checkEveryMs, run: (now) => realtime.tick(now) },
     { everyMs: bodies.checkEveryMs, run: (now) => bodies.tick(now) },
     { everyMs: checkEveryMs, run: () => openFiles.tick() },
-    { everyMs: checkEveryMs, run: () => queues.open(catalogue.current().queues.keys()) },
+    { everyMs: checkEveryMs, run: () => queues.open(catalogue.current().queues) },
     { everyMs: restoreSettingsEveryMs, run: () => queues.restoreSettings() },
     { everyMs: checkEveryMs, run: () => detached.tick() },
     { everyMs: sweepEveryMs, run: () => store.sweep() },

@@ -23,9 +23,9 @@ export async function addInspection(
   const shown = new Set<string>();
   /** The catalogue may have added queues. */
   const showQueues = async () => {
-    for (const [queue, { bull }] of queues) {
-      if (shown.has(queue)) continue;
-      shown.add(queue);
+    for (const bull of [...queues.values()].flatMap(({ bulls }) => bulls)) {
+      if (shown.has(bull.name)) continue;
+      shown.add(bull.name);
       const adapter = new BullMQAdapter(bull, { readOnlyMode: true });
       adapter.setFormatter("data", ({ generations }: QueuedJob) =>
         generations.map(({ body, delivered, ...rest }) => ({ ...rest, ...hidden({ body, delivered }) })),

@@ -2,12 +2,12 @@
 import type { RedisJobQueue } from "#relay/redis/job-queue.ts";
 
 export class OpenQueues {
-  readonly #openQueue: (name: string) => Promise<RedisJobQueue>;
+  readonly #openQueue: (name: string, parts: number) => Promise<RedisJobQueue>;
   readonly #onError: (error: Error) => void;
   readonly #queues = new Map<string, RedisJobQueue>();
   readonly #opening = new Map<string, Promise<unknown>>();
 
-  constructor(openQueue: (name: string) => Promise<RedisJobQueue>, onError: (error: Error) => void) {
+  constructor(openQueue: (name: string, parts: number) => Promise<RedisJobQueue>, onError: (error: Error) => void) {
     this.#openQueue = openQueue;
     this.#onError = onError;
   }
@@ -18,10 +18,10 @@ export class OpenQueues {
   }
 
   /** Opens missing queues. Settles when each is open or has failed to open; never rejects. Call it again to retry. */
-  async open(names: Iterable<string>): Promise<void> {
-    for (const name of names) {
+  async open(queues: Iterable<[name: string, { parts: number }]>): Promise<void> {
+    for (const [name, { parts }] of queues) {
       if (this.#queues.has(name) || this.#opening.has(name)) continue;
-      const opening = this.#openQueue(name)
+      const opening = this.#openQueue(name, parts)
         .then((queue) => this.#queues.set(name, queue), this.#onError)
         .finally(() => this.#opening.delete(name));
       this.#opening.set(name, opening);

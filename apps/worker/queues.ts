@@ -4,6 +4,7 @@ import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { JobSlot, JobWorker } from "#relay/ports.ts";
 import { announce, withdraw } from "#relay/redis/queue-slots.ts";
+import { type SplitWorker, splitWorkerOf } from "#relay/redis/split-queue.ts";
 import type { Redis } from "#service/redis.ts";
 import { queueCheckMs, reserveFactor, reserveSlots } from "./bounds.ts";
 import { capacitiesOf } from "./config.ts";
@@ -29,7 +30,7 @@ export interface WorkerQueuesDeps {
 
 export class WorkerQueues {
   readonly #deps: WorkerQueuesDeps;
-  readonly #opened: JobWorker[] = [];
+  readonly #opened: SplitWorker[] = [];
   /** The queues for which other workers have slots enough. */
   readonly #inReserve = new Set<string>();
   #check: NodeJS.Timeout | undefined;
@@ -112,21 +113,26 @@ export class WorkerQueues {
       onRedisError,
     } = this.#deps;
     for (const [name, capacity] of capacitiesOf(capacities, catalogue().queues.keys())) {
-      if (this.#opened.some((queue) => queue.name === name)) continue;
-      const isPaused = () => isPausedQueue(name);
-      const queue = await connections.openJobWorker({
+      const parts = catalogue().queues.get(name)?.parts ?? 1;
+      const opened = this.#opened.find((queue) => queue.name === name);
+      if (opened !== undefined) {
+        await opened.openParts(parts);
+        continue;
+      }
+      const options = {
         name,
         capacity,
         isReady,
-        isPaused,
+        isPaused: () => isPausedQueue(name),
         room: () => this.#room,
         isReserve: () => this.#inReserve.has(name),
         take,
         onError: onRedisError,
-      });
+      };
+      const queue = splitWorkerOf(options, (part) => connections.openJobWorker(part));
+      await queue.openParts(parts);
       if (this.#isStopping) return queue.close();
       this.#opened.push(queue);
-      queue.start();
       this.#announce(queue);
       if (catalogue().queues.has(name)) log.info({ queue: name, capacity }, "works on a queue");
       else log.warn({ queue: name, capacity }, "works on a queue that the catalogue does not name");

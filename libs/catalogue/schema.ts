@@ -47,6 +47,13 @@ const queue = Type.Object(
       60_000,
       "How long a generation waits for a worker, in milliseconds. The default of the queue `image` is 600000, that of `background` 3600000.",
     ),
+    parts: Type.Integer({
+      minimum: 1,
+      maximum: 64,
+      default: 1,
+      description:
+        "Into how many parts the queue is split in Redis, for a queue that needs more than one core of a cluster. Ingresses follow a change when they restart.",
+    }),
   },
   { ...strict, default: {} },
 );

@@ -4,6 +4,10 @@
  */
 export type Keyspace = ReturnType<typeof keyspaceOf>;
 
+/** The names of a queue's parts. The first has the queue's own name; no queue of the catalogue has a name with `~`. */
+export const partNamesOf = (queue: string, parts: number): string[] =>
+  Array.from({ length: parts }, (_, part) => (part === 0 ? queue : `${queue}~${part}`));
+
 export function keyspaceOf(namespace: string) {
   /** The beginning of the names of a family of keys. */
   const family = (name: string) => `{${namespace}:${name}}`;

@@ -187,18 +187,19 @@ async function connected(redis: Single | Cluster): Promise<Redis> {
       // Its connections open with the first command, which would fail.
       await Promise.all(redis.nodes("master").map((node) => node.ping()));
     } else {
+      // The process may still be busy loading.
       const { options } = redis;
+      const { retryStrategy, sentinelRetryStrategy, connectTimeout, socketTimeout, commandTimeout } = options;
+      const later = { retryStrategy, sentinelRetryStrategy, connectTimeout, socketTimeout, commandTimeout };
       Object.assign(options, {
         retryStrategy: never,
         sentinelRetryStrategy: never,
         connectTimeout: firstConnectTimeoutMs,
+        socketTimeout: firstConnectTimeoutMs,
+        commandTimeout: firstConnectTimeoutMs,
       });
       await redis.connect();
-      Object.assign(options, {
-        retryStrategy: reconnectDelayMs,
-        sentinelRetryStrategy: reconnectDelayMs,
-        connectTimeout: connectTimeoutMs,
-      });
+      Object.assign(options, later);
       connections.add(redis);
       redis.once("end", () => connections.delete(redis));
     }

@@ -258,7 +258,7 @@ async function layJobs(sluice: Sluice, count: number): Promise<void> {
   const jobQueue = await openJobQueue(unattendedQueue, connection, keyspace, () => {});
   const portion = 1_000;
   for (let laid = 0; laid < count; laid += portion)
-    await jobQueue.bull.addBulk(
+    await jobQueue.bulls[0]?.addBulk(
       Array.from({ length: portion }, (_, place) => ({
         name: "generation",
         data: { generation: `gen_bench${laid + place}`, owner: "bench", body: chatBodyOf(unattendedModel) },

@@ -2,7 +2,7 @@
 import type { liveOperations } from "#api/live.ts";
 import type { AnswerOf } from "#api/operation.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
-import type { Keyspace } from "#service/keyspace.ts";
+import { type Keyspace, partNamesOf } from "#service/keyspace.ts";
 import { type OperatorControl, readControls } from "#service/operator-controls.ts";
 import { lateReportMs, type ProcessReport, readProcessReports } from "#service/process-reports.ts";
 import type { Redis } from "#service/redis.ts";
@@ -77,7 +77,7 @@ export class LiveStates {
     const [reports, controls, waiting, info, lagSeconds, invalid] = await Promise.all([
       readProcessReports(redis, keyspace, now),
       readControls(redis, keyspace, now),
-      Promise.all(names.map((name) => redis.zcard(`${keyspace.queuePrefix(name)}:${name}:prioritized`))),
+      Promise.all([...known].map(([name, { parts }]) => this.#waiting(name, parts))),
       redis.info("all"),
       ledger.lagSeconds(),
       ledger.invalidRecords(),
@@ -103,6 +103,15 @@ export class LiveStates {
       database,
     };
     return { ...state, conditions: conditionsOf(state, known) };
+  }
+
+  async #waiting(queue: string, parts: number): Promise<number> {
+    const { redis, keyspace } = this.#options;
+    const names = partNamesOf(queue, parts);
+    const sizes = await Promise.all(
+      names.map((name) => redis.zcard(`${keyspace.queuePrefix(name)}:${name}:prioritized`)),
+    );
+    return sizes.reduce((sum, size) => sum + size, 0);
   }
 
   /** Over the time between the last two reports of each ingress. */

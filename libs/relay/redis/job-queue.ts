@@ -19,8 +19,8 @@ const freeSlotsShare = 1 / 16;
 
 /** A queue that operators may inspect. */
 export interface RedisJobQueue extends JobQueue {
-  /** For the inspection page only. */
-  readonly bull: Queue;
+  /** For the inspection page only: one for each part. */
+  readonly bulls: readonly Queue[];
 }
 
 /** `redis` is a connection for the purpose `request`; the caller closes it. */
@@ -81,7 +81,7 @@ export async function openJobQueue(
 
   return {
     name,
-    bull: queue,
+    bulls: [queue],
     add(generation, failed) {
       const queued: Queued = { id: jobIdOf(generation), failed, generation, job: undefined };
       if (redis.status !== "ready") {

@@ -75,8 +75,8 @@ test("the shipped catalogue is valid, and offers a vendor's models only with tha
 
 test("absent settings have their documented defaults", () => {
   const catalogue = parse(good, { OTHER: "1" });
-  assert.deepEqual(catalogue.queues.get("chat"), { waitingMax: 10_000, waitMs: 60_000 });
-  assert.deepEqual(catalogue.queues.get("image"), { waitMs: 600_000, waitingMax: 10_000 });
+  assert.deepEqual(catalogue.queues.get("chat"), { waitingMax: 10_000, waitMs: 60_000, parts: 1 });
+  assert.deepEqual(catalogue.queues.get("image"), { waitMs: 600_000, waitingMax: 10_000, parts: 1 });
   assert.equal(catalogue.currency, "USD");
   assert.equal(catalogue.groups.get("default")?.weight, 1);
   const model = catalogue.modelFor("default", "vendor/model:1");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
 import { Worker } from "bullmq";
-import { type GenerationJob, jobIdOf, type QueuedJob } from "#relay/job.ts";
+import { jobIdOf, type QueuedJob } from "#relay/job.ts";
 import type { JobSlot, JobWorker } from "#relay/ports.ts";
 import { type RedisJobQueue as JobQueue, openJobQueue } from "#relay/redis/job-queue.ts";
 import { openJobWorker } from "#relay/redis/job-worker.ts";
@@ -9,6 +9,7 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
 import { until } from "../../../support/gateway.ts";
+import { jobOf } from "../../../support/jobs.ts";
 import { startRedis, type TestRedis } from "../../../support/redis.ts";
 import { within } from "../../../support/time.ts";
 
@@ -16,7 +17,7 @@ const keyspace = keyspaceOf("queue-test");
 let server: TestRedis;
 let redis: Redis;
 let queue: JobQueue;
-let numbers = 0;
+let bull: JobQueue["bulls"][number];
 
 before(async () => {
   server = await startRedis();
@@ -30,26 +31,8 @@ after(async () => {
 beforeEach(async () => {
   await redis.flushall();
   queue = await openJobQueue("chat", redis, keyspace, () => {});
+  [bull] = queue.bulls as [typeof bull];
 });
-
-function jobOf(generation: string, attempt = 1): GenerationJob {
-  return {
-    generation,
-    owner: "ingress-test",
-    number: ++numbers,
-    attempt,
-    dialect: "openai-chat",
-    operation: "answer",
-    framing: "whole",
-    contentType: "application/json",
-    headers: {},
-    model: "m",
-    group: "default",
-    keyId: "key_1",
-    admittedAt: Date.now(),
-    body: `{"secret":"${generation}"}`,
-  };
-}
 
 const never = () => assert.fail("the queue refused a job");
 
@@ -109,7 +92,7 @@ test("a dispatched job leaves nothing of its body behind", async () => {
 test("a waiting job can be removed; an active one cannot", async () => {
   const first = queue.add(jobOf("gen_b"), never);
   const second = queue.add(jobOf("gen_c"), never);
-  await until("both wait", async () => (await queue.bull.getPrioritizedCount()) === 2);
+  await until("both wait", async () => (await bull.getPrioritizedCount()) === 2);
   await queue.remove(second);
   await withWorker(4, async (_worker, slots) => {
     await until("one is taken", () => slots.length === 1);
@@ -125,7 +108,7 @@ test("while workers have free slots, generations added together share a job, whi
   queue.setFreeSlots(512);
   const names = Array.from({ length: 20 }, (_, index) => `gen_${index}`);
   const queued = names.map((name) => queue.add(jobOf(name), never));
-  await until("both jobs wait", async () => (await queue.bull.getPrioritizedCount()) === 2);
+  await until("both jobs wait", async () => (await bull.getPrioritizedCount()) === 2);
   await withWorker(512, async (worker, slots) => {
     await until("all are taken", () => slots.length === 20);
     assert.deepEqual(
@@ -153,7 +136,7 @@ test("a shared job is removed when its last generation left", async () => {
   await until("they wait", async () => (await states())[0] === "waiting");
   await Promise.all(queued.slice(0, 3).map((one) => queue.remove(one)));
   assert.deepEqual(await states(), new Array(4).fill("waiting"));
-  const left = (await queue.bull.getJob("gen_1-1"))?.data as QueuedJob;
+  const left = (await bull.getJob("gen_1-1"))?.data as QueuedJob;
   assert.deepEqual(
     left.generations.map(({ generation }) => generation),
     ["gen_4"],
@@ -167,10 +150,10 @@ test("large bodies, and generations without a free slot, get separate jobs", asy
   const large = (name: string) => ({ ...jobOf(name), body: "x".repeat(30_000) });
   queue.setFreeSlots(512);
   for (const name of ["gen_1", "gen_2", "gen_3"]) queue.add(large(name), never);
-  await until("they wait in two jobs", async () => (await queue.bull.getPrioritizedCount()) === 2);
+  await until("they wait in two jobs", async () => (await bull.getPrioritizedCount()) === 2);
   queue.setFreeSlots(20);
   for (const name of ["gen_4", "gen_5"]) queue.add(jobOf(name), never);
-  await until("they wait in two more", async () => (await queue.bull.getPrioritizedCount()) === 4);
+  await until("they wait in two more", async () => (await bull.getPrioritizedCount()) === 4);
 });
 
 test("an invalid member of a job is skipped, and the others run", async () => {
@@ -181,7 +164,7 @@ test("an invalid member of a job is skipped, and the others run", async () => {
     await until("two are taken", () => slots.length === 2);
     for (const slot of slots) slot.dispatched();
     for (const slot of slots) slot.release();
-    await until("the job is gone", async () => (await queue.bull.getJobCounts("active", "prioritized")).active === 0);
+    await until("the job is gone", async () => (await bull.getJobCounts("active", "prioritized")).active === 0);
     assert.equal(worker.held, 0);
   });
 });
@@ -201,7 +184,7 @@ test("a job whose worker died is removed and not run, because its owner has star
   await dead.waitUntilReady();
   await until("it is fetched", async () => (await dead.getNextJob("dead:1", { block: false })) !== undefined);
   await dead.startStalledCheckTimer();
-  await until("it is put back", async () => (await queue.bull.getWaitingCount()) === 1);
+  await until("it is put back", async () => (await bull.getWaitingCount()) === 1);
   await dead.close(true);
   await withWorker(4, async (worker, slots) => {
     await until("it is gone", async () => (await queue.statesOf([orphan]))[0] === "missing");
@@ -221,19 +204,19 @@ test("a job whose worker died is removed and not run, because its owner has star
 
 test("a worker with few slots takes at most one job too many", async () => {
   for (let count = 0; count < 40; count++) queue.add(jobOf(`gen_single${count}`), never);
-  await until("they wait", async () => (await queue.bull.getPrioritizedCount()) === 40);
+  await until("they wait", async () => (await bull.getPrioritizedCount()) === 40);
   queue.setFreeSlots(512);
   for (let count = 0; count < 320; count++) queue.add(jobOf(`gen_batch${count}`), never);
-  await until("all wait", async () => (await queue.bull.getPrioritizedCount()) === 60);
+  await until("all wait", async () => (await bull.getPrioritizedCount()) === 60);
   await withWorker(64, async (worker, slots) => {
     await until("it is full", () => worker.held >= 64);
     for (const slot of slots) slot.dispatched();
-    await until("its jobs are over", async () => (await queue.bull.getActiveCount()) === 0);
+    await until("its jobs are over", async () => (await bull.getActiveCount()) === 0);
     assert.ok(worker.held < 64 + 16, `${worker.held} at once`);
     for (const slot of slots.splice(0)) slot.release();
     await until("it is full again", () => worker.held >= 64);
     for (const slot of slots) slot.dispatched();
-    await until("its jobs are over", async () => (await queue.bull.getActiveCount()) === 0);
+    await until("its jobs are over", async () => (await bull.getActiveCount()) === 0);
     assert.ok(worker.held < 64 + 16, `${worker.held} at once`);
   });
 });
@@ -331,8 +314,8 @@ for (const size of [1, 2])
 test("the same attempt added twice is one job", async () => {
   queue.add(jobOf("gen_twice"), never);
   queue.add(jobOf("gen_twice"), never);
-  await until("it waits", async () => (await queue.bull.getPrioritizedCount()) === 1);
-  assert.equal((await queue.bull.getJob(jobIdOf({ generation: "gen_twice", attempt: 1 })))?.id, "gen_twice-1");
+  await until("it waits", async () => (await bull.getPrioritizedCount()) === 1);
+  assert.equal((await bull.getJob(jobIdOf({ generation: "gen_twice", attempt: 1 })))?.id, "gen_twice-1");
 });
 
 test("with Redis frozen, all gathered jobs fail after one timeout", async () => {
@@ -384,10 +367,10 @@ test("a queue's event stream stays short, even after Redis lost all data", async
       }
       await until(
         "all jobs are over",
-        async () => (await queue.bull.getJobCountByTypes("active", "prioritized", "waiting")) === 0,
+        async () => (await bull.getJobCountByTypes("active", "prioritized", "waiting")) === 0,
       );
     });
-    return redis.xlen(queue.bull.toKey("events"));
+    return redis.xlen(bull.toKey("events"));
   };
   const usual = await run("before");
   assert.ok(usual <= eventsMax, `${usual} events`);

@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import type { JobSlot } from "#relay/ports.ts";
+import { openJobQueue } from "#relay/redis/job-queue.ts";
+import { openJobWorker } from "#relay/redis/job-worker.ts";
+import { openSplitQueue, splitWorkerOf } from "#relay/redis/split-queue.ts";
+import { keyspaceOf, partNamesOf } from "#service/keyspace.ts";
+import { connectRedis } from "#service/redis.ts";
+import { until } from "../../../support/gateway.ts";
+import { jobOf } from "../../../support/jobs.ts";
+import { startRedis } from "../../../support/redis.ts";
+
+const keyspace = keyspaceOf("split-test");
+const server = await startRedis();
+const redis = await connectRedis(server.url, "request");
+after(async () => {
+  redis.disconnect();
+  await server.stop();
+});
+
+const refused = () => assert.fail("the queue refused a job");
+
+test("each part has keys of its own, generations are spread over them, and a worker takes all of them within its capacity", async () => {
+  const queue = await openSplitQueue("chat", 3, (part) => openJobQueue(part, redis, keyspace, () => {}));
+  const all = Array.from({ length: 9 }, (_, index) => queue.add(jobOf(`gen_${index}`), refused));
+  await until("all wait", async () => (await queue.depth()).waiting >= 9);
+  for (const part of partNamesOf("chat", 3))
+    assert.equal(await redis.zcard(`${keyspace.queuePrefix(part)}:${part}:prioritized`), 3);
+  assert.deepEqual(await queue.statesOf([...all, undefined]), [...Array(9).fill("waiting"), "missing"]);
+
+  await queue.remove(all[0] as (typeof all)[number]);
+  assert.deepEqual((await queue.statesOf(all))[0], "missing");
+
+  const slots: JobSlot[] = [];
+  const options = {
+    name: "chat",
+    capacity: 5,
+    isReady: () => true,
+    isPaused: () => false,
+    room: () => Number.POSITIVE_INFINITY,
+    isReserve: () => false,
+    take: (slot: JobSlot) => void slots.push(slot),
+    onError: () => {},
+  };
+  const worker = splitWorkerOf(options, (part) => openJobWorker({ ...part, redisUrl: server.url, keyspace }));
+  await worker.openParts(1);
+  await until("one part is taken", () => slots.length >= 2);
+  await worker.openParts(3);
+  await until("the capacity is used", () => worker.held >= 5);
+  assert.ok(worker.held <= 7, "each part may take one beyond the capacity at the same time");
+  for (const slot of slots) assert.equal(slot.queue, "chat");
+  for (let done = 0; done < 8; done++) {
+    await until("another is taken", () => slots.length > done);
+    slots[done]?.dispatched();
+    slots[done]?.release();
+  }
+  assert.equal(slots.length, 8);
+  await until("nothing is left", async () => (await queue.depth()).active === 0);
+  await worker.stop();
+  await worker.close();
+  await queue.close();
+});
