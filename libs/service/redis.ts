@@ -187,19 +187,10 @@ async function connected(redis: Single | Cluster): Promise<Redis> {
       // Its connections open with the first command, which would fail.
       await Promise.all(redis.nodes("master").map((node) => node.ping()));
     } else {
-      // The process may still be busy loading.
-      const { options } = redis;
-      const { retryStrategy, sentinelRetryStrategy, connectTimeout, socketTimeout, commandTimeout } = options;
-      const later = { retryStrategy, sentinelRetryStrategy, connectTimeout, socketTimeout, commandTimeout };
-      Object.assign(options, {
-        retryStrategy: never,
-        sentinelRetryStrategy: never,
-        connectTimeout: firstConnectTimeoutMs,
-        socketTimeout: firstConnectTimeoutMs,
-        commandTimeout: firstConnectTimeoutMs,
-      });
-      await redis.connect();
-      Object.assign(options, later);
+      timeLimits.set(redis, timeLimitsOf(redis.options));
+      Object.assign(redis.options, { retryStrategy: never, sentinelRetryStrategy: never });
+      await unhurried(redis, () => redis.connect());
+      Object.assign(redis.options, { retryStrategy: reconnectDelayMs, sentinelRetryStrategy: reconnectDelayMs });
       connections.add(redis);
       redis.once("end", () => connections.delete(redis));
     }
@@ -208,6 +199,38 @@ async function connected(redis: Single | Cluster): Promise<Redis> {
     throw error;
   }
   return redis;
+}
+
+type TimeLimits = Pick<RedisOptions, "connectTimeout" | "socketTimeout" | "commandTimeout">;
+
+const timeLimitsOf = ({ connectTimeout, socketTimeout, commandTimeout }: RedisOptions) =>
+  ({ connectTimeout, socketTimeout, commandTimeout }) as TimeLimits;
+
+/** Those of each connection, in ordinary times. */
+const timeLimits = new WeakMap<object, TimeLimits>();
+
+/**
+ * Opens something with a connection while the process may still be busy loading: commands and connections have the time of a first connection. What copies the
+ * connection's options copies these limits as well: see `hurryAgain`.
+ */
+export async function unhurried<Result>(redis: Redis, open: () => Promise<Result>): Promise<Result> {
+  const limits = timeLimits.get(redis);
+  if (!(redis instanceof Single) || limits === undefined) return open();
+  Object.assign(redis.options, {
+    connectTimeout: firstConnectTimeoutMs,
+    socketTimeout: firstConnectTimeoutMs,
+    ...(limits.commandTimeout !== undefined && { commandTimeout: firstConnectTimeoutMs }),
+  });
+  try {
+    return await open();
+  } finally {
+    Object.assign(redis.options, limits);
+  }
+}
+
+/** Gives the options that were copied from this connection its ordinary limits. */
+export function hurryAgain(redis: Redis, copied: object): void {
+  Object.assign(copied, timeLimits.get(redis));
 }
 
 /** The servers that a connection leads to: the primaries of a cluster, or the one server. Commands without a key are asked of each. */

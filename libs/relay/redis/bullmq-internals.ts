@@ -44,6 +44,12 @@ if redis.call("ZCARD", KEYS[1]) > 0 or redis.call("LLEN", KEYS[2]) > 0 then retu
 redis.call("DEL", KEYS[3])
 return 1`);
 
+/** The options of the connection for blocked fetches, which BullMQ copies from the worker's. */
+export async function blockingOptionsOf(worker: Worker): Promise<object> {
+  const backend = worker.getBackend() as { blockingConnection?: { client: Promise<{ options?: object }> } };
+  return (await backend.blockingConnection?.client)?.options ?? {};
+}
+
 /** Fetches jobs one by one, without BullMQ's own loop, which awaits one fetch at a time and looks twice in vain after each job. */
 export class JobFetcher {
   readonly #worker: Worker;

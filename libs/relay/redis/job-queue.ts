@@ -6,7 +6,7 @@
 import { type Job, Queue } from "bullmq";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
-import { isRefusal } from "#service/redis.ts";
+import { isRefusal, unhurried } from "#service/redis.ts";
 import { bulkCharactersMax, bulkJobsMax, freeSlotsLifeMs, generationsPerJobMax, jobCharactersMax } from "../bounds.ts";
 import { type GenerationJob, jobIdOf, type QueuedJob } from "../job.ts";
 import type { JobQueue, Queued } from "../ports.ts";
@@ -30,15 +30,18 @@ export async function openJobQueue(
   keyspace: Keyspace,
   onError: (error: Error) => void,
 ): Promise<RedisJobQueue> {
-  const queue = new Queue(name, {
-    connection: redis,
-    prefix: keyspace.queuePrefix(name),
-    skipWaitingForReady: true,
-    streams: eventStreamSettings,
-    defaultJobOptions: { removeOnComplete: true, removeOnFail: true, attempts: 1, priority },
+  const queue = await unhurried(redis, async () => {
+    const opened = new Queue(name, {
+      connection: redis,
+      prefix: keyspace.queuePrefix(name),
+      skipWaitingForReady: true,
+      streams: eventStreamSettings,
+      defaultJobOptions: { removeOnComplete: true, removeOnFail: true, attempts: 1, priority },
+    });
+    opened.on("error", onError);
+    await opened.waitUntilReady();
+    return opened;
   });
-  queue.on("error", onError);
-  await queue.waitUntilReady();
   let gathered: Queued[] = [];
   let busy = false;
   let freeSlots = 0;

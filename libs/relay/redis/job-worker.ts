@@ -6,7 +6,7 @@
 import { setImmediate as afterThisTurn } from "node:timers/promises";
 import { type Job, Worker } from "bullmq";
 import type { Keyspace } from "#service/keyspace.ts";
-import { connectRedis } from "#service/redis.ts";
+import { connectRedis, hurryAgain, unhurried } from "#service/redis.ts";
 import {
   fetchesMax,
   fetchesStopMs,
@@ -18,7 +18,7 @@ import {
 } from "../bounds.ts";
 import { generationsIn, sizeOf } from "../job.ts";
 import type { JobSlot, JobWorker } from "../ports.ts";
-import { JobFetcher } from "./bullmq-internals.ts";
+import { blockingOptionsOf, JobFetcher } from "./bullmq-internals.ts";
 
 export interface JobWorkerOptions {
   name: string;
@@ -41,16 +41,20 @@ export interface JobWorkerOptions {
 export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorker> {
   const { name, capacity, keyspace, onError } = options;
   const redis = await connectRedis(options.redisUrl, "patient");
-  const worker = new Worker(name, null, {
-    connection: redis,
-    prefix: keyspace.queuePrefix(name),
-    autorun: false,
-    lockDuration: jobLockMs,
-    stalledInterval: jobLockMs,
-    maxStalledCount: 0,
+  const worker = await unhurried(redis, async () => {
+    const opened = new Worker(name, null, {
+      connection: redis,
+      prefix: keyspace.queuePrefix(name),
+      autorun: false,
+      lockDuration: jobLockMs,
+      stalledInterval: jobLockMs,
+      maxStalledCount: 0,
+    });
+    opened.on("error", onError);
+    await opened.waitUntilReady();
+    return opened;
   });
-  worker.on("error", onError);
-  await worker.waitUntilReady();
+  hurryAgain(redis, await blockingOptionsOf(worker));
   await worker.startStalledCheckTimer();
   const fetcher = new JobFetcher(worker, redis);
 

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Job, Queue, Worker } from "bullmq";
 import {
+  blockingOptionsOf,
   eventStreamSettings,
   JobFetcher,
   jobStatesOf,
@@ -35,6 +36,7 @@ test("BullMQ works inside as the relay assumes", async (t) => {
   t.after(() => worker.close(true));
   worker.on("error", () => {});
   await worker.waitUntilReady();
+  assert.ok("connectTimeout" in (await blockingOptionsOf(worker)));
   const fetcher = new JobFetcher(worker, redis);
   const key = (name: string) => `${prefix}:chat:${name}`;
   const ignore = () => {};

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
+import { setTimeout } from "node:timers/promises";
 import { Worker } from "bullmq";
 import { jobIdOf, type QueuedJob } from "#relay/job.ts";
 import type { JobSlot, JobWorker } from "#relay/ports.ts";
@@ -39,10 +40,11 @@ const never = () => assert.fail("the queue refused a job");
 async function withWorker(
   capacity: number,
   use: (worker: JobWorker, slots: JobSlot[]) => Promise<void>,
+  name = "chat",
 ): Promise<void> {
   const slots: JobSlot[] = [];
   const worker = await openJobWorker({
-    name: "chat",
+    name,
     capacity,
     redisUrl: server.url,
     keyspace,
@@ -380,4 +382,24 @@ test("a queue's event stream stays short, even after Redis lost all data", async
   await queue.restoreSettings();
   const after = await run("after");
   assert.ok(after <= eventsMax, `${after} events`);
+});
+
+test("a queue and its worker open although Redis stands still for longer than a command may take", async () => {
+  server.pause();
+  const opening = openJobQueue("slow", redis, keyspace, () => {});
+  const stillMs = 2_500;
+  await setTimeout(stillMs);
+  server.resume();
+  const slow = await opening;
+  const connecting = withWorker(1, async () => {}, "slow");
+  server.pause();
+  await setTimeout(stillMs);
+  server.resume();
+  await connecting;
+  await slow.close();
+  const startedAt = performance.now();
+  server.pause();
+  await assert.rejects(redis.ping(), /timed out/);
+  server.resume();
+  assert.ok(performance.now() - startedAt < stillMs, "afterwards a command has its usual time");
 });
