@@ -8,7 +8,7 @@ import { type Mailbox, openMailbox } from "#relay/redis/mailbox.ts";
 import { openSplitQueue } from "#relay/redis/split-queue.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
 import { followControls, type OperatorControls } from "#service/operator-controls.ts";
-import type { Redis, RedisPurpose } from "#service/redis.ts";
+import { type Redis, type RedisPurpose, unhurried } from "#service/redis.ts";
 import { OpenQueues } from "./open-queues.ts";
 
 export interface BackendDeps {
@@ -72,9 +72,10 @@ export async function openBackends(
 
   const mailbox = await openMailbox(config.redisUrl, keyspace, "ingress");
   resources.defer(() => mailbox.close());
-  const keys = await followKeys({ redis, subscriber: mailbox.subscriber, keyspace, log });
+  const { subscriber } = mailbox;
+  const keys = await unhurried(redis, () => followKeys({ redis, subscriber, keyspace, log }));
   resources.defer(() => keys.close());
-  const controls = await followControls(redis, keyspace);
+  const controls = await unhurried(redis, () => followControls(redis, keyspace));
   resources.defer(() => controls.close());
   return { keyspace, catalogue, redis, bodies, queues, mailbox, keys, controls };
 }

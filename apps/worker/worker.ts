@@ -17,7 +17,7 @@ import type { Keyspace } from "#service/keyspace.ts";
 import { createOperations, listen } from "#service/operations.ts";
 import { followControls, type OperatorControls } from "#service/operator-controls.ts";
 import { startProcessReports } from "#service/process-reports.ts";
-import type { Redis } from "#service/redis.ts";
+import { type Redis, unhurried } from "#service/redis.ts";
 import { version } from "#service/version.ts";
 import { AttachmentBudget } from "./attachments/attachment-budget.ts";
 import { createAttachmentFetcher } from "./attachments/attachment-fetcher.ts";
@@ -82,7 +82,7 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
   redis.on("error", onRedisError);
 
-  const controls = await followControls(redis, deps.redis.keyspace);
+  const controls = await unhurried(redis, () => followControls(redis, deps.redis.keyspace));
   opened.defer(() => controls.close());
   const usage = openUsage(config, deps, redis, catalogue.current, opened);
   const load = new TargetLoad(clock);
