@@ -104,7 +104,7 @@ function histogramsOf(registry: Registry) {
 export interface IngressReadings {
   /** Generations of this process by queue and state, and how long the oldest has waited. */
   queues(): { queue: string; waiting: number; held: number; running: number; oldestWaitMs: number }[];
-  /** Jobs on the queues, of all processes; rejects when Redis is away. */
+  /** Jobs on the queues, of all processes; rejects when Redis is away, and no number is shown then. */
   depths(): Promise<{ queue: string; state: string; count: number }[]>;
   /** The limits that keys share; `queue` is "" for a limit that does not belong to a queue. */
   capacities(): { limit: string; queue: string; used: number; max: number }[];
@@ -140,6 +140,7 @@ export function registerIngressGauges(registry: Registry, readings: IngressReadi
     const storedBytes = await readings.storedBytes().catch(() => undefined);
     if (storedBytes !== undefined) gauges.storedBytes.set(storedBytes);
     const depths = await readings.depths().catch(() => []);
+    gauges.jobs.reset();
     for (const { queue, state, count } of depths) gauges.jobs.set({ queue, state }, count);
   };
 }

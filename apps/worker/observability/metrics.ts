@@ -8,6 +8,7 @@ import type { Clock } from "#service/clock.ts";
 import type { AttachmentBudget } from "../attachments/attachment-budget.ts";
 import type { CircuitBreakers } from "../routing/circuit-breakers.ts";
 import type { Credentials } from "../routing/credentials.ts";
+import type { Slots } from "../routing/slots.ts";
 
 const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
@@ -89,6 +90,7 @@ export interface GaugeDeps {
   queues: { readonly opened: readonly JobWorker[] };
   circuitBreakers: Pick<CircuitBreakers, "states">;
   credentials: Pick<Credentials, "cooling">;
+  slots: Pick<Slots, "taken">;
   attachmentBudget: Pick<AttachmentBudget, "reservedBytes" | "waiting">;
   clock: Clock;
 }
@@ -96,7 +98,7 @@ export interface GaugeDeps {
 /** Registers the gauges, which are read at every scrape. */
 export function registerWorkerGauges(
   registry: Registry,
-  { queues, circuitBreakers, credentials, attachmentBudget, clock }: GaugeDeps,
+  { queues, circuitBreakers, credentials, slots, attachmentBudget, clock }: GaugeDeps,
 ): void {
   const gauge = <Label extends string>(
     name: string,
@@ -119,6 +121,14 @@ export function registerWorkerGauges(
   gauge("sluice_worker_capacity", "Generations that this worker holds at most.", ["queue"], (capacity) => {
     for (const queue of queues.opened) capacity.set({ queue: queue.name }, queue.capacity);
   });
+  gauge(
+    "sluice_upstream_slots_used",
+    "Slots of upstreams with concurrencyMax that this worker holds.",
+    ["upstream"],
+    (used) => {
+      for (const [upstream, count] of Object.entries(slots.taken())) used.set({ upstream }, count);
+    },
+  );
   gauge(
     "sluice_worker_attachment_bytes",
     "Bytes of fetched images and documents that this worker holds or has reserved.",
