@@ -1,5 +1,6 @@
 /** The ingress's metrics (https://prometheus.io/docs/practices/naming/): counters and histograms of events, gauges of the state. */
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { statuses } from "#dialects/errors.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { OperatorControl } from "#service/operator-controls.ts";
@@ -10,6 +11,8 @@ const buckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 export function metricsSubscriber(registry: Registry): Subscriber<IngressEvents> {
   const counters = countersOf(registry);
   const histograms = histogramsOf(registry);
+  // Prometheus does not see the first increase of a series that begins with it.
+  for (const code of Object.keys(statuses)) counters.errors.inc({ code }, 0);
   return {
     requestEnded({ path, status, durationMs }) {
       counters.requests.inc({ path, status });
