@@ -1,15 +1,11 @@
 /** What real processes export, compared with docs/metrics.md, the dashboard and the alerts; and what callers cannot do to it. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { mkdtemp, rm } from "node:fs/promises";
 import { request } from "node:http";
 import { connect } from "node:net";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { after, test } from "node:test";
 import { type DocumentedMetric, gatewayMetrics, nodeMetrics } from "../../docs/metrics.ts";
-import { startControlProcess } from "../support/control.ts";
-import { embeddedDirectory } from "../support/embedded.ts";
+import { startControl } from "../support/control.ts";
 import { catalogueOf, startGateway, until } from "../support/gateway.ts";
 import { type Exposition, scrape } from "./exposition.ts";
 import { expressions, usesOf } from "./promql.ts";
@@ -21,11 +17,10 @@ const models = [
   { id: "malformed", model: "sim-text;malformed=2;rate=0;first=0;tokens=4" },
   { id: "silent", model: "sim-text;first=60000" },
 ];
-const directory = await mkdtemp(join(tmpdir(), "sluice-metrics-"));
-opened.defer(() => rm(directory, { recursive: true, force: true }));
 const gateway = opened.use(
   await startGateway({
-    processes: "all",
+    // A process of its own has the metrics of Node.js too.
+    processes: "workers",
     workers: ["chat=8"],
     catalogue: catalogueOf(models).replace(
       "circuitBreakerFailuresMax: 0",
@@ -34,11 +29,10 @@ const gateway = opened.use(
   }),
 );
 const control = opened.use(
-  await startControlProcess({
+  await startControl({
     REDIS_URL: gateway.redis.url,
     SLUICE_CATALOGUE: gateway.catalogueFile,
     SIMULATOR_URL: gateway.simulatorUrl,
-    DATABASE_DIRECTORY: await embeddedDirectory(join(directory, "database")),
   }),
 );
 const resources = opened.move();
