@@ -276,16 +276,11 @@ export const rows: Row[] = [
       panel("Requests that wait for attachments", "short", [
         [`sum(sluice_worker_attachments_waiting{${all}})`, "waiting"],
       ]),
-      panel(
-        "Versions",
-        "short",
-        [
-          [`count by (role, version) (sluice_process_info{${all}})`, "{{role}} {{version}}"],
-          [`count by (version) (sluice_catalogue_info{${all}})`, "catalogue {{version}}"],
-          [`sum(sluice_catalogue_refused{${all}})`, "processes that refuse the catalogue"],
-        ],
-        { kind: "table" },
-      ),
+      panel("Versions", "short", [
+        [`count by (role, version) (sluice_process_info{${all}})`, "{{role}} {{version}}"],
+        [`count by (version) (sluice_catalogue_info{${all}})`, "catalogue {{version}}"],
+        [`sum(sluice_catalogue_refused{${all}})`, "processes that refuse the catalogue"],
+      ]),
     ],
   },
   {
@@ -403,8 +398,11 @@ function panelOf({ title, description, kind, unit, queries, alarmFrom }: Panel, 
         textMode: "auto",
         orientation: "auto",
         justifyMode: "auto",
+        wideLayout: true,
+        showPercentChange: false,
+        percentChangeColorMode: "standard",
       }),
-      ...(kind === "table" && { showHeader: true, cellHeight: "sm" }),
+      ...(kind === "table" && { frameIndex: 0, showHeader: true, cellHeight: "sm" }),
     },
   };
 }
