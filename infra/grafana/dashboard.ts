@@ -146,7 +146,7 @@ export const rows: Row[] = [
   {
     title: "Errors",
     panels: [
-      panel("Errors by code", "reqps", [[`sum by (code) (${rate("sluice_errors_total")})`, "{{code}}"]]),
+      panel("Errors by code", "reqps", [[`sum by (code) (${rate("sluice_errors_total")}) > 0`, "{{code}}"]]),
       panel("Responses by status", "reqps", [[`sum by (status) (${rate("sluice_requests_total")})`, "{{status}}"]]),
       panel("Requests over a limit", "reqps", [
         [`sum by (limit, scope) (${rate("sluice_limit_refusals_total")})`, "{{limit}} ({{scope}})"],
