@@ -34,10 +34,10 @@ const count = (value: number, color?: Color) => cell(value.toLocaleString("en-US
 /** Names and reasons may have characters that control a terminal. */
 const plain = (text: string) => text.replaceAll(/\p{C}/gu, "?");
 
-export const durationOf = (ms: number): string =>
+const durationOf = (ms: number): string =>
   ms < 1_000 ? `${Math.round(ms)} ms` : ms < 60_000 ? `${(ms / 1_000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min`;
 
-export function bytesOf(bytes: number): string {
+function bytesOf(bytes: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
   return `${power === 0 ? bytes : (bytes / 1_024 ** power).toFixed(1)} ${units[power]}`;

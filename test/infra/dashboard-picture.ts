@@ -151,7 +151,11 @@ async function read({ queries, ...panel }: Panel, end: number): Promise<Drawn> {
       "query_range",
       { query, start: String(end - rangeSeconds), end: String(end), step: String(stepSeconds) },
     );
-    for (const { metric, values } of result)
+    // A table shows what there is at the end.
+    const shown = result.filter(
+      ({ values }) => panel.kind !== "table" || (values.at(-1)?.[0] ?? 0) > end - 2 * stepSeconds,
+    );
+    for (const { metric, values } of shown)
       series.push({
         name: legend.replaceAll(/\{\{(\w+)\}\}/g, (_, label: string) => metric[label] ?? "").trim(),
         values: values.map(([at, value]) => [at, Number(value)]),
@@ -164,9 +168,9 @@ await load();
 const end = Math.floor(Date.now() / 1_000);
 const drawn: { title: string; panels: Drawn[] }[] = [];
 for (const { title, panels } of rows) {
-  const read_: Drawn[] = [];
-  for (const panel of panels) read_.push(await read(panel, end));
-  drawn.push({ title, panels: read_ });
+  const members: Drawn[] = [];
+  for (const panel of panels) members.push(await read(panel, end));
+  drawn.push({ title, panels: members });
 }
 const empty = drawn.flatMap(({ title, panels }) =>
   panels
@@ -176,118 +180,6 @@ const empty = drawn.flatMap(({ title, panels }) =>
 console.log(`panels without data: ${empty.join("; ") || "none"}`);
 const { alerts } = await ask<{ alerts: { labels: { alertname: string }; state: string }[] }>("alerts", {});
 console.log(`alerts: ${alerts.map(({ labels, state }) => `${labels.alertname} (${state})`).join(", ") || "none"}`);
-
-/** Runs in the browser. */
-function draw(all: typeof drawn): void {
-  const colors = [
-    "#7eb26d",
-    "#eab839",
-    "#6ed0e0",
-    "#ef843c",
-    "#e24d42",
-    "#5195ce",
-    "#ba43a9",
-    "#a68cdc",
-    "#c0d8ff",
-    "#96d98d",
-  ];
-  const scaled = (value: number, factors: [number, string][]) => {
-    const [factor, suffix] = factors.find(([at]) => Math.abs(value) >= at) ?? factors.at(-1) ?? [1, ""];
-    return `${Number((value / factor).toPrecision(3))}${suffix}`;
-  };
-  const format = (value: number, unit: string): string => {
-    if (Number.isNaN(value)) return "–";
-    if (unit === "percentunit") return `${Number((value * 100).toPrecision(3))} %`;
-    if (unit === "s")
-      return value === 0
-        ? "0 s"
-        : scaled(value, [
-            [60, " min"],
-            [1, " s"],
-            [0.001, " ms"],
-            [1e-6, " µs"],
-          ]);
-    if (unit === "bytes")
-      return scaled(value, [
-        [2 ** 30, " GiB"],
-        [2 ** 20, " MiB"],
-        [2 ** 10, " KiB"],
-        [1, " B"],
-      ]);
-    return `${scaled(value, [
-      [1e6, " M"],
-      [1e3, " k"],
-      [1, ""],
-    ])}${unit === "reqps" ? " /s" : ""}`;
-  };
-  const element = (parent: Element, className: string, text = "") => {
-    const made = document.createElement("div");
-    made.className = className;
-    made.textContent = text;
-    return parent.appendChild(made);
-  };
-  for (const { title, panels } of all) {
-    element(document.body, "row", title);
-    const grid = element(document.body, panels.every(({ kind }) => kind === "stat") ? "grid stats" : "grid");
-    for (const { title: heading, kind, unit, series } of panels) {
-      const box = element(grid, "panel");
-      element(box, "title", heading);
-      const lasts = series.map(({ name, values }) => [name, values.at(-1)?.[1] ?? Number.NaN] as const);
-      if (kind !== "timeseries") {
-        if (series.length === 0) element(box, "none", "No data");
-        for (const [name, value] of lasts.slice(0, 8))
-          if (kind === "stat") element(box, "value", `${lasts.length > 1 ? `${name} ` : ""}${format(value, unit)}`);
-          else element(box, "line", name);
-        continue;
-      }
-      const times = [...new Set(series.flatMap(({ values }) => values.map(([at]) => at)))].sort((a, b) => a - b);
-      if (times.length === 0) {
-        element(box, "none", "No data");
-        continue;
-      }
-      const columns = series.map(({ values }) => {
-        const at = new Map(values);
-        return times.map((time) => (Number.isFinite(at.get(time)) ? at.get(time) : null));
-      });
-      const axis = {
-        stroke: "#9a9ba0",
-        grid: { stroke: "#2c2f36", width: 1 },
-        ticks: { show: false },
-        font: "11px sans-serif",
-      };
-      // biome-ignore lint/suspicious/noExplicitAny: the page's script defines it
-      new (window as any).uPlot(
-        {
-          width: 440,
-          height: 170,
-          legend: { show: false },
-          cursor: { show: false },
-          scales: { y: { range: (_: unknown, _low: number, high: number) => [0, high > 0 ? high * 1.1 : 1] } },
-          axes: [
-            axis,
-            { ...axis, size: 64, values: (_: unknown, ticks: number[]) => ticks.map((tick) => format(tick, unit)) },
-          ],
-          series: [
-            {},
-            ...series.map((_, index) => ({
-              stroke: colors[index % colors.length],
-              width: 1.5,
-              points: { show: false },
-              fill: `${colors[index % colors.length]}14`,
-            })),
-          ],
-        },
-        [times, ...columns],
-        box,
-      );
-      const legend = element(box, "legend");
-      series.slice(0, 9).forEach(({ name }, index) => {
-        element(legend, "name", name).style.color = colors[index % colors.length] as string;
-      });
-      if (series.length > 9) element(legend, "name", `and ${series.length - 9} more`);
-    }
-  }
-}
 
 const browser = await launchBrowser();
 opened.defer(() => browser.close());
@@ -300,7 +192,16 @@ await page.setContent(`<!doctype html><title>Sluice</title><style>${style}</styl
 const uplot = join(root, "node_modules/uplot/dist");
 await page.addStyleTag({ content: await readFile(join(uplot, "uPlot.min.css"), "utf8") });
 await page.addScriptTag({ content: await readFile(join(uplot, "uPlot.iife.min.js"), "utf8") });
-await page.evaluate(draw, drawn);
-const shown = process.argv[2] === "--all";
-const clip = shown ? {} : { clip: { x: 0, y: 0, width: 1420, height: 1500 } };
-await page.screenshot({ path: process.argv[3] ?? join(root, "docs/pictures/dashboard.png"), fullPage: true, ...clip });
+await page.addScriptTag({ path: join(import.meta.dirname, "dashboard-drawing.js") });
+await page.evaluate((all) => (globalThis as unknown as { draw(all: unknown): void }).draw(all), drawn);
+// The first rows; all of them with a file's name as the argument.
+const [, , file] = process.argv;
+await page.screenshot(
+  file === undefined
+    ? {
+        path: join(root, "docs/pictures/dashboard.png"),
+        fullPage: true,
+        clip: { x: 0, y: 0, width: 1420, height: 1330 },
+      }
+    : { path: file, fullPage: true },
+);
