@@ -138,7 +138,8 @@ function processesOf({ processes }: LiveState): Table {
 
 /** Columns as wide as their widest cell; at most `rowsMax` rows, and a line that says how many more there are. */
 function linesOf({ heads, numbersFrom, rows }: Table, rowsMax: number): Line[] {
-  const shown = rows.length <= rowsMax ? rows : rows.slice(0, Math.max(0, rowsMax - 1));
+  const shown =
+    rows.length <= rowsMax || rowsMax === 1 ? rows.slice(0, rowsMax) : rows.slice(0, Math.max(0, rowsMax - 1));
   const last = heads.length - 1;
   const widths = heads.map((head, index) =>
     Math.max(head.length, ...shown.map((row) => [...plain(row[index]?.text ?? "")].length)),
@@ -154,7 +155,7 @@ function linesOf({ heads, numbersFrom, rows }: Table, rowsMax: number): Line[] {
   return [
     aligned(heads.map((head) => cell(head, "dim"))),
     ...shown.map(aligned),
-    ...(more > 0 ? [[cell(`… ${more} more`, "dim")]] : []),
+    ...(more > 0 && rowsMax !== 1 ? [[cell(`… ${more} more`, "dim")]] : []),
   ];
 }
 
@@ -191,9 +192,12 @@ function textOf(line: Line, { columns, hasColors }: FrameOptions): string {
 
 /** The frame's lines: at most `rows` of at most `columns` characters. `note` is shown at the end of the first line. */
 export function frameOf(state: LiveState, note: string, options: FrameOptions): string[] {
-  const conditions = state.conditions.map(({ kind, subject }) => [
-    cell(`! ${conditionTexts[kind]}${subject === null ? "" : ` ${subject}`}`, "red"),
-  ]);
+  const conditionsMax = Math.max(1, Math.floor(options.rows / 4));
+  const conditions = state.conditions
+    .slice(0, conditionsMax)
+    .map(({ kind, subject }) => [cell(`! ${conditionTexts[kind]}${subject === null ? "" : ` ${subject}`}`, "red")]);
+  const hidden = state.conditions.length - conditions.length;
+  if (hidden > 0) conditions.push([cell(`! ${hidden} more`, "red")]);
   const top: Line[] = [[cell("sluice", "bold"), cell(state.at), cell(note, "dim")], ...headOf(state), ...conditions];
   const tables = [queuesOf(state), targetsOf(state), processesOf(state)];
   const overhead = 2 * tables.length;

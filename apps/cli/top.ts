@@ -26,11 +26,23 @@ const screen = {
   frame: (lines: string[]) => `\x1b[H${lines.map((line) => `${line}\x1b[K`).join("\r\n")}\x1b[J`,
 };
 
+/** The parts of a terminal's streams that it uses. */
 export interface Terminal {
-  input: Pick<NodeJS.ReadStream, "on" | "off" | "pause" | "resume"> &
-    Partial<Pick<NodeJS.ReadStream, "isTTY" | "setRawMode">>;
-  output: Pick<NodeJS.WriteStream, "write" | "on" | "off"> &
-    Partial<Pick<NodeJS.WriteStream, "isTTY" | "columns" | "rows">>;
+  input: {
+    on(event: "data", listener: (bytes: Buffer | string) => void): unknown;
+    off(event: "data", listener: (bytes: Buffer | string) => void): unknown;
+    resume(): unknown;
+    pause(): unknown;
+    setRawMode?(isRaw: boolean): unknown;
+  };
+  output: {
+    write(text: string): unknown;
+    on(event: "resize", listener: () => void): unknown;
+    off(event: "resize", listener: () => void): unknown;
+    isTTY?: boolean;
+    columns?: number;
+    rows?: number;
+  };
   errors: { write(text: string): unknown };
 }
 
@@ -118,7 +130,8 @@ async function show(control: ApiAddress, first: LiveState, terminal: Terminal, h
   const signals = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
   for (const signal of signals) process.on(signal, end);
   input.setRawMode?.(true);
-  input.on("data", onKey).resume();
+  input.on("data", onKey);
+  input.resume();
   output.on("resize", draw);
   output.write(screen.open);
   draw();

@@ -201,7 +201,7 @@ await page.screenshot(
     ? {
         path: join(root, "docs/pictures/dashboard.png"),
         fullPage: true,
-        clip: { x: 0, y: 0, width: 1420, height: 1330 },
+        clip: { x: 0, y: 0, width: 1420, height: 1262 },
       }
     : { path: file, fullPage: true },
 );
