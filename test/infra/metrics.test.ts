@@ -216,3 +216,19 @@ test("a caller cannot create a value of a label: odd models, paths, methods, que
       for (const value of valuesIn(exposition).get(label) ?? [])
         assert.ok(allowed.includes(value), `${label}: ${value}`);
 });
+
+test("while Redis is away, a scrape takes less than its timeout, and what Redis would say is NaN or absent", async () => {
+  await gateway.redis.kill();
+  await until("the processes notice", async () => {
+    const { value } = (await scrape(ingress as string)).series.get("sluice_relay_connected")?.[0] ?? {};
+    return value === 0;
+  });
+  const startedAt = performance.now();
+  const away = await scrapeAll();
+  assert.ok(performance.now() - startedAt < 5_000, "scrape_timeout of infra/prometheus/prometheus.yml");
+  const valueOf = (role: string, name: string) => away[role]?.series.get(name)?.[0]?.value;
+  assert.equal(valueOf("control", "sluice_redis_memory_bytes"), Number.NaN);
+  assert.equal(valueOf("control", "sluice_ledger_lag_seconds"), Number.NaN);
+  assert.equal(valueOf("ingress", "sluice_queue_jobs"), undefined);
+  assert.equal(valueOf("ingress", "sluice_ready"), 0);
+});
