@@ -9,18 +9,10 @@ import { settingTable } from "../apps/simulator/settings.ts";
 import { workerArguments, workerSettings } from "../apps/worker/config.ts";
 import { catalogueSchema } from "../libs/catalogue/schema.ts";
 import { type Setting, serviceSettings } from "../libs/service/config.ts";
+import { code, tableOf } from "./tables.ts";
 
 const root = join(import.meta.dirname, "..");
 export const referenceFile = join(import.meta.dirname, "reference.md");
-
-const cell = (text: string) => text.replaceAll("|", "\\|").replaceAll("\n", " ");
-const code = (text: string) => (text === "" ? "" : `\`${text}\``);
-
-function tableOf(heads: string[], rows: string[][]): string {
-  return [heads, heads.map(() => "---"), ...rows.map((row) => row.map(cell))]
-    .map((row) => `| ${row.join(" | ")} |`)
-    .join("\n");
-}
 
 function environmentTable(settings: Record<string, Setting<unknown>>): string {
   const rows = Object.values(settings).map(({ variable, default: fallback, bounds, description }) => [

@@ -1,4 +1,4 @@
-/** The command line: `sluice start | keys | prices | db | operator | help`. boot.js runs it on Node 24. */
+/** The command line: `sluice start | top | keys | prices | db | operator | help`. boot.js runs it on Node 24. */
 import { resolve } from "node:path";
 import { StartupFault } from "#service/startup.ts";
 import { databaseCommand } from "./database.ts";
@@ -9,10 +9,12 @@ import { start } from "./start.ts";
 import { checkout, openState } from "./state.ts";
 import { onStopRequests } from "./stop-requests.ts";
 import { ensureTestPrograms } from "./test-programs.ts";
+import { topCommand } from "./top.ts";
 
 const help = `Usage: sluice <command>
 
   start          run the gateway on this machine, with Redis and a simulated upstream; Ctrl-C stops it
+  top            show queues, targets, processes and rates live; q ends it, --once prints them once
   keys create    create a key: --group <group> --name <name>
   keys list      list the keys, without their secrets
   keys update    change a key's name, group, models, limits, addresses, tags or expiry
@@ -55,6 +57,8 @@ async function command([name, ...args]: string[]): Promise<number> {
     }
     case "operator":
       return operatorCommand(args, environmentAtRoot());
+    case "top":
+      return topCommand(args, environmentAtRoot());
     case "test-programs":
       return findTestPrograms();
     case "help":

@@ -1,7 +1,7 @@
 /** `sluice operator link`: a link that signs the first operator in once, from the control that runs in this directory or at SLUICE_CONTROL_URL. */
-import { type ApiAddress, ApiFault, callOperation } from "#api/client.ts";
+import { ApiFault, callOperation } from "#api/client.ts";
 import type { Environment } from "#catalogue/environment.ts";
-import { readOperatorToken, readReady, stateOf } from "./state.ts";
+import { controlOf, noControl } from "./control-address.ts";
 
 const usage = `Usage:
   sluice operator link    print a link that signs the first operator in once, within 15 minutes
@@ -17,9 +17,7 @@ export async function operatorCommand(args: string[], environment: Environment):
   }
   const control = controlOf(environment);
   if (control === undefined) {
-    process.stderr.write(
-      'sluice operator: no gateway runs in this directory; start it with "npm start", or set SLUICE_CONTROL_URL and OPERATOR_TOKEN\n',
-    );
+    process.stderr.write(`sluice operator: ${noControl}\n`);
     return 1;
   }
   try {
@@ -32,12 +30,4 @@ export async function operatorCommand(args: string[], environment: Environment):
     process.stderr.write(`sluice operator: ${reason}\n`);
     return 1;
   }
-}
-
-/** Undefined if neither the environment nor this directory has a control and its token. */
-function controlOf({ SLUICE_CONTROL_URL, OPERATOR_TOKEN }: Environment): ApiAddress | undefined {
-  const state = stateOf(process.cwd());
-  const url = SLUICE_CONTROL_URL || readReady(state)?.controlUrl;
-  const token = OPERATOR_TOKEN || (SLUICE_CONTROL_URL ? undefined : readOperatorToken(state));
-  return url && token ? { url, token } : undefined;
 }

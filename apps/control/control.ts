@@ -3,13 +3,15 @@ import { randomUUID } from "node:crypto";
 import { resolve } from "node:path";
 import type { FastifyRequest } from "fastify";
 import type { Logger } from "pino";
-import { Gauge, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import { catalogueLogOf } from "#catalogue/log.ts";
+import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import type { ServiceConfig } from "#service/config.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
+import { registerProcessMetrics } from "#service/metrics.ts";
 import { createOperations, listen } from "#service/operations.ts";
 import { startProcessReports } from "#service/process-reports.ts";
 import { type Redis, type RedisPurpose, unhurried } from "#service/redis.ts";
@@ -29,8 +31,9 @@ import { ContentReader } from "./content/content-reader.ts";
 import { openDatabase } from "./database/database.ts";
 import { KeyProjection } from "./keys/key-projection.ts";
 import { keyHandlers } from "./keys/keys.ts";
-import { type Ledger, startLedger } from "./ledger/ledger.ts";
+import { startLedger } from "./ledger/ledger.ts";
 import { usageHandlers } from "./ledger/usage-handlers.ts";
+import { registerControlMetrics } from "./metrics.ts";
 import { liveHandlers } from "./operations/handlers.ts";
 import { addLiveSocket } from "./operations/live-socket.ts";
 import { LiveStates } from "./operations/live-state.ts";
@@ -114,7 +117,8 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const alerts = startAlerts({ ...alertsDeps, settings: settings.current, mail });
   opened.defer(() => alerts.close());
   opened.defer(startAuditRetention({ database, days: () => settings.current().auditDays, log }));
-  registerMetrics(registry, ledger, projection);
+  registerControlMetrics(registry, { ledger, projection, redis });
+  registerCatalogueMetrics(registry, catalogue);
   let address = config.url;
   const signIn = opened.use(await createSignIn({ database, config, secret, mail, address: () => address, log }));
   const byToken = identifyBy(database, config.operatorToken);
@@ -157,6 +161,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   });
   opened.defer(() => api.close());
   const own = { notReady: () => undefined, status: () => ({ ledger: ledger.counts }) };
+  registerProcessMetrics(registry, { ...own, role: "control", version });
   const id = `control-${randomUUID().slice(0, 8)}`;
   const drain = () => {};
   opened.defer(startProcessReports({ ...own, id, role: "control", version, redis, keyspace, drain, log }));
@@ -191,33 +196,4 @@ function consoleOf(
       return [...new Set(urls.filter((url) => url !== "").map((url) => new URL(url).origin))];
     },
   };
-}
-
-function registerMetrics(registry: Registry, ledger: Ledger, projection: KeyProjection): void {
-  const gauge = (name: string, help: string, read: () => number | Promise<number>) =>
-    new Gauge({
-      name,
-      help,
-      registers: [registry],
-      async collect() {
-        this.set(await read());
-      },
-    });
-  gauge("sluice_ledger_records", "Usage records that this process has stored.", () => ledger.counts.inserted);
-  gauge(
-    "sluice_budget_differences",
-    "Differences between budgets in Redis and the ledger that were found and corrected. Zero unless something broke.",
-    () => ledger.budgets.differences,
-  );
-  gauge(
-    "sluice_ledger_lag_seconds",
-    "The age of the oldest usage record that the ledger does not have yet; about a second when it is current. NaN while Redis is away.",
-    () => ledger.lagSeconds().catch(() => Number.NaN),
-  );
-  gauge(
-    "sluice_ledger_invalid_records",
-    "Usage records in the stream usage:invalid, which the ledger put aside because it cannot store them. NaN while Redis is away.",
-    () => ledger.invalidRecords().catch(() => Number.NaN),
-  );
-  gauge("sluice_keys_behind", "1 while Redis may lack a change of keys.", () => Number(projection.isBehind));
 }

@@ -1,5 +1,6 @@
 /** The ingress's metrics (https://prometheus.io/docs/practices/naming/): counters and histograms of events, gauges of the state. */
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { statuses } from "#dialects/errors.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { OperatorControl } from "#service/operator-controls.ts";
@@ -10,6 +11,8 @@ const buckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 export function metricsSubscriber(registry: Registry): Subscriber<IngressEvents> {
   const counters = countersOf(registry);
   const histograms = histogramsOf(registry);
+  // Prometheus does not see the first increase of a series that begins with it.
+  for (const code of Object.keys(statuses)) counters.errors.inc({ code }, 0);
   return {
     requestEnded({ path, status, durationMs }) {
       counters.requests.inc({ path, status });
@@ -104,7 +107,7 @@ function histogramsOf(registry: Registry) {
 export interface IngressReadings {
   /** Generations of this process by queue and state, and how long the oldest has waited. */
   queues(): { queue: string; waiting: number; held: number; running: number; oldestWaitMs: number }[];
-  /** Jobs on the queues, of all processes; rejects when Redis is away. */
+  /** Jobs on the queues, of all processes; rejects when Redis is away, and no number is shown then. */
   depths(): Promise<{ queue: string; state: string; count: number }[]>;
   /** The limits that keys share; `queue` is "" for a limit that does not belong to a queue. */
   capacities(): { limit: string; queue: string; used: number; max: number }[];
@@ -140,6 +143,7 @@ export function registerIngressGauges(registry: Registry, readings: IngressReadi
     const storedBytes = await readings.storedBytes().catch(() => undefined);
     if (storedBytes !== undefined) gauges.storedBytes.set(storedBytes);
     const depths = await readings.depths().catch(() => []);
+    gauges.jobs.reset();
     for (const { queue, state, count } of depths) gauges.jobs.set({ queue, state }, count);
   };
 }

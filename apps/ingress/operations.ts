@@ -1,9 +1,11 @@
 /** The operations port of an ingress: readiness, status, metrics, and job inspection if a password is set. */
 import type { FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
+import { registerProcessMetrics } from "#service/metrics.ts";
 import type { OpenFiles } from "#service/open-files.ts";
 import { createOperations } from "#service/operations.ts";
 import type { ProcessReporterOptions } from "#service/process-reports.ts";
+import { version } from "#service/version.ts";
 import type { Capacity } from "./admission/capacity.ts";
 import type { Backends } from "./backends.ts";
 import type { GenerationLifecycle } from "./generation/lifecycle.ts";
@@ -69,6 +71,7 @@ export async function createIngressOperations(options: IngressOperationsOptions)
         .map(({ oldestWaitMs, ...queue }) => ({ ...queue, oldestWaitMs: Math.round(oldestWaitMs) })),
     }),
   };
+  registerProcessMetrics(registry, { ...own, role: "ingress", version });
   options.startReports(own);
   const operations = createOperations({
     ...own,

@@ -4,8 +4,9 @@
  */
 
 import type { Logger } from "pino";
-import { Counter, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
 import type { Keyspace } from "#service/keyspace.ts";
+import { readMetrics } from "#service/metrics.ts";
 import { OutageLog } from "#service/outage-log.ts";
 import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
@@ -126,16 +127,7 @@ function labelOf(text: Buffer | undefined): ContentLabel | undefined {
 const isPlain = /^[\x21-\x7e]{1,200}$/;
 
 export function registerContentMetrics(registry: Registry, stream: Pick<ContentStream, "counts">): void {
-  const counter = (name: string, help: string, read: () => number) =>
-    new Counter({
-      name,
-      help,
-      registers: [registry],
-      collect() {
-        this.reset();
-        this.inc(read());
-      },
-    });
+  const { counter } = readMetrics(registry);
   counter(
     "sluice_content_written_total",
     "Requests whose content Redis took, of accounts that store it.",

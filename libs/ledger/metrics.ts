@@ -1,29 +1,11 @@
 /** The metrics of usage records on their way to the ledger, the same in every process that writes them. */
-import { Counter, Gauge, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
+import { readMetrics } from "#service/metrics.ts";
 import type { UsageStream } from "./usage-stream.ts";
 
 /** Registers gauges and counters that read the stream's counts when they are scraped. */
 export function registerUsageMetrics(registry: Registry, stream: Pick<UsageStream, "counts">): void {
-  const registers = [registry];
-  const gauge = (name: string, help: string, read: () => number) =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      collect() {
-        this.set(read());
-      },
-    });
-  const counter = (name: string, help: string, read: () => number) =>
-    new Counter({
-      name,
-      help,
-      registers,
-      collect() {
-        this.reset();
-        this.inc(read());
-      },
-    });
+  const { counter, gauge } = readMetrics(registry);
   gauge(
     "sluice_usage_pending_records",
     "Usage records that wait in memory for Redis or for a file. At 100,000 further ones are lost.",

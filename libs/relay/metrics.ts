@@ -1,21 +1,12 @@
 /** The relay's metrics, the same in every process. */
-import { Counter, Gauge, type Registry } from "prom-client";
+import type { Registry } from "prom-client";
+import { readMetrics } from "#service/metrics.ts";
 import type { Transport } from "./ports.ts";
 
 /** Registers gauges and counters that read the transport's statistics when they are scraped. `resends` returns how many frames this process sent again. */
 export function registerRelayMetrics(registry: Registry, transport: Transport, resends: () => number = () => 0): void {
   const { statistics } = transport;
-  const registers = [registry];
-  const counter = (name: string, help: string, read: () => number) =>
-    new Counter({
-      name,
-      help,
-      registers,
-      collect() {
-        this.reset();
-        this.inc(read());
-      },
-    });
+  const { counter, gauge } = readMetrics(registry);
   counter("sluice_frames_sent_total", "Frames that left this process.", () => statistics.framesSent);
   counter("sluice_frames_received_total", "Frames that reached this process.", () => statistics.framesReceived);
   counter("sluice_frames_resent_total", "Frames that were sent again because the owner missed them.", resends);
@@ -25,20 +16,8 @@ export function registerRelayMetrics(registry: Registry, transport: Transport, r
     "Envelopes that could not be published, or whose outcome is unknown.",
     () => statistics.publishFailures,
   );
-  new Gauge({
-    name: "sluice_redis_round_trip_seconds",
-    help: "The last round trip of a PUBLISH.",
-    registers,
-    collect() {
-      this.set(statistics.roundTripMs / 1_000);
-    },
-  });
-  new Gauge({
-    name: "sluice_relay_connected",
-    help: "1 while both connections of the mailbox are up.",
-    registers,
-    collect() {
-      this.set(transport.isConnected ? 1 : 0);
-    },
-  });
+  gauge("sluice_redis_round_trip_seconds", "The last round trip of a PUBLISH.", () => statistics.roundTripMs / 1_000);
+  gauge("sluice_relay_connected", "1 while both connections of the mailbox are up.", () =>
+    Number(transport.isConnected),
+  );
 }

@@ -1,6 +1,8 @@
 /** What operators decide reaches the ingresses and workers: queues, generations and circuit breakers, on a real gateway. */
 import assert from "node:assert/strict";
+import { PassThrough } from "node:stream";
 import { after, test } from "node:test";
+import { topCommand } from "../../apps/cli/top.ts";
 import { startControl } from "../support/control.ts";
 import { catalogueOf, startGateway, until } from "../support/gateway.ts";
 import { readStream } from "../support/stream.ts";
@@ -242,4 +244,19 @@ test("bad input is refused with its field, and unknown names are not found", asy
   ] as const)
     assert.equal((await operate(path, body, status)).field, field, `${path} ${JSON.stringify(body)}`);
   assert.equal((await chat())?.control, null);
+});
+
+test("sluice top prints the live state", async () => {
+  await operate("queues/chat/pause", { reason: "seen in a terminal" });
+  await until("it is shown", async () => (await chat())?.control !== null);
+  const environment = { SLUICE_CONTROL_URL: control.url, OPERATOR_TOKEN: control.token };
+  const [input, output, errors] = [new PassThrough(), new PassThrough(), new PassThrough()];
+  assert.equal(await topCommand(["--once"], environment, { input, output, errors }), 0);
+  const written = String(output.read());
+  assert.equal(errors.read(), null);
+  assert.match(written, /^requests \d+\.\d\/s /m);
+  assert.match(written, /^chat .+ paused: seen in a terminal$/m);
+  assert.match(written, /^simulator\/sim-text;rate=0;first=0;tokens=4 +closed /m);
+  assert.match(written, /^control-\w+ +ready /m);
+  await operate("queues/chat/resume");
 });

@@ -17,6 +17,8 @@ export interface TestControl extends AsyncDisposable {
   readonly url: string;
   /** Of the operations port. */
   readonly operations: string;
+  /** Of an operator. */
+  readonly token: string;
   /** Calls the API as an operator; `path` is below /api/v1. */
   call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>;
   /** The answer of a GET. Throws for any other status than 200. */
@@ -82,6 +84,7 @@ function callsOf(urls: { control: string; operations: string }): Omit<TestContro
     });
   return {
     url: urls.control,
+    token: operatorToken,
     operations: urls.operations,
     call,
     async get<Answer>(path: string) {

@@ -8,6 +8,7 @@ import { lateReportMs, type ProcessReport, readProcessReports } from "#service/p
 import type { Redis } from "#service/redis.ts";
 import type { Ledger } from "../ledger/ledger.ts";
 import { conditionsOf } from "./conditions.ts";
+import { readRedisState } from "./redis-state.ts";
 
 export type LiveState = AnswerOf<(typeof liveOperations)["readOperations"]>;
 
@@ -74,11 +75,11 @@ export class LiveStates {
     const { redis, keyspace, catalogue, ledger, database } = this.#options;
     const { queues: known, models } = catalogue();
     const names = [...known.keys()];
-    const [reports, controls, waiting, info, lagSeconds, invalid] = await Promise.all([
+    const [reports, controls, waiting, redisState, lagSeconds, invalid] = await Promise.all([
       readProcessReports(redis, keyspace, now),
       readControls(redis, keyspace, now),
       Promise.all([...known].map(([name, { parts }]) => this.#waiting(name, parts))),
-      redis.info("all"),
+      readRedisState(redis),
       ledger.lagSeconds(),
       ledger.invalidRecords(),
     ]);
@@ -93,7 +94,7 @@ export class LiveStates {
         live,
         controls,
       ),
-      redis: redisOf(info),
+      redis: redisState,
       ledger: {
         lagSeconds: Math.max(0, lagSeconds),
         records: ledger.counts.inserted,
@@ -239,17 +240,4 @@ function targetsOf(
   for (const control of controls)
     if (control.kind === "target") Object.assign(of(control.name), { state: "open", control: shownOf(control) });
   return [...targets.values()].sort((a, b) => a.target.localeCompare(b.target));
-}
-
-function redisOf(info: string): LiveState["redis"] {
-  const field = (name: string) => new RegExp(`^${name}:(.*)$`, "m").exec(info)?.[1]?.trim();
-  const number = (name: string) => Number(field(name) ?? 0);
-  const valkey = field("valkey_version");
-  return {
-    version: valkey === undefined ? `Redis ${field("redis_version") ?? ""}` : `Valkey ${valkey}`,
-    memoryBytes: number("used_memory"),
-    memoryMaxBytes: number("maxmemory"),
-    clients: number("connected_clients"),
-    commandsPerSecond: number("instantaneous_ops_per_sec"),
-  };
 }

@@ -9,6 +9,7 @@ import type { Intake } from "../intake.ts";
 import type { WorkerQueues } from "../queues.ts";
 import type { CircuitBreakers } from "../routing/circuit-breakers.ts";
 import type { Credentials } from "../routing/credentials.ts";
+import type { Slots } from "../routing/slots.ts";
 
 const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
@@ -91,6 +92,7 @@ export interface GaugeDeps {
   queues: Pick<WorkerQueues, "opened" | "slotsOf" | "isInReserve">;
   circuitBreakers: Pick<CircuitBreakers, "states">;
   credentials: Pick<Credentials, "cooling">;
+  slots: Pick<Slots, "taken">;
   attachmentBudget: Pick<AttachmentBudget, "reservedBytes" | "waiting">;
   clock: Clock;
 }
@@ -98,7 +100,7 @@ export interface GaugeDeps {
 /** Registers the gauges, which are read at every scrape. */
 export function registerWorkerGauges(
   registry: Registry,
-  { intake, queues, circuitBreakers, credentials, attachmentBudget, clock }: GaugeDeps,
+  { intake, queues, circuitBreakers, credentials, slots, attachmentBudget, clock }: GaugeDeps,
 ): void {
   const gauge = <Label extends string>(
     name: string,
@@ -146,6 +148,14 @@ export function registerWorkerGauges(
     ["queue"],
     (reserve) => {
       for (const { name } of queues.opened) reserve.set({ queue: name }, queues.isInReserve(name) ? 1 : 0);
+    },
+  );
+  gauge(
+    "sluice_upstream_slots_used",
+    "Slots of upstreams with concurrencyMax that this worker holds.",
+    ["upstream"],
+    (used) => {
+      for (const [upstream, count] of Object.entries(slots.taken())) used.set({ upstream }, count);
     },
   );
   gauge(

@@ -1,0 +1,210 @@
+/** The text of `sluice top`: the live state as lines that fit a terminal. */
+import type { liveOperations } from "#api/live.ts";
+import type { AnswerOf } from "#api/operation.ts";
+
+export type LiveState = AnswerOf<(typeof liveOperations)["readOperations"]>;
+
+export interface FrameOptions {
+  /** Characters of a line; Infinity for no bound, as are rows. */
+  columns: number;
+  rows: number;
+  hasColors: boolean;
+}
+
+type Color = "bold" | "dim" | "red" | "yellow" | "green";
+/** https://www.ecma-international.org/publications-and-standards/standards/ecma-48/, SGR. */
+const codes: Record<Color, number> = { bold: 1, dim: 2, red: 31, yellow: 33, green: 32 };
+
+interface Cell {
+  text: string;
+  color?: Color | undefined;
+}
+
+type Line = Cell[];
+
+interface Table {
+  /** The first columns are texts, those from `numbersFrom` on numbers; the last one is a text again. */
+  heads: string[];
+  numbersFrom: number;
+  rows: Line[];
+}
+
+const cell = (text: string | number, color?: Color): Cell => ({ text: String(text), color });
+const count = (value: number, color?: Color) => cell(value.toLocaleString("en-US"), color);
+/** Names and reasons may have characters that control a terminal. */
+const plain = (text: string) => text.replaceAll(/\p{C}/gu, "?");
+
+const durationOf = (ms: number): string =>
+  ms < 1_000 ? `${Math.round(ms)} ms` : ms < 60_000 ? `${(ms / 1_000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min`;
+
+function bytesOf(bytes: number): string {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  return `${power === 0 ? bytes : (bytes / 1_024 ** power).toFixed(1)} ${units[power]}`;
+}
+
+const conditionTexts: Record<LiveState["conditions"][number]["kind"], string> = {
+  ledgerBehind: "the ledger is behind",
+  invalidRecords: "the ledger put records aside",
+  noWorker: "no worker for the queue",
+  oldestWait: "requests wait too long on the queue",
+  circuitBreakerOpen: "circuit breaker open",
+  processSilent: "silent process",
+  redisMemory: "Redis' memory is nearly full",
+};
+
+function headOf({ rates, redis, ledger, processes, database }: LiveState): Line[] {
+  const rate = (value: number | undefined) => (value === undefined ? "–" : value.toFixed(1));
+  const memory = redis.memoryMaxBytes === 0 ? "" : ` of ${bytesOf(redis.memoryMaxBytes)}`;
+  const roles = (["ingress", "worker", "control"] as const)
+    .map((role) => `${role} ${processes.filter((each) => each.role === role && !each.isLate).length}`)
+    .join("  ");
+  return [
+    [
+      cell(`requests ${rate(rates?.requests)}/s`, "bold"),
+      cell(`failed ${rate(rates?.failed)}/s`, rates && rates.failed > 0 ? "red" : undefined),
+      cell(`refused ${rate(rates?.refused)}/s`, rates && rates.refused > 0 ? "yellow" : undefined),
+      cell(`chunks ${rate(rates?.chunks)}/s`),
+    ],
+    [
+      cell(roles),
+      cell(
+        `${redis.version} ${bytesOf(redis.memoryBytes)}${memory}, ${Math.round(redis.commandsPerSecond)} commands/s`,
+      ),
+      cell(`ledger ${ledger.lagSeconds.toFixed(1)} s behind (${database})`),
+    ],
+  ];
+}
+
+function queuesOf({ queues }: LiveState): Table {
+  const sorted = queues.toSorted((a, b) => b.queued + b.running - a.queued - a.running || a.name.localeCompare(b.name));
+  return {
+    heads: ["QUEUE", "WAITING", "JOBS", "OLDEST", "RUNNING", "SLOTS", "USED", "WORKERS", ""],
+    numbersFrom: 1,
+    rows: sorted.map(({ name, queued, waiting, oldestWaitMs, running, capacity, workers, control }) => [
+      cell(name),
+      count(queued, queued > 0 ? "yellow" : undefined),
+      count(waiting),
+      cell(queued === 0 ? "" : durationOf(oldestWaitMs)),
+      count(running),
+      count(capacity),
+      cell(
+        capacity === 0 ? "" : `${Math.round((100 * running) / capacity)} %`,
+        running >= capacity ? "yellow" : undefined,
+      ),
+      count(workers, workers === 0 ? "red" : undefined),
+      control === null ? cell("") : cell(`${control.state}: ${control.reason}`, "yellow"),
+    ]),
+  };
+}
+
+function targetsOf({ targets }: LiveState): Table {
+  const isBlocked = ({ state }: LiveState["targets"][number]) => Number(state !== "closed");
+  const sorted = targets.toSorted(
+    (a, b) => isBlocked(b) - isBlocked(a) || b.calls - a.calls || a.target.localeCompare(b.target),
+  );
+  return {
+    heads: ["TARGET", "CIRCUIT", "CALLS/MIN", "FAILED", "FIRST", "COOLING", ""],
+    numbersFrom: 2,
+    rows: sorted.map(({ target, state, calls, failed, firstTokenMs, cooling, control }) => [
+      cell(target),
+      cell(state, state === "closed" ? "green" : "red"),
+      count(calls),
+      count(failed, failed > 0 ? "red" : undefined),
+      cell(firstTokenMs === null ? "" : durationOf(firstTokenMs)),
+      count(cooling, cooling > 0 ? "yellow" : undefined),
+      control === null ? cell("") : cell(control.reason, "yellow"),
+    ]),
+  };
+}
+
+function processesOf({ processes }: LiveState): Table {
+  const stateOf = ({ isLate, notReady }: LiveState["processes"][number]): Cell =>
+    isLate ? cell("silent", "red") : notReady === null ? cell("ready", "green") : cell(notReady, "yellow");
+  return {
+    heads: ["PROCESS", "STATE", "CORES", "MEMORY", "DELAY", "RUNNING", "VERSION"],
+    numbersFrom: 2,
+    rows: processes.map((process) => [
+      cell(process.id),
+      stateOf(process),
+      cell(process.cores.toFixed(2), process.cores > 0.9 ? "yellow" : undefined),
+      cell(bytesOf(process.memoryBytes)),
+      cell(durationOf(process.eventLoopDelayMs), process.eventLoopDelayMs > 250 ? "red" : undefined),
+      count(process.generations),
+      cell(`${process.version} at ${process.host}`),
+    ]),
+  };
+}
+
+/** Columns as wide as their widest cell; at most `rowsMax` rows, and a line that says how many more there are. */
+function linesOf({ heads, numbersFrom, rows }: Table, rowsMax: number): Line[] {
+  const shown =
+    rows.length <= rowsMax || rowsMax === 1 ? rows.slice(0, rowsMax) : rows.slice(0, Math.max(0, rowsMax - 1));
+  const last = heads.length - 1;
+  const widths = heads.map((head, index) =>
+    Math.max(head.length, ...shown.map((row) => [...plain(row[index]?.text ?? "")].length)),
+  );
+  const aligned = (row: Line): Line =>
+    row.map(({ text, color }, index) => {
+      const width = widths[index] as number;
+      const padded =
+        index >= numbersFrom && index < last ? text.padStart(width) : text.padEnd(index === last ? 0 : width);
+      return { text: padded, color };
+    });
+  const more = rows.length - shown.length;
+  return [
+    aligned(heads.map((head) => cell(head, "dim"))),
+    ...shown.map(aligned),
+    ...(more > 0 && rowsMax !== 1 ? [[cell(`… ${more} more`, "dim")]] : []),
+  ];
+}
+
+/** How many rows each table gets: what it needs, and where that is too much, the longest ones get less. */
+function shared(needs: number[], rowsMax: number): number[] {
+  const given = needs.map(() => 0);
+  for (
+    let left = Math.min(
+      rowsMax,
+      needs.reduce((sum, need) => sum + need, 0),
+    );
+    left > 0;
+  ) {
+    for (const [index, need] of needs.entries())
+      if (left > 0 && (given[index] as number) < need) {
+        (given[index] as number)++;
+        left--;
+      }
+  }
+  return given;
+}
+
+/** The text of a line, cut at `columns`. */
+function textOf(line: Line, { columns, hasColors }: FrameOptions): string {
+  let left = columns;
+  const texts = line.map(({ text, color }, index) => {
+    const separated = [...`${index > 0 ? "  " : ""}${plain(text)}`].slice(0, Math.max(0, left));
+    left -= separated.length;
+    const cut = separated.join("");
+    return hasColors && color !== undefined && cut.trim() !== "" ? `\x1b[${codes[color]}m${cut}\x1b[0m` : cut;
+  });
+  return texts.join("").trimEnd();
+}
+
+/** The frame's lines: at most `rows` of at most `columns` characters. `note` is shown at the end of the first line. */
+export function frameOf(state: LiveState, note: string, options: FrameOptions): string[] {
+  const conditionsMax = Math.max(1, Math.floor(options.rows / 4));
+  const conditions = state.conditions
+    .slice(0, conditionsMax)
+    .map(({ kind, subject }) => [cell(`! ${conditionTexts[kind]}${subject === null ? "" : ` ${subject}`}`, "red")]);
+  const hidden = state.conditions.length - conditions.length;
+  if (hidden > 0) conditions.push([cell(`! ${hidden} more`, "red")]);
+  const top: Line[] = [[cell("sluice", "bold"), cell(state.at), cell(note, "dim")], ...headOf(state), ...conditions];
+  const tables = [queuesOf(state), targetsOf(state), processesOf(state)];
+  const overhead = 2 * tables.length;
+  const given = shared(
+    tables.map(({ rows }) => rows.length),
+    Math.max(0, options.rows - top.length - overhead),
+  );
+  const lines = [...top, ...tables.flatMap((table, index) => [[], ...linesOf(table, given[index] as number)])];
+  return lines.slice(0, options.rows).map((line) => textOf(line, options));
+}

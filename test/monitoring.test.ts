@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { gatewayMetrics, labelBounds, metricsFile, metricsPageOf } from "../docs/metrics.ts";
+import { dashboardFile, dashboardOf } from "../infra/grafana/dashboard.ts";
+import { alerts, usesOf } from "./infra/promql.ts";
+
+const root = join(import.meta.dirname, "..");
+
+/** As GitHub makes them from headings. */
+const anchorsOf = (file: string) =>
+  [...readFileSync(join(root, file), "utf8").matchAll(/^#+ (.+)$/gm)].map(([, heading = ""]) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\w\- ]/g, "")
+      .replaceAll(" ", "-"),
+  );
+
+test("the page of metrics and the dashboard match the code; `npm run reference` writes them", () => {
+  assert.equal(readFileSync(metricsFile, "utf8"), metricsPageOf());
+  assert.equal(readFileSync(dashboardFile, "utf8"), dashboardOf());
+});
+
+test("every label of a metric has a documented bound, and every bound is of a label in use", () => {
+  const labels = new Set(gatewayMetrics().flatMap((metric) => metric.labels));
+  assert.deepEqual([...labels].sort(), Object.keys(labelBounds));
+});
+
+test("every alert has a severity, a summary, and a runbook that exists", () => {
+  assert.ok(alerts.length >= 25);
+  assert.equal(new Set(alerts.map(({ alert }) => alert)).size, alerts.length);
+  for (const { alert, labels, annotations } of alerts) {
+    assert.match(labels.severity, /^(page|ticket)$/, alert);
+    assert.ok(annotations.summary.length > 20, alert);
+    const [file = "", anchor = ""] = annotations.runbook_url.split("#");
+    assert.ok(anchorsOf(file).includes(anchor), `${alert}: ${annotations.runbook_url} does not exist`);
+  }
+});
+
+test("every runbook is of an alert", () => {
+  const text = readFileSync(join(root, "docs/operations.md"), "utf8");
+  const runbooks = text.slice(text.indexOf("\n## Runbooks\n"), text.indexOf("\n## Data at rest\n"));
+  const used = new Set(alerts.map(({ annotations }) => annotations.runbook_url.split("#")[1]));
+  const unused = [...runbooks.matchAll(/^### (.+)$/gm)]
+    .map(([, heading = ""]) => heading.toLowerCase().replaceAll(" ", "-"))
+    .filter((anchor) => !used.has(anchor));
+  assert.deepEqual(unused, []);
+});
+
+test("the metrics and labels of an expression are found", () => {
+  const expression =
+    'sum by (queue) (rate(a_total{queue=~"$queue", state!="x"}[5m])) / on (queue) group_left (role) (b{} > 0.5) unless c or vector(0)';
+  assert.deepEqual(usesOf(expression), {
+    uses: [
+      { metric: "a_total", labels: ["queue", "state"] },
+      { metric: "b", labels: [] },
+      { metric: "c", labels: [] },
+    ],
+    grouping: ["queue", "queue", "role"],
+  });
+});
