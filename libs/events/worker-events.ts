@@ -1,8 +1,10 @@
 /** The events of an attempt in its worker, for logs, metrics, traces or a ledger. No event carries content of callers or upstreams. */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
+import type { Finish } from "#dialects/neutral.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { OperationName } from "#operations/operations.ts";
+import type { TraceContext } from "#tracing/trace-context.ts";
 
 /** An attempt of a generation. All of its events carry the same object. */
 export interface AttemptInfo {
@@ -23,6 +25,8 @@ export interface AttemptInfo {
   readonly receivedAt: number;
   /** The mailbox of the ingress. */
   readonly owner: string;
+  /** Undefined if the ingress does not trace. */
+  readonly trace: TraceContext | undefined;
 }
 
 /** A call of an upstream. All of its events carry the same object. */
@@ -38,6 +42,8 @@ export interface CallInfo {
   readonly credential: string | undefined;
   /** The caller already has a part of the answer, and this call resumes it. */
   readonly resumes: boolean;
+  /** Below that of the attempt. */
+  readonly trace: TraceContext | undefined;
 }
 
 /** The outcome of a call, for operators. */
@@ -48,6 +54,8 @@ export interface CallDiagnosis {
   requestId?: string;
   /** A transport error code, a timeout, or a few words on why the answer is unusable. */
   cause?: string;
+  /** How the answer ended; undefined for one that is not known to have ended. */
+  finish?: Finish;
   /** Events of the stream that could not be read; undefined for none. */
   malformedEvents?: number;
 }

@@ -24,6 +24,7 @@ const ended: GenerationEnded = {
     framing: "array",
     bodyBytes: 10,
     receivedAt: 0,
+    trace: undefined,
   },
   outcome: "complete",
   status: 200,
@@ -63,6 +64,7 @@ const request: RequestEnded = {
   outcome: "answered",
   durationMs: 1.2,
   retries: "1",
+  trace: undefined,
 };
 
 function setUp() {

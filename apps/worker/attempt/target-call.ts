@@ -6,6 +6,7 @@ import type { Usage } from "#dialects/usage.ts";
 import type { AttemptInfo, CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
 import type { AnswerSource, CallRecord } from "#relay/job.ts";
 import type { MessagePartKind } from "#relay/session-messages.ts";
+import { childOf } from "#tracing/trace-context.ts";
 import { readerOf, type UpstreamHead } from "../answer/answer.ts";
 import { type AnswerReader, type AnswerStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import { leadingBytesMax, lingerMs } from "../bounds.ts";
@@ -77,6 +78,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
       model: candidate.model.id,
       credential: permit.credential,
       resumes,
+      trace: attempt.trace && childOf(attempt.trace),
     };
     this.chunk = { attempt, call: this.info, gapMs: 0 };
     this.startedAt = now;

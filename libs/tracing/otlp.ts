@@ -1,0 +1,105 @@
+/**
+ * Sends spans to a collector by OTLP over HTTP. Import it only when tracing is on: it loads OpenTelemetry's exporter, which takes a tenth of a second. The exporter
+ * reads its other settings (headers, timeout, compression, certificates) from the process's OTEL_… variables, and repeats what a collector asks it to repeat.
+ */
+import { randomUUID } from "node:crypto";
+import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
+import { detectResources, envDetector, resourceFromAttributes } from "@opentelemetry/resources";
+import { version } from "#service/version.ts";
+import { sendMsMax } from "./bounds.ts";
+import { type FinishedSpan, type SpanAttributes, type SpanEvent, spanKinds } from "./span.ts";
+import type { SpanReference } from "./trace-context.ts";
+
+type OtlpSpan = Parameters<OTLPTraceExporter["export"]>[0][number];
+type Time = OtlpSpan["startTime"];
+
+const noTime: Time = [0, 0];
+const errorStatus = 2;
+const noStatus = { code: 0 };
+const scope = { name: "sluice", version };
+
+/** `role` names the process: the service is called `sluice-<role>` unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES name it. */
+export function openExporter(role: string): (spans: readonly FinishedSpan[]) => Promise<void> {
+  const exporter = new OTLPTraceExporter();
+  const resource = resourceFromAttributes({
+    "service.name": `sluice-${role}`,
+    "service.version": version,
+    "service.instance.id": randomUUID(),
+  }).merge(detectResources({ detectors: [envDetector] }));
+  return (spans) =>
+    new Promise((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error("the collector did not answer in time")), sendMsMax);
+      exporter.export(
+        spans.map((span) => otlpSpanOf(span, resource)),
+        ({ code, error }) => {
+          clearTimeout(timer);
+          if (code === 0) resolve();
+          else reject(reasonOf(error));
+        },
+      );
+    });
+}
+
+/** Without the collector's response, which the log does not need. */
+function reasonOf(error: (Error & { code?: unknown }) | undefined): Error {
+  const code = error?.code;
+  return Object.assign(
+    new Error(error?.message || "the collector refused them"),
+    code !== undefined && { code: String(code) },
+  );
+}
+
+function otlpSpanOf(span: FinishedSpan, resource: OtlpSpan["resource"]): OtlpSpan {
+  const { context, events = [], error } = span;
+  const { traceId, traceState, parentSpanId, hasRemoteParent, link } = context;
+  const own = { ...otlpContextOf(context), ...(traceState !== undefined && { traceState: stateOf(traceState) }) };
+  return {
+    name: span.name,
+    kind: spanKinds[span.kind],
+    spanContext: () => own,
+    ...(parentSpanId !== undefined && {
+      parentSpanContext: { ...otlpContextOf({ traceId, spanId: parentSpanId }), isRemote: hasRemoteParent },
+    }),
+    startTime: timeOf(span.startedAt),
+    endTime: timeOf(span.endedAt),
+    duration: noTime,
+    status: error === undefined ? noStatus : { code: errorStatus, message: error },
+    attributes: definedOf(span.attributes),
+    links: link === undefined ? [] : [{ context: otlpContextOf(link), attributes: {} }],
+    events: events.map(otlpEventOf),
+    ended: true,
+    resource,
+    instrumentationScope: scope,
+    droppedAttributesCount: 0,
+    droppedEventsCount: 0,
+    droppedLinksCount: 0,
+  };
+}
+
+const otlpContextOf = ({ traceId, spanId }: SpanReference) => ({ traceId, spanId, traceFlags: 1 });
+
+/** What the exporter needs of the class TraceState. */
+const stateOf = (text: string) => {
+  const state = { serialize: () => text, get: () => undefined, set: () => state, unset: () => state };
+  return state;
+};
+
+const otlpEventOf = ({ name, at, attributes = {} }: SpanEvent) => ({
+  name,
+  time: timeOf(at),
+  attributes: definedOf(attributes),
+});
+
+const timeOf = (at: number): Time => {
+  const seconds = Math.floor(at / 1_000);
+  return [seconds, Math.round((at - seconds * 1_000) * 1_000_000)];
+};
+
+function definedOf(attributes: SpanAttributes): OtlpSpan["attributes"] {
+  const defined: OtlpSpan["attributes"] = {};
+  for (const name in attributes) {
+    const value = attributes[name];
+    if (value !== undefined) defined[name] = value;
+  }
+  return defined;
+}
