@@ -10,6 +10,7 @@ const pure = [
   "ingress/{admission,generation}/*.test.ts",
   "libs/{dialects,events,operations}/**/*.test.ts",
   "libs/relay/*.test.ts",
+  "libs/tracing/{sampling,trace-context}.test.ts",
   "libs/catalogue/load.test.ts",
   "mutation/*.test.ts",
   "simulator/{answer,dialects}/*.test.ts",
