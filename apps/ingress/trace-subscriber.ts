@@ -2,161 +2,142 @@
  * Exports the spans of requests in this ingress:
  *
  *     chat sim-text (server)            from the receipt to the end, with events for first content and for a lost worker
- *     ├─ admission queue chat           in this ingress
- *     ├─ queue chat                     each attempt, from its dispatch until a worker is bound
- *     └─ attempt …                      by the worker: apps/worker/observability/trace-subscriber.ts
+ *     ├─ queue chat                     from the admission queue until a worker is bound, with an event when the job leaves for the queue
+ *     └─ attempt chat                   by the worker: apps/worker/observability/trace-subscriber.ts
  *
- * The tokens are in the spans of the calls alone, because tools add up the tokens of all spans.
+ * A lost worker leads to another span of the queue and another attempt. The tokens are in the spans of calls alone, because tools add up the tokens of all spans.
  */
 import type { Subscriber } from "#events/event-stream.ts";
 import type { GenerationEnded, GenerationFacts, IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
 import { spanEventsMax } from "#tracing/bounds.ts";
-import { names, operationNameOf, ownNames } from "#tracing/names.ts";
-import type { ExportSpan, SpanEvent } from "#tracing/span.ts";
-import { childOf } from "#tracing/trace-context.ts";
+import { operationNameOf } from "#tracing/operation-name.ts";
+import type { ExportSpan, SpanAttributes, SpanEvent } from "#tracing/span.ts";
+import { childOf, type TraceContext } from "#tracing/trace-context.ts";
 
-/** What is known of a dispatched generation. In milliseconds of `clock.now()`. */
-interface Dispatched {
-  attempt: number;
+/** A generation that waits or has waited. Times are milliseconds of `clock.now()`. */
+interface Queued {
   /** Undefined once a worker is bound. */
   since: number | undefined;
+  dispatchedAt: number | undefined;
   /** When workers or jobs were lost; the first ones. */
   restartedAt: number[] | undefined;
 }
 
 export function traceSubscriber(exportSpan: ExportSpan, clock: Clock): Subscriber<IngressEvents> {
-  const dispatched = new LiveMap<string, Dispatched>();
-  const endWait = (generation: GenerationFacts, state: Dispatched, boundAt?: number) => {
+  const queued = new LiveMap<string, Queued>();
+  const endWait = (generation: GenerationFacts, state: Queued, outcome: "bound" | "left") => {
     const { trace, queue } = generation;
-    if (trace === undefined || state.since === undefined) return;
-    const endedAt = boundAt ?? clock.epoch();
+    const { since, dispatchedAt } = state;
+    if (trace === undefined || since === undefined) return;
+    state.since = undefined;
+    const now = clock.now();
+    const endedAt = clock.epoch();
     exportSpan({
       context: childOf(trace),
       name: `queue ${queue}`,
       kind: "internal",
-      startedAt: endedAt - (clock.now() - state.since),
+      startedAt: endedAt - (now - since),
       endedAt,
-      attributes: {
-        [names.messagingSystem]: "bullmq",
-        [names.messagingQueue]: queue,
-        [ownNames.attempt]: state.attempt,
-        [ownNames.outcome]: boundAt === undefined ? "left" : "bound",
-      },
+      attributes: { "messaging.destination.name": queue, "sluice.outcome": outcome },
+      events: dispatchedAt === undefined ? [] : [{ name: "dispatched", at: endedAt - (now - dispatchedAt) }],
+      error: undefined,
     });
-    state.since = undefined;
   };
   return {
-    dispatched({ generation: { generationId, trace }, attempt }) {
+    queued({ generation: { generationId, trace } }) {
       if (trace?.isSampled !== true) return;
-      const state = dispatched.get(generationId);
-      if (state === undefined) dispatched.set(generationId, { attempt, since: clock.now(), restartedAt: undefined });
-      else Object.assign(state, { attempt, since: clock.now() });
+      queued.set(generationId, { since: clock.now(), dispatchedAt: undefined, restartedAt: undefined });
     },
-    bound({ generation, waitedMs }) {
-      const state = dispatched.get(generation.generationId);
-      if (state !== undefined) endWait(generation, state, generation.receivedAt + waitedMs);
+    dispatched({ generation }) {
+      const state = queued.get(generation.generationId);
+      if (state !== undefined) state.dispatchedAt = clock.now();
+    },
+    bound({ generation }) {
+      const state = queued.get(generation.generationId);
+      if (state !== undefined) endWait(generation, state, "bound");
     },
     restarted({ generation }) {
-      const state = dispatched.get(generation.generationId);
+      const state = queued.get(generation.generationId);
       if (state === undefined) return;
-      endWait(generation, state);
+      endWait(generation, state, "left");
+      state.since = clock.now();
+      state.dispatchedAt = undefined;
       state.restartedAt ??= [];
-      if (state.restartedAt.length < spanEventsMax) state.restartedAt.push(clock.now());
+      if (state.restartedAt.length < spanEventsMax) state.restartedAt.push(state.since);
     },
     ended(event) {
       const { generation } = event;
-      if (generation.trace?.isSampled !== true) return;
-      const state = dispatched.get(generation.generationId);
-      dispatched.delete(generation.generationId);
-      if (state !== undefined) endWait(generation, state);
-      exportAdmission(exportSpan, event);
-      const now = clock.now();
-      const endedAt = generation.receivedAt + event.durationMs;
-      const losses = state?.restartedAt ?? [];
-      exportGeneration(
-        exportSpan,
-        event,
-        losses.map((at) => ({ name: "worker lost", at: endedAt - (now - at) })),
-      );
+      const { trace, generationId } = generation;
+      if (trace?.isSampled !== true) return;
+      const state = queued.get(generationId);
+      queued.delete(generationId);
+      if (state !== undefined) endWait(generation, state, "left");
+      const beganAt = clock.now() - event.durationMs;
+      exportGeneration(exportSpan, trace, event, state?.restartedAt?.map((at) => at - beganAt) ?? []);
     },
     requestEnded: (event) => exportRefusal(exportSpan, event, clock.epoch()),
   };
 }
 
-function exportAdmission(exportSpan: ExportSpan, { generation, queuedMs, dispatchedMs, durationMs }: GenerationEnded) {
-  const { trace, queue, receivedAt } = generation;
-  if (trace === undefined || queuedMs === undefined) return;
-  exportSpan({
-    context: childOf(trace),
-    name: `admission queue ${queue}`,
-    kind: "internal",
-    startedAt: receivedAt + queuedMs,
-    endedAt: receivedAt + (dispatchedMs ?? durationMs),
-    attributes: {
-      [ownNames.queue]: queue,
-      [ownNames.group]: generation.group,
-      [ownNames.outcome]: dispatchedMs === undefined ? "left" : "dispatched",
-    },
-  });
-}
-
-function exportGeneration(exportSpan: ExportSpan, event: GenerationEnded, losses: SpanEvent[]): void {
-  const { generation, outcome, source, firstTokenMs } = event;
-  const { trace, operation, dialect, model, receivedAt } = generation;
-  if (trace === undefined) return;
+/** `lossesMs`: when workers were lost, from the receipt. */
+function exportGeneration(
+  exportSpan: ExportSpan,
+  trace: TraceContext,
+  event: GenerationEnded,
+  lossesMs: readonly number[],
+): void {
+  const { generation, outcome, status, modelAnswered, firstTokenMs } = event;
+  const { operation, dialect, model, receivedAt, account } = generation;
   const error = outcome === "complete" || outcome === "left" ? undefined : outcome;
+  const attributes: SpanAttributes = {
+    "http.response.status_code": status,
+    "sluice.request_id": generation.requestId,
+    "sluice.key_id": generation.keyId,
+    "sluice.group": generation.group,
+    "sluice.model": model,
+    "sluice.dialect": dialect,
+    "sluice.outcome": error === undefined ? outcome : "failed",
+  };
+  if (account !== undefined) attributes["sluice.account"] = account;
+  if (modelAnswered !== model) attributes["sluice.model_answered"] = modelAnswered;
+  if (error !== undefined) attributes["error.type"] = error;
+  const events: SpanEvent[] = lossesMs.map((ms) => ({ name: "worker lost", at: receivedAt + ms }));
+  if (firstTokenMs !== undefined) events.push({ name: "first content", at: receivedAt + firstTokenMs });
   exportSpan({
     context: trace,
     name: `${operationNameOf(operation, dialect)} ${model}`,
     kind: "server",
     startedAt: receivedAt,
     endedAt: receivedAt + event.durationMs,
-    attributes: {
-      [names.status]: event.status,
-      [names.errorType]: error,
-      [ownNames.request]: generation.requestId,
-      [ownNames.key]: generation.keyId,
-      [ownNames.group]: generation.group,
-      [ownNames.account]: generation.account,
-      [ownNames.queue]: generation.queue,
-      [ownNames.operation]: operation,
-      [ownNames.dialect]: dialect,
-      [ownNames.model]: model,
-      [ownNames.modelAnswered]: event.modelAnswered,
-      [ownNames.upstream]: source?.upstream,
-      [ownNames.calls]: source?.calls,
-      [ownNames.attempt]: event.attempt,
-      [ownNames.outcome]: error === undefined ? outcome : "failed",
-    },
-    events: [
-      ...losses,
-      ...(firstTokenMs === undefined ? [] : [{ name: "first content", at: receivedAt + firstTokenMs }]),
-    ],
-    error: isFault(event.status) ? error : undefined,
+    attributes,
+    events,
+    error: isFault(status) ? error : undefined,
   });
 }
 
 /** A request that did not become a generation. */
 function exportRefusal(exportSpan: ExportSpan, event: RequestEnded, now: number): void {
-  const { trace, path, method, errorCode, status, durationMs = 0 } = event;
-  if (trace?.isSampled !== true) return;
+  const { trace, path, method, errorCode, status, keyId, group, account, durationMs = 0 } = event;
+  if (trace?.isSampled !== true || errorCode === undefined) return;
+  const attributes: SpanAttributes = {
+    "http.response.status_code": status,
+    "error.type": errorCode,
+    "sluice.request_id": event.requestId,
+    "sluice.outcome": "refused",
+  };
+  if (keyId !== undefined) attributes["sluice.key_id"] = keyId;
+  if (group !== undefined) attributes["sluice.group"] = group;
+  if (account !== undefined) attributes["sluice.account"] = account;
   exportSpan({
     context: trace,
     name: method === undefined ? path : `${method} ${path}`,
     kind: "server",
     startedAt: now - durationMs,
     endedAt: now,
-    attributes: {
-      [names.status]: status,
-      [names.errorType]: errorCode,
-      [ownNames.request]: event.requestId,
-      [ownNames.key]: event.keyId,
-      [ownNames.group]: event.group,
-      [ownNames.account]: event.account,
-      [ownNames.outcome]: "refused",
-    },
+    attributes,
+    events: [],
     error: isFault(status) ? errorCode : undefined,
   });
 }

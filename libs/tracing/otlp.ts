@@ -7,7 +7,7 @@ import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import { detectResources, envDetector, resourceFromAttributes } from "@opentelemetry/resources";
 import { version } from "#service/version.ts";
 import { sendMsMax } from "./bounds.ts";
-import { type FinishedSpan, type SpanAttributes, type SpanEvent, spanKinds } from "./span.ts";
+import { type FinishedSpan, type SpanEvent, spanKinds } from "./span.ts";
 import type { SpanReference } from "./trace-context.ts";
 
 type OtlpSpan = Parameters<OTLPTraceExporter["export"]>[0][number];
@@ -50,7 +50,7 @@ function reasonOf(error: (Error & { code?: unknown }) | undefined): Error {
 }
 
 function otlpSpanOf(span: FinishedSpan, resource: OtlpSpan["resource"]): OtlpSpan {
-  const { context, events = [], error } = span;
+  const { context, events, error } = span;
   const { traceId, traceState, parentSpanId, hasRemoteParent, link } = context;
   const own = { ...otlpContextOf(context), ...(traceState !== undefined && { traceState: stateOf(traceState) }) };
   return {
@@ -64,7 +64,7 @@ function otlpSpanOf(span: FinishedSpan, resource: OtlpSpan["resource"]): OtlpSpa
     endTime: timeOf(span.endedAt),
     duration: noTime,
     status: error === undefined ? noStatus : { code: errorStatus, message: error },
-    attributes: definedOf(span.attributes),
+    attributes: span.attributes,
     links: link === undefined ? [] : [{ context: otlpContextOf(link), attributes: {} }],
     events: events.map(otlpEventOf),
     ended: true,
@@ -84,22 +84,13 @@ const stateOf = (text: string) => {
   return state;
 };
 
-const otlpEventOf = ({ name, at, attributes = {} }: SpanEvent) => ({
+const otlpEventOf = ({ name, at, attributes }: SpanEvent) => ({
   name,
   time: timeOf(at),
-  attributes: definedOf(attributes),
+  ...(attributes !== undefined && { attributes }),
 });
 
 const timeOf = (at: number): Time => {
   const seconds = Math.floor(at / 1_000);
   return [seconds, Math.round((at - seconds * 1_000) * 1_000_000)];
 };
-
-function definedOf(attributes: SpanAttributes): OtlpSpan["attributes"] {
-  const defined: OtlpSpan["attributes"] = {};
-  for (const name in attributes) {
-    const value = attributes[name];
-    if (value !== undefined) defined[name] = value;
-  }
-  return defined;
-}

@@ -1,7 +1,8 @@
 /** Spans as they are exported. They are made when they are over, from events, so nothing of them is kept before. */
 import type { TraceContext } from "./trace-context.ts";
 
-export type SpanAttributes = Record<string, string | number | boolean | string[] | undefined>;
+/** Without content and without secrets. */
+export type SpanAttributes = Record<string, string | number | boolean | string[]>;
 
 /** Of OTLP: https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/proto/trace/v1/trace.proto */
 export const spanKinds = { internal: 0, server: 1, client: 2, consumer: 4 } as const;
@@ -21,9 +22,9 @@ export interface FinishedSpan {
   readonly startedAt: number;
   readonly endedAt: number;
   readonly attributes: SpanAttributes;
-  readonly events?: readonly SpanEvent[];
+  readonly events: readonly SpanEvent[];
   /** The code of the error that it ended with; undefined for none. */
-  readonly error?: string | undefined;
+  readonly error: string | undefined;
 }
 
 /** Takes spans that are over. */

@@ -11,7 +11,7 @@ import type { AttemptInfo, CallDiagnosis, CallInfo, WorkerEvents } from "#events
 import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
 import { spanEventsMax } from "#tracing/bounds.ts";
-import { names, operationNameOf, ownNames, usageAttributesOf } from "#tracing/names.ts";
+import { operationNameOf } from "#tracing/operation-name.ts";
 import type { ExportSpan, SpanAttributes, SpanEvent } from "#tracing/span.ts";
 
 interface Running {
@@ -39,15 +39,8 @@ export function traceSubscriber(
   catalogue: () => Catalogue,
 ): Subscriber<WorkerEvents> {
   const running = new LiveMap<string, Running>();
-  const places = new WeakMap<CatalogueUpstream, SpanAttributes>();
-  const placeOf = (name: string): SpanAttributes => {
-    const upstream = catalogue().upstreams.get(name);
-    if (upstream === undefined) return {};
-    const known = places.get(upstream) ?? attributesOf(upstream);
-    places.set(upstream, known);
-    return known;
-  };
-  const exportCall = ({ attempt, call, durationMs, diagnosis, outcome, error, usage }: EndedCall) => {
+  const exportCall = (event: EndedCall) => {
+    const { attempt, call, durationMs, error } = event;
     const state = running.get(keyOf(attempt));
     if (state === undefined || call.trace === undefined) return;
     const endedAt = clock.epoch();
@@ -56,31 +49,28 @@ export function traceSubscriber(
     state.firstContentAt = undefined;
     const model = call.target.slice(call.upstream.length + 1);
     const operation = operationNameOf(attempt.operation, attempt.dialect);
+    const attributes: SpanAttributes = {
+      "gen_ai.operation.name": operation,
+      "gen_ai.request.model": model,
+      "gen_ai.request.stream": attempt.isStreamed,
+      "sluice.upstream": call.upstream,
+    };
+    const upstream = catalogue().upstreams.get(call.upstream);
+    if (upstream !== undefined) {
+      attributes["gen_ai.provider.name"] = providerOf(upstream);
+      attributes["server.address"] = hostOf(upstream);
+    }
+    if (firstContentAt !== undefined)
+      attributes["gen_ai.response.time_to_first_chunk"] = Math.max(0, firstContentAt - startedAt) / 1_000;
+    addUsage(attributes, event.usage);
+    addOutcome(attributes, event);
     exportSpan({
       context: call.trace,
       name: `${operation} ${model}`,
       kind: "client",
       startedAt,
       endedAt,
-      attributes: {
-        [names.operation]: operation,
-        ...placeOf(call.upstream),
-        [names.requestModel]: model,
-        [names.requestStream]: attempt.isStreamed || undefined,
-        [names.responseFinishReasons]: diagnosis.finish && [diagnosis.finish],
-        [names.responseTimeToFirstChunk]:
-          firstContentAt === undefined ? undefined : Math.max(0, firstContentAt - startedAt) / 1_000,
-        ...usageAttributesOf(usage),
-        [names.status]: diagnosis.status,
-        [names.errorType]: error,
-        [ownNames.model]: call.model,
-        [ownNames.upstream]: call.upstream,
-        [ownNames.credential]: call.credential,
-        [ownNames.call]: call.number,
-        [ownNames.outcome]: outcome,
-        [ownNames.cause]: diagnosis.cause,
-        [ownNames.upstreamRequest]: diagnosis.requestId,
-      },
+      attributes,
       events: firstContentAt === undefined ? [] : [{ name: "first content", at: firstContentAt }],
       error,
     });
@@ -104,7 +94,7 @@ export function traceSubscriber(
         state.events.push({
           name: call.resumes ? "resume" : call.target === state.lastTarget ? "retry" : "failover",
           at: clock.epoch(),
-          attributes: { [ownNames.upstream]: call.upstream, [names.errorType]: state.lastFailure },
+          attributes: { "sluice.upstream": call.upstream, "error.type": state.lastFailure },
         });
       state.lastTarget = call.target;
     },
@@ -125,20 +115,19 @@ export function traceSubscriber(
       const state = running.get(key);
       running.delete(key);
       if (state === undefined || attempt.trace === undefined) return;
+      const attributes: SpanAttributes = {
+        "messaging.destination.name": attempt.queue,
+        "sluice.attempt": attempt.attempt,
+        "sluice.outcome": outcome,
+      };
+      if (failure !== undefined) attributes["error.type"] = failure.code;
       exportSpan({
         context: attempt.trace,
         name: `attempt ${attempt.queue}`,
         kind: "consumer",
         startedAt: state.startedAt,
         endedAt: clock.epoch(),
-        attributes: {
-          [names.messagingSystem]: "bullmq",
-          [names.messagingQueue]: attempt.queue,
-          [names.errorType]: failure?.code,
-          [ownNames.generation]: attempt.generation,
-          [ownNames.attempt]: attempt.attempt,
-          [ownNames.outcome]: outcome,
-        },
+        attributes,
         events: state.events,
         error: failure?.code,
       });
@@ -149,14 +138,32 @@ export function traceSubscriber(
 /** A worker may have two attempts of one generation, if it was taken for lost. */
 const keyOf = ({ generation, attempt }: AttemptInfo): string => `${generation}-${attempt}`;
 
-/** What does not change between calls of an upstream. */
-function attributesOf(upstream: CatalogueUpstream): SpanAttributes {
-  const { hostname, port, protocol } = new URL(upstream.baseUrl);
-  return {
-    [names.provider]: providerOf(upstream),
-    [names.serverAddress]: hostname,
-    [names.serverPort]: Number(port) || (protocol === "https:" ? 443 : 80),
-  };
+/** The names are those of the conventions for generative AI, which are in development. None of them is for content. Counts of zero are left out. */
+function addUsage(attributes: SpanAttributes, usage: Usage | undefined): void {
+  if (usage === undefined) return;
+  attributes["gen_ai.usage.input_tokens"] = usage.inputTokens;
+  attributes["gen_ai.usage.output_tokens"] = usage.outputTokens;
+  if (usage.cachedInputTokens > 0) attributes["gen_ai.usage.cache_read.input_tokens"] = usage.cachedInputTokens;
+  if (usage.cacheWriteTokens > 0) attributes["gen_ai.usage.cache_creation.input_tokens"] = usage.cacheWriteTokens;
+  if (usage.reasoningTokens > 0) attributes["gen_ai.usage.reasoning.output_tokens"] = usage.reasoningTokens;
+}
+
+function addOutcome(attributes: SpanAttributes, { call, diagnosis, outcome, error }: EndedCall): void {
+  const { status, cause, requestId } = diagnosis;
+  attributes["sluice.outcome"] = outcome;
+  if (status !== undefined) attributes["http.response.status_code"] = status;
+  if (error !== undefined) attributes["error.type"] = error;
+  if (cause !== undefined) attributes["sluice.cause"] = cause;
+  if (requestId !== undefined) attributes["sluice.upstream_request_id"] = requestId;
+  if (call.credential !== undefined) attributes["sluice.credential"] = call.credential;
+}
+
+/** By the immutable upstream of a catalogue, because reading an address takes longer than the rest of a span. */
+const hosts = new WeakMap<CatalogueUpstream, string>();
+function hostOf(upstream: CatalogueUpstream): string {
+  const known = hosts.get(upstream) ?? new URL(upstream.baseUrl).hostname;
+  hosts.set(upstream, known);
+  return known;
 }
 
 /** The convention's name of the API: of a cloud by its authentication, or else of the vendor whose dialect the upstream speaks. */

@@ -20,6 +20,8 @@ const span: FinishedSpan = {
   startedAt: 0,
   endedAt: 1,
   attributes: {},
+  events: [],
+  error: undefined,
 };
 
 /** A collector that takes a batch, or refuses it, when the test says so. */
