@@ -54,8 +54,6 @@ export interface CallDiagnosis {
   requestId?: string;
   /** A transport error code, a timeout, or a few words on why the answer is unusable. */
   cause?: string;
-  /** How the answer ended; undefined for one that is not known to have ended. */
-  finish?: Finish;
   /** Events of the stream that could not be read; undefined for none. */
   malformedEvents?: number;
 }
@@ -96,6 +94,8 @@ export interface WorkerEvents {
     diagnosis: CallDiagnosis;
     isComplete: boolean;
     usage: Usage | undefined;
+    /** Why the model stopped, if that is known. */
+    finish: Finish | undefined;
   };
   /** The attempt counts: the owner has the whole answer or its failure (`done`), or the caller left (`cancelled`). Its objects do not change afterwards. */
   settled: {

@@ -98,7 +98,15 @@ function play(number: number, { ingress, worker }: Streams, tracing: Tracing | u
   worker.emit("firstContent", { attempt, call, sinceCallMs: 300 });
   ingress.emit("firstContent", { generation, firstTokenMs: 301 });
   const diagnosis = { status: 200, requestId: "req_of_the_vendor" };
-  worker.emit("upstreamCallEnded", { attempt, call, durationMs: 900, diagnosis, isComplete: true, usage });
+  worker.emit("upstreamCallEnded", {
+    attempt,
+    call,
+    durationMs: 900,
+    diagnosis,
+    isComplete: true,
+    usage,
+    finish: "stop",
+  });
   worker.emit("ended", {
     attempt,
     outcome: "done",

@@ -142,6 +142,7 @@ test("a request that is queued, fails over and streams is one trace below its ca
   assert.equal(attributes["gen_ai.request.stream"], true);
   assert.equal(attributes["gen_ai.usage.input_tokens"], input);
   assert.equal(attributes["gen_ai.usage.output_tokens"], 9);
+  assert.deepEqual(attributes["gen_ai.response.finish_reasons"], ["stop"]);
   assert.equal(attributes["server.address"], "127.0.0.1");
   assert.ok(Number(attributes["gen_ai.response.time_to_first_chunk"]) >= 0);
   for (const span of collector.spans)
@@ -177,6 +178,11 @@ test("a request without a trace begins one", async () => {
   assert.deepEqual(
     spans.filter(({ parentSpanId }) => parentSpanId === "").map(({ name }) => name),
     ["chat one"],
+  );
+  const finishes = spans.map(({ attributes }) => attributes["gen_ai.response.finish_reasons"]);
+  assert.deepEqual(
+    finishes.filter((finish) => finish !== undefined),
+    [["stop"]],
   );
 });
 

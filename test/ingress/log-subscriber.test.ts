@@ -5,6 +5,7 @@ import { plainUsageOf } from "#dialects/usage.ts";
 import { EventStream } from "#events/event-stream.ts";
 import type { GenerationEnded, IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import { unitPricesOf } from "#ledger/prices.ts";
+import { childOf } from "#tracing/trace-context.ts";
 import { logSubscriber } from "../../apps/ingress/log-subscriber.ts";
 
 const free = { inputPerMillion: 0, outputPerMillion: 0, images: [], tiers: [], serviceTiers: {} };
@@ -125,4 +126,18 @@ test("a request has a line when the ingress answered it, and none when a generat
 
 test("hot events cost nothing without a subscriber: the log does not subscribe to chunks", () => {
   assert.equal(setUp().events.has("chunk"), false);
+});
+
+test("lines have the trace's id while tracing is on", () => {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const events = new EventStream<IngressEvents>(logSubscriber(log));
+  const trace = childOf({ traceId: "a".repeat(32), spanId: "b".repeat(16), isSampled: false, traceState: undefined });
+  events.emit("ended", { ...ended, generation: { ...ended.generation, trace } });
+  events.emit("requestEnded", { ...request, trace });
+  events.emit("ended", ended);
+  assert.deepEqual(
+    lines.map(({ traceId }) => traceId),
+    [trace.traceId, trace.traceId, undefined],
+  );
 });

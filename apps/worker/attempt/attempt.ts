@@ -467,7 +467,7 @@ export class Attempt {
 
   /** The call is complete, or nobody waits for it any more. */
   #endCall(call: TargetCall, outcome: "answered" | undefined): void {
-    const { info, diagnosis, usage, startedAt } = call;
+    const { info, diagnosis, usage, finish, startedAt } = call;
     this.#leave(call, outcome);
     this.#deps.events.emit("upstreamCallEnded", {
       attempt: this.#info,
@@ -476,6 +476,7 @@ export class Attempt {
       diagnosis,
       isComplete: outcome === "answered",
       usage,
+      finish,
     });
   }
 

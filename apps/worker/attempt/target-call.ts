@@ -1,6 +1,7 @@
 /** One call of one target: the connection, the progress of the answer, and its times. It only reads; the attempt decides. */
 
 import { spokenWith, type UpstreamTimeouts } from "#catalogue/catalogue.ts";
+import type { Finish } from "#dialects/neutral.ts";
 import type { ProducedCounts } from "#dialects/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { AttemptInfo, CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
@@ -145,6 +146,10 @@ export class TargetCall implements CallProgress, AnsweringCall {
 
   get usage(): Usage | undefined {
     return this.#reader?.usage;
+  }
+
+  get finish(): Finish | undefined {
+    return this.#reader?.finish;
   }
 
   get produced(): ProducedCounts | undefined {

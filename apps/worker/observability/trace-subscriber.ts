@@ -5,6 +5,7 @@
  *     └─ chat gpt-5 (client)            each call of an upstream, with its outcome and an event for its first content
  */
 import type { Catalogue, CatalogueUpstream } from "#catalogue/catalogue.ts";
+import type { Finish } from "#dialects/neutral.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { AttemptInfo, CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
@@ -31,6 +32,7 @@ interface EndedCall {
   outcome: string;
   error: string | undefined;
   usage: Usage | undefined;
+  finish: Finish | undefined;
 }
 
 export function traceSubscriber(
@@ -63,6 +65,7 @@ export function traceSubscriber(
     if (firstContentAt !== undefined)
       attributes["gen_ai.response.time_to_first_chunk"] = Math.max(0, firstContentAt - startedAt) / 1_000;
     addUsage(attributes, event.usage);
+    if (event.finish !== undefined) attributes["gen_ai.response.finish_reasons"] = [finishReasons[event.finish]];
     addOutcome(attributes, event);
     exportSpan({
       context: call.trace,
@@ -103,7 +106,7 @@ export function traceSubscriber(
       if (state !== undefined) state.firstContentAt = clock.epoch();
     },
     upstreamCallFailed({ failure, ...event }) {
-      exportCall({ ...event, outcome: "failed", error: failure.code, usage: undefined });
+      exportCall({ ...event, outcome: "failed", error: failure.code, usage: undefined, finish: undefined });
       const state = running.get(keyOf(event.attempt));
       if (state !== undefined) state.lastFailure = failure.code;
     },
@@ -137,6 +140,16 @@ export function traceSubscriber(
 
 /** A worker may have two attempts of one generation, if it was taken for lost. */
 const keyOf = ({ generation, attempt }: AttemptInfo): string => `${generation}-${attempt}`;
+
+/** In the words of the conventions: https://github.com/open-telemetry/semantic-conventions-genai */
+const finishReasons: Record<Finish, string> = {
+  stop: "stop",
+  "stop-sequence": "stop",
+  length: "length",
+  "context-full": "length",
+  calls: "tool_call",
+  "content-filter": "content_filter",
+};
 
 /** The names are those of the conventions for generative AI, which are in development. None of them is for content. Counts of zero are left out. */
 function addUsage(attributes: SpanAttributes, usage: Usage | undefined): void {
