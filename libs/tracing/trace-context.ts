@@ -62,17 +62,20 @@ export const headersOf = ({ traceId, spanId, isSampled, traceState }: TraceConte
 export function continued(traceparent: string | undefined, tracestate: string | undefined): TraceContext | undefined {
   if (traceparent === undefined) return undefined;
   const remote = remoteContextOf(traceparent, tracestate);
-  return remote && { ...childOf(remote), hasRemoteParent: true };
+  return remote && childOf(remote, true);
 }
 
-/** A span below another one of this process. */
-export const childOf = ({ traceId, spanId, isSampled, traceState }: RemoteContext): TraceContext => ({
+/** A span below another one. */
+export const childOf = (
+  { traceId, spanId, isSampled, traceState }: RemoteContext,
+  hasRemoteParent = false,
+): TraceContext => ({
   traceId,
   spanId: newSpanId(),
   isSampled,
   traceState,
   parentSpanId: spanId,
-  hasRemoteParent: false,
+  hasRemoteParent,
   link: undefined,
 });
 

@@ -46,7 +46,7 @@ export function traceBeginner({ sampler: name, ratio, callers }: Sampling): Begi
   return ({ traceparent, tracestate }) => {
     const caller = remoteContextOf(traceparent, tracestate);
     if (caller !== undefined && callers === "continue")
-      return { ...childOf(caller), isSampled: sampler(caller.traceId, caller), hasRemoteParent: true };
+      return childOf({ ...caller, isSampled: sampler(caller.traceId, caller) }, true);
     const traceId = newTraceId();
     return {
       traceId,
