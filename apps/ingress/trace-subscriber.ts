@@ -2,7 +2,7 @@
  * Exports the spans of requests in this ingress:
  *
  *     chat sim-text (server)            from the receipt to the end, with events for first content and for a lost worker
- *     ├─ queue chat                     from the admission queue until a worker is bound, with an event when the job leaves for the queue
+ *     ├─ queue chat                     from the admission queue until a worker is bound, with an event when its job goes to the queue
  *     └─ attempt chat                   by the worker: apps/worker/observability/trace-subscriber.ts
  *
  * A lost worker leads to another span of the queue and another attempt. The tokens are in the spans of calls alone, because tools add up the tokens of all spans.
@@ -41,7 +41,7 @@ export function traceSubscriber(exportSpan: ExportSpan, clock: Clock): Subscribe
       startedAt: endedAt - (now - since),
       endedAt,
       attributes: { "messaging.destination.name": queue, "sluice.outcome": outcome },
-      events: dispatchedAt === undefined ? [] : [{ name: "dispatched", at: endedAt - (now - dispatchedAt) }],
+      events: dispatchedAt === undefined ? [] : [{ name: "enqueued", at: endedAt - (now - dispatchedAt) }],
       error: undefined,
     });
   };

@@ -1,6 +1,7 @@
 /**
  * Sends spans to a collector by OTLP over HTTP. Import it only when tracing is on: it loads OpenTelemetry's exporter, which takes a tenth of a second. The exporter
- * reads its other settings (headers, timeout, compression, certificates) from the process's OTEL_… variables, and repeats what a collector asks it to repeat.
+ * reads its other settings from the process's environment (OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_TIMEOUT and so on), and repeats what fails for a moment:
+ * https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  */
 import { randomUUID } from "node:crypto";
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";

@@ -127,7 +127,7 @@ test("a request that is queued, fails over and streams is one trace below its ca
   );
   assert.deepEqual(
     [request, queue, answered].map(({ events }) => events.map(({ name }) => name)),
-    [["first content"], ["dispatched"], ["first content"]],
+    [["first content"], ["enqueued"], ["first content"]],
   );
 
   assert.equal(request.attributes["sluice.request_id"], response.headers.get("x-request-id"));
