@@ -116,7 +116,7 @@ export interface RequestEnded {
   readonly durationMs: number | undefined;
   /** The number of retries that the client reports. */
   readonly retries: string | undefined;
-  /** Of a request that the gateway answered with its own error; undefined for any other, and while tracing is off. */
+  /** Of a known caller's request that the gateway answered with its own error; undefined for any other, and while tracing is off. */
   readonly trace: TraceContext | undefined;
 }
 

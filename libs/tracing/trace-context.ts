@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { traceStateLengthMax } from "./bounds.ts";
 
 /** A span by its ids, in lower-case hex. */
-export interface SpanReference {
+interface SpanReference {
   /** 32 digits. */
   readonly traceId: string;
   /** 16 digits. */

@@ -145,7 +145,8 @@ function openResponse(
   reply.raw.once("close", () => {
     bodies.close(request);
     (reply.raw as CallerResponse).unread?.end();
-    const trace = request.errorCode === undefined ? undefined : beginTrace?.(request.headers);
+    const isRefused = request.errorCode !== undefined && (request.caller as KeyRecord | undefined) !== undefined;
+    const trace = isRefused ? beginTrace?.(request.headers) : undefined;
     events.emit("requestEnded", requestEndedOf(request, reply, clock.now() - startedAt, trace));
   });
 }
