@@ -8,6 +8,7 @@ import { join, relative } from "node:path";
 const pure = [
   "*.test.ts",
   "ingress/{admission,generation}/*.test.ts",
+  "ingress/trace-subscriber.test.ts",
   "libs/{dialects,events,operations}/**/*.test.ts",
   "libs/relay/*.test.ts",
   "libs/tracing/{sampling,trace-context}.test.ts",
