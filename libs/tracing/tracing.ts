@@ -25,8 +25,12 @@ export async function openTracing(
   environment: Record<string, string | undefined>,
   log: Logger,
 ): Promise<Tracing | undefined> {
-  const { endpoint, tracesEndpoint, disabled, exportEveryMs, ...sampling } = readSettings(tracingSettings, environment);
-  if ((endpoint === "" && tracesEndpoint === "") || disabled.toLowerCase() === "true") return undefined;
+  const { endpoint, tracesEndpoint, disabled, ...others } = tracingSettings;
+  const given = readSettings({ endpoint, tracesEndpoint, disabled }, environment);
+  if ((given.endpoint === "" && given.tracesEndpoint === "") || given.disabled.toLowerCase() === "true")
+    return undefined;
+  // Only now, because platforms set such variables for all programs: while tracing is off they do not matter.
+  const { exportEveryMs, ...sampling } = readSettings(others, environment);
   const { openExporter } = await import("./otlp.ts");
   const queue = new SpanQueue({ send: openExporter(role), exportEveryMs, log });
   return {

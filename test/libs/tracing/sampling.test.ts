@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { pino } from "pino";
 import { readSettings } from "#service/config.ts";
 import { StartupFault } from "#service/startup.ts";
 import { tracingSettings } from "#tracing/config.ts";
-import { traceBeginner } from "#tracing/tracing.ts";
+import { openTracing, traceBeginner } from "#tracing/tracing.ts";
 
 const traceId = "0af7651916cd43dd8448eb211c80319c";
 const spanId = "b7ad6b7169203331";
@@ -69,4 +70,14 @@ test("a wrong setting is named", () => {
       () => beginnerOf({ [name]: value }),
       (error) => error instanceof StartupFault && error.message.startsWith(name),
     );
+});
+
+test("settings that the gateway does not support matter only where tracing is on", async () => {
+  const log = pino({ level: "silent" });
+  const unsupported = { OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" };
+  assert.equal(await openTracing("ingress", unsupported, log), undefined);
+  await assert.rejects(
+    openTracing("ingress", { ...unsupported, OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4317" }, log),
+    /OTEL_EXPORTER_OTLP_PROTOCOL must be http\/protobuf, not "grpc"/,
+  );
 });
