@@ -9,6 +9,7 @@ import { settingTable } from "../apps/simulator/settings.ts";
 import { workerArguments, workerSettings } from "../apps/worker/config.ts";
 import { catalogueSchema } from "../libs/catalogue/schema.ts";
 import { type Setting, serviceSettings } from "../libs/service/config.ts";
+import { tracingSettings } from "../libs/tracing/config.ts";
 import { code, tableOf } from "./tables.ts";
 
 const root = join(import.meta.dirname, "..");
@@ -100,6 +101,12 @@ export function referenceOf(): string {
 ${environmentTable(serviceSettings)}
 
 In addition: each variable that the catalogue names in \`credential\` or \`credentials\` (workers) or in \`requires\` (every process).
+
+## Environment: tracing, of ingresses and workers
+
+${environmentTable(tracingSettings)}
+
+The exporter also reads \`OTEL_SERVICE_NAME\`, \`OTEL_RESOURCE_ATTRIBUTES\` and, with their variants for traces, \`OTEL_EXPORTER_OTLP_HEADERS\`, \`_TIMEOUT\`, \`_COMPRESSION\`, \`_CERTIFICATE\`, \`_CLIENT_KEY\` and \`_CLIENT_CERTIFICATE\`, as [OpenTelemetry](https://opentelemetry.io/docs/specs/otel/protocol/exporter/) specifies them. [Traces](tracing.md) is the guide.
 
 ## Environment: ingress
 

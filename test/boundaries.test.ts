@@ -16,7 +16,8 @@ const folders: Record<string, string[]> = {
   "libs/catalogue": ["libs/dialects", "libs/access", "libs/ledger"],
   "libs/content": ["libs/service"],
   "libs/service": [],
-  "libs/events": ["libs/dialects", "libs/operations", "libs/ledger"],
+  "libs/events": ["libs/dialects", "libs/operations", "libs/ledger", "libs/tracing"],
+  "libs/tracing": ["libs/service", "libs/dialects", "libs/operations"],
   "libs/access": ["libs/service", "libs/ledger"],
   "libs/relay": ["libs/service", "libs/dialects", "libs/operations"],
   "apps/ingress": [
@@ -29,6 +30,7 @@ const folders: Record<string, string[]> = {
     "libs/access",
     "libs/ledger",
     "libs/relay",
+    "libs/tracing",
   ],
   "apps/worker": [
     "libs/dialects",
@@ -38,6 +40,7 @@ const folders: Record<string, string[]> = {
     "libs/ledger",
     "libs/service",
     "libs/relay",
+    "libs/tracing",
   ],
   "apps/control": ["libs/api", "libs/catalogue", "libs/content", "libs/access", "libs/ledger", "libs/service"],
   "apps/console": ["libs/api"],
@@ -62,6 +65,7 @@ const packages: Record<string, string[]> = {
   nodemailer: ["apps/control"],
   "@scalar": ["apps/control"],
   ioredis: ["libs/service"],
+  "@opentelemetry": ["libs/tracing"],
   react: ["apps/console"],
   "@mantine": ["apps/console"],
   "@tanstack": ["apps/console"],

@@ -8,8 +8,10 @@ import { join, relative } from "node:path";
 const pure = [
   "*.test.ts",
   "ingress/{admission,generation}/*.test.ts",
+  "ingress/trace-subscriber.test.ts",
   "libs/{dialects,events,operations}/**/*.test.ts",
   "libs/relay/*.test.ts",
+  "libs/tracing/{sampling,trace-context}.test.ts",
   "libs/catalogue/load.test.ts",
   "mutation/*.test.ts",
   "simulator/{answer,dialects}/*.test.ts",

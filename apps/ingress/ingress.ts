@@ -26,6 +26,7 @@ import { OpenFiles } from "#service/open-files.ts";
 import { listen } from "#service/operations.ts";
 import { startProcessReports } from "#service/process-reports.ts";
 import { version } from "#service/version.ts";
+import { registerTracingMetrics, type Tracing } from "#tracing/tracing.ts";
 import { Admission } from "./admission/admission.ts";
 import { Capacity } from "./admission/capacity.ts";
 import { RateLimiter } from "./admission/rate-limits.ts";
@@ -69,6 +70,7 @@ import { Runs } from "./stored/runs.ts";
 import { SealedStore } from "./stored/sealed-store.ts";
 import { StoredResponses } from "./stored/stored-responses.ts";
 import { Storing } from "./stored/storing.ts";
+import { traceSubscriber } from "./trace-subscriber.ts";
 import { usageSubscriber } from "./usage-subscriber.ts";
 import { RealtimeSockets } from "./websocket/realtime/realtime-sockets.ts";
 import { realtimeApis } from "./websocket/realtime/session-api.ts";
@@ -92,6 +94,8 @@ export interface IngressDeps extends BackendDeps {
   registry: Registry;
   /** Subscribers to the ingress's events, besides its log and its metrics. */
   subscribers?: readonly Subscriber<IngressEvents>[];
+  /** Undefined while tracing is off. The ingress closes it. */
+  tracing?: Tracing | undefined;
   /** Called when an operator asks the process to drain and end. */
   requestStop?: () => void;
 }
@@ -143,7 +147,7 @@ type Http = ReturnType<typeof createHttp>;
 /** The path of a generation and its dependencies: events with their subscribers, shared capacities, rate limits, idempotency. */
 function createPath(
   config: IngressProcessConfig,
-  { log, clock, bounds, registry, subscribers = [] }: IngressDeps,
+  { log, clock, bounds, registry, tracing, subscribers = [] }: IngressDeps,
   { keyspace, catalogue, redis, bodies, queues, mailbox, keys, controls }: Backends,
   opened: AsyncDisposableStack,
 ) {
@@ -152,12 +156,17 @@ function createPath(
   const usage = new UsageStream({ redis, keyspace, directory: config.usageDirectory, log });
   opened.defer(() => usage.close());
   registerUsageMetrics(registry, usage);
+  if (tracing !== undefined) {
+    registerTracingMetrics(registry, tracing);
+    opened.defer(() => tracing.close());
+  }
   const load = countLoad();
   const events = new EventStream<IngressEvents>(
     load.subscriber,
     logSubscriber(log),
     metricsSubscriber(registry),
     usageSubscriber((record) => usage.write(record), clock),
+    ...(tracing === undefined ? [] : [traceSubscriber(tracing.export, clock)]),
     ...subscribers,
   );
   const capacities = {
@@ -224,6 +233,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
   const clientSecrets = new ClientSecrets(backends.bodies, backends.keyspace);
   const { events, capacities, limits, generations, idempotency } = path;
   const draining = new AbortController();
+  const beginTrace = deps.tracing?.begin;
   /** Random, because a counter could be guessed and would reveal the number of requests. */
   const nextId = () => `req_${randomUUID().replaceAll("-", "")}`;
   const unread = new UnreadAnswers(capacities.answers, (scope, keyId) =>
@@ -240,6 +250,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     bodies,
     unread,
     clientSecrets,
+    beginTrace,
     socketPaths: [
       ...(config.responsesWebsocket === "on" ? [responsesEndpoint.path] : []),
       ...realtimeApis.map(({ path: served }) => served),
@@ -251,6 +262,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     catalogue: catalogue.current,
     generations,
     limits,
+    beginTrace,
     draining: draining.signal,
   });
   const stored = createStored(config, deps, backends, path, { admission, bodies, reader });

@@ -2,13 +2,24 @@
 import type { Logger } from "pino";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { GenerationEnded, IngressEvents } from "#events/ingress-events.ts";
+import type { TraceContext } from "#tracing/trace-context.ts";
 
 export function logSubscriber(log: Logger): Subscriber<IngressEvents> {
   return {
     ended: (event) => log.info(generationLineOf(event), "generation"),
-    requestEnded({ requestId, method, path, status, keyId, durationMs, retries, outcome }) {
+    requestEnded({ requestId, method, path, status, keyId, durationMs, retries, outcome, trace }) {
       if (outcome !== "answered") return;
-      log.info({ requestId, method, path, status, keyId, durationMs: rounded(durationMs), retries }, "request");
+      const line = {
+        requestId,
+        ...traceFieldOf(trace),
+        method,
+        path,
+        status,
+        keyId,
+        durationMs: rounded(durationMs),
+        retries,
+      };
+      log.info(line, "request");
     },
     socketClosed: ({ durationMs, ...event }) => log.info({ ...event, durationMs: rounded(durationMs) }, "socket"),
     fault: ({ error, requestId }) => log.error({ err: error, requestId }, "request failed by a fault of the gateway"),
@@ -20,6 +31,7 @@ function generationLineOf(event: GenerationEnded): object {
   return {
     requestId: generation.requestId,
     generation: generation.generationId,
+    ...traceFieldOf(generation.trace),
     keyId: generation.keyId,
     group: generation.group,
     model: generation.model,
@@ -37,5 +49,8 @@ function generationLineOf(event: GenerationEnded): object {
     ...event.bill?.usage,
   };
 }
+
+/** Only while tracing is on. */
+const traceFieldOf = (trace: TraceContext | undefined) => trace && { traceId: trace.traceId };
 
 const rounded = (ms: number | undefined) => (ms === undefined ? undefined : Math.round(ms));

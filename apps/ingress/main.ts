@@ -6,6 +6,7 @@ import { systemClock } from "#service/clock.ts";
 import { serviceConfigOf } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
 import { checkedAtStart, runProcess } from "#service/startup.ts";
+import { openTracing } from "#tracing/tracing.ts";
 import { ingressConfigOf } from "./config.ts";
 import { createIngress } from "./ingress.ts";
 
@@ -17,6 +18,7 @@ await runProcess("ingress", async (log, requestStop) => {
   const ingress = await createIngress(config, {
     log,
     requestStop,
+    tracing: await openTracing("ingress", env, log),
     clock: systemClock,
     bounds: relayBounds,
     registry,

@@ -62,6 +62,7 @@ function recordOf(event: GenerationEnded): UsageRecord {
     bodyBytes: generation.bodyBytes,
     upstreamRequestId: event.upstreamRequestId?.slice(0, 200) ?? null,
     errorCode: outcome === "complete" || outcome === "left" ? null : outcome,
+    traceId: generation.trace?.traceId ?? null,
   };
 }
 
@@ -96,6 +97,7 @@ function refusedRecordOf(event: RequestEnded, now: number): UsageRecord {
     errorCode,
     durationMs: Math.round(durationMs),
     bodyBytes: 0,
+    traceId: event.trace?.traceId ?? null,
   };
 }
 

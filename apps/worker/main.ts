@@ -4,6 +4,7 @@ import { watchCatalogue } from "#catalogue/watch.ts";
 import { relayBounds } from "#relay/bounds.ts";
 import { systemClock } from "#service/clock.ts";
 import { checkedAtStart, runProcess } from "#service/startup.ts";
+import { openTracing } from "#tracing/tracing.ts";
 import { loadWorkerConfig } from "./config.ts";
 import { workerRedisOf } from "./redis.ts";
 import { createAuthorization } from "./upstream/authorization.ts";
@@ -18,6 +19,7 @@ await runProcess("worker", async (log, requestStop) => {
   const worker = await createWorker(config, {
     log,
     requestStop,
+    tracing: await openTracing("worker", environment, log),
     registry,
     clock: systemClock,
     bounds: relayBounds,

@@ -20,6 +20,7 @@ import { followControls, type OperatorControls } from "#service/operator-control
 import { startProcessReports } from "#service/process-reports.ts";
 import { type Redis, unhurried } from "#service/redis.ts";
 import { version } from "#service/version.ts";
+import { registerTracingMetrics, type Tracing } from "#tracing/tracing.ts";
 import { AttachmentBudget } from "./attachments/attachment-budget.ts";
 import { createAttachmentFetcher } from "./attachments/attachment-fetcher.ts";
 import { RequestAttachments } from "./attachments/request-attachments.ts";
@@ -31,6 +32,7 @@ import { Intake } from "./intake.ts";
 import { createAttemptLog } from "./observability/attempt-log.ts";
 import { createAttemptMetrics, registerWorkerGauges } from "./observability/metrics.ts";
 import { TargetLoad } from "./observability/target-load.ts";
+import { traceSubscriber } from "./observability/trace-subscriber.ts";
 import { UsageBackup } from "./observability/usage-backup.ts";
 import { PreparationThread } from "./preparation/preparation.ts";
 import { measureUsage } from "./process-usage.ts";
@@ -58,6 +60,8 @@ export interface WorkerDeps {
   watchCatalogue(listeners: WatchListeners): CatalogueWatch;
   /** Subscribers to the worker's events, besides its log and its metrics. */
   subscribers?: readonly Subscriber<WorkerEvents>[];
+  /** Undefined while tracing is off. */
+  tracing?: Tracing | undefined;
   /** Called when an operator asks the process to drain and end. */
   requestStop?: () => void;
 }
@@ -72,9 +76,13 @@ export interface Worker {
 }
 
 export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Promise<Worker> {
-  const { log, clock, bounds, registry, upstreams } = deps;
+  const { log, clock, bounds, registry, upstreams, tracing } = deps;
   // Closes what is open, last opened first, also when a later step fails.
   await using opened = new AsyncDisposableStack();
+  if (tracing !== undefined) {
+    registerTracingMetrics(registry, tracing);
+    opened.defer(() => tracing.close());
+  }
   opened.defer(() => upstreams.close());
   const catalogue = followCatalogue(deps, config.environment);
   opened.defer(() => catalogue.close());
@@ -92,6 +100,7 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
     createAttemptLog(log),
     createAttemptMetrics(registry),
     usage.subscriber,
+    ...(tracing === undefined ? [] : [traceSubscriber(tracing.export, clock, catalogue.current)]),
     ...(deps.subscribers ?? []),
   );
   const routing = openRouting({ redis, keyspace: deps.redis.keyspace, upstreams, clock, controls }, opened);

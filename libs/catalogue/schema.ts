@@ -271,6 +271,11 @@ const upstream = Type.Object(
       default: true,
       description: "The upstream has its dialect's endpoint for counting tokens. Otherwise tokens are estimated.",
     }),
+    sendsTrace: Type.Boolean({
+      default: false,
+      description:
+        "The upstream gets the headers `traceparent` and `tracestate`, so that its own spans belong to the request's trace. For upstreams of your own: trace ids would let a vendor recognise a caller's requests.",
+    }),
     timeouts,
     connectionsMax: Type.Integer({
       minimum: 1,

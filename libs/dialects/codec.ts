@@ -1,7 +1,7 @@
 /** A codec reads and writes the requests and answers of one dialect, and relays those of its own dialect unchanged. It is pure and synchronous. */
 import type { UpstreamError } from "./errors.ts";
 import type { ModelTraits } from "./model-traits.ts";
-import type { Answer, AnswerEvent, NeutralRequest } from "./neutral.ts";
+import type { Answer, AnswerEvent, Finish, NeutralRequest } from "./neutral.ts";
 import type { Produced } from "./produced.ts";
 import type { SseEvent } from "./sse.ts";
 import type { Usage } from "./usage.ts";
@@ -125,7 +125,8 @@ export interface StreamRelay {
 
 /** The result of reading an upstream's whole answer. */
 export type WholeAnswer =
-  | { kind: "answer"; body: Buffer; usage: Usage | undefined }
+  /** `finish` is absent for what does not end by a model's decision, and for an unknown reason. */
+  | { kind: "answer"; body: Buffer; usage: Usage | undefined; finish?: Finish | undefined }
   | { kind: "error"; error: UpstreamError }
   | { kind: "malformed" };
 

@@ -92,6 +92,15 @@ export function finishOf(reason: string, called: boolean): Finish | undefined {
   return finish === "stop" && called ? "calls" : finish;
 }
 
+/** The meaning of the first reason that is known, of an answer with one or several endings. */
+export function finishIn(reasons: readonly unknown[]): Finish | undefined {
+  for (const reason of reasons) {
+    const finish = finishOf(reasonIn(reason) ?? "", false);
+    if (finish !== undefined) return finish;
+  }
+  return undefined;
+}
+
 /** True if the reason means that the answer failed; false for unknown reasons. */
 export const isFailure = (reason: unknown): reason is string =>
   typeof reason === "string" && failures.has(wordOf(reason));

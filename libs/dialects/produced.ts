@@ -2,8 +2,9 @@
  * Counts the tokens that an upstream has produced of a streamed answer: its own count as of its last report, plus an estimate of later content. The estimate
  * takes a token for every `bytesPerToken` bytes and at least one for each event with content. Thinking counts whether or not the caller sees it.
  */
+import { finishOf, reasonIn } from "./finish.ts";
 import { isObject, listOf, objectOf, textOf } from "./json.ts";
-import type { AnswerEvent, BlockStart } from "./neutral.ts";
+import type { AnswerEvent, BlockStart, Finish } from "./neutral.ts";
 import { bytesPerToken, plausible, type Usage } from "./usage.ts";
 
 /**
@@ -41,6 +42,7 @@ export class Produced {
   #open: BlockStart["kind"] | undefined;
   /** The answer is complete: an upstream that reports usage has counted all of it. */
   #isWhole = false;
+  #finish: Finish | undefined;
 
   constructor(delivered: Delivered = { tokens: 0, isCounted: false }) {
     this.#delivered = delivered;
@@ -86,10 +88,22 @@ export class Produced {
         return;
       case "finish":
         this.#isWhole = true;
+        this.#finish = event.finish;
         return;
       default:
         return;
     }
+  }
+
+  /** The upstream's finish reason, if `reason` is one that is known. */
+  finished(reason: unknown): void {
+    const text = reasonIn(reason);
+    if (text !== undefined) this.#finish = finishOf(text, false) ?? this.#finish;
+  }
+
+  /** Why the model stopped; undefined while it goes on, and for an unknown reason. */
+  get finish(): Finish | undefined {
+    return this.#finish;
   }
 
   /** The upstream's own count, which includes everything counted here before. The same object again is not a new report. */

@@ -13,6 +13,7 @@ import type { ErrorCode } from "#dialects/errors.ts";
 import type { Bill } from "#ledger/bill.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
 import type { OperationName } from "#operations/operations.ts";
+import type { TraceContext } from "#tracing/trace-context.ts";
 
 /** The facts about a generation that do not change. All of its events carry the same object. */
 export interface GenerationFacts {
@@ -34,6 +35,8 @@ export interface GenerationFacts {
   readonly bodyBytes: number;
   /** Epoch milliseconds. */
   readonly receivedAt: number;
+  /** Undefined while tracing is off. */
+  readonly trace: TraceContext | undefined;
 }
 
 /** "complete", "left" (the caller closed the connection), or the code of the error. */
@@ -113,6 +116,8 @@ export interface RequestEnded {
   readonly durationMs: number | undefined;
   /** The number of retries that the client reports. */
   readonly retries: string | undefined;
+  /** Of a known caller's request that the gateway answered with its own error; undefined for any other, and while tracing is off. */
+  readonly trace: TraceContext | undefined;
 }
 
 export interface IngressEvents {

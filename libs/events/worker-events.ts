@@ -1,8 +1,10 @@
 /** The events of an attempt in its worker, for logs, metrics, traces or a ledger. No event carries content of callers or upstreams. */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
+import type { Finish } from "#dialects/neutral.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { OperationName } from "#operations/operations.ts";
+import type { TraceContext } from "#tracing/trace-context.ts";
 
 /** An attempt of a generation. All of its events carry the same object. */
 export interface AttemptInfo {
@@ -23,6 +25,8 @@ export interface AttemptInfo {
   readonly receivedAt: number;
   /** The mailbox of the ingress. */
   readonly owner: string;
+  /** Undefined if the ingress does not trace. */
+  readonly trace: TraceContext | undefined;
 }
 
 /** A call of an upstream. All of its events carry the same object. */
@@ -38,6 +42,8 @@ export interface CallInfo {
   readonly credential: string | undefined;
   /** The caller already has a part of the answer, and this call resumes it. */
   readonly resumes: boolean;
+  /** Below that of the attempt. */
+  readonly trace: TraceContext | undefined;
 }
 
 /** The outcome of a call, for operators. */
@@ -88,6 +94,8 @@ export interface WorkerEvents {
     diagnosis: CallDiagnosis;
     isComplete: boolean;
     usage: Usage | undefined;
+    /** Why the model stopped, if that is known. */
+    finish: Finish | undefined;
   };
   /** The attempt counts: the owner has the whole answer or its failure (`done`), or the caller left (`cancelled`). Its objects do not change afterwards. */
   settled: {

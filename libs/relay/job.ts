@@ -35,6 +35,13 @@ const generationJobSchema = Type.Object({
   account: Type.Optional(Type.String({ description: "Of the caller's key." })),
   keyId: Type.String({ description: "The id of the caller's key, never the key." }),
   admittedAt: Type.Number({ description: "When the caller's request was admitted: epoch milliseconds." }),
+  traceparent: Type.Optional(
+    Type.String({
+      maxLength: 200,
+      description: "The request's span, for those below it; absent while tracing is off.",
+    }),
+  ),
+  tracestate: Type.Optional(Type.String({ maxLength: 512 })),
   storage: Type.Optional(
     Type.Object(
       {

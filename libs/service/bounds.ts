@@ -24,3 +24,5 @@ export const logBatchMs = 200;
 export const openFilesShareMax = 0.9;
 /** How often a failure that goes on is logged. */
 export const outageLoggedEveryMs = 60_000;
+/** How long a process that has closed everything waits for what libraries have left. */
+export const exitMs = 500;

@@ -1,6 +1,7 @@
 /** Runs one process: start, one-line startup errors, signals and graceful shutdown. */
 import { setFlagsFromString } from "node:v8";
 import type { Logger } from "pino";
+import { exitMs } from "./bounds.ts";
 import { createLog } from "./log.ts";
 
 /** A startup error that an operator can fix (configuration, port, Redis). The message is one line. */
@@ -82,6 +83,8 @@ export async function runProcess(
       await running.stop();
       log.info("stopped");
       if (process.connected) process.disconnect();
+      // Timers of libraries, such as those for a repeated export of traces, do not hold up the end.
+      setTimeout(() => process.exit(), exitMs).unref();
     })
     .catch(crash);
 }

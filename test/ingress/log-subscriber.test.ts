@@ -5,6 +5,7 @@ import { plainUsageOf } from "#dialects/usage.ts";
 import { EventStream } from "#events/event-stream.ts";
 import type { GenerationEnded, IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import { unitPricesOf } from "#ledger/prices.ts";
+import { childOf } from "#tracing/trace-context.ts";
 import { logSubscriber } from "../../apps/ingress/log-subscriber.ts";
 
 const free = { inputPerMillion: 0, outputPerMillion: 0, images: [], tiers: [], serviceTiers: {} };
@@ -24,6 +25,7 @@ const ended: GenerationEnded = {
     framing: "array",
     bodyBytes: 10,
     receivedAt: 0,
+    trace: undefined,
   },
   outcome: "complete",
   status: 200,
@@ -63,6 +65,7 @@ const request: RequestEnded = {
   outcome: "answered",
   durationMs: 1.2,
   retries: "1",
+  trace: undefined,
 };
 
 function setUp() {
@@ -123,4 +126,18 @@ test("a request has a line when the ingress answered it, and none when a generat
 
 test("hot events cost nothing without a subscriber: the log does not subscribe to chunks", () => {
   assert.equal(setUp().events.has("chunk"), false);
+});
+
+test("lines have the trace's id while tracing is on", () => {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({}, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const events = new EventStream<IngressEvents>(logSubscriber(log));
+  const trace = childOf({ traceId: "a".repeat(32), spanId: "b".repeat(16), isSampled: false, traceState: undefined });
+  events.emit("ended", { ...ended, generation: { ...ended.generation, trace } });
+  events.emit("requestEnded", { ...request, trace });
+  events.emit("ended", ended);
+  assert.deepEqual(
+    lines.map(({ traceId }) => traceId),
+    [trace.traceId, trace.traceId, undefined],
+  );
 });

@@ -6,6 +6,7 @@ import { relayBounds } from "#relay/bounds.ts";
 import { type Clock, systemClock } from "#service/clock.ts";
 import { readSettings, serviceConfigOf } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
+import { openTracing } from "#tracing/tracing.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
 import { createControl } from "../../apps/control/control.ts";
 import { ingressConfigOf } from "../../apps/ingress/config.ts";
@@ -36,6 +37,7 @@ export async function startIngress(env: Environment, clock: Clock = systemClock)
   const config = { ...serviceConfigOf(env), ...ingressConfigOf(env) };
   const ingress = await createIngress(config, {
     log,
+    tracing: await openTracing("ingress", env, log),
     clock,
     bounds: relayBounds,
     registry: new Registry(),
@@ -65,6 +67,7 @@ export async function startWorker(env: Environment, args: string[], clock: Clock
   const config = loadWorkerConfig(env, args);
   const worker = await createWorker(config, {
     log,
+    tracing: await openTracing("worker", env, log),
     clock,
     bounds: relayBounds,
     registry: new Registry(),

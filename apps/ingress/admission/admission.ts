@@ -8,6 +8,7 @@ import type { Framing, StorageFields } from "#dialects/codec.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { isForm } from "#operations/operations.ts";
 import { contentTypeLengthMax } from "#relay/bounds.ts";
+import type { BeginTrace } from "#tracing/tracing.ts";
 import type { SessionInput } from "../generation/generation.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
@@ -22,6 +23,8 @@ export interface AdmissionOptions {
   catalogue(): Catalogue;
   generations: GenerationLifecycle;
   limits: RateLimiter;
+  /** Undefined while tracing is off. */
+  beginTrace: BeginTrace | undefined;
   /** Aborted when this process begins to stop: from then on connections are not kept. */
   draining: AbortSignal;
 }
@@ -111,6 +114,7 @@ export class Admission {
         id: requestId.replace("req_", "gen_"),
         caller: request.caller,
         labels: labelsOf(request.caller, headers, asked.body),
+        trace: this.#options.beginTrace?.(headers),
         dialect,
         operation,
         framing,

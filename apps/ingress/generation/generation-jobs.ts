@@ -9,6 +9,7 @@ import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { isRefusal } from "#service/redis.ts";
+import { headersOf } from "#tracing/trace-context.ts";
 import { bodyLifeMs } from "../bounds.ts";
 import type { Generation, GenerationRequest } from "./generation.ts";
 
@@ -112,7 +113,7 @@ export class GenerationJobs {
 }
 
 function jobOf(generation: Generation, attempt: number, owner: string): GenerationJob {
-  const { body, storage } = generation;
+  const { body, storage, trace } = generation;
   const { delivered } = generation.answer;
   const fallbacks = generation.model.fallbacks.filter((id) => allowsModel(generation.caller, id));
   return {
@@ -131,6 +132,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
     ...(generation.caller.account !== undefined && { account: generation.caller.account }),
     keyId: generation.caller.id,
     admittedAt: generation.facts.receivedAt,
+    ...(trace !== undefined && headersOf(trace)),
     ...(storage !== undefined && { storage }),
     ...(delivered !== undefined && { delivered }),
     body: body === undefined || isApart(generation, body) ? null : body.toString("utf8"),

@@ -12,6 +12,7 @@ import type { Demand } from "#operations/demand.ts";
 import type { OperationName } from "#operations/operations.ts";
 import type { AnswerProgress, AnswerSource } from "#relay/job.ts";
 import type { Queued } from "#relay/ports.ts";
+import type { TraceContext } from "#tracing/trace-context.ts";
 import type { Claim } from "../admission/capacity.ts";
 import type { Labels } from "../admission/labels.ts";
 import type { LimitsReservation } from "../admission/rate-limits.ts";
@@ -59,6 +60,8 @@ export interface GenerationRequest extends Demand {
   /** Called when it is over, after everything was written to the response. */
   onEnd?: ((outcome: GenerationOutcome) => void) | undefined;
   labels: Labels;
+  /** Undefined while tracing is off. */
+  trace: TraceContext | undefined;
   requestId: string;
   /** Sent with the answer and with an error alike. */
   headers: Record<string, string>;
@@ -141,6 +144,7 @@ export const factsOf = (request: GenerationRequest, bodyBytes: number, receivedA
   framing: request.framing,
   bodyBytes,
   receivedAt,
+  trace: request.trace,
 });
 
 /** With what the operator pays, if the catalogue knows it and something is billed. */

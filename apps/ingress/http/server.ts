@@ -10,6 +10,7 @@ import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import { realtimePath } from "#operations/realtime/operation.ts";
 import type { Clock } from "#service/clock.ts";
+import type { BeginTrace } from "#tracing/tracing.ts";
 import { labelsOf } from "../admission/labels.ts";
 import { headerBytesMax, refusedMs } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
@@ -52,6 +53,8 @@ export interface RequestServerOptions {
   /** Bytes of responses that callers have not taken. */
   unread: UnreadAnswers;
   clientSecrets: ClientSecrets;
+  /** Undefined while tracing is off. */
+  beginTrace: BeginTrace | undefined;
   /** The paths that serve WebSockets. */
   socketPaths: readonly string[];
   /** A new id for a request, which its caller gets as `x-request-id`. */
@@ -130,7 +133,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
 
 /** Sets up what every response needs, whatever its outcome. */
 function openResponse(
-  { config, clock, events, bodies, draining }: RequestServerOptions,
+  { config, clock, events, bodies, draining, beginTrace }: RequestServerOptions,
   request: FastifyRequest,
   reply: FastifyReply,
 ): void {
@@ -142,7 +145,9 @@ function openResponse(
   reply.raw.once("close", () => {
     bodies.close(request);
     (reply.raw as CallerResponse).unread?.end();
-    events.emit("requestEnded", requestEndedOf(request, reply, clock.now() - startedAt));
+    const isRefused = request.errorCode !== undefined && (request.caller as KeyRecord | undefined) !== undefined;
+    const trace = isRefused ? beginTrace?.(request.headers) : undefined;
+    events.emit("requestEnded", requestEndedOf(request, reply, clock.now() - startedAt, trace));
   });
 }
 
@@ -181,7 +186,12 @@ function admitCaller(
   });
 }
 
-function requestEndedOf(request: FastifyRequest, { raw }: FastifyReply, durationMs: number): RequestEnded {
+function requestEndedOf(
+  request: FastifyRequest,
+  { raw }: FastifyReply,
+  durationMs: number,
+  trace: RequestEnded["trace"],
+): RequestEnded {
   const isUpgraded = request.ws && !raw.writableFinished;
   const caller = request.caller as KeyRecord | undefined;
   return {
@@ -198,5 +208,6 @@ function requestEndedOf(request: FastifyRequest, { raw }: FastifyReply, duration
     outcome: request.isGeneration ? "generation" : raw.writableFinished ? "answered" : isUpgraded ? "upgraded" : "left",
     durationMs: isUpgraded ? undefined : durationMs,
     retries: String(request.headers["x-stainless-retry-count"] ?? "").slice(0, 4) || undefined,
+    trace,
   };
 }

@@ -291,6 +291,7 @@ export const turnEndedOf = (
   errorCode: undefined,
   durationMs: undefined,
   retries: undefined,
+  trace: undefined,
   ...turn,
 });
 

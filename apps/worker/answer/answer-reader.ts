@@ -2,6 +2,7 @@
 
 import type { WholeAnswer } from "#dialects/codec.ts";
 import { type Failure, failureOf, type UpstreamError } from "#dialects/errors.ts";
+import type { Finish } from "#dialects/neutral.ts";
 import type { ProducedCounts } from "#dialects/produced.ts";
 import { type SseEvent, SseEventTooLarge, type SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
@@ -30,6 +31,8 @@ export interface FailedStep {
 
 export interface AnswerReader {
   readonly usage: Usage | undefined;
+  /** Why the model stopped; undefined before that, and where nothing says so. */
+  readonly finish: Finish | undefined;
   /** What the upstream has produced so far; undefined for an answer that is not streamed. */
   readonly produced: ProducedCounts | undefined;
   /** Events that could not be read. The answer fails if one of them may have carried content. */

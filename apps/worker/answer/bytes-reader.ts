@@ -3,6 +3,7 @@ import type { Usage } from "#dialects/usage.ts";
 import { type AnswerReader, type AnswerStep, incomplete } from "./answer-reader.ts";
 
 export class BytesReader implements AnswerReader {
+  readonly finish = undefined;
   readonly usage: Usage;
   committed = false;
   readonly malformedEvents = 0;

@@ -12,6 +12,7 @@ const redirected: Failure = {
 };
 
 export class ErrorReader implements AnswerReader {
+  readonly finish = undefined;
   readonly usage = undefined;
   readonly malformedEvents = 0;
   readonly produced = undefined;

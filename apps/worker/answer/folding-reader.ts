@@ -1,6 +1,6 @@
 /** Folds a stream into one body, for an upstream that streamed without being asked to. */
 
-import type { AnswerEvent } from "#dialects/neutral.ts";
+import type { AnswerEvent, Finish } from "#dialects/neutral.ts";
 import { Produced } from "#dialects/produced.ts";
 import { SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
@@ -39,6 +39,10 @@ export class FoldingReader implements AnswerReader {
       ...this.#stream.end(),
     ]);
     return step.kind === "more" ? { kind: "failed", bytes: [], failure: incomplete } : step;
+  }
+
+  get finish(): Finish | undefined {
+    return this.produced.finish;
   }
 
   get begun(): boolean {

@@ -7,6 +7,7 @@ import { decodeClose, encodeMessage, type MessagePartKind } from "#relay/session
 import { type AnswerReader, type AnswerStep, failedWith, incomplete } from "./answer-reader.ts";
 
 export class SessionReader implements AnswerReader {
+  readonly finish = undefined;
   committed = false;
   readonly malformedEvents = 0;
   readonly settled = false;

@@ -1,6 +1,7 @@
 /** Reads a stream for a caller who wants a stream. */
 
 import type { StreamRelay } from "#dialects/codec.ts";
+import type { Finish } from "#dialects/neutral.ts";
 import type { Produced } from "#dialects/produced.ts";
 import { type SseEvent, SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
@@ -17,6 +18,10 @@ export class StreamReader implements AnswerReader {
 
   get usage(): Usage | undefined {
     return this.#answer.usage;
+  }
+
+  get finish(): Finish | undefined {
+    return this.#answer.produced.finish;
   }
 
   get produced(): Produced {

@@ -1,6 +1,7 @@
 /** Reads a whole answer, for a caller with or without a stream. */
 
 import type { WholeAnswer } from "#dialects/codec.ts";
+import type { Finish } from "#dialects/neutral.ts";
 import type { Usage } from "#dialects/usage.ts";
 import { answerBytesMax } from "../bounds.ts";
 import type { Reading } from "../preparation/exchange.ts";
@@ -8,6 +9,7 @@ import { type AnswerReader, type AnswerStep, stepOf, tooLarge } from "./answer-r
 
 export class WholeReader implements AnswerReader {
   usage: Usage | undefined;
+  finish: Finish | undefined;
   committed = false;
   readonly begun = true;
   readonly malformedEvents = 0;
@@ -38,6 +40,7 @@ export class WholeReader implements AnswerReader {
   #stepOf(answer: WholeAnswer): AnswerStep {
     if (answer.kind === "answer") {
       this.usage = answer.usage;
+      this.finish = answer.finish;
       this.committed = true;
     }
     return stepOf(answer);

@@ -18,12 +18,12 @@
  * The relay starts and cancels the attempt and says when its window is full. TargetCall reads the upstream, AnswerFrames writes to the owner.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Catalogue, CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { type Failure, internalFailure } from "#dialects/errors.ts";
 import { Refusal } from "#dialects/field-support.ts";
 import { bytesPerToken, plainUsageOf, type Usage } from "#dialects/usage.ts";
 import type { EventSink } from "#events/event-stream.ts";
-import type { AttemptInfo, WorkerEvents } from "#events/worker-events.ts";
+import type { AttemptInfo, CallInfo, WorkerEvents } from "#events/worker-events.ts";
 import type { GatewayAnswer } from "#operations/exchange.ts";
 import { operations } from "#operations/operations.ts";
 import { announcementOf } from "#operations/realtime/announcement.ts";
@@ -39,6 +39,7 @@ import type { JobSlot } from "#relay/ports.ts";
 import type { Outcome, Run } from "#relay/runner.ts";
 import { encodeMessage } from "#relay/session-messages.ts";
 import type { Clock } from "#service/clock.ts";
+import { continued, headersOf } from "#tracing/trace-context.ts";
 import { type AnswerStep, type FailedStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import type { RequestAttachments } from "../attachments/request-attachments.ts";
 import type { Exchange, Exchanged } from "../preparation/exchange.ts";
@@ -142,6 +143,7 @@ export class Attempt {
       isStreamed: slot.job.framing !== "whole",
       receivedAt: admittedAt,
       owner: slot.job.owner,
+      trace: continued(slot.job.traceparent, slot.job.tracestate),
     };
     this.#reports = new UsageReports(operation, send);
     this.#frames = new AnswerFrames(send, this.#reports, delivered !== undefined);
@@ -297,7 +299,7 @@ export class Attempt {
       },
     };
     const { upstream, target } = candidate;
-    const { request } = exchange;
+    const request = withTrace(exchange.request, upstream, call.info.trace);
     if (call.isSession && Buffer.isBuffer(request.body)) {
       const opened = { ...request, body: request.body };
       this.#session = upstreams.open(upstream, permit.credential, opened, target.model, handlers);
@@ -465,7 +467,7 @@ export class Attempt {
 
   /** The call is complete, or nobody waits for it any more. */
   #endCall(call: TargetCall, outcome: "answered" | undefined): void {
-    const { info, diagnosis, usage, startedAt } = call;
+    const { info, diagnosis, usage, finish, startedAt } = call;
     this.#leave(call, outcome);
     this.#deps.events.emit("upstreamCallEnded", {
       attempt: this.#info,
@@ -474,6 +476,7 @@ export class Attempt {
       diagnosis,
       isComplete: outcome === "answered",
       usage,
+      finish,
     });
   }
 
@@ -645,3 +648,11 @@ export class Attempt {
     return outputTokens === 0 ? undefined : plainUsageOf(inputTokens, outputTokens);
   }
 }
+
+/** An upstream gets the trace only if the catalogue says so, because it may belong to strangers. */
+const withTrace = (
+  request: Exchange["request"],
+  { sendsTrace }: CatalogueUpstream,
+  trace: CallInfo["trace"],
+): Exchange["request"] =>
+  trace === undefined || !sendsTrace ? request : { ...request, headers: { ...request.headers, ...headersOf(trace) } };

@@ -1,11 +1,13 @@
 /** One call of one target: the connection, the progress of the answer, and its times. It only reads; the attempt decides. */
 
 import { spokenWith, type UpstreamTimeouts } from "#catalogue/catalogue.ts";
+import type { Finish } from "#dialects/neutral.ts";
 import type { ProducedCounts } from "#dialects/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { AttemptInfo, CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
 import type { AnswerSource, CallRecord } from "#relay/job.ts";
 import type { MessagePartKind } from "#relay/session-messages.ts";
+import { childOf } from "#tracing/trace-context.ts";
 import { readerOf, type UpstreamHead } from "../answer/answer.ts";
 import { type AnswerReader, type AnswerStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import { leadingBytesMax, lingerMs } from "../bounds.ts";
@@ -77,6 +79,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
       model: candidate.model.id,
       credential: permit.credential,
       resumes,
+      trace: attempt.trace && childOf(attempt.trace),
     };
     this.chunk = { attempt, call: this.info, gapMs: 0 };
     this.startedAt = now;
@@ -143,6 +146,10 @@ export class TargetCall implements CallProgress, AnsweringCall {
 
   get usage(): Usage | undefined {
     return this.#reader?.usage;
+  }
+
+  get finish(): Finish | undefined {
+    return this.#reader?.finish;
   }
 
   get produced(): ProducedCounts | undefined {

@@ -1,7 +1,7 @@
 /** The log lines about attempts: one for each failed call, one at the end of each attempt. */
 import type { Logger } from "pino";
 import type { Subscriber } from "#events/event-stream.ts";
-import type { WorkerEvents } from "#events/worker-events.ts";
+import type { AttemptInfo, WorkerEvents } from "#events/worker-events.ts";
 
 export const createAttemptLog = (log: Logger): Subscriber<WorkerEvents> => ({
   upstreamCallFailed: (event) => logFailedCall(log, event),
@@ -16,6 +16,7 @@ function logFailedCall(
   const { code, operatorFault } = failure;
   const line = {
     generation: attempt.generation,
+    ...traceFieldOf(attempt),
     attempt: attempt.attempt,
     target: call.target,
     credential: call.credential,
@@ -39,6 +40,7 @@ function logEnd(
 ): void {
   const line = {
     generation: attempt.generation,
+    ...traceFieldOf(attempt),
     attempt: attempt.attempt,
     model,
     upstream,
@@ -53,3 +55,6 @@ function logEnd(
   else if (failure === undefined) log.debug(line, "generation over");
   else log.warn({ ...line, reason: failure.upstreamCode }, "generation failed");
 }
+
+/** Only while tracing is on. */
+const traceFieldOf = ({ trace }: AttemptInfo) => trace && { traceId: trace.traceId };

@@ -106,5 +106,6 @@ function recordOf({ event, endedAtEpoch, catalogue }: Unconfirmed): UsageRecord 
     errorCode: failure?.code ?? null,
     durationMs: Math.max(0, Math.round(endedAtEpoch - attempt.receivedAt)),
     bodyBytes: 0,
+    traceId: attempt.trace?.traceId ?? null,
   };
 }

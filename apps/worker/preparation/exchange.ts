@@ -356,7 +356,7 @@ function adaptedOf(
       if ("error" in answer) return { kind: "error", error: answer.error };
       const encoder = from.streamEncoder(context());
       const text = eventsOf(answer).map((event) => (event.kind === "error" ? "" : encoder.push(event)));
-      return { kind: "answer", body: Buffer.from(text.join("")), usage: answer.usage };
+      return { kind: "answer", body: Buffer.from(text.join("")), usage: answer.usage, finish: answer.finish };
     },
     events() {
       const decoder = to.streamDecoder();

@@ -1,6 +1,6 @@
 /** Verbatim relay between a caller and an upstream that both speak Anthropic's Messages: bytes stay unchanged except for the model's name. */
 import type { AnswerIdentity, Target, Verbatim, WholeAnswer } from "../codec.ts";
-import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
+import { emptyAnswer, finishIn, isFailure, stoppedBy } from "../finish.ts";
 import {
   isGiven,
   jsonBytesOf,
@@ -112,6 +112,7 @@ class MessagesWatcher implements Watcher {
         const { stop_reason: reason } = objectOf(value.delta);
         if (isFailure(reason)) return failedWith(stoppedBy(reason));
         const stops = textOf(reason) !== undefined;
+        produced.finished(reason);
         this.finished ||= stops;
         return relayed(type, data, stops);
       }
@@ -150,5 +151,6 @@ function answerOf(bytes: Buffer, { model }: AnswerIdentity): WholeAnswer {
     kind: "answer",
     body: withMember(bytes, ["model"], jsonBytesOf(model)),
     usage: reader.usage,
+    finish: finishIn([reason]),
   };
 }

@@ -1,7 +1,7 @@
 /** Verbatim relay between a caller and an upstream that both speak Google's Gemini: bytes stay unchanged except for the model's name. */
 
 import type { AnswerIdentity, Verbatim, WholeAnswer } from "../codec.ts";
-import { emptyAnswer } from "../finish.ts";
+import { emptyAnswer, finishIn } from "../finish.ts";
 import {
   elementSpansOf,
   isEmptyArray,
@@ -135,8 +135,10 @@ class GeminiWatcher implements Watcher {
     const candidates = listOf(listed).map(objectOf);
     const failure = failureIn(candidates);
     if (failure !== undefined) return failedWith(failure);
-    for (const { content } of candidates)
+    for (const { content, finishReason } of candidates) {
       for (const part of listOf(objectOf(content).parts)) geminiPart(objectOf(part), produced);
+      produced.finished(finishReason);
+    }
     this.usage = usageOf(usageMetadata) ?? this.usage;
     if (isBlocked(promptFeedback)) this.#blocked = true;
     this.contradicted ||=
@@ -211,5 +213,6 @@ function answerOf(sent: Buffer, { model }: AnswerIdentity): WholeAnswer {
     kind: "answer",
     body: withMember(withoutContinuation(sent), ["modelVersion"], Buffer.from(jsonOf(model))),
     usage: usageOf(body.usageMetadata),
+    finish: finishIn(candidates.map(({ finishReason }) => finishReason)),
   };
 }

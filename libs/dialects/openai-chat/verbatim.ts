@@ -1,7 +1,7 @@
 /** Verbatim relay between a caller and an upstream that both speak OpenAI's chat completions: bytes stay unchanged except for the model's name. */
 
 import type { Framing, StreamRelay, Target, Verbatim, WholeAnswer, WireRequest } from "../codec.ts";
-import { emptyAnswer, reasonIn } from "../finish.ts";
+import { emptyAnswer, finishIn, reasonIn } from "../finish.ts";
 import {
   isEmptyArray,
   isGiven,
@@ -187,7 +187,10 @@ class ChatWatcher implements Watcher {
     const says = deltas.some(hasContent);
     this.contradicted ||= this.finished && says;
     for (const [place, { index, finish_reason: reason }] of choices.entries())
-      if (reasonIn(reason) !== undefined) this.#finishedChoices.add(index ?? place);
+      if (reasonIn(reason) !== undefined) {
+        this.#finishedChoices.add(index ?? place);
+        produced.finished(reason);
+      }
     this.#committed ||= says || choices.some(isEnded);
     return {
       kind: "relay",
@@ -212,6 +215,7 @@ function answerOf(bytes: Buffer, model: string, messageOf: DeltaOf = ({ message 
     kind: "answer",
     body: replaceSpans(bytes, namedBy(bytes, body, jsonBytesOf(model))),
     usage: usageOf(body),
+    finish: finishIn(choices.map(({ finish_reason: reason }) => reason)),
   };
 }
 

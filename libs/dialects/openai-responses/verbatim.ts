@@ -4,7 +4,7 @@
  */
 
 import type { AnswerIdentity, Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
-import { emptyAnswer } from "../finish.ts";
+import { emptyAnswer, finishIn } from "../finish.ts";
 import {
   isGiven,
   jsonBytesOf,
@@ -117,6 +117,7 @@ class ResponsesWatcher implements Watcher {
         const failure = failureIn(objectOf(value.response));
         if (failure !== undefined) return failedWith(failure);
         this.finished = true;
+        produced.finished(endOf(objectOf(value.response)));
         return { kind: "terminator", bytes: bytesOf(this.#named(event)) };
       }
       case "response.output_item.added": {
@@ -140,6 +141,10 @@ class ResponsesWatcher implements Watcher {
     this.usage = usageOf(objectOf(value.response)) ?? this.usage;
   }
 }
+
+/** The reason of an incomplete response, or its status. */
+const endOf = ({ status, incomplete_details: details }: Record<string, unknown>): unknown =>
+  objectOf(details).reason ?? status;
 
 type OwnMembers = Readonly<Record<string, Buffer>>;
 
@@ -165,5 +170,6 @@ function answerOf(bytes: Buffer, identity: AnswerIdentity): WholeAnswer {
     kind: "answer",
     body: withValues(bytes, ownMembersOf(identity)),
     usage: usageOf(body),
+    finish: finishIn([endOf(body)]),
   };
 }

@@ -92,5 +92,6 @@ export function wholeOf(
   const answer = foldedOf(events);
   if (answer === undefined) return { kind: "malformed" };
   if ("error" in answer) return { kind: "error", error: answer.error };
-  return { kind: "answer", body: Buffer.from(codecs[from].encodeAnswer(answer, context)), usage: answer.usage };
+  const { usage, finish } = answer;
+  return { kind: "answer", body: Buffer.from(codecs[from].encodeAnswer(answer, context)), usage, finish };
 }

@@ -50,7 +50,7 @@ export const completionExchange: CallExchange<Context> = {
     if (answer === undefined) return { kind: "malformed" };
     if ("error" in answer) return { kind: "error", error: answer.error };
     const text = (context.streams ? completionEventsOf : completionOf)(answer, context.head);
-    return { kind: "answer", body: Buffer.from(text), usage: answer.usage };
+    return { kind: "answer", body: Buffer.from(text), usage: answer.usage, finish: answer.finish };
   },
   stream: (context) =>
     context.kind === "own"

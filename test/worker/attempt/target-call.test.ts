@@ -22,6 +22,7 @@ const callOf = (contentType: string | undefined, status = 200) => {
   const call = new TargetCall({
     candidate: { upstream: { name: "u" }, key: "u m", model: { id: "m" } },
     permit: {},
+    attempt: {},
     exchange,
     number: 1,
     resumes: false,

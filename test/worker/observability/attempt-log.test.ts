@@ -18,6 +18,7 @@ const attempt: WorkerEvents["ended"]["attempt"] = {
   isStreamed: true,
   receivedAt: 0,
   owner: "ingress-1",
+  trace: undefined,
 };
 
 function logged() {
@@ -29,7 +30,15 @@ function logged() {
 function failedCall(more: Partial<WorkerEvents["upstreamCallFailed"]>): WorkerEvents["upstreamCallFailed"] {
   return {
     attempt,
-    call: { number: 1, upstream: "u", target: "u/theirs", model: "m", credential: "KEY", resumes: false },
+    call: {
+      number: 1,
+      upstream: "u",
+      target: "u/theirs",
+      model: "m",
+      credential: "KEY",
+      resumes: false,
+      trace: undefined,
+    },
     durationMs: 5,
     diagnosis: { status: 401, requestId: "theirs-1", cause: "bad status" },
     failure: { code: "upstream_failed", message: "failed" },
