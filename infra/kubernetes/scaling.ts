@@ -222,8 +222,11 @@ export function scalingTable(): string {
     return [name, ...cells, whole(Math.max(...workers)), hours.toFixed(1), whole(interrupted)];
   });
   const head = ["load", "requests", "waited", "wait p99", "longest", "most workers", "worker hours", "interrupted"];
-  const table = [head, head.map((_, index) => (index === 0 ? "---" : "--:")), ...rows];
-  return table.map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+  const widths = head.map((_, column) => Math.max(...[head, ...rows].map((cells) => cells[column]!.length)));
+  const padded = (cells: readonly string[]) =>
+    cells.map((cell, column) => (column === 0 ? cell.padEnd(widths[0]!) : cell.padStart(widths[column]!)));
+  const rule = widths.map((width, column) => (column === 0 ? "-".repeat(width) : `${"-".repeat(width - 1)}:`));
+  return [padded(head), rule, ...rows.map(padded)].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
 }
 
 /** The burst as SVG: the slots that requests need, and those of the workers. */

@@ -1,10 +1,10 @@
 /**
  * Renders the Helm chart with every combination of its switches and checks the objects against the schemas of Kubernetes, KEDA, the Prometheus Operator and the
- * Gateway API, and against the processes' own readers of settings. Needs Helm, Go (for the schemas of the last three) and Python's kubernetes-validate.
+ * Gateway API, and against the processes' own readers of settings. Needs Helm, Go (for the schemas of the last three), Python's kubernetes-validate, and promtool.
  */
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { existsSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -32,7 +32,7 @@ const modules = {
 /** The output of a program, or an error that says how to get it. */
 function outputOf(program: string, args: readonly string[], howToGet: string): string {
   const { status, stdout, stderr } = spawnSync(program, args, { encoding: "utf8" });
-  if (status !== 0) throw new Error(`${program} ${args[0]} failed. ${howToGet}\n${stderr ?? ""}`);
+  if (status !== 0) throw new Error(`${program} ${args[0]} failed. ${howToGet}\n${stderr ?? ""}${stdout ?? ""}`);
   return stdout.trim();
 }
 
@@ -376,6 +376,59 @@ test("a pool can be removed and added, settings reach their role, and an image t
     .map(({ metadata }: { metadata: { query: string } }) => metadata.query)
     .join("\n");
   assert.match(queries, /queue!~"audio\|background\|chat\|own.queue"/);
+});
+
+test("Prometheus answers the triggers' queries: the load of all ingresses, zero for no queue, nothing without ingresses", () => {
+  const manifests = render({ catalogue, workerAutoscaling: { enabled: true } });
+  const queryOf = (pool: string, trigger: string): string => {
+    const scaled = manifests.find(
+      ({ kind, metadata }) => kind === "ScaledObject" && metadata.name === `sluice-worker-${pool}`,
+    )!;
+    return scaled.spec.triggers.find(({ name }: { name: string }) => name === trigger).metadata.query;
+  };
+  const queries = {
+    chat: queryOf("chat", "load-chat"),
+    wait: queryOf("chat", "oldest-wait"),
+    others: queryOf("other", "load-others"),
+    othersWait: queryOf("other", "oldest-wait-others"),
+  };
+  const series = (metric: string, labels: string, values: string) => ({ series: `${metric}{${labels}}`, values });
+  const job = 'job="ai/sluice"';
+  const worldOf = (input_series: object[], expected: Partial<Record<keyof typeof queries, number>>) => ({
+    interval: "10s",
+    input_series,
+    promql_expr_test: Object.entries(queries).map(([name, expr]) => {
+      const value = expected[name as keyof typeof queries];
+      return { expr, eval_time: "0s", exp_samples: value === undefined ? [] : [{ labels: "{}", value }] };
+    }),
+  });
+  const load = [
+    series("sluice_generations", `${job},pod="a",queue="chat",state="waiting"`, "5"),
+    series("sluice_generations", `${job},pod="a",queue="chat",state="running"`, "10"),
+    series("sluice_generations", `${job},pod="b",queue="chat",state="running"`, "20"),
+    series("sluice_generations", 'job="another/sluice",pod="a",queue="chat",state="running"', "1000"),
+    series("sluice_oldest_wait_seconds", `${job},pod="a",queue="chat"`, "1"),
+    series("sluice_oldest_wait_seconds", `${job},pod="b",queue="chat"`, "7"),
+  ];
+  const ownQueues = [
+    series("sluice_generations", `${job},pod="a",queue="own.a",state="running"`, "3"),
+    series("sluice_generations", `${job},pod="b",queue="own.a",state="waiting"`, "4"),
+    series("sluice_generations", `${job},pod="b",queue="own.b",state="running"`, "6"),
+    series("sluice_oldest_wait_seconds", `${job},pod="b",queue="own.a"`, "2"),
+  ];
+  const tests = [
+    worldOf([...load, ...ownQueues], { chat: 35, wait: 7, others: 7, othersWait: 2 }),
+    worldOf(load, { chat: 35, wait: 7, others: 0, othersWait: 0 }),
+    worldOf(load.slice(3, 4), {}),
+  ];
+  const directory = mkdtempSync(join(tmpdir(), "queries-"));
+  try {
+    const file = join(directory, "queries.yml");
+    writeFileSync(file, JSON.stringify({ rule_files: [], tests }));
+    outputOf("promtool", ["test", "rules", file], "promtool comes with Prometheus: apt-get install prometheus.");
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
 });
 
 test("values that cannot work are refused with a reason", () => {
