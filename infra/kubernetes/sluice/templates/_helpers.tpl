@@ -81,7 +81,7 @@ labels:
 
 {{- /*
 A Deployment's selector, strategy and pod. A dict of root, component, args, environment (YAML), ports (name: number), probePort, readyPath, graceSeconds,
-resources, scheduling, imageTag, serviceAccount, hasState (mounts the catalogue and the usage directory).
+startSeconds, resources, scheduling, imageTag, serviceAccount, hasState (mounts the catalogue and the usage directory).
 */ -}}
 {{- define "sluice.deployment" -}}
 selector:
@@ -139,7 +139,7 @@ template:
         startupProbe:
           httpGet: { path: /healthz, port: {{ .probePort }} }
           periodSeconds: 1
-          failureThreshold: 60
+          failureThreshold: {{ .startSeconds | default 60 }}
           timeoutSeconds: 3
         readinessProbe:
           httpGet: { path: {{ .readyPath | default "/readyz" }}, port: {{ .probePort }} }
