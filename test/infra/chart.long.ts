@@ -438,6 +438,7 @@ test("values that cannot work are refused with a reason", () => {
     [{ catalogue, exposure: { kind: "HTTPRoute", apiHost: "a.example" } }, /exposure\.gateways/],
     [{ catalogue, settings: { OPENAI_API_KEY: "sk" } }, /OPENAI_API_KEY/],
     [{ catalogue, unknown: 1 }, /unknown/],
+    [{ catalogue, workers: { chat: { maxReplicas: 1 } } }, /workers\.chat: minReplicas is above maxReplicas/],
   ];
   for (const [values, reason] of refused) assert.throws(() => render(values), reason);
 });
