@@ -1,7 +1,8 @@
 /** Generates docs/reference.md, the page of every setting, from the tables and schemas that the programs read. `npm run reference` writes it. */
 import { spawnSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { parse } from "yaml";
 import { controlSettings } from "../apps/control/config.ts";
 import { ingressSettings } from "../apps/ingress/config.ts";
 import { simulatorSettings } from "../apps/simulator/config.ts";
@@ -26,6 +27,7 @@ function environmentTable(settings: Record<string, Setting<unknown>>): string {
 }
 
 interface Schema {
+  $ref?: string;
   type?: string;
   description?: string;
   default?: unknown;
@@ -68,6 +70,31 @@ function allowedOf(schema: Schema): string {
     return `${schema.type}, ${schema.minimum ?? ""} to ${schema.maximum ?? ""}`;
   if (schema.anyOf !== undefined) return schema.anyOf.map(({ type }) => type ?? "").join(" or ");
   return { object: "mapping", array: "list" }[schema.type ?? ""] ?? schema.type ?? "";
+}
+
+/** The schema of the Helm chart's values with the defaults of its values.yaml. A member without a description repeats one that has its own row. */
+function chartSchema(): Schema {
+  const textOf = (name: string) => readFileSync(join(root, "infra/kubernetes/sluice", name), "utf8");
+  return withDefaults(JSON.parse(textOf("values.schema.json")) as Schema, parse(textOf("values.yaml")));
+}
+
+function withDefaults(schema: Schema, value: unknown): Schema {
+  const isReference = schema.$ref !== undefined;
+  const shown = Object.entries(schema.properties ?? {}).filter(([, { description }]) => description !== undefined);
+  return {
+    ...schema,
+    ...(isReference && { type: "object" }),
+    ...(value !== undefined && { default: value }),
+    properties: Object.fromEntries(
+      shown.map(([name, member]) => [
+        name,
+        withDefaults(member, (value as Record<string, unknown> | undefined)?.[name]),
+      ]),
+    ),
+    patternProperties: Object.fromEntries(
+      Object.entries(schema.patternProperties ?? {}).map(([name, member]) => [name, withDefaults(member, undefined)]),
+    ),
+  };
 }
 
 function simulatorRows(): string[][] {
@@ -146,6 +173,12 @@ ${helpOf("keys")}
 \`<name>\` is a name that you choose, \`[]\` is each item of a list. An unknown setting is an error.
 
 ${tableOf(["setting", "default", "allowed", "meaning"], schemaRows(catalogueSchema as unknown as Schema, ""))}
+
+## Helm chart
+
+The values of [infra/kubernetes/sluice](../infra/kubernetes/sluice/values.yaml); [kubernetes.md](kubernetes.md) explains them. An unknown value is an error.
+
+${tableOf(["value", "default", "allowed", "meaning"], schemaRows(chartSchema(), ""))}
 
 ## Simulator: its answers
 

@@ -22,13 +22,16 @@ interface Service {
   stop_grace_period?: string;
   volumes?: string[];
   profiles?: string[];
+  networks?: string[] | Record<string, { ipv4_address: string }>;
+  logging?: { driver: string; options: Record<string, string> };
 }
 
 /** The path of the checkout, with a slash at the end. */
 export const root = fileURLToPath(new URL("../..", import.meta.url));
 export const textOf = (file: string) => readFileSync(`${root}${file}`, "utf8");
-export const { services } = parse(textOf("docker-compose.yml"), { merge: true }) as {
+export const { services, networks } = parse(textOf("docker-compose.yml"), { merge: true }) as {
   services: Record<string, Service>;
+  networks: Record<string, { ipam?: { config: { subnet: string }[] } }>;
 };
 /** The services that run one of this gateway's roles. */
 export const roles = Object.entries(services).filter(

@@ -1,0 +1,280 @@
+/**
+ * A simulation of the chart's autoscaling, in steps of one second: KEDA's two triggers, the HorizontalPodAutoscaler's algorithm
+ * (https://kubernetes.io/docs/concepts/workloads/autoscaling/horizontal-pod-autoscale/#algorithm-details), workers that take a while to start, and workers that
+ * drain. `node infra/kubernetes/scaling.ts` writes its table and its picture for docs/kubernetes.md.
+ */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parse } from "yaml";
+
+const root = join(import.meta.dirname, "..", "..");
+
+export interface Scaling {
+  /** Generations that one worker runs at once. */
+  capacity: number;
+  minReplicas: number;
+  maxReplicas: number;
+  targetUtilization: number;
+  oldestWaitSeconds: number;
+  stabilizationSeconds: number;
+  scaleInPercentPerMinute: number;
+  drainSeconds: number;
+}
+
+export interface Load {
+  /** How long requests arrive. The simulation goes on until they are answered. */
+  seconds: number;
+  /** Requests a second at this second. */
+  rate(second: number): number;
+  /** The mean duration of a generation. Durations are distributed exponentially. */
+  generationSeconds: number;
+}
+
+export interface Outcome {
+  requests: number;
+  /** Waits in seconds, ascending. */
+  waits: number[];
+  /** Generations that were running when a worker's drain time was over. */
+  interrupted: number;
+  /** Of each second. */
+  workers: number[];
+  slotsNeeded: number[];
+}
+
+/** Of the platform, not of the chart. */
+const scrapeSeconds = 10;
+const autoscalerSeconds = 15;
+const pollSeconds = 10;
+const startSeconds = 20;
+const tolerance = 0.1;
+
+interface Worker {
+  readyAt: number;
+  running: number;
+  /** How many of them end at a second. */
+  ends: Map<number, number>;
+  drainUntil: number | undefined;
+}
+
+/** The number that the autoscaler wants now, before its rules about the speed of changes. */
+export function desiredOf(scaling: Scaling, current: number, generations: number, oldestWait: number): number {
+  const byLoad = generations / (scaling.capacity * scaling.targetUtilization);
+  const loadIsNear = current > 0 && Math.abs(byLoad / current - 1) <= tolerance;
+  const byWait = oldestWait / scaling.oldestWaitSeconds;
+  const waitIsNear = Math.abs(byWait - 1) <= tolerance;
+  return Math.max(loadIsNear ? current : Math.ceil(byLoad), waitIsNear ? current : Math.ceil(byWait * current));
+}
+
+/** Deterministic: the same arguments give the same outcome. */
+export function simulate(scaling: Scaling, load: Load): Outcome {
+  const autoscaler = new Autoscaler(scaling);
+  const outcome: Outcome = { requests: 0, waits: [], interrupted: 0, workers: [], slotsNeeded: [] };
+  const waiting: number[] = [];
+  let workers: Worker[] = Array.from({ length: scaling.minReplicas }, () => workerOf(0));
+  let due = 0;
+  for (let now = 0; now < load.seconds || waiting.length > 0 || workers.some(({ running }) => running > 0); now++) {
+    for (const worker of workers) worker.running -= worker.ends.get(now) ?? 0;
+    outcome.interrupted += endDrained(workers, now);
+    workers = workers.filter(({ drainUntil, running }) => drainUntil === undefined || running > 0);
+
+    if (now < load.seconds) due += load.rate(now);
+    for (; due >= 1; due--) waiting.push(now);
+    for (const worker of workers) {
+      if (worker.readyAt > now || worker.drainUntil !== undefined) continue;
+      for (; worker.running < scaling.capacity && waiting.length > 0; worker.running++) {
+        outcome.waits.push(now - waiting.shift()!);
+        const end = now + durationOf(outcome.requests++, load.generationSeconds);
+        worker.ends.set(end, (worker.ends.get(end) ?? 0) + 1);
+      }
+    }
+
+    const serving = workers.filter(({ drainUntil }) => drainUntil === undefined);
+    const running = workers.reduce((sum, worker) => sum + worker.running, 0);
+    const oldestWait = waiting[0] === undefined ? 0 : now - waiting[0];
+    const wanted = autoscaler.wanted(now, serving.length, running + waiting.length, oldestWait);
+    for (let count = serving.length; count < wanted; count++) workers.push(workerOf(now + startSeconds));
+    for (const worker of serving.slice(wanted)) worker.drainUntil = now + scaling.drainSeconds;
+    outcome.workers.push(workers.length);
+    outcome.slotsNeeded.push(running + waiting.length);
+  }
+  outcome.waits.sort((a, b) => a - b);
+  return outcome;
+}
+
+const workerOf = (readyAt: number): Worker => ({ readyAt, running: 0, ends: new Map(), drainUntil: undefined });
+
+/** Whole seconds, exponential, from a sequence that is spread evenly. */
+function durationOf(index: number, mean: number): number {
+  const golden = (Math.sqrt(5) - 1) / 2;
+  return Math.ceil(-mean * Math.log(1 - ((index * golden + 0.5) % 1)));
+}
+
+function endDrained(workers: readonly Worker[], now: number): number {
+  let interrupted = 0;
+  for (const worker of workers) {
+    if (worker.drainUntil === undefined || worker.drainUntil > now) continue;
+    interrupted += worker.running;
+    worker.running = 0;
+  }
+  return interrupted;
+}
+
+class Autoscaler {
+  readonly #scaling: Scaling;
+  #scraped = { generations: 0, oldestWait: 0 };
+  #activeAt = 0;
+  #recommendations: { at: number; count: number }[] = [];
+  /** How many workers there were at each call, for the limits of a minute and of 15 seconds. */
+  #counts: number[] = [];
+
+  constructor(scaling: Scaling) {
+    this.#scaling = scaling;
+  }
+
+  /** How many workers there should be now. Call it once for each second. */
+  wanted(now: number, current: number, generations: number, oldestWait: number): number {
+    const { minReplicas, maxReplicas, stabilizationSeconds } = this.#scaling;
+    if (now % scrapeSeconds === 0) this.#scraped = { generations, oldestWait };
+    const isActive = this.#scraped.generations > 0 || this.#scraped.oldestWait > 0;
+    if (isActive) this.#activeAt = now;
+    this.#counts.push(current);
+    if (current === 0) return isActive && now % pollSeconds === 0 ? Math.max(1, minReplicas) : 0;
+    if (minReplicas === 0 && now - this.#activeAt > stabilizationSeconds) return 0;
+    if (now % autoscalerSeconds !== 0) return current;
+    const desired = desiredOf(this.#scaling, current, this.#scraped.generations, this.#scraped.oldestWait);
+    const count = Math.min(maxReplicas, Math.max(minReplicas, 1, desired));
+    this.#recommendations.push({ at: now, count });
+    this.#recommendations = this.#recommendations.filter(({ at }) => at > now - stabilizationSeconds);
+    if (count > current) return Math.min(count, this.#most(now));
+    // The autoscaler starts with the present number as its first recommendation.
+    const recommended = now < stabilizationSeconds ? current : 0;
+    const stable = Math.max(recommended, ...this.#recommendations.map((recommendation) => recommendation.count));
+    return stable < current ? Math.max(stable, this.#fewest(now)) : current;
+  }
+
+  /** The default limit: in 15 seconds twice as many, or four more. */
+  #most(now: number): number {
+    const before = this.#counts[Math.max(0, now - autoscalerSeconds)] ?? 0;
+    return Math.max(before * 2, before + 4);
+  }
+
+  #fewest(now: number): number {
+    const before = Math.max(...this.#counts.slice(Math.max(0, now - 60)));
+    return Math.min(before - 1, Math.ceil(before * (1 - this.#scaling.scaleInPercentPerMinute / 100)));
+  }
+}
+
+const minute = 60;
+const hour = 60 * minute;
+
+interface Scenario {
+  name: string;
+  pool: "chat" | "image";
+  load: Load;
+  changes?: Partial<Scaling>;
+}
+
+/** A day with its peak at 14:00, ten times what the night has. */
+const day: Load = {
+  seconds: 24 * hour,
+  rate: (second) => 10 + 90 * Math.max(0, Math.sin(((second / hour - 8) / 12) * Math.PI)) ** 2,
+  generationSeconds: 30,
+};
+/** 20 requests a second, and from minute 10 to minute 20 five times as many at once. */
+const burst: Load = {
+  seconds: 40 * minute,
+  rate: (second) => (second >= 10 * minute && second < 20 * minute ? 100 : 20),
+  generationSeconds: 30,
+};
+/** 60 images in a minute, once an hour. */
+const images: Load = { seconds: 6 * hour, rate: (second) => (second % hour < minute ? 1 : 0), generationSeconds: 20 };
+
+const scenarios: Scenario[] = [
+  { name: "chat, a day", pool: "chat", load: day },
+  { name: "chat, a burst of 5 times the load", pool: "chat", load: burst },
+  { name: "… with `targetUtilization: 0.5`", pool: "chat", load: burst, changes: { targetUtilization: 0.5 } },
+  { name: "… with `targetUtilization: 0.9`", pool: "chat", load: burst, changes: { targetUtilization: 0.9 } },
+  { name: "… with `minReplicas: 6`", pool: "chat", load: burst, changes: { minReplicas: 6 } },
+  { name: "images, 60 an hour, from zero", pool: "image", load: images },
+  { name: "… with `minReplicas: 1`", pool: "image", load: images, changes: { minReplicas: 1 } },
+];
+
+/** The chart's defaults for a pool. */
+export function chartScaling(pool: string): Scaling {
+  const values = parse(readFileSync(join(root, "infra/kubernetes/sluice/values.yaml"), "utf8")) as {
+    workerAutoscaling: Scaling;
+    workerDefaults: Scaling;
+    workers: Record<string, Partial<Scaling> & { queues: Record<string, number> }>;
+  };
+  const { queues, ...own } = values.workers[pool]!;
+  return { ...values.workerAutoscaling, ...values.workerDefaults, ...own, capacity: Object.values(queues)[0]! };
+}
+
+/** Markdown, for docs/kubernetes.md. */
+export function scalingTable(): string {
+  const rows = scenarios.map(({ name, pool, load, changes }) => {
+    const { requests, waits, interrupted, workers } = simulate({ ...chartScaling(pool), ...changes }, load);
+    const waited = waits.filter((wait) => wait > 0).length;
+    const [p99, most] = [waits[Math.floor(waits.length * 0.99)]!, waits.at(-1)!];
+    const hours = workers.reduce((sum, count) => sum + count, 0) / hour;
+    const whole = (value: number) => Math.round(value).toLocaleString("en");
+    const cells = [whole(requests), `${((100 * waited) / requests).toFixed(1)} %`, `${p99} s`, `${most} s`];
+    return [name, ...cells, whole(Math.max(...workers)), hours.toFixed(1), whole(interrupted)];
+  });
+  const head = ["load", "requests", "waited", "wait p99", "longest", "most workers", "worker hours", "interrupted"];
+  const widths = head.map((_, column) => Math.max(...[head, ...rows].map((cells) => cells[column]!.length)));
+  const padded = (cells: readonly string[]) =>
+    cells.map((cell, column) => (column === 0 ? cell.padEnd(widths[0]!) : cell.padStart(widths[column]!)));
+  const rule = widths.map((width, column) => (column === 0 ? "-".repeat(width) : `${"-".repeat(width - 1)}:`));
+  return [padded(head), rule, ...rows.map(padded)].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
+}
+
+/** The burst as SVG: the slots that requests need, and those of the workers. */
+export function burstPicture(): string {
+  const scaling = chartScaling("chat");
+  const { workers, slotsNeeded } = simulate(scaling, burst);
+  const [width, height, left, bottom] = [720, 260, 50, 30];
+  const seconds = burst.seconds;
+  const most = Math.max(...slotsNeeded, ...workers.map((count) => count * scaling.capacity));
+  const x = (second: number) => left + ((width - left - 10) * second) / seconds;
+  const y = (slots: number) => height - bottom - ((height - bottom - 30) * slots) / most;
+  const line = (values: readonly number[], color: string) => {
+    const points = values
+      .slice(0, seconds)
+      .flatMap((value, second) => (second % 5 === 0 ? [`${x(second).toFixed(1)},${y(value).toFixed(1)}`] : []));
+    return `<polyline fill="none" stroke="${color}" stroke-width="2" points="${points.join(" ")}"/>`;
+  };
+  const marks = [0, 10, 20, 30, 40].map(
+    (at) => `<text x="${x(at * minute)}" y="${height - 10}" text-anchor="middle">${at} min</text>`,
+  );
+  const steps = [0, Math.round(most / 2), most].map(
+    (slots) => `<text x="${left - 6}" y="${y(slots) + 4}" text-anchor="end">${slots}</text>`,
+  );
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="12" role="img" aria-label="Slots of the workers follow a burst of requests">
+<rect width="${width}" height="${height}" fill="#ffffff"/>
+<text x="${left}" y="18" fill="#1c7ed6">slots of the workers</text>
+<text x="${left + 160}" y="18" fill="#e8590c">generations that wait or run</text>
+${[...marks, ...steps].join("\n")}
+${line(
+  workers.map((count) => count * scaling.capacity),
+  "#1c7ed6",
+)}
+${line(slotsNeeded, "#e8590c")}
+</svg>
+`;
+}
+
+/** The text of docs/kubernetes.md with the table of today. */
+export const withTable = (page: string): string =>
+  page.replace(
+    /(<!-- scaling -->\n)[\s\S]*?(\n<!-- \/scaling -->)/,
+    (_, start: string, end: string) => `${start}\n${scalingTable()}\n${end}`,
+  );
+
+export const pageFile = join(root, "docs/kubernetes.md");
+export const pictureFile = join(root, "docs/pictures/scaling.svg");
+
+if (import.meta.main) {
+  writeFileSync(pageFile, withTable(readFileSync(pageFile, "utf8")));
+  writeFileSync(pictureFile, burstPicture());
+}

@@ -1,0 +1,472 @@
+/**
+ * Renders the Helm chart with every combination of its switches and checks the objects against the schemas of Kubernetes, KEDA, the Prometheus Operator and the
+ * Gateway API, and against the processes' own readers of settings. Needs Helm, Go (for the schemas of the last three), Python's kubernetes-validate, and promtool.
+ */
+import assert from "node:assert/strict";
+import { execFileSync, spawnSync } from "node:child_process";
+import { existsSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { test } from "node:test";
+import Schema from "typebox/schema";
+import { parseAllDocuments, parseDocument } from "yaml";
+import { readSettings, serviceConfigOf } from "#service/config.ts";
+import { controlConfigOf } from "../../apps/control/config.ts";
+import { ingressConfigOf } from "../../apps/ingress/config.ts";
+import { simulatorSettings } from "../../apps/simulator/config.ts";
+import { loadWorkerConfig } from "../../apps/worker/config.ts";
+import { chart, documentedVariables, type Json, type Manifest } from "./chart.ts";
+import { root } from "./compose.ts";
+
+/** The oldest and the newest version of Kubernetes that the chart is checked for. */
+const kubernetesVersions = ["1.29.0", "1.37.0"];
+const modules = {
+  "github.com/kedacore/keda/v2@v2.21.0": "config/crd/bases/*.yaml",
+  "github.com/prometheus-operator/prometheus-operator@v0.85.0": "example/prometheus-operator-crd/*.yaml",
+  "sigs.k8s.io/gateway-api@v1.4.0": "config/crd/standard/*.yaml",
+  "github.com/envoyproxy/gateway@v1.9.1": "charts/gateway-helm/charts/crds/crds/generated/*.yaml",
+  "github.com/traefik/traefik/v3@v3.7.13":
+    "docs/content/reference/dynamic-configuration/kubernetes-crd-definition-v1.yml",
+};
+
+/** The output of a program, or an error that says how to get it. */
+function outputOf(program: string, args: readonly string[], howToGet: string): string {
+  const { status, stdout, stderr } = spawnSync(program, args, { encoding: "utf8" });
+  if (status !== 0) throw new Error(`${program} ${args[0]} failed. ${howToGet}\n${stderr ?? ""}${stdout ?? ""}`);
+  return stdout.trim();
+}
+
+const howToGetGo = "Install Go 1.26 or newer (https://go.dev/dl).";
+const goPath = outputOf("go", ["env", "GOPATH"], howToGetGo);
+const helmProgram = [join(goPath, "bin/helm"), "helm"].find((file) => spawnSync(file, ["version"]).status === 0);
+const helm = helmProgram ?? assert.fail("helm is missing: go install helm.sh/helm/v3/cmd/helm@v3.22.0");
+const kubernetesSchemas = outputOf(
+  process.env.PYTHON ?? "python3",
+  ["-c", "import kubernetes_validate, os; print(os.path.dirname(kubernetes_validate.__file__))"],
+  "Install kubernetes-validate 1.37 or newer: pip install kubernetes-validate. PYTHON names another interpreter, such as that of a virtual environment.",
+);
+
+interface Definition {
+  properties?: Record<string, Definition>;
+  additionalProperties?: Definition | boolean;
+  items?: Definition;
+  pattern?: string;
+  "x-kubernetes-preserve-unknown-fields"?: boolean;
+  "x-kubernetes-group-version-kind"?: { group: string; version: string; kind: string }[];
+}
+
+const keyOf = (apiVersion: string, kind: string) => `${apiVersion}/${kind}`;
+
+function schemasOfKubernetes(version: string): Map<string, object> {
+  const file = join(kubernetesSchemas, `kubernetes-json-schema/v${version}-local-strict/_definitions.json`);
+  const { $defs } = JSON.parse(readFileSync(file, "utf8")) as { $defs: Record<string, Definition> };
+  return new Map(
+    Object.entries($defs).flatMap(([name, definition]) =>
+      (definition["x-kubernetes-group-version-kind"] ?? []).map((kind): [string, object] => [
+        keyOf(kind.group === "" ? kind.version : `${kind.group}/${kind.version}`, kind.kind),
+        { $defs, $ref: `#/$defs/${name}` },
+      ]),
+    ),
+  );
+}
+
+function schemasOfModules(): Map<string, object> {
+  const schemas = new Map<string, object>();
+  for (const [module, files] of Object.entries(modules)) {
+    const found = outputOf(
+      "go",
+      ["mod", "download", "-json", module],
+      `${howToGetGo} The Go module proxy has ${module}.`,
+    );
+    const { Dir } = JSON.parse(found) as { Dir: string };
+    for (const file of globSync(files, { cwd: Dir })) {
+      for (const document of parseAllDocuments(readFileSync(join(Dir, file), "utf8"))) {
+        const definition = document.toJS() as Manifest | null;
+        if (definition?.kind !== "CustomResourceDefinition") continue;
+        const { group, names, versions } = definition.spec as {
+          group: string;
+          names: { kind: string };
+          versions: { name: string; schema: { openAPIV3Schema: Definition } }[];
+        };
+        for (const { name, schema } of versions)
+          schemas.set(keyOf(`${group}/${name}`, names.kind), strict(schema.openAPIV3Schema, true));
+      }
+    }
+  }
+  return schemas;
+}
+
+/** The same, but an unknown field is an error, where the API server would drop it. */
+function strict(definition: Definition, isRoot = false): object {
+  const { properties, items, additionalProperties, pattern, ...rest } = definition;
+  const own = isRoot ? { ...properties, metadata: {} } : properties;
+  return {
+    ...rest,
+    // Go's flags of a pattern are no JavaScript.
+    ...(pattern !== undefined && !pattern.includes("(?") && { pattern }),
+    ...(own && {
+      properties: Object.fromEntries(Object.entries(own).map(([name, member]) => [name, strict(member)])),
+      ...(definition["x-kubernetes-preserve-unknown-fields"] !== true && { additionalProperties: false }),
+    }),
+    ...(items && { items: strict(items) }),
+    ...(typeof additionalProperties === "object" && { additionalProperties: strict(additionalProperties) }),
+  };
+}
+
+const custom = schemasOfModules();
+const validators = new Map<string, { Errors(value: unknown): [boolean, unknown[]] }>();
+function errorsOf(manifest: Manifest, schemas: Map<string, object>, version: string): unknown[] {
+  const key = keyOf(manifest.apiVersion, manifest.kind);
+  const schema = custom.get(key) ?? schemas.get(key) ?? assert.fail(`no schema of ${key}`);
+  const name = `${version} ${key}`;
+  const validator =
+    validators.get(name) ?? (Schema.Compile(schema) as { Errors(value: unknown): [boolean, unknown[]] });
+  validators.set(name, validator);
+  return validator.Errors(manifest)[1];
+}
+
+/** Most objects are the same in many combinations of switches, and the same object here. */
+const parsed = new Map<string, Manifest | null>();
+
+/** Renders the chart. Throws with Helm's message if it refuses the values. */
+function render(values: Json, kubernetesVersion = kubernetesVersions.at(-1)!): Manifest[] {
+  const args = ["template", "sluice", chart, "--namespace", "ai", "--kube-version", kubernetesVersion, "--values", "-"];
+  const { status, stdout, stderr } = spawnSync(helm, args, {
+    encoding: "utf8",
+    input: JSON.stringify(values),
+    maxBuffer: 1 << 26,
+  });
+  if (status !== 0) throw new Error(stderr);
+  return stdout.split(/^---$/m).flatMap((text) => {
+    if (!parsed.has(text)) {
+      const document = parseDocument(text);
+      assert.deepEqual(document.errors, []);
+      parsed.set(text, document.toJS() as Manifest | null);
+    }
+    return parsed.get(text) ?? [];
+  });
+}
+
+const catalogue = { content: readFileSync(join(root, "catalogue.yaml"), "utf8") };
+const gateways = [{ name: "public", namespace: "gateways" }];
+const hosts = { apiHost: "api.example.com", consoleHost: "console.example.com" };
+
+/** What each switch may be: every combination is rendered. */
+const switches: Json[][] = [
+  [{}, { workerAutoscaling: { enabled: true } }],
+  [{}, { control: { enabled: false } }],
+  [{}, { simulator: { enabled: true } }],
+  [{}, { networkPolicy: { enabled: false } }],
+  [
+    {},
+    { exposure: { kind: "Ingress", ...hosts, className: "nginx", tlsSecret: "tls", annotations: { a: "b" } } },
+    { exposure: { kind: "HTTPRoute", ...hosts, gateways } },
+  ],
+  [{ catalogue }, { catalogue: { configMap: "my-catalogue" } }],
+  [{}, { ingress: { autoscaling: { enabled: true } } }],
+  [{}, { podDisruptionBudget: { enabled: false } }],
+  [{}, { monitoring: { podMonitor: true, prometheusRule: true, labels: { release: "prometheus" } } }],
+  [
+    {},
+    {
+      usage: { claim: "usage" },
+      secrets: { ingress: "sluice-ingress" },
+      credentials: ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"],
+    },
+  ],
+];
+
+const combinations = switches.reduce<Record<string, Json>[]>(
+  (product, choices) => product.flatMap((values) => choices.map((choice) => Object.assign({}, values, choice))),
+  [{}],
+);
+const rendered = combinations.map((values) => ({ values, manifests: render(values) }));
+
+interface Environment {
+  name: string;
+  value?: string;
+  valueFrom?: { secretKeyRef: { name: string; key: string; optional?: boolean } };
+}
+const deployments = [
+  ...new Set(rendered.flatMap(({ manifests }) => manifests.filter(({ kind }) => kind === "Deployment"))),
+];
+const componentOf = ({ spec }: Manifest): string => spec.template.metadata.labels["app.kubernetes.io/component"];
+const environmentOf = ({ spec }: Manifest): Environment[] => spec.template.spec.containers[0].env;
+
+test("helm lint finds no fault", () => {
+  const { status, stdout } = spawnSync(helm, ["lint", chart, "--strict", "--values", "-"], {
+    encoding: "utf8",
+    input: JSON.stringify({ catalogue }),
+  });
+  assert.equal(status, 0, stdout);
+});
+
+for (const version of kubernetesVersions)
+  test(`every object of ${combinations.length} combinations of switches is valid in Kubernetes ${version}`, () => {
+    const schemas = schemasOfKubernetes(version);
+    const kinds = new Set<string>();
+    const checked = new Set<Manifest>();
+    for (const { values, manifests } of rendered)
+      for (const manifest of manifests) {
+        if (checked.has(manifest)) continue;
+        checked.add(manifest);
+        kinds.add(manifest.kind);
+        const where = () => `${manifest.kind} ${manifest.metadata.name} with ${JSON.stringify(values).slice(0, 300)}`;
+        const errors = errorsOf(manifest, schemas, version);
+        if (errors.length > 0) assert.deepEqual(errors, [], where());
+      }
+    assert.deepEqual([...kinds].sort(), [
+      ...["ConfigMap", "Deployment", "HTTPRoute", "HorizontalPodAutoscaler", "Ingress", "NetworkPolicy"],
+      ...["PodDisruptionBudget", "PodMonitor", "PrometheusRule", "ScaledObject", "Service", "ServiceAccount"],
+    ]);
+  });
+
+test("the schemas find faults: an unknown field, a wrong type", () => {
+  const schemas = schemasOfKubernetes(kubernetesVersions[0]!);
+  for (const deployment of deployments.slice(0, 1)) {
+    const faulty = structuredClone(deployment);
+    faulty.spec.template.spec.containers[0].imagePullPolice = "Always";
+    assert.notDeepEqual(errorsOf(faulty, schemas, kubernetesVersions[0]!), []);
+  }
+  const scaled = rendered.flatMap(({ manifests }) => manifests.filter(({ kind }) => kind === "ScaledObject"))[0]!;
+  for (const change of [{ maxReplicas: 3 }, { maxReplicaCount: "3" }])
+    assert.notDeepEqual(
+      errorsOf({ ...scaled, spec: { ...scaled.spec, ...change } }, schemas, kubernetesVersions[0]!),
+      [],
+    );
+});
+
+test("every pod meets the restricted Pod Security Standard", () => {
+  for (const { spec } of deployments) {
+    const pod = spec.template.spec;
+    assert.equal(pod.securityContext.runAsNonRoot, true);
+    assert.equal(pod.securityContext.seccompProfile.type, "RuntimeDefault");
+    assert.equal(pod.automountServiceAccountToken, false);
+    for (const volume of pod.volumes) {
+      const [kind] = Object.keys(volume).filter((name) => name !== "name");
+      assert.ok(["configMap", "emptyDir", "persistentVolumeClaim"].includes(kind!));
+    }
+    const [{ securityContext, resources }] = pod.containers;
+    assert.deepEqual(securityContext, {
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"] },
+    });
+    assert.ok(resources.requests.cpu && resources.requests.memory && resources.limits.memory);
+  }
+});
+
+test("each process accepts its settings, and has time to drain", () => {
+  for (const deployment of deployments) {
+    const { env, args, graceSeconds } = {
+      env: Object.fromEntries(environmentOf(deployment).map(({ name, value }) => [name, value])),
+      args: deployment.spec.template.spec.containers[0].args as string[],
+      graceSeconds: deployment.spec.template.spec.terminationGracePeriodSeconds as number,
+    };
+    const component = componentOf(deployment);
+    assert.ok(existsSync(join(root, args[0]!)));
+    if (component === "simulator") readSettings(simulatorSettings, env);
+    else serviceConfigOf(env);
+    if (component === "control") controlConfigOf(env);
+    if (component.startsWith("worker-")) loadWorkerConfig(env, args.slice(1));
+    if (component === "ingress") ingressConfigOf(env);
+    const drainSeconds = (Number(env.DRAIN_MS ?? 0) + Number(env.DRAIN_NOTICE_MS ?? 0)) / 1_000;
+    assert.ok(graceSeconds >= drainSeconds + 5, component);
+  }
+});
+
+test("variables are documented and unique, and a role has no secret but its own", () => {
+  const credentials = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY"];
+  for (const deployment of deployments) {
+    const component = componentOf(deployment);
+    const environment = environmentOf(deployment);
+    const names = environment.map(({ name }) => name);
+    assert.equal(new Set(names).size, names.length, component);
+    for (const { name, value, valueFrom } of environment) {
+      if (credentials.includes(name)) {
+        assert.equal(valueFrom?.secretKeyRef.name, component.startsWith("worker-") ? "sluice-upstreams" : undefined);
+        if (!component.startsWith("worker-")) assert.equal(value, "configured");
+        continue;
+      }
+      assert.ok(documentedVariables.has(name) || ["SIMULATOR_URL", "SLUICE_CONTROL_URL"].includes(name), name);
+      const secret = valueFrom?.secretKeyRef.name;
+      if (secret === "sluice-control") assert.equal(component, "control");
+      else if (secret === "sluice-ingress") assert.equal(component, "ingress");
+      else if (secret !== undefined) assert.deepEqual([secret, name], ["sluice-redis", "REDIS_URL"]);
+    }
+  }
+});
+
+test("what selects pods finds some, and what refers to an object finds it", () => {
+  for (const { manifests } of rendered) {
+    const labels = manifests
+      .filter(({ kind }) => kind === "Deployment")
+      .map(({ spec }) => spec.template.metadata.labels);
+    const exists = (kind: string, name: string) =>
+      manifests.some((manifest) => manifest.kind === kind && manifest.metadata.name === name);
+    const names = manifests.map(({ kind, metadata }) => `${kind}/${metadata.name}`);
+    assert.equal(new Set(names).size, names.length);
+    for (const { kind, metadata, spec } of manifests) {
+      const selector: Record<string, string> | undefined =
+        kind === "Service" ? spec.selector : (spec?.podSelector ?? spec?.selector)?.matchLabels;
+      if (selector !== undefined)
+        assert.ok(
+          labels.some((one) => Object.entries(selector).every(([name, value]) => one[name] === value)),
+          `${kind} ${metadata.name}`,
+        );
+      if (kind === "ScaledObject" || kind === "HorizontalPodAutoscaler") {
+        const target = manifests.find(
+          (one) => one.kind === "Deployment" && one.metadata.name === spec.scaleTargetRef.name,
+        );
+        assert.ok(target !== undefined && target.spec.replicas === undefined, metadata.name);
+      }
+      if (kind === "HTTPRoute") assert.ok(exists("Service", spec.rules[0].backendRefs[0].name));
+      if (kind === "Ingress") assert.ok(exists("Service", spec.rules[0].http.paths[0].backend.service.name));
+    }
+  }
+});
+
+test("only workers and control reach public addresses; clients reach ingresses and control only", () => {
+  for (const { manifests } of rendered) {
+    const policies = manifests.filter(({ kind }) => kind === "NetworkPolicy");
+    const reach = (key: "egress" | "ingress", test: (rule: Record<string, Json>) => boolean) =>
+      policies
+        .filter(({ spec }) => (spec[key] ?? []).some(test))
+        .map(({ metadata }) => metadata.name)
+        .sort();
+    if (policies.length === 0) continue;
+    const hasControl = manifests.some(({ metadata }) => metadata.name === "sluice-control");
+    const isPublic = (rule: Record<string, Json>) => JSON.stringify(rule).includes("0.0.0.0/0");
+    assert.deepEqual(reach("egress", isPublic), [...(hasControl ? ["sluice-control"] : []), "sluice-worker"]);
+    const isOpen = (rule: Record<string, Json>) => rule.from === undefined && JSON.stringify(rule).includes("http");
+    assert.deepEqual(reach("ingress", isOpen), [...(hasControl ? ["sluice-control"] : []), "sluice-ingress"]);
+    assert.deepEqual(policies.find(({ metadata }) => metadata.name === "sluice")!.spec.policyTypes, [
+      "Ingress",
+      "Egress",
+    ]);
+  }
+});
+
+test("a pool can be removed and added, settings reach their role, and an image tag can differ by role", () => {
+  const manifests = render({
+    catalogue,
+    workers: {
+      image: null,
+      realtime: null,
+      gpu: { queues: { "own.queue": 3 }, settings: { LOG_LEVEL: "debug" }, imageTag: "new" },
+    },
+    settings: { LOG_LEVEL: "warn" },
+    image: { repository: "registry.example.com/sluice", digest: `sha256:${"a".repeat(64)}` },
+    workerAutoscaling: { enabled: true },
+  });
+  const found = manifests.filter(({ kind }) => kind === "Deployment");
+  assert.deepEqual(found.map(componentOf).sort(), ["control", "ingress", "worker-chat", "worker-gpu", "worker-other"]);
+  const imageAndLevel = (component: string) => {
+    const deployment = found.find((one) => componentOf(one) === component)!;
+    const level = environmentOf(deployment).find(({ name }) => name === "LOG_LEVEL")?.value;
+    return [deployment.spec.template.spec.containers[0].image, level];
+  };
+  assert.deepEqual(imageAndLevel("ingress"), [`registry.example.com/sluice@sha256:${"a".repeat(64)}`, "warn"]);
+  assert.deepEqual(imageAndLevel("worker-gpu"), ["registry.example.com/sluice:new", "debug"]);
+  const scaled = manifests.find(
+    ({ kind, metadata }) => kind === "ScaledObject" && metadata.name === "sluice-worker-other",
+  )!;
+  const queries = scaled.spec.triggers
+    .map(({ metadata }: { metadata: { query: string } }) => metadata.query)
+    .join("\n");
+  assert.match(queries, /queue!~"audio\|background\|chat\|own.queue"/);
+});
+
+test("Prometheus answers the triggers' queries: the load of all ingresses, zero for no queue, nothing without ingresses", () => {
+  const manifests = render({ catalogue, workerAutoscaling: { enabled: true } });
+  const queryOf = (pool: string, trigger: string): string => {
+    const scaled = manifests.find(
+      ({ kind, metadata }) => kind === "ScaledObject" && metadata.name === `sluice-worker-${pool}`,
+    )!;
+    return scaled.spec.triggers.find(({ name }: { name: string }) => name === trigger).metadata.query;
+  };
+  const queries = {
+    chat: queryOf("chat", "load-chat"),
+    wait: queryOf("chat", "oldest-wait"),
+    others: queryOf("other", "load-others"),
+    othersWait: queryOf("other", "oldest-wait-others"),
+  };
+  const series = (metric: string, labels: string, values: string) => ({ series: `${metric}{${labels}}`, values });
+  const job = 'job="ai/sluice"';
+  const worldOf = (input_series: object[], expected: Partial<Record<keyof typeof queries, number>>) => ({
+    interval: "10s",
+    input_series,
+    promql_expr_test: Object.entries(queries).map(([name, expr]) => {
+      const value = expected[name as keyof typeof queries];
+      return { expr, eval_time: "0s", exp_samples: value === undefined ? [] : [{ labels: "{}", value }] };
+    }),
+  });
+  const load = [
+    series("sluice_generations", `${job},pod="a",queue="chat",state="waiting"`, "5"),
+    series("sluice_generations", `${job},pod="a",queue="chat",state="running"`, "10"),
+    series("sluice_generations", `${job},pod="b",queue="chat",state="running"`, "20"),
+    series("sluice_generations", 'job="another/sluice",pod="a",queue="chat",state="running"', "1000"),
+    series("sluice_oldest_wait_seconds", `${job},pod="a",queue="chat"`, "1"),
+    series("sluice_oldest_wait_seconds", `${job},pod="b",queue="chat"`, "7"),
+  ];
+  const ownQueues = [
+    series("sluice_generations", `${job},pod="a",queue="own.a",state="running"`, "3"),
+    series("sluice_generations", `${job},pod="b",queue="own.a",state="waiting"`, "4"),
+    series("sluice_generations", `${job},pod="b",queue="own.b",state="running"`, "6"),
+    series("sluice_oldest_wait_seconds", `${job},pod="b",queue="own.a"`, "2"),
+  ];
+  const tests = [
+    worldOf([...load, ...ownQueues], { chat: 35, wait: 7, others: 7, othersWait: 2 }),
+    worldOf(load, { chat: 35, wait: 7, others: 0, othersWait: 0 }),
+    worldOf(load.slice(3, 4), {}),
+  ];
+  const directory = mkdtempSync(join(tmpdir(), "queries-"));
+  try {
+    const file = join(directory, "queries.yml");
+    writeFileSync(file, JSON.stringify({ rule_files: [], tests }));
+    outputOf("promtool", ["test", "rules", file], "promtool comes with Prometheus: apt-get install prometheus.");
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+});
+
+test("values that cannot work are refused with a reason", () => {
+  const refused: [Json, RegExp][] = [
+    [{}, /catalogue\.content is empty/],
+    [{ catalogue: { content: "a", configMap: "b" } }, /not both/],
+    [{ catalogue, exposure: { kind: "Ingress" } }, /apiHost or exposure\.consoleHost/],
+    [{ catalogue, exposure: { kind: "HTTPRoute", apiHost: "a.example" } }, /exposure\.gateways/],
+    [{ catalogue, settings: { OPENAI_API_KEY: "sk" } }, /OPENAI_API_KEY/],
+    [{ catalogue, unknown: 1 }, /unknown/],
+    [{ catalogue, workers: { chat: { maxReplicas: 1 } } }, /workers\.chat: minReplicas is above maxReplicas/],
+  ];
+  for (const [values, reason] of refused) assert.throws(() => render(values), reason);
+});
+
+test("the examples of proxies are valid", () => {
+  const schemas = schemasOfKubernetes(kubernetesVersions.at(-1)!);
+  const directory = join(root, "infra/kubernetes/examples");
+  const files = readdirSync(directory);
+  assert.deepEqual(files.sort(), ["envoy-gateway.yaml", "nginx.yaml", "traefik.yaml"]);
+  for (const file of files)
+    for (const document of parseAllDocuments(readFileSync(join(directory, file), "utf8"))) {
+      const content = document.toJS() as Manifest | Record<string, Json>;
+      if ("kind" in content && "apiVersion" in content)
+        assert.deepEqual(errorsOf(content as Manifest, schemas, "examples"), [], file);
+      else render({ catalogue, ...(content as Record<string, Json>) });
+    }
+});
+
+test("the packaged chart has the alerts", () => {
+  const directory = mkdtempSync(join(tmpdir(), "chart-"));
+  try {
+    execFileSync(helm, ["package", chart, "--destination", directory], { stdio: "pipe" });
+    const [archive] = readdirSync(directory);
+    const alerts = execFileSync("tar", ["-xzOf", join(directory, archive!), "sluice/files/alerts.yml"], {
+      encoding: "utf8",
+    });
+    assert.equal(alerts, readFileSync(join(root, "infra/prometheus/alerts.yml"), "utf8"));
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+});
