@@ -132,7 +132,17 @@ export const rows: Row[] = [
         ],
         { alarmFrom: 0.9, description: "Slots in use. At 100 % further requests wait: add workers." },
       ),
-      panel("Workers", "short", [[`count by (queue) (sluice_worker_capacity{${queue}})`, "{{queue}}"]]),
+      panel("Workers", "short", [
+        [`count by (queue) (sluice_worker_capacity{${queue}})`, "{{queue}}"],
+        [`sum by (queue) (sluice_worker_in_reserve{${queue}})`, "{{queue}} in reserve"],
+      ]),
+      panel("Generations that a worker takes at most", "short", [[`sluice_worker_limit{${all}}`, "{{instance}}"]], {
+        description: "By what is left of its event loop and its memory.",
+      }),
+      panel("Workers that take no more", "short", [[`sum by (by) (sluice_worker_saturated{${all}})`, "{{by}}"]], {
+        alarmFrom: 1,
+        description: "Their event loop or their memory is used up: add workers.",
+      }),
     ],
   },
   {

@@ -22,6 +22,7 @@ const gateway = opened.use(
     // A process of its own has the metrics of Node.js too.
     processes: "workers",
     workers: ["chat=8"],
+    environment: { REDIS_WAIT_MS: "0" },
     catalogue: catalogueOf(models).replace(
       "circuitBreakerFailuresMax: 0",
       "circuitBreakerFailuresMax: 2, concurrencyMax: 50",
