@@ -27,6 +27,7 @@ export interface DocumentedMetric {
 /** What can be a label's value. Nothing else than these bounds how many series a process has. */
 export const labelBounds: Record<string, string> = {
   again: "`yes` or `no`",
+  by: "`event loop` or `memory`",
   code: "a code of the gateway's errors",
   credential: "a target of the catalogue and the name of a variable",
   dialect: "a dialect",

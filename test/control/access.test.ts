@@ -10,7 +10,7 @@ import type { Actor } from "../../apps/control/api/actor.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import { insertUsage } from "../../apps/control/ledger/insert.ts";
 import { operator, person, startApi, type TestApi } from "./api.ts";
-import { onBoth } from "./databases.ts";
+import { onPostgres } from "./databases.ts";
 import { usageRecord } from "./records.ts";
 
 const roles = ["reader", "member", "owner"] as const;
@@ -164,7 +164,7 @@ function callWith(api: TestApi, actor: Actor | undefined, operation: Operation, 
 const table = Object.entries<Operation>(operations);
 const refusals = [401, 403, 404];
 
-onBoth("nobody reaches another account, in any role, by any operation", async (database) => {
+onPostgres("nobody reaches another account, in any role, by any operation", async (database) => {
   await using api = await startApi(database);
   const other = await accountWithAll(api);
   const before = await accountStates(api, other);
@@ -186,7 +186,7 @@ onBoth("nobody reaches another account, in any role, by any operation", async (d
   assert.deepEqual(await accountStates(api, other), before);
 });
 
-onBoth("a role reaches what it needs in its account, and nothing above it", async (database) => {
+onPostgres("a role reaches what it needs in its account, and nothing above it", async (database) => {
   await using api = await startApi(database);
   for (const [name, operation] of table) {
     const { access } = operation;
@@ -205,7 +205,7 @@ onBoth("a role reaches what it needs in its account, and nothing above it", asyn
   }
 });
 
-onBoth("a token reaches only the operations of its scopes", async (database) => {
+onPostgres("a token reaches only the operations of its scopes", async (database) => {
   await using api = await startApi(database);
   const own = await accountWithAll(api);
   for (const [name, operation] of table) {

@@ -16,7 +16,7 @@ import { type Alert, Alerts } from "../../apps/control/alerts/alerts.ts";
 import { Webhook } from "../../apps/control/alerts/webhook.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import { startRedis } from "../support/redis.ts";
-import { onBoth } from "./databases.ts";
+import { onPostgres } from "./databases.ts";
 
 const server = await startRedis();
 const redis = await connectRedis(server.url, "request");
@@ -43,7 +43,7 @@ function alertsOf(database: Database, alertWebhookUrl?: string) {
   return { keyspace, alerts, raised, [Symbol.dispose]: () => alerts.close() };
 }
 
-onBoth("80 and 100 per cent of a budget raise an alert each, once for each period and limit", async (database) => {
+onPostgres("80 and 100 per cent of a budget raise an alert each, once for each period and limit", async (database) => {
   using opened = alertsOf(database);
   const { keyspace, alerts, raised } = opened;
   const { hash, hint } = createKey();
@@ -96,7 +96,7 @@ onBoth("80 and 100 per cent of a budget raise an alert each, once for each perio
   again.close();
 });
 
-onBoth(
+onPostgres(
   "a key that expires within a week and a key that was revoked raise an alert, unless it was made for a shorter time",
   async (database) => {
     using opened = alertsOf(database);
@@ -140,7 +140,7 @@ onBoth(
   },
 );
 
-onBoth("alerts are dropped with the usage records of their days", async (database) => {
+onPostgres("alerts are dropped with the usage records of their days", async (database) => {
   using opened = alertsOf(database);
   const account = `dropped-${process.pid}-${++spaces}`;
   const alert = (days: number) => ({
@@ -182,7 +182,7 @@ async function startReceiver(statusOf: (count: number) => number) {
   };
 }
 
-onBoth("the webhook gets each alert signed, again until it accepts it", async (database) => {
+onPostgres("the webhook gets each alert signed, again until it accepts it", async (database) => {
   using receiver = await startReceiver((count) => (count === 1 ? 500 : 200));
   await database.updateTable("alerts").set({ next_attempt_at: null }).execute();
   const id = `alert_${process.pid}_${++spaces}`;

@@ -10,7 +10,7 @@ import { ContentReader } from "../../apps/control/content/content-reader.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import { insertUsage } from "../../apps/control/ledger/insert.ts";
 import { operator, person, startApi } from "./api.ts";
-import { onBoth } from "./databases.ts";
+import { onPostgres } from "./databases.ts";
 import { usageRecord } from "./records.ts";
 
 const mark = "Zanzibar-7391";
@@ -54,7 +54,7 @@ async function startContent(database: Database) {
   };
 }
 
-onBoth(
+onPostgres(
   "members, owners and operators open content, and each reading is in the audit log; readers do not",
   async (database) => {
     await using stored = await startContent(database);
@@ -86,7 +86,7 @@ onBoth(
   },
 );
 
-onBoth(
+onPostgres(
   "keys of the account carry its public key to the ingresses, and only while content is stored",
   async (database) => {
     await using stored = await startContent(database);
@@ -107,7 +107,7 @@ onBoth(
   },
 );
 
-onBoth(
+onPostgres(
   "a shorter retention deletes what is older, the end of storing deletes all, and stores nothing that comes late",
   async (database) => {
     await using stored = await startContent(database);
@@ -142,7 +142,7 @@ onBoth(
   },
 );
 
-onBoth("content older than its retention is not shown, and is deleted", async (database) => {
+onPostgres("content older than its retention is not shown, and is deleted", async (database) => {
   await using stored = await startContent(database);
   const { account, reader, record, statusOf } = stored;
   const [old, young] = [await record(8), await record(6)];
@@ -152,7 +152,7 @@ onBoth("content older than its retention is not shown, and is deleted", async (d
   assert.deepEqual(rows, [{ generation_id: young }]);
 });
 
-onBoth("a copy of the database reveals nothing without the secret", async (database) => {
+onPostgres("a copy of the database reveals nothing without the secret", async (database) => {
   await using stored = await startContent(database);
   const { account, record, rowOf } = stored;
   const id = await record();
@@ -176,16 +176,19 @@ onBoth("a copy of the database reveals nothing without the secret", async (datab
   );
 });
 
-onBoth("content that is sealed for nobody or twice is stored at most once, and holds up nothing", async (database) => {
-  await using stored = await startContent(database);
-  const { api, account, record, rowOf, statusOf } = stored;
-  const { redis, keyspace } = api;
-  await redis.xadd(keyspace.content, "1-0", "l", "no label", "c", "x");
-  const { content_key: key } = await rowOf();
-  const label = { generationId: "gen_twice", account, key: key as string, receivedAt: Date.now() };
-  const sealed = await sealContent(label, content);
-  for (const id of ["2-0", "3-0"]) await redis.xadd(keyspace.content, id, "l", JSON.stringify(label), "c", sealed);
-  await redis.set(keyspace.contentBytes, 10);
-  assert.equal(await statusOf(await record()), 200);
-  assert.equal(await statusOf("gen_twice"), 200);
-});
+onPostgres(
+  "content that is sealed for nobody or twice is stored at most once, and holds up nothing",
+  async (database) => {
+    await using stored = await startContent(database);
+    const { api, account, record, rowOf, statusOf } = stored;
+    const { redis, keyspace } = api;
+    await redis.xadd(keyspace.content, "1-0", "l", "no label", "c", "x");
+    const { content_key: key } = await rowOf();
+    const label = { generationId: "gen_twice", account, key: key as string, receivedAt: Date.now() };
+    const sealed = await sealContent(label, content);
+    for (const id of ["2-0", "3-0"]) await redis.xadd(keyspace.content, id, "l", JSON.stringify(label), "c", sealed);
+    await redis.set(keyspace.contentBytes, 10);
+    assert.equal(await statusOf(await record()), 200);
+    assert.equal(await statusOf("gen_twice"), 200);
+  },
+);

@@ -1,12 +1,12 @@
 /** Input that no form sends: the API refuses it by its field, and never fails on it. */
 import assert from "node:assert/strict";
 import { operator, startApi } from "./api.ts";
-import { onBoth } from "./databases.ts";
+import { onPostgres } from "./databases.ts";
 
 const lists = ["/accounts", "/keys", "/usage/records", "/audit", "/users", "/tokens", "/alerts"];
 const cursorOf = (place: unknown) => Buffer.from(JSON.stringify(place)).toString("base64url");
 
-onBoth("a cursor that is none of ours is refused", async (database) => {
+onPostgres("a cursor that is none of ours is refused", async (database) => {
   await using api = await startApi(database);
   const places = [[9e15, "a"], [-8.64e15, "a"], [1.5, "a"], [1, "a\0"], [1, "\ud800"], [1, 2], {}, null];
   for (const path of lists)
@@ -16,7 +16,7 @@ onBoth("a cursor that is none of ours is refused", async (database) => {
     }
 });
 
-onBoth("a text that the database cannot store is refused, in addresses, queries and bodies", async (database) => {
+onPostgres("a text that the database cannot store is refused, in addresses, queries and bodies", async (database) => {
   await using api = await startApi(database);
   const paths: [path: string, field: string][] = [
     ["/keys/%00", "key"],
@@ -47,7 +47,7 @@ onBoth("a text that the database cannot store is refused, in addresses, queries 
   }
 });
 
-onBoth("a time that the database cannot store is refused", async (database) => {
+onPostgres("a time that the database cannot store is refused", async (database) => {
   await using api = await startApi(database);
   for (const time of ["2026-12-31T23:59:60Z", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59-23:59"])
     for (const path of ["/usage", "/usage.csv", "/usage/records", "/audit"]) {
@@ -58,13 +58,13 @@ onBoth("a time that the database cannot store is refused", async (database) => {
   assert.deepEqual(body.rows, []);
 });
 
-onBoth("a field that a call does not have is named", async (database) => {
+onPostgres("a field that a call does not have is named", async (database) => {
   await using api = await startApi(database);
   const { body } = await api.call(operator, "GET", "/usage?colour=red");
   assert.deepEqual([body.field, body.detail], ["colour", "colour is no field of this call."]);
 });
 
-onBoth("an address that cannot be read gets problem details too", async (database) => {
+onPostgres("an address that cannot be read gets problem details too", async (database) => {
   await using api = await startApi(database);
   for (const path of ["/keys/%zz", `/keys/${"a".repeat(300)}`]) {
     const { status, headers, body } = await api.call(operator, "GET", path);
@@ -74,7 +74,7 @@ onBoth("an address that cannot be read gets problem details too", async (databas
   }
 });
 
-onBoth("a name that is blank, or shows as another one, is refused", async (database) => {
+onPostgres("a name that is blank, or shows as another one, is refused", async (database) => {
   await using api = await startApi(database);
   const nameOf = (name: string) => api.call(operator, "POST", "/accounts", { name });
   for (const name of [
@@ -103,7 +103,7 @@ onBoth("a name that is blank, or shows as another one, is refused", async (datab
     assert.equal((await nameOf(name)).status, 201, name);
 });
 
-onBoth("an outcome that no record has is refused", async (database) => {
+onPostgres("an outcome that no record has is refused", async (database) => {
   await using api = await startApi(database);
   const listed = (outcome: string) => api.call(operator, "GET", `/usage/records?outcome=${outcome}`);
   for (const outcome of ["foo", "failed,foo", "failed,", "completed"]) {
@@ -113,7 +113,7 @@ onBoth("an outcome that no record has is refused", async (database) => {
   for (const outcome of ["failed", "complete,left,failed,refused"]) assert.equal((await listed(outcome)).status, 200);
 });
 
-onBoth("a change of nothing changes nothing", async (database) => {
+onPostgres("a change of nothing changes nothing", async (database) => {
   await using api = await startApi(database);
   const account = `nothing-${process.pid}`;
   await api.call(operator, "POST", "/accounts", { id: account, name: "n" });

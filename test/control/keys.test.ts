@@ -7,7 +7,7 @@ import { nanoOf } from "#ledger/money.ts";
 import { insertUsage } from "../../apps/control/ledger/insert.ts";
 import { within } from "../support/time.ts";
 import { operator, person, startApi, type TestApi } from "./api.ts";
-import { onBoth } from "./databases.ts";
+import { onPostgres } from "./databases.ts";
 import { usageRecord } from "./records.ts";
 
 let accounts = 0;
@@ -21,7 +21,7 @@ async function recordOf({ redis, keyspace }: TestApi, id: string): Promise<KeyRe
   return [...(await readRecords(redis, keyspace)).values()].find((record) => record.id === id);
 }
 
-onBoth("a key is created, shown once, edited, rotated and revoked, and Redis follows", async (database) => {
+onPostgres("a key is created, shown once, edited, rotated and revoked, and Redis follows", async (database) => {
   await using api = await startApi(database);
   const { call } = api;
   const account = await newAccount(api);
@@ -103,7 +103,7 @@ onBoth("a key is created, shown once, edited, rotated and revoked, and Redis fol
   assert.ok(!JSON.stringify(audit).includes(key) && !JSON.stringify(audit).includes(rotated.body.key));
 });
 
-onBoth("a wrong setting is refused by its name", async (database) => {
+onPostgres("a wrong setting is refused by its name", async (database) => {
   await using api = await startApi(database);
   const account = await newAccount(api);
   const wrong: [object, string, RegExp][] = [
@@ -132,7 +132,7 @@ onBoth("a wrong setting is refused by its name", async (database) => {
   assert.equal(status, 404);
 });
 
-onBoth(
+onPostgres(
   "keys get only the groups of their account, also from operators, and keep those that they have",
   async (database) => {
     await using api = await startApi(database);
@@ -171,7 +171,7 @@ onBoth(
   },
 );
 
-onBoth(
+onPostgres(
   "a member gives keys no limit above that of their group's keys; what an operator gave stays",
   async (database) => {
     await using api = await startApi(database);
@@ -207,7 +207,7 @@ onBoth(
   },
 );
 
-onBoth("lists are filtered, searched and paged", async (database) => {
+onPostgres("lists are filtered, searched and paged", async (database) => {
   await using api = await startApi(database);
   const account = await newAccount(api);
   const ids: string[] = [];
@@ -231,7 +231,7 @@ onBoth("lists are filtered, searched and paged", async (database) => {
   assert.deepEqual(await namesOf("state=expired"), []);
 });
 
-onBoth("a key shows its last use and what it has spent, by the ledger", async (database) => {
+onPostgres("a key shows its last use and what it has spent, by the ledger", async (database) => {
   await using api = await startApi(database);
   const account = await newAccount(api);
   const { id } = (await api.call(operator, "POST", "/keys", { account, name: "n", group: "default" })).body;
@@ -248,7 +248,7 @@ onBoth("a key shows its last use and what it has spent, by the ledger", async (d
   assert.deepEqual((await api.call(operator, "GET", `/keys?account=${account}`)).body.items, [body]);
 });
 
-onBoth("keys that only Redis has are imported, and a revocation there is final", async (database) => {
+onPostgres("keys that only Redis has are imported, and a revocation there is final", async (database) => {
   await using api = await startApi(database);
   const { redis, keyspace } = api;
   const name = `imported-${++accounts}`;
@@ -283,7 +283,7 @@ onBoth("keys that only Redis has are imported, and a revocation there is final",
   assert.notEqual((await recordOf(api, record.id))?.revokedAt, undefined);
 });
 
-onBoth(
+onPostgres(
   "what Redis loses comes back from the database, and its older or foreign states are replaced",
   async (database) => {
     await using api = await startApi(database);
@@ -321,7 +321,7 @@ onBoth(
   },
 );
 
-onBoth("the keys of a disabled account are disabled until it is enabled", async (database) => {
+onPostgres("the keys of a disabled account are disabled until it is enabled", async (database) => {
   await using api = await startApi(database);
   const account = await newAccount(api);
   const { id } = (await api.call(operator, "POST", "/keys", { account, name: "n", group: "default" })).body;
@@ -332,7 +332,7 @@ onBoth("the keys of a disabled account are disabled until it is enabled", async 
   assert.equal((await recordOf(api, id))?.disabledAt, undefined);
 });
 
-onBoth(
+onPostgres(
   "a repeated creation with an Idempotency-Key creates once and shows the same key; the database has no secret",
   async (database) => {
     await using api = await startApi(database);
@@ -366,7 +366,7 @@ onBoth(
   },
 );
 
-onBoth(
+onPostgres(
   "the limits of a key: what is used now of the key's, the group's and the account's, and when it resets",
   async (database) => {
     await using api = await startApi(database);

@@ -6,7 +6,7 @@ import type { Operation } from "#api/operation.ts";
 import { peopleOperations } from "#api/people.ts";
 import { tokenOperations } from "#api/tokens.ts";
 import { goodPassword, startApi, type TestApi, tokenOf, uniqueName } from "./browsers.ts";
-import { onBoth } from "./databases.ts";
+import { onPostgres } from "./databases.ts";
 
 interface Invitation {
   id: string;
@@ -24,7 +24,7 @@ const invite = async (api: TestApi, account: string, body: object) => {
 const accept = (browser: ReturnType<TestApi["browser"]>, url: string, more: object = {}) =>
   browser.call("POST", "/api/v1/invitations/accept", { token: tokenOf(url), ...more });
 
-onBoth("an invitation is shown, accepted once, and its token is stored nowhere", async (database) => {
+onPostgres("an invitation is shown, accepted once, and its token is stored nowhere", async (database) => {
   await using api = await startApi(database);
   const account = await api.account();
   const { url, isSent, id } = await invite(api, account, { role: "member" });
@@ -48,7 +48,7 @@ onBoth("an invitation is shown, accepted once, and its token is stored nowhere",
   assert.equal((await accept(api.browser(), url, user)).status, 404);
 });
 
-onBoth(
+onPostgres(
   "a signed-in user accepts with the right address only; invitations expire and can be revoked",
   async (database) => {
     await using api = await startApi(database);
@@ -86,7 +86,7 @@ onBoth(
   },
 );
 
-onBoth("the last owner and the last operator stay, also when two leave at once", async (database) => {
+onPostgres("the last owner and the last operator stay, also when two leave at once", async (database) => {
   await using api = await startApi(database);
   const account = await api.account();
   const [one, two] = [await api.member(account, "owner"), await api.member(account, "owner")];
@@ -119,32 +119,35 @@ onBoth("the last owner and the last operator stay, also when two leave at once",
   assert.equal((await reader.browser.signIn(reader.email)).status, 401);
 });
 
-onBoth("a token gives only roles whose operations its scopes allow, by invitation or to a member", async (database) => {
-  await using api = await startApi(database);
-  const account = await api.account();
-  await api.member(account, "owner");
-  const { user } = await api.member(account, "reader");
-  const givenBy = async (scopes: string[]) => {
-    const { body } = await api.machine<{ token: string }>("POST", "/tokens", { name: "t", scopes });
-    const given: string[] = [];
-    for (const role of ["reader", "member", "owner"]) {
-      const invited = await api.machine("POST", `/accounts/${account}/invitations`, { role }, body.token);
-      const changed = await api.machine("PATCH", `/accounts/${account}/members/${user}`, { role }, body.token);
-      assert.deepEqual([invited.status, changed.status], invited.status === 201 ? [201, 200] : [403, 403]);
-      if (invited.status === 201) given.push(role);
-    }
-    return given;
-  };
-  assert.deepEqual(await givenBy(["create*", "updateMember"]), []);
-  const ofReaders = ["get*", "list*", "sum*", "export*"];
-  assert.deepEqual(await givenBy(["create*", "updateMember", ...ofReaders]), ["reader"]);
-  const ofMembers = ["createKey", "updateKey", "rotateKey", "revokeKey", "openContent"];
-  const invites = ["createInvitation", "updateMember"];
-  assert.deepEqual(await givenBy([...invites, ...ofReaders, ...ofMembers]), ["reader", "member"]);
-  assert.deepEqual(await givenBy(["*"]), ["reader", "member", "owner"]);
-});
+onPostgres(
+  "a token gives only roles whose operations its scopes allow, by invitation or to a member",
+  async (database) => {
+    await using api = await startApi(database);
+    const account = await api.account();
+    await api.member(account, "owner");
+    const { user } = await api.member(account, "reader");
+    const givenBy = async (scopes: string[]) => {
+      const { body } = await api.machine<{ token: string }>("POST", "/tokens", { name: "t", scopes });
+      const given: string[] = [];
+      for (const role of ["reader", "member", "owner"]) {
+        const invited = await api.machine("POST", `/accounts/${account}/invitations`, { role }, body.token);
+        const changed = await api.machine("PATCH", `/accounts/${account}/members/${user}`, { role }, body.token);
+        assert.deepEqual([invited.status, changed.status], invited.status === 201 ? [201, 200] : [403, 403]);
+        if (invited.status === 201) given.push(role);
+      }
+      return given;
+    };
+    assert.deepEqual(await givenBy(["create*", "updateMember"]), []);
+    const ofReaders = ["get*", "list*", "sum*", "export*"];
+    assert.deepEqual(await givenBy(["create*", "updateMember", ...ofReaders]), ["reader"]);
+    const ofMembers = ["createKey", "updateKey", "rotateKey", "revokeKey", "openContent"];
+    const invites = ["createInvitation", "updateMember"];
+    assert.deepEqual(await givenBy([...invites, ...ofReaders, ...ofMembers]), ["reader", "member"]);
+    assert.deepEqual(await givenBy(["*"]), ["reader", "member", "owner"]);
+  },
+);
 
-onBoth("a token has its scopes, is shown once, expires, and cannot widen itself", async (database) => {
+onPostgres("a token has its scopes, is shown once, expires, and cannot widen itself", async (database) => {
   await using api = await startApi(database);
   const create = (body: object) => api.machine<{ id: string; token: string; hint: string }>("POST", "/tokens", body);
   const { body: token } = await create({ name: "reports", scopes: ["list*", "createToken", "createSignInLink"] });
@@ -169,7 +172,7 @@ onBoth("a token has its scopes, is shown once, expires, and cannot widen itself"
   assert.equal(JSON.stringify(entries).includes(token.token), false);
 });
 
-onBoth("the audit log shows an owner the changes of the own account, filtered and in pages", async (database) => {
+onPostgres("the audit log shows an owner the changes of the own account, filtered and in pages", async (database) => {
   await using api = await startApi(database);
   const [account, foreign] = [await api.account(), await api.account()];
   const owner = await api.member(account, "owner");
@@ -231,7 +234,7 @@ const bodies: Record<string, object> = {
   acceptInvitation: { token: "x" },
 };
 
-onBoth("every operation refuses whoever lacks the role, and ids of another account", async (database) => {
+onPostgres("every operation refuses whoever lacks the role, and ids of another account", async (database) => {
   await using api = await startApi(database);
   const [account, foreign] = [await api.account(), await api.account()];
   const target = await api.member(foreign, "owner");
@@ -268,7 +271,7 @@ onBoth("every operation refuses whoever lacks the role, and ids of another accou
   assert.equal(await stateOf(), before);
 });
 
-onBoth("within the own account, each role may do what it is for", async (database) => {
+onPostgres("within the own account, each role may do what it is for", async (database) => {
   await using api = await startApi(database);
   const account = await api.account();
   const values: Record<string, string> = { account, user: "nobody", invitation: "nothing" };

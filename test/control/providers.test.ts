@@ -5,7 +5,7 @@ import { resolve } from "node:path";
 import { test } from "node:test";
 import { promisify } from "node:util";
 import { goodPassword, operatorToken, startApi, type TestApi, tokenOf, uniqueName } from "./browsers.ts";
-import { onBoth, openPostgres } from "./databases.ts";
+import { onPostgres, openPostgres } from "./databases.ts";
 import { startIdentityProvider } from "./identity-provider.ts";
 import { startMailServer } from "./mail-server.ts";
 
@@ -22,7 +22,7 @@ async function signInByProvider(browser: ReturnType<TestApi["browser"]>): Promis
   return ended.headers.get("location") ?? "";
 }
 
-onBoth("whoever the provider lets in is a user without accounts until invited", async (database) => {
+onPostgres("whoever the provider lets in is a user without accounts until invited", async (database) => {
   const email = `${uniqueName("ada")}@example.com`;
   await using provider = await startIdentityProvider({ sub: email, email, name: "Ada" });
   await using api = await startApi(database, { OIDC_ISSUER: provider.issuer, OIDC_CLIENT_ID: "sluice" });
@@ -50,7 +50,7 @@ onBoth("whoever the provider lets in is a user without accounts until invited", 
   assert.equal((await again.api("GET", "/me")).id, (await browser.api("GET", "/me")).id);
 });
 
-onBoth(
+onPostgres(
   "a provider's account never takes over a user with the same address, and a forged token is refused",
   async (database) => {
     await using provider = await startIdentityProvider({ sub: uniqueName("eve"), email: "", name: "Eve" });
@@ -67,7 +67,7 @@ onBoth(
   },
 );
 
-onBoth("with a mail server, invitations are sent and a forgotten password is set anew", async (database) => {
+onPostgres("with a mail server, invitations are sent and a forgotten password is set anew", async (database) => {
   await using mails = await startMailServer();
   await using api = await startApi(database, { SMTP_URL: mails.url, MAIL_FROM: "gateway@example.com" });
   const account = await api.account();
@@ -102,7 +102,7 @@ onBoth("with a mail server, invitations are sent and a forgotten password is set
   assert.equal((await browser.signIn(email, newPassword)).status, 200);
 });
 
-onBoth(
+onPostgres(
   "with a mail server, a new address counts once its owner opens the link in the own session",
   async (database) => {
     await using mails = await startMailServer();

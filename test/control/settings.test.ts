@@ -11,7 +11,7 @@ import { dropAudit } from "../../apps/control/accounts/audit-log.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import { Settings } from "../../apps/control/settings/settings.ts";
 import { operator, startApi, type TestApi } from "./api.ts";
-import { onBoth } from "./databases.ts";
+import { onPostgres } from "./databases.ts";
 import { startMailServer } from "./mail-server.ts";
 
 const log = pino({ level: "silent" });
@@ -35,7 +35,7 @@ const cleared = async (database: Database) => {
 
 const change = (api: TestApi, body: unknown, headers = {}) => api.call(operator, "PATCH", "/settings", body, headers);
 
-onBoth("a stored setting is in force at once, everywhere, and returns to its default", async (database) => {
+onPostgres("a stored setting is in force at once, everywhere, and returns to its default", async (database) => {
   await using api = await cleared(database);
   using other = await openSettings(database);
   assert.equal(other.current().name, "Sluice");
@@ -50,7 +50,7 @@ onBoth("a stored setting is in force at once, everywhere, and returns to its def
   assert.equal((await change(api, { name: "b" }, { "if-match": changed.headers.etag as string })).status, 412);
 });
 
-onBoth("a variable of the environment wins, and its setting cannot be changed", async (database) => {
+onPostgres("a variable of the environment wins, and its setting cannot be changed", async (database) => {
   await using api = await cleared(database);
   assert.equal((await change(api, { usageDays: 30, mailFrom: "a@example.com" })).status, 200);
   using fixed = await openSettings(database, { USAGE_DAYS: "90" });
@@ -69,7 +69,7 @@ onBoth("a variable of the environment wins, and its setting cannot be changed", 
   assert.throws(() => new Settings({ database, environment: { USAGE_DAYS: "0" }, secret, log }), StartupFault);
 });
 
-onBoth("secrets are sealed, never returned, and not in the audit log", async (database) => {
+onPostgres("secrets are sealed, never returned, and not in the audit log", async (database) => {
   await using api = await cleared(database);
   const smtpUrl = "smtps://robot:open-sesame@mail.example.com";
   const alertWebhookUrl = "https://hooks.example.com/T0/very-secret-path";
@@ -90,7 +90,7 @@ onBoth("secrets are sealed, never returned, and not in the audit log", async (da
   assert.equal(other.answer.body.smtpUrl.isSet, false);
 });
 
-onBoth("values that are not valid are refused at their field", async (database) => {
+onPostgres("values that are not valid are refused at their field", async (database) => {
   await using api = await cleared(database);
   const wrong: [field: string, value: unknown][] = [
     ["name", ""],
@@ -119,7 +119,7 @@ onBoth("values that are not valid are refused at their field", async (database) 
   }
 });
 
-onBoth("a logo is kept as it is, and the audit log has only its address", async (database) => {
+onPostgres("a logo is kept as it is, and the audit log has only its address", async (database) => {
   await using api = await cleared(database);
   const svg = '<?xml version="1.0"?><!-- made by hand --><svg xmlns="http://www.w3.org/2000/svg"/>';
   for (const [type, bytes] of [
@@ -141,44 +141,47 @@ onBoth("a logo is kept as it is, and the audit log has only its address", async 
   assert.equal((await change(api, { logo: null })).body.logo, null);
 });
 
-onBoth("a test mail and a test alert go out with the stored settings, and tell what went wrong", async (database) => {
-  await using api = await cleared(database);
-  const to = "ada@example.com";
-  assert.equal((await api.call(operator, "POST", "/settings/test-mail", { to })).status, 409);
-  assert.equal((await api.call(operator, "POST", "/settings/test-alert")).status, 409);
-  await using mails = await startMailServer();
-  let received: { request: IncomingMessage; body: string } | undefined;
-  const receiver = createServer((request, response) => {
-    void text(request).then((body) => {
-      received = { request, body };
-      response.writeHead(received.request.url === "/refuses" ? 500 : 200).end();
-    });
-  }).listen(0, "127.0.0.1");
-  await once(receiver, "listening");
-  const at = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
-  const saved = {
-    name: "Acme",
-    smtpUrl: mails.url,
-    mailFrom: "gateway@example.com",
-    alertWebhookUrl: at,
-    alertWebhookSecret: "12345678",
-  };
-  assert.equal((await change(api, saved)).status, 200);
-  const sent = await api.call(operator, "POST", "/settings/test-mail", { to });
-  assert.deepEqual(sent.body, { problem: null });
-  const mail = await mails.next();
-  assert.match(mail, /^From: Acme <gateway@example\.com>/m);
-  assert.match(mail, /^Subject: Test mail of Acme/m);
-  assert.deepEqual((await api.call(operator, "POST", "/settings/test-alert")).body, { problem: null });
-  assert.match(String(received?.request.headers["webhook-signature"]), /^v1,/);
-  assert.equal(JSON.parse(received?.body ?? "").type, "test");
-  await change(api, { alertWebhookUrl: `${at}/refuses`, smtpUrl: "smtp://127.0.0.1:1" });
-  assert.deepEqual((await api.call(operator, "POST", "/settings/test-alert")).body, { problem: "status 500" });
-  assert.match((await api.call(operator, "POST", "/settings/test-mail", { to })).body.problem, /^E/);
-  await new Promise((resolve) => receiver.close(resolve));
-});
+onPostgres(
+  "a test mail and a test alert go out with the stored settings, and tell what went wrong",
+  async (database) => {
+    await using api = await cleared(database);
+    const to = "ada@example.com";
+    assert.equal((await api.call(operator, "POST", "/settings/test-mail", { to })).status, 409);
+    assert.equal((await api.call(operator, "POST", "/settings/test-alert")).status, 409);
+    await using mails = await startMailServer();
+    let received: { request: IncomingMessage; body: string } | undefined;
+    const receiver = createServer((request, response) => {
+      void text(request).then((body) => {
+        received = { request, body };
+        response.writeHead(received.request.url === "/refuses" ? 500 : 200).end();
+      });
+    }).listen(0, "127.0.0.1");
+    await once(receiver, "listening");
+    const at = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
+    const saved = {
+      name: "Acme",
+      smtpUrl: mails.url,
+      mailFrom: "gateway@example.com",
+      alertWebhookUrl: at,
+      alertWebhookSecret: "12345678",
+    };
+    assert.equal((await change(api, saved)).status, 200);
+    const sent = await api.call(operator, "POST", "/settings/test-mail", { to });
+    assert.deepEqual(sent.body, { problem: null });
+    const mail = await mails.next();
+    assert.match(mail, /^From: Acme <gateway@example\.com>/m);
+    assert.match(mail, /^Subject: Test mail of Acme/m);
+    assert.deepEqual((await api.call(operator, "POST", "/settings/test-alert")).body, { problem: null });
+    assert.match(String(received?.request.headers["webhook-signature"]), /^v1,/);
+    assert.equal(JSON.parse(received?.body ?? "").type, "test");
+    await change(api, { alertWebhookUrl: `${at}/refuses`, smtpUrl: "smtp://127.0.0.1:1" });
+    assert.deepEqual((await api.call(operator, "POST", "/settings/test-alert")).body, { problem: "status 500" });
+    assert.match((await api.call(operator, "POST", "/settings/test-mail", { to })).body.problem, /^E/);
+    await new Promise((resolve) => receiver.close(resolve));
+  },
+);
 
-onBoth("entries of the audit log that are too old are deleted, and none without a bound", async (database) => {
+onPostgres("entries of the audit log that are too old are deleted, and none without a bound", async (database) => {
   await using api = await cleared(database);
   assert.equal((await change(api, { name: "kept" })).status, 200);
   const count = async () =>

@@ -4,10 +4,10 @@ import { getMigrations } from "better-auth/db/migration";
 import { pino } from "pino";
 import { authOptionsOf } from "../../apps/control/sign-in/auth.ts";
 import { goodPassword, randomAddress, startApi, uniqueName } from "./browsers.ts";
-import { onBoth } from "./databases.ts";
+import { onPostgres } from "./databases.ts";
 import { codeOf } from "./totp.ts";
 
-onBoth("the tables are those that better-auth expects", async (database) => {
+onPostgres("the tables are those that better-auth expects", async (database) => {
   const options = authOptionsOf({
     database,
     url: "",
@@ -24,7 +24,7 @@ onBoth("the tables are those that better-auth expects", async (database) => {
   );
 });
 
-onBoth("a sign-in link signs the first operator in once, who sets a password with it", async (database) => {
+onPostgres("a sign-in link signs the first operator in once, who sets a password with it", async (database) => {
   await using api = await startApi(database);
   const { body: link } = await api.machine<{ url: string; user: string; email: string }>("POST", "/sign-in-links", {});
   const browser = api.browser();
@@ -54,7 +54,7 @@ onBoth("a sign-in link signs the first operator in once, who sets a password wit
   assert.equal((await api.browser().signIn(email)).status, 200);
 });
 
-onBoth("nobody can sign up, and only listed paths of better-auth exist", async (database) => {
+onPostgres("nobody can sign up, and only listed paths of better-auth exist", async (database) => {
   await using api = await startApi(database);
   const browser = api.browser();
   for (const path of ["sign-up/email", "list-sessions", "update-user", "change-password", "sign-in/magic-link", "ok"])
@@ -73,7 +73,7 @@ onBoth("nobody can sign up, and only listed paths of better-auth exist", async (
   assert.equal(((await text.json()) as { type: string }).type, "urn:sluice:problem:invalid");
 });
 
-onBoth("a page of another origin can neither sign in nor use the session", async (database) => {
+onPostgres("a page of another origin can neither sign in nor use the session", async (database) => {
   await using api = await startApi(database);
   const { browser, email } = await api.member(await api.account(), "member");
   const otherPort = "http://127.0.0.1:1";
@@ -91,7 +91,7 @@ onBoth("a page of another origin can neither sign in nor use the session", async
   assert.equal((await browser.call("POST", "/api/auth/sign-out", {}, { origin: otherPort })).status, 403);
 });
 
-onBoth("a host name that is not ours has no sign-in", async (database) => {
+onPostgres("a host name that is not ours has no sign-in", async (database) => {
   await using api = await startApi(database, { CONTROL_URL: "https://console.example" });
   const { body } = await api.machine<{ url: string }>("POST", "/sign-in-links", {});
   assert.ok(body.url.startsWith("https://console.example/api/auth/magic-link/verify?token="));
@@ -111,7 +111,7 @@ onBoth("a host name that is not ours has no sign-in", async (database) => {
   assert.match(cookies.join(), /__Secure-sluice\.session_token=.*Secure/);
 });
 
-onBoth(
+onPostgres(
   "the sixth wrong password waits, whatever address it comes from; the right one costs nothing",
   async (database) => {
     await using api = await startApi(database, { TRUSTED_PROXIES: "127.0.0.1" });
@@ -130,7 +130,7 @@ onBoth(
   },
 );
 
-onBoth("one address can't try many users; a forged X-Forwarded-For does not help", async (database) => {
+onPostgres("one address can't try many users; a forged X-Forwarded-For does not help", async (database) => {
   await using api = await startApi(database);
   const attempt = (number: number) =>
     api
@@ -147,7 +147,7 @@ onBoth("one address can't try many users; a forged X-Forwarded-For does not help
   assert.ok(statuses.length > 20);
 });
 
-onBoth("a second factor is asked for, by code or backup code, and guards against guessing", async (database) => {
+onPostgres("a second factor is asked for, by code or backup code, and guards against guessing", async (database) => {
   await using api = await startApi(database);
   const { browser, email, user } = await api.member(await api.account(), "owner");
   const enabled = await browser.call<{ totpURI: string; backupCodes: string[] }>(
@@ -193,7 +193,7 @@ onBoth("a second factor is asked for, by code or backup code, and guards against
   );
 });
 
-onBoth("sessions are listed and ended; an ended one is refused at once", async (database) => {
+onPostgres("sessions are listed and ended; an ended one is refused at once", async (database) => {
   await using api = await startApi(database);
   const { browser, email } = await api.member(await api.account(), "reader");
   const second = api.browser();
@@ -228,7 +228,7 @@ onBoth("sessions are listed and ended; an ended one is refused at once", async (
   assert.equal((await second.call("GET", "/api/v1/me")).status, 401);
 });
 
-onBoth("a password is changed with the current one, which ends other sessions", async (database) => {
+onPostgres("a password is changed with the current one, which ends other sessions", async (database) => {
   await using api = await startApi(database);
   const { browser, email } = await api.member(await api.account(), "member");
   const other = api.browser();
@@ -251,7 +251,7 @@ onBoth("a password is changed with the current one, which ends other sessions", 
   assert.equal((await changes.execute()).length, 1);
 });
 
-onBoth("a link that has expired, and a session that has, are refused", async (database) => {
+onPostgres("a link that has expired, and a session that has, are refused", async (database) => {
   await using api = await startApi(database);
   const { browser, user } = await api.member(await api.account(), "member");
   const { body } = await api.machine<{ url: string }>("POST", "/sign-in-links", { user });
@@ -264,7 +264,7 @@ onBoth("a link that has expired, and a session that has, are refused", async (da
   assert.equal((await browser.call("GET", "/api/v1/me")).status, 401);
 });
 
-onBoth("a forged cookie is no session", async (database) => {
+onPostgres("a forged cookie is no session", async (database) => {
   await using api = await startApi(database);
   const { browser } = await api.member(await api.account(), "member");
   const [name, value = ""] = browser.cookie.split("=");

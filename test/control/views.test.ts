@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import type { Role } from "../../apps/control/database/tables.ts";
 import { operator, person, startApi, type TestApi } from "./api.ts";
-import { onBoth } from "./databases.ts";
+import { onPostgres } from "./databases.ts";
 
 let count = 0;
 
@@ -32,7 +32,7 @@ async function accountOf(api: TestApi): Promise<string> {
 
 const usage = { page: "usage", search: { range: "30d", by: "model,key" }, account: null };
 
-onBoth("a view is its person's until it is shared with an account", async (database) => {
+onPostgres("a view is its person's until it is shared with an account", async (database) => {
   await using api = await startApi(database);
   const [account, elsewhere] = [await accountOf(api), await accountOf(api)];
   const ada = await member(api, account, "reader");
@@ -61,7 +61,7 @@ onBoth("a view is its person's until it is shared with an account", async (datab
   ]);
 });
 
-onBoth("a person has 50 views at most, also of calls at the same time", async (database) => {
+onPostgres("a person has 50 views at most, also of calls at the same time", async (database) => {
   await using api = await startApi(database);
   const ada = await member(api, await accountOf(api), "member");
   const answers = await Promise.all(
@@ -74,7 +74,7 @@ onBoth("a person has 50 views at most, also of calls at the same time", async (d
   assert.deepEqual([first.body.items.length, second.body.items.length, second.body.nextCursor], [30, 20, null]);
 });
 
-onBoth("a view that is not valid is refused at its field", async (database) => {
+onPostgres("a view that is not valid is refused at its field", async (database) => {
   await using api = await startApi(database);
   const ada = await member(api, await accountOf(api), "member");
   const wrong: [field: string, body: object][] = [
