@@ -40,3 +40,20 @@ test("an outage of the database has one line at its begin and one at its end", a
     ],
   );
 });
+
+test("a reader stops while Redis is away", async () => {
+  const mortal = await startRedis();
+  const [reads, commands] = [await connectRedis(mortal.url, "patient"), await connectRedis(mortal.url, "request")];
+  for (const redis of [reads, commands]) redis.on("error", () => {});
+  const keyspace = keyspaceOf("outage");
+  const insert = async () => 0;
+  const reader = new LedgerReader({ redis: reads, commands, keyspace, insert, log: pino({ level: "silent" }) });
+  reader.start();
+  await until("it reads", async () => (await commands.xpending(keyspace.usage, "ledger").catch(() => null)) !== null);
+  await mortal.kill();
+  const startedAt = performance.now();
+  await reader.close();
+  assert.ok(performance.now() - startedAt < 5_000);
+  for (const redis of [reads, commands]) redis.disconnect();
+  await mortal[Symbol.asyncDispose]();
+});

@@ -43,6 +43,7 @@ export class LedgerReader {
   readonly #consumer = randomUUID();
   readonly #outage: OutageLog;
   #isClosed = false;
+  #isAbandoned = false;
   #running: Promise<void> | undefined;
   #tidiedAt = 0;
   #readAt = 0;
@@ -84,7 +85,11 @@ export class LedgerReader {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#options.redis.off("ready", this.#reconnected);
-    await this.#running;
+    // While Redis is away a read never settles, not even when its connection is closed.
+    const giveUp = new AbortController();
+    await Promise.race([this.#running, delay(2 * readBlockMs, undefined, { signal: giveUp.signal })]);
+    giveUp.abort();
+    this.#isAbandoned = true;
   }
 
   readonly #reconnected = () => {
@@ -152,6 +157,8 @@ export class LedgerReader {
       keyspace.usage,
       from,
     )) as [stream: string, entries: Entry[]][] | null;
+    // What it was given is another reader's after a while.
+    if (this.#isAbandoned) return 0;
     const entries = read?.[0]?.[1] ?? [];
     await this.#store(entries);
     return entries.length;
