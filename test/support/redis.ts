@@ -65,7 +65,8 @@ export async function startRedis({ isDurable = false } = {}): Promise<TestRedis>
     },
     [Symbol.asyncDispose]: async () => {
       await end("SIGKILL");
-      await rm(directory, { recursive: true, force: true });
+      // A rewrite of its file runs in a process of its own, which ends a moment later.
+      await rm(directory, { recursive: true, force: true, maxRetries: 10 });
       directories.delete(directory);
     },
   };
