@@ -15,6 +15,8 @@ export interface LedgerRecord {
   attempts: number;
   cost: string;
   tokens: { input: number; output: number };
+  /** The upstream's id of the call that answered. */
+  upstreamRequestId: string | null;
 }
 
 /** All records of the log, and that the totals say the same. */

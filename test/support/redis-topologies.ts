@@ -14,6 +14,8 @@ const host = "127.0.0.1";
 /** A server of a topology, which can die, freeze and come back. */
 export interface Server {
   readonly port: number;
+  /** Where clients and the other servers find it: the port itself, or that of something before it. */
+  readonly announcedPort: number;
   kill(): Promise<void>;
   pause(): void;
   resume(): void;
@@ -61,11 +63,14 @@ const answers = (port: number) =>
     () => false,
   );
 
+/** `settingsOf` gets the announced port. */
 async function startServer(
   directory: string,
-  settings: readonly string[][],
+  announce: Announce,
+  settingsOf: (announcedPort: number) => readonly string[][],
 ): Promise<Server & { end(): Promise<void> }> {
   const port = await freePort();
+  const announcedPort = await announce(port);
   const all = [
     ["--port", String(port)],
     ["--bind", host],
@@ -75,7 +80,7 @@ async function startServer(
     ["--appenddirname", `${port}`],
     ["--dbfilename", `${port}.rdb`],
     ["--repl-diskless-sync-delay", "0"],
-    ...settings,
+    ...settingsOf(announcedPort),
   ].flat();
   const start = () => startProgram(all, () => answers(port));
   let process: ChildProcess = await start();
@@ -87,6 +92,7 @@ async function startServer(
   };
   return {
     port,
+    announcedPort,
     kill,
     end: kill,
     pause: () => void process.kill("SIGSTOP"),
@@ -98,6 +104,11 @@ async function startServer(
     ask: (use) => ask(port, use),
   };
 }
+
+/** Puts something before a server's port, such as a proxy, and returns the port that the server announces instead of its own. */
+export type Announce = (port: number) => Promise<number>;
+
+const itself: Announce = async (port) => port;
 
 /** Calls `check` until it resolves to a value that is not undefined; a rejection counts as undefined. */
 async function eventually<Value>(what: string, check: () => Promise<Value | undefined>): Promise<Value> {
@@ -120,24 +131,54 @@ async function allFollow(servers: readonly Server[], primaries: number): Promise
   });
 }
 
+/** One server, which keeps its data on disk. */
+export async function startSingle({ announce = itself }: { announce?: Announce } = {}): Promise<Topology> {
+  const directory = await temporaryDirectory("single-");
+  const server = await startServer(directory, announce, () => []);
+  return {
+    url: `redis://${host}:${server.announcedPort}`,
+    servers: [server],
+    primaryOf: async () => server,
+    failOver: async () => {
+      throw new Error("a single server has no replica");
+    },
+    settled: () => allFollow([server], 1),
+    [Symbol.asyncDispose]: async () => {
+      await server.end();
+      await rm(directory, { recursive: true, force: true, maxRetries: 10 });
+    },
+  };
+}
+
 export interface SentinelOptions {
+  announce?: Announce;
   /** How long the primary may be silent before the Sentinels replace it. */
   downAfterMs?: number;
   replicas?: number;
 }
 
 /** One primary with replicas behind three Sentinels. */
-export async function startSentinels({ downAfterMs = 2_000, replicas = 1 }: SentinelOptions = {}): Promise<Topology> {
+export async function startSentinels({
+  announce = itself,
+  downAfterMs = 2_000,
+  replicas = 1,
+}: SentinelOptions = {}): Promise<Topology> {
   const directory = await temporaryDirectory("sentinels-");
-  const primary = await startServer(directory, []);
+  const settingsOf = (port: number) => [["--replica-announce-port", String(port)]];
+  const primary = await startServer(directory, announce, settingsOf);
   const servers = [primary];
   for (let count = 0; count < replicas; count++)
-    servers.push(await startServer(directory, [["--replicaof", host, String(primary.port)]]));
+    servers.push(
+      await startServer(directory, announce, (port) => [
+        ...settingsOf(port),
+        ["--replicaof", host, String(primary.announcedPort)],
+      ]),
+    );
   await eventually("the replicas follow", async () => {
     const role = (await primary.ask((redis) => redis.role())) as [string, number, unknown[]];
     return role[2].length === replicas ? true : undefined;
   });
-  const sentinels: { port: number; process: ChildProcess }[] = [];
+  const sentinels: { port: number; announcedPort: number; process: ChildProcess }[] = [];
   for (let count = 0; count < 3; count++) {
     const port = await freePort();
     const file = join(directory, `sentinel-${port}.conf`);
@@ -145,13 +186,14 @@ export async function startSentinels({ downAfterMs = 2_000, replicas = 1 }: Sent
       `port ${port}`,
       `bind ${host}`,
       `dir ${directory}`,
-      `sentinel monitor mymaster ${host} ${primary.port} 2`,
+      `sentinel monitor mymaster ${host} ${primary.announcedPort} 2`,
       `sentinel down-after-milliseconds mymaster ${downAfterMs}`,
       "sentinel failover-timeout mymaster 5000",
       "sentinel parallel-syncs mymaster 1",
     ];
     await writeFile(file, `${lines.join("\n")}\n`);
-    sentinels.push({ port, process: await startProgram([file, "--sentinel"], () => answers(port)) });
+    const process = await startProgram([file, "--sentinel"], () => answers(port));
+    sentinels.push({ port, announcedPort: await announce(port), process });
   }
   const first = sentinels[0]?.port as number;
   await eventually("the Sentinels know each other and the replicas", async () => {
@@ -167,10 +209,10 @@ export async function startSentinels({ downAfterMs = 2_000, replicas = 1 }: Sent
   };
   const primaryOf = async () => {
     const port = await primaryPort();
-    return servers.find((server) => server.port === port) as Server;
+    return servers.find((server) => server.announcedPort === port) as Server;
   };
   return {
-    url: `redis://${sentinels.map(({ port }) => `${host}:${port}`).join(",")}`,
+    url: `redis://${sentinels.map(({ announcedPort }) => `${host}:${announcedPort}`).join(",")}`,
     servers,
     primaryOf,
     failOver: async () => {
@@ -182,33 +224,44 @@ export async function startSentinels({ downAfterMs = 2_000, replicas = 1 }: Sent
     [Symbol.asyncDispose]: async () => {
       for (const { process } of sentinels) process.kill("SIGKILL");
       for (const server of servers) await server.end();
-      await rm(directory, { recursive: true, force: true });
+      await rm(directory, { recursive: true, force: true, maxRetries: 10 });
     },
   };
 }
 
 export interface ClusterOptions {
+  announce?: Announce;
   primaries?: number;
   nodeTimeoutMs?: number;
 }
 
 const slotsSize = 16_384;
 
+async function startClusterServer(directory: string, announce: Announce, count: number, nodeTimeoutMs: number) {
+  const busPort = String(await freePort());
+  return startServer(directory, announce, (announcedPort) => [
+    ["--cluster-enabled", "yes"],
+    ["--cluster-config-file", join(directory, `nodes-${count}.conf`)],
+    ["--cluster-port", busPort],
+    ["--cluster-announce-ip", host],
+    ["--cluster-announce-port", String(announcedPort)],
+    ["--cluster-announce-bus-port", busPort],
+    ["--cluster-node-timeout", String(nodeTimeoutMs)],
+    ["--cluster-require-full-coverage", "no"],
+    ["--cluster-replica-validity-factor", "0"],
+  ]);
+}
+
 /** A cluster of primaries with one replica each. */
-export async function startCluster({ primaries = 3, nodeTimeoutMs = 2_000 }: ClusterOptions = {}): Promise<Topology> {
+export async function startCluster({
+  announce = itself,
+  primaries = 3,
+  nodeTimeoutMs = 2_000,
+}: ClusterOptions = {}): Promise<Topology> {
   const directory = await temporaryDirectory("cluster-");
   const servers: Awaited<ReturnType<typeof startServer>>[] = [];
   for (let count = 0; count < primaries * 2; count++)
-    servers.push(
-      await startServer(directory, [
-        ["--cluster-enabled", "yes"],
-        ["--cluster-config-file", join(directory, `nodes-${count}.conf`)],
-        ["--cluster-port", String(await freePort())],
-        ["--cluster-node-timeout", String(nodeTimeoutMs)],
-        ["--cluster-require-full-coverage", "no"],
-        ["--cluster-replica-validity-factor", "0"],
-      ]),
-    );
+    servers.push(await startClusterServer(directory, announce, count, nodeTimeoutMs));
   const idOf = (server: Server) => server.ask((redis) => redis.cluster("MYID")) as Promise<string>;
   const busPortOf = (server: Server) =>
     server.ask(async (redis) => Number(((await redis.config("GET", "cluster-port")) as string[])[1]));
@@ -265,9 +318,9 @@ export async function startCluster({ primaries = 3, nodeTimeoutMs = 2_000 }: Clu
     const [, , ...owners] = ranges.find(([from, to]) => slot >= from && slot <= to) ?? [0, 0];
     return owners.map(([, port]) => port);
   };
-  const serverAt = (port: number | undefined) => servers.find((server) => server.port === port) as Server;
+  const serverAt = (port: number | undefined) => servers.find((server) => server.announcedPort === port) as Server;
   return {
-    url: `redis://${servers.map(({ port }) => `${host}:${port}`).join(",")}`,
+    url: `redis://${servers.map(({ announcedPort }) => `${host}:${announcedPort}`).join(",")}`,
     servers,
     primaryOf: async (key) => serverAt((await ownersOf(key))[0]),
     failOver: async (key) => {
@@ -281,7 +334,7 @@ export async function startCluster({ primaries = 3, nodeTimeoutMs = 2_000 }: Clu
     settled: () => allFollow(servers, primaries),
     [Symbol.asyncDispose]: async () => {
       await Promise.all(servers.map((server) => server.end()));
-      await rm(directory, { recursive: true, force: true });
+      await rm(directory, { recursive: true, force: true, maxRetries: 10 });
     },
   };
 }

@@ -1,0 +1,159 @@
+/**
+ * A chaos run: real processes under a mixed load, struck by faults at moments that the seed determines, and afterwards the checks of what must hold.
+ *
+ *   npm run chaos -- --seed 1 --minutes 5 [--topology single|sentinel|cluster] [--callers 24] [--report DIRECTORY]
+ */
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { assertTotals } from "../ledger-support.ts";
+import type { Call } from "./call.ts";
+import {
+  doneAgain,
+  keptKeys,
+  type Struck,
+  settledRecords,
+  type Violation,
+  violationsOfBudget,
+  violationsOfCalls,
+  violationsOfGauges,
+  violationsOfKeys,
+  violationsOfLedger,
+  violationsOfProcesses,
+  violationsOfSlots,
+} from "./checks.ts";
+import { type Fault, faultsOf } from "./faults.ts";
+import { followJournal } from "./journal.ts";
+import { kinds, probe, probePicture } from "./kinds.ts";
+import { type Load, startLoad } from "./load.ts";
+import { type Random, randomOf } from "./random.ts";
+import { type Sample, sampleOf, startSampler } from "./samples.ts";
+import { type Member, type Stack, startStack, type TopologyName } from "./stack.ts";
+
+export interface ChaosOptions {
+  seed: number;
+  minutes: number;
+  topology: TopologyName;
+  /** How many callers send at a time. */
+  callers: number;
+  /** Only faults whose name contains it. */
+  only?: string | undefined;
+  tell(line: string): void;
+}
+
+export interface ChaosResult {
+  options: Omit<ChaosOptions, "tell">;
+  /** When the callers started, in epoch milliseconds. */
+  startedAt: number;
+  violations: Violation[];
+  calls: readonly Call[];
+  struck: readonly (Struck & { healedAt: number })[];
+  samples: readonly Sample[];
+  upstreamRequests: number;
+  /** Answers that the upstream produced again after a fault. */
+  doneAgain: number;
+  records: number;
+}
+
+/** Everything is healthy again so soon after a fault. */
+const recoveryMsMax = 10_000;
+/** After so long without recovery the run goes on. */
+const unhealthyMsMax = 120_000;
+const pauseMs = { min: 2_000, max: 12_000 };
+
+export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
+  const { seed, minutes, topology, callers, tell } = options;
+  const directory = await mkdtemp(join(tmpdir(), "chaos-"));
+  try {
+    await using stack = await startStack(topology, directory);
+    const journal = followJournal(stack.simulatorUrl);
+    const load = await startLoad(stack, seed);
+    await warmUp(stack, load);
+    const before = { keys: await keptKeys(stack), sample: await sampleOf(stack) };
+    tell(`${topology} runs; ${callers} callers send for ${minutes} minutes`);
+
+    load.add(callers);
+    const sampler = startSampler(stack, () => load.calls.length);
+    const violations: Violation[] = [];
+    const struck: (Struck & { healedAt: number })[] = [];
+    const random = randomOf(seed);
+    const faults = faultsOf(topology).filter(({ name }) => name.includes(options.only ?? ""));
+    const startedAt = Date.now();
+    const until = startedAt + minutes * 60_000;
+    while (Date.now() < until) {
+      await delay(random.integer(pauseMs.min, pauseMs.max));
+      const one = await strike(random.pick(faults), stack, load, random);
+      struck.push(one);
+      const recoveryMs = one.healthyAt - one.healedAt;
+      tell(`${one.name}: ${seconds(one.healedAt - one.startedAt)}, healthy again after ${seconds(recoveryMs)}`);
+      if (recoveryMs > recoveryMsMax) violations.push(`${one.name}: healthy only after ${seconds(recoveryMs)}`);
+    }
+    await load.pause();
+    await sampler.stop();
+    tell("the faults are over; checking");
+    violations.push(...(await violationsOfSlots(load)));
+    await load.stop();
+    violations.push(...(await violationsOfGauges(stack, journal)));
+    violations.push(...violationsOfCalls(load.calls, struck));
+    const records = await settledRecords(stack, load.calls);
+    await journal.stop();
+    violations.push(...violationsOfLedger(load.calls, records, journal));
+    await assertTotals(stack.control(), records).catch((error: Error) => violations.push(error.message));
+    violations.push(...(await violationsOfBudget(stack)));
+    violations.push(...violationsOfKeys(before.keys, await keptKeys(stack)));
+    violations.push(...(await violationsOfProcesses(stack, before.sample)));
+    const { tell: _, ...shown } = options;
+    return {
+      options: shown,
+      startedAt,
+      violations,
+      calls: load.calls,
+      struck,
+      samples: sampler.samples,
+      upstreamRequests: journal.requests,
+      doneAgain: doneAgain(records, journal),
+      records: records.length,
+    };
+  } finally {
+    await rm(directory, { recursive: true, force: true, maxRetries: 10 });
+  }
+}
+
+const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`;
+
+/** One call of each kind, at each ingress. */
+async function warmUp(stack: Stack, load: Load): Promise<void> {
+  const all = kinds.flatMap((kind) => stack.urls.map((_, ingress) => load.send(kind, ingress)));
+  for (const call of await Promise.all(all))
+    if (call.outcome !== "complete" && call.outcome !== "left")
+      throw new Error(`before any fault: ${call.kind}: ${call.outcome}, ${call.detail}`);
+}
+
+async function strike(fault: Fault, stack: Stack, load: Load, random: Random): Promise<Struck & { healedAt: number }> {
+  const ingresses: number[] = [];
+  const all = stack.members.filter(({ kind }) => kind === "ingress");
+  const startedAt = Date.now();
+  await fault.run({ stack, random, disturb: (ingress) => ingresses.push(all.indexOf(ingress)) });
+  const healedAt = Date.now();
+  await healthy(stack, load);
+  return { name: fault.name, startedAt, healedAt, healthyAt: Date.now(), ingresses };
+}
+
+const isReady = ({ role }: Member): Promise<boolean> =>
+  fetch(`${role?.urls.operations}/readyz`).then(
+    ({ ok }) => ok,
+    () => false,
+  );
+
+/** Resolves when every ingress serves both queues, and every process says that it is ready. */
+async function healthy(stack: Stack, load: Load): Promise<void> {
+  const deadline = performance.now() + unhealthyMsMax;
+  while (performance.now() < deadline) {
+    const probes = stack.urls.flatMap((_, ingress) => [load.send(probe, ingress), load.send(probePicture, ingress)]);
+    const ready = stack.members.map(isReady);
+    const [calls, answers] = await Promise.all([Promise.all(probes), Promise.all(ready)]);
+    if (calls.every(({ outcome }) => outcome === "complete") && answers.every(Boolean)) return;
+    await delay(50);
+  }
+}

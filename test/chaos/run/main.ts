@@ -1,0 +1,32 @@
+/** `npm run chaos`: reads its options, runs, writes the report, and exits with 1 if a promise was broken. */
+import { parseArgs } from "node:util";
+import { runChaos } from "./chaos.ts";
+import { writeReport } from "./report.ts";
+import { type TopologyName, topologyNames } from "./stack.ts";
+
+const { values } = parseArgs({
+  options: {
+    seed: { type: "string", default: "1" },
+    minutes: { type: "string", default: "5" },
+    topology: { type: "string", default: "single" },
+    callers: { type: "string", default: "24" },
+    only: { type: "string" },
+    report: { type: "string", default: "chaos-report" },
+  },
+});
+const topology = topologyNames.find((name) => name === values.topology) as TopologyName | undefined;
+const [seed, minutes, callers] = [values.seed, values.minutes, values.callers].map(Number) as [number, number, number];
+if (topology === undefined || !Number.isSafeInteger(seed) || !(minutes > 0) || !(callers > 0)) {
+  console.error("usage: npm run chaos -- --seed 1 --minutes 5 [--topology single|sentinel|cluster] [--callers 24]");
+  process.exit(2);
+}
+const began = performance.now();
+const tell = (line: string) =>
+  console.log(`${((performance.now() - began) / 1_000).toFixed(0).padStart(5)} s  ${line}`);
+const result = await runChaos({ seed, minutes, topology, callers, only: values.only, tell });
+await writeReport(values.report, result);
+for (const violation of result.violations.slice(0, 50)) console.log(`broken: ${violation}`);
+console.log(
+  `${result.calls.length} calls, ${result.struck.length} faults, ${result.violations.length} broken promises; the report is in ${values.report}`,
+);
+process.exit(result.violations.length === 0 ? 0 : 1);

@@ -1,0 +1,200 @@
+/** The gateway of a chaos run: real processes, with a fault proxy before every server that they speak to. */
+import { mkdir, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createKey } from "#access/key.ts";
+import { type ControlProcess, startControlProcess } from "../../support/control.ts";
+import { type Role, startRole, until } from "../../support/gateway.ts";
+import { startPostgres, type TestPostgres } from "../../support/postgres.ts";
+import {
+  type Announce,
+  startCluster,
+  startSentinels,
+  startSingle,
+  type Topology,
+} from "../../support/redis-topologies.ts";
+import { catalogueText } from "./catalogue.ts";
+import { type FaultProxy, openProxy } from "./proxy.ts";
+
+export const topologyNames = ["single", "sentinel", "cluster"] as const;
+export type TopologyName = (typeof topologyNames)[number];
+
+export type Kind = "ingress" | "chat worker" | "image worker" | "control";
+
+/** A process of the gateway, which can end and start again under the same name and address. */
+export interface Member {
+  readonly name: string;
+  readonly kind: Kind;
+  /** Undefined while it has not started. */
+  role: Role | undefined;
+  /** Starts it again after it ended. */
+  start(): Promise<void>;
+}
+
+export interface Keys {
+  /** Without limits. */
+  plain: string;
+  /** With more requests per minute than callers send only now and then. */
+  limited: string;
+  /** With generations at once and a budget that is never reached: its counters are compared with the ledger. */
+  budgeted: string;
+}
+
+export interface Stack extends AsyncDisposable {
+  topology: Topology;
+  topologyName: TopologyName;
+  members: readonly Member[];
+  postgres: TestPostgres;
+  proxies: Proxies;
+  /** Of callers, by ingress. */
+  urls: readonly string[];
+  simulatorUrl: string;
+  catalogueFile: string;
+  keys: Keys;
+  /** The group's generations at once of the key `budgeted`. */
+  control(): ControlProcess;
+}
+
+export interface Proxies {
+  /** Between callers and ingresses. */
+  ingresses: readonly FaultProxy[];
+  /** Before each Redis server and Sentinel. */
+  redis: readonly FaultProxy[];
+  upstream: FaultProxy;
+  postgres: FaultProxy;
+}
+
+/** Generations at once of the key `budgeted`. */
+export const budgetedGenerationsMax = 24;
+
+const limits: Record<keyof Keys, Record<string, number>> = {
+  plain: {},
+  limited: { requestsPerMinute: 60 },
+  budgeted: { generationsMax: budgetedGenerationsMax, budgetTotal: 1_000_000 },
+};
+
+export const pidOf = ({ role }: Member): number | undefined =>
+  role === undefined || role.hasEnded ? undefined : role.process.pid;
+
+export async function startStack(topologyName: TopologyName, directory: string): Promise<Stack> {
+  await using cleanup = new AsyncDisposableStack();
+  const members: Member[] = [];
+  const pids = () => members.map(pidOf).filter((pid) => pid !== undefined);
+  const proxied = async (target: Parameters<typeof openProxy>[0]) => cleanup.use(await openProxy(target, pids));
+
+  const redis: FaultProxy[] = [];
+  const announce: Announce = async (port) => {
+    const proxy = await proxied({ host: "127.0.0.1", port });
+    redis.push(proxy);
+    return proxy.port;
+  };
+  const start = { single: startSingle, sentinel: startSentinels, cluster: startCluster }[topologyName];
+  const topology = cleanup.use(await start({ announce }));
+  const postgres = cleanup.use(await startPostgres());
+  const [, database, socketDirectory] = /@\/(\w+)\?host=(.+)$/.exec(await postgres.createDatabase()) as string[];
+  const postgresProxy = await proxied({ path: join(decodeURIComponent(socketDirectory as string), ".s.PGSQL.5432") });
+  const simulator = await startRole("simulator", [], {});
+  cleanup.defer(() => simulator.kill());
+  const simulatorUrl = simulator.urls.simulator as string;
+  const upstream = await proxied({ host: "127.0.0.1", port: Number(new URL(simulatorUrl).port) });
+  const catalogueFile = join(directory, "catalogue.yaml");
+  await writeFile(catalogueFile, catalogueText(1));
+
+  const environment = {
+    REDIS_URL: topology.url,
+    SLUICE_CATALOGUE: catalogueFile,
+    SIMULATOR_URL: `http://127.0.0.1:${upstream.port}`,
+    PORT: "0",
+    LOG_LEVEL: "error",
+  };
+  const ingressProxies: FaultProxy[] = [];
+  const add = async (kind: Kind, name: string, launch: () => Promise<Role>) => {
+    const member: Member = {
+      name,
+      kind,
+      role: undefined,
+      async start() {
+        this.role = await launch();
+      },
+    };
+    members.push(member);
+    await member.start();
+  };
+  cleanup.defer(async () => {
+    await Promise.all(members.map(({ role }) => (role?.hasEnded ? undefined : role?.kill())));
+  });
+  const own = async (name: string) => {
+    const USAGE_DIRECTORY = join(directory, name.replace(" ", "-"));
+    await mkdir(USAGE_DIRECTORY, { recursive: true });
+    return { ...environment, USAGE_DIRECTORY };
+  };
+
+  let control: ControlProcess | undefined;
+  await add("control", "control", async () => {
+    control = await startControlProcess({
+      ...environment,
+      DATABASE_URL: `postgres://sluice@127.0.0.1:${postgresProxy.port}/${database}`,
+      CONTROL_CALLS_PER_MINUTE: "100000",
+    });
+    return control.role;
+  });
+  for (let number = 1; number <= 2; number++) {
+    const proxy = await proxied({ host: "127.0.0.1", port: 1 });
+    ingressProxies.push(proxy);
+    const name = `ingress ${number}`;
+    const env = { ...(await own(name)), DRAIN_NOTICE_MS: "500", DRAIN_MS: "20000" };
+    await add("ingress", name, async () => {
+      const role = await startRole("ingress", [], env);
+      proxy.leadTo({ host: "127.0.0.1", port: Number(new URL(role.urls.api as string).port) });
+      return role;
+    });
+  }
+  for (let number = 1; number <= 3; number++) {
+    const env = { ...(await own(`chat worker ${number}`)), DRAIN_MS: "8000" };
+    await add("chat worker", `chat worker ${number}`, () => startRole("worker", ["--queues", "chat=200"], env));
+  }
+  const imageEnv = { ...(await own("image worker")), DRAIN_MS: "8000" };
+  await add("image worker", "image worker", () => startRole("worker", ["--queues", "image=8"], imageEnv));
+
+  const urls = ingressProxies.map(({ port }) => `http://127.0.0.1:${port}`);
+  const keys = await createKeys(control as unknown as ControlProcess, urls);
+  const owned = cleanup.move();
+  return {
+    topology,
+    topologyName,
+    members,
+    postgres,
+    proxies: { ingresses: ingressProxies, redis, upstream, postgres: postgresProxy },
+    urls,
+    simulatorUrl,
+    catalogueFile,
+    keys,
+    control: () => control as ControlProcess,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+async function createKeys(control: ControlProcess, urls: readonly string[]): Promise<Keys> {
+  const entries = Object.entries(limits).map(async ([name, limit]) => [name, await addKey(control, name, limit)]);
+  const keys: Keys = Object.fromEntries(await Promise.all(entries));
+  for (const url of urls)
+    for (const key of Object.values(keys)) await until("the key is known", () => isKnown(url, key), 20_000);
+  return keys;
+}
+
+/** A new key of an account of its own. */
+export async function addKey(control: ControlProcess, name: string, limit: Record<string, number>): Promise<string> {
+  const id = `chaos-${name}-${createKey().hash.slice(0, 6)}`;
+  for (const [path, body] of [
+    ["/accounts", { id, name: id }],
+    ["/keys", { account: id, name, group: "default", limits: limit }],
+  ] as const) {
+    const response = await control.call("POST", path, body);
+    const text = await response.text();
+    if (response.status !== 201) throw new Error(`POST ${path}: ${response.status} ${text}`);
+    if (path === "/keys") return (JSON.parse(text) as { key: string }).key;
+  }
+  throw new Error("no key was created");
+}
+
+export const isKnown = async (url: string, key: string): Promise<boolean> =>
+  (await fetch(`${url}/v1/models`, { headers: { authorization: `Bearer ${key}` } })).status === 200;
