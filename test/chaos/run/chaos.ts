@@ -83,10 +83,12 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     const until = startedAt + minutes * 60_000;
     while (Date.now() < until) {
       await delay(random.integer(pauseMs.min, pauseMs.max));
-      const one = await strike(random.pick(faults), stack, load, random);
+      const fault = random.pick(faults);
+      tell(fault.name);
+      const one = await strike(fault, stack, load, random);
       struck.push(one);
       const recoveryMs = one.healthyAt - one.healedAt;
-      tell(`${one.name}: ${seconds(one.healedAt - one.startedAt)}, healthy again after ${seconds(recoveryMs)}`);
+      tell(`  over after ${seconds(one.healedAt - one.startedAt)}, healthy ${seconds(recoveryMs)} later`);
       if (recoveryMs > recoveryMsMax) violations.push(`${one.name}: healthy only after ${seconds(recoveryMs)}`);
     }
     await load.pause();
