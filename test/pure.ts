@@ -7,6 +7,7 @@ import { join, relative } from "node:path";
 
 const pure = [
   "*.test.ts",
+  "chaos/run/*.test.ts",
   "ingress/{admission,generation}/*.test.ts",
   "ingress/trace-subscriber.test.ts",
   "libs/{dialects,events,operations}/**/*.test.ts",
