@@ -113,7 +113,7 @@ export async function startStack(topologyName: TopologyName, directory: string):
       kind,
       role: undefined,
       async start() {
-        this.role = await launch();
+        this.role = await supervised(launch);
       },
     };
     members.push(member);
@@ -171,6 +171,18 @@ export async function startStack(topologyName: TopologyName, directory: string):
     control: () => control as ControlProcess,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+const startsMax = 10;
+
+/** Starts a process again when it finds no Redis at its start, as supervisors do. */
+async function supervised(launch: () => Promise<Role>): Promise<Role> {
+  for (let starts = 1; ; starts++)
+    try {
+      return await launch();
+    } catch (error) {
+      if (starts === startsMax) throw error;
+    }
 }
 
 async function createKeys(control: ControlProcess, urls: readonly string[]): Promise<Keys> {
