@@ -32,29 +32,24 @@ const heldBytesMax = 1 << 20;
 interface Connection {
   near: Socket;
   far: Socket;
-  pid: number | undefined;
   directions: Record<Direction, OneDirection>;
 }
 
-/** `pids`: the processes that can be told apart. They may change. */
-export async function openProxy(target: NetConnectOpts, pids: () => Iterable<number>): Promise<FaultProxy> {
+export async function openProxy(target: NetConnectOpts): Promise<FaultProxy> {
   const connections = new Set<Connection>();
   const faults = new Set<NetworkFault>();
   let current = target;
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (near) => {
     const far = connect({ ...current, allowHalfOpen: true, noDelay: true } as NetConnectOpts);
-    const pid = near.remotePort === undefined ? undefined : ownerOf(near.remotePort, pids());
-    const delayOf = (direction: Direction) => () =>
-      Math.max(
-        0,
-        ...[...faults]
-          .filter((fault) => (fault.pid === undefined || fault.pid === pid) && fault.directions.includes(direction))
-          .map(({ delayMs }) => delayMs),
-      );
+    const delayOf = (direction: Direction) => () => {
+      let delayMs = 0;
+      for (const fault of faults)
+        if (fault.directions.includes(direction) && isOf(near, fault.pid)) delayMs = Math.max(delayMs, fault.delayMs);
+      return delayMs;
+    };
     const connection: Connection = {
       near,
       far,
-      pid,
       directions: {
         "to server": new OneDirection(near, far, delayOf("to server")),
         "to client": new OneDirection(far, near, delayOf("to client")),
@@ -78,10 +73,10 @@ export async function openProxy(target: NetConnectOpts, pids: () => Iterable<num
       };
     },
     reset(pid) {
-      for (const connection of connections)
-        if (pid === undefined || connection.pid === pid) {
-          connection.near.resetAndDestroy();
-          connection.far.resetAndDestroy();
+      for (const { near, far } of connections)
+        if (isOf(near, pid)) {
+          near.resetAndDestroy();
+          far.resetAndDestroy();
         }
     },
     leadTo(next) {
@@ -150,17 +145,29 @@ class OneDirection {
   }
 }
 
-/** The process that has the local end of a loopback connection with this port. */
-function ownerOf(port: number, pids: Iterable<number>): number | undefined {
+/** Which connections belong to which process, as far as it was asked. */
+const owned = new WeakMap<Socket, Map<number, boolean>>();
+
+/** Whether the process has the other end of a loopback connection; without a process, always. */
+function isOf(socket: Socket, pid: number | undefined): boolean {
+  if (pid === undefined) return true;
+  const known = owned.get(socket) ?? new Map<number, boolean>();
+  owned.set(socket, known);
+  let isOwn = known.get(pid);
+  if (isOwn === undefined) {
+    isOwn = socket.remotePort !== undefined && ownsPort(pid, socket.remotePort);
+    known.set(pid, isOwn);
+  }
+  return isOwn;
+}
+
+function ownsPort(pid: number, port: number): boolean {
   const hex = port.toString(16).toUpperCase().padStart(4, "0");
   const line = readFileSync("/proc/net/tcp", "utf8")
     .split("\n")
     .find((one) => one.split(/\s+/)[2]?.endsWith(`:${hex}`));
   const inode = line?.split(/\s+/)[10];
-  if (inode === undefined) return undefined;
-  const link = `socket:[${inode}]`;
-  for (const pid of pids) if (socketsOf(pid).includes(link)) return pid;
-  return undefined;
+  return inode !== undefined && socketsOf(pid).includes(`socket:[${inode}]`);
 }
 
 function socketsOf(pid: number): string[] {

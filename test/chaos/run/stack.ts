@@ -78,8 +78,7 @@ export const pidOf = ({ role }: Member): number | undefined =>
 export async function startStack(topologyName: TopologyName, directory: string): Promise<Stack> {
   await using cleanup = new AsyncDisposableStack();
   const members: Member[] = [];
-  const pids = () => members.map(pidOf).filter((pid) => pid !== undefined);
-  const proxied = async (target: Parameters<typeof openProxy>[0]) => cleanup.use(await openProxy(target, pids));
+  const proxied = async (target: Parameters<typeof openProxy>[0]) => cleanup.use(await openProxy(target));
 
   const redis: FaultProxy[] = [];
   const announce: Announce = async (port) => {
