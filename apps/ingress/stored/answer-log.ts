@@ -28,14 +28,16 @@ export interface LogHead {
   headers: Record<string, string>;
 }
 
-/** A part of a log. `first` is the number of its first event. */
+/** A part of a log. `first` is the number of its first event. `another writer`: events that the writer before it had not stored are lost. */
 type Part =
   | { kind: "head"; head: LogHead }
   | { kind: "events"; first: number; bytes: Buffer }
   | { kind: "end" }
-  | { kind: "broken" };
+  | { kind: "broken" }
+  | { kind: "another writer" };
 
-const kinds = ["head", "events", "end", "broken"] as const;
+/** The place is what is stored. */
+const kinds = ["head", "events", "end", "broken", "another writer"] as const;
 const numberBytes = 4;
 
 function encoded(part: Part): Buffer {
@@ -48,8 +50,7 @@ function encoded(part: Part): Buffer {
       first.writeUInt32LE(part.first);
       return Buffer.concat([kind, first, part.bytes]);
     }
-    case "end":
-    case "broken":
+    default:
       return kind;
   }
 }
@@ -63,6 +64,8 @@ function decoded(bytes: Buffer): Part {
       return { kind: "events", first: rest.readUInt32LE(), bytes: rest.subarray(numberBytes) };
     case "end":
       return { kind: "end" };
+    case "another writer":
+      return { kind: "another writer" };
     default:
       return { kind: "broken" };
   }
@@ -76,6 +79,8 @@ export interface LogWriterOptions {
   /** The parts and the events that the log has already. */
   parts: number;
   events: number;
+  /** Another process wrote them. */
+  isTakenOver: boolean;
   clock: Clock;
   /** Called when everything that waited was appended. */
   drained(): void;
@@ -97,6 +102,7 @@ export class LogWriter {
     this.#options = options;
     this.#parts = options.parts;
     this.#events = options.events;
+    if (options.isTakenOver) this.#append({ kind: "another writer" });
   }
 
   /** The number of the next event. */
@@ -199,8 +205,8 @@ export async function logStateOf(store: SealedStore, owner: StoreOwner, id: stri
 
 export interface LogReader {
   head(head: LogHead): void;
-  /** Whole events. Resolves when more can be taken. */
-  events(bytes: Buffer): Promise<void>;
+  /** Whole events, and the number of the one after them. Resolves when more can be taken. */
+  events(bytes: Buffer, next: number): Promise<void>;
   /** Called before each wait for more. False ends the reading. */
   waits(now: number): boolean;
   /** Is the log still written? Asked when nothing has come for a while. */
@@ -209,7 +215,8 @@ export interface LogReader {
 
 /**
  * Reads the log of the answer with this id to its end, from behind the event with the number `after` (-1 for all). Resolves to "end"; to "lost" for a log that
- * broke off, is not stored any more or not written any more, and when Redis is away for long; or to "left" when the reader wants no more.
+ * broke off, is not stored any more or not written any more, and when Redis is away for long; or to "left" when the reader wants no more. A log without the event
+ * `after`, which its caller saw and another writer did not find, is lost for this caller: what follows may be another answer.
  */
 export async function readLog(
   { store, clock }: { store: SealedStore; clock: Clock },
@@ -221,6 +228,7 @@ export async function readLog(
   let at = 0;
   let pollMs = logPollMsMin;
   let readAt = clock.now();
+  const place = { after, events: 0 };
   for (;;) {
     const isSilent = clock.now() - readAt > logSilentMsMax;
     // Asked first: the last parts may be written in between.
@@ -235,7 +243,7 @@ export async function readLog(
       at += parts.length;
       pollMs = logPollMsMin;
       readAt = clock.now();
-      const end = await readParts(parts.map(decoded), after, reader);
+      const end = await readParts(parts.map(decoded), place, reader);
       if (end !== undefined) return end;
     }
     if (!reader.waits(clock.now())) return "left";
@@ -243,19 +251,23 @@ export async function readLog(
   }
 }
 
-/** How the log ended, if it did. */
+/** How the log ended, if it did. `place.events` counts the events of the log so far. */
 async function readParts(
   parts: readonly Part[],
-  after: number,
+  place: { readonly after: number; events: number },
   reader: LogReader,
 ): Promise<"end" | "lost" | undefined> {
   for (const part of parts) {
     if (part.kind === "end") return "end";
     if (part.kind === "broken") return "lost";
-    if (part.kind === "head") reader.head(part.head);
+    if (part.kind === "another writer") {
+      if (place.after >= place.events) return "lost";
+    } else if (part.kind === "head") reader.head(part.head);
     else {
-      const bytes = Buffer.concat(eventsOf(part.bytes).slice(Math.max(0, after + 1 - part.first)));
-      if (bytes.length > 0) await reader.events(bytes);
+      const events = eventsOf(part.bytes);
+      place.events = part.first + events.length;
+      const bytes = Buffer.concat(events.slice(Math.max(0, place.after + 1 - part.first)));
+      if (bytes.length > 0) await reader.events(bytes, place.events);
     }
   }
   return undefined;

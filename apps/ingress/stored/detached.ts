@@ -324,17 +324,22 @@ export class DetachedGenerations {
   }
 
   #loggedResponse(
-    { run, owner, log, live }: Start,
+    { run, owner, log, live, isTakenOver = false }: Start,
     hooksOf: (writer: LogWriter) => Pick<LoggedResponseOptions, "changed" | "ending" | "ended">,
   ): LoggedResponse {
-    const writer = this.#writerOf(run, owner, log, () => response.drained());
+    const writer = this.#writerOf(run, owner, { ...log, isTakenOver }, () => response.drained());
     const response: LoggedResponse = new LoggedResponse({ log: writer, live, ...hooksOf(writer) });
     return response;
   }
 
-  #writerOf(run: Run, owner: StoreOwner, { parts, events }: LogPlace, drained: () => void): LogWriter {
+  #writerOf(
+    run: Run,
+    owner: StoreOwner,
+    { parts, events, isTakenOver }: LogPlace & { isTakenOver: boolean },
+    drained: () => void,
+  ): LogWriter {
     const { store, clock } = this.#options;
-    return new LogWriter({ store, owner, id: run.id, parts, events, clock, drained });
+    return new LogWriter({ store, owner, id: run.id, parts, events, isTakenOver, clock, drained });
   }
 
   #ended(run: Run): void {
@@ -388,7 +393,7 @@ export class DetachedGenerations {
   async #fail(run: Run, owner: StoreOwner, log: LogPlace | undefined): Promise<void> {
     const events = await this.#lastEventsOf(run, owner, log?.events ?? 0);
     if (log === undefined || !isLogged(run)) return;
-    const writer = this.#writerOf(run, owner, log, () => undefined);
+    const writer = this.#writerOf(run, owner, { ...log, isTakenOver: true }, () => undefined);
     for (const event of events) writer.event(event);
     await writer.end();
   }

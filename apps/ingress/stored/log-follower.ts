@@ -2,12 +2,13 @@
 import type { ServerResponse } from "node:http";
 import type { FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
+import { profiles } from "#dialects/profiles.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Capacity } from "../admission/capacity.ts";
-import { requestIdHeadersOf } from "../http/endpoints.ts";
-import { overloadOf } from "../http/failures.ts";
+import { dialectOf, requestIdHeadersOf } from "../http/endpoints.ts";
+import { overloadOf, workerLost } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import { logIdOf, readLog } from "./answer-log.ts";
 import type { Runs } from "./runs.ts";
@@ -30,7 +31,10 @@ export class LogFollower {
     this.#options = options;
   }
 
-  /** Sends the log of an answer from behind the event with the number `after`. Rejects with Refused before the response has begun; with `unless` if there is no log. */
+  /**
+   * Sends the log of an answer from behind the event with the number `after`; what follows may be an error, if the rest is lost. Rejects with Refused before the
+   * response has begun; with `unless` if there is no log.
+   */
   async follow(
     request: FastifyRequest,
     response: ServerResponse,
@@ -47,9 +51,24 @@ export class LogFollower {
     if (shortage !== undefined) throw new Refused(overloadOf(events, "followers", shortage, request.caller.id));
     response.once("close", () => slot.end());
     takeOver();
-    const outcome = await this.#send(request, response, owner, id, after).catch(() => "lost" as const);
+    const place = { next: after + 1 };
+    const outcome = await this.#send(request, response, owner, id, place).catch(() => "lost" as const);
     if (outcome === "end") response.end();
+    else if (outcome === "lost") this.#fail(request, response, place.next);
     else response.destroy();
+  }
+
+  /** Tells the caller in its dialect that the rest of the answer is lost. */
+  #fail(request: FastifyRequest, response: ServerResponse, events: number): void {
+    const { statusOf, errorBodyOf, errorEventOf, breaksAfterError } = profiles[dialectOf(request.url, request.headers)];
+    if (!response.headersSent) {
+      const headers = { "content-type": "application/json", ...requestIdHeadersOf(request) };
+      response.writeHead(statusOf(workerLost.code), headers).end(errorBodyOf(workerLost, request.id));
+      return;
+    }
+    const event = errorEventOf(workerLost, { requestId: request.id, model: "", events });
+    if (breaksAfterError) response.write(event, () => response.destroy());
+    else response.end(event);
   }
 
   async #send(
@@ -57,16 +76,17 @@ export class LogFollower {
     response: ServerResponse,
     owner: StoreOwner,
     id: string,
-    after: number,
+    place: { next: number },
   ): Promise<"end" | "lost" | "left"> {
     const { keepAliveMs, clock, runs } = this.#options;
     let sentAt = clock.now();
-    return readLog(this.#options, owner, id, after, {
+    return readLog(this.#options, owner, id, place.next - 1, {
       head: ({ status, headers }) => {
         if (!response.headersSent) response.writeHead(status, { ...headers, ...requestIdHeadersOf(request) });
       },
-      async events(bytes) {
+      async events(bytes, next) {
         sentAt = clock.now();
+        place.next = next;
         if (response.closed || response.write(bytes)) return;
         await new Promise<void>((resolve) => {
           response.once("drain", resolve);
