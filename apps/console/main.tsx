@@ -10,9 +10,10 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { LanguageProvider } from "./app/language.tsx";
 import { queryClient } from "./app/queries.ts";
-import { preloadPages, router } from "./app/router.tsx";
+import { preloadFirstPage, preloadPages, router } from "./app/router.tsx";
 import { theme } from "./app/theme.ts";
 
+preloadFirstPage();
 createRoot(document.getElementById("root") as HTMLElement).render(
   <StrictMode>
     <MantineProvider theme={theme} defaultColorScheme="auto">

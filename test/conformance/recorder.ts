@@ -15,7 +15,8 @@ export interface Recorder {
 export async function startRecorder(): Promise<Recorder> {
   let target = "";
   let seen = "";
-  const server = createServer((request, response) => {
+  // Responses carry the simulator's keep-alive header, so connections must last as long here. Otherwise the server would close one that the gateway reuses.
+  const server = createServer({ keepAliveTimeout: 120_000 }, (request, response) => {
     const parts: Buffer[] = [];
     request.on("data", (part: Buffer) => parts.push(part));
     request.on("end", () => {

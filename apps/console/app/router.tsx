@@ -127,6 +127,8 @@ export const router = createRouter({
   defaultPreload: "intent",
   defaultPendingComponent: Waiting,
   defaultPendingMs: 150,
+  // A page is shown as soon as it can be, even if what stands for it was just drawn.
+  defaultPendingMinMs: 0,
   defaultErrorComponent: ({ error, reset }) => <Failure error={error} retry={reset} />,
   defaultNotFoundComponent: NotFound,
   scrollRestoration: true,
@@ -138,6 +140,12 @@ export const router = createRouter({
     return text === "" ? "" : `?${text}`;
   },
 });
+
+/** Loads the code of the page at the browser's address. The router alone would do so only after it has read who is signed in. */
+export function preloadFirstPage(): void {
+  for (const { routeId } of router.matchRoutes(router.latestLocation))
+    void router.loadRouteChunk(router.routesById[routeId as keyof typeof router.routesById]);
+}
 
 declare module "@tanstack/react-router" {
   interface Register {

@@ -1,5 +1,5 @@
 /** One account: its members, invitations and alerts. */
-import { Badge, Button, Group, MultiSelect, Select, Stack, Switch, Text, TextInput, Title } from "@mantine/core";
+import { Badge, Button, Group, MultiSelect, Select, Stack, Switch, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
@@ -11,7 +11,7 @@ import { may, type Role, useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { type Column, DataTable } from "../parts/data-table.tsx";
 import { ConfirmDialog, FormDialog, SecretDialog } from "../parts/dialogs.tsx";
-import { Field } from "../parts/form.tsx";
+import { EmailField, NameField } from "../parts/fields.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
@@ -220,16 +220,7 @@ export function Account() {
             <Alerts account={id} />
             {dialog === "rename" && (
               <FormDialog title={t.rename} submit={t.save} onClose={close} onSubmit={() => update({ name })}>
-                <Field name="name">
-                  <TextInput
-                    label={t.name}
-                    required
-                    maxLength={100}
-                    data-autofocus
-                    value={name}
-                    onChange={({ currentTarget }) => setName(currentTarget.value)}
-                  />
-                </Field>
+                <NameField data-autofocus value={name} onChange={setName} />
               </FormDialog>
             )}
             {dialog === "groups" && (
@@ -454,16 +445,7 @@ function InviteForm({
       }}
     >
       <RoleSelect value={role} onChange={setRole} />
-      <Field name="email">
-        <TextInput
-          label={t.email}
-          description={t.emailHelp}
-          type="email"
-          data-autofocus
-          value={email}
-          onChange={({ currentTarget }) => setEmail(currentTarget.value)}
-        />
-      </Field>
+      <EmailField description={t.emailHelp} data-autofocus value={email} onChange={setEmail} />
     </FormDialog>
   );
 }

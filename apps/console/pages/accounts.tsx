@@ -9,6 +9,7 @@ import { queryClient } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
 import type { Column } from "../parts/data-table.tsx";
 import { FormDialog } from "../parts/dialogs.tsx";
+import { NameField } from "../parts/fields.tsx";
 import { Field } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { ListTable } from "../parts/list-table.tsx";
@@ -110,16 +111,7 @@ export function Accounts() {
             await navigate({ to: "/accounts/$account", params: { account: account.id } });
           }}
         >
-          <Field name="name">
-            <TextInput
-              label={t.name}
-              required
-              maxLength={100}
-              data-autofocus
-              value={name}
-              onChange={({ currentTarget }) => setName(currentTarget.value)}
-            />
-          </Field>
+          <NameField data-autofocus value={name} onChange={setName} />
           <Field name="id">
             <TextInput
               label={t.id}

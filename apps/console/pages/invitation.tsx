@@ -1,5 +1,5 @@
 /** An invitation: accepted by the person who is signed in, or by a new one. The token is in the fragment, which no server sees. */
-import { Text, TextInput } from "@mantine/core";
+import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
@@ -8,9 +8,8 @@ import { translated, useFormats, useTexts } from "../app/language.tsx";
 import { queryClient } from "../app/queries.ts";
 import { meQuery } from "../app/session.ts";
 import { CardForm } from "../parts/card-form.tsx";
-import { Field } from "../parts/form.tsx";
+import { EmailField, NameField, NewPasswordField } from "../parts/fields.tsx";
 import { PageLink } from "../parts/link.tsx";
-import { PasswordField } from "../parts/password-field.tsx";
 import { FaultNotice, Loaded } from "../parts/states.tsx";
 
 const texts = translated({
@@ -92,38 +91,21 @@ export function Invitation() {
                 <Text>{t.as(me.name)}</Text>
               ) : (
                 <>
-                  <Field name="name">
-                    <TextInput
-                      label={t.name}
-                      required
-                      maxLength={100}
-                      value={name}
-                      onChange={({ currentTarget }) => setName(currentTarget.value)}
-                    />
-                  </Field>
-                  <Field name="email">
-                    <TextInput
-                      label={t.email}
-                      type="email"
-                      autoComplete="username"
-                      required
-                      value={invited ?? email}
-                      disabled={invited !== null}
-                      onChange={({ currentTarget }) => setEmail(currentTarget.value)}
-                    />
-                  </Field>
-                  <Field name="password">
-                    <PasswordField
-                      label={t.password}
-                      description={t.passwordHelp}
-                      autoComplete="new-password"
-                      required
-                      minLength={12}
-                      maxLength={128}
-                      value={password}
-                      onChange={({ currentTarget }) => setPassword(currentTarget.value)}
-                    />
-                  </Field>
+                  <NameField label={t.name} value={name} onChange={setName} />
+                  <EmailField
+                    label={t.email}
+                    autoComplete="username"
+                    required
+                    value={invited ?? email}
+                    disabled={invited !== null}
+                    onChange={setEmail}
+                  />
+                  <NewPasswordField
+                    label={t.password}
+                    description={t.passwordHelp}
+                    value={password}
+                    onChange={setPassword}
+                  />
                 </>
               )}
             </>

@@ -11,6 +11,7 @@ import { signOut, useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { type Column, Cut } from "../parts/data-table.tsx";
 import { FormDialog, SecretDialog } from "../parts/dialogs.tsx";
+import { EmailField, NameField, NewPasswordField } from "../parts/fields.tsx";
 import { Field, Form } from "../parts/form.tsx";
 import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
@@ -20,8 +21,6 @@ const texts = translated({
   en: {
     title: "Profile and sign-in",
     person: "Name and address",
-    name: "Name",
-    email: "E-mail address",
     emailHelp: "You sign in with it.",
     currentPassword: "Current password",
     currentHelp: "Not needed within 15 minutes of a sign-in link.",
@@ -29,7 +28,6 @@ const texts = translated({
     saved: "Saved",
     password: "Password",
     noPassword: "You have no password yet: without one you need a new link for each sign-in.",
-    newPassword: "New password",
     passwordHelp: "At least 12 characters. Your other sessions end.",
     setPassword: "Set password",
     passwordSet: "Password set",
@@ -62,8 +60,6 @@ const texts = translated({
   zh: {
     title: "个人资料与登录",
     person: "名称与地址",
-    name: "名称",
-    email: "电子邮件地址",
     emailHelp: "用于登录。",
     currentPassword: "当前密码",
     currentHelp: "通过登录链接登录后 15 分钟内无需填写。",
@@ -71,7 +67,6 @@ const texts = translated({
     saved: "已保存",
     password: "密码",
     noPassword: "您还没有密码：没有密码时，每次登录都需要新的链接。",
-    newPassword: "新密码",
     passwordHelp: "至少 12 个字符。您的其他会话将结束。",
     setPassword: "设置密码",
     passwordSet: "密码已设置",
@@ -201,25 +196,8 @@ function PersonForm() {
     });
   return (
     <StayingForm change={change} done={t.saved} submit={t.save} isUnchanged={name === me.name && !isNewAddress}>
-      <Field name="name">
-        <TextInput
-          label={t.name}
-          required
-          maxLength={100}
-          value={name}
-          onChange={({ currentTarget }) => setName(currentTarget.value)}
-        />
-      </Field>
-      <Field name="email">
-        <TextInput
-          label={t.email}
-          description={t.emailHelp}
-          type="email"
-          required
-          value={email}
-          onChange={({ currentTarget }) => setEmail(currentTarget.value)}
-        />
-      </Field>
+      <NameField value={name} onChange={setName} />
+      <EmailField description={t.emailHelp} required value={email} onChange={setEmail} />
       {isNewAddress && me.hasPassword && <CurrentPassword value={currentPassword} onChange={setCurrentPassword} />}
     </StayingForm>
   );
@@ -238,18 +216,7 @@ function PasswordForm() {
   return (
     <StayingForm change={change} done={t.passwordSet} submit={t.setPassword}>
       {!me.hasPassword && <Alert color="yellow">{t.noPassword}</Alert>}
-      <Field name="password">
-        <PasswordField
-          label={t.newPassword}
-          description={t.passwordHelp}
-          autoComplete="new-password"
-          required
-          minLength={12}
-          maxLength={128}
-          value={password}
-          onChange={({ currentTarget }) => setPassword(currentTarget.value)}
-        />
-      </Field>
+      <NewPasswordField description={t.passwordHelp} value={password} onChange={setPassword} />
       {me.hasPassword && <CurrentPassword value={currentPassword} onChange={setCurrentPassword} />}
     </StayingForm>
   );

@@ -4,15 +4,13 @@ import { useState } from "react";
 import { callAuth } from "../app/call.ts";
 import { translated, useTexts } from "../app/language.tsx";
 import { CardForm } from "../parts/card-form.tsx";
-import { Field } from "../parts/form.tsx";
+import { NewPasswordField } from "../parts/fields.tsx";
 import { ButtonLink } from "../parts/link.tsx";
-import { PasswordField } from "../parts/password-field.tsx";
 import { tokenInFragment } from "./invitation.tsx";
 
 const texts = translated({
   en: {
     title: "New password",
-    password: "New password",
     help: "At least 12 characters. All your sessions end.",
     set: "Set password",
     done: "The password is set.",
@@ -20,7 +18,6 @@ const texts = translated({
   },
   zh: {
     title: "新密码",
-    password: "新密码",
     help: "至少 12 个字符。您的全部会话将结束。",
     set: "设置密码",
     done: "密码已设置。",
@@ -45,18 +42,7 @@ export function NewPassword() {
           <ButtonLink to="/sign-in">{t.signIn}</ButtonLink>
         </>
       ) : (
-        <Field name="newPassword">
-          <PasswordField
-            label={t.password}
-            description={t.help}
-            autoComplete="new-password"
-            required
-            minLength={12}
-            maxLength={128}
-            value={password}
-            onChange={({ currentTarget }) => setPassword(currentTarget.value)}
-          />
-        </Field>
+        <NewPasswordField name="newPassword" description={t.help} value={password} onChange={setPassword} />
       )}
     </CardForm>
   );

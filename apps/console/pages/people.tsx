@@ -10,6 +10,7 @@ import { useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
 import type { Column } from "../parts/data-table.tsx";
 import { ConfirmDialog, FormDialog, SecretDialog } from "../parts/dialogs.tsx";
+import { NameField } from "../parts/fields.tsx";
 import { Field } from "../parts/form.tsx";
 import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
@@ -306,16 +307,7 @@ function Tokens() {
             await queryClient.invalidateQueries();
           }}
         >
-          <Field name="name">
-            <TextInput
-              label={t.name}
-              required
-              maxLength={100}
-              data-autofocus
-              value={name}
-              onChange={({ currentTarget }) => setName(currentTarget.value)}
-            />
-          </Field>
+          <NameField data-autofocus value={name} onChange={setName} />
           <Field name="scopes">
             <TagsInput label={t.scopes} description={t.scopesHelp} value={scopes} onChange={setScopes} />
           </Field>

@@ -14,13 +14,14 @@ import {
   Title,
 } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { type FormEvent, type ReactNode, useState } from "react";
+import { type ReactNode, useState } from "react";
 import { type Answer, ApiFault, type Input as CallInput, call, callVersioned, type Versioned } from "../app/call.ts";
 import { setInstallation } from "../app/installation.ts";
 import { translated, useTexts } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
 import { ConfirmDialog, FormDialog } from "../parts/dialogs.tsx";
+import { Field, Form } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { FaultNotice, Loaded } from "../parts/states.tsx";
@@ -203,7 +204,7 @@ export function Settings() {
   );
 }
 
-/** What a section needs of the form: changed values until they are saved, and the fault of the last attempt. */
+/** What a section needs: the stored values, and the changed ones until they are saved. */
 interface Draft {
   values: Values;
   changes: Change;
@@ -259,86 +260,78 @@ interface SectionProps {
   consequence?: string | undefined;
   /** Buttons for what is saved already. */
   tests?: ReactNode;
-  children(errorOf: (name: Name) => string | undefined): ReactNode;
+  children: ReactNode;
 }
 
 function Section({ title, about, draft, names, consequence, tests, children }: SectionProps) {
   const t = useTexts(texts);
-  const [fault, setFault] = useState<unknown>();
-  const [isBusy, setIsBusy] = useState(false);
   const [isSaved, setIsSaved] = useState(false);
-  const [asks, setAsks] = useState(false);
+  const [isOutdated, setIsOutdated] = useState(false);
+  const [discards, setDiscards] = useState(0);
+  const [answer, setAnswer] = useState<(isYes: boolean) => void>();
   const isChanged = names.some((name) => name in draft.changes);
   const isFixed = names.every((name) => name !== "logo" && draft.values[name].source === "environment");
-  const field = fault instanceof ApiFault ? fault.field : undefined;
-  const errorOf = (name: Name) => (field === name ? t.wrong[name] : undefined);
-  const isAtField = names.some((name) => name === field);
   const save = async () => {
-    setIsBusy(true);
-    setFault(undefined);
+    setIsSaved(false);
+    setIsOutdated(false);
+    if (consequence !== undefined && !(await new Promise<boolean>((resolve) => setAnswer(() => resolve)))) return;
     try {
       await draft.save(names);
       setIsSaved(true);
-    } catch (error) {
-      setFault(error);
-    } finally {
-      setIsBusy(false);
+    } catch (fault) {
+      if (!(fault instanceof ApiFault && fault.status === 412)) throw fault;
+      setIsOutdated(true);
     }
   };
-  const submit = (event: FormEvent) => {
-    event.preventDefault();
-    if (consequence !== undefined) setAsks(true);
-    else void save();
+  const discard = () => {
+    draft.discard(names);
+    setIsSaved(false);
+    setIsOutdated(false);
+    setDiscards(discards + 1);
   };
   return (
     <Paper withBorder p="md" component="section" aria-label={title}>
-      <form onSubmit={submit} onChange={() => setIsSaved(false)} noValidate>
-        <Stack gap="sm">
-          <Stack gap={2}>
-            <Title order={2}>{title}</Title>
-            {about !== undefined && <Text c="dimmed">{about}</Text>}
+      {/* A new form has no faults. */}
+      <Form key={discards} onSubmit={save} faultTextOf={(name) => t.wrong[name as Name]}>
+        {({ isBusy, notice }) => (
+          <Stack gap="sm">
+            <Stack gap={2}>
+              <Title order={2}>{title}</Title>
+              {about !== undefined && <Text c="dimmed">{about}</Text>}
+            </Stack>
+            {children}
+            {isOutdated ? <Text role="alert">{t.changed}</Text> : notice}
+            <Group gap="xs" mih={isFixed && tests === undefined ? 0 : 36}>
+              {!isFixed && (
+                <Button type="submit" loading={isBusy} disabled={!isChanged}>
+                  {t.save}
+                </Button>
+              )}
+              {isChanged && (
+                <Button variant="default" onClick={discard}>
+                  {t.discard}
+                </Button>
+              )}
+              {!isChanged && tests}
+              {isSaved && !isChanged && (
+                <Text role="status" c="dimmed">
+                  {t.saved}
+                </Text>
+              )}
+            </Group>
           </Stack>
-          {children(errorOf)}
-          {fault !== undefined &&
-            !isAtField &&
-            (fault instanceof ApiFault && fault.status === 412 ? (
-              <Text role="alert">{t.changed}</Text>
-            ) : (
-              <FaultNotice error={fault} />
-            ))}
-          <Group gap="xs" mih={isFixed && tests === undefined ? 0 : 36}>
-            {!isFixed && (
-              <Button type="submit" loading={isBusy} disabled={!isChanged}>
-                {t.save}
-              </Button>
-            )}
-            {isChanged && (
-              <Button
-                variant="default"
-                onClick={() => {
-                  draft.discard(names);
-                  setFault(undefined);
-                }}
-              >
-                {t.discard}
-              </Button>
-            )}
-            {!isChanged && tests}
-            {isSaved && !isChanged && (
-              <Text role="status" c="dimmed">
-                {t.saved}
-              </Text>
-            )}
-          </Group>
-        </Stack>
-      </form>
-      {asks && (
+        )}
+      </Form>
+      {answer && (
         <ConfirmDialog
           title={t.lowerTitle}
           submit={t.save}
           consequence={`${consequence} ${t.cannotUndo}`}
-          onClose={() => setAsks(false)}
-          onSubmit={save}
+          onClose={() => {
+            answer(false);
+            setAnswer(undefined);
+          }}
+          onSubmit={async () => answer(true)}
         />
       )}
     </Paper>
@@ -348,22 +341,23 @@ function Section({ title, about, draft, names, consequence, tests, children }: S
 type TextName = "name" | "gatewayUrl" | "mailFrom";
 
 /** A text; empty returns to the default. */
-function TextField({ draft, name, help, error }: FieldProps<TextName>) {
+function TextField({ draft, name, help }: FieldProps<TextName>) {
   const t = useTexts(texts);
   const { value, source, variable } = draft.values[name];
   const isFixed = source === "environment";
   const shown = draft.changes[name] === undefined ? (source === "default" ? "" : value) : (draft.changes[name] ?? "");
   return (
-    <TextInput
-      label={t[name]}
-      description={isFixed ? t.fixed(variable) : help}
-      readOnly={isFixed}
-      variant={isFixed ? "filled" : "default"}
-      placeholder={source === "default" ? value : ""}
-      value={shown}
-      error={error}
-      onChange={({ currentTarget }) => draft.set(name, currentTarget.value === "" ? null : currentTarget.value)}
-    />
+    <Field name={name}>
+      <TextInput
+        label={t[name]}
+        description={isFixed ? t.fixed(variable) : help}
+        readOnly={isFixed}
+        variant={isFixed ? "filled" : "default"}
+        placeholder={source === "default" ? value : ""}
+        value={shown}
+        onChange={({ currentTarget }) => draft.set(name, currentTarget.value === "" ? null : currentTarget.value)}
+      />
+    </Field>
   );
 }
 
@@ -371,51 +365,52 @@ interface FieldProps<Of extends Name> {
   draft: Draft;
   name: Of;
   help: string;
-  error: string | undefined;
 }
 
-function DaysField({ draft, name, help, error }: FieldProps<"usageDays" | "auditDays">) {
+function DaysField({ draft, name, help }: FieldProps<"usageDays" | "auditDays">) {
   const t = useTexts(texts);
   const { value, source, variable } = draft.values[name];
   const isFixed = source === "environment";
   return (
-    <NumberInput
-      label={t[name]}
-      description={isFixed ? t.fixed(variable) : help}
-      readOnly={isFixed}
-      variant={isFixed ? "filled" : "default"}
-      value={draft.changes[name] === undefined ? value : (draft.changes[name] ?? "")}
-      error={error}
-      allowDecimal={false}
-      allowNegative={false}
-      hideControls
-      w={260}
-      onChange={(next) => draft.set(name, next === "" ? null : Number(next))}
-    />
+    <Field name={name}>
+      <NumberInput
+        label={t[name]}
+        description={isFixed ? t.fixed(variable) : help}
+        readOnly={isFixed}
+        variant={isFixed ? "filled" : "default"}
+        value={draft.changes[name] === undefined ? value : (draft.changes[name] ?? "")}
+        allowDecimal={false}
+        allowNegative={false}
+        hideControls
+        w={260}
+        onChange={(next) => draft.set(name, next === "" ? null : Number(next))}
+      />
+    </Field>
   );
 }
 
 /** A secret: what is stored stays in the database, and a new value replaces it. */
-function SecretField({ draft, name, help, error }: FieldProps<"smtpUrl" | "alertWebhookUrl" | "alertWebhookSecret">) {
+function SecretField({ draft, name, help }: FieldProps<"smtpUrl" | "alertWebhookUrl" | "alertWebhookSecret">) {
   const t = useTexts(texts);
   const { isSet, shown, source, variable } = draft.values[name];
   const isFixed = source === "environment";
   const change = draft.changes[name];
   return (
     <Group gap="xs" align="flex-end" wrap="nowrap">
-      <PasswordInput
-        label={t[name]}
-        description={isFixed ? t.fixed(variable) : help}
-        readOnly={isFixed}
-        variant={isFixed ? "filled" : "default"}
-        autoComplete="off"
-        data-1p-ignore
-        placeholder={change === null ? t.removing : isSet ? (shown ?? t.isSet) : t.notSet}
-        value={change ?? ""}
-        error={error}
-        onChange={({ currentTarget: { value } }) => (value === "" ? draft.discard([name]) : draft.set(name, value))}
-        style={{ flex: 1 }}
-      />
+      <Field name={name}>
+        <PasswordInput
+          label={t[name]}
+          description={isFixed ? t.fixed(variable) : help}
+          readOnly={isFixed}
+          variant={isFixed ? "filled" : "default"}
+          autoComplete="off"
+          data-1p-ignore
+          placeholder={change === null ? t.removing : isSet ? (shown ?? t.isSet) : t.notSet}
+          value={change ?? ""}
+          onChange={({ currentTarget: { value } }) => (value === "" ? draft.discard([name]) : draft.set(name, value))}
+          style={{ flex: 1 }}
+        />
+      </Field>
       {isSet && !isFixed && (
         <Button variant="default" disabled={change === null} onClick={() => draft.set(name, null)}>
           {t.remove}
@@ -429,17 +424,16 @@ function General({ draft }: { draft: Draft }) {
   const t = useTexts(texts);
   return (
     <Section title={t.general} draft={draft} names={["name", "logo"]}>
-      {(errorOf) => (
-        <>
-          <TextField draft={draft} name="name" help={t.nameHelp} error={errorOf("name")} />
-          <LogoField draft={draft} error={errorOf("logo")} />
-        </>
-      )}
+      <TextField draft={draft} name="name" help={t.nameHelp} />
+      <Field name="logo">
+        <LogoField draft={draft} />
+      </Field>
     </Section>
   );
 }
 
-function LogoField({ draft, error }: { draft: Draft; error: string | undefined }) {
+/** `name` and `error` come from its `Field`. */
+function LogoField({ draft, name, error }: { draft: Draft; name?: string; error?: ReactNode }) {
   const t = useTexts(texts);
   const [isTooLarge, setIsTooLarge] = useState(false);
   const change = draft.changes.logo;
@@ -462,7 +456,11 @@ function LogoField({ draft, error }: { draft: Draft; error: string | undefined }
         ) : (
           <Image src={shown} alt={t.logo} h={24} w="auto" maw={120} />
         )}
-        <FileButton accept="image/png,image/svg+xml" onChange={(file) => void choose(file)}>
+        <FileButton
+          {...(name !== undefined && { name })}
+          accept="image/png,image/svg+xml"
+          onChange={(file) => void choose(file)}
+        >
           {(props) => (
             <Button variant="default" size="xs" {...props}>
               {t.chooseLogo}
@@ -497,18 +495,14 @@ function Addresses({ draft }: { draft: Draft }) {
   const isOfCatalogue = catalogue?.baseUrl != null && catalogue.baseUrl !== draft.values.gatewayUrl.value;
   return (
     <Section title={t.addresses} draft={draft} names={["gatewayUrl"]}>
-      {(errorOf) => (
-        <>
-          <TextField draft={draft} name="gatewayUrl" help={t.gatewayUrlHelp} error={errorOf("gatewayUrl")} />
-          {isOfCatalogue && (
-            <Text>
-              {t.catalogueWins([catalogue.baseUrl, ...Object.values(catalogue.alternatives)].join(", "))}{" "}
-              <PageLink to="/catalogue" underline="always">
-                {t.seeCatalogue}
-              </PageLink>
-            </Text>
-          )}
-        </>
+      <TextField draft={draft} name="gatewayUrl" help={t.gatewayUrlHelp} />
+      {isOfCatalogue && (
+        <Text>
+          {t.catalogueWins([catalogue.baseUrl, ...Object.values(catalogue.alternatives)].join(", "))}{" "}
+          <PageLink to="/catalogue" underline="always">
+            {t.seeCatalogue}
+          </PageLink>
+        </Text>
       )}
     </Section>
   );
@@ -536,12 +530,8 @@ function MailSection({ draft }: { draft: Draft }) {
   return (
     <>
       <Section title={t.mail} about={t.mailAbout} draft={draft} names={["smtpUrl", "mailFrom"]} tests={tests}>
-        {(errorOf) => (
-          <>
-            <SecretField draft={draft} name="smtpUrl" help={t.smtpUrlHelp} error={errorOf("smtpUrl")} />
-            <TextField draft={draft} name="mailFrom" help={t.mailFromHelp} error={errorOf("mailFrom")} />
-          </>
-        )}
+        <SecretField draft={draft} name="smtpUrl" help={t.smtpUrlHelp} />
+        <TextField draft={draft} name="mailFrom" help={t.mailFromHelp} />
       </Section>
       {isAsking && (
         <FormDialog
@@ -606,22 +596,8 @@ function AlertsSection({ draft }: { draft: Draft }) {
       names={["alertWebhookUrl", "alertWebhookSecret"]}
       tests={tests}
     >
-      {(errorOf) => (
-        <>
-          <SecretField
-            draft={draft}
-            name="alertWebhookUrl"
-            help={t.alertWebhookUrlHelp}
-            error={errorOf("alertWebhookUrl")}
-          />
-          <SecretField
-            draft={draft}
-            name="alertWebhookSecret"
-            help={t.alertWebhookSecretHelp}
-            error={errorOf("alertWebhookSecret")}
-          />
-        </>
-      )}
+      <SecretField draft={draft} name="alertWebhookUrl" help={t.alertWebhookUrlHelp} />
+      <SecretField draft={draft} name="alertWebhookSecret" help={t.alertWebhookSecretHelp} />
     </Section>
   );
 }
@@ -630,12 +606,10 @@ function Retention({ draft }: { draft: Draft }) {
   const t = useTexts(texts);
   return (
     <Section title={t.retention} draft={draft} names={["usageDays", "auditDays"]} consequence={deletionOf(draft, t)}>
-      {(errorOf) => (
-        <Group gap="md" align="flex-start">
-          <DaysField draft={draft} name="usageDays" help={t.usageDaysHelp} error={errorOf("usageDays")} />
-          <DaysField draft={draft} name="auditDays" help={t.auditDaysHelp} error={errorOf("auditDays")} />
-        </Group>
-      )}
+      <Group gap="md" align="flex-start">
+        <DaysField draft={draft} name="usageDays" help={t.usageDaysHelp} />
+        <DaysField draft={draft} name="auditDays" help={t.auditDaysHelp} />
+      </Group>
     </Section>
   );
 }

@@ -6,6 +6,7 @@ import { callAuth } from "../app/call.ts";
 import { translated, useTexts } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
 import { CardForm } from "../parts/card-form.tsx";
+import { EmailField } from "../parts/fields.tsx";
 import { Field } from "../parts/form.tsx";
 import { PasswordField } from "../parts/password-field.tsx";
 import { RedirectError } from "../parts/redirect-errors.tsx";
@@ -14,7 +15,6 @@ import { FaultNotice } from "../parts/states.tsx";
 const texts = translated({
   en: {
     title: "Sign in",
-    email: "E-mail address",
     password: "Password",
     signIn: "Sign in",
     code: "Code of your authenticator app",
@@ -28,7 +28,6 @@ const texts = translated({
   },
   zh: {
     title: "登录",
-    email: "电子邮件地址",
     password: "密码",
     signIn: "登录",
     code: "验证器应用中的验证码",
@@ -107,17 +106,7 @@ export function SignIn() {
       {redirectError !== undefined && step === "password" && <RedirectError code={redirectError} />}
       {step === "password" ? (
         <>
-          <Field name="email">
-            <TextInput
-              label={t.email}
-              type="email"
-              autoComplete="username"
-              required
-              autoFocus
-              value={email}
-              onChange={({ currentTarget }) => setEmail(currentTarget.value)}
-            />
-          </Field>
+          <EmailField autoComplete="username" required autoFocus value={email} onChange={setEmail} />
           <Field name="password">
             <PasswordField
               label={t.password}

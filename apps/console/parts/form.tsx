@@ -39,11 +39,13 @@ export interface FormProps {
   onSubmit(): Promise<unknown>;
   /** A field is wrong: it may have to be brought into sight. */
   onFault?(name: string): void;
+  /** What is wrong with the value of a field that the API refuses; by default the words for the API's message. */
+  faultTextOf?(name: string): string | undefined;
   children(state: { isBusy: boolean; notice: ReactNode }): ReactNode;
 }
 
 /** An error that concerns none of its fields is the notice. */
-export function Form({ onSubmit, onFault, children }: FormProps) {
+export function Form({ onSubmit, onFault, faultTextOf, children }: FormProps) {
   const t = useTexts(faultTexts);
   const form = useRef<HTMLFormElement>(null);
   const inputs = useRef(new Map<string, InputProps>()).current;
@@ -85,7 +87,7 @@ export function Form({ onSubmit, onFault, children }: FormProps) {
       const name = fault instanceof ApiFault ? nameFor(fault.field, inputs) : undefined;
       // A field that is not drawn any more cannot show it.
       if (name === undefined || form.current?.elements.namedItem(name) === null) setError(fault);
-      else show(new Map([[name, faultWordsOf((fault as ApiFault).message, t)]]));
+      else show(new Map([[name, faultTextOf?.(name) ?? faultWordsOf((fault as ApiFault).message, t)]]));
     } finally {
       setIsBusy(false);
     }

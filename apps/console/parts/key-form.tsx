@@ -6,6 +6,7 @@ import { translated, useTexts } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
 import { useAccounts } from "./accounts.ts";
 import { FormDialog } from "./dialogs.tsx";
+import { NameField } from "./fields.tsx";
 import { Field } from "./form.tsx";
 import type { KeyFormProps, KeyRow } from "./key-dialogs.tsx";
 import { isBudget, limitNames, limitTexts } from "./limit-texts.ts";
@@ -18,7 +19,6 @@ const texts = translated({
     edit: "Change key",
     save: "Save",
     account: "Account",
-    name: "Name",
     nameHelp: "For people, such as the program that uses the key.",
     group: "Group",
     groupHelp: "Decides which models the key may use, and their prices.",
@@ -43,7 +43,6 @@ const texts = translated({
     edit: "修改密钥",
     save: "保存",
     account: "账户",
-    name: "名称",
     nameHelp: "供人识别，例如使用此密钥的程序。",
     group: "分组",
     groupHelp: "决定密钥可用的模型及其价格。",
@@ -122,17 +121,7 @@ export function KeyForm({ of, etag, onClose, onCreated }: KeyFormProps) {
           />
         </Field>
       )}
-      <Field name="name">
-        <TextInput
-          label={t.name}
-          description={t.nameHelp}
-          required
-          maxLength={100}
-          data-autofocus
-          value={name}
-          onChange={({ currentTarget }) => setName(currentTarget.value)}
-        />
-      </Field>
+      <NameField description={t.nameHelp} data-autofocus value={name} onChange={setName} />
       <Field name="group">
         <Select
           label={t.group}

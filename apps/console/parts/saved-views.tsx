@@ -1,17 +1,5 @@
 /** Saved views of a page: its filters under a name, for the person alone or for an account. */
-import {
-  ActionIcon,
-  Button,
-  Checkbox,
-  Divider,
-  Group,
-  NavLink,
-  Popover,
-  Select,
-  Stack,
-  Text,
-  TextInput,
-} from "@mantine/core";
+import { ActionIcon, Button, Checkbox, Divider, Group, NavLink, Popover, Select, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { type Answer, call } from "../app/call.ts";
 import { translated, useTexts } from "../app/language.tsx";
@@ -20,7 +8,7 @@ import type { Search } from "../app/router.tsx";
 import { may, useMe } from "../app/session.ts";
 import { useAccounts } from "./accounts.ts";
 import { ConfirmDialog, FormDialog } from "./dialogs.tsx";
-import { Field } from "./form.tsx";
+import { NameField } from "./fields.tsx";
 import { CrossIcon, PencilIcon } from "./icons.tsx";
 import { Loaded } from "./states.tsx";
 
@@ -36,7 +24,6 @@ const texts = translated({
     removeButton: "Remove",
     removeOwn: "Only the saved filters are removed.",
     removeShared: (account: string) => `Only the saved filters are removed, for all members of ${account}.`,
-    name: "Name",
     sharedWith: "Who sees it",
     onlyMe: "Only me",
     members: (account: string) => `Members of ${account}`,
@@ -55,7 +42,6 @@ const texts = translated({
     removeButton: "移除",
     removeOwn: "只移除所保存的筛选。",
     removeShared: (account: string) => `只移除所保存的筛选，对 ${account} 的所有成员生效。`,
-    name: "名称",
     sharedWith: "谁可以看到",
     onlyMe: "仅自己",
     members: (account: string) => `${account} 的成员`,
@@ -219,16 +205,7 @@ function ViewForm({ of, page, search, onClose }: { of?: View; page: PageName; se
         await queryClient.invalidateQueries({ queryKey: ["listViews"] });
       }}
     >
-      <Field name="name">
-        <TextInput
-          label={t.name}
-          required
-          maxLength={100}
-          data-autofocus
-          value={name}
-          onChange={({ currentTarget }) => setName(currentTarget.value)}
-        />
-      </Field>
+      <NameField data-autofocus value={name} onChange={setName} />
       <Select
         label={t.sharedWith}
         data={[

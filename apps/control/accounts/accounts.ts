@@ -1,13 +1,13 @@
 /** The operations on accounts. */
 import { randomBytes } from "node:crypto";
-import { type Selectable, sql } from "kysely";
+import type { Selectable } from "kysely";
 import type { accountOperations } from "#api/accounts.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { within } from "../api/actor.ts";
 import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
-import { pageOf, placeOf } from "../api/pages.ts";
+import { readPage } from "../api/pages.ts";
 import type { AccountRow } from "../database/tables.ts";
 import { checkGroup } from "../keys/key-settings.ts";
 
@@ -38,18 +38,10 @@ export interface AccountOptions {
 
 export function accountHandlers({ catalogue, changed }: AccountOptions): Handlers<typeof accountOperations> {
   return {
-    async listAccounts({ query: { limit = 50, cursor } }, { database, scope }) {
-      let listed = database.selectFrom("accounts").selectAll().where(within("id", scope));
-      if (cursor !== undefined) {
-        const { at, id } = placeOf(cursor);
-        listed = listed.where(sql<boolean>`(created_at, id) < (${at}, ${id})`);
-      }
-      const rows = await listed
-        .orderBy("created_at", "desc")
-        .orderBy("id", "desc")
-        .limit(limit + 1)
-        .execute();
-      return { body: pageOf(rows, limit, ({ created_at, id }) => ({ at: created_at, id }), accountOf) };
+    async listAccounts({ query }, { database, scope }) {
+      const listed = database.selectFrom("accounts").selectAll().where(within("id", scope));
+      const { rows, nextCursor } = await readPage(listed, query, ["created_at", "id"]);
+      return { body: { items: rows.map(accountOf), nextCursor } };
     },
 
     async createAccount({ body: { id = randomIdOf(), name, groups = null } }, context) {

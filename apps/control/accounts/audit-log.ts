@@ -1,10 +1,9 @@
 /** The operations on the audit log, and how long it is kept. */
-import { sql } from "kysely";
 import type { Logger } from "pino";
 import type { auditOperations } from "#api/audit.ts";
 import { within } from "../api/actor.ts";
 import type { Handlers } from "../api/handlers.ts";
-import { pageOf, placeOf } from "../api/pages.ts";
+import { readPage } from "../api/pages.ts";
 import { dropEveryMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 
@@ -36,39 +35,30 @@ export async function dropAudit(database: Database, days: number, now: number): 
 }
 
 export const auditHandlers: Handlers<typeof auditOperations> = {
-  async listAudit({ query: { limit = 50, cursor, account, actor, action, from, to } }, { database, scope }) {
+  async listAudit({ query }, { database, scope }) {
+    const { account, actor, action, from, to } = query;
     let listed = database.selectFrom("audit").selectAll().where(within("account", scope));
     if (account !== undefined) listed = listed.where("account", "=", account);
     if (actor !== undefined) listed = listed.where("actor_id", "=", actor);
     if (action !== undefined) listed = listed.where("action", "=", action);
     if (from !== undefined) listed = listed.where("at", ">=", new Date(from));
     if (to !== undefined) listed = listed.where("at", "<", new Date(to));
-    if (cursor !== undefined) {
-      const { at, id } = placeOf(cursor);
-      listed = listed.where(sql<boolean>`(at, id) < (${at}, ${id})`);
-    }
-    const rows = await listed
-      .orderBy("at", "desc")
-      .orderBy("id", "desc")
-      .limit(limit + 1)
-      .execute();
+    const { rows, nextCursor } = await readPage(listed, query, ["at", "id"]);
     return {
-      body: pageOf(
-        rows,
-        limit,
-        ({ at, id }) => ({ at, id }),
-        ({ id, at, actor_kind, actor_id, actor_name, address, action: done, account: of, subject, before, after }) => ({
-          id,
-          at: at.toISOString(),
-          actor: { kind: actor_kind, id: actor_id, name: actor_name },
-          address,
-          action: done,
-          account: of,
-          subject,
-          before,
-          after,
-        }),
-      ),
+      body: {
+        items: rows.map((row) => ({
+          id: row.id,
+          at: row.at.toISOString(),
+          actor: { kind: row.actor_kind, id: row.actor_id, name: row.actor_name },
+          address: row.address,
+          action: row.action,
+          account: row.account,
+          subject: row.subject,
+          before: row.before,
+          after: row.after,
+        })),
+        nextCursor,
+      },
     };
   },
 };

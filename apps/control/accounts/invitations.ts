@@ -1,13 +1,12 @@
 /** Invitations to an account: a link that whoever has it may accept once. Only the hash of its token is stored. */
 import { hash, randomBytes } from "node:crypto";
-import { sql } from "kysely";
 import type { memberOperations } from "#api/members.ts";
 import type { InputOf } from "#api/operation.ts";
 import { type Actor, within } from "../api/actor.ts";
 import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
-import { pageOf, placeOf } from "../api/pages.ts";
+import { readPage } from "../api/pages.ts";
 import { invitationHours, openInvitationsMax } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import type { InvitationRow, Role } from "../database/tables.ts";
@@ -32,31 +31,16 @@ const randomId = (kind: string) => `${kind}_${randomBytes(12).toString("hex")}`;
 
 export function invitationHandlers(options: InvitationOptions): Pick<Handlers<typeof memberOperations>, Names> {
   return {
-    async listInvitations({ params: { account }, query: { limit = 50, cursor } }, context) {
+    async listInvitations({ params: { account }, query }, context) {
       const { database, scope, now } = context;
       await requireAccount(context, account);
-      let listed = database
+      const listed = database
         .selectFrom("invitations")
         .selectAll()
         .where("account", "=", account)
         .where(within("account", scope));
-      if (cursor !== undefined) {
-        const { at, id } = placeOf(cursor);
-        listed = listed.where(sql<boolean>`(created_at, id) < (${at}, ${id})`);
-      }
-      const rows = await listed
-        .orderBy("created_at", "desc")
-        .orderBy("id", "desc")
-        .limit(limit + 1)
-        .execute();
-      return {
-        body: pageOf(
-          rows,
-          limit,
-          ({ created_at, id }) => ({ at: created_at, id }),
-          (row) => invitationOf(row, now),
-        ),
-      };
+      const { rows, nextCursor } = await readPage(listed, query, ["created_at", "id"]);
+      return { body: { items: rows.map((row) => invitationOf(row, now)), nextCursor } };
     },
 
     createInvitation: async ({ params: { account }, body }, context) => ({

@@ -1,11 +1,10 @@
 /** The operations on the members of an account. */
-import { sql } from "kysely";
 import type { memberOperations } from "#api/members.ts";
 import { within } from "../api/actor.ts";
 import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
-import { pageOf, placeOf } from "../api/pages.ts";
+import { readPage } from "../api/pages.ts";
 import type { Database } from "../database/database.ts";
 import type { Role } from "../database/tables.ts";
 import { refuseWiderRole } from "./operator-tokens.ts";
@@ -13,19 +12,11 @@ import { refuseWiderRole } from "./operator-tokens.ts";
 type Names = "listMembers" | "updateMember" | "removeMember";
 
 export const memberHandlers: Pick<Handlers<typeof memberOperations>, Names> = {
-  async listMembers({ params: { account }, query: { limit = 50, cursor } }, context) {
+  async listMembers({ params: { account }, query }, context) {
     await requireAccount(context, account);
-    let listed = membersOf(context).where("members.account", "=", account);
-    if (cursor !== undefined) {
-      const { at, id } = placeOf(cursor);
-      listed = listed.where(sql<boolean>`(members.created_at, members.user_id) < (${at}, ${id})`);
-    }
-    const rows = await listed
-      .orderBy("members.created_at", "desc")
-      .orderBy("members.user_id", "desc")
-      .limit(limit + 1)
-      .execute();
-    return { body: pageOf(rows, limit, ({ created_at, user_id }) => ({ at: created_at, id: user_id }), memberOf) };
+    const listed = membersOf(context).where("members.account", "=", account);
+    const { rows, nextCursor } = await readPage(listed, query, ["members.created_at", "members.user_id"]);
+    return { body: { items: rows.map(memberOf), nextCursor } };
   },
 
   async updateMember({ params: { account, user }, body: { role } }, context) {

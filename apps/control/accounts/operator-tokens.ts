@@ -1,6 +1,5 @@
 /** The operations on operator tokens. Only their hashes are stored. */
 import { hash, randomBytes } from "node:crypto";
-import { sql } from "kysely";
 import type { Access, Operation } from "#api/operation.ts";
 import { operations } from "#api/operations.ts";
 import type { tokenOperations } from "#api/tokens.ts";
@@ -8,25 +7,17 @@ import { type Actor, mayCall, roleIncludes } from "../api/actor.ts";
 import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Handlers } from "../api/handlers.ts";
-import { pageOf, placeOf } from "../api/pages.ts";
+import { readPage } from "../api/pages.ts";
 import { tokensMax } from "../bounds.ts";
 import type { Role, TokenRow } from "../database/tables.ts";
 
 type Row = Omit<TokenRow, "scopes"> & { scopes: string[] };
 
 export const tokenHandlers: Handlers<typeof tokenOperations> = {
-  async listTokens({ query: { limit = 50, cursor } }, { database }) {
-    let listed = database.selectFrom("tokens").selectAll();
-    if (cursor !== undefined) {
-      const { at, id } = placeOf(cursor);
-      listed = listed.where(sql<boolean>`(created_at, id) < (${at}, ${id})`);
-    }
-    const rows = await listed
-      .orderBy("created_at", "desc")
-      .orderBy("id", "desc")
-      .limit(limit + 1)
-      .execute();
-    return { body: pageOf(rows, limit, ({ created_at, id }) => ({ at: created_at, id }), tokenOf) };
+  async listTokens({ query }, { database }) {
+    const listed = database.selectFrom("tokens").selectAll();
+    const { rows, nextCursor } = await readPage(listed, query, ["created_at", "id"]);
+    return { body: { items: rows.map(tokenOf), nextCursor } };
   },
 
   async createToken({ body: { name, scopes, expiresAt = null } }, context) {

@@ -1,30 +1,19 @@
 /** The operations on alerts. */
-import { sql } from "kysely";
 import type { alertOperations } from "#api/alerts.ts";
 import { within } from "../api/actor.ts";
 import type { Handlers } from "../api/handlers.ts";
-import { pageOf, placeOf } from "../api/pages.ts";
+import { readPage } from "../api/pages.ts";
 import type { AlertKind } from "./alerts.ts";
 
 export const alertHandlers: Handlers<typeof alertOperations> = {
-  async listAlerts({ query: { limit = 50, cursor, account } }, { database, scope }) {
+  async listAlerts({ query }, { database, scope }) {
+    const { account } = query;
     let listed = database.selectFrom("alerts").selectAll().where(within("account", scope));
     if (account !== undefined) listed = listed.where("account", "=", account);
-    if (cursor !== undefined) {
-      const { at, id } = placeOf(cursor);
-      listed = listed.where(sql<boolean>`(at, id) < (${at}, ${id})`);
-    }
-    const rows = await listed
-      .orderBy("at", "desc")
-      .orderBy("id", "desc")
-      .limit(limit + 1)
-      .execute();
+    const { rows, nextCursor } = await readPage(listed, query, ["at", "id"]);
     return {
-      body: pageOf(
-        rows,
-        limit,
-        ({ at, id }) => ({ at, id }),
-        (row) => ({
+      body: {
+        items: rows.map((row) => ({
           id: row.id,
           at: row.at.toISOString(),
           kind: row.kind as AlertKind,
@@ -32,8 +21,9 @@ export const alertHandlers: Handlers<typeof alertOperations> = {
           subject: row.subject,
           detail: row.detail,
           deliveredAt: row.delivered_at?.toISOString() ?? null,
-        }),
-      ),
+        })),
+        nextCursor,
+      },
     };
   },
 };

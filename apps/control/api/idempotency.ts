@@ -70,7 +70,9 @@ async function storedAnswer(database: Database, id: string, request: string, key
       "The first request with this `Idempotency-Key` has not ended. Repeat it in some seconds; if this error stays, the outcome is unknown: look whether it took effect.",
       { field: "Idempotency-Key" },
     );
-  const body: unknown = JSON.parse(unseal(sealingKeyOf(key, id), stored.answer));
+  const opened = unseal(sealingKeyOf(key, id), stored.answer);
+  if (opened === undefined) throw new Error("the stored answer of an idempotent call cannot be opened");
+  const body: unknown = JSON.parse(opened);
   return { body, isReplayed: true, ...(stored.version !== null && { version: stored.version }) };
 }
 

@@ -8,8 +8,8 @@ import { within } from "../api/actor.ts";
 import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Handlers } from "../api/handlers.ts";
+import { type SealingKey, seal, unseal } from "../database/sealing.ts";
 import { isNamed } from "../ledger/usage-handlers.ts";
-import { encryptedKeyOf, privateKeyOf } from "./account-keys.ts";
 
 export interface ContentOptions {
   /** Encrypts the private keys of accounts. */
@@ -17,6 +17,13 @@ export interface ContentOptions {
   /** Called after storing began or ended: the account's keys are projected again. */
   changed(account: string): Promise<void>;
 }
+
+/** Of private keys of accounts: a copy of the database without AUTH_SECRET opens nothing. */
+const sealingKeyOf = (secret: string, account: string): SealingKey => ({
+  secret,
+  salt: account,
+  purpose: "sluice content of an account",
+});
 
 export function contentHandlers({ secret, changed }: ContentOptions): Handlers<typeof contentOperations> {
   return {
@@ -29,7 +36,7 @@ export function contentHandlers({ secret, changed }: ContentOptions): Handlers<t
         else if (before.content_key === null) {
           const pair = createKeyPair();
           after.content_key = pair.publicKey;
-          after.content_secret = encryptedKeyOf(secret, id, pair);
+          after.content_secret = seal(sealingKeyOf(secret, id), pair.privateKey);
         }
         await transaction.updateTable("accounts").set(after).where("id", "=", id).execute();
         let deleted = transaction.deleteFrom("content").where("account", "=", id);
@@ -66,7 +73,7 @@ export function contentHandlers({ secret, changed }: ContentOptions): Handlers<t
         .executeTakeFirst();
       if (row === undefined) throw notFound("content of the request", id);
       const { generation_id: generationId, account, content_key: publicKey, content_secret: encrypted } = row;
-      const privateKey = encrypted === null ? undefined : privateKeyOf(secret, account, encrypted);
+      const privateKey = encrypted === null ? undefined : unseal(sealingKeyOf(secret, account), encrypted);
       const content =
         publicKey === null || privateKey === undefined
           ? undefined

@@ -8,7 +8,7 @@ import { requireAccount } from "../accounts/members.ts";
 import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
-import { pageOf, placeOf } from "../api/pages.ts";
+import { readPage } from "../api/pages.ts";
 import type { Database } from "../database/database.ts";
 import { type LimitDeps, standingsOf } from "./key-limits.ts";
 import type { KeyProjection } from "./key-projection.ts";
@@ -26,7 +26,8 @@ export const keyHandlers = (options: KeyOptions): KeyHandlers => ({ ...readsOf(o
 type ReadNames = "listKeys" | "getKey" | "getKeyLimits";
 
 const readsOf = (deps: LimitDeps): Pick<KeyHandlers, ReadNames> => ({
-  async listKeys({ query: { limit = 50, cursor, account, state, search } }, { database, scope, now }) {
+  async listKeys({ query }, { database, scope, now }) {
+    const { account, state, search } = query;
     let listed = keysWithin(database, scope);
     if (account !== undefined) listed = listed.where("keys.account", "=", account);
     if (state !== undefined) listed = listed.where(isInState(state, now));
@@ -34,28 +35,13 @@ const readsOf = (deps: LimitDeps): Pick<KeyHandlers, ReadNames> => ({
       listed = listed.where(
         sql<SqlBool>`(position(lower(${search}) in lower(keys.name)) > 0 or position(${search} in keys.id) > 0 or keys.hint = ${search})`,
       );
-    if (cursor !== undefined) {
-      const { at, id } = placeOf(cursor);
-      listed = listed.where(sql<SqlBool>`(keys.created_at, keys.id) < (${at}, ${id})`);
-    }
-    const rows = await listed
-      .orderBy("keys.created_at", "desc")
-      .orderBy("keys.id", "desc")
-      .limit(limit + 1)
-      .execute();
+    const { rows, nextCursor } = await readPage(listed, query, ["keys.created_at", "keys.id"]);
     const uses = await usesOf(
       database,
       rows.map(({ id }) => id),
       now,
     );
-    return {
-      body: pageOf(
-        rows,
-        limit,
-        ({ created_at, id }) => ({ at: created_at, id }),
-        (row) => apiKeyOf(row, now, uses.get(row.id)),
-      ),
-    };
+    return { body: { items: rows.map((row) => apiKeyOf(row, now, uses.get(row.id))), nextCursor } };
   },
 
   async getKey({ params: { key } }, context) {

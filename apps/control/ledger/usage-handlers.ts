@@ -8,7 +8,7 @@ import type { UsageRecord } from "#ledger/usage-record.ts";
 import { within } from "../api/actor.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
-import { pageOf, placeOf } from "../api/pages.ts";
+import { readPage } from "../api/pages.ts";
 import { filterValuesMax, sumRowsMax } from "../bounds.ts";
 import { countedAs, dimensions, type Measure, measureNames, type UsageRow } from "./columns.ts";
 import { csvOf } from "./csv.ts";
@@ -35,7 +35,7 @@ const halfHourMs = 1_800_000;
 
 export const usageHandlers: Handlers<typeof usageOperations> = {
   async listUsage({ query }, { database, scope, actor, now }) {
-    const { limit = 50, cursor, outcome, errorCode } = query;
+    const { outcome, errorCode } = query;
     let listed = database
       .selectFrom("usage")
       .selectAll()
@@ -48,21 +48,12 @@ export const usageHandlers: Handlers<typeof usageOperations> = {
     // The index of what is not complete is small, and errors are rare.
     if (errorCode !== undefined || (outcome !== undefined && !valuesOf(outcome, "outcome").includes("complete")))
       listed = listed.where(sql<boolean>`outcome <> 'complete'`);
-    if (cursor !== undefined) {
-      const { at, id } = placeOf(cursor);
-      listed = listed.where(sql<boolean>`(received_at, generation_id) < (${at}, ${id})`);
-    }
-    const rows = await listed
-      .orderBy("received_at", "desc")
-      .orderBy("generation_id", "desc")
-      .limit(limit + 1)
-      .execute();
-    const place = (row: UsageRow) => ({ at: row.received_at, id: row.generation_id });
+    const { rows, nextCursor } = await readPage(listed, query, ["received_at", "generation_id"]);
     const names = await keyNamesOf(
       rows.map((row) => row.key_id),
       { database, scope },
     );
-    return { body: pageOf(rows, limit, place, (row) => recordOf(row, names, actor.isOperator)) };
+    return { body: { items: rows.map((row) => recordOf(row, names, actor.isOperator)), nextCursor } };
   },
 
   async getUsage({ params: { id } }, { database, scope, actor }) {

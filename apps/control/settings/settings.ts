@@ -199,15 +199,13 @@ export class Settings {
 
   /** Undefined if it was sealed with another AUTH_SECRET: it then counts as not set. */
   #unsealed(name: Name, sealed: string): string | undefined {
-    try {
-      return unseal(this.#keyOf(name), sealed);
-    } catch {
+    const text = unseal(this.#keyOf(name), sealed);
+    if (text === undefined)
       this.#options.log.warn(
         { setting: name },
         "a stored secret cannot be read: AUTH_SECRET is another one; set it again",
       );
-      return undefined;
-    }
+    return text;
   }
 
   #keyOf = (name: string) => ({ secret: this.#options.secret, salt: name, purpose: "sluice setting" });

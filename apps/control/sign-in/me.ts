@@ -1,11 +1,10 @@
 /** The operations of the caller on itself: name, password and sessions. */
-import { sql } from "kysely";
 import type { peopleOperations } from "#api/people.ts";
 import type { Actor } from "../api/actor.ts";
 import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
-import { pageOf, placeOf } from "../api/pages.ts";
+import { readPage } from "../api/pages.ts";
 import type { TokenBuckets } from "../api/rate-limits.ts";
 import { freshSessionMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
@@ -95,24 +94,15 @@ export function meHandlers({
       return { body: undefined };
     },
 
-    async listSessions({ query: { limit = 50, cursor } }, context) {
+    async listSessions({ query }, context) {
       const person = personOf(context);
-      let listed = context.database
+      const listed = context.database
         .selectFrom("sessions")
         .selectAll()
         .where("userId", "=", person.id)
         .where("expiresAt", ">", context.now);
-      if (cursor !== undefined) {
-        const { at, id } = placeOf(cursor);
-        listed = listed.where(sql<boolean>`("createdAt", id) < (${at}, ${id})`);
-      }
-      const rows = await listed
-        .orderBy("createdAt", "desc")
-        .orderBy("id", "desc")
-        .limit(limit + 1)
-        .execute();
-      const place = ({ createdAt, id }: SessionRow) => ({ at: createdAt, id });
-      return { body: pageOf(rows, limit, place, (row) => sessionOf(row, person.session)) };
+      const { rows, nextCursor } = await readPage(listed, query, ["createdAt", "id"]);
+      return { body: { items: rows.map((row) => sessionOf(row, person.session)), nextCursor } };
     },
 
     async endSession({ params: { session } }, context) {

@@ -6,7 +6,7 @@ import { refuseNarrowToken } from "../accounts/operator-tokens.ts";
 import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
-import { pageOf, placeOf } from "../api/pages.ts";
+import { readPage } from "../api/pages.ts";
 import type { Database } from "../database/database.ts";
 import type { Links } from "./links.ts";
 import { firstOperator } from "./operators.ts";
@@ -30,20 +30,13 @@ export function userHandlers({
   return {
     getSignInMethods: async () => ({ body: { password: true, oidc, passwordReset: hasMail() } }),
 
-    async listUsers({ query: { limit = 50, cursor, search } }, { database }) {
+    async listUsers({ query }, { database }) {
+      const { search } = query;
       let listed = database.selectFrom("users").selectAll();
       if (search !== undefined)
         listed = listed.where(sql<boolean>`position(lower(${search}) in lower(name || ' ' || email)) > 0`);
-      if (cursor !== undefined) {
-        const { at, id } = placeOf(cursor);
-        listed = listed.where(sql<boolean>`("createdAt", id) < (${at}, ${id})`);
-      }
-      const rows = await listed
-        .orderBy("createdAt", "desc")
-        .orderBy("id", "desc")
-        .limit(limit + 1)
-        .execute();
-      return { body: pageOf(rows, limit, ({ createdAt, id }) => ({ at: createdAt, id }), userOf) };
+      const { rows, nextCursor } = await readPage(listed, query, ["createdAt", "id"]);
+      return { body: { items: rows.map(userOf), nextCursor } };
     },
 
     async updateUser({ params: { user: id }, body: { isOperator } }, context) {

@@ -8,7 +8,7 @@ import { type Actor, roleIncludes, within } from "../api/actor.ts";
 import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
-import { pageOf, placeOf } from "../api/pages.ts";
+import { readPage } from "../api/pages.ts";
 import { viewsMax } from "../bounds.ts";
 import type { ViewRow } from "../database/tables.ts";
 
@@ -16,26 +16,12 @@ type View = AnswerOf<(typeof viewOperations)["createView"]>;
 type Row = Selectable<ViewRow> & { person: string };
 
 export const viewHandlers: Handlers<typeof viewOperations> = {
-  async listViews({ query: { limit = 50, cursor, page } }, context) {
+  async listViews({ query }, context) {
+    const { page } = query;
     let listed = viewsWithin(context);
     if (page !== undefined) listed = listed.where("views.page", "=", page);
-    if (cursor !== undefined) {
-      const { at, id } = placeOf(cursor);
-      listed = listed.where(sql<SqlBool>`(views.created_at, views.id) < (${at}, ${id})`);
-    }
-    const rows = await listed
-      .orderBy("views.created_at", "desc")
-      .orderBy("views.id", "desc")
-      .limit(limit + 1)
-      .execute();
-    return {
-      body: pageOf(
-        rows,
-        limit,
-        ({ created_at, id }) => ({ at: created_at, id }),
-        (row) => viewOf(row, context.actor),
-      ),
-    };
+    const { rows, nextCursor } = await readPage(listed, query, ["views.created_at", "views.id"]);
+    return { body: { items: rows.map((row) => viewOf(row, context.actor)), nextCursor } };
   },
 
   async createView({ body: { page, name, account, search } }, context) {

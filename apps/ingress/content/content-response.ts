@@ -2,6 +2,7 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import type { ContentBody } from "#content/content.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
+import { PassingResponse } from "../generation/passing-response.ts";
 import { ContentText } from "./content-text.ts";
 
 export interface ContentResponseOptions {
@@ -11,8 +12,7 @@ export interface ContentResponseOptions {
   ended(status: number, answer: ContentBody): void;
 }
 
-export class ContentResponse implements AnswerResponse {
-  readonly #inner: AnswerResponse;
+export class ContentResponse extends PassingResponse {
   readonly #options: ContentResponseOptions;
   readonly #text: ContentText;
   #status = 0;
@@ -20,46 +20,33 @@ export class ContentResponse implements AnswerResponse {
   #isOver = false;
 
   constructor(inner: AnswerResponse, options: ContentResponseOptions) {
-    this.#inner = inner;
+    super(inner);
     this.#options = options;
     this.#text = new ContentText((bytes) => options.hold(bytes));
     inner.once("close", () => this.#end());
   }
 
-  get headersSent(): boolean {
-    return this.#inner.headersSent;
-  }
-
-  get closed(): boolean {
-    return this.#inner.closed;
-  }
-
-  writeHead(status: number, headers: OutgoingHttpHeaders): this {
+  override writeHead(status: number, headers: OutgoingHttpHeaders): this {
     this.#status = status;
     this.#type = String(headers["content-type"] ?? "application/json");
-    this.#inner.writeHead(status, headers);
-    return this;
+    return super.writeHead(status, headers);
   }
 
-  write(chunk: string | Buffer, written?: () => void): boolean {
+  override write(chunk: string | Buffer, written?: () => void): boolean {
     // Keep-alives are the only texts without a callback, and are no part of the answer.
     if (typeof chunk !== "string" || written !== undefined) this.#collect(chunk);
-    return this.#inner.write(chunk, written);
+    return super.write(chunk, written);
   }
 
-  end(chunk?: string | Buffer): void {
+  override end(chunk?: string | Buffer): void {
     if (chunk !== undefined) this.#collect(chunk);
-    this.#inner.end(chunk);
+    super.end(chunk);
     this.#end();
   }
 
-  destroy(): void {
-    this.#inner.destroy();
+  override destroy(): void {
+    super.destroy();
     this.#end();
-  }
-
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#inner.once(event, listener);
   }
 
   #collect(chunk: string | Buffer): void {

@@ -2,10 +2,10 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import type { Claim } from "../admission/capacity.ts";
 import type { AnswerResponse } from "./generation-response.ts";
+import { PassingResponse } from "./passing-response.ts";
 
 /** Its generation must answer with a whole response, not with a stream. */
-export abstract class WholeResponse implements AnswerResponse {
-  protected readonly inner: AnswerResponse;
+export abstract class WholeResponse extends PassingResponse {
   /** The claim on memory for an answer that does not come at once. */
   readonly #held: Claim;
   #head: { status: number; headers: OutgoingHttpHeaders } | undefined;
@@ -13,7 +13,7 @@ export abstract class WholeResponse implements AnswerResponse {
   #bytes = 0;
 
   constructor(inner: AnswerResponse, held: Claim) {
-    this.inner = inner;
+    super(inner);
     this.#held = held;
     inner.once("close", () => this.#forget());
   }
@@ -33,20 +33,16 @@ export abstract class WholeResponse implements AnswerResponse {
     this.inner.writeHead(status, { ...original, ...headers });
   }
 
-  get headersSent(): boolean {
+  override get headersSent(): boolean {
     return this.#head !== undefined;
   }
 
-  get closed(): boolean {
-    return this.inner.closed;
-  }
-
-  writeHead(status: number, headers: OutgoingHttpHeaders): this {
+  override writeHead(status: number, headers: OutgoingHttpHeaders): this {
     this.#head = { status, headers };
     return this;
   }
 
-  write(chunk: string | Buffer, written?: () => void): boolean {
+  override write(chunk: string | Buffer, written?: () => void): boolean {
     const bytes = Buffer.from(chunk as Buffer);
     this.#bytes += bytes.length;
     if (this.#held.hold(this.#bytes) !== undefined) this.destroy();
@@ -55,18 +51,14 @@ export abstract class WholeResponse implements AnswerResponse {
     return true;
   }
 
-  end(chunk: string | Buffer = ""): void {
+  override end(chunk: string | Buffer = ""): void {
     this.answer(this.#head?.status ?? 200, Buffer.concat([...this.#body, Buffer.from(chunk as Buffer)]));
     this.#forget();
   }
 
-  destroy(): void {
+  override destroy(): void {
     this.#forget();
-    this.inner.destroy();
-  }
-
-  once(event: "close" | "drain", listener: () => void): void {
-    this.inner.once(event, listener);
+    super.destroy();
   }
 
   #forget(): void {

@@ -7,6 +7,7 @@ import { type SseEvent, SseReader } from "#dialects/sse.ts";
 import type { Claim } from "../admission/capacity.ts";
 import { socketEventBytesMax } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
+import { PassingResponse } from "../generation/passing-response.ts";
 import { WholeResponse } from "../generation/whole-response.ts";
 import { messageIn, type OllamaAnswer, ollamaErrorOf } from "./answer.ts";
 
@@ -38,56 +39,43 @@ class OllamaWholeResponse extends WholeResponse {
 }
 
 /** Lines of JSON. An error before the first is a whole response. */
-class OllamaStream implements AnswerResponse {
-  readonly #inner: AnswerResponse;
+class OllamaStream extends PassingResponse {
   readonly #answer: OllamaAnswer;
   readonly #error: AnswerResponse;
   readonly #events = new SseReader(socketEventBytesMax);
   #hasFailed = false;
 
   constructor(inner: AnswerResponse, answer: OllamaAnswer, error: AnswerResponse) {
-    this.#inner = inner;
+    super(inner);
     this.#answer = answer;
     this.#error = error;
   }
 
-  get headersSent(): boolean {
-    return this.#hasFailed || this.#inner.headersSent;
+  override get headersSent(): boolean {
+    return this.#hasFailed || this.inner.headersSent;
   }
 
-  get closed(): boolean {
-    return this.#inner.closed;
-  }
-
-  writeHead(status: number, headers: OutgoingHttpHeaders): this {
+  override writeHead(status: number, headers: OutgoingHttpHeaders): this {
     this.#hasFailed = status >= 300;
     if (this.#hasFailed) this.#error.writeHead(status, headers);
-    else this.#inner.writeHead(status, { ...headers, "content-type": "application/x-ndjson" });
+    else this.inner.writeHead(status, { ...headers, "content-type": "application/x-ndjson" });
     return this;
   }
 
-  write(chunk: string | Buffer, written?: () => void): boolean {
+  override write(chunk: string | Buffer, written?: () => void): boolean {
     if (this.#hasFailed) return this.#error.write(chunk, written);
     const lines = this.#linesOf(chunk);
     // A text without an event is a keep-alive.
     if (lines === "" && typeof chunk === "string")
-      return this.#inner.write(`${jsonOf(this.#answer.keepAlive)}\n`, written);
-    if (lines !== "") return this.#inner.write(lines, written);
+      return this.inner.write(`${jsonOf(this.#answer.keepAlive)}\n`, written);
+    if (lines !== "") return this.inner.write(lines, written);
     if (written !== undefined) process.nextTick(written);
     return true;
   }
 
-  end(chunk: string | Buffer = ""): void {
+  override end(chunk: string | Buffer = ""): void {
     if (this.#hasFailed) this.#error.end(chunk);
-    else this.#inner.end(this.#linesOf(chunk));
-  }
-
-  destroy(): void {
-    this.#inner.destroy();
-  }
-
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#inner.once(event, listener);
+    else this.inner.end(this.#linesOf(chunk));
   }
 
   #linesOf(chunk: string | Buffer): string {

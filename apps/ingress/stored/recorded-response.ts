@@ -10,6 +10,7 @@ import { type SseEvent, SseReader } from "#dialects/sse.ts";
 import type { Claim } from "../admission/capacity.ts";
 import { recordedEventBytesMax, storeMsMax } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
+import { PassingResponse } from "../generation/passing-response.ts";
 import { outputOf, valueIn } from "./items.ts";
 
 export interface RecordingOptions {
@@ -21,8 +22,7 @@ export interface RecordingOptions {
   store(id: string, response: Buffer): Promise<void>;
 }
 
-export class RecordedResponse implements AnswerResponse {
-  readonly #inner: AnswerResponse;
+export class RecordedResponse extends PassingResponse {
   readonly #options: RecordingOptions;
   readonly #reader = new SseReader(recordedEventBytesMax);
   #records = true;
@@ -36,27 +36,18 @@ export class RecordedResponse implements AnswerResponse {
   #heldBack: Buffer[] = [];
 
   constructor(inner: AnswerResponse, options: RecordingOptions) {
-    this.#inner = inner;
+    super(inner);
     this.#options = options;
     inner.once("close", () => this.#forget());
   }
 
-  get headersSent(): boolean {
-    return this.#inner.headersSent;
-  }
-
-  get closed(): boolean {
-    return this.#inner.closed;
-  }
-
-  writeHead(status: number, headers: OutgoingHttpHeaders): this {
+  override writeHead(status: number, headers: OutgoingHttpHeaders): this {
     this.#status = status;
     if (status >= 300) this.#forget();
-    this.#inner.writeHead(status, headers);
-    return this;
+    return super.writeHead(status, headers);
   }
 
-  write(chunk: string | Buffer, written?: () => void): boolean {
+  override write(chunk: string | Buffer, written?: () => void): boolean {
     if (this.#records && typeof chunk !== "string") {
       if (this.#options.streams) this.#readEvents(chunk);
       else this.#keep(chunk, (bytes) => this.#body.push(bytes));
@@ -66,10 +57,10 @@ export class RecordedResponse implements AnswerResponse {
         return true;
       }
     }
-    return this.#inner.write(chunk, written);
+    return super.write(chunk, written);
   }
 
-  end(chunk?: string | Buffer): void {
+  override end(chunk?: string | Buffer): void {
     const response = this.#completed(chunk);
     const id = response && textOf(valueIn(response, "id"));
     if (response === undefined || id === undefined) {
@@ -86,19 +77,15 @@ export class RecordedResponse implements AnswerResponse {
     });
   }
 
-  destroy(): void {
+  override destroy(): void {
     this.#forget();
-    this.#inner.destroy();
-  }
-
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#inner.once(event, listener);
+    super.destroy();
   }
 
   #finish(chunk: string | Buffer | undefined): void {
-    for (const bytes of this.#heldBack) this.#inner.write(bytes);
+    for (const bytes of this.#heldBack) super.write(bytes);
     this.#forget();
-    this.#inner.end(chunk);
+    super.end(chunk);
   }
 
   #forget(): void {

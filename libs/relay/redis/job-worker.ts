@@ -81,29 +81,23 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
     if (!options.isReady() || options.isPaused()) {
       // What was on the queue before the pause still is, and the marker of a job that came since may be gone.
       if (options.isPaused()) drained = false;
-      pumpLater();
+      pumpAfter(fetchRetryMs);
       return;
     }
     if (drained && options.isReserve()) {
-      if (fetching === 0) lookLater();
+      if (fetching === 0) pumpAfter(reserveFetchMs, true);
       return;
     }
     while (mayFetch() && fetching < fetchesWorthwhile && (fetching === 0 || !drained)) void fetch();
   };
 
-  const pumpLater = () => {
+  /** `looks`: even a drained queue is asked then. */
+  const pumpAfter = (ms: number, looks = false) => {
     retry ??= setTimeout(() => {
       retry = undefined;
+      if (looks) drained = false;
       pump();
-    }, fetchRetryMs);
-  };
-
-  const lookLater = () => {
-    retry ??= setTimeout(() => {
-      retry = undefined;
-      drained = false;
-      pump();
-    }, reserveFetchMs);
+    }, ms);
   };
 
   /** A fetch is over. `empty`: no further job waits on the queue. */
@@ -123,7 +117,7 @@ export async function openJobWorker(options: JobWorkerOptions): Promise<JobWorke
       return;
     }
     onError(error);
-    pumpLater();
+    pumpAfter(fetchRetryMs);
   };
 
   const fetch = async () => {
