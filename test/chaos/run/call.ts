@@ -41,7 +41,8 @@ export const callers: Record<ConversationDialect, Caller> = {
 };
 export const dialects = conversationDialects;
 
-const statusesAllowed = new Set([429, 502, 503, 504, 529]);
+/** 408: an ingress that was frozen gives up a request that it had not read yet. */
+const statusesAllowed = new Set([408, 429, 502, 503, 504, 529]);
 
 export const headersOf = (key: string): Record<string, string> => ({
   "content-type": "application/json",

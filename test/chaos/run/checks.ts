@@ -38,7 +38,7 @@ export function violationsOfCalls(calls: readonly Call[], struck: readonly Struc
       );
     if (outcome === "wrong") says("got what no caller may see");
     else if (
-      outcome === "cut" &&
+      (outcome === "cut" || detail === "408") &&
       !causes.some(({ ingresses }) => call.ingresses.some((one) => ingresses.includes(one)))
     )
       says("was cut off by an ingress that no fault had struck");
