@@ -100,7 +100,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     violations.push(...violationsOfCalls(load.calls, struck));
     const records = await settledRecords(stack, load.calls);
     await journal.stop();
-    violations.push(...violationsOfLedger(load.calls, records, journal));
+    violations.push(...violationsOfLedger(load.calls, records, journal, struck));
     await assertTotals(stack.control(), records).catch((error: Error) => violations.push(error.message));
     violations.push(...(await violationsOfBudget(stack)));
     violations.push(...violationsOfKeys(before.keys, await keptKeys(stack)));

@@ -52,12 +52,16 @@ test("a fault excuses errors while it lasts, and broken connections of the ingre
 
 test("an answer is in the ledger once, with the tokens that the caller saw, and the upstream produced it", () => {
   const produced = journalOf({ up_a: [40] });
-  assert.deepEqual(violationsOfLedger([call({})], [record({})], produced), []);
-  assert.equal(violationsOfLedger([call({})], [], produced).length, 1);
-  assert.equal(violationsOfLedger([call({})], [record({ tokens: { input: 3, output: 39 } })], produced).length, 1);
-  assert.equal(violationsOfLedger([call({})], [record({})], journalOf({})).length, 1);
+  assert.deepEqual(violationsOfLedger([call({})], [record({})], produced, []), []);
+  assert.equal(violationsOfLedger([call({})], [], produced, []).length, 1);
+  assert.equal(violationsOfLedger([call({})], [record({ tokens: { input: 3, output: 39 } })], produced, []).length, 1);
+  assert.equal(violationsOfLedger([call({})], [record({})], journalOf({}), []).length, 1);
   const twice = [record({}), record({ id: "gen_b" })];
-  assert.equal(violationsOfLedger([call({})], twice, journalOf({ up_a: [40, 40] })).length, 1);
+  const again = journalOf({ up_a: [40, 40] });
+  assert.equal(violationsOfLedger([call({})], twice, again, [fault]).length, 1);
+  const repeated = call({ requestIds: ["req_a", "req_b"] });
+  assert.equal(violationsOfLedger([repeated], twice, again, []).length, 1);
+  assert.deepEqual(violationsOfLedger([repeated], twice, again, [fault]), []);
 });
 
 test("keys of a new shape that Redis keeps are left over", () => {

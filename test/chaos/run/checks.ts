@@ -48,20 +48,26 @@ export function violationsOfCalls(calls: readonly Call[], struck: readonly Struc
   return violations;
 }
 
-/** The ledger: each answer once, with the tokens that its caller saw and the upstream produced. */
+/**
+ * The ledger: each answer once, with the tokens that its caller saw and the upstream produced. A request that is repeated with its Idempotency-Key may run again when
+ * a fault keeps the ingress that runs it from renewing its claim.
+ */
 export function violationsOfLedger(
   calls: readonly Call[],
   records: readonly LedgerRecord[],
   journal: UpstreamJournal,
+  struck: readonly Struck[],
 ): Violation[] {
   const violations: Violation[] = [];
   const byRequest = Map.groupBy(records, ({ requestId }) => requestId);
   if (new Set(records.map(({ id }) => id)).size !== records.length)
     violations.push("the ledger has a generation more than once");
-  for (const { number, kind, outcome, requestIds, usage } of calls) {
+  for (const call of calls) {
+    const { number, kind, outcome, requestIds, usage } = call;
     if (outcome !== "complete" || requestIds.length === 0) continue;
     const own = requestIds.flatMap((id) => byRequest.get(id) ?? []).filter((record) => record.outcome === "complete");
-    if (own.length !== 1)
+    const runsAgain = requestIds.length > 1 && struck.some((one) => overlaps(call, one));
+    if (own.length !== 1 && !(own.length > 1 && runsAgain))
       violations.push(`the ledger has ${own.length} complete generations of call ${number} (${kind}), ${requestIds}`);
     const tokens = own[0]?.tokens;
     if (tokens && usage && (tokens.input !== usage.input || tokens.output !== usage.output))
