@@ -94,9 +94,13 @@ export async function startProgram(
   settings: readonly string[],
   answers: () => Promise<boolean>,
 ): Promise<ChildProcess> {
-  const server = spawn(process.env.TEST_REDIS || (await programOnPath()), [...settings, "--save", "", "--loglevel", "warning"], {
-    stdio: ["ignore", "ignore", "inherit"],
-  });
+  const server = spawn(
+    process.env.TEST_REDIS || (await programOnPath()),
+    [...settings, "--save", "", "--loglevel", "warning"],
+    {
+      stdio: ["ignore", "ignore", "inherit"],
+    },
+  );
   alive.add(server);
   server.on("exit", () => alive.delete(server));
   let fault: Error | undefined;
