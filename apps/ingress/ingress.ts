@@ -320,13 +320,13 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
 
 /** What is stored for callers, and the generations that go on without them. */
 function createStored(
-  { bodyBytesMax, keepAliveMs }: IngressConfig,
+  { bodyBytesMax, keepAliveMs, redisWaitMs }: IngressConfig,
   { clock }: IngressDeps,
   { catalogue, keys, bodies: redis, keyspace, mailbox }: Backends,
   { events, capacities, store: bounded }: Path,
   { admission, bodies, reader }: { admission: Admission; bodies: RequestBodies; reader: BodyReader },
 ) {
-  const store = new SealedStore(bounded);
+  const store = new SealedStore(bounded, { clock, redisWaitMs });
   const conversations = new Conversations(store);
   const responses = new StoredResponses(store, conversations, bodyBytesMax);
   const { recorded, followers, bodies: bodyBytes } = capacities;

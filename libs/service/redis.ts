@@ -144,7 +144,7 @@ async function kindOf(url: string, parsed: RedisUrl): Promise<Kind> {
       });
       try {
         await server.connect();
-        const mode = /^redis_mode:(\w+)/m.exec(await server.info("server"))?.[1];
+        const mode = /^(?:redis|server)_mode:(\w+)/m.exec(await server.info("server"))?.[1];
         const kind = mode === "cluster" || mode === "sentinel" ? mode : "standalone";
         kinds.set(url, kind);
         return kind;

@@ -9,6 +9,7 @@ import { startScriptedUpstream } from "./support.ts";
 const upstream = await startScriptedUpstream();
 const gateway = await startGateway({
   ingresses: 2,
+  isDurable: true,
   catalogue: socketCatalogue(
     { sim: "sim-text;rate=0", "chat-sim": "sim-text;rate=0" },
     `  scripted: { dialect: openai-responses, baseUrl: "${upstream.url}" }\n`,
@@ -179,12 +180,8 @@ test("what is not stored is refused as OpenAI refuses it", async () => {
     item.message,
     /^404 Item with id 'msg_x' not found\. Items are not persisted when `store` is set to false\./,
   );
-  for (const call of [
-    client.responses.retrieve("resp_x"),
-    client.responses.delete("resp_x"),
-    client.responses.cancel("resp_x"),
-  ])
-    assert.equal((await errorOf(call)).status, 404);
+  for (const call of ["retrieve", "delete", "cancel"] as const)
+    assert.equal((await errorOf(client.responses[call]("resp_x"))).status, 404);
   assert.equal((await errorOf(client.conversations.retrieve("conv_x"))).status, 404);
   const unstored = await client.responses.create({ model: "sim", input: "Hi", store: false });
   assert.equal((await errorOf(client.responses.retrieve(unstored.id))).status, 404);
@@ -575,4 +572,22 @@ test("items that no request could send are not added to a conversation", async (
       assert.match(error.message, words);
     }
   assert.deepEqual((await client.conversations.items.list(id)).data, []);
+});
+
+test("requests that read or change what is stored wait while Redis is away", async () => {
+  const { id } = await client.responses.create({ model: "sim", input: "Hello." });
+  const conversation = await client.conversations.create();
+  const items = [{ type: "message" as const, role: "user" as const, content: "Hello." }];
+  await gateway.redis.kill();
+  const waiting = Promise.all([
+    client.responses.retrieve(id),
+    client.responses.create({ model: "sim", input: "And now?", previous_response_id: id }),
+    client.responses.create({ model: "sim", input: "Hello.", background: true }),
+    client.conversations.create(),
+    client.conversations.items.create(conversation.id, { items }),
+  ]);
+  await gateway.redis.restart();
+  const [found, continued] = await waiting;
+  assert.deepEqual([found.id, continued.previous_response_id], [id, id]);
+  assert.equal((await client.conversations.items.list(conversation.id)).data.length, 1);
 });

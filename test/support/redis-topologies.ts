@@ -8,6 +8,13 @@ import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
 import { startProgram, temporaryDirectory } from "./redis.ts";
+import {
+  redisUrlOf,
+  type Security,
+  type SecurityOptions,
+  sentinelSecurityOf,
+  serverSecurityOf,
+} from "./redis-security.ts";
 
 const host = "127.0.0.1";
 
@@ -46,8 +53,19 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-async function ask<Result>(port: number, use: (redis: Redis) => Promise<Result>): Promise<Result> {
-  const redis = new Redis({ host, port, lazyConnect: true, retryStrategy: () => null, commandTimeout: 2_000 });
+async function ask<Result>(
+  port: number,
+  { access }: Security,
+  use: (redis: Redis) => Promise<Result>,
+): Promise<Result> {
+  const redis = new Redis({
+    ...access,
+    host,
+    port,
+    lazyConnect: true,
+    retryStrategy: () => null,
+    commandTimeout: 2_000,
+  });
   redis.on("error", () => {});
   try {
     await redis.connect();
@@ -57,8 +75,8 @@ async function ask<Result>(port: number, use: (redis: Redis) => Promise<Result>)
   }
 }
 
-const answers = (port: number) =>
-  ask(port, (redis) => redis.ping()).then(
+const answers = (port: number, security: Security) =>
+  ask(port, security, (redis) => redis.ping()).then(
     () => true,
     () => false,
   );
@@ -67,12 +85,13 @@ const answers = (port: number) =>
 async function startServer(
   directory: string,
   announce: Announce,
+  security: Security,
   settingsOf: (announcedPort: number) => readonly string[][],
 ): Promise<Server & { end(): Promise<void> }> {
   const port = await freePort();
   const announcedPort = await announce(port);
   const all = [
-    ["--port", String(port)],
+    ...security.settingsOf(port),
     ["--bind", host],
     ["--dir", directory],
     ["--appendonly", "yes"],
@@ -82,7 +101,7 @@ async function startServer(
     ["--repl-diskless-sync-delay", "0"],
     ...settingsOf(announcedPort),
   ].flat();
-  const start = () => startProgram(all, () => answers(port));
+  const start = () => startProgram(all, () => answers(port, security));
   let process: ChildProcess = await start();
   const kill = async () => {
     if (process.exitCode !== null || process.signalCode !== null) return;
@@ -101,7 +120,7 @@ async function startServer(
       await kill();
       process = await start();
     },
-    ask: (use) => ask(port, use),
+    ask: (use) => ask(port, security, use),
   };
 }
 
@@ -132,11 +151,17 @@ async function allFollow(servers: readonly Server[], primaries: number): Promise
 }
 
 /** One server, which keeps its data on disk. */
-export async function startSingle({ announce = itself }: { announce?: Announce } = {}): Promise<Topology> {
+export async function startSingle({
+  announce = itself,
+  security = {},
+}: {
+  announce?: Announce;
+  security?: SecurityOptions;
+} = {}): Promise<Topology> {
   const directory = await temporaryDirectory("single-");
-  const server = await startServer(directory, announce, () => []);
+  const server = await startServer(directory, announce, await serverSecurityOf(directory, security), () => []);
   return {
-    url: `redis://${host}:${server.announcedPort}`,
+    url: redisUrlOf([server.announcedPort], security),
     servers: [server],
     primaryOf: async () => server,
     failOver: async () => {
@@ -152,6 +177,7 @@ export async function startSingle({ announce = itself }: { announce?: Announce }
 
 export interface SentinelOptions {
   announce?: Announce;
+  security?: SecurityOptions;
   /** How long the primary may be silent before the Sentinels replace it. */
   downAfterMs?: number;
   replicas?: number;
@@ -160,16 +186,18 @@ export interface SentinelOptions {
 /** One primary with replicas behind three Sentinels. */
 export async function startSentinels({
   announce = itself,
+  security = {},
   downAfterMs = 2_000,
   replicas = 1,
 }: SentinelOptions = {}): Promise<Topology> {
   const directory = await temporaryDirectory("sentinels-");
-  const settingsOf = (port: number) => [["--replica-announce-port", String(port)]];
-  const primary = await startServer(directory, announce, settingsOf);
+  const serverSecurity = await serverSecurityOf(directory, security);
+  const settingsOf = (port: number) => [...serverSecurity.replicaSettings, ["--replica-announce-port", String(port)]];
+  const primary = await startServer(directory, announce, serverSecurity, settingsOf);
   const servers = [primary];
   for (let count = 0; count < replicas; count++)
     servers.push(
-      await startServer(directory, announce, (port) => [
+      await startServer(directory, announce, serverSecurity, (port) => [
         ...settingsOf(port),
         ["--replicaof", host, String(primary.announcedPort)],
       ]),
@@ -178,31 +206,33 @@ export async function startSentinels({
     const role = (await primary.ask((redis) => redis.role())) as [string, number, unknown[]];
     return role[2].length === replicas ? true : undefined;
   });
+  const sentinelSecurity = await sentinelSecurityOf(directory, security);
   const sentinels: { port: number; announcedPort: number; process: ChildProcess }[] = [];
   for (let count = 0; count < 3; count++) {
     const port = await freePort();
     const file = join(directory, `sentinel-${port}.conf`);
     const lines = [
-      `port ${port}`,
+      ...sentinelSecurity.settingsOf(port).map(([name, value]) => `${name?.slice(2)} ${value}`),
       `bind ${host}`,
       `dir ${directory}`,
       `sentinel monitor mymaster ${host} ${primary.announcedPort} 2`,
       `sentinel down-after-milliseconds mymaster ${downAfterMs}`,
       "sentinel failover-timeout mymaster 5000",
       "sentinel parallel-syncs mymaster 1",
+      ...sentinelSecurity.lines,
     ];
     await writeFile(file, `${lines.join("\n")}\n`);
-    const process = await startProgram([file, "--sentinel"], () => answers(port));
+    const process = await startProgram([file, "--sentinel"], () => answers(port, sentinelSecurity));
     sentinels.push({ port, announcedPort: await announce(port), process });
   }
   const first = sentinels[0]?.port as number;
   await eventually("the Sentinels know each other and the replicas", async () => {
-    const [fields] = (await ask(first, (redis) => redis.call("SENTINEL", "MASTERS"))) as string[][];
+    const [fields] = (await ask(first, sentinelSecurity, (redis) => redis.call("SENTINEL", "MASTERS"))) as string[][];
     const of = (name: string) => Number(fields?.[(fields?.indexOf(name) ?? 0) + 1]);
     return of("num-other-sentinels") === 2 && of("num-slaves") === replicas ? true : undefined;
   });
   const primaryPort = async () => {
-    const address = (await ask(first, (redis) =>
+    const address = (await ask(first, sentinelSecurity, (redis) =>
       redis.call("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "mymaster"),
     )) as string[];
     return Number(address[1]);
@@ -212,12 +242,15 @@ export async function startSentinels({
     return servers.find((server) => server.announcedPort === port) as Server;
   };
   return {
-    url: `redis://${sentinels.map(({ announcedPort }) => `${host}:${announcedPort}`).join(",")}`,
+    url: redisUrlOf(
+      sentinels.map(({ announcedPort }) => announcedPort),
+      security,
+    ),
     servers,
     primaryOf,
     failOver: async () => {
       const before = await primaryPort();
-      await ask(first, (redis) => redis.call("SENTINEL", "FAILOVER", "mymaster"));
+      await ask(first, sentinelSecurity, (redis) => redis.call("SENTINEL", "FAILOVER", "mymaster"));
       await eventually("another primary", async () => ((await primaryPort()) === before ? undefined : true));
     },
     settled: () => allFollow(servers, 1),
@@ -231,15 +264,23 @@ export async function startSentinels({
 
 export interface ClusterOptions {
   announce?: Announce;
+  security?: SecurityOptions;
   primaries?: number;
   nodeTimeoutMs?: number;
 }
 
 const slotsSize = 16_384;
 
-async function startClusterServer(directory: string, announce: Announce, count: number, nodeTimeoutMs: number) {
+async function startClusterServer(
+  directory: string,
+  announce: Announce,
+  security: Awaited<ReturnType<typeof serverSecurityOf>>,
+  count: number,
+  nodeTimeoutMs: number,
+) {
   const busPort = String(await freePort());
-  return startServer(directory, announce, (announcedPort) => [
+  return startServer(directory, announce, security, (announcedPort) => [
+    ...security.replicaSettings,
     ["--cluster-enabled", "yes"],
     ["--cluster-config-file", join(directory, `nodes-${count}.conf`)],
     ["--cluster-port", busPort],
@@ -255,13 +296,15 @@ async function startClusterServer(directory: string, announce: Announce, count: 
 /** A cluster of primaries with one replica each. */
 export async function startCluster({
   announce = itself,
+  security = {},
   primaries = 3,
   nodeTimeoutMs = 2_000,
 }: ClusterOptions = {}): Promise<Topology> {
   const directory = await temporaryDirectory("cluster-");
+  const serverSecurity = await serverSecurityOf(directory, security);
   const servers: Awaited<ReturnType<typeof startServer>>[] = [];
   for (let count = 0; count < primaries * 2; count++)
-    servers.push(await startClusterServer(directory, announce, count, nodeTimeoutMs));
+    servers.push(await startClusterServer(directory, announce, serverSecurity, count, nodeTimeoutMs));
   const idOf = (server: Server) => server.ask((redis) => redis.cluster("MYID")) as Promise<string>;
   const busPortOf = (server: Server) =>
     server.ask(async (redis) => Number(((await redis.config("GET", "cluster-port")) as string[])[1]));
@@ -305,7 +348,7 @@ export async function startCluster({
   });
   const living = async () => {
     const answering = await Promise.all(
-      servers.map(async (server) => ((await answers(server.port)) ? server : undefined)),
+      servers.map(async (server) => ((await answers(server.port, serverSecurity)) ? server : undefined)),
     );
     return answering.filter((server) => server !== undefined);
   };
@@ -320,7 +363,10 @@ export async function startCluster({
   };
   const serverAt = (port: number | undefined) => servers.find((server) => server.announcedPort === port) as Server;
   return {
-    url: `redis://${servers.map(({ announcedPort }) => `${host}:${announcedPort}`).join(",")}`,
+    url: redisUrlOf(
+      servers.map(({ announcedPort }) => announcedPort),
+      security,
+    ),
     servers,
     primaryOf: async (key) => serverAt((await ownersOf(key))[0]),
     failOver: async (key) => {

@@ -83,16 +83,24 @@ async function startServer(directory: string, socket: string, isDurable: boolean
   return startProgram(settings.flat(), () => answersPing(socket));
 }
 
+async function programOnPath(): Promise<string> {
+  const found = await findRedisProgram(process.env.PATH ?? "");
+  if (found.kind !== "found") throw new Error("no redis-server or valkey-server on PATH that is new enough");
+  return found.program.path;
+}
+
 /** Starts a server, which keeps no snapshots, and waits until it answers. It ends with this process. */
 export async function startProgram(
   settings: readonly string[],
   answers: () => Promise<boolean>,
 ): Promise<ChildProcess> {
-  const program = await findRedisProgram(process.env.PATH ?? "");
-  if (program.kind !== "found") throw new Error("no redis-server or valkey-server on PATH that is new enough");
-  const server = spawn(program.program.path, [...settings, "--save", "", "--loglevel", "warning"], {
-    stdio: ["ignore", "ignore", "inherit"],
-  });
+  const server = spawn(
+    process.env.TEST_REDIS || (await programOnPath()),
+    [...settings, "--save", "", "--loglevel", "warning"],
+    {
+      stdio: ["ignore", "ignore", "inherit"],
+    },
+  );
   alive.add(server);
   server.on("exit", () => alive.delete(server));
   let fault: Error | undefined;

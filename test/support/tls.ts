@@ -12,9 +12,11 @@ export const tlsFiles = {
   certificateFile: join(directory, "client.pem"),
   keyFile: join(directory, "client.key"),
 };
+/** For localhost and 127.0.0.1. */
+export const serverFiles = { certificateFile: join(directory, "server.pem"), keyFile: join(directory, "server.key") };
 export const serverCredentials = {
-  key: readFileSync(join(directory, "server.key")),
-  cert: readFileSync(join(directory, "server.pem")),
+  key: readFileSync(serverFiles.keyFile),
+  cert: readFileSync(serverFiles.certificateFile),
 };
 
 export type Protocol = "http/1.1" | "h2";

@@ -12,21 +12,14 @@ import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
-import type { Clock } from "#service/clock.ts";
 import { renewEveryMsOf } from "#service/lease.ts";
-import { isRefusal } from "#service/redis.ts";
 import type { Capacity, Claim } from "../admission/capacity.ts";
-import {
-  elsewhereCheckMs,
-  elsewhereMsMax,
-  idempotencyKeyLengthMax,
-  idempotencyLeaseMs,
-  redisTryEveryMs,
-} from "../bounds.ts";
+import { elsewhereCheckMs, elsewhereMsMax, idempotencyKeyLengthMax, idempotencyLeaseMs } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { requestIdHeadersOf } from "../http/endpoints.ts";
-import { otherRequest, overloadOf, refuseUnavailable } from "../http/failures.ts";
+import { otherRequest, overloadOf } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
+import { outlastRedis, type Patience } from "../outlast-redis.ts";
 import { headersOf, SharedResponse } from "./shared-response.ts";
 import { type EntryClaim, StoredAnswers, type StoredAnswersOptions } from "./stored-answers.ts";
 
@@ -52,10 +45,7 @@ interface Running {
   renewedAt: number;
 }
 
-export interface IdempotencyOptions extends StoredAnswersOptions {
-  clock: Clock;
-  /** How long a request waits while Redis is away. */
-  redisWaitMs: number;
+export interface IdempotencyOptions extends StoredAnswersOptions, Patience {
   /** The slots of generations: a request that waits for another's answer takes one as well. */
   slots: Capacity;
   /** Bytes of request bodies, and of answers that are shared. */
@@ -116,12 +106,12 @@ export class Idempotency {
         if (!running.response.join(response, own)) throw new Refused(stillRunning);
         return;
       }
-      if (await this.#outlasting(() => this.#stored.claim(claim))) {
+      if (await outlastRedis(this.#options, () => this.#stored.claim(claim))) {
         slot.end();
         this.#begin(claim, response, begin);
         return;
       }
-      const found = await this.#outlasting(() => this.#stored.find(claim));
+      const found = await outlastRedis(this.#options, () => this.#stored.find(claim));
       if (found === undefined) continue;
       if (found.fingerprint !== claim.fingerprint) throw new Refused(otherRequest);
       if (found.answer !== undefined) {
@@ -133,19 +123,6 @@ export class Idempotency {
       if (clock.now() > until) throw new Refused(stillRunning);
       if (this.#running.get(claim.key) === undefined) await setTimeout(elsewhereCheckMs);
     }
-  }
-
-  /** Repeats a command while Redis is away for a short time. Rejects with Refused. */
-  async #outlasting<Result>(command: () => Promise<Result>): Promise<Result> {
-    const { clock, redisWaitMs } = this.#options;
-    const until = clock.now() + redisWaitMs;
-    for (;;)
-      try {
-        return await command();
-      } catch (error) {
-        if (isRefusal(error) || clock.now() >= until) refuseUnavailable();
-        await setTimeout(redisTryEveryMs);
-      }
   }
 
   #claimOf(request: FastifyRequest): EntryClaim {

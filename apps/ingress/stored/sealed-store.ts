@@ -1,5 +1,6 @@
 /** Stored values of callers, sealed with their API keys. */
 import { refuseUnavailable } from "../http/failures.ts";
+import { outlastRedis, type Patience } from "../outlast-redis.ts";
 import type { BoundedStore, StoredValue, ValueToStore } from "./bounded-store.ts";
 import type { Sealing } from "./sealing.ts";
 
@@ -12,12 +13,14 @@ export interface StoreOwner {
 /** What the detail of the value with this id is sealed for. */
 export const detailNameOf = (id: string): string => `${id} detail`;
 
-/** Every method throws Refused when Redis does not answer. */
+/** While Redis is away, methods wait as requests do; those for logs reject at once, because logs are written and read in loops. All reject with Refused. */
 export class SealedStore {
   readonly #store: BoundedStore;
+  readonly #patience: Patience;
 
-  constructor(store: BoundedStore) {
+  constructor(store: BoundedStore, patience: Patience) {
     this.#store = store;
+    this.#patience = patience;
   }
 
   /** The new version; "conflict" if another version is stored than the one to replace, "full" if there is no space. */
@@ -28,12 +31,18 @@ export class SealedStore {
       value: sealing.seal(id, plain),
       ...(detail !== undefined && { detail: sealing.seal(detailNameOf(id), detail) }),
     };
-    return this.#store.put(keyId, sealed).catch(refuseUnavailable);
+    return outlastRedis(this.#patience, async (isRepeated) => {
+      const stored = await this.#store.put(keyId, sealed);
+      if (stored !== "conflict" || !isRepeated) return stored;
+      // The call before may have stored it: no other value is sealed to the same bytes.
+      const [found] = await this.#store.read(keyId, [id]);
+      return found?.value.equals(sealed.value) === true ? found.version : "conflict";
+    });
   }
 
   /** The values with these ids, in order; undefined for those that are not stored. */
   async read({ keyId, sealing }: StoreOwner, ids: readonly string[]): Promise<(StoredValue | undefined)[]> {
-    const found = await this.#store.read(keyId, ids).catch(refuseUnavailable);
+    const found = await outlastRedis(this.#patience, () => this.#store.read(keyId, ids));
     return found.map((one, index) => {
       const value = one && sealing.open(ids[index] as string, one.value);
       return value && one && { value, version: one.version };
@@ -54,22 +63,22 @@ export class SealedStore {
 
   /** The details of the values with these ids, in order; undefined for those that are not stored. */
   async details({ keyId, sealing }: StoreOwner, ids: readonly string[]): Promise<(Buffer | undefined)[]> {
-    const found = await this.#store.details(keyId, ids).catch(refuseUnavailable);
+    const found = await outlastRedis(this.#patience, () => this.#store.details(keyId, ids));
     return found.map((detail, index) => detail && sealing.open(detailNameOf(ids[index] as string), detail));
   }
 
   /** The bytes of the values with these ids together, with or without their details; 0 for those that are not stored. */
   bytesOf({ keyId }: StoreOwner, ids: readonly string[], hasDetails: boolean): Promise<number> {
-    return this.#store.bytesOf(keyId, ids, hasDetails).catch(refuseUnavailable);
+    return outlastRedis(this.#patience, () => this.#store.bytesOf(keyId, ids, hasDetails));
   }
 
   /** The ids of the values that have these aliases, in order. */
   idsOf({ keyId }: StoreOwner, aliases: readonly string[]): Promise<(string | undefined)[]> {
-    return this.#store.idsOf(keyId, aliases).catch(refuseUnavailable);
+    return outlastRedis(this.#patience, () => this.#store.idsOf(keyId, aliases));
   }
 
-  /** True if there was a value with this id. */
+  /** True if there was a value with this id, or if there may have been one before Redis was away. */
   remove({ keyId }: StoreOwner, id: string): Promise<boolean> {
-    return this.#store.remove(keyId, id).catch(refuseUnavailable);
+    return outlastRedis(this.#patience, async (isRepeated) => (await this.#store.remove(keyId, id)) || isRepeated);
   }
 }

@@ -25,6 +25,7 @@ const store = new SealedStore(
     keyBytesMax: 1_000_000,
     bytesMax: 1_000_000,
   }),
+  { clock: systemClock, redisWaitMs: 0 },
 );
 const owner = { keyId: "key_1", sealing: Sealing.of("sk-one", "key_1") };
 const event = (text: string) => Buffer.from(`data: ${text}\n\n`);

@@ -1,14 +1,13 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { test } from "node:test";
+import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis, serversOf, usedMemoryShare } from "#service/redis.ts";
-import { until } from "../../support/gateway.ts";
-import { startCluster, startSentinels, type Topology } from "../../support/redis-topologies.ts";
-
-const works = (promise: Promise<unknown>) =>
-  promise.then(
-    () => true,
-    () => false,
-  );
+import { catalogueOf, startGateway, until } from "../../support/gateway.ts";
+import type { SecurityOptions } from "../../support/redis-security.ts";
+import { startCluster, startSentinels, startSingle, type Topology } from "../../support/redis-topologies.ts";
+import { readStream } from "../../support/stream.ts";
 
 /** Writes and published messages work before a fail-over in order, after it, and after the death of the primary. */
 async function outlivesFailOvers(topology: Topology): Promise<void> {
@@ -19,7 +18,16 @@ async function outlivesFailOvers(topology: Topology): Promise<void> {
   try {
     await subscriber.ssubscribe("news");
     const heardAgain = async (message: string) => {
-      await until("a write works", () => works(request.set("news", message)));
+      // A primary that is being replaced may take a write and lose it.
+      await until("a write lasts", () =>
+        request
+          .set("news", message)
+          .then(() => request.get("news"))
+          .then(
+            (value) => value === message,
+            () => false,
+          ),
+      );
       await until("a message arrives", async () => {
         await request.spublish("news", message).catch(() => 0);
         return heard.includes(message);
@@ -51,3 +59,56 @@ test("a cluster: connections follow the primaries, and commands without a key ar
   redis.disconnect();
   await outlivesFailOvers(cluster);
 });
+
+const guide = readFileSync(join(import.meta.dirname, "../../../docs/redis.md"), "utf8");
+const [user = "", sentinelUser = ""] = guide.split("\n").filter((line) => line.startsWith("user sluice "));
+const users = { user, sentinelUser };
+const encryptions: [string, SecurityOptions][] = [
+  ["with the users of the guide", users],
+  ["with the users of the guide, an own CA and certificates of clients", { ...users, hasTls: true }],
+];
+const catalogue = catalogueOf([
+  { id: "fast", model: "sim-text;rate=0;first=0;tokens=8" },
+  { id: "stream", model: "sim-text;rate=100;first=0;tokens=200" },
+]);
+const messages = [{ role: "user", content: "hello" }];
+
+/** A stream during a planned fail-over, whole answers before and after it; and no server refused a command. */
+async function servesThrough(topology: Topology, failOver: () => Promise<void>): Promise<void> {
+  await using gateway = await startGateway({ catalogue, environment: { REDIS_URL: topology.url } });
+  const key = await gateway.createKey("default", { limits: { requestsPerMinute: 1_000 } });
+  const isAnswered = async () => {
+    const response = await gateway.post({ model: "fast", messages }, { key });
+    const { choices } = (await response.json()) as { choices?: unknown[] };
+    assert.deepEqual([response.status, choices?.length], [200, 1]);
+  };
+  await isAnswered();
+  const whole = await readStream(await gateway.post({ model: "stream", stream: true, messages }, { key }));
+  let replaced: Promise<void> | undefined;
+  const read = await readStream(await gateway.post({ model: "stream", stream: true, messages }, { key }), () => {
+    replaced ??= failOver();
+  });
+  await replaced;
+  assert.deepEqual([read.error, read.done, read.content], [undefined, true, whole.content]);
+  await isAnswered();
+  await topology.settled();
+  for (const server of topology.servers)
+    assert.deepEqual(await server.ask((redis) => redis.call("ACL", "LOG")), [], "no command was refused");
+}
+
+for (const [name, security] of encryptions) {
+  test(`one server ${name}: the gateway serves`, async () => {
+    await using single = await startSingle({ security });
+    await servesThrough(single, async () => undefined);
+  });
+
+  test(`Sentinels ${name}: the gateway serves through a planned fail-over`, async () => {
+    await using sentinels = await startSentinels({ security });
+    await servesThrough(sentinels, () => sentinels.failOver("any"));
+  });
+
+  test(`a cluster ${name}: the gateway serves through a planned fail-over`, async () => {
+    await using cluster = await startCluster({ security });
+    await servesThrough(cluster, () => cluster.failOver(keyspaceOf("sluice").queuePrefix("chat")));
+  });
+}
