@@ -1,6 +1,6 @@
 /** The callers, each kind in its own process: wrk for short answers, stream-load.ts for consecutive streams, open-load.ts for requests that are due whatever was answered. */
 import { type ChildProcess, execFile, fork } from "node:child_process";
-import { once } from "node:events";
+import { on } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -162,18 +162,20 @@ export async function startStreams({
   };
 }
 
-/** Awaits the next message of a load generator, which must be of this type. */
+/** Awaits a load generator's next message of this type. */
 async function reportOf<Report extends { type: string }, Type extends Report["type"]>(
   child: ChildProcess,
   type: Type,
   msMax: number,
 ): Promise<Extract<Report, { type: Type }>> {
   const signal = AbortSignal.timeout(msMax);
-  const [report] = (await once(child, "message", { signal }).catch((error: Error) => {
-    throw signal.aborted ? new Error(`callers: not ${type} within ${msMax / 1_000} s`) : error;
-  })) as [Report];
-  if (report.type !== type) throw new Error(`${type} was due, not ${report.type}`);
-  return report as Extract<Report, { type: Type }>;
+  try {
+    for await (const [report] of on(child, "message", { signal }) as AsyncIterable<[Report]>)
+      if (report.type === type) return report as Extract<Report, { type: Type }>;
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+  throw new Error(`callers: not ${type} within ${msMax / 1_000} s`);
 }
 
 export interface OpenLoad extends Target {

@@ -141,7 +141,9 @@ class Connection {
     }
     this.#state = "whole";
     this.#left = Number(/content-length: *(\d+)/i.exec(head)?.[1]);
-    const wish = this.#wish as Wish;
+    // The server closes a connection that has had no request for long, and says so.
+    if (this.#wish === undefined) return;
+    const wish = this.#wish;
     const retryAfter = Number(/retry-after: *(\d+)/i.exec(head)?.[1] ?? Number.NaN);
     if (status !== "503" || Number.isNaN(retryAfter)) fault(`no stream but ${head.split("\r\n", 1)[0]}`);
     window.refused++;
@@ -198,7 +200,7 @@ class Connection {
     this.#state = "head";
     if (this.#wish !== undefined) settled();
     this.#wish = undefined;
-    free.push(this);
+    if (!this.#socket.destroyed) free.push(this);
   }
 }
 

@@ -8,7 +8,7 @@ import { type Sluice, startSluice } from "./sluice.ts";
 /** An answer takes 500 ms. */
 const model = "stream-6-100";
 const chunks = 6;
-const answerMs = 500;
+export const answerMs = 500;
 const keyCount = 20;
 /** Of the capacity. */
 const loads = [0.5, 1, 2, 5, 10];
@@ -18,7 +18,7 @@ const mostLoad = Math.max(...loads);
 const burstSeconds = 10;
 const burstMsMax = 120_000;
 
-export const overloadColumns = [
+const columns = [
   { key: "offered", head: "offered/s", digits: 0 },
   { key: "complete", head: "answered/s", digits: 0 },
   { key: "refused", head: "refused/s", digits: 0 },
@@ -34,12 +34,12 @@ export const overloadColumns = [
 ];
 
 /** One ingress and one worker, with so many slots that answers are due at `capacity` a second, and a queue of a second's work. */
-export const startSmall = (bench: Bench, slots: number): Promise<Sluice> =>
+export const startSmall = (upstreamUrl: string, slots: number): Promise<Sluice> =>
   startSluice({
     name: "sluice",
     ingresses: 1,
     workers: 1,
-    upstreamUrl: bench.upstream.url,
+    upstreamUrl,
     models: [model],
     slots,
     waitingMax: capacityOf(slots),
@@ -52,7 +52,7 @@ export const startCallers = async (sluice: Sluice, slots: number): Promise<OpenC
     path: chatPath,
     body: chatBodyOf(model, { stream: true }),
     keys: await sluice.createKeys("default", keyCount),
-    connections: 4 * capacityOf(slots),
+    connections: 2 * slots,
     chunks,
   });
 
@@ -70,7 +70,7 @@ export async function measureOverload(bench: Bench): Promise<Table[]> {
       "Served: from then to the end at the caller. Cores: CPU of all of the gateway's processes.",
     ],
     labels: ["load"],
-    columns: overloadColumns,
+    columns,
     rows: [],
   };
   const recovery: Table = {
@@ -103,7 +103,7 @@ export async function measureOverload(bench: Bench): Promise<Table[]> {
     ],
     rows: [],
   };
-  const sluice = await startSmall(bench, slots);
+  const sluice = await startSmall(bench.upstream.url, slots);
   const callers = await startCallers(sluice, slots);
   const offered = async (load: number, ms: number) => {
     callers.offer(load * capacity);

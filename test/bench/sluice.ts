@@ -31,6 +31,11 @@ export interface SluiceOptions {
   environment?: Record<string, string>;
 }
 
+interface CatalogueOptions extends Pick<SluiceOptions, "models" | "upstreamUrl"> {
+  waitingMax: number | undefined;
+  connectionsMax: number | undefined;
+}
+
 export interface Sluice extends System {
   redisUrl: string;
   /** New keys of a group: `default`, or `limited`, whose keys have every limit, none of which is ever reached. */
@@ -45,17 +50,20 @@ const connectionsMax = 20_000;
 export const unattendedQueue = "unattended";
 export const unattendedModel = "unattended";
 
-/** A catalogue of these models of the bench's upstream. */
+/** A catalogue of these models of the bench's upstream; a setting that is undefined has its default. */
 export function catalogueOf({
   models,
   upstreamUrl,
-  waitingMax = generationsMax,
-}: Pick<SluiceOptions, "models" | "upstreamUrl" | "waitingMax">): string {
+  waitingMax,
+  connectionsMax: connections,
+}: CatalogueOptions): string {
+  const bounds = connections === undefined ? "" : `, connectionsMax: ${connections}`;
+  const chat = waitingMax === undefined ? "{}" : `{ waitingMax: ${waitingMax} }`;
   const line = (id: string, queue: string, model: string) =>
     `  - { id: ${id}, queue: ${queue}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: bench, model: ${model} }] }`;
   const most = 1_000_000_000;
   return `queues:
-  chat: { waitingMax: ${waitingMax} }
+  chat: ${chat}
   ${unattendedQueue}: { waitingMax: ${generationsMax}, waitMs: 3600000 }
 groups:
   default: { models: ["*"] }
@@ -63,7 +71,7 @@ groups:
     models: ["*"]
     keyLimits: { requestsPerMinute: ${most}, tokensPerMinute: ${most}, generationsMax: 1000000, budgetPerDay: 1000000, budgetPerMonth: 1000000 }
 upstreams:
-  bench: { dialect: openai-chat, alsoSpeaks: [openai-images], baseUrl: "${upstreamUrl}/v1", connectionsMax: ${connectionsMax} }
+  bench: { dialect: openai-chat, alsoSpeaks: [openai-images], baseUrl: "${upstreamUrl}/v1"${bounds} }
 models:
 ${models.map((model) => line(model, model.startsWith("image-") ? "image" : "chat", model)).join("\n")}
 ${line(unattendedModel, unattendedQueue, "short-0")}
@@ -96,7 +104,7 @@ export async function startSluice(options: SluiceOptions): Promise<Sluice> {
   try {
     await plan.whenServing(redis, AbortSignal.timeout(10_000));
     const catalogueFile = join(directory, "catalogue.yaml");
-    const catalogue = catalogueOf(options);
+    const catalogue = catalogueOf({ waitingMax: generationsMax, connectionsMax, ...options });
     const isFormer = options.checkout !== undefined && !existsSync(join(options.checkout, "apps", "cli"));
     await writeFile(catalogueFile, isFormer ? formerNames(catalogue) : catalogue);
     const environment = {
