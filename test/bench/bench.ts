@@ -3,7 +3,7 @@
  * several interleaved rounds. Nothing fails on a number; an answer that is wrong or missing makes the exit code 1.
  *
  *   --quick          as short as shows that everything works: fewer callers, shorter, one round, without other gateways
- *   --only a,b       these sections: short, streams, bodies, images, scale, memory, overload, many, fanout
+ *   --only a,b       these sections: short, streams, bodies, images, scale, memory, overload, many, saturation, fanout
  *   --systems a,b    these of the systems that are compared: upstream, nginx, direct, portkey, litellm (if installed), sluice, sluice-2
  *   --beside DIR     another checkout of Sluice, with its dependencies installed, as the system "beside"
  *   --rounds N       3 by default
@@ -16,7 +16,7 @@ import { imageModels, measureBigBodies, measureImages } from "./beside.ts";
 import { type BenchEnvironment, environmentOf } from "./environment.ts";
 import { measureFanOut } from "./fan-out.ts";
 import { chatBodyOf, wrkProgram } from "./load.ts";
-import { measureManyStreams } from "./many-streams.ts";
+import { measureManyStreams, measureSaturation } from "./many-streams.ts";
 import { measureMemory, measureStart, memoryAfterRun } from "./memory.ts";
 import { measureOverload } from "./overload.ts";
 import { startDirect, startLitellm, startNginx, startPortkey, startUpstream } from "./peers.ts";
@@ -54,6 +54,7 @@ const sections: Record<string, Measure[]> = {
   scale: [measureOpenStreams, measureWorkers, measureWaiting, measureKeysAndModels],
   overload: [measureOverload],
   many: [measureManyStreams],
+  saturation: [measureSaturation],
   fanout: [measureFanOut],
   memory: [memoryAfterRun, measureMemory, measureStart],
 };

@@ -28,14 +28,15 @@ interface Gateway {
 interface Observed {
   /** By role: the 99th percentile of the event loop's delay, each second. */
   delays: Record<string, number[]>;
-  /** What any worker said why it took no more, as long as there was a reason. */
+  /** Why the worker took no more, as far as it said so; and the most generations that it had. */
   saturated: Set<string>;
+  held: number;
 }
 
 /** Reads the reports of the gateway's processes every second until the returned function is called. */
 async function observe(redisUrl: string): Promise<() => Observed> {
   const redis = await connectRedis(redisUrl, "patient");
-  const observed: Observed = { delays: {}, saturated: new Set() };
+  const observed: Observed = { delays: {}, saturated: new Set(), held: 0 };
   const seen = new Set<string>();
   const look = (report: ProcessReport) => {
     const mark = `${report.id} ${report.at}`;
@@ -43,8 +44,10 @@ async function observe(redisUrl: string): Promise<() => Observed> {
     seen.add(mark);
     observed.delays[report.role] ??= [];
     observed.delays[report.role]?.push(report.eventLoopDelayMs);
-    const { saturated } = report.status as { saturated?: string };
+    if (report.role !== "worker") return;
+    const { saturated, queues } = report.status as { saturated?: string; queues: { held: number }[] };
     if (saturated !== undefined) observed.saturated.add(saturated);
+    observed.held = Math.max(observed.held, ...queues.map(({ held }) => held));
   };
   const timer = setInterval(async () => {
     for (const report of await readProcessReports(redis, keyspaceOf("sluice"), Date.now())) look(report);
@@ -57,6 +60,7 @@ async function observe(redisUrl: string): Promise<() => Observed> {
 }
 
 const columns = [
+  { key: "held", head: "at once, at most", digits: 0 },
   { key: "firstP50", head: "first p50 ms", digits: 0 },
   { key: "firstMax", head: "first max ms", digits: 0 },
   { key: "startCores", head: "cores at first", digits: 2 },
@@ -144,13 +148,14 @@ async function measureCase(bench: Bench, table: Table, { label, streams, start, 
       const flowing = await callers.watch(() => delay(flowMs));
       const cores = ((flowingMeter().cpu as number) * 1_000) / flowMs;
       const after = { ingress: residentOf(system, "ingress"), worker: residentOf(system, "worker") };
-      const { delays, saturated } = observed();
+      const { delays, saturated, held } = observed();
       const rest = await callers.watch(() => ended as Promise<void>);
       if (saturated.size > 0) bench.tell(`${label}: the worker took no more: ${[...saturated].join(", ")}`);
       const figures = {
         firstP50: begun.firstP50,
         firstMax: Math.max(begun.firstMax, Number.isNaN(flowing.firstMax) ? 0 : flowing.firstMax),
         startCores,
+        held,
         gapP50: flowing.gapP50,
         gapP99: flowing.gapP99,
         cores,
@@ -172,25 +177,54 @@ async function measureCase(bench: Bench, table: Table, { label, streams, start, 
 export async function measureManyStreams(bench: Bench): Promise<Table> {
   const few = { label: "npm start, at once", overMs: 0, start: startDefaults };
   const many = { streams: 10_000, intervalMs: 5_000, chunks: 10, startMs: 15_000, start: startLarge };
-  const cases: Case[] = bench.quick
-    ? [{ ...few, streams: 200, intervalMs: 500, chunks: 12, startMs: 2_000 }]
-    : [
-        { ...few, streams: 2_000, intervalMs: 1_000, chunks: 21, startMs: 3_000 },
-        { ...many, label: "at once", overMs: 0 },
-        { ...many, label: "over 10 s", overMs: 10_000 },
-      ];
-  const table: Table = {
-    key: "many-streams",
-    title: "Many slow streams",
-    notes: [
-      "Streams that begin at once, or evenly over a time, with one chunk a second (2,000 streams) or every five seconds (10,000): first chunks, and the CPU of the gateway in the first 3 or 15 s.",
-      "Then, until the first end: gaps (by how much the time between two chunks differs from the upstream's own), the CPU, and the 99th percentile of the event loops' delay in the worst second.",
-      "Memory: resident, and grown since the connections were opened. Complete: every chunk came, in order, and the end.",
-    ],
-    labels: ["start", "streams"],
-    columns,
-    rows: [],
-  };
+  return measureCases(
+    bench,
+    {
+      key: "many-streams",
+      title: "Many slow streams",
+      notes: [
+        "Streams that begin at once, or evenly over a time, with one chunk a second (2,000 streams) or every five seconds (10,000): first chunks, and the CPU of the gateway in the first 3 or 15 s.",
+        ...notes,
+      ],
+    },
+    bench.quick
+      ? [{ ...few, streams: 200, intervalMs: 500, chunks: 12, startMs: 2_000 }]
+      : [
+          { ...few, streams: 2_000, intervalMs: 1_000, chunks: 21, startMs: 3_000 },
+          { ...many, label: "at once", overMs: 0 },
+          { ...many, label: "over 10 s", overMs: 10_000 },
+        ],
+  );
+}
+
+/** More than one worker can have at once: some wait, those that run are not disturbed. */
+export async function measureSaturation(bench: Bench): Promise<Table> {
+  const often = { intervalMs: 100, chunks: 200, overMs: 0, startMs: 5_000, start: startDefaults };
+  return measureCases(
+    bench,
+    {
+      key: "saturation",
+      title: "A saturated worker",
+      notes: [
+        "Streams of 200 chunks, one every 100 ms, that are asked for at once: more of them than the machine can bear.",
+        ...notes,
+      ],
+    },
+    (bench.quick ? [200] : [3_000]).map((streams) => ({ ...often, label: "npm start", streams })),
+  );
+}
+
+const notes = [
+  "Then, until the first end: gaps (by how much the time between two chunks differs from the upstream's own), the CPU, and the 99th percentile of the event loops' delay in the worst second.",
+  "Memory: resident, and grown since the connections were opened. Complete: every chunk came, in order, and the end.",
+];
+
+async function measureCases(
+  bench: Bench,
+  about: Pick<Table, "key" | "title" | "notes">,
+  cases: readonly Case[],
+): Promise<Table> {
+  const table: Table = { ...about, labels: ["start", "streams"], columns, rows: [] };
   for (let round = 0; round < bench.rounds; round++)
     for (const one of cases.filter(({ streams }) => streams + filesBeside <= openFilesMax())) {
       bench.tell(`${one.streams} streams, ${one.label}, round ${round + 1}`);
