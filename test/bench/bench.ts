@@ -18,7 +18,7 @@ import { measureFanOut } from "./fan-out.ts";
 import { chatBodyOf, wrkProgram } from "./load.ts";
 import { measureManyStreams, measureSaturation } from "./many-streams.ts";
 import { measureMemory, measureStart, memoryAfterRun } from "./memory.ts";
-import { measureOverload } from "./overload.ts";
+import { measureBurst, measureOverload } from "./overload.ts";
 import { startDirect, startLitellm, startNginx, startPortkey, startUpstream } from "./peers.ts";
 import { signalAll } from "./processes.ts";
 import { byProcess, type Table, textOf } from "./report.ts";
@@ -52,7 +52,7 @@ const sections: Record<string, Measure[]> = {
   bodies: [measureBigBodies],
   images: [measureImages],
   scale: [measureOpenStreams, measureWorkers, measureWaiting, measureKeysAndModels],
-  overload: [measureOverload],
+  overload: [measureOverload, measureBurst],
   many: [measureManyStreams],
   saturation: [measureSaturation],
   fanout: [measureFanOut],
