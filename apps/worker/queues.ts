@@ -24,6 +24,8 @@ export interface WorkerQueuesDeps {
   isPaused(queue: string): boolean;
   /** Generations that this process takes at most, on all queues. */
   limit(): number;
+  /** Whether the limit is what this process can bear. Otherwise the limit grows as far as it is used. */
+  isSaturated(): boolean;
   take(slot: JobSlot): void;
   onRedisError(error: Error): void;
 }
@@ -148,9 +150,10 @@ export class WorkerQueues {
   }
 
   #announce(queue: JobWorker): void {
-    const { redis, connections, name: worker, onRedisError } = this.#deps;
-    const { name, held } = queue;
-    const own = { slots: this.slotsOf(queue), held, running: 0 };
+    const { redis, connections, name: worker, isSaturated, onRedisError } = this.#deps;
+    const { name, held, capacity } = queue;
+    // A limit that still grows must not hold back the ingresses, which hear of it only every second.
+    const own = { slots: isSaturated() ? this.slotsOf(queue) : capacity, held, running: 0 };
     announce(redis, connections.keyspace.queueSlots(name), worker, own).then((load) => {
       if (load.slotsBefore >= load.held * reserveFactor + reserveSlots) this.#inReserve.add(name);
       else if (this.#inReserve.delete(name)) queue.resume();

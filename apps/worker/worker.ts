@@ -123,6 +123,7 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   const intake = new Intake();
   const queues = new WorkerQueues({
     limit: () => intake.limit,
+    isSaturated: () => intake.saturated !== undefined,
     capacities: config.queues,
     catalogue: catalogue.current,
     connections: deps.redis,

@@ -280,7 +280,7 @@ const upstream = Type.Object(
     connectionsMax: Type.Integer({
       minimum: 1,
       maximum: 65_536,
-      default: 2_048,
+      default: 10_000,
       description: "Connections from one worker process to the upstream.",
     }),
   },

@@ -19,6 +19,8 @@ import { LiveMap } from "./live-map.ts";
 
 /** Work that ends within this time is short. */
 const shortMs = 100;
+/** The last ones of so many count in the mean time that work takes. */
+const meanOf = 32;
 
 /** An item that is not over. */
 interface Known {
@@ -48,7 +50,10 @@ export class AdmissionQueue<Item extends string | number> {
   #workerSlots: number | undefined;
   readonly #takenLately = new SlidingCount(25, 4);
   readonly #shortLately = new SlidingCount(50, 5);
-  readonly #drained = new SlidingCount(1_000, 10);
+  /** Slots that became free since something has been waiting. */
+  readonly #freed = new SlidingCount(1_000, 10);
+  /** How long work takes; undefined before the first has ended. */
+  #meanRanMs: number | undefined;
   /** Since when at least one item has been waiting. */
   #busySince = 0;
 
@@ -84,7 +89,7 @@ export class AdmissionQueue<Item extends string | number> {
   admit(item: Item, share: Share, now: number): void {
     if (this.#held.size === 0 && this.#onQueue.size === 0) {
       this.#busySince = now;
-      this.#drained.clear();
+      this.#freed.clear();
     }
     this.#known.set(item, { share, isRunning: false });
     const group = this.#groups.get(share.group);
@@ -106,7 +111,6 @@ export class AdmissionQueue<Item extends string | number> {
   /** A worker took the item. */
   taken(item: Item, now: number): void {
     this.#takenLately.add(now);
-    this.#drained.add(now);
     this.#onQueue.delete(item);
     this.#setRunning(this.#known.get(item), true);
     this.pump(now);
@@ -126,7 +130,7 @@ export class AdmissionQueue<Item extends string | number> {
     const group = this.#groups.get(share.group) as { size: number };
     if (--group.size === 0) this.#groups.delete(share.group);
     if (this.#held.remove(item)) return;
-    if (ranMs !== undefined && ranMs <= shortMs) this.#shortLately.add(now);
+    if (ranMs !== undefined) this.#freedAfter(ranMs, now);
     this.#onQueue.delete(item);
     this.#setRunning(known, false);
     const left = this.#passedOfKey(share.key) - 1;
@@ -146,13 +150,28 @@ export class AdmissionQueue<Item extends string | number> {
   }
 
   /**
-   * Whole seconds, from 1 to 60, until a request behind `waiting` others should find a free slot. Computed from how many items workers took in the last ten
-   * seconds, as far as something was waiting.
+   * Whole seconds, from 1 to 60, until a request behind `waiting` others should find a free slot. Computed from how many slots became free in the last ten seconds, as
+   * far as something was waiting; at first from the slots that there are and how long work took before.
    */
   retryAfterSeconds(waiting: number, now: number): number {
-    const observedMs = Math.min(Math.max(now - this.#busySince, 1_000), this.#drained.spanMs);
-    const seconds = (waiting * observedMs) / 1_000 / (this.#drained.total(now) + 1);
-    return Math.min(Math.max(Math.ceil(seconds), 1), retryAfterSecondsMax);
+    const observedMs = Math.min(now - this.#busySince, this.#freed.spanMs);
+    const expectedWeight = 1 - observedMs / this.#freed.spanMs;
+    const seconds = observedMs / 1_000 + expectedWeight;
+    const freed = this.#freed.total(now) + expectedWeight * this.#expectedPerSecond(waiting) + 1;
+    return Math.min(Math.max(Math.ceil((waiting * seconds) / freed), 1), retryAfterSecondsMax);
+  }
+
+  /** Slots that become free in a second; `unknown` before any work has ended. */
+  #expectedPerSecond(unknown: number): number {
+    if (this.#meanRanMs === undefined) return unknown;
+    return ((this.#workerSlots ?? this.#runningSize) * 1_000) / Math.max(this.#meanRanMs, 1);
+  }
+
+  #freedAfter(ranMs: number, now: number): void {
+    this.#freed.add(now);
+    if (ranMs <= shortMs) this.#shortLately.add(now);
+    this.#meanRanMs ??= ranMs;
+    this.#meanRanMs += (ranMs - this.#meanRanMs) / meanOf;
   }
 
   #hasCapacity(now: number): boolean {

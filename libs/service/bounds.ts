@@ -26,3 +26,5 @@ export const openFilesShareMax = 0.9;
 export const outageLoggedEveryMs = 60_000;
 /** How long a process that has closed everything waits for what libraries have left. */
 export const exitMs = 500;
+/** Connections that the kernel keeps until the process accepts them, as far as its own limit allows. One more must be tried again, after a second at first. */
+export const connectionsPendingMax = 4_096;

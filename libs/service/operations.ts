@@ -2,6 +2,7 @@
 import type { AddressInfo } from "node:net";
 import Fastify, { type FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
+import { connectionsPendingMax } from "./bounds.ts";
 
 export interface OperationsOptions {
   metrics: Pick<Registry, "contentType" | "metrics">;
@@ -33,7 +34,7 @@ export function createOperations({ metrics, notReady, status }: OperationsOption
 
 /** Listens and returns the address as a URL. Port 0 uses any free port. An address in use is an EADDRINUSE error. */
 export async function listen(server: FastifyInstance, host: string, port: number): Promise<string> {
-  await server.listen({ host, port });
+  await server.listen({ host, port, backlog: connectionsPendingMax });
   const name = host.includes(":") ? `[${host}]` : host;
   return `http://${name}:${(server.server.address() as AddressInfo).port}`;
 }

@@ -3,7 +3,7 @@
  * several interleaved rounds. Nothing fails on a number; an answer that is wrong or missing makes the exit code 1.
  *
  *   --quick          as short as shows that everything works: fewer callers, shorter, one round, without other gateways
- *   --only a,b       these sections: short, streams, bodies, scale, memory, images
+ *   --only a,b       these sections: short, streams, bodies, images, scale, memory, overload, many, saturation, fanout
  *   --systems a,b    these of the systems that are compared: upstream, nginx, direct, portkey, litellm (if installed), sluice, sluice-2
  *   --beside DIR     another checkout of Sluice, with its dependencies installed, as the system "beside"
  *   --rounds N       3 by default
@@ -14,8 +14,11 @@ import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { imageModels, measureBigBodies, measureImages } from "./beside.ts";
 import { type BenchEnvironment, environmentOf } from "./environment.ts";
+import { measureFanOut } from "./fan-out.ts";
 import { chatBodyOf, wrkProgram } from "./load.ts";
+import { measureManyStreams, measureSaturation } from "./many-streams.ts";
 import { measureMemory, measureStart, memoryAfterRun } from "./memory.ts";
+import { measureBurst, measureOverload } from "./overload.ts";
 import { startDirect, startLitellm, startNginx, startPortkey, startUpstream } from "./peers.ts";
 import { signalAll } from "./processes.ts";
 import { byProcess, type Table, textOf } from "./report.ts";
@@ -49,6 +52,10 @@ const sections: Record<string, Measure[]> = {
   bodies: [measureBigBodies],
   images: [measureImages],
   scale: [measureOpenStreams, measureWorkers, measureWaiting, measureKeysAndModels],
+  overload: [measureOverload, measureBurst],
+  many: [measureManyStreams],
+  saturation: [measureSaturation],
+  fanout: [measureFanOut],
   memory: [memoryAfterRun, measureMemory, measureStart],
 };
 

@@ -1,10 +1,11 @@
-/** The callers, each kind in its own process: wrk for short answers, stream-load.ts for streams. */
+/** The callers, each kind in its own process: wrk for short answers, stream-load.ts for consecutive streams, open-load.ts for requests that are due whatever was answered. */
 import { type ChildProcess, execFile, fork } from "node:child_process";
-import { once } from "node:events";
+import { on } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import type { OpenOrder, OpenReport, OpenWindow } from "./open-messages.ts";
 import { end, programOf } from "./processes.ts";
 import type { StreamOrder, StreamReport, StreamWindow } from "./stream-messages.ts";
 import type { System } from "./system.ts";
@@ -137,17 +138,14 @@ export async function startStreams({
   chunks,
   terminator = "[DONE]",
 }: StreamLoad): Promise<Streams> {
-  const child = fork(join(import.meta.dirname, "stream-load.ts"), {
-    serialization: "advanced",
-    stdio: ["ignore", "ignore", "inherit", "ipc"],
-  });
+  const child = forkLoad("stream-load.ts");
   const order = (message: StreamOrder) => child.send(message);
   try {
     order({
       type: "begin",
       options: { urls: system.urls, request: requestOf(system, path, body), callers, rampMs, chunks, terminator },
     });
-    await reportOf(child, "flowing", rampMs + flowMsMax);
+    await reportOf<StreamReport, "flowing">(child, "flowing", rampMs + flowMsMax);
   } catch (error) {
     await end(child);
     throw error;
@@ -158,21 +156,83 @@ export async function startStreams({
       order({ type: "open-window" });
       await Promise.all([new Promise((resolve) => setTimeout(resolve, ms)), during?.()]);
       order({ type: "close-window" });
-      return (await reportOf(child, "window", windowMsMax)).window;
+      return (await reportOf<StreamReport, "window">(child, "window", windowMsMax)).window;
     },
     stop: () => end(child),
   };
 }
 
-async function reportOf<Type extends StreamReport["type"]>(
+/** Awaits a load generator's next message of this type. */
+async function reportOf<Report extends { type: string }, Type extends Report["type"]>(
   child: ChildProcess,
   type: Type,
   msMax: number,
-): Promise<Extract<StreamReport, { type: Type }>> {
+): Promise<Extract<Report, { type: Type }>> {
   const signal = AbortSignal.timeout(msMax);
-  const [report] = (await once(child, "message", { signal }).catch((error: Error) => {
-    throw signal.aborted ? new Error(`streams: not ${type} within ${msMax / 1_000} s`) : error;
-  })) as [StreamReport];
-  if (report.type !== type) throw new Error(`${type} was due, not ${report.type}`);
-  return report as Extract<StreamReport, { type: Type }>;
+  try {
+    for await (const [report] of on(child, "message", { signal }) as AsyncIterable<[Report]>)
+      if (report.type === type) return report as Extract<Report, { type: Type }>;
+  } catch (error) {
+    if (!signal.aborted) throw error;
+  }
+  throw new Error(`callers: not ${type} within ${msMax / 1_000} s`);
 }
+
+export interface OpenLoad extends Target {
+  body: string;
+  /** Authorizations in turn, in place of the system's own. */
+  keys?: string[];
+  connections: number;
+  chunks: number;
+}
+
+export interface OpenCallers {
+  pid: number;
+  /** From now on, so many requests a second; 0 for none. */
+  offer(perSecond: number): void;
+  /** Settles when all of these requests are answered. */
+  burst(count: number, options: { overMs: number; follows: boolean; msMax: number }): Promise<void>;
+  /** The callers' observations while `during` runs. */
+  watch(during: () => Promise<unknown>): Promise<OpenWindow>;
+  stop(): Promise<void>;
+}
+
+/** Callers that do not wait for each other, of streams; resolves when their connections are open. */
+export async function startOpenCallers({
+  system,
+  path,
+  body,
+  keys,
+  connections,
+  chunks,
+}: OpenLoad): Promise<OpenCallers> {
+  const child = forkLoad("open-load.ts");
+  const order = (message: OpenOrder) => child.send(message);
+  const authorizations = keys?.map((key) => ({ authorization: `Bearer ${key}` })) ?? [{}];
+  const requests = authorizations.map((authorization) => requestOf(system, path, body, authorization));
+  try {
+    order({ type: "begin", options: { urls: system.urls, requests, connections, chunks, terminator: "[DONE]" } });
+    await reportOf<OpenReport, "ready">(child, "ready", flowMsMax);
+  } catch (error) {
+    await end(child);
+    throw error;
+  }
+  return {
+    pid: child.pid as number,
+    offer: (perSecond) => void order({ type: "offer", perSecond }),
+    async burst(count, { overMs, follows, msMax }) {
+      order({ type: "burst", count, overMs, follows });
+      await reportOf<OpenReport, "settled">(child, "settled", msMax);
+    },
+    async watch(during) {
+      order({ type: "open-window" });
+      await during();
+      order({ type: "close-window" });
+      return (await reportOf<OpenReport, "window">(child, "window", windowMsMax)).window;
+    },
+    stop: () => end(child),
+  };
+}
+
+const forkLoad = (script: string): ChildProcess =>
+  fork(join(import.meta.dirname, script), { serialization: "advanced", stdio: ["ignore", "ignore", "inherit", "ipc"] });

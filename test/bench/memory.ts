@@ -1,12 +1,8 @@
 /** Memory of each process, at rest and with open streams; and how long `npm start` takes to its first answer. */
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { rmSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
-import { checkout, readReady, stateOf } from "../../apps/cli/state.ts";
 import { chatBodyOf, chatPath, runShort, startStreams } from "./load.ts";
+import { copyOfCheckout, NpmStart } from "./npm-start.ts";
 import { startDirect } from "./peers.ts";
 import { openFilesMax, residentKibibytesOf } from "./processes.ts";
 import { record, type Table } from "./report.ts";
@@ -131,46 +127,24 @@ export async function measureStart(bench: Bench): Promise<Table> {
   return table;
 }
 
-/** A copy of the files that `npm start` needs, so that the checkout's own state stays unchanged. */
-function copyOfCheckout(): string {
-  const root = mkdtempSync(join(tmpdir(), "sluice-bench-start-"));
-  for (const name of ["apps", "libs", "package.json", "package-lock.json", "catalogue.yaml"])
-    cpSync(join(checkout, name), join(root, name), { recursive: true });
-  for (const name of ["node_modules", "tmp"]) mkdirSync(join(root, name));
-  for (const name of readdirSync(join(checkout, "node_modules")))
-    symlinkSync(join(checkout, "node_modules", name), join(root, "node_modules", name));
-  return root;
-}
-
 async function timeStart(root: string): Promise<number> {
-  const { REDIS_URL: _, ...environment } = process.env;
   const began = performance.now();
-  rmSync(stateOf(root).readyFile, { force: true });
-  const child = spawn("npm", ["start"], {
-    cwd: root,
-    env: { ...environment, PORT: "0", TMPDIR: join(root, "tmp") },
-    stdio: ["ignore", "ignore", "ignore"],
-  });
-  const ended = once(child, "exit");
+  const started = new NpmStart(root);
   try {
-    while (performance.now() - began < startMsMax && child.exitCode === null) {
-      const ready = readReady(stateOf(root));
-      if (ready !== undefined) {
-        const body = chatBodyOf("sim-fast");
-        const headers = { authorization: `Bearer ${ready.key}`, "content-type": "application/json" };
-        const answer = await fetch(`${ready.baseUrl}/chat/completions`, { method: "POST", headers, body });
-        if (answer.status === 200) {
-          await answer.arrayBuffer();
-          return performance.now() - began;
-        }
-      }
+    const { baseUrl, key } = await started.ready();
+    const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+    while (performance.now() - began < startMsMax) {
+      const answer = await fetch(`${baseUrl}/chat/completions`, {
+        method: "POST",
+        headers,
+        body: chatBodyOf("sim-fast"),
+      });
+      await answer.arrayBuffer();
+      if (answer.status === 200) return performance.now() - began;
       await delay(5);
     }
     throw new Error(`npm start did not come to an answer within ${startMsMax} ms`);
   } finally {
-    const gateway = readReady(stateOf(root))?.pids.sluice;
-    if (gateway === undefined) child.kill("SIGTERM");
-    else process.kill(gateway, "SIGTERM");
-    await ended;
+    await started.stop();
   }
 }

@@ -21,10 +21,19 @@ export interface SluiceOptions {
   upstreamUrl: string;
   /** The requested models, by the upstream's own names. */
   models: readonly string[];
+  /** Of a worker, for the queue `chat`; by default more than any load here uses. */
+  slots?: number;
+  /** Of an ingress, for the queue `chat`. */
+  waitingMax?: number;
   /** The checkout to run; this one by default. */
   checkout?: string;
   /** For every process: of Node, as NODE_OPTIONS. */
   environment?: Record<string, string>;
+}
+
+interface CatalogueOptions extends Pick<SluiceOptions, "models" | "upstreamUrl"> {
+  waitingMax: number | undefined;
+  connectionsMax: number | undefined;
 }
 
 export interface Sluice extends System {
@@ -41,12 +50,20 @@ const connectionsMax = 20_000;
 export const unattendedQueue = "unattended";
 export const unattendedModel = "unattended";
 
-function catalogueOf(models: readonly string[], upstreamUrl: string): string {
+/** A catalogue of these models of the bench's upstream; a setting that is undefined has its default. */
+export function catalogueOf({
+  models,
+  upstreamUrl,
+  waitingMax,
+  connectionsMax: connections,
+}: CatalogueOptions): string {
+  const bounds = connections === undefined ? "" : `, connectionsMax: ${connections}`;
+  const chat = waitingMax === undefined ? "{}" : `{ waitingMax: ${waitingMax} }`;
   const line = (id: string, queue: string, model: string) =>
     `  - { id: ${id}, queue: ${queue}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: bench, model: ${model} }] }`;
   const most = 1_000_000_000;
   return `queues:
-  chat: { waitingMax: ${generationsMax} }
+  chat: ${chat}
   ${unattendedQueue}: { waitingMax: ${generationsMax}, waitMs: 3600000 }
 groups:
   default: { models: ["*"] }
@@ -54,7 +71,7 @@ groups:
     models: ["*"]
     keyLimits: { requestsPerMinute: ${most}, tokensPerMinute: ${most}, generationsMax: 1000000, budgetPerDay: 1000000, budgetPerMonth: 1000000 }
 upstreams:
-  bench: { dialect: openai-chat, alsoSpeaks: [openai-images], baseUrl: "${upstreamUrl}/v1", connectionsMax: ${connectionsMax} }
+  bench: { dialect: openai-chat, alsoSpeaks: [openai-images], baseUrl: "${upstreamUrl}/v1"${bounds} }
 models:
 ${models.map((model) => line(model, model.startsWith("image-") ? "image" : "chat", model)).join("\n")}
 ${line(unattendedModel, unattendedQueue, "short-0")}
@@ -87,7 +104,7 @@ export async function startSluice(options: SluiceOptions): Promise<Sluice> {
   try {
     await plan.whenServing(redis, AbortSignal.timeout(10_000));
     const catalogueFile = join(directory, "catalogue.yaml");
-    const catalogue = catalogueOf(options.models, options.upstreamUrl);
+    const catalogue = catalogueOf({ waitingMax: generationsMax, connectionsMax, ...options });
     const isFormer = options.checkout !== undefined && !existsSync(join(options.checkout, "apps", "cli"));
     await writeFile(catalogueFile, isFormer ? formerNames(catalogue) : catalogue);
     const environment = {
@@ -120,7 +137,7 @@ export async function startSluice(options: SluiceOptions): Promise<Sluice> {
     await Promise.all([
       ...Array.from({ length: options.ingresses }, () => add("ingress", "ingress", [])),
       ...Array.from({ length: options.workers }, () =>
-        add("worker", "worker", [isFormer ? "--lanes" : "--queues", `chat=${queueCapacity},image=8`]),
+        add("worker", "worker", [isFormer ? "--lanes" : "--queues", `chat=${options.slots ?? queueCapacity},image=8`]),
       ),
     ]);
     return {

@@ -6,38 +6,16 @@
 import { connect, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { nowMicroseconds } from "./clock.ts";
+import { Samples } from "./samples.ts";
 import { findStamp, microsecondsAt, numberAt, stampLength } from "./stamp.ts";
 import type { StreamOptions, StreamOrder, StreamReport } from "./stream-messages.ts";
 
 /** A chunk that is later than this has stalled. */
 const stallMicroseconds = 1_000_000;
-const samplesMax = 4_000_000;
 const errorsMax = 5;
 const readBytes = 64 * 1024;
 const connectsPerMs = 4;
 const reconnectMs = 100;
-
-/** Samples of a window, in microseconds. */
-class Samples {
-  #values = new Float64Array(65_536);
-  #count = 0;
-
-  add(value: number): void {
-    if (this.#count === this.#values.length) {
-      if (this.#count >= samplesMax) return;
-      const larger = new Float64Array(this.#count * 2);
-      larger.set(this.#values);
-      this.#values = larger;
-    }
-    this.#values[this.#count++] = value;
-  }
-
-  /** In milliseconds; NaN without samples. */
-  percentile(share: number): number {
-    const sorted = this.#values.subarray(0, this.#count).sort();
-    return (sorted[Math.min(this.#count - 1, Math.floor(this.#count * share))] ?? Number.NaN) / 1_000;
-  }
-}
 
 const freshWindow = () => ({
   since: nowMicroseconds(),

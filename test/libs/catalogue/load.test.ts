@@ -104,7 +104,7 @@ test("absent settings have their documented defaults", () => {
     betweenTokensTimeoutMs: 30_000,
     totalTimeoutMs: 600_000,
   });
-  assert.equal(catalogue.upstreams.get("openai")?.connectionsMax, 2_048);
+  assert.equal(catalogue.upstreams.get("openai")?.connectionsMax, 10_000);
 });
 
 test("an upstream whose required variable is unset or empty is not offered, nor is a model without another upstream", () => {

@@ -198,6 +198,7 @@ test("Retry-After follows how fast the queue drains", () => {
   for (let index = 0; index < 100; index++) {
     now += 100;
     admissionQueue.taken(index - 1, now);
+    admissionQueue.over(index - 1, 100, now);
   }
   assert.deepEqual(
     [20, 100, 10_000].map((waiting) => admissionQueue.retryAfterSeconds(waiting, now)),
@@ -205,4 +206,17 @@ test("Retry-After follows how fast the queue drains", () => {
   );
   assert.equal(admissionQueue.retryAfterSeconds(100, now + 20_000), 60, "it stands still");
   assert.equal(admissionQueue.retryAfterSeconds(3, now + 20_000), 30);
+});
+
+test("Retry-After of a burst follows from the slots and how long work took before", () => {
+  const queue = new QueueSettings(200, 500);
+  const admissionQueue = queue.admissionQueue();
+  const retryAfter = () => admissionQueue.retryAfterSeconds(1_200, queue.now);
+  for (let item = 0; item < 300; item++) admissionQueue.admit(`burst ${item}`, burst, queue.now);
+  assert.equal(retryAfter(), 1, "nothing is known yet");
+  queue.play(5_000);
+  for (let item = 0; item < 1_200; item++) admissionQueue.admit(`again ${item}`, burst, queue.now);
+  assert.equal(retryAfter(), 3, "1,200 are three seconds of work");
+  queue.play(100);
+  assert.equal(retryAfter(), 4, "slots that were filled say nothing of those that become free");
 });
