@@ -2,7 +2,14 @@
  * Connections to Redis for requests and for patient waits: to one server, to the primary that Sentinels name, or to a cluster. The first server that answers says
  * which of them it is.
  */
-import { Cluster, type ClusterOptions, type RedisCommander, type RedisOptions, Redis as Single } from "ioredis";
+import {
+  Cluster,
+  type ClusterOptions,
+  type RedisCommander,
+  type RedisOptions,
+  SentinelConnector,
+  Redis as Single,
+} from "ioredis";
 import {
   commandTimeoutMs,
   connectTimeoutMs,
@@ -74,6 +81,18 @@ function optionsOf({ login, tls }: RedisUrl, purpose: RedisPurpose): CommonOptio
   };
 }
 
+/**
+ * Asks the Sentinels for the primary each time it connects. What they announce meanwhile, to the previous connection, must not matter: ioredis would take it for a
+ * disconnect by the owner, and never connect again.
+ */
+class PrimaryConnector extends SentinelConnector {
+  override connect(...args: Parameters<SentinelConnector["connect"]>): ReturnType<SentinelConnector["connect"]> {
+    // biome-ignore lint/complexity/useLiteralKeys: the field is private
+    this["failoverDetector"]?.cleanup();
+    return super.connect(...args);
+  }
+}
+
 function openSingle(url: RedisUrl, purpose: RedisPurpose, isBehindSentinels: boolean): Single {
   const { addresses, socket, database, sentinelLogin, primaryName, tls } = url;
   const options: CommonOptions = {
@@ -91,8 +110,10 @@ function openSingle(url: RedisUrl, purpose: RedisPurpose, isBehindSentinels: boo
     sentinels: [...addresses],
     name: primaryName,
     sentinelRetryStrategy: reconnectDelayMs,
+    sentinelCommandTimeout: commandTimeoutMs,
     // A primary whose host vanished closes no connection; the Sentinels say when it was replaced.
     failoverDetector: true,
+    Connector: PrimaryConnector as NonNullable<RedisOptions["Connector"]>,
     ...(sentinelLogin.username !== undefined && { sentinelUsername: sentinelLogin.username }),
     ...(sentinelLogin.password !== undefined && { sentinelPassword: sentinelLogin.password }),
     ...(tls !== undefined && { enableTLSForSentinelMode: true, sentinelTLS: tls }),

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { type EventEmitter, once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -51,6 +52,29 @@ test("Sentinels: connections follow the primary", async () => {
   await using sentinels = await startSentinels();
   await outlivesFailOvers(sentinels);
 });
+
+test("Sentinels: a connection that is being opened again outlives the announcement of another primary", async () => {
+  await using sentinels = await startSentinels();
+  const redis = await connectRedis(sentinels.url, "patient");
+  try {
+    const { connector } = redis as unknown as { connector: { failoverDetector: Detector | null } };
+    await until("it listens to the Sentinels", () => (connector.failoverDetector?.sentinels.length ?? 0) > 0);
+    const [{ client }] = (connector.failoverDetector as Detector).sentinels;
+    redis.once("connecting", () => client.emit("message", "+switch-master", ""));
+    const primary = await sentinels.primaryOf("any");
+    const announced = once(client, "message");
+    await primary.ask((own) => own.call("CLIENT", "KILL", "TYPE", "normal"));
+    await announced;
+    assert.equal(await redis.ping(), "PONG");
+  } finally {
+    redis.disconnect();
+  }
+});
+
+/** ioredis' listener to the announcements of Sentinels. */
+interface Detector {
+  sentinels: [{ client: EventEmitter }];
+}
 
 test("a cluster: connections follow the primaries, and commands without a key are asked of each", async () => {
   await using cluster = await startCluster();
