@@ -146,6 +146,8 @@ async function resume({ prompt, url, otherUrl, random, keys, expected }: CallCon
     signal: timeout(),
   });
   if (second === undefined) return { outcome: "cut", detail: "no answer to the resumption", requestIds: [] };
+  // A primary that fails takes the last moments with it, and with them perhaps the stream's log.
+  if (second.status === 404) return { outcome: "refused", detail: "404", requestIds: [] };
   if (second.status !== 200) return refusalOf(second, callers["openai-chat"]);
   const requestIds = [first.headers.get("x-request-id") as string];
   return { ...whole({ ...second, body: Buffer.concat([Buffer.from(begun), second.body]) }), requestIds };
