@@ -48,7 +48,7 @@ export interface ChaosResult {
   startedAt: number;
   violations: Violation[];
   calls: readonly Call[];
-  struck: readonly (Struck & { healedAt: number })[];
+  struck: readonly StruckAndHealed[];
   samples: readonly Sample[];
   upstreamRequests: number;
   /** Answers that the upstream produced again after a fault. */
@@ -75,36 +75,29 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
 
     load.add(callers);
     const sampler = startSampler(stack, () => load.calls.length);
-    const violations: Violation[] = [];
-    const struck: (Struck & { healedAt: number })[] = [];
-    const random = randomOf(seed);
-    const faults = faultsOf(topology).filter(({ name }) => name.includes(options.only ?? ""));
     const startedAt = Date.now();
-    const until = startedAt + minutes * 60_000;
-    while (Date.now() < until) {
-      await delay(random.integer(pauseMs.min, pauseMs.max));
-      const fault = random.pick(faults);
-      tell(fault.name);
-      const one = await strike(fault, stack, load, random);
-      struck.push(one);
-      const recoveryMs = one.healthyAt - one.healedAt;
-      tell(`  over after ${seconds(one.healedAt - one.startedAt)}, healthy ${seconds(recoveryMs)} later`);
-      if (recoveryMs > recoveryMsMax) violations.push(`${one.name}: healthy only after ${seconds(recoveryMs)}`);
-    }
+    const struck = await strikeUntil(startedAt + minutes * 60_000, stack, load, options);
     await load.pause();
     await sampler.stop();
     tell("the faults are over; checking");
-    violations.push(...(await violationsOfSlots(load)));
+    const violations = [
+      ...struck.flatMap(({ mishaps }) => mishaps),
+      ...struck
+        .filter(({ healedAt, healthyAt }) => healthyAt - healedAt > recoveryMsMax)
+        .map(({ name, healedAt, healthyAt }) => `${name}: healthy only after ${seconds(healthyAt - healedAt)}`),
+      ...(await violationsOfSlots(load)),
+    ];
     await load.stop();
-    violations.push(...(await violationsOfGauges(stack, journal)));
-    violations.push(...violationsOfCalls(load.calls, struck));
+    violations.push(...(await violationsOfGauges(stack, journal)), ...violationsOfCalls(load.calls, struck));
     const records = await settledRecords(stack, load.calls);
     await journal.stop();
     violations.push(...violationsOfLedger(load.calls, records, journal, struck));
     await assertTotals(stack.control(), records).catch((error: Error) => violations.push(error.message));
-    violations.push(...(await violationsOfBudget(stack)));
-    violations.push(...violationsOfKeys(before.keys, await keptKeys(stack)));
-    violations.push(...(await violationsOfProcesses(stack, before.sample)));
+    violations.push(
+      ...(await violationsOfBudget(stack)),
+      ...violationsOfKeys(before.keys, await keptKeys(stack)),
+      ...(await violationsOfProcesses(stack, before.sample)),
+    );
     const { tell: _, ...shown } = options;
     return {
       options: shown,
@@ -122,6 +115,35 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
   }
 }
 
+interface StruckAndHealed extends Struck {
+  /** Epoch milliseconds. */
+  healedAt: number;
+  /** What no fault explains. */
+  mishaps: readonly Violation[];
+}
+
+/** Strikes with one fault after the other, until a time in epoch milliseconds. */
+async function strikeUntil(
+  until: number,
+  stack: Stack,
+  load: Load,
+  { seed, topology, only = "", tell }: ChaosOptions,
+): Promise<StruckAndHealed[]> {
+  const struck: StruckAndHealed[] = [];
+  const random = randomOf(seed);
+  const faults = faultsOf(topology).filter(({ name }) => name.includes(only));
+  while (Date.now() < until) {
+    await delay(random.integer(pauseMs.min, pauseMs.max));
+    const fault = random.pick(faults);
+    tell(fault.name);
+    const one = await strike(fault, stack, load, random);
+    struck.push(one);
+    const [lasted, recovered] = [one.healedAt - one.startedAt, one.healthyAt - one.healedAt];
+    tell(`  over after ${seconds(lasted)}, healthy ${seconds(recovered)} later`);
+  }
+  return struck;
+}
+
 const seconds = (ms: number): string => `${(ms / 1_000).toFixed(1)} s`;
 
 /** One call of each kind, at each ingress. */
@@ -132,14 +154,22 @@ async function warmUp(stack: Stack, load: Load): Promise<void> {
       throw new Error(`before any fault: ${call.kind}: ${call.outcome}, ${call.detail}`);
 }
 
-async function strike(fault: Fault, stack: Stack, load: Load, random: Random): Promise<Struck & { healedAt: number }> {
+async function strike(fault: Fault, stack: Stack, load: Load, random: Random): Promise<StruckAndHealed> {
   const ingresses: number[] = [];
   const all = stack.members.filter(({ kind }) => kind === "ingress");
+  const mishaps: string[] = [];
   const startedAt = Date.now();
-  await fault.run({ stack, random, disturb: (ingress) => ingresses.push(all.indexOf(ingress)) });
+  await fault
+    .run({ stack, random, disturb: (ingress) => ingresses.push(all.indexOf(ingress)) })
+    .catch((error: Error) => mishaps.push(`${fault.name} did not end as it should: ${error.message}`));
+  for (const member of stack.members)
+    if (member.role?.hasEnded) {
+      mishaps.push(`${member.name} ended by itself: ${member.role.complaints().slice(-500)}`);
+      await member.start();
+    }
   const healedAt = Date.now();
   await healthy(stack, load);
-  return { name: fault.name, startedAt, healedAt, healthyAt: Date.now(), ingresses };
+  return { name: fault.name, startedAt, healedAt, healthyAt: Date.now(), ingresses, mishaps };
 }
 
 const isReady = ({ role }: Member): Promise<boolean> =>

@@ -1,5 +1,6 @@
 /** The gateway of a chaos run: real processes, with a fault proxy before every server that they speak to. */
 import { mkdir, writeFile } from "node:fs/promises";
+import type { NetConnectOpts } from "node:net";
 import { join } from "node:path";
 import { createKey } from "#access/key.ts";
 import { type ControlProcess, startControlProcess } from "../../support/control.ts";
@@ -50,7 +51,7 @@ export interface Stack extends AsyncDisposable {
   simulatorUrl: string;
   catalogueFile: string;
   keys: Keys;
-  /** The group's generations at once of the key `budgeted`. */
+  /** As it runs now. */
   control(): ControlProcess;
 }
 
@@ -77,9 +78,49 @@ export const pidOf = ({ role }: Member): number | undefined =>
 
 export async function startStack(topologyName: TopologyName, directory: string): Promise<Stack> {
   await using cleanup = new AsyncDisposableStack();
+  const proxied = async (target: NetConnectOpts) => cleanup.use(await openProxy(target));
+  const servers = await startServers(topologyName, cleanup, proxied);
+  const catalogueFile = join(directory, "catalogue.yaml");
+  await writeFile(catalogueFile, catalogueText(1));
+  const ingresses: FaultProxy[] = [];
+  for (let number = 1; number <= 2; number++) ingresses.push(await proxied({ host: "127.0.0.1", port: 1 }));
   const members: Member[] = [];
-  const proxied = async (target: Parameters<typeof openProxy>[0]) => cleanup.use(await openProxy(target));
+  cleanup.defer(async () => {
+    await Promise.all(members.map(({ role }) => (role?.hasEnded ? undefined : role?.kill())));
+  });
+  const environment = {
+    REDIS_URL: servers.topology.url,
+    SLUICE_CATALOGUE: catalogueFile,
+    SIMULATOR_URL: `http://127.0.0.1:${servers.upstream.port}`,
+    PORT: "0",
+    LOG_LEVEL: "error",
+  };
+  const control = await startMembers(members, environment, { directory, ingresses, databaseUrl: servers.databaseUrl });
+  const urls = ingresses.map(({ port }) => `http://127.0.0.1:${port}`);
+  const keys = await createKeys(control(), urls);
+  const owned = cleanup.move();
+  const { topology, postgres, simulatorUrl, redis, upstream, database } = servers;
+  return {
+    topology,
+    topologyName,
+    members,
+    postgres,
+    proxies: { ingresses, redis, upstream, postgres: database },
+    urls,
+    simulatorUrl,
+    catalogueFile,
+    keys,
+    control,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
 
+/** What the gateway's processes speak to, each with its proxy. */
+async function startServers(
+  topologyName: TopologyName,
+  cleanup: AsyncDisposableStack,
+  proxied: (target: NetConnectOpts) => Promise<FaultProxy>,
+) {
   const redis: FaultProxy[] = [];
   const announce: Announce = async (port) => {
     const proxy = await proxied({ host: "127.0.0.1", port });
@@ -89,87 +130,59 @@ export async function startStack(topologyName: TopologyName, directory: string):
   const start = { single: startSingle, sentinel: startSentinels, cluster: startCluster }[topologyName];
   const topology = cleanup.use(await start({ announce }));
   const postgres = cleanup.use(await startPostgres());
-  const [, database, socketDirectory] = /@\/(\w+)\?host=(.+)$/.exec(await postgres.createDatabase()) as string[];
-  const postgresProxy = await proxied({ path: join(decodeURIComponent(socketDirectory as string), ".s.PGSQL.5432") });
+  const [, name, socketDirectory] = /@\/(\w+)\?host=(.+)$/.exec(await postgres.createDatabase()) as string[];
+  const database = await proxied({ path: join(decodeURIComponent(socketDirectory as string), ".s.PGSQL.5432") });
   const simulator = await startRole("simulator", [], {});
   cleanup.defer(() => simulator.kill());
   const simulatorUrl = simulator.urls.simulator as string;
   const upstream = await proxied({ host: "127.0.0.1", port: Number(new URL(simulatorUrl).port) });
-  const catalogueFile = join(directory, "catalogue.yaml");
-  await writeFile(catalogueFile, catalogueText(1));
+  const databaseUrl = `postgres://sluice@127.0.0.1:${database.port}/${name}`;
+  return { topology, redis, postgres, database, databaseUrl, simulatorUrl, upstream };
+}
 
-  const environment = {
-    REDIS_URL: topology.url,
-    SLUICE_CATALOGUE: catalogueFile,
-    SIMULATOR_URL: `http://127.0.0.1:${upstream.port}`,
-    PORT: "0",
-    LOG_LEVEL: "error",
-  };
-  const ingressProxies: FaultProxy[] = [];
-  const add = async (kind: Kind, name: string, launch: () => Promise<Role>) => {
+interface MemberOptions {
+  directory: string;
+  /** One for each ingress to start. */
+  ingresses: readonly FaultProxy[];
+  databaseUrl: string;
+}
+
+/** Starts the gateway's processes one after the other; the result tells the control that runs. */
+async function startMembers(
+  members: Member[],
+  environment: Record<string, string>,
+  { directory, ingresses, databaseUrl }: MemberOptions,
+): Promise<() => ControlProcess> {
+  const add = async (kind: Kind, name: string, launch: (own: Record<string, string>) => Promise<Role>) => {
+    const USAGE_DIRECTORY = join(directory, name.replaceAll(" ", "-"));
+    await mkdir(USAGE_DIRECTORY, { recursive: true });
     const member: Member = {
       name,
       kind,
       role: undefined,
       async start() {
-        this.role = await supervised(launch);
+        this.role = await supervised(() => launch({ ...environment, USAGE_DIRECTORY }));
       },
     };
     members.push(member);
     await member.start();
   };
-  cleanup.defer(async () => {
-    await Promise.all(members.map(({ role }) => (role?.hasEnded ? undefined : role?.kill())));
-  });
-  const own = async (name: string) => {
-    const USAGE_DIRECTORY = join(directory, name.replace(" ", "-"));
-    await mkdir(USAGE_DIRECTORY, { recursive: true });
-    return { ...environment, USAGE_DIRECTORY };
-  };
-
   let control: ControlProcess | undefined;
-  await add("control", "control", async () => {
-    control = await startControlProcess({
-      ...environment,
-      DATABASE_URL: `postgres://sluice@127.0.0.1:${postgresProxy.port}/${database}`,
-      CONTROL_CALLS_PER_MINUTE: "100000",
-    });
+  await add("control", "control", async (own) => {
+    control = await startControlProcess({ ...own, DATABASE_URL: databaseUrl, CONTROL_CALLS_PER_MINUTE: "100000" });
     return control.role;
   });
-  for (let number = 1; number <= 2; number++) {
-    const proxy = await proxied({ host: "127.0.0.1", port: 1 });
-    ingressProxies.push(proxy);
-    const name = `ingress ${number}`;
-    const env = { ...(await own(name)), DRAIN_NOTICE_MS: "500", DRAIN_MS: "20000" };
-    await add("ingress", name, async () => {
-      const role = await startRole("ingress", [], env);
+  for (const [place, proxy] of ingresses.entries())
+    await add("ingress", `ingress ${place + 1}`, async (own) => {
+      const role = await startRole("ingress", [], { ...own, DRAIN_NOTICE_MS: "500", DRAIN_MS: "20000" });
       proxy.leadTo({ host: "127.0.0.1", port: Number(new URL(role.urls.api as string).port) });
       return role;
     });
-  }
-  for (let number = 1; number <= 3; number++) {
-    const env = { ...(await own(`chat worker ${number}`)), DRAIN_MS: "8000" };
-    await add("chat worker", `chat worker ${number}`, () => startRole("worker", ["--queues", "chat=200"], env));
-  }
-  const imageEnv = { ...(await own("image worker")), DRAIN_MS: "8000" };
-  await add("image worker", "image worker", () => startRole("worker", ["--queues", "image=8"], imageEnv));
-
-  const urls = ingressProxies.map(({ port }) => `http://127.0.0.1:${port}`);
-  const keys = await createKeys(control as unknown as ControlProcess, urls);
-  const owned = cleanup.move();
-  return {
-    topology,
-    topologyName,
-    members,
-    postgres,
-    proxies: { ingresses: ingressProxies, redis, upstream, postgres: postgresProxy },
-    urls,
-    simulatorUrl,
-    catalogueFile,
-    keys,
-    control: () => control as ControlProcess,
-    [Symbol.asyncDispose]: () => owned.disposeAsync(),
-  };
+  const addWorker = (kind: "chat worker" | "image worker", name: string, queues: string) =>
+    add(kind, name, (own) => startRole("worker", ["--queues", queues], { ...own, DRAIN_MS: "8000" }));
+  for (let number = 1; number <= 3; number++) await addWorker("chat worker", `chat worker ${number}`, "chat=200");
+  await addWorker("image worker", "image worker", "image=8");
+  return () => control as ControlProcess;
 }
 
 const startsMax = 10;
