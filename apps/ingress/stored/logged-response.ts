@@ -88,14 +88,21 @@ export class LoggedResponse implements AnswerResponse {
   /** The answer broke off. */
   destroy(): void {
     if (this.#hasEnded) return;
-    void this.#finish({ status: 502, body: "" }).then(() => this.#live?.destroy());
+    if (this.#options.ending === undefined) this.#breakLive();
+    void this.#finish({ status: 502, body: "" });
   }
 
-  /** Stops the generation, as if its caller had left. A log that `ends` has no more events; otherwise another process writes it on. */
+  /**
+   * Stops the generation, as if its caller had left. A log that `ends` has no more events. Otherwise another process writes it on, so the caller's connection is
+   * broken: it reads on there.
+   */
   leave(ends: boolean): void {
     this.#hasEnded = true;
     if (ends) void this.#options.log.end();
-    else this.#options.log.abandon();
+    else {
+      this.#options.log.abandon();
+      this.#breakLive();
+    }
     this.#close();
   }
 
@@ -153,6 +160,12 @@ export class LoggedResponse implements AnswerResponse {
     this.#live = undefined;
     this.#isLiveBlocked = false;
     this.drained();
+  }
+
+  #breakLive(): void {
+    const live = this.#live;
+    this.#liveLeft();
+    live?.destroy();
   }
 
   #close(error?: ErrorResponse): void {

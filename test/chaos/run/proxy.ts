@@ -75,8 +75,8 @@ export async function openProxy(target: NetConnectOpts): Promise<FaultProxy> {
     reset(pid) {
       for (const { near, far } of connections)
         if (isOf(near, pid)) {
-          near.resetAndDestroy();
-          far.resetAndDestroy();
+          reset(near);
+          reset(far);
         }
     },
     leadTo(next) {
@@ -92,6 +92,12 @@ export async function openProxy(target: NetConnectOpts): Promise<FaultProxy> {
       await once(server, "close");
     },
   };
+}
+
+/** Sockets of the file system know no reset. */
+function reset(socket: Socket): void {
+  if (socket.remotePort === undefined) socket.destroy();
+  else socket.resetAndDestroy();
 }
 
 /** One direction of a connection: what arrives leaves in the same order, each part after the delay in force. */
@@ -111,7 +117,7 @@ class OneDirection {
     from.on("data", (data: Buffer) => this.#hold((socket) => socket.write(data), data.length));
     from.on("end", () => this.#hold((socket) => socket.end(), 0));
     from.on("error", () => {});
-    from.on("close", (hadError) => this.#hold((socket) => (hadError ? socket.resetAndDestroy() : socket.end()), 0));
+    from.on("close", (hadError) => this.#hold((socket) => (hadError ? reset(socket) : socket.end()), 0));
     to.on("drain", () => this.#readOn());
   }
 
