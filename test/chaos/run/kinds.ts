@@ -140,6 +140,7 @@ async function resume({ prompt, url, otherUrl, random, keys, expected }: CallCon
   const begun = read.slice(0, read.lastIndexOf("\n\n") + 2);
   const lastId = [...begun.matchAll(/^id: (.+)$/gm)].at(-1)?.[1];
   if (lastId === undefined) return whole(first, controller.signal.aborted);
+  if (begun.endsWith("data: [DONE]\n\n")) return whole({ ...first, isBroken: false });
   const second = await send(`${otherUrl}${path}`, {
     ...request,
     headers: { ...request.headers, "last-event-id": lastId },
