@@ -2,20 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import type { Caller } from "../conformance/ask.ts";
-import { anthropicMessages } from "../conformance/callers/anthropic-messages.ts";
-import { gemini } from "../conformance/callers/gemini.ts";
-import { openaiChat } from "../conformance/callers/openai-chat.ts";
-import { openaiResponses } from "../conformance/callers/openai-responses.ts";
+import { callers } from "../conformance/callers/callers.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { isLong } from "../support/long.ts";
 
-const callers: Record<ConversationDialect, Caller> = {
-  "openai-chat": openaiChat,
-  "openai-responses": openaiResponses,
-  "anthropic-messages": anthropicMessages,
-  gemini,
-};
 const dialects = Object.keys(callers) as ConversationDialect[];
 /** `npm test` runs four of the pairs: each dialect is once the caller's and once the upstream's. */
 const cells = dialects.flatMap((caller, place) =>

@@ -12,20 +12,11 @@ import { after, test } from "node:test";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { startGateway } from "../support/gateway.ts";
 import type { Caller, Observed } from "./ask.ts";
-import { anthropicMessages } from "./callers/anthropic-messages.ts";
-import { gemini } from "./callers/gemini.ts";
-import { openaiChat } from "./callers/openai-chat.ts";
-import { openaiResponses } from "./callers/openai-responses.ts";
+import { callers } from "./callers/callers.ts";
 import { type Case, casesOf } from "./cases.ts";
 import { type OperationCase, operationCases } from "./operations.ts";
 import { startRecorder } from "./recorder.ts";
 
-const callers: Record<ConversationDialect, Caller> = {
-  "openai-chat": openaiChat,
-  "openai-responses": openaiResponses,
-  "anthropic-messages": anthropicMessages,
-  gemini,
-};
 const writes = process.env.CONFORMANCE_WRITE === "1";
 const goldenFolder = join(import.meta.dirname, "golden");
 const tableFile = join(import.meta.dirname, "..", "..", "docs", "conformance.md");

@@ -8,11 +8,8 @@ import { nanoPerUnit } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { createSimulator, type Simulator } from "../../apps/simulator/server.ts";
-import type { Caller, Observed } from "../conformance/ask.ts";
-import { anthropicMessages } from "../conformance/callers/anthropic-messages.ts";
-import { gemini } from "../conformance/callers/gemini.ts";
-import { openaiChat } from "../conformance/callers/openai-chat.ts";
-import { openaiResponses } from "../conformance/callers/openai-responses.ts";
+import type { Observed } from "../conformance/ask.ts";
+import { callers } from "../conformance/callers/callers.ts";
 import { type Gateway, startGateway, until } from "../support/gateway.ts";
 import { startTlsFront, tlsFiles } from "../support/tls.ts";
 import {
@@ -66,13 +63,6 @@ export interface Play {
   /** Texts that no caller may see: addresses of upstreams. */
   secrets: string[];
 }
-
-const callers: Record<ConversationDialect, Caller> = {
-  "openai-chat": openaiChat,
-  "openai-responses": openaiResponses,
-  "anthropic-messages": anthropicMessages,
-  gemini,
-};
 
 export const prices = { input: 1, output: 2 };
 const question = "Hello, how are you?";

@@ -1,10 +1,7 @@
 /** One call of a chaos run: what it asks, what it must get, and what it got. */
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import type { Caller, Observed } from "../../conformance/ask.ts";
-import { anthropicMessages } from "../../conformance/callers/anthropic-messages.ts";
-import { gemini } from "../../conformance/callers/gemini.ts";
-import { openaiChat } from "../../conformance/callers/openai-chat.ts";
-import { openaiResponses } from "../../conformance/callers/openai-responses.ts";
+import { callers } from "../../conformance/callers/callers.ts";
 
 /**
  * complete: the whole answer. refused: an error instead of an answer. failed: an error after the answer began. cut: the connection broke. left: the caller left.
@@ -33,12 +30,6 @@ export interface Call extends CallResult {
 /** No call may take longer; the longest answer takes six seconds. */
 export const callMsMax = 90_000;
 
-export const callers: Record<ConversationDialect, Caller> = {
-  "openai-chat": openaiChat,
-  "openai-responses": openaiResponses,
-  "anthropic-messages": anthropicMessages,
-  gemini,
-};
 export const dialects = conversationDialects;
 
 /** 408: an ingress that was frozen gives up a request that it had not read yet. */

@@ -33,12 +33,13 @@ export function followJournal(simulatorUrl: string): UpstreamJournal {
   const read = async () => {
     const entries = (await (await fetch(`${simulatorUrl}/_simulator/requests`)).json()) as Entry[];
     let fresh = 0;
-    for (const [place, entry] of entries.entries()) {
-      // Two requests with one body may arrive within a millisecond.
-      const twins = entries
-        .slice(0, place)
-        .filter(({ at, bodySha256 }) => at === entry.at && bodySha256 === entry.bodySha256);
-      const name = `${entry.at} ${entry.bodySha256} ${twins.length}`;
+    // Two requests with one body may arrive within a millisecond.
+    const twins = new Map<string, number>();
+    for (const entry of entries) {
+      const mark = `${entry.at} ${entry.bodySha256}`;
+      const twin = twins.get(mark) ?? 0;
+      twins.set(mark, twin + 1);
+      const name = `${mark} ${twin}`;
       const before = seen.get(name);
       if (before === undefined) {
         fresh++;

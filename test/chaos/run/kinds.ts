@@ -3,18 +3,9 @@ import { once } from "node:events";
 import { setTimeout as delay } from "node:timers/promises";
 import { WebSocket } from "ws";
 import type { ConversationDialect } from "#dialects/dialect.ts";
+import { callers } from "../../conformance/callers/callers.ts";
 import { operationCases } from "../../conformance/operations.ts";
-import {
-  type CallResult,
-  callers,
-  callMsMax,
-  dialects,
-  headersOf,
-  judge,
-  type Received,
-  refusalOf,
-  send,
-} from "./call.ts";
+import { type CallResult, callMsMax, dialects, headersOf, judge, type Received, refusalOf, send } from "./call.ts";
 import type { Random } from "./random.ts";
 import type { Keys } from "./stack.ts";
 

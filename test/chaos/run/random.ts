@@ -1,4 +1,6 @@
-/** Random numbers that a seed determines (mulberry32), so that a run can be repeated. */
+import { randomFrom } from "../../support/random.ts";
+
+/** Random choices that a seed determines, so that a run can be repeated. */
 export interface Random {
   /** From 0 up to, but without, 1. */
   next(): number;
@@ -9,13 +11,7 @@ export interface Random {
 }
 
 export function randomOf(seed: number): Random {
-  let state = seed >>> 0;
-  const next = () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
+  const next = randomFrom(seed);
   return {
     next,
     integer: (min, max) => min + Math.floor(next() * (max - min + 1)),

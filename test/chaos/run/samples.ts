@@ -1,6 +1,7 @@
 /** Memory, open files and Redis over the time of a chaos run. */
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
+import { residentKibibytesOf } from "../../bench/processes.ts";
 import { pidOf, type Stack } from "./stack.ts";
 
 export interface Sample {
@@ -47,8 +48,7 @@ export async function sampleOf(stack: Stack): Promise<Omit<Sample, "at" | "calls
     const pid = pidOf(member);
     if (pid === undefined) continue;
     try {
-      memoryMiB[member.name] =
-        Number(/^VmRSS:\s+(\d+)/m.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0) / 1024;
+      memoryMiB[member.name] = residentKibibytesOf(pid) / 1024;
       openFiles[member.name] = readdirSync(`/proc/${pid}/fd`).length;
     } catch {
       // It ended meanwhile.

@@ -7,6 +7,7 @@ import { type RelayBounds, relayBounds } from "#relay/bounds.ts";
 import { type Frame, frameBytesOf, frameKinds, noPayload } from "#relay/frame.ts";
 import { type AnswerKind, type JobState, Owner, type RelayFault } from "#relay/owner.ts";
 import { type Outcome, type Run, Runner } from "#relay/runner.ts";
+import { randomFrom } from "../../support/random.ts";
 
 /** Small windows, so that they fill; the times are the product's own. */
 export const simulationLimits: RelayBounds = { ...relayBounds, windowBytes: 2_000, mailboxWindowBytes: 6_000 };
@@ -110,17 +111,6 @@ export interface Report {
   left: number;
   attemptsMax: number;
   settlements: number;
-}
-
-/** Mulberry32: small, fast, and the same everywhere. */
-function randomFrom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
-  };
 }
 
 interface Event {
