@@ -232,6 +232,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
   const { catalogue, keys } = backends;
   const clientSecrets = new ClientSecrets(backends.bodies, backends.keyspace);
   const { events, capacities, limits, generations, idempotency } = path;
+  const patience = { clock, redisWaitMs: config.redisWaitMs };
   const draining = new AbortController();
   const beginTrace = deps.tracing?.begin;
   /** Random, because a counter could be guessed and would reveal the number of requests. */
@@ -259,6 +260,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     draining: draining.signal,
   });
   const admission = new Admission({
+    ...patience,
     catalogue: catalogue.current,
     generations,
     limits,
@@ -287,7 +289,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     redis: backends.redis,
     keyspace: backends.keyspace,
     catalogue: catalogue.current,
-    clock,
+    ...patience,
   });
   const sockets = new ResponsesSockets({
     config,
@@ -304,7 +306,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
   });
   const realtime = new RealtimeSockets({
     config,
-    clock,
+    ...patience,
     events,
     admission,
     catalogue: catalogue.current,
@@ -326,7 +328,8 @@ function createStored(
   { events, capacities, store: bounded }: Path,
   { admission, bodies, reader }: { admission: Admission; bodies: RequestBodies; reader: BodyReader },
 ) {
-  const store = new SealedStore(bounded, { clock, redisWaitMs });
+  const patience = { clock, redisWaitMs };
+  const store = new SealedStore(bounded, patience);
   const conversations = new Conversations(store);
   const responses = new StoredResponses(store, conversations, bodyBytesMax);
   const { recorded, followers, bodies: bodyBytes } = capacities;
@@ -340,7 +343,7 @@ function createStored(
     admission,
     reader,
     keys,
-    clock,
+    ...patience,
     events,
     bodyBytes,
   });

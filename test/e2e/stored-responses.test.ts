@@ -585,9 +585,10 @@ test("requests that read or change what is stored wait while Redis is away", asy
     client.responses.create({ model: "sim", input: "Hello.", background: true }),
     client.conversations.create(),
     client.conversations.items.create(conversation.id, { items }),
+    client.get<{ object: string }>("/usage"),
   ]);
   await gateway.redis.restart();
-  const [found, continued] = await waiting;
-  assert.deepEqual([found.id, continued.previous_response_id], [id, id]);
+  const [found, continued, , , , usage] = await waiting;
+  assert.deepEqual([found.id, continued.previous_response_id, usage.object], [id, id, "usage"]);
   assert.equal((await client.conversations.items.list(conversation.id)).data.length, 1);
 });

@@ -14,12 +14,12 @@ import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { Body, ReadBody } from "../http/body.ts";
 import { callerHeadersOf, requestIdHeadersOf, type ServedEndpoint } from "../http/endpoints.ts";
-import { unavailable } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
+import { outlastRedis, type Patience } from "../outlast-redis.ts";
 import { labelsOf } from "./labels.ts";
 import type { RateLimiter, ReplayAnswer } from "./rate-limits.ts";
 
-export interface AdmissionOptions {
+export interface AdmissionOptions extends Patience {
   catalogue(): Catalogue;
   generations: GenerationLifecycle;
   limits: RateLimiter;
@@ -77,18 +77,17 @@ export class Admission {
     });
   }
 
-  /** Admits a request that gets another request's answer: it counts as a request of its own. Undefined for a caller without limits. */
+  /**
+   * Admits a request that gets another request's answer: it counts as a request of its own, and twice if Redis counted it and could not say so. Undefined for a
+   * caller without limits.
+   */
   async replay({
     request,
     endpoint,
     model,
   }: Pick<AdmissionRequest, "request" | "endpoint" | "model">): Promise<ReplayAnswer | undefined> {
     this.modelFor(request, model);
-    try {
-      return await this.#options.limits.admitReplay(request.caller, endpoint.dialect);
-    } catch {
-      throw new Refused(unavailable);
-    }
+    return outlastRedis(this.#options, async () => this.#options.limits.admitReplay(request.caller, endpoint.dialect));
   }
 
   /** Checks before the body is read whether the caller's limits refuse every request. Undefined for a caller without limits, and when Redis does not answer. */

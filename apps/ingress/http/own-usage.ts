@@ -9,18 +9,15 @@ import type { KeyRecord } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { type KeyUsage, keyUsageOf, periodStartsOf, type UsageSums } from "#ledger/key-usage.ts";
 import { nanoPerUnit, unitsOf } from "#ledger/money.ts";
-import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
-import { unavailable } from "./failures.ts";
-import { Refused } from "./refused.ts";
+import { outlastRedis, type Patience } from "../outlast-redis.ts";
 
-export interface OwnUsageOptions {
+export interface OwnUsageOptions extends Patience {
   /** Of the purpose `request`. */
   redis: Redis;
   keyspace: Keyspace;
   catalogue(): Pick<Catalogue, "currency" | "groups">;
-  clock: Clock;
 }
 
 /** What is known about the caller's key. */
@@ -109,22 +106,15 @@ const durations: Record<string, string> = { day: "1d", week: "7d", month: "1mo" 
 const resets: Record<string, string> = { day: "daily", week: "weekly", month: "monthly" };
 const dayMs = 86_400_000;
 
-/** One round trip. Throws Refused when Redis does not answer. */
-async function standingOf(
-  caller: KeyRecord,
-  { redis, keyspace, catalogue, clock }: OwnUsageOptions,
-): Promise<Standing> {
+/** One round trip. Throws Refused while Redis is away for long. */
+async function standingOf(caller: KeyRecord, options: OwnUsageOptions): Promise<Standing> {
+  const { redis, keyspace, catalogue, clock } = options;
+  const [text, spent] = await outlastRedis(options, () =>
+    Promise.all([redis.hget(keyspace.keyUsage, caller.id), redis.hgetall(keyspace.limit("key", caller.id, "budget"))]),
+  );
   const now = clock.epoch();
   const limits = { ...catalogue().groups.get(caller.group)?.keyLimits, ...caller.limits };
-  try {
-    const [text, spent] = await Promise.all([
-      redis.hget(keyspace.keyUsage, caller.id),
-      redis.hgetall(keyspace.limit("key", caller.id, "budget")),
-    ]);
-    return { usage: keyUsageOf(text, now), limits, budgets: budgetsOf(limits, spent, now) };
-  } catch {
-    throw new Refused(unavailable);
-  }
+  return { usage: keyUsageOf(text, now), limits, budgets: budgetsOf(limits, spent, now) };
 }
 
 /** The budgets of the key, shortest period first. `spent` is the hash of libs/access/rate-limit-scripts.ts. */

@@ -14,11 +14,12 @@ import type { BeginTrace } from "#tracing/tracing.ts";
 import { labelsOf } from "../admission/labels.ts";
 import { headerBytesMax, refusedMs } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
+import { outlastRedis } from "../outlast-redis.ts";
 import { authenticateCaller, credentialsOf, type KeyDirectory } from "./authentication.ts";
 import type { ClientSecrets, Grant } from "./client-secrets.ts";
 import { Cors } from "./cors.ts";
 import { isSocketHandshake, pathOf, requestIdHeadersOf } from "./endpoints.ts";
-import { addressNotAllowed, failureOf, notFoundOf, unavailable } from "./failures.ts";
+import { addressNotAllowed, failureOf, notFoundOf } from "./failures.ts";
 import { PublicModels } from "./public-models.ts";
 import { closeWithin, hasUnknownCoding, ResponsesInProgress, sendFailure } from "./refusals.ts";
 import { Refused } from "./refused.ts";
@@ -151,14 +152,13 @@ function openResponse(
   });
 }
 
-/** What the caller's client secret allows; undefined if it has none that is valid. Throws Refused while Redis is away. */
+/** What the caller's client secret allows; undefined if it has none that is valid. Throws Refused while Redis is away for long. */
 function grantOf(
-  { clientSecrets, keys, clock }: RequestServerOptions,
+  { config: { redisWaitMs }, clientSecrets, keys, clock }: RequestServerOptions,
   { headers, url }: FastifyRequest,
 ): Promise<Grant | undefined> {
-  return clientSecrets.grantOf(credentialsOf(headers, url), keys, clock.epoch()).catch(() => {
-    throw new Refused(unavailable);
-  });
+  const credentials = credentialsOf(headers, url);
+  return outlastRedis({ clock, redisWaitMs }, () => clientSecrets.grantOf(credentials, keys, clock.epoch()));
 }
 
 /** Authenticates the caller and opens its claims. Throws Refused. */

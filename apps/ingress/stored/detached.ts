@@ -14,7 +14,6 @@ import { profiles } from "#dialects/profiles.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
-import type { Clock } from "#service/clock.ts";
 import type { Admission, AdmissionRequest } from "../admission/admission.ts";
 import type { Capacity } from "../admission/capacity.ts";
 import { takeOversMax } from "../bounds.ts";
@@ -22,8 +21,9 @@ import { type AnswerResponse, streamHeaders } from "../generation/generation-res
 import type { KeyDirectory } from "../http/authentication.ts";
 import type { BodyReader } from "../http/body-reader.ts";
 import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../http/endpoints.ts";
-import { otherRequest, refuseUnavailable, unavailable, workerLost } from "../http/failures.ts";
+import { otherRequest, unavailable, workerLost } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
+import { outlastRedis, type Patience } from "../outlast-redis.ts";
 import { type LogState, LogWriter, logIdOf, logStateOf } from "./answer-log.ts";
 import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
 import { LoggedResponse, type LoggedResponseOptions } from "./logged-response.ts";
@@ -37,14 +37,13 @@ import { WholeSink } from "./whole-sink.ts";
 /** The queue of generations that nobody waits for. */
 const backgroundQueue = "background";
 
-export interface DetachedOptions {
+export interface DetachedOptions extends Patience {
   runs: Runs;
   store: SealedStore;
   responses: StoredResponses;
   admission: Admission;
   reader: BodyReader;
   keys: KeyDirectory;
-  clock: Clock;
   events: EventSink<IngressEvents>;
   /** Bytes of request bodies. */
   bodyBytes: Capacity;
@@ -164,7 +163,7 @@ export class DetachedGenerations {
     const own = { id, model, framing: "sse", isBackground: false, keys: owner.sealing.keysFor([logId]) } as const;
     const run = runOf(request, endpoint, apiKey, own);
     try {
-      await runs.begin(run, resolved.bytes);
+      await outlastRedis(this.#options, () => runs.begin(run, resolved.bytes));
       const log = { parts: 0, events: 0 };
       this.#start({ run, owner, request, endpoint, body: resolved, requestId: request.id, log, live, wrap });
     } catch (error) {
@@ -206,7 +205,7 @@ export class DetachedGenerations {
   async #abort({ keyId }: StoreOwner, id: string): Promise<void> {
     const running = this.#running.get(id);
     if (running?.run.keyId === keyId) this.#leave(running, "cancelled");
-    else await this.#options.runs.cancel({ keyId, id }).catch(refuseUnavailable);
+    else await outlastRedis(this.#options, () => this.#options.runs.cancel({ keyId, id }));
   }
 
   get size(): number {
@@ -253,7 +252,7 @@ export class DetachedGenerations {
   async #store(run: Run, owner: StoreOwner, body: Buffer): Promise<void> {
     const { store, runs } = this.#options;
     if (isLogged(run)) await store.put(owner, { id: logIdOf(run.id), value: Buffer.from("log") });
-    await runs.begin(run, body);
+    await outlastRedis(this.#options, () => runs.begin(run, body));
   }
 
   #start(start: Start): void {

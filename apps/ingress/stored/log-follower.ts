@@ -45,7 +45,8 @@ export class LogFollower {
     takeOver: () => void,
   ): Promise<void> {
     const { store, followers, events } = this.#options;
-    if ((await store.parts(owner, logIdOf(id), 0, 1)) === undefined) throw new Refused(unless);
+    const [log] = await store.read(owner, [logIdOf(id)]);
+    if (log === undefined) throw new Refused(unless);
     const slot = followers.claim(request.caller.id);
     const shortage = slot.hold(1);
     if (shortage !== undefined) throw new Refused(overloadOf(events, "followers", shortage, request.caller.id));

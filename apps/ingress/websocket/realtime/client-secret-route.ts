@@ -4,21 +4,19 @@ import type { FastifyInstance, FastifyRequest } from "fastify";
 import { hashOf } from "#access/key.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { isGiven, objectOf, parsedObject, textOf } from "#dialects/json.ts";
-import type { Clock } from "#service/clock.ts";
 import type { Admission } from "../../admission/admission.ts";
 import { clientSecretBodyBytesMax, clientSecretsMax } from "../../bounds.ts";
 import type { ClientSecrets } from "../../http/client-secrets.ts";
-import { unavailable } from "../../http/failures.ts";
 import { Refused } from "../../http/refused.ts";
+import { outlastRedis, type Patience } from "../../outlast-redis.ts";
 
 /** In seconds, as at OpenAI. */
 const lifeMin = 10;
 const lifeMax = 7_200;
 const lifeDefault = 600;
 
-export interface ClientSecretOptions {
+export interface ClientSecretOptions extends Patience {
   admission: Admission;
-  clock: Clock;
   clientSecrets: ClientSecrets;
 }
 
@@ -31,11 +29,8 @@ const tooMany: Failure = {
 const invalid = (message: string, param?: string) =>
   new Refused({ code: "invalid_request", message, ...(param !== undefined && { param }) });
 
-export function addClientSecretRoute(
-  scope: FastifyInstance,
-  path: string,
-  { admission, clock, clientSecrets }: ClientSecretOptions,
-): void {
+export function addClientSecretRoute(scope: FastifyInstance, path: string, options: ClientSecretOptions): void {
+  const { admission, clock, clientSecrets } = options;
   scope.post(path, { bodyLimit: clientSecretBodyBytesMax }, async (request: FastifyRequest) => {
     const body = parsedObject(request.bytes);
     if (body === undefined) throw invalid("The body must be a JSON object.");
@@ -48,9 +43,8 @@ export function addClientSecretRoute(
     const seconds = lifeOf(body.expires_after);
     const now = clock.epoch();
     const sealed = { keyHash: hashOf(request.apiKey), model, session };
-    const value = await clientSecrets.create(request.caller.id, sealed, seconds * 1_000).catch(() => {
-      throw new Refused(unavailable);
-    });
+    const create = () => clientSecrets.create(request.caller.id, sealed, seconds * 1_000);
+    const value = await outlastRedis(options, create);
     if (value === undefined) throw new Refused(tooMany);
     return {
       value,
