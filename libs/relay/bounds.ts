@@ -81,6 +81,8 @@ export const fetchRetryMs = 250;
 export const reserveFetchMs = 50;
 /** How long one fetch waits for a job. */
 export const fetchWaitSeconds = 1;
+/** How long the connection for blocked fetches may take to answer beyond that, or to be opened again. */
+export const fetchOverdueMs = 3_000;
 /** How long a stop waits for fetches under way. While Redis is away they do not return. */
 export const fetchesStopMs = 2_500;
 /** An announcement of a queue's workers expires after this time. */

@@ -203,7 +203,7 @@ async function connected(redis: Single | Cluster): Promise<Redis> {
   try {
     if (redis instanceof Cluster) {
       redis.options.clusterRetryStrategy = never;
-      await redis.connect();
+      await orEnd(redis, redis.connect());
       redis.options.clusterRetryStrategy = reconnectDelayMs;
       // Its connections open with the first command, which would fail.
       await Promise.all(redis.nodes("master").map((node) => node.ping()));
@@ -220,6 +220,18 @@ async function connected(redis: Single | Cluster): Promise<Redis> {
     throw error;
   }
   return redis;
+}
+
+/** ioredis never settles the connecting to a cluster that is found while it is not whole; it only ends the connection. */
+async function orEnd(redis: Cluster, connecting: Promise<void>): Promise<void> {
+  const ended = Promise.withResolvers<never>();
+  const onEnd = () => ended.reject(new Error("the cluster does not serve: its state is not ok"));
+  redis.once("end", onEnd);
+  try {
+    await Promise.race([connecting, ended.promise]);
+  } finally {
+    redis.off("end", onEnd);
+  }
 }
 
 type TimeLimits = Pick<RedisOptions, "connectTimeout" | "socketTimeout" | "commandTimeout">;

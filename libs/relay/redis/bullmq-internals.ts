@@ -5,6 +5,7 @@
 import { Job, type JobJson, type Queue, type Worker } from "bullmq";
 import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
+import { fetchOverdueMs } from "../bounds.ts";
 import type { JobState } from "../owner.ts";
 
 /** Entries of a queue's event stream. BullMQ always writes it and keeps 10,000 entries unless it is told otherwise. */
@@ -50,6 +51,17 @@ export async function blockingOptionsOf(worker: Worker): Promise<object> {
   return (await backend.blockingConnection?.client)?.options ?? {};
 }
 
+/** What the promise settles to; rejects if it takes longer. */
+async function inTime<Value>(promise: Promise<Value>, ms: number): Promise<Value> {
+  const late = Promise.withResolvers<never>();
+  const timer = setTimeout(() => late.reject(new Error(`the connection for fetches took more than ${ms} ms`)), ms);
+  try {
+    return await Promise.race([promise, late.promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
 /** Fetches jobs one by one, without BullMQ's own loop, which awaits one fetch at a time and looks twice in vain after each job. */
 export class JobFetcher {
   readonly #worker: Worker;
@@ -64,13 +76,16 @@ export class JobFetcher {
     this.#waitingKeys = ["prioritized", "wait", "marker"].map((key) => worker.toKey(key));
   }
 
-  /** Blocks until there may be a job (true), or until the time is over (false). Rejects when the connection is lost. */
+  /**
+   * Blocks until there may be a job (true), or until the time is over (false). Rejects when the connection is lost, or does not answer in time: BullMQ opens it again
+   * itself then, and waits for ioredis' `connect`, which never settles if a cluster is found while it is not whole.
+   */
   async waitForJob(seconds: number, onError: (error: Error) => void): Promise<boolean> {
     const backend = this.#worker.getBackend();
     try {
-      return (await backend.waitForJob(seconds)) !== null;
+      return (await inTime(backend.waitForJob(seconds), 1_000 * seconds + fetchOverdueMs)) !== null;
     } catch (error) {
-      if (!this.#isInterrupted) await backend.reconnectBlocking().catch(onError);
+      if (!this.#isInterrupted) await inTime(backend.reconnectBlocking(), fetchOverdueMs).catch(onError);
       throw error;
     }
   }

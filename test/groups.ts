@@ -1,0 +1,60 @@
+/**
+ * Which test files share a process. To load the gateway takes longer than most files' tests, so the files of a group run in one process, one after the other; each
+ * starts what it needs, and stops it at its end. A file has a process of its own if it is in no group: one that changes or measures its process, that waits for
+ * long, or that prepares in `before`, which a file in a group does not wait for. As a program it prints the files that `node --test` runs.
+ */
+import { globSync } from "node:fs";
+import { join, relative } from "node:path";
+import { test } from "node:test";
+
+const groups = {
+  pure: [
+    "*.test.ts",
+    "chaos/run/*.test.ts",
+    "console/{cost,dialects,error-texts,snippets,usage-series}.test.ts",
+    "ingress/{admission,generation}/*.test.ts",
+    "ingress/trace-subscriber.test.ts",
+    "libs/{dialects,events,operations}/**/*.test.ts",
+    "libs/relay/*.test.ts",
+    "libs/tracing/{sampling,trace-context}.test.ts",
+    "libs/catalogue/load.test.ts",
+    "mutation/*.test.ts",
+    "simulator/{answer,dialects}/*.test.ts",
+    "simulator/settings.test.ts",
+    "worker/{answer,attempt,observability}/*.test.ts",
+  ],
+  clients: ["clients/*.test.ts"],
+  control: ["control/{access,alerts,budgets,catalogue,catalogue-diff,conditions,content,input,keys}.test.ts"],
+  ingress: [
+    "ingress/{content,http,ollama,stored}/*.test.ts",
+    "ingress/{file-rewrites,ingress,log-subscriber,outlast-redis}.test.ts",
+  ],
+  ledger: ["control/{ledger,ledger-sums,members,operations,providers,settings,usage,usage-kinds,views}.test.ts"],
+  libraries: [
+    "libs/{access,content,ledger,service}/*.test.ts",
+    "libs/relay/redis/{bullmq-internals,mailbox,queue-slots,split-queue}.test.ts",
+  ],
+  media: ["e2e/{attachments,audio,chat-audio,content,cors,model-lists,models,public-models,realtime}.test.ts"],
+  "requests-1": ["e2e/{access,background,chat,diagnosis,early-limits,leaving,log,once}.test.ts"],
+  "requests-2": ["e2e/{operations,refused-handshakes,responses-socket,resumable,shares}.test.ts"],
+  "requests-3": ["e2e/{faults,stored-responses,unknown-paths,unread-answers,usage,verbatim}.test.ts"],
+  worker: [
+    "simulator/{faults,main,realtime,server}.test.ts",
+    "worker/{attachments,preparation,routing}/*.test.ts",
+    "worker/upstream/{connections,session-call,upstreams}.test.ts",
+    "worker/*.test.ts",
+  ],
+} satisfies Record<string, readonly string[]>;
+
+const cwd = import.meta.dirname;
+
+/** Runs the files of a group. */
+export function runGroup(group: keyof typeof groups): void {
+  for (const file of globSync([...groups[group]], { cwd })) test(file, () => import(`./${file}`));
+}
+
+if (import.meta.main) {
+  const alone = globSync("**/*.test.ts", { cwd, exclude: Object.values(groups).flat() });
+  const files = [...Object.keys(groups).map((group) => `groups/${group}.ts`), ...alone];
+  console.log(files.map((file) => relative(".", join(cwd, file))).join("\n"));
+}
