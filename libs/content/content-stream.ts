@@ -74,7 +74,7 @@ export class ContentStream {
   async #write(label: ContentLabel, content: Content): Promise<void> {
     const { redis, keyspace, hasSpace, bytesMax = contentStreamBytesMax } = this.#options;
     try {
-      if (!(await hasSpace())) throw new Error("Redis uses more than half of its memory, or does not answer");
+      if (!(await hasSpace())) throw new Error("Redis uses more than half of its memory");
       const values = [JSON.stringify(label), await sealContent(label, content), bytesMax];
       this.#lost += Number(await runScript(redis, addScript, [keyspace.content, keyspace.contentBytes], values));
       this.#written++;

@@ -143,7 +143,7 @@ export class StoredAnswers {
     const { key, keyId, hash, fingerprint, value } = claim;
     const line: EntryLine = { fingerprint, status, headers };
     const entry = Buffer.concat([Buffer.from(`${JSON.stringify(line)}\n`), body]);
-    if (!(await space.hasSpace())) return this.release(claim);
+    if (!(await space.hasSpace().catch(() => false))) return this.release(claim);
     const keys = [key, keyspace.idempotencyStored, keyspace.idempotencyBytes];
     const values = [value, entry, windowMs, entry.length, keyId, hash, keyBytesMax, bytesMax];
     await runScript(redis, storeScript, keys, values).catch(() => this.release(claim));

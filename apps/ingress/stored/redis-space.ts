@@ -13,16 +13,17 @@ export class RedisSpace {
     this.#clock = clock;
   }
 
-  /** False also when Redis does not answer. */
-  hasSpace(): Promise<boolean> {
+  /** Rejects when Redis does not answer. */
+  async hasSpace(): Promise<boolean> {
     const now = this.#clock.now();
-    if (this.#read === undefined || now - this.#read.at > redisMemoryAgeMsMax) {
-      const hasSpace = usedMemoryShare(this.#redis).then(
-        (share) => share <= redisMemoryShareMax,
-        () => false,
-      );
-      this.#read = { at: now, hasSpace };
+    if (this.#read === undefined || now - this.#read.at > redisMemoryAgeMsMax)
+      this.#read = { at: now, hasSpace: usedMemoryShare(this.#redis).then((share) => share <= redisMemoryShareMax) };
+    const read = this.#read;
+    try {
+      return await read.hasSpace;
+    } catch (error) {
+      if (this.#read === read) this.#read = undefined;
+      throw error;
     }
-    return this.#read.hasSpace;
   }
 }
