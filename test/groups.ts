@@ -6,6 +6,7 @@
 import { globSync } from "node:fs";
 import { join, relative } from "node:path";
 import { test } from "node:test";
+import "./support/at-end.ts";
 
 const groups = {
   pure: [
@@ -37,7 +38,7 @@ const groups = {
   media: ["e2e/{attachments,audio,chat-audio,content,cors,model-lists,models,public-models,realtime}.test.ts"],
   "requests-1": ["e2e/{access,background,chat,diagnosis,early-limits,leaving,log,once}.test.ts"],
   "requests-2": ["e2e/{operations,refused-handshakes,responses-socket,resumable,shares}.test.ts"],
-  "requests-3": ["e2e/{faults,stored-responses,unknown-paths,unread-answers,usage,verbatim}.test.ts"],
+  "requests-3": ["e2e/{faults,stored-responses,unknown-paths,usage,verbatim}.test.ts"],
   worker: [
     "simulator/{faults,main,realtime,server}.test.ts",
     "worker/{attachments,preparation,routing}/*.test.ts",

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Response, ResponseStreamEvent } from "openai/resources/responses/responses";
 import { modelLine } from "../e2e/support.ts";
-import { type Gateway, startGateway, until } from "../support/gateway.ts";
+import { type Gateway, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 
 /** The lease of a lost ingress, and some time for the generation itself. */
 const takenOverMs = 60_000;

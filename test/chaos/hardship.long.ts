@@ -5,8 +5,9 @@ import { test } from "node:test";
 import { Queue } from "bullmq";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { catalogueOf, type Gateway, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, type Gateway, startGateway } from "../support/gateway.ts";
 import { readStream } from "../support/stream.ts";
+import { until } from "../support/time.ts";
 
 const models = {
   fast: "sim-text;rate=0;first=0;tokens=8",

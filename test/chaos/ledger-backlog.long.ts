@@ -15,8 +15,9 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { usageRecord } from "../control/records.ts";
 import { startControlProcess } from "../support/control.ts";
-import { startGateway, until } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
 import { startPostgres } from "../support/postgres.ts";
+import { until } from "../support/time.ts";
 
 const count = Number(process.env.LEDGER_RECORDS ?? 1_200_000);
 const streamBytesMax = Math.round(Math.min(1, count / 3_600_000) * fullBytesMax);

@@ -10,9 +10,10 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { usageRecord } from "../control/records.ts";
 import { startControl, startControlProcess, type TestControl } from "../support/control.ts";
-import { catalogueOf, type Gateway, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, type Gateway, startGateway } from "../support/gateway.ts";
 import { startRedis } from "../support/redis.ts";
 import { readStream } from "../support/stream.ts";
+import { until } from "../support/time.ts";
 import {
   assertComplete,
   assertTotals,

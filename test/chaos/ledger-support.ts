@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { nanoOf } from "#ledger/money.ts";
 import type { TestControl } from "../support/control.ts";
-import { type Gateway, until } from "../support/gateway.ts";
+import type { Gateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 
 type Reading = Pick<TestControl, "get">;
 

@@ -5,8 +5,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { startControl } from "../support/control.ts";
-import { catalogueOf, type Gateway, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, type Gateway, startGateway } from "../support/gateway.ts";
 import { startPostgres } from "../support/postgres.ts";
+import { until } from "../support/time.ts";
 import { assertComplete, assertTotals, recordsOf, startLoad } from "./ledger-support.ts";
 
 const postgres = await startPostgres();

@@ -1,8 +1,9 @@
 /** A frozen worker and a dead ingress: both tests wait for the relay's grace period. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { startGateway, until } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
 import { readStream } from "../support/stream.ts";
+import { until } from "../support/time.ts";
 import { ask, catalogue, models, seenRunning } from "./support.ts";
 
 test("a frozen worker is replaced, and sends nothing of its old answers when it wakes", async () => {

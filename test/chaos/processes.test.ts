@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { startGateway, until } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
 import { readStream } from "../support/stream.ts";
-import { within } from "../support/time.ts";
+import { until, within } from "../support/time.ts";
 import { ask, catalogue, models, seenRunning } from "./support.ts";
 
 test("a worker that dies before the first token is replaced, and the caller does not notice", async () => {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
 import { readStream } from "../support/stream.ts";
+import { until } from "../support/time.ts";
 
 const slow = "sim-text;rate=0;first=60000;tokens=8";
 const big = "sim-text;rate=0;first=0;tokens=4000;size=4000";

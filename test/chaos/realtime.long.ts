@@ -5,7 +5,8 @@ import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import { type WebSocket, WebSocketServer } from "ws";
 import { openLive, openSession, realtimeCatalogue } from "../e2e/realtime-support.ts";
-import { type Gateway, type GatewayOptions, startGateway, until } from "../support/gateway.ts";
+import { type Gateway, type GatewayOptions, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 
 /** Sends every message back. */
 const echo = new WebSocketServer({ port: 0, host: "127.0.0.1" });

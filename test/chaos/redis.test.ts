@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { connectRedis } from "#service/redis.ts";
-import { catalogueOf, type Gateway, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, type Gateway, startGateway } from "../support/gateway.ts";
 import { readStream } from "../support/stream.ts";
-import { within } from "../support/time.ts";
+import { until, within } from "../support/time.ts";
 
 let gateway: Gateway;
 

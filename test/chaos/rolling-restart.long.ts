@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
 import { readStream } from "../support/stream.ts";
+import { until } from "../support/time.ts";
 
 const models = { fast: "sim-text;rate=0;first=0;tokens=8", short: "sim-text;rate=20;first=0;tokens=60" };
 const catalogue = catalogueOf(Object.entries(models).map(([id, model]) => ({ id, model })));

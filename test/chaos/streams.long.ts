@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { connectRedis } from "#service/redis.ts";
-import { catalogueOf, type Gateway, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, type Gateway, startGateway } from "../support/gateway.ts";
 import { readStream, type StreamRead } from "../support/stream.ts";
+import { until } from "../support/time.ts";
 
 const count = 200;
 let gateway: Gateway;

@@ -1,5 +1,6 @@
 /** The shared part of the tests of dying and frozen processes. */
-import { catalogueOf, type Gateway, until } from "../support/gateway.ts";
+import { catalogueOf, type Gateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 
 /** The simulator model of each model in `catalogue`. */
 export const models = {

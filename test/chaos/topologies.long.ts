@@ -6,9 +6,10 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { keyspaceOf } from "#service/keyspace.ts";
-import { catalogueOf, type Gateway, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, type Gateway, startGateway } from "../support/gateway.ts";
 import { startCluster, startSentinels, type Topology } from "../support/redis-topologies.ts";
 import { readStream } from "../support/stream.ts";
+import { until } from "../support/time.ts";
 
 const keyspace = keyspaceOf("sluice");
 const streamModel = "sim-text;rate=40;first=0;tokens=400";

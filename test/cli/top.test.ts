@@ -7,7 +7,7 @@ import { after, test } from "node:test";
 import { stripVTControlCharacters } from "node:util";
 import { type Terminal, topCommand } from "../../apps/cli/top.ts";
 import { frameOf, type LiveState } from "../../apps/cli/top-frame.ts";
-import { until } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 
 const state: LiveState = {
   at: "2027-01-31T18:00:00.000Z",

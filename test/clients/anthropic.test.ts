@@ -6,7 +6,7 @@ import { betaTool } from "@anthropic-ai/sdk/helpers/beta/json-schema";
 import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema";
 import AnthropicOld from "anthropic-sdk-0";
 import { conversationDialects } from "#dialects/dialect.ts";
-import { until } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { greeting, modelOf, png, simulatedModelOf, startClientsGateway, weather } from "./support.ts";
 
 const gateway = await startClientsGateway();

@@ -4,7 +4,7 @@ import { after, test } from "node:test";
 import { type Content, type FunctionDeclaration, GoogleGenAI } from "@google/genai";
 import { GoogleGenAI as GoogleOld } from "google-genai-2";
 import { conversationDialects } from "#dialects/dialect.ts";
-import { until } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { greeting, modelOf, png, simulatedModelOf, startClientsGateway, weather } from "./support.ts";
 
 const gateway = await startClientsGateway();

@@ -4,7 +4,7 @@ import { after, test } from "node:test";
 import OpenAI from "openai";
 import OpenAIOld from "openai-6";
 import { conversationDialects } from "#dialects/dialect.ts";
-import { until } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { greeting, modelOf, png, simulatedModelOf, startClientsGateway, weather } from "./support.ts";
 
 const gateway = await startClientsGateway();

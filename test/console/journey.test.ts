@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { APIError } from "openai";
 import { assertAccessible, startConsole } from "../support/console.ts";
-import { catalogueOf, until } from "../support/gateway.ts";
+import { catalogueOf } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 
 const catalogue = catalogueOf([{ id: "priced", model: "sim-text;rate=0;first=0;tokens=64" }]);
 const browser = await startConsole({ catalogue });

@@ -2,8 +2,9 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { assertAccessible, startConsole } from "../support/console.ts";
-import { catalogueOf, until } from "../support/gateway.ts";
+import { catalogueOf } from "../support/gateway.ts";
 import { readStream } from "../support/stream.ts";
+import { until } from "../support/time.ts";
 
 const catalogue = catalogueOf([{ id: "slow", model: "sim-text;rate=2;first=0;tokens=400" }]);
 const browser = await startConsole({ processes: "workers", workers: ["chat=8", "chat=8"], catalogue });

@@ -16,8 +16,8 @@ import { buildConsole } from "../../apps/console/build.ts";
 import { launchBrowser } from "../support/browser.ts";
 import { startControlProcess } from "../support/control.ts";
 import { embeddedDirectory } from "../support/embedded.ts";
-import { until } from "../support/gateway.ts";
 import { startRedis } from "../support/redis.ts";
+import { until } from "../support/time.ts";
 
 const seconds = 30;
 const requestsPerSecond = 5_000;

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { assertAccessible, startConsole } from "../support/console.ts";
-import { catalogueOf, until } from "../support/gateway.ts";
+import { catalogueOf } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 
 const catalogue = catalogueOf([
   { id: "slow", model: "sim-text;rate=2;first=0;tokens=400" },

@@ -1,7 +1,8 @@
 /** Takes the pictures of docs/console.md on the real stack: `npm run pictures`. */
 import { join, resolve } from "node:path";
 import { startConsole } from "../support/console.ts";
-import { catalogueOf, until } from "../support/gateway.ts";
+import { catalogueOf } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { record } from "./usage-support.ts";
 
 const directory = resolve(import.meta.dirname, "../../docs/pictures");

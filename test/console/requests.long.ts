@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { assertAccessible, startConsole } from "../support/console.ts";
-import { catalogueOf, until } from "../support/gateway.ts";
+import { catalogueOf } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { record } from "./usage-support.ts";
 
 const catalogue = `${catalogueOf([{ id: "fast", model: "sim-text;rate=0;first=0" }])}  - id: second-try

@@ -5,7 +5,7 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { usageRecord } from "../control/records.ts";
 import type { TestConsole } from "../support/console.ts";
-import { until } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 
 const recordsTogether = 100;
 

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { startControl } from "../support/control.ts";
-import { until } from "../support/gateway.ts";
 import { startRedis } from "../support/redis.ts";
+import { until } from "../support/time.ts";
 
 const text = `publicGroup: default
 addresses:

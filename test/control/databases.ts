@@ -4,34 +4,60 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { type Database, type OpenDatabase, openDatabase } from "../../apps/control/database/database.ts";
+import { atEnd } from "../support/at-end.ts";
 import { embeddedDirectory } from "../support/embedded.ts";
 import { isLong } from "../support/long.ts";
 import { startPostgres } from "../support/postgres.ts";
 
 const directory = await mkdtemp(join(tmpdir(), "sluice-control-"));
 const server = await startPostgres();
-let embedded: Promise<OpenDatabase> | undefined;
-const openEmbedded = async (): Promise<OpenDatabase> =>
-  openDatabase({ url: undefined, directory: await embeddedDirectory(join(directory, "embedded")) });
-after(async () => {
-  await (await embedded)?.[Symbol.asyncDispose]();
+atEnd(async () => {
   await server[Symbol.asyncDispose]();
   await rm(directory, { recursive: true, force: true });
 });
+
+/** The embedded database of the file whose tests are declared. */
+let embedded: EmbeddedOfFile | undefined;
+
+class EmbeddedOfFile {
+  #opened: Promise<OpenDatabase> | undefined;
+
+  open(): Promise<OpenDatabase> {
+    this.#opened ??= mkdtemp(join(directory, "embedded-"))
+      .then(embeddedDirectory)
+      .then((own) => openDatabase({ url: undefined, directory: own }));
+    return this.#opened;
+  }
+
+  async close(): Promise<void> {
+    await (await this.#opened)?.[Symbol.asyncDispose]();
+  }
+}
+
+function embeddedOfFile(): EmbeddedOfFile {
+  if (embedded !== undefined) return embedded;
+  const own = new EmbeddedOfFile();
+  after(() => {
+    embedded = undefined;
+    return own.close();
+  });
+  embedded = own;
+  return own;
+}
 
 /** A new, empty Postgres database. */
 export const openPostgres = async (): Promise<OpenDatabase> =>
   openDatabase({ url: await server.createDatabase(), directory });
 
-/** Declares a test for each kind of database. Tests share the embedded one, so each uses ids of its own. */
+/** Declares a test for each kind of database. The tests of a file share the embedded one, so each uses ids of its own. */
 export function onBoth(name: string, run: (database: Database) => Promise<void>): void {
+  const own = embeddedOfFile();
   test(`${name} (Postgres)`, async () => {
     await using opened = await openPostgres();
     await run(opened.database);
   });
   test(`${name} (embedded)`, async () => {
-    embedded ??= openEmbedded();
-    await run((await embedded).database);
+    await run((await own.open()).database);
   });
 }
 

@@ -8,9 +8,9 @@ import { readRecords } from "#access/projection.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { keysCommand } from "../../apps/cli/keys.ts";
-import { type Role, startGateway, until } from "../support/gateway.ts";
-import { startControl } from "../support/roles.ts";
-import { within } from "../support/time.ts";
+import { openControl } from "../support/control.ts";
+import { type Role, startGateway } from "../support/gateway.ts";
+import { until, within } from "../support/time.ts";
 
 const token = "an-operator-token-of-32-characters";
 const directory = await mkdtemp(join(tmpdir(), "sluice-control-"));
@@ -23,7 +23,7 @@ const environment = {
   OPERATOR_TOKEN: token,
   DATABASE_DIRECTORY: join(directory, "database"),
 };
-let control = await startControl(environment);
+let control = await openControl(environment);
 const redis = await connectRedis(gateway.redis.url, "patient");
 redis.on("error", () => {});
 after(async () => {
@@ -240,7 +240,7 @@ test("while control is down keys go on working, and what happens to them meanwhi
   assert.equal(await postStatus(key), 200);
   assert.match((await keys("list")).err, /^sluice keys list: no control at http:\/\/127\.0\.0\.1:\d+: ECONNREFUSED\n$/);
   const added = await gateway.createKey("default", { account: "added" });
-  control = await startControl(environment);
+  control = await openControl(environment);
   const { items } = await call("GET", "/keys?account=added");
   assert.deepEqual(
     items.map(({ hint }: { hint: string }) => hint),

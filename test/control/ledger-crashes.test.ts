@@ -16,8 +16,8 @@ import { insertUsage } from "../../apps/control/ledger/insert.ts";
 import { UsagePartitions } from "../../apps/control/ledger/partitions.ts";
 import { LedgerReader } from "../../apps/control/ledger/reader.ts";
 import { moneyOf, pricedUsages } from "../libs/ledger/priced-records.ts";
-import { until } from "../support/gateway.ts";
 import { startRedis } from "../support/redis.ts";
+import { until } from "../support/time.ts";
 import { onBoth } from "./databases.ts";
 import { usageRecord } from "./records.ts";
 

@@ -6,8 +6,8 @@ import { encodeUsageRecord } from "#ledger/usage-record.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { LedgerReader } from "../../apps/control/ledger/reader.ts";
-import { until } from "../support/gateway.ts";
 import { startRedis } from "../support/redis.ts";
+import { until } from "../support/time.ts";
 import { usageRecord } from "./records.ts";
 
 const server = await startRedis();

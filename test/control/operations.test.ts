@@ -4,9 +4,9 @@ import { PassThrough } from "node:stream";
 import { after, test } from "node:test";
 import { topCommand } from "../../apps/cli/top.ts";
 import { startControl } from "../support/control.ts";
-import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
 import { readStream } from "../support/stream.ts";
-import { within } from "../support/time.ts";
+import { until, within } from "../support/time.ts";
 
 const catalogue = catalogueOf([
   { id: "fast", model: "sim-text;rate=0;first=0;tokens=4" },

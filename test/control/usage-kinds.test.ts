@@ -4,7 +4,8 @@ import { after, test } from "node:test";
 import { openSession } from "../e2e/realtime-support.ts";
 import { jsonAnswer, startScriptedUpstream } from "../e2e/support.ts";
 import { startControl } from "../support/control.ts";
-import { startGateway, until } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 
 interface UsageRecord {
   cost: string;

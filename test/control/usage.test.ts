@@ -6,7 +6,8 @@ import { encodeUsageRecord } from "#ledger/usage-record.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startControl } from "../support/control.ts";
-import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { usageRecord } from "./records.ts";
 
 interface UsageRecords {

@@ -6,8 +6,8 @@ import { addRecord, revokeRecord } from "#access/projection.ts";
 import type { KeyRecord } from "#access/record.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { catalogueOf, startGateway, until } from "../support/gateway.ts";
-import { within } from "../support/time.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { until, within } from "../support/time.ts";
 import { exchange } from "./support.ts";
 
 const fast = "sim-text;rate=0";

@@ -3,7 +3,8 @@ import { after, test } from "node:test";
 import { APIError } from "openai";
 import type { Response, ResponseStreamEvent } from "openai/resources/responses/responses";
 import { connectRedis } from "#service/redis.ts";
-import { startGateway, until } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { socketCatalogue } from "./socket-support.ts";
 
 const gateway = await startGateway({

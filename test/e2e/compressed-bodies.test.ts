@@ -5,8 +5,8 @@ import { connect } from "node:net";
 import { after, test } from "node:test";
 import { brotliCompressSync, deflateSync, gunzipSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { zstdFramesMax } from "../../apps/ingress/bounds.ts";
-import { startGateway, until } from "../support/gateway.ts";
-import { workMsOf } from "../support/time.ts";
+import { startGateway } from "../support/gateway.ts";
+import { until, workMsOf } from "../support/time.ts";
 import { exchange } from "./support.ts";
 
 const bodyBytesMax = 100_000;

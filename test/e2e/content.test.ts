@@ -8,7 +8,8 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startControl } from "../support/control.ts";
 import { embeddedDirectory } from "../support/embedded.ts";
-import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { Bare } from "./socket-support.ts";
 
 const mark = "Zanzibar-7391";

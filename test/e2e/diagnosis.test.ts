@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { test } from "node:test";
-import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { chatCompletion } from "../support/upstream.ts";
 import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
 

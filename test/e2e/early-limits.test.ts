@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Limits } from "#access/rate-limits.ts";
-import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { exchange } from "./support.ts";
 
 const silent = "sim-text;first=60000";

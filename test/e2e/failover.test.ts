@@ -5,7 +5,8 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
 import { gzipSync } from "node:zlib";
-import { type Gateway, startGateway, until } from "../support/gateway.ts";
+import { type Gateway, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { chatCompletion } from "../support/upstream.ts";
 
 /** An upstream whose targets behave as a test demands, and which records its callers. */

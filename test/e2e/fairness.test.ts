@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { catalogueOf, type Gateway, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, type Gateway, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { chatCompletion } from "../support/upstream.ts";
 import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
 

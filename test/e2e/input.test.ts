@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, test } from "node:test";
 import OpenAI from "openai";
-import { catalogueOf, startGateway, until } from "../support/gateway.ts";
-import { workMsOf } from "../support/time.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { until, workMsOf } from "../support/time.ts";
 import { badBodies, requestWith, saying, user } from "./bad-bodies.ts";
 import { exchange, modelLine } from "./support.ts";
 

@@ -8,7 +8,8 @@ import { SseReader } from "#dialects/sse.ts";
 import { nanoPerUnit } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { startGateway, until } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 
 /** Each answer stops after a known number of tokens and never ends, so that a caller has read all there is when it leaves. */
 const models = {

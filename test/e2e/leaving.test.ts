@@ -4,7 +4,8 @@ import { connect } from "node:net";
 import { after, test } from "node:test";
 import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
-import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { contentsOf } from "./support.ts";
 
 const text = (settings: string) => `sim-text;${settings}`;

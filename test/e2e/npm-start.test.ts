@@ -7,7 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import OpenAI from "openai";
-import { until } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 
 const checkout = join(import.meta.dirname, "..", "..");
 const root = mkdtempSync(join(tmpdir(), "sluice-newcomer-"));

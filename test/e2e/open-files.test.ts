@@ -4,8 +4,8 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { after, test } from "node:test";
-import { until } from "../support/gateway.ts";
 import { startRedis } from "../support/redis.ts";
+import { until } from "../support/time.ts";
 
 const openFilesMax = 200;
 const redis = await startRedis();

@@ -5,7 +5,8 @@ import { appendFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { connectRedis } from "#service/redis.ts";
-import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { contentsOf } from "./support.ts";
 
 const root = join(import.meta.dirname, "..", "..");

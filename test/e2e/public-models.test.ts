@@ -5,7 +5,8 @@ import { after, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
 import OpenAI from "openai";
-import { startGateway, until } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 
 const catalogue = `publicGroup: default
 groups:

@@ -8,7 +8,8 @@ import { nanoPerUnit } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { leaseMs } from "#service/lease.ts";
 import { connectRedis } from "#service/redis.ts";
-import { startGateway, until } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { Bare } from "./socket-support.ts";
 
 const fast = "sim-text;rate=0;first=0;tokens=20";

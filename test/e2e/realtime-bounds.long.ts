@@ -10,7 +10,8 @@ import { nanoPerUnit } from "#ledger/money.ts";
 import { relayBounds } from "#relay/bounds.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { startGateway, until } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { openLive, openSession, realtimeCatalogue } from "./realtime-support.ts";
 
 const scripted = new WebSocketServer({ port: 0, host: "127.0.0.1", maxPayload: 0 });

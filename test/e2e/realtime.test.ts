@@ -6,7 +6,8 @@ import { hashOf } from "#access/key.ts";
 import { revokeRecord } from "#access/projection.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { startGateway, until } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { BareSession, officialSession, openLive, openSession, realtimeCatalogue } from "./realtime-support.ts";
 import { contentsOf, jsonAnswer, startScriptedUpstream } from "./support.ts";
 

@@ -8,7 +8,8 @@ import { hashOf } from "#access/key.ts";
 import { revokeRecord } from "#access/projection.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { type Role, startGateway, until } from "../support/gateway.ts";
+import { type Role, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { Bare, socketCatalogue } from "./socket-support.ts";
 import { exchange } from "./support.ts";
 

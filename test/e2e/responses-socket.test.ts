@@ -4,7 +4,8 @@ import { ResponsesWebSocketSession } from "openai/lib/responses/responses-websoc
 import { WebSocketError } from "openai/resources/responses/internal-base";
 import type { ResponseFunctionToolCall, ResponsesServerEvent } from "openai/resources/responses/responses";
 import { ResponsesWS } from "openai/resources/responses/ws";
-import { startGateway, until } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { Bare, type Frame, socketCatalogue } from "./socket-support.ts";
 import { modelLine, startScriptedUpstream } from "./support.ts";
 

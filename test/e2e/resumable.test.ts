@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request as httpRequest, type IncomingMessage } from "node:http";
 import { after, test } from "node:test";
-import { startGateway, until } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { modelLine } from "./support.ts";
 
 const paced = "sim-text;rate=100;tokens=40;first=0";

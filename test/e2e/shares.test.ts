@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, test } from "node:test";
-import { type Role, startGateway, until } from "../support/gateway.ts";
+import { type Role, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { chatCompletion } from "../support/upstream.ts";
 import { Bare, socketCatalogue } from "./socket-support.ts";
 import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";

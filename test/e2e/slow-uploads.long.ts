@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, test } from "node:test";
-import { startGateway, until } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { Bare, socketCatalogue } from "./socket-support.ts";
 
 const gateway = await startGateway({

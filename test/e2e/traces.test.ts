@@ -7,7 +7,8 @@ import { after, before, test } from "node:test";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { type Collector, type ReceivedSpan, startCollector } from "../support/collector.ts";
-import { type Gateway, startGateway, until } from "../support/gateway.ts";
+import { type Gateway, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 
 const secret = "the caller's own words";
 const callerTrace = "0af7651916cd43dd8448eb211c80319c";

@@ -1,7 +1,7 @@
 /** Answers that nobody reads: an ingress keeps them within its bound, and breaks only connections of the key above its share. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { until } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { answersBytesMax, askAndNeverRead, isAllGivenBack, numbers, saying, servesOthers } from "./unread-support.ts";
 
 test("one key whose callers read none of their streams loses connections, and another key's answers arrive", async () => {

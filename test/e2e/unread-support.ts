@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
 import { after } from "node:test";
-import { type Role, startGateway, until } from "../support/gateway.ts";
+import { type Role, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { Bare, socketCatalogue } from "./socket-support.ts";
 
 /** An unread answer of this size takes all that a socket, its kernel and the relay's window hold. */

@@ -6,7 +6,8 @@ import { hashOf } from "#access/key.ts";
 import { nanoPerUnit } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { startGateway, until } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 
 /** A token costs 1, so that money counts tokens. */
 const line = (id: string, model: string, more = "") =>

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { after, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
 
 const refusals = [401, 402, 403, 404, 405];

@@ -10,7 +10,8 @@ import { connectRedis } from "#service/redis.ts";
 import { createSimulator, type Simulator } from "../../apps/simulator/server.ts";
 import type { Observed } from "../conformance/ask.ts";
 import { callers } from "../conformance/callers/callers.ts";
-import { type Gateway, startGateway, until } from "../support/gateway.ts";
+import { type Gateway, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { startTlsFront, tlsFiles } from "../support/tls.ts";
 import {
   asksSameModel,

@@ -12,7 +12,8 @@ import { type Panel, rows } from "../../infra/grafana/dashboard.ts";
 import { launchBrowser } from "../support/browser.ts";
 import { startControlProcess } from "../support/control.ts";
 import { embeddedDirectory } from "../support/embedded.ts";
-import { startGateway, until } from "../support/gateway.ts";
+import { startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { freePort } from "./compose.ts";
 import { alertsFile } from "./promql.ts";
 

@@ -6,7 +6,8 @@ import { connect } from "node:net";
 import { after, test } from "node:test";
 import { type DocumentedMetric, gatewayMetrics, nodeMetrics } from "../../docs/metrics.ts";
 import { startControl } from "../support/control.ts";
-import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { type Exposition, scrape } from "./exposition.ts";
 import { expressions, usesOf } from "./promql.ts";
 

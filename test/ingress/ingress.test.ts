@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { pino } from "pino";
 import type { IngressEvents } from "#events/ingress-events.ts";
-import { catalogueOf, startGateway, until } from "../support/gateway.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import { createTestIngress, environmentOf, startTestIngress, type TestIngress } from "./support.ts";
 
 const gateway = await startGateway({

@@ -27,6 +27,22 @@ export interface TestControl extends AsyncDisposable {
 
 const operatorToken = "operator-token-of-the-tests-0123456789";
 
+/** The role alone: nothing but its environment. */
+export async function openControl(
+  environment: Record<string, string>,
+): Promise<{ urls: { control: string; operations: string }; close(): Promise<void> }> {
+  const config = { ...serviceConfigOf(environment), ...controlConfigOf(environment) };
+  const control = await createControl(config, {
+    log: pino({ level: process.env.TEST_LOGS ? "info" : "silent" }),
+    registry: new Registry(),
+    version: "test",
+    connectRedis: (purpose) => connectRedis(config.redisUrl, purpose),
+    environment,
+    watchCatalogue: (listeners) => watchCatalogue(config.catalogueFile, environment, listeners),
+  });
+  return { urls: await control.listen(), close: () => control.close() };
+}
+
 /** `environment` needs REDIS_URL and SLUICE_CATALOGUE; without DATABASE_URL it uses an embedded database of its own. */
 export async function startControl(environment: Record<string, string>): Promise<TestControl> {
   const directory = await mkdtemp(join(tmpdir(), "sluice-control-"));
@@ -36,20 +52,11 @@ export async function startControl(environment: Record<string, string>): Promise
     OPERATOR_TOKEN: operatorToken,
     ...environment,
   };
-  const config = { ...serviceConfigOf(env), ...controlConfigOf(env) };
-  const control = await createControl(config, {
-    log: pino({ level: process.env.TEST_LOGS ? "info" : "silent" }),
-    registry: new Registry(),
-    version: "test",
-    connectRedis: (purpose) => connectRedis(config.redisUrl, purpose),
-    environment: env,
-    watchCatalogue: (listeners) => watchCatalogue(config.catalogueFile, env, listeners),
-  });
-  const urls = await control.listen();
+  const { urls, close } = await openControl(env);
   return {
     ...callsOf(urls),
     async [Symbol.asyncDispose]() {
-      await control.close();
+      await close();
       await rm(directory, { recursive: true, force: true });
     },
   };

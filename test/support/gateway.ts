@@ -15,6 +15,7 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startRedis, type TestRedis } from "./redis.ts";
 import { startIngress, startSimulator, startWorker } from "./roles.ts";
+import { until } from "./time.ts";
 
 const root = join(import.meta.dirname, "..", "..");
 
@@ -277,14 +278,5 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   } catch (error) {
     for (const cleanup of cleanups.reverse()) await cleanup().catch(() => undefined);
     throw error;
-  }
-}
-
-/** Settles when the condition holds; an error that names it after `timeoutMs`. */
-export async function until(what: string, holds: () => boolean | Promise<boolean>, timeoutMs = 10_000): Promise<void> {
-  const deadline = performance.now() + timeoutMs;
-  while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

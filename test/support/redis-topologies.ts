@@ -192,7 +192,12 @@ export async function startSentinels({
 }: SentinelOptions = {}): Promise<Topology> {
   const directory = await temporaryDirectory("sentinels-");
   const serverSecurity = await serverSecurityOf(directory, security);
-  const settingsOf = (port: number) => [...serverSecurity.replicaSettings, ["--replica-announce-port", String(port)]];
+  const settingsOf = (port: number) => [
+    ...serverSecurity.replicaSettings,
+    ["--replica-announce-port", String(port)],
+    // A primary that was replaced while it stood still takes no more writes. With one replica it would take none either once that is away.
+    ...(replicas > 1 ? [["--min-replicas-to-write", "1"]] : []),
+  ];
   const primary = await startServer(directory, announce, serverSecurity, settingsOf);
   const servers = [primary];
   for (let count = 0; count < replicas; count++)

@@ -7,8 +7,6 @@ import { type Clock, systemClock } from "#service/clock.ts";
 import { readSettings, serviceConfigOf } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
 import { openTracing } from "#tracing/tracing.ts";
-import { controlConfigOf } from "../../apps/control/config.ts";
-import { createControl } from "../../apps/control/control.ts";
 import { ingressConfigOf } from "../../apps/ingress/config.ts";
 import { createIngress } from "../../apps/ingress/ingress.ts";
 import { simulatorSettings } from "../../apps/simulator/config.ts";
@@ -47,20 +45,6 @@ export async function startIngress(env: Environment, clock: Clock = systemClock)
   });
   const urls = await ingress.listen();
   return { urls, stop: () => ingress.drain().then(ingress.close), close: () => ingress.close() };
-}
-
-export async function startControl(env: Environment): Promise<Started> {
-  const config = { ...serviceConfigOf(env), ...controlConfigOf(env) };
-  const control = await createControl(config, {
-    log,
-    registry: new Registry(),
-    version: "0",
-    connectRedis: (purpose) => connectRedis(config.redisUrl, purpose),
-    environment: env,
-    watchCatalogue: (listeners) => watchCatalogue(config.catalogueFile, env, listeners),
-  });
-  const urls = await control.listen();
-  return { urls, stop: () => control.close(), close: () => control.close() };
 }
 
 export async function startWorker(env: Environment, args: string[], clock: Clock = systemClock): Promise<Started> {

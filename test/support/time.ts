@@ -1,4 +1,4 @@
-/** Time limits that hold on a busy machine: they count only time in which the test itself could run. */
+/** Waiting for a condition; time limits that hold on a busy machine: they count only time in which the test itself could run. */
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Role } from "./gateway.ts";
@@ -6,6 +6,15 @@ import type { Role } from "./gateway.ts";
 const pauseMs = 5;
 /** What one look counts at most: a little more than it takes where nothing is in its way. */
 const lookMsMax = 10;
+
+/** Settles when the condition holds; an error that names it after `timeoutMs`. */
+export async function until(what: string, holds: () => boolean | Promise<boolean>, timeoutMs = 10_000): Promise<void> {
+  const deadline = performance.now() + timeoutMs;
+  while (!(await holds())) {
+    if (performance.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${what}`);
+    await delay(10);
+  }
+}
 
 /**
  * Fails when the condition does not hold within so many ms. Their clock stands still while this process is held up, while a look takes its time, and while

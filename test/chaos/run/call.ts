@@ -13,6 +13,8 @@ export interface CallResult {
   outcome: Outcome;
   /** The status of a refusal, or what is wrong. */
   detail: string;
+  /** The message of a refusal. */
+  message?: string;
   requestIds: string[];
   usage?: { input: number; output: number } | undefined;
 }
@@ -87,8 +89,9 @@ export function refusalOf(received: Received, caller: Caller | undefined): CallR
   if (received.isBroken) return { outcome: "cut", detail: `in an error ${status}`, requestIds };
   if (!statusesAllowed.has(status)) return wrong(`status ${status}: ${text.slice(0, 300)}`);
   if (status === 429 && headers.get("retry-after") === null) return wrong("a 429 without Retry-After");
+  let message: string | undefined;
   try {
-    const message =
+    message =
       caller === undefined
         ? (JSON.parse(text) as { error: { message: string } }).error.message
         : caller.readWhole(status, text).error?.message;
@@ -96,7 +99,7 @@ export function refusalOf(received: Received, caller: Caller | undefined): CallR
   } catch {
     return wrong(`no error of the dialect: ${text.slice(0, 300)}`);
   }
-  return { outcome: "refused", detail: String(status), requestIds };
+  return { outcome: "refused", detail: String(status), message, requestIds };
 }
 
 /** Comments and events that only show that the stream is alive. */

@@ -1,6 +1,6 @@
 /** What must hold after a chaos run: what callers got, what the upstream produced and what the ledger counted agree, and nothing is left over. */
 import { setTimeout as delay } from "node:timers/promises";
-import { until } from "../../support/gateway.ts";
+import { until } from "../../support/time.ts";
 import { type LedgerRecord, nanoOfRecord, recordsOf } from "../ledger-support.ts";
 import type { Call } from "./call.ts";
 import type { UpstreamJournal } from "./journal.ts";
@@ -25,16 +25,20 @@ export type Violation = string;
 const overlaps = ({ startedAt, endedAt }: Call, struck: Struck) =>
   startedAt <= struck.healthyAt && endedAt >= struck.startedAt;
 
+/** When the call began and ended, in UTC. */
+const timeOf = ({ startedAt, endedAt }: Call): string =>
+  [startedAt, endedAt].map((ms) => new Date(ms).toISOString().slice(11, 23)).join("–");
+
 /** Answers: whole and in order, or an error with a cause. */
 export function violationsOfCalls(calls: readonly Call[], struck: readonly Struck[]): Violation[] {
   const violations: Violation[] = [];
   for (const call of calls) {
-    const { outcome, kind, number, detail } = call;
+    const { outcome, kind, number, detail, message = "" } = call;
     if (outcome === "complete" || outcome === "left") continue;
     const causes = struck.filter((one) => overlaps(call, one));
     const says = (what: string) =>
       violations.push(
-        `call ${number} (${kind}) ${what}: ${detail}; faults: ${causes.map(({ name }) => name).join(", ") || "none"}`,
+        `call ${number} (${kind}) at ${timeOf(call)} ${what}: ${detail} ${message}; faults: ${causes.map(({ name }) => name).join(", ") || "none"}`,
       );
     if (outcome === "wrong") says("got what no caller may see");
     else if (
@@ -68,7 +72,9 @@ export function violationsOfLedger(
     const own = requestIds.flatMap((id) => byRequest.get(id) ?? []).filter((record) => record.outcome === "complete");
     const runsAgain = requestIds.length > 1 && struck.some((one) => overlaps(call, one));
     if (own.length !== 1 && !(own.length > 1 && runsAgain))
-      violations.push(`the ledger has ${own.length} complete generations of call ${number} (${kind}), ${requestIds}`);
+      violations.push(
+        `the ledger has ${own.length} complete generations of call ${number} (${kind}) at ${timeOf(call)}, ${requestIds}`,
+      );
     const tokens = own[0]?.tokens;
     if (tokens && usage && (tokens.input !== usage.input || tokens.output !== usage.output))
       violations.push(`the ledger has other tokens than the caller of call ${number} (${kind})`);

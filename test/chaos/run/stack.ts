@@ -4,15 +4,17 @@ import type { NetConnectOpts } from "node:net";
 import { join } from "node:path";
 import { createKey } from "#access/key.ts";
 import { type ControlProcess, startControlProcess } from "../../support/control.ts";
-import { type Role, startRole, until } from "../../support/gateway.ts";
+import { type Role, startRole } from "../../support/gateway.ts";
 import { startPostgres, type TestPostgres } from "../../support/postgres.ts";
 import {
   type Announce,
+  type SentinelOptions,
   startCluster,
   startSentinels,
   startSingle,
   type Topology,
 } from "../../support/redis-topologies.ts";
+import { until } from "../../support/time.ts";
 import { catalogueText } from "./catalogue.ts";
 import { type FaultProxy, openProxy } from "./proxy.ts";
 
@@ -127,7 +129,8 @@ async function startServers(
     redis.push(proxy);
     return proxy.port;
   };
-  const start = { single: startSingle, sentinel: startSentinels, cluster: startCluster }[topologyName];
+  const startSecured = (options: SentinelOptions) => startSentinels({ ...options, replicas: 2 });
+  const start = { single: startSingle, sentinel: startSecured, cluster: startCluster }[topologyName];
   const topology = cleanup.use(await start({ announce }));
   const postgres = cleanup.use(await startPostgres());
   const [, name, socketDirectory] = /@\/(\w+)\?host=(.+)$/.exec(await postgres.createDatabase()) as string[];

@@ -5,8 +5,8 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { clientSecretsMax } from "../../../apps/ingress/bounds.ts";
 import { ClientSecrets } from "../../../apps/ingress/http/client-secrets.ts";
-import { until } from "../../support/gateway.ts";
 import { startRedis } from "../../support/redis.ts";
+import { until } from "../../support/time.ts";
 
 const server = await startRedis();
 const redis = await connectRedis(server.url, "request");

@@ -7,8 +7,8 @@ import { LogWriter, logIdOf, logStateOf, readLog } from "../../../apps/ingress/s
 import { BoundedStore } from "../../../apps/ingress/stored/bounded-store.ts";
 import { SealedStore } from "../../../apps/ingress/stored/sealed-store.ts";
 import { Sealing } from "../../../apps/ingress/stored/sealing.ts";
-import { until } from "../../support/gateway.ts";
 import { startRedis } from "../../support/redis.ts";
+import { until } from "../../support/time.ts";
 
 const server = await startRedis();
 const redis = await connectRedis(server.url, "request");

@@ -3,8 +3,8 @@ import { after, beforeEach, test } from "node:test";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { BoundedStore, type BoundedStoreOptions } from "../../../apps/ingress/stored/bounded-store.ts";
-import { until } from "../../support/gateway.ts";
 import { startRedis } from "../../support/redis.ts";
+import { until } from "../../support/time.ts";
 
 const server = await startRedis();
 const redis = await connectRedis(server.url, "request");

@@ -10,8 +10,8 @@ import { UsageStream, type UsageStreamBounds } from "#ledger/usage-stream.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis, type Redis } from "#service/redis.ts";
 import { usageRecord } from "../../control/records.ts";
-import { until } from "../../support/gateway.ts";
 import { startRedis } from "../../support/redis.ts";
+import { until } from "../../support/time.ts";
 
 const root = await mkdtemp(join(tmpdir(), "sluice-usage-"));
 const server = await startRedis({ isDurable: true });

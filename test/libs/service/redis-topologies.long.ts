@@ -5,10 +5,17 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis, serversOf, usedMemoryShare } from "#service/redis.ts";
-import { catalogueOf, startGateway, until } from "../../support/gateway.ts";
+import { catalogueOf, startGateway } from "../../support/gateway.ts";
 import type { SecurityOptions } from "../../support/redis-security.ts";
-import { startCluster, startSentinels, startSingle, type Topology } from "../../support/redis-topologies.ts";
+import {
+  type Server,
+  startCluster,
+  startSentinels,
+  startSingle,
+  type Topology,
+} from "../../support/redis-topologies.ts";
 import { readStream } from "../../support/stream.ts";
+import { until } from "../../support/time.ts";
 
 /** Writes and published messages work before a fail-over in order, after it, and after the death of the primary. */
 async function outlivesFailOvers(topology: Topology): Promise<void> {
@@ -82,6 +89,17 @@ test("a cluster: connections follow the primaries, and commands without a key ar
   assert.equal(serversOf(redis).length, 3);
   redis.disconnect();
   await outlivesFailOvers(cluster);
+});
+
+test("a cluster that has lost most of its primaries is no Redis at start", async () => {
+  await using cluster = await startCluster();
+  const [first, ...others] = cluster.servers as [Server, ...Server[]];
+  for (const server of others) server.pause();
+  await until("the server knows it", async () =>
+    /cluster_state:fail/.test(String(await first.ask((redis) => redis.cluster("INFO")))),
+  );
+  await assert.rejects(connectRedis(cluster.url, "request"), /no Redis at/);
+  for (const server of others) server.resume();
 });
 
 const guide = readFileSync(join(import.meta.dirname, "../../../docs/redis.md"), "utf8");

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { connectRedis } from "#service/redis.ts";
 import { startFailover } from "../../support/failover.ts";
-import { until } from "../../support/gateway.ts";
+import { until } from "../../support/time.ts";
 
 const failover = await startFailover();
 const [request, publisher] = [await connectRedis(failover.url, "request"), await connectRedis(failover.url, "request")];

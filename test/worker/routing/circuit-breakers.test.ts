@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { after, type TestContext, test } from "node:test";
 import { connectRedis } from "#service/redis.ts";
 import { CircuitBreakers } from "../../../apps/worker/routing/circuit-breakers.ts";
-import { until } from "../../support/gateway.ts";
 import { startRedis } from "../../support/redis.ts";
+import { until } from "../../support/time.ts";
 
 const server = await startRedis();
 const redis = await connectRedis(server.url, "patient");

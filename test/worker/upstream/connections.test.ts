@@ -8,7 +8,7 @@ import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { Upstreams, urlOf } from "../../../apps/worker/upstream/upstreams.ts";
-import { until } from "../../support/gateway.ts";
+import { until } from "../../support/time.ts";
 import { type Protocol, serverCredentials, startTlsFront, tlsFiles } from "../../support/tls.ts";
 
 const portOf = (server: Server | TcpServer) => (server.address() as AddressInfo).port;

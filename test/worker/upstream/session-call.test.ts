@@ -9,7 +9,7 @@ import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { encodeMessage } from "#relay/session-messages.ts";
 import { gatheredInputBytesMax } from "../../../apps/worker/bounds.ts";
 import { type UpstreamHandlers, Upstreams } from "../../../apps/worker/upstream/upstreams.ts";
-import { until } from "../../support/gateway.ts";
+import { until } from "../../support/time.ts";
 import { startTlsFront, tlsFiles } from "../../support/tls.ts";
 
 const server = createServer((_request, response) => void response.writeHead(404).end());

@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { Upstreams } from "../../../apps/worker/upstream/upstreams.ts";
-import { until } from "../../support/gateway.ts";
+import { until } from "../../support/time.ts";
 
 /** An upstream that answers when the test says so, and the calls to it. */
 async function startUpstream() {

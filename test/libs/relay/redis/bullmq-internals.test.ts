@@ -115,3 +115,19 @@ test("BullMQ works inside as the relay assumes", async (t) => {
     await stalled.close(true);
   });
 });
+
+test("a blocked fetch that never ends, on a connection that never opens again, is over in time", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const never = () => new Promise<never>(() => {});
+  const backend = { waitForJob: never, reconnectBlocking: never };
+  const worker = { getBackend: () => backend, toKey: (key: string) => key } as unknown as Worker;
+  const errors: Error[] = [];
+  const fetcher = new JobFetcher(worker, undefined as never);
+  const waiting = fetcher.waitForJob(1, (error) => errors.push(error));
+  const rejected = assert.rejects(waiting, /took more than 4000 ms/);
+  t.mock.timers.tick(4_000);
+  await new Promise(setImmediate);
+  t.mock.timers.tick(3_000);
+  await rejected;
+  assert.match(String(errors[0]), /took more than 3000 ms/);
+});

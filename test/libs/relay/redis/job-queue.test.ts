@@ -9,10 +9,9 @@ import { openJobWorker } from "#relay/redis/job-worker.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
-import { until } from "../../../support/gateway.ts";
 import { jobOf } from "../../../support/jobs.ts";
 import { startRedis, type TestRedis } from "../../../support/redis.ts";
-import { within } from "../../../support/time.ts";
+import { until, within } from "../../../support/time.ts";
 
 const keyspace = keyspaceOf("queue-test");
 let server: TestRedis;

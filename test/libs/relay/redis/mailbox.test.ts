@@ -6,8 +6,8 @@ import { type Mailbox, openMailbox } from "#relay/redis/mailbox.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startFailover } from "../../../support/failover.ts";
-import { until } from "../../../support/gateway.ts";
 import { startRedis } from "../../../support/redis.ts";
+import { until } from "../../../support/time.ts";
 
 const keyspace = keyspaceOf("mailbox-test");
 

@@ -6,9 +6,9 @@ import { openJobWorker } from "#relay/redis/job-worker.ts";
 import { openSplitQueue, splitWorkerOf } from "#relay/redis/split-queue.ts";
 import { keyspaceOf, partNamesOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { until } from "../../../support/gateway.ts";
 import { jobOf } from "../../../support/jobs.ts";
 import { startRedis } from "../../../support/redis.ts";
+import { until } from "../../../support/time.ts";
 
 const keyspace = keyspaceOf("split-test");
 const server = await startRedis();

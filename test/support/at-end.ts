@@ -1,0 +1,13 @@
+/** What files of a group share (test/groups.ts) lasts longer than one file, whose `after` comes at the file's end. */
+import { after } from "node:test";
+
+const endings: (() => Promise<unknown>)[] = [];
+// At the end of the process' tests: this module is loaded before the first of them.
+after(async () => {
+  for (const end of endings.reverse()) await end();
+});
+
+/** Calls `end` when all tests of this process are over. */
+export function atEnd(end: () => Promise<unknown>): void {
+  endings.push(end);
+}
