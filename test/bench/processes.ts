@@ -98,9 +98,11 @@ export function cpuSecondsOf(pids: readonly number[]): number {
   return ticks / ticksPerSecond;
 }
 
-/** Resident memory in KiB. */
+/** Resident memory in KiB. Throws for a process that has ended. */
 export function residentKibibytesOf(pid: number): number {
-  return Number(/VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1]);
+  const resident = /VmRSS:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1];
+  if (resident === undefined) throw new Error(`the process ${pid} has ended`);
+  return Number(resident);
 }
 
 /** Open files that a process may have, the limit that it can raise itself to. */

@@ -14,6 +14,8 @@ const top = 30;
 const bottom = 40;
 const colors = ["#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#8c564b", "#17becf", "#7f7f7f"];
 const ticks = 5;
+/** Points of a line; of more, every n-th is drawn. */
+const pointsMax = 300;
 
 export function plotOf({
   title,
@@ -24,7 +26,8 @@ export function plotOf({
   lines: readonly Line[];
   marks: readonly number[];
 }): string {
-  const all = lines.flatMap(({ points }) => points);
+  const drawn = lines.map(({ name, points }) => ({ name, points: thinned(points) }));
+  const all = drawn.flatMap(({ points }) => points);
   const endAt = Math.max(1, ...all.map(([at]) => at));
   const highest = niceAbove(Math.max(1, ...all.map(([, value]) => value ?? 0)));
   const x = (at: number) => left + (at / endAt) * (width - left - right);
@@ -44,7 +47,7 @@ export function plotOf({
     );
   }
   for (const at of marks) parts.push(`<path d="M${round(x(at))} ${height - bottom}v5" stroke="#888"/>`);
-  for (const [place, { name, points }] of lines.entries()) {
+  for (const [place, { name, points }] of drawn.entries()) {
     const color = colors[place % colors.length] as string;
     parts.push(
       `<path d="${pathOf(points, x, y)}" fill="none" stroke="${color}"/>`,
@@ -52,6 +55,11 @@ export function plotOf({
     );
   }
   return `${parts.join("\n")}\n</svg>\n`;
+}
+
+function thinned(points: Line["points"]): Line["points"] {
+  const every = Math.ceil(points.length / pointsMax);
+  return points.filter((_, place) => place % every === 0);
 }
 
 function pathOf(points: Line["points"], x: (at: number) => number, y: (value: number) => number): string {
