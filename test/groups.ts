@@ -5,8 +5,6 @@
  */
 import { globSync } from "node:fs";
 import { join, relative } from "node:path";
-import { test } from "node:test";
-import "./support/at-end.ts";
 
 const groups = {
   pure: [
@@ -49,10 +47,10 @@ const groups = {
 
 const cwd = import.meta.dirname;
 
-/** Runs the files of a group. */
-export function runGroup(group: keyof typeof groups): void {
-  for (const file of globSync([...groups[group]], { cwd })) test(file, () => import(`./${file}`));
-}
+export type Group = keyof typeof groups;
+
+/** Paths below this folder. */
+export const filesOf = (group: Group): string[] => globSync([...groups[group]], { cwd });
 
 if (import.meta.main) {
   const alone = globSync("**/*.test.ts", { cwd, exclude: Object.values(groups).flat() });

@@ -1,3 +1,3 @@
-import { runGroup } from "../groups.ts";
+import { runGroup } from "../support/run-group.ts";
 
 runGroup("libraries");
