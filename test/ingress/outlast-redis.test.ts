@@ -5,6 +5,7 @@ import type { FastifyRequest } from "fastify";
 import { Admission, type AdmissionOptions } from "../../apps/ingress/admission/admission.ts";
 import type { ServedEndpoint } from "../../apps/ingress/http/endpoints.ts";
 import { unavailable } from "../../apps/ingress/http/failures.ts";
+import { StoredAnswers, type StoredAnswersOptions } from "../../apps/ingress/idempotency/stored-answers.ts";
 import { outlastRedis } from "../../apps/ingress/outlast-redis.ts";
 import { DetachedGenerations, type DetachedOptions } from "../../apps/ingress/stored/detached.ts";
 import { LogFollower, type LogFollowerOptions } from "../../apps/ingress/stored/log-follower.ts";
@@ -37,6 +38,29 @@ test("a request that gets another one's answer outlasts a failure of its limits"
   const request = { caller: { group: "default" } } as unknown as FastifyRequest;
   const endpoint = { dialect: "openai-chat" } as ServedEndpoint;
   assert.deepEqual(await admission.replay({ request, endpoint, model: "sim" }), admitted);
+});
+
+test("the answer for an Idempotency-Key is stored when Redis fails at first, and its entry is not freed", async () => {
+  const scripts: string[] = [];
+  const run = failsOnce(() => 1);
+  const command = (text: string) => {
+    scripts.push(text);
+    return run();
+  };
+  const answers = new StoredAnswers({
+    ...patience,
+    redis: { eval: command, evalsha: command },
+    keyspace: { idempotency: () => "entry", idempotencyStored: "stored", idempotencyBytes: "bytes" },
+    space: { hasSpace: async () => true },
+    windowMs: 1_000,
+    keyBytesMax: 1_000,
+    bytesMax: 1_000,
+  } as unknown as StoredAnswersOptions);
+  const claim = answers.claimOf("key_1", "hash", "fingerprint", "this request");
+  await answers.store(claim, { status: 200, headers: {}, body: Buffer.from("{}") });
+  assert.equal(scripts.length, 2);
+  assert.match(scripts[0] as string, /HSET|SET/);
+  assert.equal(/^[0-9a-f]{40}$/.test(scripts[1] as string), true, "the same script, by its hash");
 });
 
 test("a resumable stream begins when its lease fails at first", async () => {

@@ -19,7 +19,7 @@ import type { AnswerResponse } from "../generation/generation-response.ts";
 import { requestIdHeadersOf } from "../http/endpoints.ts";
 import { otherRequest, overloadOf } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
-import { outlastRedis, type Patience } from "../outlast-redis.ts";
+import { outlastRedis } from "../outlast-redis.ts";
 import { headersOf, SharedResponse } from "./shared-response.ts";
 import { type EntryClaim, StoredAnswers, type StoredAnswersOptions } from "./stored-answers.ts";
 
@@ -45,7 +45,7 @@ interface Running {
   renewedAt: number;
 }
 
-export interface IdempotencyOptions extends StoredAnswersOptions, Patience {
+export interface IdempotencyOptions extends StoredAnswersOptions {
   /** The slots of generations: a request that waits for another's answer takes one as well. */
   slots: Capacity;
   /** Bytes of request bodies, and of answers that are shared. */

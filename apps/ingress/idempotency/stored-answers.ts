@@ -6,6 +6,7 @@ import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 import { idempotencyLeaseMs } from "../bounds.ts";
+import { outlastRedis, type Patience } from "../outlast-redis.ts";
 import type { RedisSpace } from "../stored/redis-space.ts";
 import type { KeptAnswer } from "./shared-response.ts";
 
@@ -84,7 +85,7 @@ interface EntryLine {
   headers?: Record<string, string>;
 }
 
-export interface StoredAnswersOptions {
+export interface StoredAnswersOptions extends Patience {
   redis: Redis;
   keyspace: Keyspace;
   space: RedisSpace;
@@ -137,15 +138,18 @@ export class StoredAnswers {
     await runScript(this.#options.redis, replaceScript, [key], [value, "", 0]).catch(() => undefined);
   }
 
-  /** Replaces the claim by the answer; frees the entry where there is no space for it. Never rejects. */
+  /** Replaces the claim by the answer, also if Redis is away for a short while; frees the entry where there is no space for it. Never rejects. */
   async store(claim: EntryClaim, { status, headers, body }: KeptAnswer): Promise<void> {
     const { redis, keyspace, space, windowMs, keyBytesMax, bytesMax } = this.#options;
     const { key, keyId, hash, fingerprint, value } = claim;
     const line: EntryLine = { fingerprint, status, headers };
     const entry = Buffer.concat([Buffer.from(`${JSON.stringify(line)}\n`), body]);
-    if (!(await space.hasSpace().catch(() => false))) return this.release(claim);
     const keys = [key, keyspace.idempotencyStored, keyspace.idempotencyBytes];
     const values = [value, entry, windowMs, entry.length, keyId, hash, keyBytesMax, bytesMax];
-    await runScript(redis, storeScript, keys, values).catch(() => this.release(claim));
+    const replace = async () => {
+      if (!(await space.hasSpace())) return this.release(claim);
+      await runScript(redis, storeScript, keys, values);
+    };
+    await outlastRedis(this.#options, replace).catch(() => this.release(claim));
   }
 }
