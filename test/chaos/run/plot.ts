@@ -34,6 +34,7 @@ export function plotOf({
   const y = (value: number) => height - bottom - (value / highest) * (height - top - bottom);
   const parts = [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="sans-serif" font-size="11">`,
+    `<title>${escaped(title)}</title>`,
     `<rect width="${width}" height="${height}" fill="#fff"/>`,
     `<text x="${left}" y="18" font-size="13">${escaped(title)}</text>`,
   ];
