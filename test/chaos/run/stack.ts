@@ -129,8 +129,8 @@ async function startServers(
     redis.push(proxy);
     return proxy.port;
   };
-  const startSecured = (options: SentinelOptions) => startSentinels({ ...options, replicas: 2 });
-  const start = { single: startSingle, sentinel: startSecured, cluster: startCluster }[topologyName];
+  const startWithTwoReplicas = (options: SentinelOptions) => startSentinels({ ...options, replicas: 2 });
+  const start = { single: startSingle, sentinel: startWithTwoReplicas, cluster: startCluster }[topologyName];
   const topology = cleanup.use(await start({ announce }));
   const postgres = cleanup.use(await startPostgres());
   const [, name, socketDirectory] = /@\/(\w+)\?host=(.+)$/.exec(await postgres.createDatabase()) as string[];
