@@ -3,6 +3,7 @@ import type { UpstreamError } from "./errors.ts";
 import type { ModelTraits } from "./model-traits.ts";
 import type { Answer, AnswerEvent, Finish, NeutralRequest } from "./neutral.ts";
 import type { Produced } from "./produced.ts";
+import type { Repair } from "./repairs.ts";
 import type { SseEvent } from "./sse.ts";
 import type { Usage } from "./usage.ts";
 import type { ReplaceAddress } from "./verbatim-attachments.ts";
@@ -136,6 +137,8 @@ export interface Verbatim {
   request(bytes: Buffer, framing: Framing, target: Target): WireRequest | undefined;
   /** The caller's bytes with the addresses of attachments replaced, and every other byte unchanged. Throws Refusal, naming the field, if an attachment is given twice. */
   withAddresses(bytes: Buffer, replace: ReplaceAddress): Buffer;
+  /** The caller's bytes with a repair, and every other byte unchanged; the same bytes if this dialect has no such repair of bytes. */
+  repaired(bytes: Buffer, repair: Repair): Buffer;
   stream(bytes: Buffer, framing: Framing, identity: AnswerIdentity): StreamRelay;
   answer(bytes: Buffer, identity: AnswerIdentity): WholeAnswer;
 }

@@ -2,6 +2,7 @@
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { Finish } from "#dialects/neutral.ts";
+import type { Repair } from "#dialects/repairs.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { OperationName } from "#operations/operations.ts";
 import type { TraceContext } from "#tracing/trace-context.ts";
@@ -85,6 +86,8 @@ export interface WorkerEvents {
     failure: Failure;
     /** The upstream's message, without secrets and addresses. It may quote the request if the fault is `unclear`. */
     reason: string | undefined;
+    /** The same target is called again with this change of the request. */
+    repair?: Repair | undefined;
   };
   /** The answer is complete, or nobody waits for it any more. */
   upstreamCallEnded: {

@@ -8,6 +8,7 @@ import type { Framing, StreamRelay, Target, WholeAnswer, WireRequest } from "#di
 import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { NeutralRequest } from "#dialects/neutral.ts";
+import type { Repair } from "#dialects/repairs.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { OperationName } from "./operations.ts";
 import type { UpstreamSession } from "./realtime/upstream-session.ts";
@@ -34,6 +35,8 @@ export interface PreparationTask {
   continued?: string | undefined;
   /** The upstream counts tokens. */
   countsTokens: boolean;
+  /** Changes of the request that its target asked for by refusing it. */
+  repairs?: readonly Repair[];
 }
 
 /** Fetches or checks these attachments, in order; undefined for one that the upstream fetches itself. */

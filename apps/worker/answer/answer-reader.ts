@@ -4,6 +4,7 @@ import type { WholeAnswer } from "#dialects/codec.ts";
 import { type Failure, failureOf, type UpstreamError } from "#dialects/errors.ts";
 import type { Finish } from "#dialects/neutral.ts";
 import type { ProducedCounts } from "#dialects/produced.ts";
+import { type Repair, repairOf } from "#dialects/repairs.ts";
 import { type SseEvent, SseEventTooLarge, type SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { MessagePartKind } from "#relay/session-messages.ts";
@@ -27,6 +28,8 @@ export interface FailedStep {
   retryAfterSeconds?: number;
   /** The upstream's own message, without secrets and addresses, for the operator's log. */
   reason?: string;
+  /** How the request may be changed so that this upstream accepts it. */
+  repair?: Repair | undefined;
 }
 
 export interface AnswerReader {
@@ -82,6 +85,7 @@ export const failedWith = (error: UpstreamError, bytes: Buffer[] = []): FailedSt
   bytes,
   failure: failureOf(error.status ?? 502, error, () => true),
   reason: error.message,
+  repair: repairOf(error.status ?? 502, error),
 });
 
 /** The last step of a whole answer. */

@@ -10,6 +10,7 @@
  * - Failed over: a call that fails before its first content is repeated, or another target is called, up to the model's `retries` (2). The
  *   caller sees nothing of it. RetryState decides by the class of the failure: an error of the caller's own is final, a refused credential or
  *   rate limit moves on to the next target, a 5xx or a broken connection is repeated after a pause or a short Retry-After.
+ * - Repeated: a target that refuses something that the request can do without is called again with the repaired request (libs/dialects/repairs.ts).
  * - Resumed: a call that fails later is continued by another target, if the model allows that.
  * - Failed: no target is left, or the failure is the caller's own. The caller gets what was produced, and then the error: the last one, or 503
  *   where every target is blocked by its circuit breaker, its concurrency or its credentials' cooldown.
@@ -21,6 +22,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Catalogue, CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { type Failure, internalFailure } from "#dialects/errors.ts";
 import { Refusal } from "#dialects/field-support.ts";
+import type { Repair } from "#dialects/repairs.ts";
 import { bytesPerToken, plainUsageOf, type Usage } from "#dialects/usage.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { AttemptInfo, CallInfo, WorkerEvents } from "#events/worker-events.ts";
@@ -219,7 +221,7 @@ export class Attempt {
   /** False when this target can't be called now, so that the next one is tried. */
   async #tryTarget(candidate: Candidate, { body, retryState }: Request): Promise<boolean> {
     const { routing, clock } = this.#deps;
-    const exchange = await this.#exchangeWith(candidate, body);
+    const exchange = await this.#exchangeWith(candidate, body, retryState.repairsFor(candidate));
     if (this.#isOver) return true;
     if (exchange.kind === "answered") {
       this.#answerWithoutUpstream(exchange);
@@ -245,7 +247,11 @@ export class Attempt {
   }
 
   /** The request in the target's dialect, and how its answer is read. */
-  async #exchangeWith({ model, target, upstream }: Candidate, body: Buffer): Promise<Exchanged> {
+  async #exchangeWith(
+    { model, target, upstream }: Candidate,
+    body: Buffer,
+    repairs: readonly Repair[],
+  ): Promise<Exchanged> {
     const { signal } = this.#ended;
     try {
       return await exchangeOf({
@@ -254,6 +260,7 @@ export class Attempt {
         model,
         upstream,
         name: target.model,
+        repairs,
         preparation: this.#preparation,
         attachments: this.#attachments,
         // This attempt's own answer so far; the job has the part that an earlier attempt delivered.
@@ -426,22 +433,36 @@ export class Attempt {
   #callFailed(
     call: TargetCall,
     failure: Failure,
-    { retryAfterSeconds, reason }: Pick<FailedStep, "retryAfterSeconds" | "reason"> = {},
+    { retryAfterSeconds, reason, repair }: Pick<FailedStep, "retryAfterSeconds" | "reason" | "repair"> = {},
   ): void {
     const { clock, events } = this.#deps;
     const { candidate, diagnosis } = call;
     const failureClass = classifyFailure(failure, diagnosis.status);
     if (retryAfterSeconds !== undefined) call.retryAfterMs = Math.max(0, retryAfterSeconds * 1_000);
     const durationMs = clock.now() - call.startedAt;
-    events.emit("upstreamCallFailed", { attempt: this.#info, call: call.info, durationMs, diagnosis, failure, reason });
+    const request = this.#request;
+    const mayCallAgain = this.#mayCallAgain(call, failureClass);
+    const isRepeated =
+      repair !== undefined &&
+      mayCallAgain &&
+      !this.#frames.hasHead &&
+      request?.retryState.repeats(candidate, repair, failure) === true;
+    events.emit("upstreamCallFailed", {
+      attempt: this.#info,
+      call: call.info,
+      durationMs,
+      diagnosis,
+      failure,
+      reason,
+      repair: isRepeated ? repair : undefined,
+    });
     this.#logCall(call, failure.code);
     call.abort();
-    this.#leave(call, outcomeOf(failureClass));
-    const request = this.#request;
+    this.#leave(call, isRepeated ? "answered" : outcomeOf(failureClass));
     if (
       request === undefined ||
-      !this.#mayCallAgain(call, failureClass) ||
-      !request.retryState.failed(candidate, failureClass, failure, call.retryAfterMs, clock.now())
+      !mayCallAgain ||
+      !(isRepeated || request.retryState.failed(candidate, failureClass, failure, call.retryAfterMs, clock.now()))
     ) {
       this.#fail(failure);
       return;

@@ -10,7 +10,7 @@ export const createAttemptLog = (log: Logger): Subscriber<WorkerEvents> => ({
 
 function logFailedCall(
   log: Logger,
-  { attempt, call, diagnosis, failure, reason }: WorkerEvents["upstreamCallFailed"],
+  { attempt, call, diagnosis, failure, reason, repair }: WorkerEvents["upstreamCallFailed"],
 ): void {
   const { status, requestId, cause } = diagnosis;
   const { code, operatorFault } = failure;
@@ -25,6 +25,10 @@ function logFailedCall(
     cause,
     failure: code,
   };
+  if (repair !== undefined) {
+    log.info({ ...line, repair: repair.kind }, "an upstream refused a request, which is repaired and repeated");
+    return;
+  }
   // The message of an unclear rejection may quote the request, so it is not logged.
   if (operatorFault === "unclear") log.error({ ...line, operatorFault }, "an upstream refused the gateway");
   else if (operatorFault !== undefined)

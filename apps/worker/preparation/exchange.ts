@@ -21,6 +21,7 @@ import { parsedObject } from "#dialects/json.ts";
 import { modelTraitsOf } from "#dialects/model-traits.ts";
 import { type AnswerEvent, eventsOf, foldedOf } from "#dialects/neutral.ts";
 import { profiles } from "#dialects/profiles.ts";
+import type { Repair } from "#dialects/repairs.ts";
 import { ResumedAnswer, ResumedDecoder, type ResumeMode, resumed } from "#dialects/resumed.ts";
 import { toolNameOf } from "#dialects/tools.ts";
 import { TranslatedStream } from "#dialects/translated.ts";
@@ -85,6 +86,8 @@ export interface ExchangeInput {
   upstream: CatalogueUpstream;
   /** The upstream's name of the model. */
   name: string;
+  /** Changes of the request that this target asked for by refusing it. */
+  repairs: readonly Repair[];
   preparation: Preparation;
   attachments: RequestAttachments;
   /** The answer so far, from an earlier target of this attempt. */
@@ -108,7 +111,7 @@ export function preparedFor(
   spoken: UpstreamDialect,
   more: Partial<PreparationTask> = {},
 ): Promise<Prepared> {
-  const { job, body, model, upstream, preparation, signal } = input;
+  const { job, body, model, upstream, repairs, preparation, signal } = input;
   const { operation, dialect, framing, headers, contentType, admittedAt } = job;
   const resumes = operation === "answer" && model.resume && framing !== "whole";
   const task = {
@@ -124,6 +127,7 @@ export function preparedFor(
     target: targetOf(input, spoken),
     resumes,
     countsTokens: upstream.countsTokens,
+    repairs,
   };
   return preparation.prepare({ ...task, ...more }, (found) => resolveAddresses(found, input, spoken), signal);
 }

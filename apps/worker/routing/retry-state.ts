@@ -7,6 +7,7 @@
 
 import { credentialNamesOf } from "#catalogue/environment.ts";
 import type { Failure } from "#dialects/errors.ts";
+import { type Repair, repairsMax } from "#dialects/repairs.ts";
 import { backOffMs, backOffMsMax, blockedMsMax, retryAfterSecondsMax, waitMsMax } from "../bounds.ts";
 import type { Candidate } from "./route.ts";
 import type { BlockedBy, CallOutcome } from "./routing.ts";
@@ -99,6 +100,10 @@ export class RetryState {
   readonly #models: readonly ModelState[];
   readonly #random: () => number;
   readonly #givenUp = new Set<Candidate>();
+  /** By the target's key. */
+  readonly #repairs = new Map<string, readonly Repair[]>();
+  /** Is called next, with one more repair. */
+  #repeated: Candidate | undefined;
   /** By the target's key, because a target that is listed twice is still one target. */
   readonly #pauses = new Map<string, Pause>();
   readonly #startedAt: number;
@@ -122,6 +127,7 @@ export class RetryState {
 
   /** The targets of one model that may be called now, those that failed before last. Empty during a pause, and when no target is left. */
   ready(now: number): Candidate[] {
+    if (this.#repeated !== undefined && this.#untilOf(this.#repeated.key) <= now) return [this.#repeated];
     for (const model of this.#models) {
       const ready = this.#leftOf(model).filter(({ key }) => this.#untilOf(key) <= now);
       if (ready.length > 0) return ready.toSorted((one, other) => this.#untilOf(one.key) - this.#untilOf(other.key));
@@ -147,6 +153,7 @@ export class RetryState {
   }
 
   began(candidate: Candidate): void {
+    this.#repeated = undefined;
     this.#calls++;
     const model = this.#modelOf(candidate);
     if (model !== undefined) model.calls++;
@@ -154,14 +161,37 @@ export class RetryState {
 
   /** The target can't serve this request. */
   unsuitable(candidate: Candidate, failure: Failure): void {
+    this.#repeated = undefined;
     this.#givenUp.add(candidate);
     this.#failure ??= failure;
   }
 
   /** `forMs` is at least 1. Attempts that wait for the same rate limit wait a random time longer, so that they do not all return at once. */
   blocked({ key }: Candidate, by: BlockedBy, forMs: number, now: number): void {
+    this.#repeated = undefined;
     this.#blocked = { by, forMs };
     this.#pauses.set(key, { until: now + (by === "rate-limit" ? forMs * (1 + this.#random() / 4) : forMs), by });
+  }
+
+  /** The changes with which this target gets the request. */
+  repairsFor({ key }: Candidate): readonly Repair[] {
+    return this.#repairs.get(key) ?? [];
+  }
+
+  /**
+   * The target refused the request, which this repair may change. Returns whether the target is called again, which does not count as a retry; false if it
+   * refused the repaired request, too.
+   */
+  repeats(candidate: Candidate, repair: Repair, failure: Failure): boolean {
+    const earlier = this.repairsFor(candidate);
+    const name = JSON.stringify(repair);
+    if (earlier.length >= repairsMax || earlier.some((one) => JSON.stringify(one) === name)) return false;
+    this.#failure = failure;
+    this.#repairs.set(candidate.key, [...earlier, repair]);
+    this.#repeated = candidate;
+    const model = this.#modelOf(candidate);
+    if (model !== undefined) model.calls--;
+    return true;
   }
 
   /** A call failed. Returns whether another call is possible. */

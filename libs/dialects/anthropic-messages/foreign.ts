@@ -5,11 +5,17 @@ import { dialect, thinkingBlockOf } from "./blocks.ts";
 import { isBegunWithoutThinking } from "./thinking.ts";
 
 /** The caller's messages without other vendors' reasoning, and with this vendor's unwrapped, byte for byte. A message that becomes empty is left out. */
-export const withoutForeignThoughts = (messages: Buffer): Buffer =>
+export const withoutForeignThoughts = (messages: Buffer): Buffer => withBlocks(messages, keptBlock);
+
+/** The caller's messages without any reasoning. */
+export const withoutThoughts = (messages: Buffer): Buffer =>
+  withBlocks(messages, (block) => (isThought(parsedObject(block)) ? undefined : block));
+
+const withBlocks = (messages: Buffer, change: (block: Buffer) => Buffer | undefined): Buffer =>
   withElements(messages, (message) => {
     let isEmpty = false;
     const kept = withMembers(message, "content", (content) => {
-      const blocks = withElements(content, keptBlock);
+      const blocks = withElements(content, change);
       isEmpty ||= blocks !== content && isEmptyArray(blocks);
       return blocks;
     });
@@ -22,16 +28,15 @@ export const thinkingInstead = (thinking: unknown, messages: readonly unknown[])
     ? { type: "disabled" }
     : undefined;
 
+const isThought = (block: unknown): boolean => /^(redacted_)?thinking$/.test(String(objectOf(block).type));
+
 const sealOf = (block: unknown): string =>
   String(objectOf(block)[objectOf(block).type === "thinking" ? "signature" : "data"]);
 
 /** A wrapped signature, or thinking without a signature, which is how callers of this dialect see other vendors' reasoning. This vendor rejects both. */
 const isWrapped = (block: unknown): boolean => {
   const { type, signature } = objectOf(block);
-  return (
-    (/^(redacted_)?thinking$/.test(String(type)) && isWrappedSignature(sealOf(block))) ||
-    (type === "thinking" && signature === "")
-  );
+  return (isThought(block) && isWrappedSignature(sealOf(block))) || (type === "thinking" && signature === "");
 };
 
 function keptBlock(bytes: Buffer): Buffer | undefined {

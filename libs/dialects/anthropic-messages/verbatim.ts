@@ -12,6 +12,7 @@ import {
   replaceSpans,
   textOf,
   withMembers,
+  withValues,
 } from "../json.ts";
 import { messagesChunk, type Produced } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
@@ -21,7 +22,7 @@ import { withAddresses } from "../verbatim-attachments.ts";
 import { wrappedSignatureMark } from "../wrapped-signature.ts";
 import { UsageReader, upstreamErrorOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
-import { thinkingInstead, withoutForeignThoughts } from "./foreign.ts";
+import { thinkingInstead, withoutForeignThoughts, withoutThoughts } from "./foreign.ts";
 import { apiVersion } from "./request.ts";
 
 const stopEvent = Buffer.from('event: message_stop\ndata: {"type":"message_stop"}\n\n');
@@ -32,10 +33,14 @@ const foreignMarks = [wrappedSignatureMark, '"signature":""', '"signature": ""']
 export const verbatim: Verbatim = {
   request(bytes, _framing, target) {
     const body = requestOf(
-      foreignMarks.some((mark) => bytes.includes(mark)) ? withoutWrappedSignatures(bytes) : bytes,
+      foreignMarks.some((mark) => bytes.includes(mark)) ? withMessages(bytes, withoutForeignThoughts) : bytes,
       target,
     );
     return body === undefined ? undefined : { path: "/messages", headers: { "anthropic-version": apiVersion }, body };
+  },
+  repaired(bytes, { kind }) {
+    if (kind === "companions") return withMessages(bytes, withoutThoughts);
+    return kind === "placeholders" ? withValues(bytes, { thinking: jsonBytesOf({ type: "disabled" }) }) : bytes;
   },
   stream: (_bytes, _framing, { model }) => new VerbatimStream(new MessagesWatcher(model)),
   withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
@@ -53,9 +58,9 @@ function requestOf(bytes: Buffer, { model }: Target): Buffer | undefined {
   );
 }
 
-/** Removes such reasoning, and thinking that cannot continue without it. Everything else stays unchanged. */
-function withoutWrappedSignatures(bytes: Buffer): Buffer {
-  const kept = withMembers(bytes, "messages", withoutForeignThoughts);
+/** Removes reasoning, and thinking that cannot continue without it. Everything else stays unchanged. */
+function withMessages(bytes: Buffer, without: (messages: Buffer) => Buffer): Buffer {
+  const kept = withMembers(bytes, "messages", without);
   return withMembers(kept, "thinking", (thinking) => {
     const { messages } = parsedObject(kept) ?? {};
     const instead = thinkingInstead(readSpan(thinking, { start: 0, end: thinking.length }), listOf(messages));

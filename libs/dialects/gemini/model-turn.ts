@@ -89,7 +89,7 @@ function signedOf(value: unknown, path: string): SignedPart | undefined {
 }
 
 /** The value that Google documents for calls that none of its models signed: https://ai.google.dev/gemini-api/docs/thought-signatures#faqs */
-const bypass = "skip_thought_signature_validator";
+export const bypass = "skip_thought_signature_validator";
 
 /** The signature for a turn's first call if it has none; undefined if the model does not require one. */
 export const bypassOf = ({ signedCalls }: ModelTraits): string | undefined => (signedCalls ? bypass : undefined);

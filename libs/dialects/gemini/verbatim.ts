@@ -27,7 +27,7 @@ import { withAddresses } from "../verbatim-attachments.ts";
 import { unwrappedSignature, wrappedSignatureMark } from "../wrapped-signature.ts";
 import { failureIn, isBlocked, isFinish, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
-import { bypassOf } from "./model-turn.ts";
+import { bypass, bypassOf } from "./model-turn.ts";
 import { dialect } from "./parts.ts";
 import { answerPathOf } from "./request.ts";
 import { Frames } from "./stream.ts";
@@ -45,6 +45,7 @@ export const verbatim: Verbatim = {
     const body = unsigned === undefined ? own : withSignedCalls(own, unsigned);
     return { path: answerPathOf(model, framing), headers: {}, body };
   },
+  repaired: (bytes, { kind }) => (kind === "companions" ? withSignedCalls(withoutSignatures(bytes), bypass) : bytes),
   stream: (bytes, framing, { model }) =>
     new VerbatimStream(new GeminiWatcher(model, framing === "array", candidatesAskedIn(bytes))),
   withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
@@ -65,6 +66,19 @@ const withoutWrappedSignatures = (bytes: Buffer, unsigned: string | undefined): 
     }),
   );
 
+const withoutSignatures = (bytes: Buffer): Buffer =>
+  withMembers(bytes, "contents", (contents) =>
+    withItems(contents, (content) =>
+      withMembers(content, "parts", (parts) => withItems(parts, (part) => withSignature(part, undefined))),
+    ),
+  );
+
+const withSignature = (bytes: Buffer, by: string | undefined): Buffer =>
+  signatureNames.reduce(
+    (part, name) => withMembers(part, name, () => (by === undefined ? undefined : Buffer.from(jsonOf(by)))),
+    bytes,
+  );
+
 /** The format also allows a single item in place of a list. */
 const withItems = (items: Buffer, change: (item: Buffer) => Buffer | undefined): Buffer | undefined =>
   elementSpansOf(items) === undefined ? change(items) : withElements(items, change);
@@ -73,17 +87,12 @@ function keptPart(bytes: Buffer, unsigned: string | undefined): Buffer | undefin
   const { thoughtSignature, thought_signature: other, ...bare } = parsedObject(bytes) ?? {};
   const signature = unwrappedSignature(String(thoughtSignature ?? other ?? ""))?.signature;
   if (signature === undefined) return bytes;
-  const signed = (by: string | undefined): Buffer =>
-    signatureNames.reduce(
-      (part, name) => withMembers(part, name, () => (by === undefined ? undefined : Buffer.from(jsonOf(by)))),
-      bytes,
-    );
-  if (signature.dialect === dialect) return signed(signature.data);
+  if (signature.dialect === dialect) return withSignature(bytes, signature.data);
   const isCall = bare.functionCall !== undefined || bare.function_call !== undefined;
-  if (isCall && unsigned !== undefined) return signed(unsigned);
+  if (isCall && unsigned !== undefined) return withSignature(bytes, unsigned);
   return Object.keys(bare).length === 0 || (bare.text === "" && Object.keys(bare).length === 1)
     ? undefined
-    : signed(undefined);
+    : withSignature(bytes, undefined);
 }
 
 const signatureNames = ["thoughtSignature", "thought_signature"];

@@ -29,6 +29,7 @@ import { withAddresses } from "../verbatim-attachments.ts";
 import { isWrappedSignature, wrappedSignatureMark } from "../wrapped-signature.ts";
 import { failureIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
+import { withoutReasoning, withPlaceholder } from "./reasoning.ts";
 
 const doneEvent = Buffer.from("data: [DONE]\n\n");
 
@@ -40,6 +41,10 @@ export const verbatim: Verbatim = {
       target,
     );
     return body === undefined ? undefined : { path: "/chat/completions", headers: {}, body };
+  },
+  repaired(bytes, { kind }) {
+    if (kind === "companions") return withMessages(bytes, withoutReasoning);
+    return kind === "placeholders" ? withMessages(bytes, withPlaceholder) : bytes;
   },
   stream: (bytes, _framing, { model }) => new VerbatimStream(new ChatWatcher(model, askedIn(bytes))),
   withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
@@ -107,11 +112,12 @@ export function askedIn(bytes: Buffer): Asked {
   };
 }
 
+const withMessages = (bytes: Buffer, change: (message: Buffer) => Buffer): Buffer =>
+  withMembers(bytes, "messages", (messages) => withElements(messages, change));
+
 /** Removes other dialects' reasoning in earlier answers: this upstream cannot use it and may reject the field. */
 const withoutWrappedSignatures = (bytes: Buffer): Buffer =>
-  withMembers(bytes, "messages", (messages) =>
-    withElements(messages, (message) => withMembers(message, "reasoning_details", withoutForeign)),
-  );
+  withMessages(bytes, (message) => withMembers(message, "reasoning_details", withoutForeign));
 
 function withoutForeign(details: Buffer): Buffer | undefined {
   const kept = withElements(details, (detail) => {

@@ -19,7 +19,22 @@ type Item = Record<string, unknown>;
  * without content is left out, this dialect's own is unwrapped. Items after removed reasoning lose their ids: an upstream that knows such an id requires the
  * reasoning before it. Every other byte stays.
  */
-export function withResolvableReasoning(bytes: Buffer): Buffer {
+export const withResolvableReasoning = (bytes: Buffer): Buffer => withReasoning(bytes, resolvedReasoning);
+
+/** A body whose `input` has no reasoning. */
+export const withoutReasoning = (bytes: Buffer): Buffer => withReasoning(bytes, () => undefined);
+
+/** A body whose items of earlier answers have no ids: their content is all that an upstream needs if it stored none of them. */
+export const withoutItemIds = (bytes: Buffer): Buffer =>
+  withMembers(bytes, "input", (input) =>
+    withElements(input, (bytesOfItem) => {
+      const item = parsedObject(bytesOfItem) ?? {};
+      const isNamed = typeOf(item) === "reasoning" || (answered.includes(typeOf(item)) && !isOfCaller(item));
+      return isNamed ? withMembers(bytesOfItem, "id", () => undefined) : bytesOfItem;
+    }),
+  );
+
+function withReasoning(bytes: Buffer, change: (bytes: Buffer, item: Item) => Buffer | undefined): Buffer {
   if (!bytes.includes(reasoningMark)) return bytes;
   return withMembers(bytes, "input", (input) => {
     /** Reasoning was removed from the answer that these items belong to. */
@@ -27,7 +42,7 @@ export function withResolvableReasoning(bytes: Buffer): Buffer {
     return withElements(input, (bytesOfItem) => {
       const item = parsedObject(bytesOfItem) ?? {};
       if (item.type === "reasoning") {
-        const resolved = resolvedReasoning(bytesOfItem, item);
+        const resolved = change(bytesOfItem, item);
         isLost = resolved === undefined;
         return resolved;
       }

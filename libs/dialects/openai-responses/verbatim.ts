@@ -27,13 +27,17 @@ import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } 
 import { withAddresses } from "../verbatim-attachments.ts";
 import { failureIn, responseIdOf, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
-import { withResolvableReasoning } from "./replayed-items.ts";
+import { withoutItemIds, withoutReasoning, withResolvableReasoning } from "./replayed-items.ts";
 import { encryptedReasoning, mayReason } from "./request.ts";
 
 export const verbatim: Verbatim = {
   request(bytes, framing, target) {
     const body = requestOf(withResolvableReasoning(bytes), framing, target);
     return body === undefined ? undefined : { path: "/responses", headers: {}, body };
+  },
+  repaired(bytes, { kind }) {
+    if (kind === "companions") return withoutReasoning(bytes);
+    return kind === "item-ids" ? withoutItemIds(bytes) : bytes;
   },
   stream: (_bytes, _framing, identity) => new VerbatimStream(new ResponsesWatcher(identity)),
   withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),

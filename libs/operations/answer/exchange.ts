@@ -5,6 +5,7 @@ import { consistent } from "#dialects/consistent.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { parsedObject } from "#dialects/json.ts";
 import { type AnswerEvent, foldedOf, type Message, type Settings } from "#dialects/neutral.ts";
+import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/repaired.ts";
 import { ownBytesOf, resolveIn, unlessRefused } from "../conversation.ts";
 import {
   type OperationExchange,
@@ -36,7 +37,7 @@ export const answerExchange: OperationExchange<AnswerReading> = {
 };
 
 async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
-  const { dialect, framing, body, headers, target, resumes, continued } = task;
+  const { dialect, framing, body, headers, target, resumes, continued, repairs = [] } = task;
   const spoken = task.spoken as ConversationDialect;
   const from = codecs[dialect];
   const isTranslated = spoken !== dialect || resumes;
@@ -44,17 +45,18 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   const decode = () => from.decodeRequest({ body: parsed, framing, headers });
   const decoded = spoken !== dialect ? decode() : resumes ? unlessRefused(decode) : undefined;
   if (decoded === undefined) {
-    const request = from.verbatim.request(await ownBytesOf(task, resolve), framing, target);
+    const own = repairs.length === 0 ? body : repairedBytes(from, dialect, { body, framing, headers }, target, repairs);
+    const request = from.verbatim.request(await ownBytesOf({ ...task, body: own }, resolve), framing, target);
     if (request === undefined) return refused("The body is not a JSON object with a model.");
     return { kind: "conversation", request, resumes: false, decoded: undefined };
   }
-  const request = consistent(decoded);
+  const request = repairedRequest(consistent(decoded), repairs);
   await resolveIn(request, resolve);
   if (target.reasons === false) request.settings = withoutThinking(request.settings);
   const messages = continued === undefined ? request.messages : [...request.messages, answeredSoFar(continued)];
   return {
     kind: "conversation",
-    request: codecs[spoken].encodeRequest({ ...request, messages }, framing, target),
+    request: codecs[spoken].encodeRequest({ ...request, messages }, framing, repairedTarget(target, repairs)),
     resumes,
     decoded: { body: parsed, request },
   };

@@ -3,7 +3,8 @@ import { codecs } from "#dialects/codecs.ts";
 import { consistent } from "#dialects/consistent.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { Refusal } from "#dialects/field-support.ts";
-import { parsedObject, parseJson } from "#dialects/json.ts";
+import { jsonBytesOf, parsedObject, parseJson } from "#dialects/json.ts";
+import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/repaired.ts";
 import { isConversation, ownBytesOf, readableRequestOf, resolveIn } from "../conversation.ts";
 import {
   type CallExchange,
@@ -35,7 +36,8 @@ export const tokenCountExchange: CallExchange<Context> = {
 };
 
 async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
-  const { dialect, spoken, body, headers, target, countsTokens } = task;
+  const { dialect, spoken, body, headers, target: named, countsTokens, repairs = [] } = task;
+  const target = repairedTarget(named, repairs);
   const from = codecs[dialect];
   if (!isConversation(spoken) || from.tokenCount === undefined) return refusedFor("token counts");
   const to = codecs[spoken];
@@ -43,10 +45,11 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   const callerBody = parseJson(body) as Record<string, unknown>;
   const conversation = conversationOf(callerBody);
   const within = prefixOf?.(callerBody) ?? "";
-  const request =
+  const decoded =
     spoken === dialect
       ? undefined
       : await prefixed(within, () => consistent(from.decodeRequest({ body: conversation, framing: "whole", headers })));
+  const request = decoded && repairedRequest(decoded, repairs);
   const counting = to.tokenCount;
   if (counting === undefined || !countsTokens) {
     const tokens = await estimatedTokensOf(request ?? readableRequestOf(from, conversation, "whole"));
@@ -60,10 +63,14 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   const context: Context = { from: dialect, to: spoken };
   if (request === undefined) {
     const bytes = await ownBytesOf(task, resolve);
-    const question = counting.requestOf(
-      bytes === body ? conversation : conversationOf(parsedObject(bytes) ?? {}),
-      target,
-    );
+    const sent = bytes === body ? conversation : conversationOf(parsedObject(bytes) ?? {});
+    const repaired =
+      repairs.length === 0
+        ? sent
+        : parsedObject(
+            repairedBytes(from, dialect, { body: jsonBytesOf(sent), framing: "whole", headers }, named, repairs),
+          );
+    const question = counting.requestOf(repaired ?? sent, target);
     return { kind: "call", request: question, context, errors: "own" };
   }
   const question = await prefixed(within, async () => {

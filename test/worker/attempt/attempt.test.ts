@@ -299,6 +299,35 @@ test("the caller's own fault fails the attempt at once, although another target 
   assert.deepEqual(outcomes, ["first/theirs answered"]);
 });
 
+test("a target that refuses the reasoning of earlier turns is called once more without it, although no retry is left", async () => {
+  const message = { role: "assistant", content: "a", reasoning_content: "r" };
+  const body = JSON.stringify({ model: "m", stream: true, messages: [message, { role: "user", content: "q" }] });
+  const { called, failure, outcomes, events, text } = startAttempt(oneTarget, { body });
+  const refuse = (upstream: UpstreamCall) => {
+    upstream.head(400, {});
+    upstream.data(Buffer.from('{"error":{"message":"property \'reasoning_content\' is unsupported"}}'));
+    upstream.end();
+  };
+  refuse(await called(1));
+  const second = await called(2);
+  assert.equal(second.upstream, "first");
+  assert.deepEqual(JSON.parse(String(second.request.body)).messages[0], { role: "assistant", content: "a" });
+  second.head(200, streamHead);
+  second.data(delta({ content: "hello" }, "stop"));
+  second.data(done);
+  second.end();
+  assert.match(text(), /hello/);
+  assert.deepEqual(outcomes, ["first/theirs answered", "first/theirs answered"]);
+  const repaired = events.flatMap((event) => (event.kind === "upstreamCallFailed" ? [event.repair] : []));
+  assert.deepEqual(repaired, [{ kind: "companions" }]);
+  assert.equal(failure(), null);
+
+  const again = startAttempt(oneTarget, { body });
+  refuse(await again.called(1));
+  refuse(await again.called(2));
+  assert.equal(again.failure().code, "invalid_request");
+});
+
 test("a cancelled attempt aborts its call and sends nothing more, and what was produced is estimated", async () => {
   const { attempt, called, frames, events, kinds } = startAttempt(oneTarget);
   const upstream = await called(1);

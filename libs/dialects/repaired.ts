@@ -1,0 +1,68 @@
+/** Requests with repairs, in the neutral form and as a caller's own bytes. */
+import type { CallerRequest, Codec, Target } from "./codec.ts";
+import { consistent } from "./consistent.ts";
+import type { ConversationDialect } from "./dialect.ts";
+import { jsonBytesOf, parsedObject, withMembers, withValues } from "./json.ts";
+import type { NeutralRequest, Part } from "./neutral.ts";
+import type { Repair } from "./repairs.ts";
+
+/** What a request of the neutral form is encoded for, with these repairs. */
+export const repairedTarget = (target: Target, repairs: readonly Repair[]): Target => ({
+  ...target,
+  traits: Object.assign({}, target.traits, ...repairs.map(({ kind }) => (kind === "turns" ? strictTurns : {}))),
+});
+
+const strictTurns = { systemTurns: false };
+
+/** The request with these repairs. Calls and results match in every request of the neutral form. */
+export function repairedRequest(request: NeutralRequest, repairs: readonly Repair[]): NeutralRequest {
+  const has = (kind: Repair["kind"]) => repairs.some((repair) => repair.kind === kind);
+  if (!has("companions") && !has("item-ids")) return request;
+  const change = has("companions") ? withoutReasoning : withoutItemId;
+  return {
+    ...request,
+    messages: request.messages.map((message) => ({ ...message, parts: message.parts.flatMap(change) })),
+  };
+}
+
+const withoutReasoning = (part: Part): Part[] => (part.kind === "reasoning" ? [] : [part]);
+
+function withoutItemId(part: Part): Part[] {
+  if (part.kind !== "reasoning" || part.signature === undefined) return [part];
+  const { itemId: _, ...signature } = part.signature;
+  return [{ ...part, signature }];
+}
+
+/** The members of a request that are its conversation, in the spellings that the dialect accepts; the first one is written. */
+const conversationMembers: Record<ConversationDialect, readonly (readonly [string, ...string[]])[]> = {
+  "openai-chat": [["messages"]],
+  "openai-responses": [["instructions"], ["input"]],
+  "anthropic-messages": [["system"], ["messages"]],
+  gemini: [["systemInstruction", "system_instruction"], ["contents"]],
+};
+
+/**
+ * A caller's bytes for an upstream of the same dialect, with these repairs. A repair of the conversation's order replaces the conversation by one that went
+ * through the neutral form; every other byte stays. Throws Refusal if the neutral form can't express the conversation.
+ */
+export function repairedBytes(
+  codec: Codec,
+  dialect: ConversationDialect,
+  { body: bytes, framing, headers }: Omit<CallerRequest, "body"> & { body: Buffer },
+  target: Target,
+  repairs: readonly Repair[],
+): Buffer {
+  const edited = repairs.reduce((changed, repair) => codec.verbatim.repaired(changed, repair), bytes);
+  if (!repairs.some(({ kind }) => kind === "history" || kind === "turns")) return edited;
+  const request = consistent(
+    codec.decodeRequest({ body: parsedObject(edited) ?? {}, framing, ...(headers && { headers }) }),
+  );
+  const encoded = parsedObject(codec.encodeRequest(request, framing, repairedTarget(target, repairs)).body) ?? {};
+  let repaired = edited;
+  for (const spellings of conversationMembers[dialect]) {
+    for (const name of spellings) repaired = withMembers(repaired, name, () => undefined);
+    const [name] = spellings;
+    if (encoded[name] !== undefined) repaired = withValues(repaired, { [name]: jsonBytesOf(encoded[name]) });
+  }
+  return repaired;
+}

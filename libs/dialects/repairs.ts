@@ -1,0 +1,64 @@
+/**
+ * Repairs: how a request is changed when its upstream refused it for a reason that has nothing to do with what the caller wants. The worker then calls the same
+ * target once more. Requests that no upstream refuses are never changed by these rules.
+ */
+import type { UpstreamError } from "./errors.ts";
+
+/**
+ * - `companions`: the models' reasoning of earlier turns, with its signatures and encrypted contents, is left out.
+ * - `item-ids`: items of earlier answers lose their ids, which name something that the upstream did not store (Responses).
+ * - `placeholders`: calls of earlier turns whose reasoning was lost get an empty one.
+ * - `history`: calls and results are matched.
+ * - `turns`: the conversation begins with the user, roles alternate, and all instructions come first.
+ */
+export type Repair = { kind: "companions" | "item-ids" | "placeholders" | "history" | "turns" };
+
+/** The most repairs of one request for one target. */
+export const repairsMax = 4;
+
+interface Rule {
+  repair: Repair;
+  /** Matches codes and types. */
+  names?: RegExp;
+  /** Matches the message anywhere: a wrong match costs one call. */
+  words: RegExp;
+}
+
+/** The first match decides. test/libs/dialects/repairs.test.ts has the real messages, each with its source. */
+const rules: readonly Rule[] = [
+  {
+    repair: { kind: "item-ids" },
+    words: /item with id '?(?:rs|msg|fc|ctc)_\S{1,200} not found|items are not persisted when `store`/i,
+  },
+  {
+    repair: { kind: "placeholders" },
+    words:
+      /(?:reasoning_content|content\[\]\.thinking)`? in the thinking mode must be passed back|reasoning_content (?:field )?is missing|missing `?reasoning_content/i,
+  },
+  {
+    repair: { kind: "companions" },
+    names: /^(?:invalid_encrypted_content|thinking_signature_invalid)$/,
+    words:
+      /(?:invalid|corrupted|missing|expected) (?:an? )?[`'"]?(?:thought[ _])?(?:signature|data[`'"]? in [`'"]?redacted_thinking)|thought.?signature (?:is )?(?:not valid|invalid)|thinking\.signature: field required|bound to a different (?:conversation|model)|blocks in the latest assistant message cannot be modified|expected [`'"]?thinking[`'"]? or [`'"]?redacted_thinking|must start with a thinking block|must contain thinking|block in an assistant message cannot be [`'"]?thinking|encrypted content \S{0,200}[\s\S]{0,200}could not be (?:verified|decrypted)|required [`'"]?(?:reasoning|following)[`'"]? item|(?:reasoning(?:_content|_details|_text)?|thinking_blocks|extra_content)[`'"]?(?:\W{1,4}[\w.]{0,80})? ?(?:is (?:unsupported|not (?:supported|permitted|allowed))|: (?:extra inputs|unsupported|unknown))|(?:unknown|unsupported|unrecognized|unexpected) (?:parameter|field|property|argument|name)s?\S{0,3} ['"`]?messages\S{1,40}(?:reasoning|thinking|extra_content)/i,
+  },
+  {
+    repair: { kind: "history" },
+    words:
+      /tool_use[`'"]? ids? (?:were found without|must be unique)|unexpected [`'"]?tool_use_id|must have a (?:single result|corresponding [`'"]?tool_(?:use|result))|multiple [`'"]?tool_result[`'"]? blocks with id|tool_calls['"`]? must be followed by tool messages|tool_call_ids did not have response|role ['"`]?tool['"`]? must be a response to a prec?e?eding|no tool (?:output|call) found for|number of function (?:response parts|calls and responses)|function call turn comes immediately after|function response turn comes immediately after|not the same number of function calls|tool (?:call )?(?:result's tool )?id\(?s?\)?[^.]{0,60} not found|duplicate (?:item|tool|function)\S{0,20} (?:found )?(?:with|for) (?:id|call)|unexpected tool call id|content\S{0,40} type[^.]{0,40}(?:tool_use|tool_result)|unknown variant `(?:tool_use|tool_result|thinking)`|invalid value: '(?:tool_use|tool_result|thinking)'/i,
+  },
+  {
+    repair: { kind: "turns" },
+    words:
+      /roles must alternate|system (?:message|prompt) must be (?:at the beginning|the first)|system role (?:is )?not supported|role ['"`]?system['"`]? is not supported|unexpected role ['"`]?(?:system|user|tool|assistant|developer)|invalid message role: system|invalid chat setting|first message must (?:use|be)|must (?:start|begin) with a user|expected (?:first|last) role|multiple ['"`]?(?:user|assistant)['"`]? roles in a row|only (?:one|a single) system message|no user query found|ensure that (?:multiturn requests|the conversation)[^.]{0,40}(?:alternate|start)/i,
+  },
+];
+
+/** llama.cpp reports the error of a chat template with the status 500. */
+const statuses = [400, 404, 409, 422, 500];
+
+/** The repair that may make the upstream accept the request; undefined if the error has another reason. */
+export function repairOf(status: number, { message, code, type, means }: UpstreamError): Repair | undefined {
+  if (!statuses.includes(status) || (means !== undefined && means !== "invalid_request")) return undefined;
+  return rules.find(({ names, words }) => names?.test(code ?? "") || names?.test(type ?? "") || words.test(message))
+    ?.repair;
+}

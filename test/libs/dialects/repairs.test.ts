@@ -1,0 +1,345 @@
+/** Which refusals of upstreams lead to a repaired request, and what the repairs change. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { codecs } from "#dialects/codecs.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
+import { listOf, objectOf, parsedObject } from "#dialects/json.ts";
+import { repairedBytes } from "#dialects/repaired.ts";
+import { type Repair, repairOf } from "#dialects/repairs.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
+import { targetOf } from "../../support/target.ts";
+
+/** Real messages, each with the place where it was reported or documented. */
+const refusals: readonly [Repair["kind"] | undefined, number, string | object, string][] = [
+  [
+    "companions",
+    400,
+    "messages.1.content.0: Invalid `signature` in `thinking` block",
+    "github.com/ericc-ch/copilot-api/pull/166",
+  ],
+  [
+    "companions",
+    400,
+    'messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".',
+    "github.com/anomalyco/opencode/issues/48637",
+  ],
+  [
+    "companions",
+    400,
+    "messages.1.content.19: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified. These blocks must remain as they were in the original response.",
+    "github.com/anthropics/claude-code/issues/63412",
+  ],
+  [
+    "companions",
+    400,
+    "messages.219.content.0.thinking.signature: Field required",
+    "github.com/openclaw/openclaw/issues/10775",
+  ],
+  [
+    "companions",
+    400,
+    "messages.3.content.0.type: Expected `thinking` or `redacted_thinking`, but found `text`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceding the lastmost set of `tool_use` and `tool_result` blocks).",
+    "github.com/anthropics/claude-code/issues/10823",
+  ],
+  [
+    "companions",
+    400,
+    {
+      error: {
+        message: "The encrypted content gAAA...DQ== could not be verified.",
+        type: "invalid_request_error",
+        param: null,
+        code: "invalid_encrypted_content",
+      },
+    },
+    "github.com/openai/codex/issues/8145",
+  ],
+  [
+    "companions",
+    400,
+    "Item 'fc_68a' of type 'function_call' was provided without its required 'reasoning' item: 'rs_68a'.",
+    "github.com/openai/openai-python/issues/2561",
+  ],
+  [
+    "companions",
+    400,
+    { error: { code: 400, message: "Corrupted thought signature.", status: "INVALID_ARGUMENT" } },
+    "github.com/google-gemini/gemini-cli/issues/13467",
+  ],
+  [
+    "companions",
+    400,
+    { error: { code: 400, message: "Invalid thought signature.", status: "INVALID_ARGUMENT" } },
+    "github.com/lbjlaq/Antigravity-Manager/pull/3342",
+  ],
+  [
+    "companions",
+    400,
+    {
+      error: {
+        code: 400,
+        message:
+          "Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly",
+        status: "INVALID_ARGUMENT",
+      },
+    },
+    "github.com/BigPizzaV3/CodexPlusPlus/issues/332",
+  ],
+  [
+    "companions",
+    400,
+    "'messages.2' : for 'role:assistant' the following must be satisfied[('messages.2' : property 'reasoning_content' is unsupported)]",
+    "console.groq.com",
+  ],
+  [
+    "companions",
+    422,
+    {
+      detail: [
+        {
+          type: "extra_forbidden",
+          loc: ["body", "messages", 2, "assistant", "reasoning_content"],
+          msg: "Extra inputs are not permitted",
+        },
+      ],
+    },
+    "docs.mistral.ai",
+  ],
+  [
+    "item-ids",
+    404,
+    "Item with id 'rs_68af' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.",
+    "github.com/openai/openai-agents-python/issues/919",
+  ],
+  [
+    "placeholders",
+    400,
+    "The `reasoning_content` in the thinking mode must be passed back to the API.",
+    "github.com/earendil-works/pi/issues/3636",
+  ],
+  [
+    "placeholders",
+    400,
+    "The `content[].thinking` in the thinking mode must be passed back to the API.",
+    "github.com/decolua/9router/issues/2397",
+  ],
+  [
+    "placeholders",
+    400,
+    "thinking is enabled but reasoning_content is missing in assistant tool call message at index 3",
+    "github.com/MoonshotAI/kimi-agent-sdk/issues/169",
+  ],
+  [
+    "history",
+    400,
+    "messages.2: `tool_use` ids were found without `tool_result` blocks immediately after: toolu_1. Each `tool_use` block must have a corresponding `tool_result` block in the next message.",
+    "platform.claude.com",
+  ],
+  [
+    "history",
+    400,
+    "messages.0.content.0: unexpected `tool_use_id` found in `tool_result` blocks: toolu_1. Each `tool_result` block must have a corresponding `tool_use` block in the previous message.",
+    "platform.claude.com",
+  ],
+  [
+    "history",
+    400,
+    "messages.4.content.1: each tool_use must have a single result. Found multiple `tool_result` blocks with id: toolu_1",
+    "github.com/anthropics/claude-code",
+  ],
+  [
+    "history",
+    400,
+    "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. The following tool_call_ids did not have response messages: call_1",
+    "platform.openai.com",
+  ],
+  [
+    "history",
+    400,
+    "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.",
+    "platform.openai.com",
+  ],
+  ["history", 400, "No tool output found for function call call_1.", "github.com/openai/codex"],
+  ["history", 400, "No tool call found for function call output with call_id call_1.", "github.com/openai/codex"],
+  [
+    "history",
+    400,
+    "Please ensure that the number of function response parts is equal to the number of function call parts of the function call turn.",
+    "github.com/google-gemini/gemini-cli/issues/3814",
+  ],
+  [
+    "history",
+    400,
+    "Please ensure that function call turn comes immediately after a user turn or after a function response turn.",
+    "ai.google.dev",
+  ],
+  ["history", 400, "Not the same number of function calls and responses", "github.com/mistralai/client-python"],
+  [
+    "turns",
+    400,
+    "Conversation roles must alternate user/assistant/user/assistant/...",
+    "github.com/suitenumerique/conversations/issues/197",
+  ],
+  [
+    "turns",
+    500,
+    "Jinja Exception: After the optional system message, conversation roles must alternate user and assistant roles except for tool calls and results.",
+    "github.com/ggml-org/llama.cpp/issues/19851",
+  ],
+  ["turns", 400, "System message must be at the beginning.", "huggingface.co/Qwen"],
+  ["turns", 400, "System role not supported", "huggingface.co/google/gemma-2-9b-it"],
+  ["turns", 400, "role 'system' is not supported on this model", "github.com/anthropics/claude-code/issues/61412"],
+  ["turns", 400, "Unexpected role 'user' after role 'tool'", "github.com/yetone/avante.nvim/issues/2695"],
+  [
+    "turns",
+    400,
+    "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",
+    "docs.mistral.ai",
+  ],
+  ["turns", 400, "invalid params, invalid chat setting (2013)", "github.com/can1357/oh-my-pi/issues/954"],
+  ["turns", 400, 'messages: first message must use the "user" role', "platform.claude.com"],
+  [undefined, 400, "temperature must be below 2", ""],
+  [undefined, 401, "Conversation roles must alternate user/assistant", "another status has another reason"],
+  [
+    undefined,
+    400,
+    { error: { message: "The prompt is too long: roles must alternate", code: "context_length_exceeded" } },
+    "",
+  ],
+];
+
+for (const [kind, status, body, source] of refusals)
+  test(`${kind ?? "no repair"} after ${status} ${JSON.stringify(body).slice(0, 120)} (${source})`, () => {
+    assert.equal(
+      repairOf(status, upstreamErrorOf(typeof body === "string" ? { error: { message: body } } : body))?.kind,
+      kind,
+    );
+  });
+
+/** The body that a target gets after a repair, from a body of its own dialect. */
+function repairedBodyOf(dialect: ConversationDialect, kind: Repair["kind"], body: object) {
+  const bytes = Buffer.from(JSON.stringify(body));
+  return parsedObject(
+    repairedBytes(codecs[dialect], dialect, { body: bytes, framing: "whole" }, targetOf(dialect, "theirs"), [{ kind }]),
+  );
+}
+
+test("reasoning of every chat server is left out, and everything else stays", () => {
+  const message = {
+    role: "assistant",
+    content: "a",
+    tool_calls: [{ id: "1", type: "function", function: { name: "f", arguments: "{}" } }],
+  };
+  const rest = { model: "m", own: 1.0 };
+  const { extra_content, ...bare } = {
+    extra_content: { google: { thought_signature: "S" } },
+    ...(message.tool_calls[0] as object),
+  };
+  const body = repairedBodyOf("openai-chat", "companions", {
+    ...rest,
+    messages: [
+      { ...message, reasoning_content: "r", reasoning: "r", reasoning_details: [{}], thinking_blocks: [{}] },
+      {
+        role: "assistant",
+        content: [
+          { type: "thinking", thinking: [] },
+          { type: "text", text: "a" },
+        ],
+      },
+      { role: "assistant", content: null, tool_calls: [{ ...bare, extra_content }] },
+    ],
+  });
+  const bypass = { google: { thought_signature: "skip_thought_signature_validator" } };
+  assert.deepEqual(body, {
+    ...rest,
+    messages: [
+      message,
+      { role: "assistant", content: [{ type: "text", text: "a" }] },
+      { role: "assistant", content: null, tool_calls: [{ ...bare, extra_content: bypass }] },
+    ],
+  });
+});
+
+test("calls of chat messages get an empty reasoning where it was lost", () => {
+  const call = { id: "1", type: "function", function: { name: "f", arguments: "{}" } };
+  const body = repairedBodyOf("openai-chat", "placeholders", {
+    model: "m",
+    messages: [
+      { role: "assistant", content: null, tool_calls: [call], reasoning_content: "r" },
+      { role: "assistant", content: null, tool_calls: [call] },
+      { role: "assistant", content: "a" },
+    ],
+  });
+  assert.deepEqual(
+    listOf(body?.messages).map((message) => objectOf(message).reasoning_content),
+    ["r", " ", undefined],
+  );
+});
+
+test("thinking blocks are left out, and thinking is switched off where it can't go on", () => {
+  const answered = [
+    { type: "thinking", thinking: "t", signature: "S" },
+    { type: "redacted_thinking", data: "D" },
+    { type: "server_tool_use", id: "s", name: "web_search", input: {} },
+    { type: "tool_use", id: "1", name: "f", input: {} },
+  ];
+  const messages = [
+    { role: "user", content: "q" },
+    { role: "assistant", content: answered },
+    { role: "user", content: [{ type: "tool_result", tool_use_id: "1", content: "r" }] },
+  ];
+  const body = repairedBodyOf("anthropic-messages", "companions", {
+    model: "m",
+    max_tokens: 2000,
+    thinking: { type: "enabled", budget_tokens: 1024 },
+    messages,
+  });
+  assert.deepEqual(body, {
+    model: "m",
+    max_tokens: 2000,
+    thinking: { type: "disabled" },
+    messages: messages.with(1, { role: "assistant", content: answered.slice(2) }),
+  });
+});
+
+test("reasoning items, or the ids of all items of earlier answers, are left out", () => {
+  const input = [
+    { type: "message", role: "user", id: "msg_0", content: "q" },
+    { type: "reasoning", id: "rs_1", summary: [], encrypted_content: "E" },
+    { type: "function_call", id: "fc_1", call_id: "c", name: "f", arguments: "{}" },
+    { type: "function_call_output", call_id: "c", output: "r" },
+  ];
+  const call = { type: "function_call", call_id: "c", name: "f", arguments: "{}" };
+  assert.deepEqual(repairedBodyOf("openai-responses", "companions", { model: "m", input })?.input, [
+    input[0],
+    call,
+    input[3],
+  ]);
+  assert.deepEqual(repairedBodyOf("openai-responses", "item-ids", { model: "m", input })?.input, [
+    input[0],
+    { type: "reasoning", summary: [], encrypted_content: "E" },
+    call,
+    input[3],
+  ]);
+});
+
+test("signatures of parts are left out, and the first call of each turn gets the documented one instead", () => {
+  const call = { functionCall: { name: "f", args: {} } };
+  const contents = [
+    { role: "user", parts: [{ text: "q" }] },
+    {
+      role: "model",
+      parts: [{ text: "t", thought: true, thoughtSignature: "T" }, { ...call, thoughtSignature: "S" }, call],
+    },
+  ];
+  const body = repairedBodyOf("gemini", "companions", { contents });
+  assert.deepEqual(body, {
+    contents: [
+      contents[0],
+      {
+        role: "model",
+        parts: [{ text: "t", thought: true }, { ...call, thoughtSignature: "skip_thought_signature_validator" }, call],
+      },
+    ],
+  });
+});
