@@ -28,6 +28,12 @@ export interface Signature {
   itemId?: string;
 }
 
+/** What the caller wrote where the neutral form says less. Upstreams of the same dialect receive it unchanged. */
+interface Native {
+  dialect: ConversationDialect;
+  value: Record<string, unknown>;
+}
+
 interface Placed {
   path: string;
   /** A cache breakpoint: the caller wants the prompt up to here cached. */
@@ -43,7 +49,7 @@ type RefusalPart = Placed & { kind: "refusal"; text: string };
 /** The model's thinking; in a request, only useful with its signature. */
 export type ReasoningPart = Placed & { kind: "reasoning"; text: string; signature?: Signature };
 /** `name` is the tool's neutral name. `input` is JSON text; `{"input":"…"}` for a tool that takes free text, "" for no arguments. */
-export type CallPart = Placed & { kind: "call"; id: string; name: string; input: string };
+export type CallPart = Placed & { kind: "call"; id: string; name: string; input: string; native?: Native };
 /** `name` is the neutral name of the called tool; "" if no earlier call has this id. */
 export type ResultPart = Placed & {
   kind: "result";
@@ -51,6 +57,7 @@ export type ResultPart = Placed & {
   name: string;
   content: (TextPart | ImagePart | FilePart)[];
   isError: boolean;
+  native?: Native;
 };
 
 export type Part = TextPart | ImagePart | FilePart | AudioPart | RefusalPart | ReasoningPart | CallPart | ResultPart;
@@ -77,6 +84,12 @@ export interface Tool {
   strict?: boolean;
   /** Takes free text instead of JSON arguments. Other dialects receive a function with one string, `input`. */
   takesText?: boolean;
+  /** The grammar of the free text. Only OpenAI's models are bound by it; for others it becomes part of the description. */
+  grammar?: { syntax: string; definition: string };
+  /** Arguments that the caller gives as examples. */
+  examples?: unknown[];
+  /** A tool that its vendor defines and the caller runs, as the caller wrote it. */
+  native?: Native;
   path: string;
   cache?: { ttl: "short" | "long" };
 }

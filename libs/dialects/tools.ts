@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { argumentsDepthMax, toolsMax } from "./bounds.ts";
 import { refuse } from "./field-support.ts";
-import { isGiven, isObject, nestsDeeperThan, parseExact } from "./json.ts";
+import { isGiven, isObject, nestsDeeperThan, parseExact, textOf } from "./json.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
 
 /** Fits all dialects: https://platform.openai.com/docs/api-reference/chat/create has the shortest maximum, Google the strictest first character. */
@@ -90,6 +90,19 @@ export const textToolParameters = {
   additionalProperties: false,
 };
 
+/**
+ * The description for models that are not bound by a tool's grammar and do not know its examples; undefined if there is nothing to say. `enforces`: the upstream
+ * reads the grammar itself.
+ */
+export function descriptionOf({ description, grammar, examples }: Tool, enforces = false): string | undefined {
+  const parts = [
+    description,
+    grammar && !enforces && `The input must follow this ${grammar.syntax} grammar:\n${grammar.definition}`,
+    examples && `Examples of the input:\n${examples.map((example) => JSON.stringify(example)).join("\n")}`,
+  ].filter((part) => part !== undefined && part !== false && part !== "");
+  return parts.length === 0 ? undefined : parts.join("\n\n");
+}
+
 /** The arguments of a free-text call. */
 export const inputOfText = (text: string): string => JSON.stringify({ input: text });
 
@@ -97,10 +110,24 @@ export const inputOfText = (text: string): string => JSON.stringify({ input: tex
 export const inputTextOf = (input: unknown): string =>
   typeof input === "string" ? input : isGiven(input) ? JSON.stringify(input) : "";
 
-/** The free text of a call whose arguments are `{"input": "…"}`; otherwise the arguments themselves. */
+/**
+ * The free text of a call whose arguments are `{"input": "…"}`, an object with one text of another name, or a JSON string; otherwise the arguments themselves.
+ */
 export function textOfCall(input: string): string {
-  const value = argumentsOf(input)?.input;
-  return typeof value === "string" ? value : input;
+  const value = argumentsOf(input);
+  if (value === undefined) return jsonTextOf(input) ?? input;
+  const [first, ...others] = Object.values(value);
+  if (typeof value.input === "string") return value.input;
+  return typeof first === "string" && others.length === 0 ? first : input;
+}
+
+function jsonTextOf(input: string): string | undefined {
+  if (!input.trimStart().startsWith('"')) return undefined;
+  try {
+    return textOf(JSON.parse(input));
+  } catch {
+    return undefined;
+  }
 }
 
 /** A call's arguments as an object; {} for none; undefined if they are not a JSON object, or nested deeper than 200 levels. */

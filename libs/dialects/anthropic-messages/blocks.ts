@@ -89,12 +89,17 @@ function partsOfBlock(
     case "tool_removal":
       return [];
     default:
+      if (ofVendor.test(String(block.type))) return [];
       return refuse(
         path,
         `is a block of the type ${JSON.stringify(block.type)}, which the upstream of this model does not support`,
       );
   }
 }
+
+/** What a vendor's own tools did in earlier turns: the answers that they led to remain. */
+const ofVendor =
+  /^(?:server_tool_use|mcp_tool_use|mcp_tool_result|(?:web_search|web_fetch|code_execution|bash_code_execution|text_editor_code_execution|tool_search_tool|tool_search|advisor)_(?:tool_)?result)$/;
 
 const inputOf = (input: unknown): string => (Object.keys(objectOf(input)).length === 0 ? "" : JSON.stringify(input));
 

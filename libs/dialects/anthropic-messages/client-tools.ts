@@ -1,7 +1,7 @@
 /**
  * Tools that Anthropic defines and the caller runs. Anthropic's models know their arguments; other models receive them as ordinary functions.
  * https://platform.claude.com/docs/en/agents-and-tools/tool-use/bash-tool, https://platform.claude.com/docs/en/agents-and-tools/tool-use/text-editor-tool,
- * https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool
+ * https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool, https://platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool
  */
 
 interface ClientTool {
@@ -82,15 +82,75 @@ const memory: ClientTool = {
   ),
 };
 
-const clientTools = new Map<unknown, ClientTool>([
-  ["bash_20241022", bash],
-  ["bash_20250124", bash],
-  ["text_editor_20241022", textEditor("str_replace_editor", true)],
-  ["text_editor_20250124", textEditor("str_replace_editor", true)],
-  ["text_editor_20250429", textEditor("str_replace_based_edit_tool", false)],
-  ["text_editor_20250728", textEditor("str_replace_based_edit_tool", false)],
-  ["memory_20250818", memory],
-]);
+const coordinate = (description: string) => ({
+  type: "array",
+  items: { type: "integer" },
+  minItems: 2,
+  maxItems: 2,
+  description,
+});
+
+const firstActions =
+  "key type mouse_move left_click left_click_drag right_click middle_click double_click screenshot cursor_position".split(
+    " ",
+  );
+const laterActions = "left_mouse_down left_mouse_up scroll hold_key wait triple_click".split(" ");
+
+function computer(tool: Record<string, unknown>, isFirst: boolean): ClientTool {
+  const { display_width_px: width, display_height_px: height, enable_zoom: canZoom } = tool;
+  const screen =
+    typeof width === "number" && typeof height === "number"
+      ? ` The screen has ${width} × ${height} pixels; the origin is its upper left corner.`
+      : "";
+  const zooms = !isFirst && canZoom === true;
+  return {
+    name: "computer",
+    description: `Uses the mouse and the keyboard of a computer, and takes screenshots of its screen.${screen} Take a screenshot to see what an action did.`,
+    parameters: schemaOf(
+      {
+        action: {
+          type: "string",
+          enum: [...firstActions, ...(isFirst ? [] : laterActions), ...(zooms ? ["zoom"] : [])],
+        },
+        coordinate: coordinate("The position of the mouse as [x, y] in pixels; for left_click_drag its end."),
+        text: text(
+          "For type: the text. For key and hold_key: the keys, such as ctrl+s. For a click or scroll: keys held meanwhile.",
+        ),
+        ...(!isFirst && {
+          start_coordinate: coordinate("For left_click_drag: where it begins, as [x, y]."),
+          duration: { type: "number", description: "For hold_key and wait: the seconds." },
+          scroll_direction: { type: "string", enum: ["up", "down", "left", "right"], description: "For scroll." },
+          scroll_amount: line("For scroll: the number of steps."),
+        }),
+        ...(zooms && {
+          region: {
+            type: "array",
+            items: { type: "integer" },
+            minItems: 4,
+            maxItems: 4,
+            description: "For zoom: the part of the screen as [x0, y0, x1, y1].",
+          },
+        }),
+      },
+      ["action"],
+    ),
+  };
+}
+
+type Json = Record<string, unknown>;
+
+/** By the family of the type. A version that is not known yet is taken for the newest. */
+const families: readonly [RegExp, (tool: Json) => ClientTool][] = [
+  [/^bash_\d{8}$/, () => bash],
+  [/^text_editor_(?:20241022|20250124)$/, () => textEditor("str_replace_editor", true)],
+  [/^text_editor_\d{8}$/, () => textEditor("str_replace_based_edit_tool", false)],
+  [/^memory_\d{8}$/, () => memory],
+  [/^computer_20241022$/, (tool) => computer(tool, true)],
+  [/^computer_\d{8}$/, (tool) => computer(tool, false)],
+];
 
 /** The tool of this type; undefined for types that the caller defines or the vendor runs. */
-export const clientToolOf = (type: unknown): ClientTool | undefined => clientTools.get(type);
+export function clientToolOf(tool: Json): ClientTool | undefined {
+  const type = String(tool.type);
+  return families.find(([pattern]) => pattern.test(type))?.[1](tool);
+}

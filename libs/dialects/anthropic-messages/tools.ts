@@ -3,19 +3,20 @@ import { refuse } from "../field-support.ts";
 import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral.ts";
-import { namedTools, textToolParameters, toolNameOf } from "../tools.ts";
+import { descriptionOf, namedTools, textToolParameters, toolNameOf } from "../tools.ts";
 import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
 import { clientToolOf } from "./client-tools.ts";
 import { structuredSchemaOf } from "./structured.ts";
 
 /**
  * The tools in force at the end of the conversation: those of the request, including deferred ones, with the additions and removals by its instructions.
- * `eager_input_streaming`, `input_examples` and `allowed_callers` are ignored.
+ * `eager_input_streaming` and `allowed_callers` are ignored.
  */
 export function decodeTools(body: Record<string, unknown>): Tool[] {
   const offered = new Map<string, Omit<Tool, "name">>();
   const removed = new Set<string>();
   const offer = (value: unknown, path: string) => {
+    if (offeredByHabit.test(String(objectOf(value).type))) return;
     const tool = toolOf(objectOf(value), path);
     offered.set(tool.callerName, tool);
     removed.delete(tool.callerName);
@@ -35,11 +36,14 @@ export function decodeTools(body: Record<string, unknown>): Tool[] {
   return namedTools([...offered.values()].filter(({ callerName }) => !removed.has(callerName)));
 }
 
-function toolOf(
-  { type, name, description, strict, input_schema: schema, cache_control: control }: WireBlock,
-  path: string,
-): Omit<Tool, "name"> {
-  const known = clientToolOf(type);
+const examplesMax = 8;
+
+/** Tools that agents offer with every request: without them the model sees deferred tools at once, and advises itself. */
+const offeredByHabit = /^(?:tool_search_tool|advisor)_/;
+
+function toolOf(tool: WireBlock, path: string): Omit<Tool, "name"> {
+  const { type, name, description, strict, input_schema: schema, input_examples: given, cache_control: control } = tool;
+  const known = clientToolOf(tool);
   if (known !== undefined)
     return {
       path,
@@ -53,11 +57,13 @@ function toolOf(
       `${path}.type`,
       `is ${JSON.stringify(type)}, a tool that its vendor runs, which the upstream of this model does not support`,
     );
+  const examples = listOf(given).slice(0, examplesMax);
   return {
     path,
     callerName: String(name),
     ...(typeof description === "string" && { description }),
     ...(typeof strict === "boolean" && { strict }),
+    ...(examples.length > 0 && { examples }),
     parameters: objectOf(schema),
     ...cacheOf(control),
   };
@@ -111,12 +117,14 @@ export function encodeTools(
   return { tools: offered.map(encodeTool), choice: choiceOf(mode, forced, offered, only, settings), forced };
 }
 
-function encodeTool({ name, description, parameters, strict, takesText, cache }: Tool): WireBlock {
+function encodeTool(tool: Tool): WireBlock {
+  const { name, parameters, strict, takesText, cache } = tool;
+  const description = descriptionOf(tool);
   const schema = takesText ? textToolParameters : { properties: {}, ...parameters, type: "object" };
   const structured = strict === true ? structuredSchemaOf(schema) : undefined;
   return {
     name,
-    ...(description !== undefined && description !== "" && { description }),
+    ...(description !== undefined && { description }),
     input_schema: structured ?? schema,
     strict: structured && true,
     ...cacheControlOf({ cache }),

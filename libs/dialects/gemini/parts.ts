@@ -1,9 +1,8 @@
 /** Media and function results in Google's Gemini format, in both directions: https://ai.google.dev/api/caching#Part */
 import { attachmentOf, checkedBase64 } from "../attachments.ts";
 import { refuse } from "../field-support.ts";
-import { isGiven, objectOf, textOf } from "../json.ts";
+import { isGiven, isObject, objectOf, textOf } from "../json.ts";
 import type { AudioPart, FilePart, ImagePart, ResultPart } from "../neutral.ts";
-import { argumentsOf } from "../tools.ts";
 import { itemsOf } from "./names.ts";
 
 export const dialect = "gemini";
@@ -125,7 +124,7 @@ function typeByNameOf(address: string): string | undefined {
 export function resultOf(
   { response, parts }: Record<string, unknown>,
   path: string,
-): Pick<ResultPart, "content" | "isError"> {
+): Pick<ResultPart, "content" | "isError" | "native"> {
   const members = Object.entries(objectOf(response)).filter(([, value]) => value !== undefined);
   const [name, value] = members.length === 1 ? (members[0] as [string, unknown]) : ["", response];
   const isWrapped = name === "output" || name === "result" || name === "error";
@@ -138,15 +137,18 @@ export function resultOf(
   return {
     content: [...(text === "" ? [] : [{ kind: "text" as const, text, path: `${path}.response` }]), ...media],
     isError: name === "error",
+    ...(!(typeof value === "string" && (name === "output" || name === "error")) &&
+      isObject(response) && { native: { dialect, value: objectOf(response) } }),
   };
 }
 
-/** A function's result as an object, which the format requires. */
-export function responseOf({ content, isError }: ResultPart): object {
-  const texts = content.filter((part) => part.kind === "text").map(({ text }) => text);
-  const text = texts.join("\n");
-  if (isError) return { error: text };
-  return (texts.length === 1 && text.trimStart().startsWith("{") ? argumentsOf(text) : undefined) ?? { result: text };
+/**
+ * A function's result as an object, which the format requires. Text stays text, whatever it looks like: Google refuses results with members such as `$ref`.
+ */
+export function responseOf({ content, isError, native }: ResultPart): object {
+  if (native?.dialect === dialect) return native.value;
+  const text = content.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n");
+  return isError ? { error: text } : { output: text };
 }
 
 export function encodeMedia({ source, ...part }: ImagePart | FilePart): Record<string, unknown> {

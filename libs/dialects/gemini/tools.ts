@@ -2,7 +2,7 @@
 import { refuse } from "../field-support.ts";
 import { isGiven, isObject, listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
-import { namedTools, textToolParameters, toolNamed, toolNameOf } from "../tools.ts";
+import { descriptionOf, namedTools, textToolParameters, toolNamed, toolNameOf } from "../tools.ts";
 import { jsonSchemaOf, plainSchemaOf } from "./json-schema.ts";
 import { itemsOf } from "./names.ts";
 
@@ -83,11 +83,12 @@ export function encodeTools(tools: readonly Tool[], choice: ToolChoice | undefin
   };
 }
 
-function declarationOf({ name, description, parameters, takesText }: Tool): object {
+function declarationOf(tool: Tool): object {
+  const { name, parameters, takesText } = tool;
   const schema = takesText === true ? textToolParameters : parameters && plainSchemaOf(parameters);
   return {
     name,
-    description,
+    description: descriptionOf(tool),
     parametersJsonSchema: schema,
   };
 }

@@ -56,7 +56,11 @@ export function decodeMessages(
         const callId =
           textOf(message.tool_call_id) ?? open.values().next().value ?? refuse(`${path}.tool_call_id`, "is missing");
         open.delete(callId);
-        const content = textPartsOf(message.content, `${path}.content`);
+        const content = partsOf(message.content, `${path}.content`).map((part) =>
+          part.kind === "text" || part.kind === "image" || part.kind === "file"
+            ? part
+            : refuse(part.path, "must be text, an image or a file"),
+        );
         messages.push({
           role: "user",
           parts: [{ kind: "result", callId, name: called.get(callId) ?? "", content, isError: false, path }],
@@ -240,7 +244,9 @@ function encodeUser(parts: readonly Part[]): object[] {
 }
 
 function encodeResult({ callId, content, isError }: ResultPart): object {
-  const text = content.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n");
+  const text =
+    content.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n") ||
+    (content.some(({ kind }) => kind !== "text") ? "The result is in the next message." : "");
   return { role: "tool", tool_call_id: callId, content: isError ? `Error: ${text}` : text };
 }
 

@@ -9,12 +9,14 @@ import {
   type NeutralRequest,
   type Setting,
   type Settings,
+  type Tool,
   type ToolChoice,
   turnsOf,
 } from "../neutral.ts";
 import { schemaFormatOf } from "../openai-parts.ts";
+import { grammarOf } from "../openai-responses/tools.ts";
 import { askedEffortOf } from "../reasoning.ts";
-import { namedTools, textToolParameters, toolNameOf } from "../tools.ts";
+import { descriptionOf, namedTools, textToolParameters, toolNameOf } from "../tools.ts";
 import { decodeMessages, encodeTurns } from "./messages.ts";
 import { readableRequestSchema } from "./schema.ts";
 
@@ -34,26 +36,42 @@ export function decodeRequest({ body }: CallerRequest): NeutralRequest {
   const fault = invalidFieldIn(readableRequestSchema, body);
   if (fault !== undefined) throw new Refusal(fault.param, fault.message);
   for (const [name, asksNothing] of refused) if (isGiven(body[name]) && !asksNothing(body[name])) refuse(name);
-  const tools = namedTools(listOf(body.tools).map(toolOf));
+  const tools = namedTools(listOf(body.tools).flatMap(toolOf));
   const { system, messages } = decodeMessages(listOf(body.messages), tools);
   const toolChoice = toolChoiceOf(body.tool_choice, tools);
   return { system, messages, tools, ...(toolChoice !== undefined && { toolChoice }), settings: settingsOf(body) };
 }
 
-function toolOf(value: unknown, place: number) {
+/**
+ * A tool in any shape that agents send here: nested as in this dialect, flat as in OpenAI's Responses, or with the `input_schema` of Anthropic's Messages.
+ * Undefined for tools of a vendor that agents offer with every request, needed or not.
+ */
+function toolOf(value: unknown, place: number): Omit<Tool, "name">[] {
   const path = `tools[${place}]`;
-  const { type: given, function: definition, custom } = objectOf(value);
-  const type = given ?? "function";
+  const tool = objectOf(value);
+  const type = tool.type ?? "function";
+  if (offeredByHabit.test(String(type))) return [];
   if (type !== "function" && type !== "custom") refuse(`${path}.type`);
-  const { name, description, parameters, strict } = objectOf(type === "function" ? definition : custom);
-  return {
-    path,
-    callerName: String(name),
-    ...(typeof description === "string" && { description }),
-    ...(typeof strict === "boolean" && { strict }),
-    ...(type === "custom" ? { takesText: true } : isObject(parameters) && { parameters: objectOf(parameters) }),
-  };
+  const isFree = type === "custom" && tool.input_schema === undefined;
+  const nested = isFree ? tool.custom : tool.function;
+  const definition = isGiven(nested) ? objectOf(nested) : tool;
+  const { name, description, strict } = definition;
+  const parameters = definition.parameters ?? definition.input_schema;
+  const { grammar, ...format } = objectOf(definition.format);
+  return [
+    {
+      path,
+      callerName: textOf(name) ?? refuse(isGiven(nested) ? `${path}.${type}.name` : `${path}.name`, "is missing"),
+      ...(typeof description === "string" && { description }),
+      ...(typeof strict === "boolean" && { strict }),
+      ...(isFree
+        ? { takesText: true, ...grammarOf({ ...format, ...objectOf(grammar) }) }
+        : isObject(parameters) && { parameters: objectOf(parameters) }),
+    },
+  ];
 }
+
+const offeredByHabit = /^(?:web_search|tool_search|image_generation)/;
 
 function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoice | undefined {
   if (!isGiven(choice)) return undefined;
@@ -67,10 +85,12 @@ function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoi
       textOf(objectOf(inner ?? innerCustom).name) ?? textOf(name) ?? refuse(path, "must name a tool"),
     );
   };
-  if (type === "function" || type === "custom")
-    return { mode: "required", only: [nameIn({ function: named ?? custom })], path };
+  if (type === "any") return { mode: "required", path };
+  if (type === "auto" || type === "none") return { mode: type, path };
+  if (type === "function" || type === "custom" || type === "tool")
+    return { mode: "required", only: [nameIn({ ...objectOf(choice), function: named ?? custom })], path };
   if (type !== "allowed_tools") return refuse(path);
-  const { mode, tools: references } = objectOf(allowed);
+  const { mode, tools: references } = objectOf(allowed ?? choice);
   if (mode !== "auto" && mode !== "required") refuse(`${path}.allowed_tools.mode`, "must be auto or required");
   return { mode, only: listOf(references).map(nameIn), path };
 }
@@ -192,13 +212,13 @@ export function encodeRequest(
   return { path: "/chat/completions", headers: {}, body: jsonBytesOf(body) };
 }
 
-const encodeTool = ({ name, description, parameters, strict, takesText }: NeutralRequest["tools"][number]) => ({
+const encodeTool = (tool: Tool) => ({
   type: "function",
   function: {
-    name,
-    description,
-    parameters: takesText ? textToolParameters : (parameters ?? { type: "object", properties: {} }),
-    ...(strict === true && { strict }),
+    name: tool.name,
+    description: descriptionOf(tool),
+    parameters: tool.takesText ? textToolParameters : (tool.parameters ?? { type: "object", properties: {} }),
+    ...(tool.strict === true && { strict: true }),
   },
 });
 

@@ -93,6 +93,12 @@ const message = Type.Object(
   },
 );
 
+/** Agents also send tools in the shapes of other dialects: flat, or with an `input_schema`. */
+const isNested = (type: "function" | "custom") =>
+  when(
+    { allOf: [lacksAll("name"), type === "function" ? isOrLacks("type", "function", null) : has("type", "custom")] },
+    type,
+  );
 const grammar = { type: "object", required: ["definition", "syntax"], properties: { definition: text, syntax: text } };
 
 const tool = Type.Object(
@@ -116,10 +122,13 @@ const tool = Type.Object(
         }),
       }),
     ),
+    name: Type.Optional(name),
+    description: optionalText,
+    parameters: optionalObject(),
+    input_schema: optionalObject(),
+    strict: optionalFlag,
   },
-  {
-    allOf: [when(isOrLacks("type", "function", null), "function"), ...whenNamed("custom")],
-  },
+  { allOf: [isNested("function"), isNested("custom")] },
 );
 
 const named = { type: "object", required: ["name"], properties: { name: text } };
@@ -137,13 +146,17 @@ const toolChoice = {
     required: ["type"],
     properties: {
       ...toolReference.properties,
+      name: text,
       allowed_tools: {
         type: "object",
         required: ["mode", "tools"],
         properties: { mode: text, tools: { type: "array", items: toolReference } },
       },
     },
-    allOf: whenNamed("function", "custom", "allowed_tools"),
+    allOf: [
+      ...["function", "custom"].map((type) => when({ allOf: [has("type", type), lacksAll("name")] }, type)),
+      when({ allOf: [has("type", "allowed_tools"), lacksAll("tools")] }, "allowed_tools"),
+    ],
   },
 };
 

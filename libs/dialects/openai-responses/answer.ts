@@ -9,6 +9,7 @@ import { calledTool, inputOfText, inputTextOf, newCallId } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { wrappedSignatureOf } from "../wrapped-signature.ts";
+import { clientCallIn, clientCallItem, clientTypeOf } from "./client-tools.ts";
 import { freeTextOf } from "./free-text.ts";
 import { dialect, thinkingTextOf } from "./items.ts";
 
@@ -41,11 +42,12 @@ export const messagePartOf = ({ kind, text }: Extract<Block, { kind: "text" | "r
 export function calledNameOf(
   name: string,
   { request }: AnswerContext,
-): { name: string; namespace?: string; takesText: boolean } {
+): { name: string; namespace?: string; takesText: boolean; clientType: string | undefined } {
   const tool = calledTool(request, name);
-  if (tool === undefined) return { name, takesText: false };
+  const clientType = clientTypeOf(tool);
+  if (tool === undefined) return { name, takesText: false, clientType };
   const { callerName, namespace, takesText = false } = tool;
-  return { name: callerName, ...(namespace !== undefined && { namespace }), takesText };
+  return { name: callerName, ...(namespace !== undefined && { namespace }), takesText, clientType };
 }
 
 /** A block as an item; an item that has just begun has no content. */
@@ -77,8 +79,11 @@ export function itemOf(
       };
     }
     case "call": {
-      const { takesText, ...called } = calledNameOf(block.name, context);
-      const common = { status, call_id: block.id === "" ? itemIdOf("function", context, index) : block.id, ...called };
+      const { takesText, clientType, ...called } = calledNameOf(block.name, context);
+      const callId = block.id === "" ? itemIdOf("function", context, index) : block.id;
+      const own = clientType === undefined ? undefined : clientCallItem(clientType, callId, block.input);
+      if (own !== undefined) return { id: `${own.idPrefix}${context.id}_${index}`, status, ...own.item };
+      const common = { status, call_id: callId, ...called };
       if (takesText)
         return {
           id: itemIdOf("custom", context, index),
@@ -251,8 +256,12 @@ export function blocksOf(item: Record<string, unknown>): Block[] {
         ? []
         : [{ kind: "image", mimeType: `image/${textOf(item.output_format) ?? "png"}`, data }];
     }
-    default:
-      return [];
+    default: {
+      const call = clientCallIn(item);
+      return call === undefined || item.execution === "server"
+        ? []
+        : [{ kind: "call", id: callIdOf(item.call_id), name: call.type, input: call.input }];
+    }
   }
 }
 

@@ -16,8 +16,9 @@ import type {
   Tool,
 } from "../neutral.ts";
 import { audioOf, imageOf } from "../openai-parts.ts";
-import { inputOfText, textOfCall, toolNamed } from "../tools.ts";
+import { inputOfText, textOfCall, toolNamed, toolNameOf } from "../tools.ts";
 import { unwrappedSignature } from "../wrapped-signature.ts";
+import { clientCallIn, clientOutputIn, clientTypeOf } from "./client-tools.ts";
 import { itemsOf } from "./stateless.ts";
 import { neutralNameOf } from "./tools.ts";
 
@@ -31,6 +32,8 @@ export function decodeInput(
   const system: TextPart[] = [];
   const messages: Message[] = [];
   const called = new Map<string, string>();
+  /** By the id of a call's item, which some outputs name. */
+  const callIds = new Map<string, string>();
   if (textOf(body.instructions) !== undefined)
     system.push({ kind: "text", text: body.instructions as string, path: "instructions" });
   const wholePath = typeof body.input === "string" ? "input" : undefined;
@@ -109,15 +112,40 @@ export function decodeInput(
       case "additional_tools":
       case "configuration_update":
         break;
-      default:
+      default: {
+        const call = clientCallIn(item, tools);
+        const output = clientOutputIn(item, path);
+        const native = { dialect, value: item } as const;
+        const id = textOf(item.call_id) ?? textOf(item.id);
+        if (
+          ofVendor.test(String(item.type)) ||
+          ((call ?? output) !== undefined && (item.execution === "server" || id === undefined))
+        )
+          break;
+        if (call !== undefined && id !== undefined) {
+          const name = tools.find((tool) => clientTypeOf(tool) === call.type)?.name ?? toolNameOf(tools, call.type);
+          for (const key of [id, textOf(item.id) ?? id]) called.set(key, name);
+          if (textOf(item.id) !== undefined) callIds.set(item.id as string, id);
+          turn("assistant", [{ kind: "call", id, name, input: call.input, native, path }]);
+          break;
+        }
+        if (output !== undefined && id !== undefined) {
+          const callId = callIds.get(id) ?? id;
+          turn("user", [{ kind: "result", callId, name: called.get(callId) ?? "", ...output, native, path }]);
+          break;
+        }
         refuse(
           path,
           `is an item of the type ${JSON.stringify(item.type)}, which the upstream of this model does not support`,
         );
+      }
     }
   }
   return { system, messages };
 }
+
+/** What a vendor's own tools did in earlier turns: the answers that they led to remain. */
+const ofVendor = /^(?:web_search_call|file_search_call|code_interpreter_call|mcp_\w+|program|program_output)$/;
 
 function partsOf(content: unknown, path: string): Part[] {
   if (typeof content === "string") return [{ kind: "text", text: content, path }];
@@ -215,7 +243,10 @@ export function encodeItems(turns: readonly Message[], tools: readonly Tool[]): 
       content = [];
     };
     for (const part of parts) {
-      const item = itemOf(part, takesText);
+      const item =
+        (part.kind === "call" || part.kind === "result") && part.native?.dialect === dialect
+          ? part.native.value
+          : itemOf(part, takesText);
       if (item === "content") content.push(encodePart(part, role));
       else if (item !== undefined) {
         close();

@@ -59,8 +59,8 @@ const toolMembers = {
 };
 const namedTool = when(has("type", "function", "custom"), "name");
 const tool = Type.Object(
-  { ...toolMembers, tools: Type.Optional(Type.Array(Type.Object(toolMembers, { allOf: [namedTool] }))) },
-  { allOf: [namedTool, when(has("type", "namespace"), "name", "tools")] },
+  { ...toolMembers, tools: optionalList(Type.Object(toolMembers, { allOf: [namedTool] })) },
+  { allOf: [namedTool, when(has("type", "namespace"), "name")] },
 );
 
 const reference = { type: "object", required: ["type"], properties: { type: text, name: optionalText } };
@@ -113,7 +113,7 @@ const item = Type.Object(
       },
       when(has("type", "reasoning"), "summary"),
       {
-        if: has("type", "additional_tools"),
+        if: has("type", "additional_tools", "tool_search_output"),
         then: { required: ["tools"], properties: { tools: { type: "array", items: tool } } },
       },
     ],

@@ -24,6 +24,8 @@ interface OpenItem {
   chunks: string[];
   /** Extracts the text from the input of a call with free text. */
   freeText: FreeTextReader | undefined;
+  /** The item is written only once its call is complete: its type has no events for parts of it. */
+  isWaiting: boolean;
 }
 
 /** Writes every event of an item's life: clients reject an item's event out of order, and text that is not repeated at its end. */
@@ -66,15 +68,17 @@ export class ResponsesEncoder implements StreamEncoder {
     const block: Block =
       start.kind === "image" ? start : start.kind === "call" ? { ...start, input: "" } : { ...start, text: "" };
     const item = itemOf(block, this.#context, index, "in_progress");
-    const takesText = block.kind === "call" && calledNameOf(block.name, this.#context).takesText;
+    const called = block.kind === "call" ? calledNameOf(block.name, this.#context) : undefined;
     const open: OpenItem = {
       block,
       id: String(item.id),
       index,
       chunks: [],
-      freeText: takesText ? new FreeTextReader() : undefined,
+      freeText: called?.takesText === true ? new FreeTextReader() : undefined,
+      isWaiting: called?.clientType !== undefined,
     };
     this.#open = open;
+    if (open.isWaiting) return "";
     const added = this.#event("response.output_item.added", { output_index: index, item });
     switch (block.kind) {
       case "text":
@@ -100,6 +104,7 @@ export class ResponsesEncoder implements StreamEncoder {
         return added + this.#part(open, "reasoning_summary_text.delta", { summary_index: 0, delta: text });
       }
       case "call":
+        if (open.isWaiting) return "";
         return open.freeText === undefined
           ? this.#part(open, "function_call_arguments.delta", { delta: text })
           : this.#freeText(open, open.freeText.push(text));
@@ -124,6 +129,11 @@ export class ResponsesEncoder implements StreamEncoder {
     else if (block.kind !== "image") block.text = whole;
     const item = itemOf(block, this.#context, index, status);
     this.#items.push(item);
+    if (open.isWaiting)
+      return (
+        this.#event("response.output_item.added", { output_index: index, item: { ...item, status: "in_progress" } }) +
+        this.#event("response.output_item.done", { output_index: index, item })
+      );
     return this.#ending(open, item, freeText) + this.#event("response.output_item.done", { output_index: index, item });
   }
 

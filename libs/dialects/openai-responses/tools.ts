@@ -2,7 +2,8 @@
 import { refuse } from "../field-support.ts";
 import { isGiven, isObject, listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
-import { namedTools, offeredTool, toolNamed, toolNameOf } from "../tools.ts";
+import { descriptionOf, namedTools, offeredTool, toolNamed, toolNameOf } from "../tools.ts";
+import { clientToolOf, clientTypeOf } from "./client-tools.ts";
 
 type UnnamedTool = Omit<Tool, "name">;
 
@@ -10,39 +11,51 @@ type UnnamedTool = Omit<Tool, "name">;
 export function decodeTools(body: Record<string, unknown>): Tool[] {
   const added = listOf(body.input).flatMap((value, place) => {
     const { type, tools } = objectOf(value);
-    return type === "additional_tools" ? toolsIn(tools, `input[${place}].tools`) : [];
+    return type === "additional_tools" || type === "tool_search_output" ? toolsIn(tools, `input[${place}].tools`) : [];
   });
-  return namedTools([...toolsIn(body.tools, "tools"), ...added]);
+  const offered = toolsIn(body.tools, "tools");
+  return namedTools(added.length === 0 ? offered : lastOfEach([...offered, ...added]));
+}
+
+/** A search may load a tool that is already offered. */
+function lastOfEach(tools: readonly UnnamedTool[]): UnnamedTool[] {
+  const places = new Map(tools.map((tool) => [JSON.stringify([tool.callerName, tool.namespace]), tool]));
+  return [...places.values()];
 }
 
 function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool[] {
   return listOf(values).flatMap((value, place) => {
     const tool = objectOf(value);
     const own = `${path}[${place}]`;
-    if (tool.type === "namespace" && namespace === undefined)
-      return toolsIn(tool.tools, `${own}.tools`, namespaceOf(tool.name) ?? "");
+    if (tool.type === "namespace")
+      return namespace === undefined ? toolsIn(tool.tools, `${own}.tools`, namespaceOf(tool.name) ?? "") : [];
     if (tool.type === "function" || tool.type === "custom") return [toolOf(tool, own, namespaceOf(namespace))];
-    if (!offeredByHabit.test(String(tool.type))) refuse(`${own}.type`);
+    const known = clientToolOf(tool);
+    if (known !== undefined) return [{ path: own, ...known }];
+    if (!offeredByHabit.test(String(tool.type)))
+      refuse(
+        `${own}.type`,
+        `is ${JSON.stringify(tool.type)}, a tool that its vendor runs, which the upstream of this model does not support`,
+      );
     return [];
   });
 }
 
 /** Tools that agents offer with every request, needed or not. Other tools of the vendor are essential for the answer. */
-const offeredByHabit = /^(web_search|tool_search|image_generation)/;
+const offeredByHabit = /^(web_search|tool_search|image_generation|programmatic_tool_calling)/;
 
 /** This default namespace counts as none: clients treat calls with and without it alike. */
 const namespaceOf = (name: unknown): string | undefined => (name === "functions" ? undefined : textOf(name));
 
 function toolOf(tool: Record<string, unknown>, path: string, namespace: string | undefined): UnnamedTool {
-  const { name, parameters, strict } = tool;
-  const description = descriptionOf(tool);
+  const { name, description, parameters, strict } = tool;
   return {
     path,
     callerName: String(name),
     ...(namespace !== undefined && { namespace }),
-    ...(description !== "" && { description }),
+    ...(textOf(description) !== undefined && { description: description as string }),
     ...(tool.type === "custom"
-      ? { takesText: true }
+      ? { takesText: true, ...grammarOf(tool.format) }
       : {
           ...(isObject(parameters) && { parameters: objectOf(parameters) }),
           ...(typeof strict === "boolean" && { strict }),
@@ -50,11 +63,10 @@ function toolOf(tool: Record<string, unknown>, path: string, namespace: string |
   };
 }
 
-/** A grammar binds only its vendor's models; for others it goes into the description. */
-function descriptionOf({ description, format }: Record<string, unknown>): string {
+/** The grammar of a custom tool's `format`; nothing for free text. */
+export function grammarOf(format: unknown): Pick<Tool, "grammar"> {
   const { type, syntax, definition } = objectOf(format);
-  const grammar = type === "grammar" ? `The input must follow this ${syntax} grammar:\n${definition}` : "";
-  return [textOf(description) ?? "", grammar].filter((text) => text !== "").join("\n\n");
+  return type === "grammar" ? { grammar: { syntax: String(syntax), definition: String(definition) } } : {};
 }
 
 /** The neutral name of a tool by its caller's name; the namespace may be omitted. */
@@ -77,11 +89,11 @@ export function decodeToolChoice(choice: unknown, tools: readonly Tool[]): ToolC
   const { type, mode, tools: allowed } = objectOf(choice);
   if (type === "allowed_tools" && mode !== "auto" && mode !== "required")
     refuse(`${path}.mode`, "must be auto or required");
-  if (isCallers(choice)) return { mode: "required", only: [chosenIn(choice, tools)], path };
+  if (isCallers(choice, tools)) return { mode: "required", only: [chosenIn(choice, tools)], path };
   if (type !== "allowed_tools")
     return refuse(path, `requires ${JSON.stringify(type)}, which the upstream of this model does not support`);
   const only = listOf(allowed)
-    .filter(isCallers)
+    .filter((reference) => isCallers(reference, tools))
     .map((reference) => chosenIn(reference, tools));
   if (only.length > 0) return { mode: mode === "required" ? "required" : "auto", only, path };
   const types = listOf(allowed).map((reference) => String(objectOf(reference).type));
@@ -90,29 +102,39 @@ export function decodeToolChoice(choice: unknown, tools: readonly Tool[]): ToolC
     : { mode: "none", path };
 }
 
-const isCallers = (reference: unknown): boolean => ["function", "custom"].includes(String(objectOf(reference).type));
+/** True if a choice names a tool that the caller runs. */
+const isCallers = (reference: unknown, tools: readonly Tool[]): boolean => {
+  const { type } = objectOf(reference);
+  return type === "function" || type === "custom" || tools.some((tool) => clientTypeOf(tool) === type);
+};
 
 function chosenIn(reference: unknown, tools: readonly Tool[]): string {
-  const { name, namespace } = objectOf(reference);
+  const { type, name, namespace } = objectOf(reference);
+  const known = tools.find((tool) => clientTypeOf(tool) === type);
+  if (known !== undefined) return known.name;
   const neutral = neutralNameOf(tools, String(name), namespace);
   return toolNamed(tools, neutral) !== undefined
     ? neutral
     : refuse(path, `names a tool that is not offered: ${JSON.stringify(name)}`);
 }
 
-export function encodeTool({ name, description, parameters, strict, takesText }: Tool): object {
-  const described = { name, description };
-  if (takesText === true) return { type: "custom", ...described };
+export function encodeTool(tool: Tool): object {
+  const { name, parameters, strict, takesText, grammar } = tool;
+  if (tool.native?.dialect === "openai-responses") return tool.native.value;
+  const described = { name, description: descriptionOf(tool, true) };
+  if (takesText === true)
+    return { type: "custom", ...described, ...(grammar !== undefined && { format: { type: "grammar", ...grammar } }) };
   const schema = parameters ?? { type: "object", properties: {}, required: [], additionalProperties: false };
   return { type: "function", ...described, parameters: schema, strict: strict === true && fitsStrict(schema) };
 }
 
 export function encodeToolChoice({ mode, only }: ToolChoice, tools: readonly Tool[]): string | object {
   if (only === undefined || mode === "none") return mode;
-  const references = only.map((name) => ({
-    type: toolNamed(tools, name)?.takesText === true ? "custom" : "function",
-    name,
-  }));
+  const references = only.map((name) => {
+    const tool = toolNamed(tools, name);
+    const type = clientTypeOf(tool);
+    return type === undefined ? { type: tool?.takesText === true ? "custom" : "function", name } : { type };
+  });
   const [first, ...others] = references;
   return mode === "required" && first !== undefined && others.length === 0
     ? first

@@ -487,10 +487,10 @@ test("tool results are objects; their media is inside them or, for earlier model
   });
   assert.deepEqual(
     responseIn(result("rain"), "gemini-3-pro")[0],
-    responded({ result: "rain" }, { parts: [{ inlineData }] }),
+    responded({ output: "rain" }, { parts: [{ inlineData }] }),
   );
   assert.deepEqual(responseIn(result('{"a":[1]}'), "gemini-2.5-pro").slice(0, 2), [
-    responded({ a: [1] }),
+    responded({ output: '{"a":[1]}' }),
     { inlineData },
   ]);
   assert.deepEqual(responseIn(result("[1]", true), "gemini-2.5-pro")[0], responded({ error: "[1]" }));

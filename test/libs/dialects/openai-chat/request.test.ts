@@ -109,7 +109,7 @@ test("an unsupported field is rejected by name", () => {
       "messages[0].content[0].image_url",
       /./,
     ],
-    [{ tools: [{ name: "f" }] }, "tools[0].function", /is missing/],
+    [{ tools: [{ type: "function" }] }, "tools[0].function", /is missing/],
     [{ tool_choice: { type: "function" } }, "tool_choice.function", /is missing/],
     [{ metadata: { "a/b~c": 7 } }, "metadata.a/b~c", /must be string/],
     [{ logprobs: false, top_logprobs: 3 }, "logprobs", /must be true/],

@@ -270,7 +270,8 @@ test("tools in namespaces and in the input are flattened; the default namespace 
       name: "exec",
       callerName: "exec",
       takesText: true,
-      description: "Runs code\n\nThe input must follow this lark grammar:\nstart: /.+/",
+      description: "Runs code",
+      grammar: { syntax: "lark", definition: "start: /.+/" },
       path: "input[0].tools[0].tools[0]",
     },
   ]);
@@ -379,7 +380,7 @@ test("a field that the neutral form cannot express is rejected by name", () => {
     ["reasoning.effort", { reasoning: { effort: "immense" } }],
     ["text.verbosity", { text: { verbosity: "chatty" } }],
     ["text.format.type", { text: { format: { type: "grammar" } } }],
-    ["input[0]", { input: [{ type: "web_search_call", id: "ws_1", status: "completed" }] }],
+    ["input[0]", { input: [{ type: "hologram_call", id: "h_1", status: "completed" }] }],
     ["input[0]", { input: [{ type: "image_generation_call", id: "ig_1", result: null }] }],
     ["input[0].content[0].type", user({ type: "input_video", url: "x" })],
     ["input[0].content[0].image_url", user({ type: "input_image", image_url: "ftp://x" })],

@@ -1,0 +1,284 @@
+/**
+ * Tools that OpenAI defines and the caller runs. OpenAI's models know their arguments; other models receive them as functions with the schemas below. Each has its
+ * own types of items: https://platform.openai.com/docs/api-reference/responses/create#responses_create-tools,
+ * https://platform.openai.com/docs/guides/tools-shell, https://platform.openai.com/docs/guides/tools-apply-patch,
+ * https://platform.openai.com/docs/guides/tools-computer-use
+ */
+import { isObject, listOf, objectOf, textOf } from "../json.ts";
+import type { ImagePart, TextPart, Tool } from "../neutral.ts";
+import { imageOf } from "../openai-parts.ts";
+import { argumentsOf } from "../tools.ts";
+
+type Json = Record<string, unknown>;
+
+interface ClientTool {
+  description(tool: Json): string;
+  parameters(tool: Json): Json;
+  /** The members of a call's item that follow from the arguments; the model may have left out or misspelled any of them. */
+  membersOf(args: Json): Json;
+  /** The arguments that an item was made from. */
+  argumentsIn(item: Json): Json;
+  idPrefix: string;
+}
+
+const text = (description: string) => ({ type: "string", description });
+const integer = (description: string) => ({ type: "integer", description });
+const texts = (description: string) => ({ type: "array", items: { type: "string" }, description });
+const schemaOf = (properties: Json, ...required: string[]): Json => ({ type: "object", properties, required });
+
+const timeout = integer("The time after which the commands are stopped, in milliseconds.");
+
+/** A list of texts; a single text, as models often write it, is a list of one. */
+const textsOf = (value: unknown): string[] =>
+  typeof value === "string" ? [value] : listOf(value).filter((one) => typeof one === "string");
+
+const picked = (args: Json, ...names: string[]): Json =>
+  Object.fromEntries(names.flatMap((name) => (args[name] === undefined ? [] : [[name, args[name]]])));
+
+const shell: ClientTool = {
+  idPrefix: "sh_",
+  description: () => "Runs shell commands on the user's machine and returns their output.",
+  parameters: () =>
+    schemaOf(
+      {
+        commands: texts("The commands to run, each a whole command line. They may run at the same time."),
+        timeout_ms: timeout,
+        max_output_length: integer("The most characters of output to return for each command."),
+      },
+      "commands",
+    ),
+  membersOf: ({ commands, ...args }) => ({
+    action: {
+      timeout_ms: null,
+      max_output_length: null,
+      ...picked(args, "timeout_ms", "max_output_length"),
+      commands: textsOf(commands),
+    },
+    environment: { type: "local" },
+  }),
+  argumentsIn: ({ action }) => withoutNulls(objectOf(action)),
+};
+
+const localShell: ClientTool = {
+  idPrefix: "lsh_",
+  description: () => "Runs a shell command on the user's machine and returns its output.",
+  parameters: () =>
+    schemaOf(
+      {
+        command: texts('The program and its arguments, such as ["bash", "-lc", "ls"].'),
+        working_directory: text("The directory in which the command runs."),
+        timeout_ms: timeout,
+        env: { type: "object", additionalProperties: { type: "string" }, description: "Environment variables to set." },
+      },
+      "command",
+    ),
+  membersOf: ({ command, env, ...args }) => ({
+    action: {
+      type: "exec",
+      command: typeof command === "string" ? ["bash", "-lc", command] : textsOf(command),
+      env: objectOf(env),
+      ...picked(args, "timeout_ms", "working_directory", "user"),
+    },
+  }),
+  argumentsIn: ({ action }) => {
+    const { type: _, env, ...args } = withoutNulls(objectOf(action));
+    return { ...args, ...(Object.keys(objectOf(env)).length > 0 && { env }) };
+  },
+};
+
+const applyPatch: ClientTool = {
+  idPrefix: "apc_",
+  description: () =>
+    "Creates, updates or deletes one file. The diff has no headers with file names. For create_file every line begins with +. For update_file the diff has sections that begin with @@ (and may name the enclosing function or class), followed by unchanged lines that begin with a space, removed lines that begin with -, and added lines that begin with +.",
+  parameters: () =>
+    schemaOf(
+      {
+        type: { type: "string", enum: ["create_file", "update_file", "delete_file"] },
+        path: text("The path of the file, relative to the workspace."),
+        diff: text("For create_file and update_file: the diff."),
+      },
+      "type",
+      "path",
+    ),
+  membersOf: ({ operation, ...args }) => {
+    const { type = "update_file", path = "", diff = "" } = isObject(operation) ? objectOf(operation) : args;
+    return { operation: type === "delete_file" ? { type, path } : { type, path, diff } };
+  },
+  argumentsIn: ({ operation }) => objectOf(operation),
+};
+
+const actions = ["click", "double_click", "drag", "keypress", "move", "screenshot", "scroll", "type", "wait"];
+const number = (description: string) => ({ type: "integer", description });
+
+const computer = (member: "action" | "actions"): ClientTool => ({
+  idPrefix: "cu_",
+  description: ({ display_width: width, display_height: height, environment }) =>
+    [
+      "Does one action with the mouse or the keyboard of a computer, and returns a screenshot of the screen after it.",
+      ...(typeof width === "number" && typeof height === "number"
+        ? [`The screen has ${width} × ${height} pixels; the origin is its upper left corner.`]
+        : []),
+      ...(textOf(environment) === undefined ? [] : [`It is an environment of the kind ${environment}.`]),
+    ].join(" "),
+  parameters: () =>
+    schemaOf(
+      {
+        type: { type: "string", enum: actions, description: "The kind of action." },
+        x: number("For click, double_click, move and scroll: the horizontal position in pixels."),
+        y: number("For click, double_click, move and scroll: the vertical position in pixels."),
+        button: { type: "string", enum: ["left", "right", "wheel", "back", "forward"], description: "For click." },
+        scroll_x: number("For scroll: the pixels to scroll to the right; negative for the left."),
+        scroll_y: number("For scroll: the pixels to scroll down; negative for up."),
+        keys: texts("For keypress: the keys to press together. For mouse actions: the keys held meanwhile."),
+        text: text("For type: the text to type."),
+        path: {
+          type: "array",
+          items: schemaOf({ x: { type: "integer" }, y: { type: "integer" } }, "x", "y"),
+          description: "For drag: the positions that the mouse passes.",
+        },
+      },
+      "type",
+    ),
+  membersOf: (args) => {
+    const action = typeof args.type === "string" ? args : { ...args, type: "screenshot" };
+    const clicked = action.type === "click" ? { button: "left", ...action } : action;
+    return { [member]: member === "action" ? clicked : [clicked], pending_safety_checks: [] };
+  },
+  argumentsIn: ({ action, actions: list }) => {
+    const done = isObject(action) ? [action] : listOf(list).map(objectOf);
+    return done.length === 1 ? withoutNulls(done[0] as Json) : { actions: done };
+  },
+});
+
+/** With client execution, the caller searches among tools that it has not sent yet. */
+const toolSearch: ClientTool = {
+  idPrefix: "tsc_",
+  description: ({ description }) =>
+    textOf(description) ?? "Searches for tools that are not loaded yet, and loads those that fit.",
+  parameters: ({ parameters }) =>
+    isObject(parameters)
+      ? objectOf(parameters)
+      : schemaOf({ query: text("What the tools should be able to do.") }, "query"),
+  membersOf: (args) => ({ execution: "client", arguments: args }),
+  argumentsIn: ({ arguments: given }) =>
+    typeof given === "string" ? (argumentsOf(given) ?? { query: given }) : objectOf(given),
+};
+
+function withoutNulls(value: Json): Json {
+  return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null && member !== undefined));
+}
+
+/** By the tool's type. */
+const clientTools = new Map<unknown, ClientTool>([
+  ["shell", shell],
+  ["local_shell", localShell],
+  ["apply_patch", applyPatch],
+  ["computer_use_preview", computer("action")],
+  ["computer", computer("actions")],
+  ["tool_search", toolSearch],
+]);
+
+/** The types of tools whose calls have an item of this type, the newest last. */
+const toolTypes: Record<string, readonly string[]> = {
+  shell_call: ["shell"],
+  local_shell_call: ["local_shell"],
+  apply_patch_call: ["apply_patch"],
+  computer_call: ["computer_use_preview", "computer"],
+  tool_search_call: ["tool_search"],
+};
+
+/** A tool of this kind as a function; undefined for other tools, and for one that runs at its vendor. */
+export function clientToolOf(
+  tool: Json,
+): Pick<Tool, "callerName" | "description" | "parameters" | "native"> | undefined {
+  const { type, environment, execution } = tool;
+  const known = clientTools.get(type);
+  if (known === undefined) return undefined;
+  if (type === "shell" && isObject(environment) && objectOf(environment).type !== "local") return undefined;
+  if (type === "tool_search" && execution !== "client") return undefined;
+  return {
+    callerName: String(type),
+    description: known.description(tool),
+    parameters: known.parameters(tool),
+    native: { dialect: "openai-responses", value: tool },
+  };
+}
+
+/** The type of a tool of this kind, among the request's tools; undefined for functions and custom tools. */
+export const clientTypeOf = (tool: Tool | undefined): string | undefined =>
+  tool?.native?.dialect === "openai-responses" ? textOf(tool.native.value.type) : undefined;
+
+/** The item of a call, without its id and status. Arguments that are no object leave its members empty. */
+export function clientCallItem(
+  type: string,
+  callId: string,
+  input: string,
+): { idPrefix: string; item: Json } | undefined {
+  const known = clientTools.get(type);
+  if (known === undefined) return undefined;
+  const itemType = Object.entries(toolTypes).find(([, types]) => types.includes(type))?.[0];
+  return {
+    idPrefix: known.idPrefix,
+    item: { type: itemType, call_id: callId, ...known.membersOf(argumentsOf(input) ?? {}) },
+  };
+}
+
+/** What a call's item calls, and with which arguments; undefined for other items. */
+export function clientCallIn(item: Json, tools: readonly Tool[] = []): { type: string; input: string } | undefined {
+  const types = Object.hasOwn(toolTypes, String(item.type)) ? toolTypes[String(item.type)] : undefined;
+  const type = types?.find((one) => tools.some((tool) => clientTypeOf(tool) === one)) ?? types?.at(-1);
+  const known = clientTools.get(type);
+  return type === undefined || known === undefined
+    ? undefined
+    : { type, input: JSON.stringify(known.argumentsIn(item)) };
+}
+
+type Output = { content: (TextPart | ImagePart)[]; isError: boolean };
+
+/** What an output's item says; undefined for other items. */
+export function clientOutputIn(item: Json, path: string): Output | undefined {
+  const said = (words: string, isError = false): Output => ({
+    content: words === "" ? [] : [{ kind: "text", text: words, path: `${path}.output` }],
+    isError,
+  });
+  switch (item.type) {
+    case "local_shell_call_output":
+      return said(textOf(item.output) ?? "");
+    case "shell_call_output":
+      return said(
+        typeof item.output === "string"
+          ? item.output
+          : listOf(item.output)
+              .map((one) => ranOf(objectOf(one)))
+              .join("\n"),
+      );
+    case "apply_patch_call_output": {
+      const failed = item.status === "failed";
+      return said(textOf(item.output) ?? (failed ? "The patch could not be applied." : "Done."), failed);
+    }
+    case "computer_call_output": {
+      const url = textOf(objectOf(item.output).image_url);
+      return url === undefined
+        ? said("No screenshot.")
+        : { content: [imageOf(url, "auto", `${path}.output.image_url`)], isError: false };
+    }
+    case "tool_search_output": {
+      const names = namesIn(item.tools);
+      return said(names.length === 0 ? "No tool fits." : `These tools are loaded now: ${names.join(", ")}.`);
+    }
+    default:
+      return undefined;
+  }
+}
+
+function ranOf({ stdout, stderr, outcome }: Json): string {
+  const { type, exit_code: code } = objectOf(outcome);
+  const end = type === "timeout" ? ["The command timed out."] : typeof code === "number" ? [`Exit code: ${code}`] : [];
+  return [textOf(stdout), textOf(stderr), ...end].filter((line) => line !== undefined).join("\n");
+}
+
+const namesIn = (tools: unknown): string[] =>
+  listOf(tools).flatMap((value) => {
+    const { type, name, tools: inner } = objectOf(value);
+    return type === "namespace" ? namesIn(inner) : (textOf(name) ?? []);
+  });
