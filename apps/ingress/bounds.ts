@@ -67,6 +67,8 @@ export const bodyLifeMs = 120_000;
  * larger one is passed on as it arrives.
  */
 export const bufferedAnswerBytesMax = 512 * 1024;
+/** The time between the error event of a stream and the end of its connection. */
+export const breakDelayMs = 500;
 /** An answer with more unread bytes leaves a part of `ANSWERS_BYTES_MAX` to others. */
 export const smallAnswerBytesMax = 64 * 1024;
 /** How often the connections with waiting bytes are checked for what their callers have taken. */

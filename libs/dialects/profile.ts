@@ -115,10 +115,12 @@ export interface Profile extends UpstreamProfile {
   errorBodyOf(failure: Failure, requestId: string): string;
   /** The end of a failed stream, as server-sent events; no success terminator may follow it. */
   errorEventOf(failure: Failure, answer: FailedAnswer): string;
-  /** Break the connection after the error: some clients ignore an error event but notice a broken connection. */
+  /** Break the connection after the error: some clients ignore an error event and take the end of the connection for the end of the answer. */
   breaksAfterError: boolean;
   /** The keep-alive of a stream that has begun. Some clients need an event, because their timeout counts events and not bytes. */
   keepAlive: string;
+  /** True for a client that fails on an event with an `id:` line. */
+  rejectsEventIds?(headers: IncomingHttpHeaders): boolean;
   /** The response headers that tell a caller the state of a rate limit. */
   limitHeadersOf(state: LimitState): Record<string, string>;
   modelBodyOf(model: ListedModel): object;
@@ -126,8 +128,14 @@ export interface Profile extends UpstreamProfile {
   modelListOf(models: readonly ListedModel[], query: URLSearchParams): object;
 }
 
-/** Clients of every dialect ignore an empty line between two events. */
+/** Clients of every dialect ignore an empty line between two events, as long as no event has an id. */
 export const newline = "\n";
+
+/**
+ * The form of a keep-alive in a stream whose events have ids. There OpenAI's libraries take an empty line for an event, because the last id stays in force
+ * (https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation), so a comment without an empty line replaces it.
+ */
+export const keepAliveAmongIds = (keepAlive: string): string => (keepAlive === newline ? ": keep-alive\n" : keepAlive);
 
 /** An endpoint's rule that rejects references to objects that a vendor would have stored. */
 export const storedFaultIn =

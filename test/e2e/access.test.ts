@@ -7,6 +7,7 @@ import type { KeyRecord } from "#access/record.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { brokenTextOf } from "../support/stream.ts";
 import { until, within } from "../support/time.ts";
 import { exchange } from "./support.ts";
 
@@ -232,7 +233,7 @@ test("the running answers of a revoked key end within seconds, and others contin
   };
   const [ended, other] = [await begin(revokedKey), await begin(live)];
   await revokeRecord(redis, keyspace, hash, Date.now());
-  const text = await ended.text();
+  const text = await brokenTextOf(ended);
   assert.match(text, /Incorrect API key provided: it was revoked/);
   assert.doesNotMatch(text, /\[DONE\]/);
   await until("its upstream call has ended", async () =>

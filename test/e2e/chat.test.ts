@@ -3,6 +3,7 @@ import { after, test } from "node:test";
 import OpenAI from "openai";
 import { makeParseableResponseFormat } from "openai/lib/parser";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { brokenTextOf } from "../support/stream.ts";
 import { until } from "../support/time.ts";
 import { chatCompletion } from "../support/upstream.ts";
 import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
@@ -364,13 +365,14 @@ test("a failure after a keep-alive is an error event, because the status is alre
     response.end('data: {"error":{"message":"no","type":"server_error","code":null}}\n\n');
   });
   const [response, stream] = await Promise.all([post(late), client.chat.completions.create(late)]);
+  const reading = Promise.all([brokenTextOf(response), chunksOf(stream).catch((error: unknown) => error)]);
   fail.resolve();
+  const [text, outcome] = await reading;
   assert.equal(response.status, 200);
   assert.match(
-    await response.text(),
+    text,
     /^\n+data: \{"error":\{"message":"[^"]+","type":"server_error","param":null,"code":"upstream_error"\}\}\n\n$/,
   );
-  const outcome = await chunksOf(stream).catch((error: unknown) => error);
   assert.ok(outcome instanceof OpenAI.APIError);
   assert.equal(outcome.code, "upstream_error");
 });

@@ -4,6 +4,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { test } from "node:test";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { readStream } from "../support/stream.ts";
 import { until } from "../support/time.ts";
 import { chatCompletion } from "../support/upstream.ts";
 import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
@@ -48,7 +49,7 @@ test("the worker's log and metrics show an upstream's error, and which credentia
   try {
     for (const id of Object.keys(models)) {
       const response = await gateway.post({ model: id, stream: true, messages: [{ role: "user", content: "hello" }] });
-      await response.text();
+      await readStream(response);
       await until(`${id} is logged`, () => log.includes(`"model":"${id}"`));
     }
     const boasted = await gateway.post({ model: "boasting", messages: [{ role: "user", content: "hello" }] });

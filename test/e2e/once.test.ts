@@ -9,6 +9,7 @@ import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { isLong } from "../support/long.ts";
+import { readStream } from "../support/stream.ts";
 
 const wordsMax = 20;
 const wordAt = (place: number) => `w${String(place).padStart(2, "0")} `;
@@ -150,7 +151,7 @@ for (const [place, { name, path, body, end, stream }] of Object.entries(callers)
         headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
         body: JSON.stringify(body(setup.id, `break at ${first} then ${second}`, stream)),
       });
-      const text = await response.text();
+      const { text } = stream ? await readStream(response) : { text: await response.text() };
       const words = text.match(/[wW]\d\d/g) ?? [];
       const isComplete = response.status === 200 && (!stream || end.test(text));
       outcomes[isComplete ? "complete" : "failed"]++;

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { connectRedis } from "#service/redis.ts";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { readStream } from "../support/stream.ts";
 import { until } from "../support/time.ts";
 import { contentsOf } from "./support.ts";
 
@@ -80,7 +81,7 @@ async function ask(body: object, key = gateway.key, query = ""): Promise<{ statu
     body: JSON.stringify(body),
   });
   requestIds.push(response.headers.get("x-request-id") ?? "");
-  const text = await response.text();
+  const { text } = await readStream(response);
   const usage = /"usage":(\{"prompt_tokens":.*?\}\})/.exec(text)?.[1];
   if (usage !== undefined) {
     inputTokens += JSON.parse(usage).prompt_tokens;

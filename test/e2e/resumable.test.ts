@@ -68,6 +68,15 @@ async function cutAfter(count: number, asked: Awaited<ReturnType<typeof ask>>): 
   return `${text.split("\n\n").slice(0, count).join("\n\n")}\n\n`;
 }
 
+/** Of a stream that must break behind its last event. */
+async function brokenTextOf(response: IncomingMessage): Promise<string> {
+  let text = "";
+  await assert.rejects(async () => {
+    for await (const part of response) text += String(part);
+  });
+  return text;
+}
+
 const lastIdIn = (text: string) => [...text.matchAll(/^id: (.+)$/gm)].at(-1)?.[1] ?? assert.fail("no event has an id");
 const resumable = { "x-sluice-resumable": "true" };
 const calls = async () => (await gateway.seen(paced)).length;
@@ -94,6 +103,28 @@ for (const [dialect, asked] of Object.entries(dialects))
     assert.equal(plain.includes("\nid: "), false);
     assert.equal(whole.match(/Hello/g)?.length, plain.match(/Hello/g)?.length);
   });
+
+test("Google's libraries, which fail on the ids of events, get a resumable stream without them", async () => {
+  const asked = dialects.gemini as (typeof dialects)[""];
+  const headers = {
+    ...resumable,
+    "idempotency-key": "google",
+    "x-goog-api-client": "google-genai-sdk/3.1.0 gl-node/v24",
+  };
+  const first = await textOf((await ask(asked, { headers })).response);
+  assert.equal(first.includes("id: "), false);
+  assert.match(first, /"finishReason":"STOP"/);
+  assert.equal(await textOf((await ask(asked, { url: other, headers })).response), first);
+});
+
+test("the log of a failed stream is read with its error once, and then the connection breaks", async () => {
+  const asked = dialects["openai-chat"] as (typeof dialects)[""];
+  const failing = { ...asked, body: { ...asked.body, model: "breaking" } };
+  const headers = { ...resumable, "idempotency-key": "broken" };
+  const first = await brokenTextOf((await ask(failing, { headers })).response);
+  assert.equal(await brokenTextOf((await ask(failing, { url: other, headers })).response), first);
+  assert.equal(first.match(/"error"/g)?.length, 1);
+});
 
 test("a repeated request with the same Idempotency-Key reads the same stream, while it runs and afterwards", async () => {
   const asked = dialects["openai-chat"] as (typeof dialects)[""];
@@ -146,9 +177,9 @@ test("what can't be resumed is refused, and a failure leaves nothing", async () 
   assert.match(await textOf(response), /error/);
   await until("the key is free again", async () => (await ask(failing, { headers })).response.statusCode === 400);
   const breaking = { ...asked, body: { ...asked.body, model: "breaking" } };
-  const broken = await textOf((await ask(breaking, { headers: resumable })).response);
+  const broken = await brokenTextOf((await ask(breaking, { headers: resumable })).response);
   assert.match(broken, /error/);
   const end = await ask(breaking, { headers: { "last-event-id": lastIdIn(broken).replace(/\d+$/, "0") } });
-  const rest = await textOf(end.response);
+  const rest = await brokenTextOf(end.response);
   assert.ok(rest !== "" && broken.endsWith(rest), rest);
 });

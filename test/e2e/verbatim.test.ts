@@ -3,6 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import { after, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { brokenTextOf } from "../support/stream.ts";
 import { until } from "../support/time.ts";
 import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
 
@@ -104,7 +105,7 @@ test("a stream that breaks ends with an error, and never as a complete answer", 
           .writeHead(200, streamHead)
           .end(events(call('{"path":"/srv/da'), event, call("0}"), chunkText({}, "tool_calls"), "[DONE]")),
     );
-    const text = await (await gateway.post({ model: "mine", messages, stream: true })).text();
+    const text = await brokenTextOf(await gateway.post({ model: "mine", messages, stream: true }));
     assert.match(
       text,
       /\{"error":\{"message":"[^"]+","type":"server_error","param":null,"code":"upstream_error"\}\}\n\n$/,

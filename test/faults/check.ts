@@ -157,8 +157,8 @@ function checkError(
     return;
   }
   same("an end", hasEnd(dialect, text), false);
-  // Google's older clients detect a failing stream only by its broken connection.
-  same("the connection broke", broken, dialect === "gemini");
+  // Some clients detect a failing stream only by its broken connection: Google's older ones, and LangChain4j for chat completions.
+  same("the connection broke", broken, dialect === "gemini" || dialect === "openai-chat");
   same("breaches of the dialect", read?.faults, []);
   same("content before the error", read?.text, content ? contentBefore(cell.row.fault) : "");
   const events = [...text.matchAll(/^data: (.*)$/gm)].map(

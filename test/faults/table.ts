@@ -191,8 +191,8 @@ ${tableOf(
 
 ## Error formats
 
-Callers of anthropic-messages get 529 for _overloaded_, as from Anthropic. In a stream, an error is an event with the same body for openai-chat; \`error\` and \`response.failed\` for openai-responses; \`error\` for anthropic-messages; for gemini an event
-with the same body, after which the connection breaks. Retry-After is a header, for gemini also a \`RetryInfo\`.
+Callers of anthropic-messages get 529 for _overloaded_, as from Anthropic. In a stream, an error is an event with the same body for openai-chat and gemini, after which the connection breaks; \`error\` and \`response.failed\` for openai-responses; \`error\` for
+anthropic-messages. Retry-After is a header, for gemini also a \`RetryInfo\`.
 
 ${tableOf(["error", "status", "OpenAI: type, code", "Anthropic: type", "Google: status"], shapes)}
 ${exceptions.length === 0 ? "" : `\n## Not so when this was made\n\n${exceptions.map((exception) => `- ${exception}`).join("\n")}\n`}`;

@@ -3,6 +3,7 @@ import { after, test } from "node:test";
 import { pino } from "pino";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { brokenTextOf } from "../support/stream.ts";
 import { until } from "../support/time.ts";
 import { createTestIngress, environmentOf, startTestIngress, type TestIngress } from "./support.ts";
 
@@ -123,7 +124,7 @@ test("drain refuses new connections and lets a running generation finish; close 
 test("close fails a running generation in the caller's dialect", async () => {
   const ingress = await startTestIngress(environment);
   const response = await gateway.post({ model: "endless", messages, stream: true }, { url: ingress.api });
-  const text = response.text();
+  const text = brokenTextOf(response);
   await until("content has arrived", () => kindsOf(ingress).includes("firstContent"));
   await ingress.ingress.close();
   assert.match(await text, /"message":"The gateway is stopping; send the request again\."/);

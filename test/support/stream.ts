@@ -47,6 +47,18 @@ export async function readStream(
   return read;
 }
 
+/** The text of a stream whose connection breaks before its end. Throws for one that ends. */
+export async function brokenTextOf({ body }: Response): Promise<string> {
+  const decoder = new TextDecoder();
+  let text = "";
+  try {
+    for await (const bytes of body ?? []) text += decoder.decode(bytes as Uint8Array, { stream: true });
+  } catch {
+    return text;
+  }
+  throw new Error(`the stream ended as if it were whole: ${text}`);
+}
+
 function takeEvent(event: string, read: StreamRead): void {
   if (!event.startsWith("data: ")) return;
   const data = event.slice("data: ".length);

@@ -12,7 +12,7 @@ import { profiles } from "#dialects/profiles.ts";
 import { deliveredBytesMax } from "#relay/bounds.ts";
 import type { AnswerHead } from "#relay/job.ts";
 import type { Claim } from "../admission/capacity.ts";
-import { bufferedAnswerBytesMax } from "../bounds.ts";
+import { breakDelayMs, bufferedAnswerBytesMax } from "../bounds.ts";
 import { failureHeadersOf } from "../http/refusals.ts";
 
 /** Headers that keep proxies and content-delivery networks from buffering or changing a stream. */
@@ -198,7 +198,7 @@ export class GenerationResponse {
   #breakOff(event: string): void {
     const { dialect, framing } = this.#options;
     if (!profiles[dialect].breaksAfterError || framing === "array") this.#response.end(event);
-    else this.#response.write(event, () => this.#response.destroy());
+    else this.#response.write(event, () => breakSoon(this.#response));
   }
 
   /** Call it about once a second. A keep-alive before the head commits to status 200: a later failure becomes an event of the stream. */
@@ -274,6 +274,15 @@ export class GenerationResponse {
     this.#buffered = [];
     this.#delivered = undefined;
   }
+}
+
+/**
+ * Breaks the connection of a stream whose last event was an error, so that no client takes the answer for a complete one. The client has a moment to read the
+ * event, because many discard what they have not read when a connection breaks.
+ */
+export function breakSoon(response: Pick<AnswerResponse, "destroy" | "once">): void {
+  const timer = setTimeout(() => response.destroy(), breakDelayMs);
+  response.once("close", () => clearTimeout(timer));
 }
 
 /** Counts server-sent events by the empty lines that end them. */

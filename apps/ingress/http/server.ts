@@ -188,24 +188,26 @@ function admitCaller(
 
 function requestEndedOf(
   request: FastifyRequest,
-  { raw }: FastifyReply,
+  reply: FastifyReply,
   durationMs: number,
   trace: RequestEnded["trace"],
 ): RequestEnded {
-  const isUpgraded = request.ws && !raw.writableFinished;
+  const raw = reply.raw as CallerResponse;
+  const isAnswered = raw.writableFinished || (raw.headersSent && raw.isBroken);
+  const isUpgraded = request.ws && !isAnswered;
   const caller = request.caller as KeyRecord | undefined;
   return {
     requestId: request.id,
     transport: "http",
     method: request.method,
     path: request.routeOptions.url ?? "other",
-    status: raw.writableFinished ? raw.statusCode : isUpgraded ? upgradedStatus : callerLeftStatus,
+    status: isAnswered ? raw.statusCode : isUpgraded ? upgradedStatus : callerLeftStatus,
     keyId: caller?.id,
     group: caller?.group,
     account: caller?.account,
     ...labelsOf(caller ?? {}, request.headers),
     errorCode: request.errorCode,
-    outcome: request.isGeneration ? "generation" : raw.writableFinished ? "answered" : isUpgraded ? "upgraded" : "left",
+    outcome: request.isGeneration ? "generation" : isAnswered ? "answered" : isUpgraded ? "upgraded" : "left",
     durationMs: isUpgraded ? undefined : durationMs,
     retries: String(request.headers["x-stainless-retry-count"] ?? "").slice(0, 4) || undefined,
     trace,

@@ -152,6 +152,8 @@ export class UnreadAnswers {
 /** An HTTP response whose bytes are counted once its caller is known. */
 export class CallerResponse<Request extends IncomingMessage = IncomingMessage> extends ServerResponse<Request> {
   unread: Unread | undefined = undefined;
+  /** The gateway broke the connection, and not the caller. */
+  isBroken = false;
 
   override write(chunk: unknown, encoding?: unknown, written?: unknown): boolean {
     this.unread?.wrote();
@@ -162,5 +164,10 @@ export class CallerResponse<Request extends IncomingMessage = IncomingMessage> e
   override end(chunk?: unknown, encoding?: unknown, written?: unknown): this {
     this.unread?.wrote();
     return super.end(chunk, encoding as BufferEncoding, written as () => void);
+  }
+
+  override destroy(error?: Error): this {
+    this.isBroken = true;
+    return super.destroy(error);
   }
 }

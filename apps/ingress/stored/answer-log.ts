@@ -28,16 +28,17 @@ export interface LogHead {
   headers: Record<string, string>;
 }
 
-/** A part of a log. `first` is the number of its first event. `another writer`: events that the writer before it had not stored are lost. */
+/** A part of a log. `first` is the number of its first event. `another writer`: events that the writer before it had not stored are lost. `failed`: the last event is an error. */
 type Part =
   | { kind: "head"; head: LogHead }
   | { kind: "events"; first: number; bytes: Buffer }
   | { kind: "end" }
   | { kind: "broken" }
-  | { kind: "another writer" };
+  | { kind: "another writer" }
+  | { kind: "failed" };
 
 /** The place is what is stored. */
-const kinds = ["head", "events", "end", "broken", "another writer"] as const;
+const kinds = ["head", "events", "end", "broken", "another writer", "failed"] as const;
 const numberBytes = 4;
 
 function encoded(part: Part): Buffer {
@@ -66,6 +67,8 @@ function decoded(bytes: Buffer): Part {
       return { kind: "end" };
     case "another writer":
       return { kind: "another writer" };
+    case "failed":
+      return { kind: "failed" };
     default:
       return { kind: "broken" };
   }
@@ -131,8 +134,11 @@ export class LogWriter {
     return bytes;
   }
 
-  /** Ends the log; as "broken" where the answer is not complete and does not say so. Resolves when all of it is written, or lost. */
-  end(kind: "end" | "broken" = "end"): Promise<void> {
+  /**
+   * Ends the log; as "failed" where its last event is an error, as "broken" where the answer is not complete and does not say so. Resolves when all of it is
+   * written, or lost.
+   */
+  end(kind: "end" | "failed" | "broken" = "end"): Promise<void> {
     this.#flush();
     this.#append({ kind });
     return this.#written;
@@ -197,7 +203,7 @@ export async function logStateOf(store: SealedStore, owner: StoreOwner, id: stri
     for (const part of parts.map(decoded)) {
       state.parts++;
       if (part.kind === "events") state.events = part.first + eventsOf(part.bytes).length;
-      state.hasEnded ||= part.kind === "end" || part.kind === "broken";
+      state.hasEnded ||= part.kind === "end" || part.kind === "failed" || part.kind === "broken";
     }
     if (parts.length < partsPerRead) return state;
   }
@@ -214,7 +220,7 @@ export interface LogReader {
 }
 
 /**
- * Reads the log of the answer with this id to its end, from behind the event with the number `after` (-1 for all). Resolves to "end"; to "lost" for a log that
+ * Reads the log of the answer with this id to its end, from behind the event with the number `after` (-1 for all). Resolves to "end"; to "failed" if the last event is an error; to "lost" for a log that
  * broke off, is not stored any more or not written any more, and when Redis is away for long; or to "left" when the reader wants no more. A log without the event
  * `after`, which its caller saw and another writer did not find, is lost for this caller: what follows may be another answer.
  */
@@ -224,7 +230,7 @@ export async function readLog(
   id: string,
   after: number,
   reader: LogReader,
-): Promise<"end" | "lost" | "left"> {
+): Promise<"end" | "failed" | "lost" | "left"> {
   let at = 0;
   let pollMs = logPollMsMin;
   let readAt = clock.now();
@@ -256,9 +262,9 @@ async function readParts(
   parts: readonly Part[],
   place: { readonly after: number; events: number },
   reader: LogReader,
-): Promise<"end" | "lost" | undefined> {
+): Promise<"end" | "failed" | "lost" | undefined> {
   for (const part of parts) {
-    if (part.kind === "end") return "end";
+    if (part.kind === "end" || part.kind === "failed") return part.kind;
     if (part.kind === "broken") return "lost";
     if (part.kind === "another writer") {
       if (place.after >= place.events) return "lost";
@@ -285,6 +291,10 @@ function eventsOf(bytes: Buffer): Buffer[] {
   }
   return events;
 }
+
+/** These whole events of a log without their ids. */
+export const withoutIds = (bytes: Buffer): Buffer =>
+  Buffer.concat(eventsOf(bytes).map((event) => event.subarray(event.indexOf("\n") + 1)));
 
 /** Cuts the bytes of a stream into whole events. */
 export class EventCutter {

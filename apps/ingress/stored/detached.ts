@@ -323,11 +323,12 @@ export class DetachedGenerations {
   }
 
   #loggedResponse(
-    { run, owner, log, live, isTakenOver = false }: Start,
+    { run, owner, log, live, endpoint, request, isTakenOver = false }: Start,
     hooksOf: (writer: LogWriter) => Pick<LoggedResponseOptions, "changed" | "ending" | "ended">,
   ): LoggedResponse {
     const writer = this.#writerOf(run, owner, { ...log, isTakenOver }, () => response.drained());
-    const response: LoggedResponse = new LoggedResponse({ log: writer, live, ...hooksOf(writer) });
+    const sendsIds = profiles[endpoint.dialect].rejectsEventIds?.(request.headers) !== true;
+    const response: LoggedResponse = new LoggedResponse({ log: writer, live, sendsIds, ...hooksOf(writer) });
     return response;
   }
 
@@ -394,7 +395,7 @@ export class DetachedGenerations {
     if (log === undefined || !isLogged(run)) return;
     const writer = this.#writerOf(run, owner, { ...log, isTakenOver: true }, () => undefined);
     for (const event of events) writer.event(event);
-    await writer.end();
+    await writer.end(run.isBackground ? "end" : "failed");
   }
 
   async #lastEventsOf(run: Run, owner: StoreOwner, number: number): Promise<readonly Buffer[]> {

@@ -2,15 +2,17 @@
 import type { ServerResponse } from "node:http";
 import type { FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
+import { keepAliveAmongIds, newline, type Profile } from "#dialects/profile.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Capacity } from "../admission/capacity.ts";
+import { breakSoon } from "../generation/generation-response.ts";
 import { dialectOf, requestIdHeadersOf } from "../http/endpoints.ts";
 import { overloadOf, workerLost } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
-import { logIdOf, readLog } from "./answer-log.ts";
+import { logIdOf, readLog, withoutIds } from "./answer-log.ts";
 import type { Runs } from "./runs.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 
@@ -56,19 +58,21 @@ export class LogFollower {
     const outcome = await this.#send(request, response, owner, id, place).catch(() => "lost" as const);
     if (outcome === "end") response.end();
     else if (outcome === "lost") this.#fail(request, response, place.next);
-    else response.destroy();
+    else if (outcome === "left") response.destroy();
+    else if (profileOf(request).breaksAfterError) breakSoon(response);
+    else response.end();
   }
 
   /** Tells the caller in its dialect that the rest of the answer is lost. */
   #fail(request: FastifyRequest, response: ServerResponse, events: number): void {
-    const { statusOf, errorBodyOf, errorEventOf, breaksAfterError } = profiles[dialectOf(request.url, request.headers)];
+    const { statusOf, errorBodyOf, errorEventOf, breaksAfterError } = profileOf(request);
     if (!response.headersSent) {
       const headers = { "content-type": "application/json", ...requestIdHeadersOf(request) };
       response.writeHead(statusOf(workerLost.code), headers).end(errorBodyOf(workerLost, request.id));
       return;
     }
     const event = errorEventOf(workerLost, { requestId: request.id, model: "", events });
-    if (breaksAfterError) response.write(event, () => response.destroy());
+    if (breaksAfterError) response.write(event, () => breakSoon(response));
     else response.end(event);
   }
 
@@ -78,8 +82,10 @@ export class LogFollower {
     owner: StoreOwner,
     id: string,
     place: { next: number },
-  ): Promise<"end" | "lost" | "left"> {
+  ): Promise<"end" | "failed" | "lost" | "left"> {
     const { keepAliveMs, clock, runs } = this.#options;
+    const { keepAlive, rejectsEventIds } = profileOf(request);
+    const sendsIds = rejectsEventIds?.(request.headers) !== true;
     let sentAt = clock.now();
     return readLog(this.#options, owner, id, place.next - 1, {
       head: ({ status, headers }) => {
@@ -88,7 +94,7 @@ export class LogFollower {
       async events(bytes, next) {
         sentAt = clock.now();
         place.next = next;
-        if (response.closed || response.write(bytes)) return;
+        if (response.closed || response.write(sendsIds ? bytes : withoutIds(bytes))) return;
         await new Promise<void>((resolve) => {
           response.once("drain", resolve);
           response.once("close", resolve);
@@ -97,7 +103,8 @@ export class LogFollower {
       waits(now) {
         if (response.headersSent && now - sentAt >= keepAliveMs) {
           sentAt = now;
-          response.write(": keep-alive\n\n");
+          const due = place.next === 0 ? newline : keepAlive;
+          response.write(sendsIds ? keepAliveAmongIds(due) : due);
         }
         return !response.closed;
       },
@@ -105,3 +112,5 @@ export class LogFollower {
     });
   }
 }
+
+const profileOf = ({ url, headers }: FastifyRequest): Profile => profiles[dialectOf(url, headers)];

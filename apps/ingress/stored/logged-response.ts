@@ -4,6 +4,7 @@
  */
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
+import { keepAliveAmongIds } from "#dialects/profile.ts";
 import { loggedEventBytesMax } from "../bounds.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import { EventCutter, type LogHead, type LogWriter } from "./answer-log.ts";
@@ -21,6 +22,8 @@ export interface LoggedResponseOptions {
   log: LogWriter;
   /** The caller that began the answer; undefined for an answer that nobody waits for. */
   live: AnswerResponse | undefined;
+  /** The caller reads the ids of events. */
+  sendsIds: boolean;
   /** What is sent and logged for an event; undefined for nothing. `number` is the event's. */
   changed?(event: Buffer, number: number): Buffer | undefined;
   /** Called when the generation is over. Resolves to events that end the answer; must not reject. */
@@ -38,6 +41,8 @@ export class LoggedResponse implements AnswerResponse {
   #isLiveBlocked = false;
   #hasHead = false;
   #hasEnded = false;
+  /** The last event is an error. */
+  #hasFailed = false;
   #error: { status: number; headers: OutgoingHttpHeaders } | undefined;
 
   constructor(options: LoggedResponseOptions) {
@@ -66,9 +71,13 @@ export class LoggedResponse implements AnswerResponse {
   }
 
   write(chunk: string | Buffer, written?: () => void): boolean {
-    // Keep-alives are the only texts without a callback, and are no part of the answer.
-    if (typeof chunk === "string" && written === undefined) this.#send(Buffer.from(chunk));
-    else this.#take(Buffer.from(chunk as Buffer));
+    // Keep-alives are the only texts without a callback, and are no part of the answer. A text with one is the error event.
+    if (typeof chunk === "string" && written === undefined)
+      this.#send(Buffer.from(this.#options.sendsIds ? keepAliveAmongIds(chunk) : chunk));
+    else {
+      this.#hasFailed = typeof chunk === "string";
+      this.#take(Buffer.from(chunk as Buffer));
+    }
     if (written !== undefined) process.nextTick(written);
     return !this.#isBlocked;
   }
@@ -120,7 +129,7 @@ export class LoggedResponse implements AnswerResponse {
     const { log, ending } = this.#options;
     for (const event of (await ending?.(error)) ?? []) this.#write(event);
     const isBroken = error !== undefined && this.#hasHead && ending === undefined;
-    await log.end(isBroken ? "broken" : "end");
+    await log.end(isBroken ? (this.#hasFailed ? "failed" : "broken") : "end");
     const live = this.#live;
     if (this.#error !== undefined && !this.#hasHead && live?.closed === false) {
       live.writeHead(this.#error.status, this.#error.headers);
@@ -139,7 +148,8 @@ export class LoggedResponse implements AnswerResponse {
   }
 
   #write(event: Buffer): void {
-    this.#send(this.#options.log.event(event));
+    const logged = this.#options.log.event(event);
+    this.#send(this.#options.sendsIds ? logged : event);
   }
 
   #send(bytes: Buffer): void {

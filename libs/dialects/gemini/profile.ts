@@ -137,6 +137,9 @@ export const geminiProfile: Profile = {
   /** Google's older clients detect a failed stream only by a broken connection. */
   breaksAfterError: true,
   keepAlive: newline,
+  /** Google's libraries read a block as JSON behind `data:`, and nothing else. */
+  rejectsEventIds: (headers) =>
+    headers["x-goog-api-client"] !== undefined || /google-genai-sdk\/|GeminiCLI/.test(headers["user-agent"] ?? ""),
   limitHeadersOf: () => ({}),
   modelBodyOf,
   modelListOf(models, query) {

@@ -26,5 +26,7 @@ export const openaiChatProfile: Profile = {
   conversation: { field: "messages", empty: [{ role: "user", content: "" }] },
   fetchesFiles: false,
   errorEventOf: (failure) => `data: ${openaiProfile.errorBodyOf(failure)}\n\n`,
+  /** Clients that know no error event, such as LangChain4j, would take the text so far for a whole answer. */
+  breaksAfterError: true,
   keepAlive: newline,
 };

@@ -3,6 +3,9 @@ import { once } from "node:events";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
+import { conversationDialects } from "#dialects/dialect.ts";
+import { newline } from "#dialects/profile.ts";
+import { profiles } from "#dialects/profiles.ts";
 import type { LogWriter } from "../../../apps/ingress/stored/answer-log.ts";
 import { LoggedResponse } from "../../../apps/ingress/stored/logged-response.ts";
 
@@ -23,7 +26,7 @@ const endings: Record<string, (response: LoggedResponse) => void> = {
 };
 
 const server = createServer((request, live) => {
-  const response = new LoggedResponse({ log, live, ended: () => {} });
+  const response = new LoggedResponse({ log, live, sendsIds: true, ended: () => {} });
   response.writeHead(200, { "content-type": "text/event-stream" });
   response.write(Buffer.from("data: one\n\n"), () => endings[request.url as string]?.(response));
 }).listen(0, "127.0.0.1");
@@ -39,3 +42,72 @@ for (const path of ["/leave", "/destroy"])
   test(`a caller of an answer that broke off notices (${path.slice(1)})`, async () => {
     await assert.rejects(ask(path).then((response) => response.text()));
   });
+
+/** The data of each event as OpenAI's Python library reads it: the last id stays in force, so that an empty line alone is an event without data. */
+function dataAmongIds(text: string): string[] {
+  const events: string[] = [];
+  let data: string[] = [];
+  let hasId = false;
+  for (const line of text.split("\n").slice(0, -1)) {
+    if (line === "") {
+      if (hasId || data.length > 0) events.push(data.join("\n"));
+      data = [];
+    } else if (line.startsWith("id:")) hasId = true;
+    else if (line.startsWith("data:")) data.push(line.slice("data:".length).trim());
+  }
+  return events;
+}
+
+/** What a caller gets of two events with keep-alives before, between and after them. */
+function written(keepAlive: string, sendsIds: boolean, breaks = false): { text: string; kinds: string[] } {
+  const kinds: string[] = [];
+  let text = "";
+  const live = {
+    headersSent: false,
+    closed: false,
+    writeHead: () => undefined,
+    write: (chunk: string | Buffer) => {
+      text += chunk;
+      return true;
+    },
+    end: () => undefined,
+    destroy: () => undefined,
+    once: () => undefined,
+  };
+  const numbered = { ...log, event: (event: Buffer) => Buffer.concat([Buffer.from("id: gen_1.0\n"), event]) };
+  const ending = { ...numbered, end: async (kind = "end") => void kinds.push(kind) } as unknown as LogWriter;
+  const response = new LoggedResponse({ log: ending, live, sendsIds, ended: () => undefined });
+  response.writeHead(200, {});
+  response.write(newline);
+  for (const _ of [1, 2]) {
+    response.write(Buffer.from('data: {"one":1}\n\n'));
+    response.write(keepAlive);
+    response.write(newline);
+  }
+  if (breaks) {
+    response.write('data: {"error":{}}\n\n', () => undefined);
+    response.destroy();
+  }
+  return { text, kinds };
+}
+
+for (const dialect of conversationDialects)
+  test(`${dialect}: between events with ids, no keep-alive is an event without data`, () => {
+    const read = dataAmongIds(written(profiles[dialect].keepAlive, true).text);
+    assert.deepEqual(
+      read.map((data) => typeof JSON.parse(data)),
+      read.map(() => "object"),
+    );
+    assert.equal(read.filter((data) => data === '{"one":1}').length, 2);
+  });
+
+test("a client that fails on ids gets none, and the keep-alives that it knows", () => {
+  const { text } = written(newline, false);
+  assert.equal(text.replaceAll(/\n{2,}/g, "\n\n").trim(), 'data: {"one":1}\n\ndata: {"one":1}');
+});
+
+test("the log of an answer that broke off behind its error event says so", async () => {
+  const { kinds } = written(newline, true, true);
+  await new Promise(setImmediate);
+  assert.deepEqual(kinds, ["failed"]);
+});
