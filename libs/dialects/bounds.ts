@@ -42,3 +42,6 @@ export const upstreamErrorDepthMax = 8;
 export const embeddedErrorLengthMax = 65_536;
 /** Violations that an error's message lists. */
 export const violationsMax = 3;
+/** Stop sequences that the gateway searches an answer for, and their characters together. */
+export const stopSequencesMax = 256;
+export const stopCharactersMax = 16_384;

@@ -5,6 +5,7 @@ import type { Answer, AnswerEvent, Finish, NeutralRequest } from "./neutral.ts";
 import type { Produced } from "./produced.ts";
 import type { Repair } from "./repairs.ts";
 import type { SseEvent } from "./sse.ts";
+import type { Cut } from "./stop-cutter.ts";
 import type { Usage } from "./usage.ts";
 import type { ReplaceAddress } from "./verbatim-attachments.ts";
 
@@ -76,6 +77,8 @@ export interface AnswerContext extends AnswerIdentity {
   createdAt: number;
   framing: Framing;
   request: NeutralRequest;
+  /** The gateway ends the answer at these stop sequences. */
+  cut?: Cut | undefined;
   /** The caller's body, for dialects whose answers repeat parts of it. */
   body: Record<string, unknown>;
 }

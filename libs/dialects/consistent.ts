@@ -5,12 +5,10 @@ import type { CallPart, Message, NeutralRequest, Part, ResultPart } from "./neut
 
 /**
  * The same request with unique call ids, which some upstreams require. Throws Refusal, naming the caller's field, for: a call without a result before the
- * assistant's next turn, a result without a call, a choice of tools that are not offered, bytes that are not an image or document, a conversation without
- * content, and an empty stop sequence. Time is linear.
+ * assistant's next turn, a result without a call, a choice of tools that are not offered, bytes that are not an image or document, and a conversation without
+ * content. Time is linear.
  */
 export function consistent(request: NeutralRequest): NeutralRequest {
-  const { stop } = request.settings;
-  if (stop?.value.includes("")) refuse(stop.path, "must not contain an empty text");
   checkSaid(request);
   checkChoice(request);
   checkAttachments(request);

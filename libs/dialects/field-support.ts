@@ -1,4 +1,4 @@
-/** Field support: each dialect supports, ignores or rejects each setting of a request. */
+/** Field support: each dialect supports, ignores or rejects each setting of a request. `adapted`: the gateway does it in place of the upstream. */
 import type { NeutralRequest, SettingName } from "./neutral.ts";
 
 /** The request uses something that a dialect, the gateway's or the upstream's, does not support. The message is for the caller. */
@@ -16,7 +16,7 @@ export function refuse(path: string, why = "is not supported by the upstream of 
   throw new Refusal(path, `${path} ${why}.`);
 }
 
-export type FieldSupport = Record<SettingName, "supported" | "ignored" | "rejected">;
+export type FieldSupport = Record<SettingName, "supported" | "adapted" | "ignored" | "rejected">;
 
 /** Throws Refusal for the first setting that is given and rejected. */
 export function checkFieldSupport({ settings }: NeutralRequest, fieldSupport: FieldSupport): void {

@@ -3,8 +3,11 @@ import { type AttachmentAddress, remoteAttachmentsOf } from "#dialects/attachmen
 import type { Codec, Framing, Verbatim } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { Refusal } from "#dialects/field-support.ts";
+import { Refusal, refuse } from "#dialects/field-support.ts";
 import type { NeutralRequest } from "#dialects/neutral.ts";
+import { type Cut, canCut } from "#dialects/stop-cutter.ts";
+import { bytesPerToken } from "#dialects/usage.ts";
+import { stopsOf } from "#dialects/within-bounds.ts";
 import { addressesMax } from "./bounds.ts";
 import type { PreparationTask, ResolveAddresses } from "./exchange.ts";
 
@@ -42,6 +45,14 @@ export async function resolveIn(request: NeutralRequest, resolve: ResolveAddress
     const fetched = data[place];
     if (fetched !== undefined) replace(fetched);
   }
+}
+
+/** The stop sequences that the upstream does not end the answer at; undefined for none. Throws Refusal for too many. */
+export function cutOf({ settings }: NeutralRequest, { spoken, target, body }: PreparationTask): Cut | undefined {
+  if (settings.stop === undefined || !isConversation(spoken)) return undefined;
+  const { cut: sequences } = stopsOf(settings, spoken, target);
+  if (!canCut(sequences)) refuse(settings.stop.path, "has more or longer stop sequences than the gateway searches for");
+  return sequences.length === 0 ? undefined : { sequences, inputTokens: Math.ceil(body.length / bytesPerToken) };
 }
 
 /** Undefined for a request that the neutral form cannot express. */

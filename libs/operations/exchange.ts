@@ -9,6 +9,7 @@ import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts"
 import type { Failure } from "#dialects/errors.ts";
 import type { NeutralRequest } from "#dialects/neutral.ts";
 import type { Repair } from "#dialects/repairs.ts";
+import type { Cut } from "#dialects/stop-cutter.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { OperationName } from "./operations.ts";
 import type { UpstreamSession } from "./realtime/upstream-session.ts";
@@ -54,6 +55,8 @@ export interface DecodedRequest {
   /** The caller's body; for a large one only its settings. */
   body: Record<string, unknown>;
   request: NeutralRequest;
+  /** The gateway ends the answer at these stop sequences, because the upstream does not. */
+  cut?: Cut | undefined;
 }
 
 /** The operation `answer`: its response may be translated, streamed and resumed. */

@@ -23,6 +23,7 @@ import { type AnswerEvent, eventsOf, foldedOf } from "#dialects/neutral.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { Repair } from "#dialects/repairs.ts";
 import { ResumedAnswer, ResumedDecoder, type ResumeMode, resumed } from "#dialects/resumed.ts";
+import { answersOf } from "#dialects/stop-cutter.ts";
 import { toolNameOf } from "#dialects/tools.ts";
 import { TranslatedStream } from "#dialects/translated.ts";
 import { wholeOf } from "#operations/answer/exchange.ts";
@@ -190,7 +191,7 @@ async function translatedExchangeOf(
 ): Promise<Exchanged> {
   const { job, model, preparation } = input;
   const from = codecs[job.dialect];
-  const to = codecs[spoken];
+  const to = answersOf(codecs[spoken], decoded.cut);
   const context = contextOf(job, model, decoded);
   const begin = () => new ResumedAnswer(from.streamEncoder(context));
   const resumedWith = (delivered: string) =>
@@ -221,7 +222,7 @@ async function translatedExchangeOf(
   };
 }
 
-const resumedStreamOf = ({ answer, mode }: Extract<Resume, { kind: "resume" }>, to: Codec): StreamRelay =>
+const resumedStreamOf = ({ answer, mode }: Extract<Resume, { kind: "resume" }>, to: Answers): StreamRelay =>
   new TranslatedStream(
     new ResumedDecoder(answer, to.streamDecoder(), mode),
     answer,
@@ -330,13 +331,14 @@ const identityOf = ({ generation, storage }: GenerationJob, model: CatalogueMode
   ...(storage !== undefined && { storage }),
 });
 
-function contextOf(job: GenerationJob, model: CatalogueModel, { body, request }: DecodedRequest): AnswerContext {
+function contextOf(job: GenerationJob, model: CatalogueModel, { body, request, cut }: DecodedRequest): AnswerContext {
   return {
     ...identityOf(job, model),
     createdAt: Math.floor(job.admittedAt / 1_000),
     framing: job.framing,
     request,
     body,
+    cut,
   };
 }
 
@@ -344,8 +346,10 @@ function contextOf(job: GenerationJob, model: CatalogueModel, { body, request }:
 const asksSeveral = (dialect: ConversationDialect, body: Record<string, unknown>): boolean =>
   profiles[dialect].askedLengthOf(body).choices > 1;
 
+type Answers = Pick<Codec, "streamDecoder" | "decodeAnswer">;
+
 function adaptedOf(
-  to: Codec,
+  to: Answers,
   dialect: ConversationDialect,
   context: () => AnswerContext,
 ): NonNullable<Reading["adapted"]> {

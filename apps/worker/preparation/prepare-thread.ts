@@ -63,7 +63,12 @@ function sentOf(prepared: Prepared, { body }: PreparationTask): Sent<ThreadAnswe
   // As text, so that numbers stay as the caller wrote them.
   const settings = Buffer.from(settingsTextOf(decoded?.body ?? parsedObject(body) ?? {}));
   return {
-    value: { ...prepared, request, settings, decoded: decoded && { body: {}, request: shortened(decoded.request) } },
+    value: {
+      ...prepared,
+      request,
+      settings,
+      decoded: decoded && { ...decoded, body: {}, request: shortened(decoded.request) },
+    },
     transfer,
   };
 }

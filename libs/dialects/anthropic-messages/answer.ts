@@ -34,8 +34,9 @@ const stopReasons: Record<Finish, string> = {
  * The end of an answer, for the second-to-last event of a stream and for a whole body. A stop sequence counts only if the caller gave it: other servers also
  * report the model's own end-of-text token as one.
  */
-export function endingOf(finish: Finish, stopSequence: string | undefined, { request }: AnswerContext) {
-  const isForeign = stopSequence !== undefined && request.settings.stop?.value.includes(stopSequence) !== true;
+export function endingOf(finish: Finish, stopSequence: string | undefined, { request, cut }: AnswerContext) {
+  const asked = [...(request.settings.stop?.value ?? []), ...(cut?.sequences ?? [])];
+  const isForeign = stopSequence !== undefined && !asked.includes(stopSequence);
   return {
     stop_reason: stopReasons[finish === "stop-sequence" && isForeign ? "stop" : finish],
     stop_sequence: isForeign ? null : (stopSequence ?? null),

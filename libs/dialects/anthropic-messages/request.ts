@@ -1,13 +1,17 @@
 /** Requests in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/api/messages/create */
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
-import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
+import { type FieldSupport, Refusal, refuse } from "../field-support.ts";
+import { fitted } from "../fitted-request.ts";
+import { formatInstructionOf } from "../format-instruction.ts";
 import { isGiven, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import { efforts, type NeutralRequest, type SettingName, type Settings } from "../neutral.ts";
+import { stopsOf } from "../within-bounds.ts";
+import { dialect } from "./blocks.ts";
 import { boundCacheMarks } from "./cache.ts";
 import { decodeConversation, encodeConversation } from "./messages.ts";
 import { statefulFieldIn } from "./stateless.ts";
-import { formatInstructionOf, structuredSchemaOf } from "./structured.ts";
+import { structuredSchemaOf } from "./structured.ts";
 import { isBegunWithoutThinking, type Thinking, thinkingOf } from "./thinking.ts";
 import { decodeToolChoice, decodeTools, encodeTools } from "./tools.ts";
 
@@ -115,15 +119,15 @@ function putFormat(settings: Settings, format: unknown, path: string): void {
 }
 
 /** Sampling fields are supported, but dropped for models that reject them. */
-const fieldSupport: FieldSupport = {
+export const fieldSupport: FieldSupport = {
   outputTokensMax: "supported",
   temperature: "supported",
   topP: "supported",
   topK: "supported",
   stop: "supported",
   seed: "ignored",
-  presencePenalty: "rejected",
-  frequencyPenalty: "rejected",
+  presencePenalty: "ignored",
+  frequencyPenalty: "ignored",
   parallelCalls: "supported",
   format: "supported",
   effort: "supported",
@@ -136,19 +140,14 @@ const fieldSupport: FieldSupport = {
   cacheKey: "ignored",
 };
 
-const userIdLengthMax = 256;
-
-export function encodeRequest(request: NeutralRequest, framing: Framing, target: Target): WireRequest {
-  checkFieldSupport(request, fieldSupport);
+export function encodeRequest(asked: NeutralRequest, framing: Framing, target: Target): WireRequest {
+  const request = fitted(asked, dialect, fieldSupport, target);
   const { settings } = request;
-  const { stop, user } = settings;
-  const blank = stop?.value.find((sequence) => sequence.trim() === "");
-  if (stop !== undefined && blank !== undefined)
-    refuse(stop.path, "must not be only white space for the upstream of this model");
-
+  const { user } = settings;
+  const { sent: stops } = stopsOf(settings, dialect, target);
   const { traits } = target;
   const { system, messages, called } = encodeConversation(request, traits);
-  const { tools, choice, forced } = encodeTools(request, called, traits);
+  const { tools, choice, forced } = encodeTools(request, called);
   const thinking = thinkingOf(settings, { target, forced, begunWithout: isBegunWithoutThinking(messages) });
   const { format, instruction } = formatOf(settings.format, traits);
   if (instruction !== undefined) system.push({ type: "text", text: instruction });
@@ -168,8 +167,8 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
       },
     }),
     ...samplingOf(settings, traits, thinking),
-    stop_sequences: stop?.value,
-    ...(user !== undefined && user.value.length <= userIdLengthMax && { metadata: { user_id: user.value } }),
+    ...(stops.length > 0 && { stop_sequences: stops }),
+    ...(user !== undefined && { metadata: { user_id: user.value } }),
     ...(framing !== "whole" && { stream: true }),
   };
   return { path: "/messages", headers: { "anthropic-version": apiVersion }, body: jsonBytesOf(body) };
@@ -191,7 +190,7 @@ function formatOf(asked: Settings["format"], { jsonSchemas }: ModelTraits): { fo
 function samplingOf({ temperature, topP, topK }: Settings, { sampling }: ModelTraits, { isOn }: Thinking): object {
   if (sampling === "none" || isOn) return {};
   return {
-    temperature: temperature && Math.min(1, temperature.value),
+    temperature: temperature?.value,
     ...(topP !== undefined && !(sampling === "one" && temperature !== undefined) && { top_p: topP.value }),
     top_k: topK?.value,
   };

@@ -77,9 +77,3 @@ function isRecursive({ $defs, definitions, ...root }: Schema): boolean {
   };
   return leadsBack(root);
 }
-
-/** The instruction to the model if the format cannot be enforced. */
-export const formatInstructionOf = (schema: Schema | undefined): string =>
-  schema === undefined
-    ? "Answer with one JSON object and nothing else: no words around it, no code fence."
-    : `Answer with one JSON value that fits the following JSON schema and nothing else: no words around it, no code fence.\n${JSON.stringify(schema)}`;

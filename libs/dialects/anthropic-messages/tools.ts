@@ -1,7 +1,6 @@
 /** Tools and tool choice in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview */
 import { refuse } from "../field-support.ts";
 import { isGiven, listOf, objectOf, textOf } from "../json.ts";
-import type { ModelTraits } from "../model-traits.ts";
 import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral.ts";
 import { descriptionOf, namedTools, textToolParameters, toolNameOf } from "../tools.ts";
 import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
@@ -99,13 +98,9 @@ interface WireTools {
 
 /**
  * `called` names the tools called in the conversation; the format rejects a conversation with calls and without tools. A choice among several tools is made by
- * offering only those. If calls cannot be forced, the model chooses freely.
+ * offering only those.
  */
-export function encodeTools(
-  { tools, toolChoice, settings }: NeutralRequest,
-  called: Iterable<string>,
-  { thinksAlways }: ModelTraits,
-): WireTools {
+export function encodeTools({ tools, toolChoice, settings }: NeutralRequest, called: Iterable<string>): WireTools {
   const { mode, only } = toolChoice ?? { mode: undefined, only: undefined };
   const chosen = new Set(only);
   const offered = only === undefined || mode === "none" ? tools : tools.filter(({ name }) => chosen.has(name));
@@ -113,7 +108,7 @@ export function encodeTools(
     const known = [...called].map((name): WireBlock => ({ name, input_schema: { type: "object", properties: {} } }));
     return { tools: known, choice: known.length > 0 ? { type: "none" } : undefined, forced: false };
   }
-  const forced = mode === "required" && !thinksAlways;
+  const forced = mode === "required";
   return { tools: offered.map(encodeTool), choice: choiceOf(mode, forced, offered, only, settings), forced };
 }
 

@@ -1,13 +1,16 @@
 /** Requests in Google's Gemini format, in both directions: https://ai.google.dev/api/generate-content */
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
-import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
+import { type FieldSupport, Refusal, refuse } from "../field-support.ts";
+import { fitted } from "../fitted-request.ts";
+import { formatInstructionOf } from "../format-instruction.ts";
 import { isGiven, isObject, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import type { NeutralRequest, Setting, Settings } from "../neutral.ts";
+import { stopsOf } from "../within-bounds.ts";
 import { decodeContents, decodeSystem, encodeConversation } from "./contents.ts";
 import { enumMimeType, enumObjectSchemaOf } from "./enum.ts";
 import { jsonSchemaOf, plainSchemaOf } from "./json-schema.ts";
 import { camelOf, pathOf } from "./names.ts";
-import { detailOf } from "./parts.ts";
+import { detailOf, dialect } from "./parts.ts";
 import { statefulFieldIn } from "./stateless.ts";
 import { decodeThinking, encodeThinking } from "./thinking.ts";
 import { decodeToolChoice, decodeTools, encodeTools } from "./tools.ts";
@@ -102,7 +105,7 @@ function formatOf({
     : undefined;
 }
 
-const fieldSupport: FieldSupport = {
+export const fieldSupport: FieldSupport = {
   outputTokensMax: "supported",
   temperature: "supported",
   topP: "supported",
@@ -123,17 +126,13 @@ const fieldSupport: FieldSupport = {
   cacheKey: "ignored",
 };
 
-const stopsMax = 5;
-
 /** The path of the method for this framing. Upstream streams are always read as server-sent events. */
 export const answerPathOf = (model: string, framing: Framing): string =>
   framing === "whole" ? pathOf(model, "generateContent") : `${pathOf(model, "streamGenerateContent")}?alt=sse`;
 
-export function encodeRequest(request: NeutralRequest, framing: Framing, target: Target): WireRequest {
-  checkFieldSupport(request, fieldSupport);
+export function encodeRequest(asked: NeutralRequest, framing: Framing, target: Target): WireRequest {
+  const request = withFormatAllowed(fitted(asked, dialect, fieldSupport, target), target);
   const { system, messages, tools, toolChoice, settings } = request;
-  if ((settings.stop?.value.length ?? 0) > stopsMax)
-    refuse(settings.stop?.path as string, `may have at most ${stopsMax} sequences for the upstream of this model`);
   const generationConfig = encodeConfig(settings, target);
   const body = {
     ...encodeConversation(system, messages, target.traits),
@@ -143,18 +142,25 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
   return { path: answerPathOf(target.model, framing), headers: {}, body: jsonBytesOf(body) };
 }
 
-function encodeConfig(
-  settings: Settings,
-  { traits, outputTokensMax: most = Number.POSITIVE_INFINITY }: Target,
-): object {
-  const { outputTokensMax, temperature, topP, topK, stop, seed, presencePenalty, frequencyPenalty, format } = settings;
+/** An instruction in place of a format that the model refuses beside tools. */
+function withFormatAllowed(request: NeutralRequest, { traits }: Target): NeutralRequest {
+  const { format, ...settings } = request.settings;
+  if (format === undefined || request.tools.length === 0 || traits.formatsWithTools) return request;
+  const text = formatInstructionOf(format.value.kind === "json" ? undefined : format.value.schema);
+  return { ...request, settings, system: [...request.system, { kind: "text", text, path: format.path }] };
+}
+
+function encodeConfig(settings: Settings, target: Target): object {
+  const { traits, outputTokensMax: most = Number.POSITIVE_INFINITY } = target;
+  const { sent: stops } = stopsOf(settings, dialect, target);
+  const { outputTokensMax, temperature, topP, topK, seed, presencePenalty, frequencyPenalty, format } = settings;
   const thinkingConfig = encodeThinking(settings, traits);
   return {
     ...(outputTokensMax !== undefined && { maxOutputTokens: Math.min(outputTokensMax.value, most) }),
     ...(temperature !== undefined && { temperature: temperature.value }),
     ...(topP !== undefined && { topP: topP.value }),
     ...(topK !== undefined && { topK: topK.value }),
-    ...(stop !== undefined && { stopSequences: stop.value }),
+    ...(stops.length > 0 && { stopSequences: stops }),
     ...(seed !== undefined && { seed: Number(BigInt.asIntN(32, BigInt(Math.trunc(seed.value)))) }),
     ...(presencePenalty !== undefined && { presencePenalty: presencePenalty.value }),
     ...(frequencyPenalty !== undefined && { frequencyPenalty: frequencyPenalty.value }),

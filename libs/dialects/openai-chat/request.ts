@@ -1,6 +1,7 @@
 /** Requests in OpenAI's chat-completions format, in both directions: https://platform.openai.com/docs/api-reference/chat/create */
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
-import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
+import { type FieldSupport, Refusal, refuse } from "../field-support.ts";
+import { fitted } from "../fitted-request.ts";
 import { invalidFieldIn } from "../invalid-field.ts";
 import { isGiven, isObject, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import {
@@ -17,8 +18,11 @@ import { schemaFormatOf } from "../openai-parts.ts";
 import { grammarOf } from "../openai-responses/tools.ts";
 import { askedEffortOf } from "../reasoning.ts";
 import { descriptionOf, namedTools, textToolParameters, toolNameOf } from "../tools.ts";
+import { stopsOf } from "../within-bounds.ts";
 import { decodeMessages, encodeTurns } from "./messages.ts";
 import { readableRequestSchema } from "./schema.ts";
+
+const dialect = "openai-chat";
 
 /** Fields that no other dialect supports, and the values that have no effect. All other fields are read by `settingsOf`, or ignored. */
 const refused: readonly [string, (value: unknown) => boolean][] = [
@@ -152,7 +156,7 @@ function formatOf(value: unknown): Settings["format"] {
   return type === "json_schema" ? schemaFormatOf(wanted, path) : refuse(`${path}.type`);
 }
 
-const fieldSupport: FieldSupport = {
+export const fieldSupport: FieldSupport = {
   outputTokensMax: "supported",
   temperature: "supported",
   topP: "supported",
@@ -170,21 +174,14 @@ const fieldSupport: FieldSupport = {
   user: "supported",
   metadata: "ignored",
   serviceTier: "ignored",
-  cacheKey: "ignored",
+  cacheKey: "supported",
 };
 
-const stopsMax = 4;
-
-export function encodeRequest(
-  request: NeutralRequest,
-  framing: Framing,
-  { model, streamUsage, tokenLimitField, outputTokensMax }: Target,
-): WireRequest {
-  checkFieldSupport(request, fieldSupport);
+export function encodeRequest(asked: NeutralRequest, framing: Framing, target: Target): WireRequest {
+  const request = fitted(asked, dialect, fieldSupport, target);
+  const { model, streamUsage, tokenLimitField, outputTokensMax } = target;
   const { settings, tools, toolChoice } = request;
-  if ((settings.stop?.value.length ?? 0) > stopsMax)
-    refuse(settings.stop?.path as string, `may have at most ${stopsMax} sequences for the upstream of this model`);
-  const effort = askedEffortOf(settings);
+  const { sent: stop } = stopsOf(settings, dialect, target);
   const stream = framing !== "whole";
   const body = {
     model,
@@ -198,18 +195,25 @@ export function encodeRequest(
     }),
     temperature: settings.temperature?.value,
     top_p: settings.topP?.value,
-    stop: settings.stop?.value,
+    ...(stop.length > 0 && { stop }),
     seed: settings.seed?.value,
     presence_penalty: settings.presencePenalty?.value,
     frequency_penalty: settings.frequencyPenalty?.value,
     response_format: settings.format && encodeFormat(settings.format.value),
-    reasoning_effort: effort,
+    ...thinkingOf(askedEffortOf(settings), target),
     verbosity: settings.verbosity?.value,
     user: settings.user?.value,
+    prompt_cache_key: settings.cacheKey?.value,
     ...(stream && { stream: true }),
     ...(stream && streamUsage && { stream_options: { include_usage: true } }),
   };
   return { path: "/chat/completions", headers: {}, body: jsonBytesOf(body) };
+}
+
+/** A model that can't reason by effort alone has a switch of its own. */
+function thinkingOf(effort: Effort | undefined, { traits }: Target): object {
+  if (effort !== "none" || traits.thinkingSwitch === "effort") return { reasoning_effort: effort };
+  return traits.thinkingSwitch === "thinking" ? { thinking: { type: "disabled" } } : { enable_thinking: false };
 }
 
 const encodeTool = (tool: Tool) => ({

@@ -1,6 +1,4 @@
 /** The input items of OpenAI's Responses format, in both directions: https://platform.openai.com/docs/api-reference/responses/create#responses_create-input */
-
-import { createHash } from "node:crypto";
 import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
@@ -263,17 +261,17 @@ function itemOf(part: Part, takesText: (name: string) => boolean): object | "con
   switch (part.kind) {
     case "call":
       return takesText(part.name)
-        ? { type: "custom_tool_call", call_id: shortened(part.id), name: part.name, input: textOfCall(part.input) }
+        ? { type: "custom_tool_call", call_id: part.id, name: part.name, input: textOfCall(part.input) }
         : {
             type: "function_call",
-            call_id: shortened(part.id),
+            call_id: part.id,
             name: part.name,
             arguments: part.input === "" ? "{}" : part.input,
           };
     case "result":
       return {
         type: takesText(part.name) ? "custom_tool_call_output" : "function_call_output",
-        call_id: shortened(part.callId),
+        call_id: part.callId,
         output: outputOf(part),
       };
     case "reasoning": {
@@ -291,12 +289,6 @@ function itemOf(part: Part, takesText: (name: string) => boolean): object | "con
       return "content";
   }
 }
-
-const idLengthMax = 64;
-
-/** An id within the format's maximum length; equal ids stay equal. */
-export const shortened = (id: string): string =>
-  id.length <= idLengthMax ? id : createHash("sha256").update(id).digest("hex");
 
 function outputOf({ content, isError }: ResultPart): string | object[] {
   const mark = isError ? "Error: " : "";

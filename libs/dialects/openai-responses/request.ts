@@ -1,12 +1,13 @@
 /** Requests in OpenAI's Responses format, in both directions: https://platform.openai.com/docs/api-reference/responses/create */
 
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
-import { checkFieldSupport, type FieldSupport, Refusal, refuse } from "../field-support.ts";
+import { type FieldSupport, Refusal, refuse } from "../field-support.ts";
+import { fitted } from "../fitted-request.ts";
 import { jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import { efforts, type NeutralRequest, type Setting, type SettingName, type Settings, turnsOf } from "../neutral.ts";
 import { schemaFormatOf } from "../openai-parts.ts";
 import { askedEffortOf } from "../reasoning.ts";
-import { decodeInput, dialect, encodeItems, shortened } from "./items.ts";
+import { decodeInput, dialect, encodeItems } from "./items.ts";
 import { refuseCompaction, statefulFieldIn } from "./stateless.ts";
 import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice, fitsStrict } from "./tools.ts";
 
@@ -74,15 +75,15 @@ const oneOf = <Value extends string>(values: readonly Value[], value: unknown, p
   path,
 });
 
-const fieldSupport: FieldSupport = {
+export const fieldSupport: FieldSupport = {
   outputTokensMax: "supported",
   temperature: "supported",
   topP: "supported",
   topK: "ignored",
-  stop: "rejected",
+  stop: "adapted",
   seed: "ignored",
-  presencePenalty: "rejected",
-  frequencyPenalty: "rejected",
+  presencePenalty: "ignored",
+  frequencyPenalty: "ignored",
   parallelCalls: "supported",
   format: "supported",
   effort: "supported",
@@ -95,10 +96,8 @@ const fieldSupport: FieldSupport = {
   cacheKey: "supported",
 };
 
-const outputTokensMin = 16;
-
-export function encodeRequest(request: NeutralRequest, framing: Framing, target: Target): WireRequest {
-  checkFieldSupport(request, fieldSupport);
+export function encodeRequest(asked: NeutralRequest, framing: Framing, target: Target): WireRequest {
+  const request = fitted(asked, dialect, fieldSupport, target);
   const { system, messages, settings, tools, toolChoice } = request;
   const { outputTokensMax, temperature, topP, parallelCalls, user, cacheKey } = settings;
   const reasoning = encodeReasoning(settings);
@@ -116,23 +115,20 @@ export function encodeRequest(request: NeutralRequest, framing: Framing, target:
     ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice, tools) }),
     ...(parallelCalls !== undefined && tools.length > 0 && { parallel_tool_calls: parallelCalls.value }),
     ...(outputTokensMax !== undefined && {
-      max_output_tokens: boundedTokensOf(outputTokensMax.value, target.outputTokensMax),
+      max_output_tokens: Math.min(outputTokensMax.value, target.outputTokensMax ?? Number.POSITIVE_INFINITY),
     }),
     temperature: temperature?.value,
     top_p: topP?.value,
     reasoning,
     ...(Object.keys(text).length > 0 && { text }),
     ...(includesReasoning(request, target) && { include: [encryptedReasoning] }),
-    safety_identifier: user && shortened(user.value),
-    prompt_cache_key: cacheKey && shortened(cacheKey.value),
+    safety_identifier: user?.value,
+    prompt_cache_key: cacheKey?.value,
     store: false,
     ...(framing !== "whole" && { stream: true }),
   };
   return { path: "/responses", headers: {}, body: jsonBytesOf(body) };
 }
-
-const boundedTokensOf = (asked: number, most = Number.POSITIVE_INFINITY): number =>
-  Math.max(outputTokensMin, Math.min(asked, most));
 
 function encodeReasoning(settings: Settings): object | undefined {
   const effort = askedEffortOf(settings);

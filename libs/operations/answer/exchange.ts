@@ -3,10 +3,11 @@ import type { AnswerContext, AnswerIdentity, WholeAnswer } from "#dialects/codec
 import { codecs } from "#dialects/codecs.ts";
 import { consistent } from "#dialects/consistent.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { parsedObject } from "#dialects/json.ts";
+import { isGiven, parsedObject } from "#dialects/json.ts";
 import { type AnswerEvent, foldedOf, type Message, type Settings } from "#dialects/neutral.ts";
 import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/repaired.ts";
-import { ownBytesOf, resolveIn, unlessRefused } from "../conversation.ts";
+import { answersOf } from "#dialects/stop-cutter.ts";
+import { cutOf, ownBytesOf, resolveIn, unlessRefused } from "../conversation.ts";
 import {
   type OperationExchange,
   type PreparationTask,
@@ -40,10 +41,12 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   const { dialect, framing, body, headers, target, resumes, continued, repairs = [] } = task;
   const spoken = task.spoken as ConversationDialect;
   const from = codecs[dialect];
-  const isTranslated = spoken !== dialect || resumes;
-  const parsed = isTranslated ? (parsedObject(body) ?? {}) : {};
+  // A model that refuses stop sequences gets none, so the gateway must read the answer to end it at them.
+  const mayStop = spoken === dialect && !target.traits.stops && body.includes('"stop"');
+  const parsed = spoken !== dialect || resumes || mayStop ? (parsedObject(body) ?? {}) : {};
+  const isTranslated = resumes || (mayStop && isGiven(parsed.stop));
   const decode = () => from.decodeRequest({ body: parsed, framing, headers });
-  const decoded = spoken !== dialect ? decode() : resumes ? unlessRefused(decode) : undefined;
+  const decoded = spoken !== dialect ? decode() : isTranslated ? unlessRefused(decode) : undefined;
   if (decoded === undefined) {
     const own = repairs.length === 0 ? body : repairedBytes(from, dialect, { body, framing, headers }, target, repairs);
     const request = from.verbatim.request(await ownBytesOf({ ...task, body: own }, resolve), framing, target);
@@ -58,7 +61,7 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
     kind: "conversation",
     request: codecs[spoken].encodeRequest({ ...request, messages }, framing, repairedTarget(target, repairs)),
     resumes,
-    decoded: { body: parsed, request },
+    decoded: { body: parsed, request, cut: cutOf(request, task) },
   };
 }
 
@@ -83,7 +86,9 @@ export function translatedAnswerOf(
   context: AnswerContext,
 ): WholeAnswer {
   const value = parsedObject(bytes);
-  return value === undefined ? { kind: "malformed" } : wholeOf(codecs[to].decodeAnswer(value), from, context);
+  return value === undefined
+    ? { kind: "malformed" }
+    : wholeOf(answersOf(codecs[to], context.cut).decodeAnswer(value), from, context);
 }
 
 export function wholeOf(

@@ -11,8 +11,9 @@ import { refuse } from "#dialects/field-support.ts";
 import { isGiven, parsedObject } from "#dialects/json.ts";
 import { foldedOf, type NeutralRequest } from "#dialects/neutral.ts";
 import { type Asked, askedIn, verbatimCompletions } from "#dialects/openai-chat/verbatim.ts";
+import { answersOf, type Cut } from "#dialects/stop-cutter.ts";
 import { TranslatedStream } from "#dialects/translated.ts";
-import { isConversation } from "../conversation.ts";
+import { cutOf, isConversation } from "../conversation.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
 import { CompletionEncoder, type CompletionHead, completionEventsOf, completionOf } from "./answer.ts";
 import { promptsIn } from "./prompts.ts";
@@ -20,11 +21,12 @@ import { promptsIn } from "./prompts.ts";
 type Context =
   | { kind: "own"; asked: Asked; model: string }
   /** `spoken` is the dialect of the conversation. */
-  | { kind: "conversation"; spoken: ConversationDialect; head: CompletionHead; streams: boolean };
+  | { kind: "conversation"; spoken: ConversationDialect; head: CompletionHead; streams: boolean; cut: Cut | undefined };
 
 export const completionExchange: CallExchange<Context> = {
   wantedOf: () => "openai-chat",
-  async prepare({ body, framing, spoken, target, model, createdAt }) {
+  async prepare(task) {
+    const { body, framing, spoken, target, model, createdAt } = task;
     if (!isConversation(spoken)) return refusedFor("completions");
     const asked = askedIn(body);
     if (isServedBy(spoken, target)) {
@@ -38,7 +40,7 @@ export const completionExchange: CallExchange<Context> = {
     return {
       kind: "call",
       request: codecs[spoken].encodeRequest(decoded, framing, target),
-      context: { kind: "conversation", spoken, head, streams: framing === "sse" },
+      context: { kind: "conversation", spoken, head, streams: framing === "sse", cut: cutOf(decoded, task) },
       errors: "foreign",
       decoded,
     };
@@ -46,7 +48,7 @@ export const completionExchange: CallExchange<Context> = {
   read(context, bytes) {
     if (context.kind === "own") return verbatimCompletions.answer(bytes, context.model);
     const value = parsedObject(bytes);
-    const answer = value && foldedOf(codecs[context.spoken].decodeAnswer(value));
+    const answer = value && foldedOf(answersOf(codecs[context.spoken], context.cut).decodeAnswer(value));
     if (answer === undefined) return { kind: "malformed" };
     if ("error" in answer) return { kind: "error", error: answer.error };
     const text = (context.streams ? completionEventsOf : completionOf)(answer, context.head);
@@ -55,7 +57,10 @@ export const completionExchange: CallExchange<Context> = {
   stream: (context) =>
     context.kind === "own"
       ? verbatimCompletions.stream(context.asked, context.model)
-      : new TranslatedStream(codecs[context.spoken].streamDecoder(), new CompletionEncoder(context.head)),
+      : new TranslatedStream(
+          answersOf(codecs[context.spoken], context.cut).streamDecoder(),
+          new CompletionEncoder(context.head),
+        ),
 };
 
 const isServedBy = (spoken: ConversationDialect, { traits }: Target): boolean =>
