@@ -191,7 +191,7 @@ const openaiRows: readonly Row[] = [
 ];
 
 /** Every matching row applies, and later rows win. */
-const rows: Partial<Record<UpstreamDialect, readonly Row[]>> = {
+export const modelRules: Partial<Record<UpstreamDialect, readonly Row[]>> = {
   "openai-chat": [
     { model: /(?:^|\/)(?:gpt-3\.5-turbo-instruct|(?:davinci|babbage)-002)/, traits: { completions: true } },
     ...openaiRows,
@@ -250,7 +250,7 @@ const rows: Partial<Record<UpstreamDialect, readonly Row[]>> = {
     { model: /(?:^|[/:])(?:o\d|gpt-(?:[5-9]|\d{2})|codex)(?!.*-chat)/, traits: { knownToReason: true } },
     {
       model: /./,
-      traits: { verbosity: true, stops: false },
+      traits: { verbosity: true },
       source: "https://platform.openai.com/docs/api-reference/responses/create",
     },
     { model: gpt, to: 499, traits: { verbosity: false }, source: openaiNewest },
@@ -313,7 +313,7 @@ function versionOf(name: string): number {
 export function modelTraitsOf(dialect: UpstreamDialect, model: string, set: Partial<ModelTraits> = {}): ModelTraits {
   const name = model.toLowerCase();
   const version = versionOf(name);
-  const matching = (rows[dialect] ?? []).filter(
+  const matching = (modelRules[dialect] ?? []).filter(
     ({ model: pattern, from = 0, to = Number.POSITIVE_INFINITY }) =>
       pattern.test(name) && version >= from && version <= to,
   );

@@ -114,7 +114,7 @@ export function stopsOf(
   { model, traits }: Pick<Target, "model" | "traits">,
 ): Stops {
   const all = [...new Set(stop?.value)].filter((sequence) => sequence !== "");
-  if (all.length === 0 || !traits.stops) return { sent: [], cut: all };
+  if (all.length === 0 || !traits.stops || dialect === "openai-responses") return { sent: [], cut: all };
   const rules = boundsOf(dialect, model).flatMap(({ of, rule }) => (of === "stop" ? [rule] : []));
   const most = Math.min(...rules.map((rule) => (rule.kind === "count" ? rule.max : Number.POSITIVE_INFINITY)));
   const takesBlank = !rules.some(({ kind }) => kind === "not-blank");

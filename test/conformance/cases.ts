@@ -232,7 +232,6 @@ export const casesOf = (address: string): Case[] => [
     ask: asking("hello there", { stop: ["simulator"] }),
     expect: saying("You said: hello there\nThis is the "),
     unsaid: ["openai-responses"],
-    refused: (_caller, upstream) => upstream === "openai-responses",
   },
   {
     name: "length",

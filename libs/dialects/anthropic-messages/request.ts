@@ -23,7 +23,7 @@ export const apiVersion = "2023-06-01";
  * dialects: `diagnostics`, `service_tier`, `speed`, `fallback_credit_token`, `output_config.task_budget`, the `output_config` of a single message, context
  * edits that only clear, citations, and image transformations.
  */
-const refused: readonly [string, (value: unknown) => boolean][] = [
+export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
   ["container", () => false],
   ["mcp_servers", (value) => listOf(value).length === 0],
   ["compaction", () => false],
@@ -35,7 +35,7 @@ const refused: readonly [string, (value: unknown) => boolean][] = [
 export function decodeRequest({ body, headers }: CallerRequest): NeutralRequest {
   const stateful = statefulFieldIn(body);
   if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
-  for (const [name, asksNothing] of refused) if (isGiven(body[name]) && !asksNothing(body[name])) refuse(name);
+  for (const [name, asksNothing] of refusedFields) if (isGiven(body[name]) && !asksNothing(body[name])) refuse(name);
   checkContextEdits(body.context_management);
   checkThinking(body, headers?.["anthropic-beta"] ?? "");
   if (body.max_tokens === 0)

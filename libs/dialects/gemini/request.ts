@@ -21,7 +21,7 @@ const isEmpty = (value: unknown): boolean => Object.keys(objectOf(value)).length
  * Fields of `generationConfig` that no other dialect supports, and the values that have no effect. All other fields are read by `settingsOf`, or ignored for
  * upstreams of other dialects. `safetySettings`, `labels` and `store` are ignored as well.
  */
-const refused: readonly [string, (value: unknown) => boolean][] = [
+export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
   ["candidateCount", (value) => value === 1],
   ["responseLogprobs", (value) => value === false],
   ["logprobs", (value) => value === 0],
@@ -41,7 +41,7 @@ export function decodeRequest({ body: written }: CallerRequest): NeutralRequest 
   if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
   const body = objectOf(camelOf(written));
   const config = objectOf(body.generationConfig);
-  for (const [name, asksNothing] of refused)
+  for (const [name, asksNothing] of refusedFields)
     if (isGiven(config[name]) && !asksNothing(config[name])) refuse(`generationConfig.${name}`);
   const tools = decodeTools(body.tools);
   const toolChoice = decodeToolChoice(body.toolConfig, tools);

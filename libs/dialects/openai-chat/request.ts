@@ -25,7 +25,7 @@ import { readableRequestSchema } from "./schema.ts";
 const dialect = "openai-chat";
 
 /** Fields that no other dialect supports, and the values that have no effect. All other fields are read by `settingsOf`, or ignored. */
-const refused: readonly [string, (value: unknown) => boolean][] = [
+export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
   ["n", (value) => value === 1],
   ["logprobs", (value) => value === false],
   ["top_logprobs", (value) => value === 0],
@@ -39,7 +39,7 @@ const refused: readonly [string, (value: unknown) => boolean][] = [
 export function decodeRequest({ body }: CallerRequest): NeutralRequest {
   const fault = invalidFieldIn(readableRequestSchema, body);
   if (fault !== undefined) throw new Refusal(fault.param, fault.message);
-  for (const [name, asksNothing] of refused) if (isGiven(body[name]) && !asksNothing(body[name])) refuse(name);
+  for (const [name, asksNothing] of refusedFields) if (isGiven(body[name]) && !asksNothing(body[name])) refuse(name);
   const tools = namedTools(listOf(body.tools).flatMap(toolOf));
   const { system, messages } = decodeMessages(listOf(body.messages), tools);
   const toolChoice = toolChoiceOf(body.tool_choice, tools);

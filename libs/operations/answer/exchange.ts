@@ -42,7 +42,7 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   const spoken = task.spoken as ConversationDialect;
   const from = codecs[dialect];
   // A model that refuses stop sequences gets none, so the gateway must read the answer to end it at them.
-  const mayStop = spoken === dialect && !target.traits.stops && body.includes('"stop"');
+  const mayStop = spoken === dialect && dialect === "openai-chat" && !target.traits.stops && body.includes('"stop"');
   const parsed = spoken !== dialect || resumes || mayStop ? (parsedObject(body) ?? {}) : {};
   const isTranslated = resumes || (mayStop && isGiven(parsed.stop));
   const decode = () => from.decodeRequest({ body: parsed, framing, headers });

@@ -1,0 +1,155 @@
+/** Generates the tables of docs/clients.md that say what is adapted, ignored and refused between dialects, from the tables that the codecs use. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import {
+  refusedFields as messagesRefused,
+  fieldSupport as messagesSupport,
+} from "../libs/dialects/anthropic-messages/request.ts";
+import { type ConversationDialect, conversationDialects } from "../libs/dialects/dialect.ts";
+import type { FieldSupport } from "../libs/dialects/field-support.ts";
+import { refusedFields as geminiRefused, fieldSupport as geminiSupport } from "../libs/dialects/gemini/request.ts";
+import { modelRules } from "../libs/dialects/model-traits.ts";
+import type { SettingName } from "../libs/dialects/neutral.ts";
+import { refusedFields as chatRefused, fieldSupport as chatSupport } from "../libs/dialects/openai-chat/request.ts";
+import { fieldSupport as responsesSupport } from "../libs/dialects/openai-responses/request.ts";
+import { type Bounded, type Rule, valueBounds } from "../libs/dialects/value-bounds.ts";
+import { code, tableOf } from "./tables.ts";
+
+export const clientsFile = join(import.meta.dirname, "clients.md");
+
+const supports: Record<ConversationDialect, FieldSupport> = {
+  "openai-chat": chatSupport,
+  "openai-responses": responsesSupport,
+  "anthropic-messages": messagesSupport,
+  gemini: geminiSupport,
+};
+
+/** The names that callers know a setting by. */
+const names: Record<SettingName | Bounded, string> = {
+  outputTokensMax: "`max_tokens`, `max_completion_tokens`, `max_output_tokens`, `maxOutputTokens`",
+  temperature: "`temperature`",
+  topP: "`top_p`, `topP`",
+  topK: "`top_k`, `topK`",
+  stop: "`stop`, `stop_sequences`, `stopSequences`",
+  seed: "`seed`",
+  presencePenalty: "`presence_penalty`, `presencePenalty`",
+  frequencyPenalty: "`frequency_penalty`, `frequencyPenalty`",
+  parallelCalls: "`parallel_tool_calls`, `disable_parallel_tool_use`",
+  format: "`response_format`, `text.format`, `output_config.format`, `responseSchema`",
+  effort: "`reasoning_effort`, `reasoning.effort`, `output_config.effort`, `thinkingLevel`",
+  thinkingTokensMax: "`thinking.budget_tokens`, `thinkingBudget`",
+  thinkingShown: "`reasoning.summary`, `thinking.display`, `includeThoughts`",
+  verbosity: "`verbosity`, `text.verbosity`",
+  user: "`user`, `safety_identifier`, `metadata.user_id`",
+  metadata: "`metadata` of OpenAI's dialects",
+  serviceTier: "`service_tier`, `serviceTier`",
+  cacheKey: "`prompt_cache_key`",
+  callId: "ids of calls",
+  toolDescription: "descriptions of tools",
+  tools: "`tools`",
+};
+
+const words: Record<FieldSupport[SettingName], string> = {
+  supported: "yes",
+  adapted: "by Sluice",
+  ignored: "ignored",
+  rejected: "refused",
+};
+
+const boundOf = (rule: Rule): [bound: string, beyond: string] => {
+  switch (rule.kind) {
+    case "range":
+      return [
+        [rule.min === undefined ? "" : `at least ${rule.min}`, rule.max === undefined ? "" : `at most ${rule.max}`]
+          .filter((text) => text !== "")
+          .join(", "),
+        rule.leavesOut === true ? "left out" : "the nearest allowed value",
+      ];
+    case "text":
+      return [rule.words, "a stable hash or spelling"];
+    case "length":
+      return [`at most ${rule.max} characters`, "the rest stands in the instructions"];
+    case "count":
+      return [`at most ${rule.max}`, "see below"];
+    case "not-blank":
+      return ["not only white space", "see below"];
+    default:
+      return rule satisfies never;
+  }
+};
+
+const beyondOf = (of: Bounded, rule: Rule): string =>
+  of === "stop" ? "Sluice ends the answer at the others" : of === "tools" ? "refused" : boundOf(rule)[1];
+
+const versionOf = (version: number): string => `${Math.floor(version / 100)}.${version % 100}`;
+
+function modelRows(): string[][] {
+  return Object.entries(modelRules).flatMap(([dialect, rows]) =>
+    rows.map(({ model, from, to, traits, source }) => [
+      dialect,
+      [
+        code(model.source),
+        from === undefined ? "" : `from ${versionOf(from)}`,
+        to === undefined ? "" : `until ${versionOf(to)}`,
+      ]
+        .filter((text) => text !== "")
+        .join(" "),
+      Object.entries(traits)
+        .map(([name, value]) => code(`${name}: ${[value].flat().join(", ")}`))
+        .join(", "),
+      source ?? "",
+    ]),
+  );
+}
+
+const refusedRows = (
+  [
+    ["openai-chat", chatRefused],
+    ["anthropic-messages", messagesRefused],
+    ["gemini", geminiRefused],
+  ] as const
+).map(([dialect, fields]) => [dialect, fields.map(([name]) => code(name)).join(", ")]);
+
+const generatedOf =
+  (): string => `Settings, for a caller of another dialect than the upstream's. *Ignored* settings only optimise; *refused* ones are a 400 that names the field; *by Sluice*: the upstream has no such setting.
+
+${tableOf(
+  ["setting", ...conversationDialects],
+  (Object.keys(chatSupport) as SettingName[]).map((name) => [
+    names[name],
+    ...conversationDialects.map((dialect) => words[supports[dialect][name]]),
+  ]),
+)}
+
+Fields that no other dialect has, and that are refused unless their value asks for nothing:
+
+${tableOf(["caller's dialect", "fields"], refusedRows)}
+
+Values beyond a bound of the upstream are fitted to it. Equal texts get equal hashes, so that users and caches stay apart.
+
+${tableOf(
+  ["upstream's dialect", "models", "value", "bound", "beyond it", "source"],
+  valueBounds.map(({ dialect, models = "all", of, rule, source }) => [
+    dialect,
+    models,
+    names[of],
+    boundOf(rule)[0],
+    beyondOf(of, rule),
+    source,
+  ]),
+)}
+
+Rules of models, by the upstream's name of the model; \`traits\` of a model in the catalogue replace them. A model that matches no version has the rules of its family's newest. [The reference](reference.md) explains the traits.
+
+${tableOf(["upstream's dialect", "models (regular expression)", "traits", "source"], modelRows())}`;
+
+const begin = "<!-- generated by `npm run reference` -->";
+const end = "<!-- end of the generated tables -->";
+
+/** The page with current tables. */
+export function clientsPageOf(page: string): string {
+  const [before, rest = ""] = page.split(begin);
+  return `${before}${begin}\n\n${generatedOf()}\n\n${end}${rest.split(end)[1] ?? ""}`;
+}
+
+if (import.meta.main) writeFileSync(clientsFile, clientsPageOf(readFileSync(clientsFile, "utf8")));
