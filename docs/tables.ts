@@ -8,3 +8,12 @@ export const tableOf = (heads: string[], rows: string[][]): string =>
   [heads, heads.map(() => "---"), ...rows.map((row) => row.map(cell))]
     .map((row) => `| ${row.join(" | ")} |`)
     .join("\n");
+
+/** The same, with columns of equal width, as the formatter writes the tables of pages that people edit. */
+export function alignedTableOf(heads: string[], rows: string[][]): string {
+  const cells = [heads, ...rows].map((row) => row.map(cell));
+  const widths = heads.map((_, place) => Math.max(3, ...cells.map((row) => (row[place] ?? "").length)));
+  const lineOf = (row: string[]) => `| ${row.map((text, place) => text.padEnd(widths[place] ?? 0)).join(" | ")} |`;
+  const [head = [], ...body] = cells;
+  return [lineOf(head), `| ${widths.map((width) => "-".repeat(width)).join(" | ")} |`, ...body.map(lineOf)].join("\n");
+}
