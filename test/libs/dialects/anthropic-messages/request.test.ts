@@ -546,11 +546,11 @@ test("a request is adapted to its model", () => {
     ["claude-fable-5", effort("none"), { max_tokens: 4_096, output_config: { effort: "low" } }],
     ["claude-opus-6", budget(20_000), { max_tokens: 4_096, thinking: adaptive, output_config: { effort: "high" } }],
     [
-      "kimi-k3",
+      "my-model",
       { ...effort("high"), ...limit(9) },
       { max_tokens: 9, thinking: adaptive, output_config: { effort: "high" } },
     ],
-    ["kimi-k3", sampling, { max_tokens: 4_096, temperature: 1, top_p: 0.5, top_k: 5 }],
+    ["my-model", sampling, { max_tokens: 4_096, temperature: 1, top_p: 0.5, top_k: 5 }],
   ];
   for (const [model, settings, expected, outputTokensMax] of cases) {
     const { messages: _, ...body } = encoded(withSettings(settings), model, outputTokensMax);
