@@ -12,6 +12,7 @@ type Kind =
 
 type Setting = Kind & { description: string };
 
+const reasoningForms = ["content", "field", "details", "parts", "call"] as const;
 const usageModes = ["asked", "always", "never", "every"] as const;
 const delayMsMax = 3_600_000;
 const tokensMax = 200_000;
@@ -43,6 +44,26 @@ export const settingTable = {
   redacted: {
     kind: "flag",
     description: "Reasoning comes as redacted data instead of text, in dialects that have such a form.",
+  },
+  "reasoning-form": {
+    kind: "choice",
+    of: reasoningForms,
+    description:
+      "Where a chat completion has its reasoning: in reasoning_content, in reasoning, also in reasoning_details with a signature, in parts of the content with a signature, or beside a signature of the first call.",
+  },
+  "needs-reasoning": {
+    kind: "flag",
+    description:
+      "Refuses a chat completion whose earlier calls come back without their reasoning, or with a changed one.",
+  },
+  "strict-turns": {
+    kind: "flag",
+    description:
+      "Refuses a chat completion with instructions behind the beginning, with turns that do not alternate, or with a user's turn after a result.",
+  },
+  "strict-messages": {
+    kind: "flag",
+    description: "Refuses a chat completion with members of messages that OpenAI does not know.",
   },
   filter: integer(
     0,
@@ -112,6 +133,10 @@ export interface Settings {
   tokenBytes: number | undefined;
   reasoningTokens: number | undefined;
   redacted: boolean;
+  reasoningForm: (typeof reasoningForms)[number];
+  needsReasoning: boolean;
+  strictTurns: boolean;
+  strictMessages: boolean;
   filterTokens: number | undefined;
   cachedTokens: number | undefined;
   imageBytesMin: number;
@@ -207,6 +232,10 @@ function mergedOf(given: Given): Settings {
     tokenBytes: number("size"),
     reasoningTokens: number("reasoning"),
     redacted: given.has("redacted"),
+    reasoningForm: reasoningForms.find((form) => form === text("reasoning-form")) ?? "content",
+    needsReasoning: given.has("needs-reasoning"),
+    strictTurns: given.has("strict-turns"),
+    strictMessages: given.has("strict-messages"),
     filterTokens: number("filter"),
     cachedTokens: number("cached"),
     imageBytesMin: number("image-bytes") ?? 0,

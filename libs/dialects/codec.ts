@@ -75,6 +75,8 @@ export interface AnswerIdentity {
 export interface AnswerContext extends AnswerIdentity {
   /** Whole seconds since 1970. */
   createdAt: number;
+  /** The upstream's name of the model, to which signatures of its reasoning belong. */
+  upstreamModel?: string;
   framing: Framing;
   request: NeutralRequest;
   /** The gateway ends the answer at these stop sequences. */

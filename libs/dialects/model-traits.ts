@@ -68,6 +68,10 @@ export const modelTraitsSchema = Type.Object({
     description:
       "The model reasons even if its `capabilities` are empty and a request does not ask for it. Requests ask it for encrypted reasoning (Responses).",
   }),
+  requiresReasoning: Type.Boolean({
+    description:
+      "The model refuses calls of earlier turns without their reasoning (`reasoning_content`), so a blank stands for reasoning that was lost (openai-chat).",
+  }),
   completions: Type.Boolean({
     description:
       "Upstreams of openai-chat serve the model at OpenAI's legacy endpoint for completions, so these requests pass to it unchanged. Otherwise they become conversations.",
@@ -103,6 +107,7 @@ const common: ModelTraits = {
   systemTurns: false,
   signedCalls: true,
   knownToReason: false,
+  requiresReasoning: false,
   completions: false,
 };
 
@@ -244,6 +249,17 @@ export const modelRules: Partial<Record<UpstreamDialect, readonly Row[]>> = {
       model: /claude|(?:^|[/:])anthropic\/|(?:google|vertex)\/gemini|qwen\/|alibaba\//,
       traits: { cacheMarks: "control" },
       source: "https://openrouter.ai/docs/features/prompt-caching",
+    },
+    {
+      model: /deepseek(?!-(?:r1|coder|v2|v3(?!\.[2-9])))/,
+      traits: { requiresReasoning: true },
+      source: deepseekThinking,
+    },
+    { model: kimi, traits: { requiresReasoning: true }, source: kimiThinking },
+    {
+      model: /(?:^|\/)mimo-/,
+      traits: { requiresReasoning: true },
+      source: "https://platform.xiaomimimo.com/docs",
     },
   ],
   "openai-responses": [

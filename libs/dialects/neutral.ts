@@ -24,6 +24,8 @@ export interface Signature {
   data: string;
   /** The thinking itself is hidden: `data` is all there is of it. */
   redacted?: boolean;
+  /** The model that made it (see `originOf` in wrapped-signature.ts); undefined if it was not wrapped. */
+  origin?: string;
   /** The upstream's own id of the item with the thinking, if it has one. */
   itemId?: string;
 }

@@ -3,16 +3,20 @@ import type { CallerRequest, Codec, Target } from "./codec.ts";
 import { consistent } from "./consistent.ts";
 import type { ConversationDialect } from "./dialect.ts";
 import { jsonBytesOf, parsedObject, withMembers, withValues } from "./json.ts";
+import type { ModelTraits } from "./model-traits.ts";
 import type { NeutralRequest, Part } from "./neutral.ts";
 import type { Repair } from "./repairs.ts";
 
 /** What a request of the neutral form is encoded for, with these repairs. */
 export const repairedTarget = (target: Target, repairs: readonly Repair[]): Target => ({
   ...target,
-  traits: Object.assign({}, target.traits, ...repairs.map(({ kind }) => (kind === "turns" ? strictTurns : {}))),
+  traits: Object.assign({}, target.traits, ...repairs.map(({ kind }) => repairedTraits[kind])),
 });
 
-const strictTurns = { systemTurns: false };
+const repairedTraits: Partial<Record<Repair["kind"], Partial<ModelTraits>>> = {
+  placeholders: { requiresReasoning: true },
+  turns: { systemTurns: false },
+};
 
 /** The request with these repairs. Calls and results match in every request of the neutral form. */
 export function repairedRequest(request: NeutralRequest, repairs: readonly Repair[]): NeutralRequest {

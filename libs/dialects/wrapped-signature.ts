@@ -2,6 +2,7 @@
  * Wraps a signature for a caller that speaks another dialect than the upstream that made it: one opaque text, which that caller sends back in the same place.
  * Base64, because one dialect accepts nothing else; a fixed prefix identifies it.
  */
+import { hash } from "node:crypto";
 import { type ConversationDialect, conversationDialects } from "./dialect.ts";
 import { jsonBytesOf } from "./json.ts";
 import type { ReasoningPart, Signature } from "./neutral.ts";
@@ -12,6 +13,7 @@ interface Contents {
   data: string;
   redacted?: boolean;
   itemId?: string;
+  origin?: string;
   /** The signed thinking, for callers that do not send it back unchanged. */
   text?: string;
 }
@@ -20,18 +22,26 @@ const beginning = '{"sluice":1,';
 /** The prefix of every wrapped signature: the base64 of its beginning, as far as that is whole. */
 export const wrappedSignatureMark = Buffer.from(beginning).toString("base64").slice(0, 16);
 
-/** `text` is the thinking itself, if the caller's dialect does not send it back unchanged. */
-export function wrappedSignatureOf({ dialect, data, redacted, itemId }: Signature, text?: string): string {
+/** `text` is the thinking itself, if the caller's dialect does not send it back unchanged; `model` the upstream's name of the model that made it. */
+export function wrappedSignatureOf(
+  { dialect, data, redacted, itemId }: Signature,
+  text?: string,
+  model?: string,
+): string {
   const contents: Contents = {
     sluice: 1,
     dialect,
     data,
     ...(redacted === true && { redacted }),
     ...(itemId !== undefined && { itemId }),
+    ...(model !== undefined && { origin: originOf(model) }),
     ...(text !== undefined && text !== "" && { text }),
   };
   return jsonBytesOf(contents).toString("base64");
 }
+
+/** Identifies an upstream's model without its name, which callers do not see. */
+export const originOf = (model: string): string => hash("sha256", model, "base64url").slice(0, 8);
 
 export const isWrappedSignature = (text: string): boolean => text.startsWith(wrappedSignatureMark);
 
@@ -41,7 +51,7 @@ export function unwrappedSignature(
 ): (Pick<ReasoningPart, "signature"> & { signature: Signature; text?: string }) | undefined {
   if (!isWrappedSignature(envelope)) return undefined;
   try {
-    const { dialect, data, redacted, itemId, text }: Partial<Contents> = JSON.parse(
+    const { dialect, data, redacted, itemId, origin, text }: Partial<Contents> = JSON.parse(
       Buffer.from(envelope, "base64").toString("utf8"),
     );
     if (!conversationDialects.some((known) => known === dialect) || typeof data !== "string") return undefined;
@@ -51,6 +61,7 @@ export function unwrappedSignature(
         data,
         ...(redacted === true && { redacted }),
         ...(typeof itemId === "string" && { itemId }),
+        ...(typeof origin === "string" && { origin }),
       },
       ...(typeof text === "string" && { text }),
     };

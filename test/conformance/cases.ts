@@ -227,6 +227,16 @@ export const casesOf = (address: string): Case[] => [
     expect: saying(/The tool get_weather returned: .*It rains\./),
     golden: true,
   },
+  // Only chat completions have these forms; upstreams of other dialects ignore the settings.
+  ...["content", "field", "details", "parts", "call"].map(
+    (form): Case => ({
+      name: `reasoning that must come back, in the form ${JSON.stringify(form)}`,
+      ask: asking('Use get_weather for "Paris".', { effort: "high", tools: [weather] }),
+      settings: `reasoning=6;reasoning-form=${form};needs-reasoning`,
+      results: [{ text: "It rains." }],
+      expect: saying(/The tool get_weather returned: .*It rains\./),
+    }),
+  ),
   {
     name: "stop sequence",
     ask: asking("hello there", { stop: ["simulator"] }),

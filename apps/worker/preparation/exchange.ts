@@ -159,7 +159,7 @@ const commonReadingOf = ({ framing }: GenerationJob, spoken: ConversationDialect
 
 /** Caller and upstream speak the same dialect, so the bytes stay unchanged except for what identifies the answer. */
 function verbatimExchangeOf(
-  { job, body, model, upstream, preparation }: ExchangeInput,
+  { job, body, model, upstream, name, preparation }: ExchangeInput,
   spoken: ConversationDialect,
   { request, settings = body }: PreparedConversation,
 ): Exchange {
@@ -167,7 +167,8 @@ function verbatimExchangeOf(
   const identity = identityOf(job, model);
   const adapted = adaptedOf(codecs[spoken], job.dialect, () => {
     const callerBody = parsedObject(settings) ?? {};
-    return contextOf(job, model, { body: callerBody, request: readableRequestOf(from, callerBody, job.framing) });
+    const request = readableRequestOf(from, callerBody, job.framing);
+    return { ...contextOf(job, model, { body: callerBody, request }), upstreamModel: name };
   });
   return {
     kind: "exchange",
@@ -192,7 +193,7 @@ async function translatedExchangeOf(
   const { job, model, preparation } = input;
   const from = codecs[job.dialect];
   const to = answersOf(codecs[spoken], decoded.cut);
-  const context = contextOf(job, model, decoded);
+  const context = { ...contextOf(job, model, decoded), upstreamModel: input.name };
   const begin = () => new ResumedAnswer(from.streamEncoder(context));
   const resumedWith = (delivered: string) =>
     resumed(begin(), from.streamDecoder(), delivered, (callerName) => toolNameOf(decoded.request.tools, callerName));

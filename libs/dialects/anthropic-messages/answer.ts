@@ -199,7 +199,7 @@ function blockBodyOf(block: Block, context: AnswerContext): WireBlock | undefine
     case "refusal":
       return block.text === "" ? undefined : { type: "text", text: block.text };
     case "reasoning":
-      if (block.signature !== undefined) return thoughtBodyOf(block.text, block.signature);
+      if (block.signature !== undefined) return thoughtBodyOf(block.text, block.signature, context);
       return block.text === "" ? undefined : { type: "thinking", thinking: block.text, signature: "" };
     case "call":
       return {
@@ -216,8 +216,13 @@ function blockBodyOf(block: Block, context: AnswerContext): WireBlock | undefine
 }
 
 /** A signed reasoning block. Callers send it back unchanged, so a foreign signature travels as if it belonged to this dialect. */
-const thoughtBodyOf = (text: string, signature: Signature): WireBlock =>
-  thinkingBlockOf(text, signature.dialect === dialect ? signature : { dialect, data: wrappedSignatureOf(signature) });
+const thoughtBodyOf = (text: string, signature: Signature, context: AnswerContext): WireBlock =>
+  thinkingBlockOf(
+    text,
+    signature.dialect === dialect
+      ? signature
+      : { dialect, data: wrappedSignatureOf(signature, undefined, context.upstreamModel) },
+  );
 
 /** The caller's name of a tool. */
 export const calledNameOf = (name: string, { request }: AnswerContext): string =>

@@ -153,11 +153,11 @@ function documentOf({ source: value, title, context }: WireBlock, path: string):
   return [...about, file];
 }
 
-/** Thinking without a signature is dropped: no model accepts it. */
+/** Of thinking without a signature, only the text is of use. */
 function thoughtOf({ type, thinking, signature: proof, data }: WireBlock, path: string): ReasoningPart[] {
   const sealed = textOf(type === "thinking" ? proof : data);
-  if (sealed === undefined) return [];
   const text = textOf(thinking) ?? "";
+  if (sealed === undefined) return text === "" ? [] : [{ kind: "reasoning", text, path }];
   if (!isWrappedSignature(sealed)) {
     const signature: Signature = { dialect, data: sealed, ...(type === "redacted_thinking" && { redacted: true }) };
     return [{ kind: "reasoning", text, signature, path }];

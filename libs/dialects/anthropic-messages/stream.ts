@@ -231,7 +231,11 @@ export class MessagesEncoder implements StreamEncoder {
       return this.#begin(thinkingBlockOf("", signature));
     return (
       this.#begin(thinkingStart) +
-      this.#chunk("signature_delta", "signature", isOwn ? signature.data : wrappedSignatureOf(signature))
+      this.#chunk(
+        "signature_delta",
+        "signature",
+        isOwn ? signature.data : wrappedSignatureOf(signature, undefined, this.#context.upstreamModel),
+      )
     );
   }
 
@@ -241,7 +245,9 @@ export class MessagesEncoder implements StreamEncoder {
     this.#held = undefined;
     this.#open = { start: { kind: "reasoning" }, unwrappedSignature: false, filled: false };
     return (
-      this.#begin(thinkingStart) + this.#chunk("signature_delta", "signature", wrappedSignatureOf(held)) + this.#end()
+      this.#begin(thinkingStart) +
+      this.#chunk("signature_delta", "signature", wrappedSignatureOf(held, undefined, this.#context.upstreamModel)) +
+      this.#end()
     );
   }
 

@@ -102,7 +102,10 @@ export class PartWriter {
   #sign(signature: Signature): Json[] {
     const before = this.end();
     const isOwn = signature.dialect === dialect;
-    this.#signature = { data: isOwn ? signature.data : wrappedSignatureOf(signature, this.#chunks.join("")), isOwn };
+    this.#signature = {
+      data: isOwn ? signature.data : wrappedSignatureOf(signature, this.#chunks.join(""), this.#context.upstreamModel),
+      isOwn,
+    };
     return before;
   }
 

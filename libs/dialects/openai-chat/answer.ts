@@ -3,12 +3,13 @@ import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishOf, isFailure, reasonIn, stoppedBy } from "../finish.ts";
 import { isGiven, jsonOf, listOf, objectOf, textOf } from "../json.ts";
-import { type Answer, type AnswerEvent, type Block, endWith, type Finish, failed } from "../neutral.ts";
+import { type Answer, type AnswerEvent, type Block, endWith, type Finish, failed, type Signature } from "../neutral.ts";
 import { openaiUsageOf } from "../openai-parts.ts";
 import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { reasoningDetailOf } from "./messages.ts";
+import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning.ts";
 
 const finishes: Record<Finish, string> = {
   stop: "stop",
@@ -96,16 +97,24 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   if (failure !== undefined) return failed(failure);
   const message = objectOf(choice.message);
   const events: AnswerEvent[] = [];
-  const text = (kind: "reasoning" | "text" | "refusal", value: unknown) => {
+  const thought = (said: string, signature: Signature | undefined) => {
+    if (signature === undefined) return;
+    events.push({ kind: "block", block: { kind: "reasoning" } });
+    if (said !== "") events.push({ kind: "delta", text: said });
+    events.push({ kind: "signature", signature }, { kind: "block-end" });
+  };
+  const text = (kind: "text" | "refusal", value: unknown) => {
     if (textOf(value) !== undefined)
       events.push({ kind: "block", block: { kind } }, { kind: "delta", text: value as string }, { kind: "block-end" });
   };
-  text("reasoning", textOf(message.reasoning_content) ?? message.reasoning);
+  const reader = new ReasoningReader();
+  thought(reader.read(message) ?? "", reader.take());
   text("text", contentTextOf(message.content));
   text("refusal", message.refusal);
   const calls = listOf(message.tool_calls).map(objectOf);
   for (const call of calls) {
     const { name, input } = callOf(call);
+    thought("", callSignatureOf(call));
     events.push(
       { kind: "block", block: { kind: "call", id: textOf(call.id) ?? newCallId(), name } },
       { kind: "delta", text: input },
@@ -124,16 +133,21 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
 export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
   const textsOf = (kind: "text" | "refusal" | "reasoning") =>
     blocks.flatMap((block) => (block.kind === kind ? [block.text] : [])).join("");
-  const calls = blocks.flatMap((block) => (block.kind === "call" ? [callBodyOf(block, context)] : []));
+  const { fields, thinking, ofCalls } = reasoningFieldsOf(blocks, undefined, false);
+  const calls = blocks
+    .filter((block) => block.kind === "call")
+    .map((block, place) => ({ ...callBodyOf(block, context), extra_content: ofCalls[place] }));
   const images = blocks.flatMap((block) => (block.kind === "image" ? [imageBodyOf(block)] : []));
-  const details = reasoningDetailsOf(blocks);
+  const details = reasoningDetailsOf(blocks, context);
   const content = textsOf("text");
   const refusal = textsOf("refusal");
   const reasoning = textsOf("reasoning");
+  const said = content === "" && (calls.length > 0 || refusal !== "") ? null : content;
   const message = {
     role: "assistant",
-    content: content === "" && (calls.length > 0 || refusal !== "") ? null : content,
+    content: thinking.length > 0 ? [...thinking, { type: "text", text: content }] : said,
     refusal: refusal === "" ? null : refusal,
+    ...fields,
     ...(reasoning !== "" && { reasoning_content: reasoning }),
     ...(details.length > 0 && { reasoning_details: details }),
     ...(images.length > 0 && { images }),
@@ -164,15 +178,17 @@ export const imageBodyOf = ({ mimeType, data }: Extract<Block, { kind: "image" }
   image_url: { url: `data:${mimeType};base64,${data}` },
 });
 
-/** The signed reasoning of an answer. One without text directly before a call belongs to that call. */
-export function reasoningDetailsOf(blocks: readonly Block[]): object[] {
+/** The signed reasoning of an answer of another dialect. One without text directly before a call belongs to that call. */
+export function reasoningDetailsOf(blocks: readonly Block[], context: AnswerContext): object[] {
   const details: object[] = [];
   for (const [place, block] of blocks.entries()) {
-    if (block.kind !== "reasoning" || block.signature === undefined) continue;
+    if (block.kind !== "reasoning" || block.signature === undefined || block.signature.dialect === "openai-chat")
+      continue;
     const next = blocks[place + 1];
     details.push(
       reasoningDetailOf(
         { text: block.text, signature: block.signature },
+        context,
         details.length,
         next?.kind === "call" ? next.id : undefined,
       ),

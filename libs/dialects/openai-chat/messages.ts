@@ -1,5 +1,6 @@
 /** Messages and their parts in OpenAI's chat-completions format, in both directions. */
 import { attachmentOf, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
+import type { AnswerContext, Target } from "../codec.ts";
 import { refuse } from "../field-support.ts";
 import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type {
@@ -16,6 +17,7 @@ import type {
 import { audioOf, imageOf } from "../openai-parts.ts";
 import { inputOfText, toolNameOf } from "../tools.ts";
 import { unwrappedSignature, wrappedSignatureOf } from "../wrapped-signature.ts";
+import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning.ts";
 
 /** Instructions before the first other message belong to the request; later ones stay in place. */
 export function decodeMessages(
@@ -92,6 +94,9 @@ function partOf(part: Record<string, unknown>, path: string): Part {
       const own = isAddress ? `${path}.image_url` : `${path}.image_url.url`;
       return imageOf(String(url), detail, own);
     }
+    case "thinking":
+    case "redacted_thinking":
+      return { kind: "reasoning", text: "", path };
     case "input_audio":
       return audioOf(part.input_audio, path);
     case "file": {
@@ -111,7 +116,9 @@ function partOf(part: Record<string, unknown>, path: string): Part {
 }
 
 const checkedUser = (part: Part): Part =>
-  part.kind === "refusal" ? refuse(part.path, "is only allowed in an assistant message") : part;
+  part.kind === "refusal" || part.kind === "reasoning"
+    ? refuse(part.path, "is only allowed in an assistant message")
+    : part;
 const checkedAssistant = (part: Part): Part =>
   part.kind === "text" || part.kind === "refusal" ? part : refuse(part.path, "is only allowed in a user message");
 
@@ -125,11 +132,13 @@ function assistantPartsOf(message: Record<string, unknown>, path: string, tools:
   const thoughts = listOf(message.reasoning_details).map((detail, place) =>
     thoughtOf(objectOf(detail), `${path}.reasoning_details[${place}]`),
   );
-  const parts: Part[] = thoughts.flatMap(({ part, callId }) =>
-    part === undefined || callId !== undefined ? [] : [part],
-  );
-  if (isGiven(message.content))
-    for (const part of partsOf(message.content, `${path}.content`)) parts.push(checkedAssistant(part));
+  const parts: Part[] = thoughts.some(({ part }) => part !== undefined)
+    ? thoughts.flatMap(({ part, callId }) => (part === undefined || callId !== undefined ? [] : [part]))
+    : plainThoughtOf(message, path);
+  const { content } = message;
+  if (isGiven(content))
+    for (const part of partsOf(content, `${path}.content`))
+      if (part.kind !== "reasoning") parts.push(checkedAssistant(part));
   if (textOf(message.refusal) !== undefined)
     parts.push({ kind: "refusal", text: message.refusal as string, path: `${path}.refusal` });
   const thoughtBefore = new Map(thoughts.toReversed().map(({ callId, part }) => [callId, part]));
@@ -139,7 +148,10 @@ function assistantPartsOf(message: Record<string, unknown>, path: string, tools:
     const { name, arguments: input } = objectOf(called);
     const { name: customName, input: text } = objectOf(custom);
     const before = typeof id === "string" ? thoughtBefore.get(id) : undefined;
+    const signature = callSignatureOf(objectOf(value));
     if (before !== undefined) parts.push(before);
+    else if (signature !== undefined)
+      parts.push({ kind: "reasoning", text: "", signature, path: `${path}.tool_calls[${place}].extra_content` });
     parts.push({
       kind: "call",
       id: textOf(id) ?? `call_${path}_${place}`.replace(/\W/g, "_"),
@@ -151,9 +163,17 @@ function assistantPartsOf(message: Record<string, unknown>, path: string, tools:
   return parts;
 }
 
+/** The reasoning of a message as its server sent it. */
+function plainThoughtOf(message: Record<string, unknown>, path: string): ReasoningPart[] {
+  const reader = new ReasoningReader();
+  const text = reader.read(message) ?? "";
+  const signature = reader.take();
+  return signature === undefined ? [] : [{ kind: "reasoning", text, signature, path }];
+}
+
 /**
- * The reasoning of an assistant's message, from the fields that servers of this dialect share (`reasoning_details` and `reasoning_content`). Only reasoning
- * with a wrapped signature is kept, because nobody could verify the rest. `id` names the call it belongs to.
+ * The reasoning of an assistant's message, from the fields that servers of this dialect share (`reasoning_details` and `reasoning_content`), if it has a
+ * wrapped signature. `id` names the call it belongs to.
  */
 function thoughtOf(
   detail: Record<string, unknown>,
@@ -173,16 +193,23 @@ function thoughtOf(
 /** The `reasoning_details` entry of signed reasoning; `callId` names its call, if it belongs to a single one. */
 export function reasoningDetailOf(
   { text, signature }: Pick<ReasoningPart, "text"> & Required<Pick<ReasoningPart, "signature">>,
+  context: AnswerContext,
   index: number,
   callId?: string,
 ) {
   const id = callId !== undefined && { id: callId };
   return text === ""
-    ? { type: "reasoning.encrypted", data: wrappedSignatureOf(signature), ...id, format: signature.dialect, index }
+    ? {
+        type: "reasoning.encrypted",
+        data: wrappedSignatureOf(signature, undefined, context.upstreamModel),
+        ...id,
+        format: signature.dialect,
+        index,
+      }
     : {
         type: "reasoning.text",
         text,
-        signature: wrappedSignatureOf(signature),
+        signature: wrappedSignatureOf(signature, undefined, context.upstreamModel),
         ...id,
         format: signature.dialect,
         index,
@@ -190,7 +217,7 @@ export function reasoningDetailOf(
 }
 
 /** Turns as messages. Tool results become separate messages, and their attachments follow in a user's message. */
-export function encodeTurns(system: readonly TextPart[], turns: readonly Message[]): object[] {
+export function encodeTurns(system: readonly TextPart[], turns: readonly Message[], target: Target): object[] {
   const messages: object[] = [];
   if (system.length > 0) messages.push({ role: "system", content: joined(system) });
   for (const { role, parts } of turns)
@@ -199,7 +226,7 @@ export function encodeTurns(system: readonly TextPart[], turns: readonly Message
         messages.push({ role: "system", content: joined(parts) });
         break;
       case "assistant":
-        if (parts.some(({ kind }) => kind !== "reasoning")) messages.push(encodeAssistant(parts));
+        if (parts.some(({ kind }) => kind !== "reasoning")) messages.push(encodeAssistant(parts, target));
         break;
       case "user":
         for (const message of encodeUser(parts)) messages.push(message);
@@ -213,13 +240,18 @@ export function encodeTurns(system: readonly TextPart[], turns: readonly Message
 const joined = (parts: readonly Part[]): string =>
   parts.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n\n");
 
-function encodeAssistant(parts: readonly Part[]): object {
+function encodeAssistant(parts: readonly Part[], { model, traits }: Target): object {
   const texts = parts.flatMap((part) => (part.kind === "text" ? [part.text] : []));
   const refusals = parts.flatMap((part) => (part.kind === "refusal" ? [part.text] : []));
-  const calls = parts.flatMap((part) => (part.kind === "call" ? [encodeCall(part)] : []));
+  const { fields, thinking, ofCalls } = reasoningFieldsOf(parts, model, traits.requiresReasoning);
+  const calls = parts
+    .filter((part) => part.kind === "call")
+    .map((part, place) => ({ ...encodeCall(part), extra_content: ofCalls[place] }));
+  const text = texts.length > 0 ? texts.join("") : null;
   return {
     role: "assistant",
-    content: texts.length > 0 ? texts.join("") : null,
+    content: thinking.length > 0 ? [...thinking, ...(text === null ? [] : [{ type: "text", text }])] : text,
+    ...fields,
     ...(refusals.length > 0 && { refusal: refusals.join("") }),
     ...(calls.length > 0 && { tool_calls: calls }),
   };

@@ -4,12 +4,224 @@
  * (https://openrouter.ai/docs/use-cases/reasoning-tokens), content parts of the type `thinking` (https://docs.mistral.ai/capabilities/reasoning), and
  * `extra_content` of a call (https://ai.google.dev/gemini-api/docs/thought-signatures).
  */
-import { jsonBytesOf, listOf, parsedObject, textOf, withElements, withMembers, withValues } from "../json.ts";
+import {
+  isObject,
+  jsonBytesOf,
+  listOf,
+  objectOf,
+  parsedObject,
+  textOf,
+  withElements,
+  withMembers,
+  withValues,
+} from "../json.ts";
+import type { Block, Part, Signature } from "../neutral.ts";
+import { originOf } from "../wrapped-signature.ts";
+
+const dialect = "openai-chat";
 
 /** The fields of a message with readable reasoning. */
-const textFields = ["reasoning_content", "reasoning", "reasoning_text"] as const;
+const textFields = ["reasoning_content", "reasoning", "reasoning_text"];
 /** The fields of a message with what belongs to the reasoning: signatures, encrypted reasoning. */
-const otherFields = ["reasoning_details", "reasoning_opaque", "reasoning_signature", "thinking_blocks"] as const;
+const otherFields = ["reasoning_details", "reasoning_opaque", "reasoning_signature", "thinking_blocks"];
+const fieldKinds = new Map([
+  ...textFields.map((name) => [name, "text"] as const),
+  ...otherFields.map((name) => [name, "other"] as const),
+  ["content", "content"] as const,
+]);
+
+/** Stands for reasoning that was lost. Servers that require reasoning refuse an empty text. */
+const placeholder = " ";
+
+/** How a server sent the reasoning of a block: the `data` of its signature, as JSON. It is enough to send the same fields back. */
+interface Companions {
+  /** The fields that had the readable text; `content` for parts of the type `thinking`. */
+  in?: string[];
+  fields?: Record<string, unknown>;
+  /** The signature of a part of the type `thinking`. */
+  signature?: string;
+  /** `extra_content` of the call that follows. */
+  call?: Record<string, unknown>;
+}
+
+const signatureOf = (companions: Companions): Signature => ({ dialect, data: JSON.stringify(companions) });
+
+/** The signature of a call that a server signed; undefined for any other call. */
+export const callSignatureOf = ({ extra_content: extra }: Record<string, unknown>): Signature | undefined =>
+  isObject(extra) && Object.keys(extra).length > 0 ? signatureOf({ call: extra }) : undefined;
+
+/** Collects the reasoning of a message, or of the deltas of one. */
+export class ReasoningReader {
+  readonly #names = new Set<string>();
+  #fields: Record<string, unknown> = {};
+  #signature: string | undefined;
+  /** Readable text arrived outside of `reasoning_details`, which repeats it. */
+  #hasText = false;
+  /** Something besides text arrived since the last signature. */
+  hasMore = false;
+
+  /** The readable text in these fields; undefined for none. */
+  read(fields: Record<string, unknown>): string | undefined {
+    let text: string | undefined;
+    for (const name of Object.keys(fields)) {
+      const value = fields[name];
+      const kind = fieldKinds.get(name);
+      if (kind === undefined || value === null || value === undefined || value === "") continue;
+      if (kind === "text" && typeof value === "string") {
+        this.#names.add(name);
+        text ??= value;
+      } else if (kind === "content" && Array.isArray(value)) text = this.#thinkingIn(value) ?? text;
+      else if (kind === "other" && !(Array.isArray(value) && value.length === 0)) {
+        this.#fields[name] = joined(this.#fields[name], value);
+        this.hasMore = true;
+      }
+    }
+    if (text !== undefined) this.#hasText = true;
+    return text ?? (this.#hasText ? undefined : detailsTextOf(fields.reasoning_details));
+  }
+
+  /** The signature of what was read since the last one; undefined for none. */
+  take(): Signature | undefined {
+    if (this.#names.size === 0 && !this.hasMore) return undefined;
+    const companions = {
+      ...(this.#names.size > 0 && { in: [...this.#names] }),
+      ...(Object.keys(this.#fields).length > 0 && { fields: this.#fields }),
+      ...(this.#signature !== undefined && { signature: this.#signature }),
+    };
+    this.#names.clear();
+    this.#fields = {};
+    this.#signature = undefined;
+    this.hasMore = false;
+    return signatureOf(companions);
+  }
+
+  #thinkingIn(content: readonly unknown[]): string | undefined {
+    const parts = content.map(objectOf).filter(({ type }) => type === "thinking");
+    if (parts.length === 0) return undefined;
+    this.#names.add("content");
+    for (const { signature } of parts) this.#signature = textOf(signature) ?? this.#signature;
+    return parts
+      .flatMap(({ thinking }) => (typeof thinking === "string" ? [thinking] : listOf(thinking).map(partTextOf)))
+      .join("");
+  }
+}
+
+const partTextOf = (part: unknown): string => textOf(objectOf(part).text) ?? "";
+
+/** Some servers send the readable reasoning only in `reasoning_details`. */
+const detailsTextOf = (details: unknown): string | undefined =>
+  Array.isArray(details)
+    ? textOf(details.map((detail) => textOf(objectOf(detail).text) ?? textOf(objectOf(detail).summary) ?? "").join(""))
+    : undefined;
+
+/** A field and its continuation: texts and lists are joined, and entries of a list with the same index are one. */
+function joined(before: unknown, more: unknown): unknown {
+  if (typeof before === "string" && typeof more === "string") return before + more;
+  if (!Array.isArray(before) || !Array.isArray(more)) return more;
+  const list = [...before];
+  for (const entry of more) {
+    const { index, type } = objectOf(entry);
+    const place =
+      typeof index === "number"
+        ? list.findLastIndex((one) => objectOf(one).index === index && objectOf(one).type === type)
+        : -1;
+    if (place < 0) list.push(entry);
+    else list[place] = joinedEntry(objectOf(list[place]), objectOf(entry));
+  }
+  return list;
+}
+
+/** Members of an entry whose values arrive in chunks. All others arrive whole. */
+const chunkedMembers = ["text", "summary", "data"];
+
+function joinedEntry(before: Record<string, unknown>, more: Record<string, unknown>): Record<string, unknown> {
+  const entry = { ...before };
+  for (const [name, value] of Object.entries(more)) {
+    if (value === null || value === undefined) continue;
+    const own = Object.hasOwn(entry, name) ? entry[name] : undefined;
+    const isChunk = chunkedMembers.includes(name) && typeof own === "string" && typeof value === "string";
+    Object.defineProperty(entry, name, {
+      value: isChunk ? own + value : value,
+      enumerable: true,
+      writable: true,
+      configurable: true,
+    });
+  }
+  return entry;
+}
+
+/** The reasoning of an assistant's message as its fields. */
+export interface ReasoningFields {
+  fields: Record<string, unknown>;
+  /** Parts of the type `thinking` that begin the content. */
+  thinking: object[];
+  /** `extra_content` of the calls, in their order; undefined for a call without. */
+  ofCalls: (object | undefined)[];
+}
+
+/**
+ * Reasoning as the model that made it sent it. `model` is the upstream's name of the model that gets it; that of other models is left out. With `required`, the
+ * model refuses calls without reasoning, so it gets all that is readable, and a blank where there is none.
+ */
+export function reasoningFieldsOf(
+  parts: readonly (Part | Block)[],
+  model: string | undefined,
+  required: boolean,
+): ReasoningFields {
+  const texts = new Map<string, string>();
+  const own: ReasoningFields = { fields: {}, thinking: [], ofCalls: [] };
+  const add = (name: string, text: string) => texts.set(name, (texts.get(name) ?? "") + text);
+  let call: object | undefined;
+  const origin = model === undefined ? undefined : originOf(model);
+  for (const part of parts) {
+    if (part.kind === "call") {
+      own.ofCalls.push(call);
+      call = undefined;
+    }
+    if (part.kind !== "reasoning") continue;
+    const { text, signature } = part;
+    const isOwn =
+      signature?.dialect === dialect &&
+      (origin === undefined || signature.origin === undefined || signature.origin === origin);
+    const companions = isOwn ? companionsIn(signature) : undefined;
+    if (companions === undefined) {
+      const isReadable = signature === undefined || signature.dialect === dialect;
+      if (required && isReadable && text !== "") add("reasoning_content", text);
+      continue;
+    }
+    call = companions.call ?? call;
+    for (const name of companions.in ?? [])
+      if (name === "content")
+        own.thinking.push({
+          type: "thinking",
+          thinking: [{ type: "text", text }],
+          ...(companions.signature !== undefined && { signature: companions.signature }),
+        });
+      else add(name, text);
+    for (const [name, value] of Object.entries(companions.fields ?? {}))
+      own.fields[name] = joined(own.fields[name], value);
+  }
+  for (const [name, text] of texts) if (text !== "") own.fields[name] = text;
+  const isSaid =
+    textFields.some((name) => texts.get(name)) || own.thinking.length > 0 || "reasoning_details" in own.fields;
+  if (required && own.ofCalls.length > 0 && !isSaid) own.fields.reasoning_content = placeholder;
+  return own;
+}
+
+/** The wrapped signature is the caller's to change, so only known fields of the right type count. */
+function companionsIn({ data }: Signature): Companions | undefined {
+  const value = parsedObject(Buffer.from(data));
+  if (value === undefined) return undefined;
+  const { in: names, fields, signature, call } = value;
+  return {
+    in: listOf(names)
+      .map(String)
+      .filter((name) => name === "content" || textFields.includes(name)),
+    fields: Object.fromEntries(Object.entries(objectOf(fields)).filter(([name]) => otherFields.includes(name))),
+    ...(textOf(signature) !== undefined && { signature: signature as string }),
+    ...(isObject(call) && { call }),
+  };
+}
 
 /** The message without any reasoning; every other byte stays. */
 export function withoutReasoning(message: Buffer): Buffer {
@@ -27,9 +239,6 @@ export function withoutReasoning(message: Buffer): Buffer {
 
 /** https://ai.google.dev/gemini-api/docs/thought-signatures#faqs */
 const unsignedCall = jsonBytesOf({ google: { thought_signature: "skip_thought_signature_validator" } });
-
-/** Stands for reasoning that was lost. Servers that require reasoning refuse an empty text. */
-const placeholder = " ";
 
 /** The message with a placeholder if it has calls and no reasoning; every other byte stays. */
 export function withPlaceholder(message: Buffer): Buffer {

@@ -185,7 +185,7 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
   const stream = framing !== "whole";
   const body = {
     model,
-    messages: encodeTurns(request.system, turnsOf(request.messages, true)),
+    messages: encodeTurns(request.system, turnsOf(request.messages, true), target),
     ...(tools.length > 0 && { tools: tools.map(encodeTool) }),
     ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice) }),
     ...(settings.parallelCalls !== undefined &&

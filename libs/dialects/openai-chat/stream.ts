@@ -3,7 +3,7 @@ import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { EventDecoder } from "../event-decoder.ts";
 import { finishOf, reasonIn, stoppedBy } from "../finish.ts";
 import { isGiven, JsonProgress, jsonOf, listOf, objectOf, textOf } from "../json.ts";
-import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral.ts";
+import type { AnswerEvent, Block, BlockStart, Finish, Signature } from "../neutral.ts";
 import { calledTool, newCallId } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
@@ -21,6 +21,7 @@ import {
   usageBodyOf,
   usageOf,
 } from "./answer.ts";
+import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning.ts";
 
 const done = "[DONE]";
 
@@ -31,10 +32,12 @@ interface OpenCall {
   progress: JsonProgress;
   /** Its input chunks until its turn comes. */
   waiting: string[];
+  signature: Signature | undefined;
 }
 
 export class ChatDecoder extends EventDecoder {
   #open: "text" | "refusal" | "reasoning" | OpenCall | undefined;
+  readonly #reasoning = new ReasoningReader();
   readonly #calls = new Map<number, OpenCall>();
   readonly #placesById = new Map<string, number>();
   /** Calls that wait for their turn. */
@@ -84,6 +87,7 @@ export class ChatDecoder extends EventDecoder {
       this.#start(call, events);
       this.#close(events);
     }
+    if (this.#reasoning.hasMore) this.#sign(this.#reasoning.take(), events);
     events.push({ kind: "finish", ...endOf(this.#finish, this.#stopSequence, this.#usage) });
     return events;
   }
@@ -91,7 +95,7 @@ export class ChatDecoder extends EventDecoder {
   #choice(choice: Record<string, unknown>, events: AnswerEvent[]): void {
     const { delta: value } = choice;
     const delta = objectOf(value);
-    this.#text("reasoning", textOf(delta.reasoning_content) ?? delta.reasoning, events);
+    this.#text("reasoning", this.#reasoning.read(delta), events);
     this.#text("text", contentTextOf(delta.content), events);
     this.#text("refusal", delta.refusal, events);
     for (const call of listOf(delta.tool_calls)) this.#call(objectOf(call), events);
@@ -115,11 +119,12 @@ export class ChatDecoder extends EventDecoder {
     const { name, input } = callOf(delta);
     let call = this.#calls.get(place);
     if (call === undefined) {
-      call = { id: id ?? newCallId(), name, progress: new JsonProgress(), waiting: [] };
+      call = { id: id ?? newCallId(), name, progress: new JsonProgress(), waiting: [], signature: undefined };
       this.#calls.set(place, call);
       this.#waiting.push(call);
     }
     if (call !== this.#open && call.name === "") call.name = name;
+    call.signature ??= callSignatureOf(delta);
     if (input !== "") {
       call.progress.push(input);
       if (call === this.#open) events.push({ kind: "delta", text: input });
@@ -145,12 +150,26 @@ export class ChatDecoder extends EventDecoder {
 
   #start(call: OpenCall, events: AnswerEvent[]): void {
     this.#close(events);
+    if (this.#reasoning.hasMore) this.#sign(this.#reasoning.take(), events);
+    this.#sign(call.signature, events);
     this.#open = call;
     events.push({ kind: "block", block: { kind: "call", id: call.id, name: call.name } });
     for (const text of call.waiting.splice(0)) events.push({ kind: "delta", text });
   }
 
+  /** A signature without text, in a block of its own. */
+  #sign(signature: Signature | undefined, events: AnswerEvent[]): void {
+    if (signature !== undefined)
+      events.push(
+        { kind: "block", block: { kind: "reasoning" } },
+        { kind: "signature", signature },
+        { kind: "block-end" },
+      );
+  }
+
   #close(events: AnswerEvent[]): void {
+    const signature = this.#open === "reasoning" ? this.#reasoning.take() : undefined;
+    if (signature !== undefined) events.push({ kind: "signature", signature });
     if (this.#open !== undefined) events.push({ kind: "block-end" });
     this.#open = undefined;
   }
@@ -212,9 +231,14 @@ export class ChatEncoder implements StreamEncoder {
         this.#calls++;
         if (this.#takesText(call)) return "";
         const name = calledTool(this.#context.request, call.name)?.callerName ?? call.name;
-        return this.#chunk({
-          tool_calls: [{ index: this.#calls - 1, id: call.id, type: "function", function: { name, arguments: "" } }],
-        });
+        const { ofCalls } = reasoningFieldsOf(this.#blocks.slice(-2), undefined, false);
+        const called = {
+          id: call.id,
+          type: "function",
+          function: { name, arguments: "" },
+          extra_content: ofCalls.at(-1),
+        };
+        return this.#chunk({ tool_calls: [{ index: this.#calls - 1, ...called }] });
       }
       default:
         this.#blocks.push({ kind: block.kind, text: "" });
@@ -245,8 +269,10 @@ export class ChatEncoder implements StreamEncoder {
 
   /** Signed reasoning is written in one chunk: clients that assemble a stream overwrite fields they do not know. */
   #finish(finish: Finish, usage: Usage | undefined): string {
-    const details = reasoningDetailsOf(this.#blocks);
-    const thoughts = details.length > 0 ? this.#chunk({ reasoning_details: details }) : "";
+    const details = reasoningDetailsOf(this.#blocks, this.#context);
+    const { reasoning_content: _, ...fields } = reasoningFieldsOf(this.#blocks, undefined, false).fields;
+    const signed = { ...fields, ...(details.length > 0 && { reasoning_details: details }) };
+    const thoughts = Object.keys(signed).length > 0 ? this.#chunk(signed) : "";
     const counted =
       this.#usageShown && usage !== undefined ? `${this.#beginning}],"usage":${jsonOf(usageBodyOf(usage))}}\n\n` : "";
     return `${thoughts}${this.#chunk({}, finishNameOf(finish))}${counted}data: ${done}\n\n`;

@@ -75,7 +75,7 @@ export function itemOf(
         id: itemIdOf("reasoning", context, index),
         type: "reasoning",
         summary,
-        encrypted_content: signature && wrappedSignatureOf(signature, text),
+        encrypted_content: signature && wrappedSignatureOf(signature, text, context.upstreamModel),
       };
     }
     case "call": {

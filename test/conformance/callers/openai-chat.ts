@@ -8,12 +8,26 @@ interface Call {
   function: { name: string; arguments: string };
 }
 
+/** A part of a content that some servers send in parts: the reasoning, or a text. */
+interface Part {
+  type: string;
+  text?: string;
+  thinking?: { type: string; text: string }[];
+  signature?: string;
+}
+
+interface Detail {
+  text?: string;
+  index?: number;
+}
+
 interface Message {
   role?: string;
-  content?: string | null;
+  content?: string | Part[] | null;
   refusal?: string | null;
   reasoning_content?: string;
-  reasoning_details?: object[];
+  reasoning?: string;
+  reasoning_details?: Detail[];
   tool_calls?: Call[];
 }
 
@@ -136,9 +150,16 @@ export const openaiChat: Caller = {
         message.role ??= delta.role ?? "assistant";
         if (finish !== null) faults.push("deltas after the finish");
         finish = finish_reason ?? finish;
-        for (const field of ["content", "refusal", "reasoning_content"] as const)
+        for (const field of ["refusal", "reasoning_content", "reasoning"] as const)
           if (delta[field]) message[field] = (message[field] ?? "") + delta[field];
-        if (delta.reasoning_details) message.reasoning_details = delta.reasoning_details;
+        if (delta.content) message.content = contentAfter(message.content, delta.content);
+        for (const detail of delta.reasoning_details ?? []) {
+          message.reasoning_details ??= [];
+          const list = message.reasoning_details;
+          const known = list.find((one) => one.index === detail.index);
+          if (known === undefined) list.push({ ...detail });
+          else Object.assign(known, detail, { text: `${known.text ?? ""}${detail.text ?? ""}` });
+        }
         for (const { index: at, ...call } of delta.tool_calls ?? []) gather(calls, at, call, faults);
       }
     }
@@ -157,6 +178,21 @@ export const openaiChat: Caller = {
   },
 };
 
+function contentAfter(before: Message["content"], more: string | Part[]): string | Part[] {
+  if (typeof more === "string" && (typeof before === "string" || !before)) return (before ?? "") + more;
+  const parts = Array.isArray(before) ? before : [];
+  for (const part of typeof more === "string" ? [{ type: "text", text: more }] : more) {
+    const last = parts.at(-1);
+    if (last?.type !== part.type) parts.push(structuredClone(part));
+    else if (part.thinking === undefined) last.text += part.text ?? "";
+    else {
+      last.thinking?.push(...part.thinking);
+      if (part.signature !== undefined) last.signature = part.signature;
+    }
+  }
+  return parts;
+}
+
 function gather(calls: Call[], at: number | undefined, call: Omit<Call, "index">, faults: string[]): void {
   const known = calls[at as number];
   if (known === undefined) {
@@ -170,11 +206,14 @@ function gather(calls: Call[], at: number | undefined, call: Omit<Call, "index">
   }
 }
 
+const textOf = (content: Message["content"]): string =>
+  Array.isArray(content) ? content.map(({ text }) => text ?? "").join("") : (content ?? "");
+
 function observed(message: Message, finish: string | null, usage: Usage | null | undefined): Observed {
   return {
     ...nothing(),
-    text: message.content ?? "",
-    thinking: message.reasoning_content ?? "",
+    text: textOf(message.content),
+    thinking: message.reasoning_content ?? message.reasoning ?? "",
     calls: (message.tool_calls ?? []).map(({ id, function: { name, arguments: input } }) => ({
       id,
       name,

@@ -4,6 +4,7 @@ import { Compile } from "typebox/compile";
 import { describedUrl } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
+import type { Settings } from "../../settings.ts";
 import { refuse } from "../dialect.ts";
 import {
   anything,
@@ -16,6 +17,7 @@ import {
   shaped,
   text,
 } from "../shape.ts";
+import { checkMessages, type RuledMessage } from "./rules.ts";
 
 const part = Type.Object({
   type: text,
@@ -96,8 +98,9 @@ export interface ChatQuestion {
 }
 
 /** `digest` is the hex SHA-256 of the body. */
-export function chatQuestionOf(raw: unknown, digest: string): ChatQuestion {
+export function chatQuestionOf(raw: unknown, digest: string, settings: Settings): ChatQuestion {
   const body = shaped(checked, raw);
+  checkMessages(body.messages as RuledMessage[], settings);
   const callable = callableOf(body, (body.tools ?? []).map(toolOf));
   const format = formatOf(body);
   const { messages } = body;

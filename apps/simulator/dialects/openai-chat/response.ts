@@ -1,7 +1,10 @@
 /** A whole chat completion, and the parts shared with the stream. */
 import { joined } from "../../answer/chunks.ts";
 import { type Choice, tokensOf, type Usage } from "../../answer/compose.ts";
+import type { Settings } from "../../settings.ts";
+import { signatureOf } from "../anthropic-messages/signature.ts";
 import { type Whole, wholeOf } from "../dialect.ts";
+import { callSignature } from "./rules.ts";
 
 export interface ChatEnvelope {
   id: string;
@@ -18,13 +21,14 @@ export function chatWholeOf(
   { id, created, model }: ChatEnvelope,
   { choices, usage }: ChatAnswer,
   withUsage: boolean,
+  form: Settings["reasoningForm"],
 ): Whole {
   const body = {
     id,
     object: "chat.completion",
     created,
     model,
-    choices: choices.map(choiceOf),
+    choices: choices.map((choice, index) => choiceOf(choice, index, form)),
     ...(withUsage && { usage: chatUsageOf(usage) }),
     service_tier: "default",
     system_fingerprint: null,
@@ -52,10 +56,45 @@ export const chatUsageOf = ({ promptTokens, cachedTokens, completionTokens, reas
   },
 });
 
-function choiceOf(choice: Choice, index: number) {
-  const calls = choice.calls.map(({ id, tool, input }) =>
+/** The reasoning of a message; `said` is the text beside it. */
+function reasoningOf(text: string, form: Settings["reasoningForm"], said: string | undefined): object {
+  switch (form) {
+    case "content":
+    case "call":
+      return { reasoning_content: text };
+    case "field":
+      return { reasoning: text };
+    case "details":
+      return { reasoning: text, reasoning_details: [detailOf(text, signatureOf(text))] };
+    case "parts":
+      return {
+        content: [
+          { type: "thinking", thinking: [{ type: "text", text }], signature: signatureOf(text) },
+          ...(said === undefined ? [] : [{ type: "text", text: said }]),
+        ],
+      };
+    default:
+      return form satisfies never;
+  }
+}
+
+export const detailOf = (text: string, signature?: string) => ({
+  type: "reasoning.text",
+  text,
+  ...(signature !== undefined && { signature }),
+  format: "simulated-v1",
+  index: 0,
+});
+
+function choiceOf(choice: Choice, index: number, form: Settings["reasoningForm"]) {
+  const calls = choice.calls.map(({ id, tool, input }, place) =>
     tool.takes === "json"
-      ? { id, type: "function", function: { name: tool.name, arguments: joined(input) } }
+      ? {
+          id,
+          type: "function",
+          function: { name: tool.name, arguments: joined(input) },
+          ...(form === "call" && place === 0 && { extra_content: { google: { thought_signature: callSignature } } }),
+        }
       : { id, type: "custom", custom: { name: tool.name, input: joined(input) } },
   );
   return {
@@ -63,7 +102,8 @@ function choiceOf(choice: Choice, index: number) {
     message: {
       role: "assistant",
       content: choice.text === undefined ? null : joined(choice.text),
-      ...(choice.reasoning.length > 0 && { reasoning_content: joined(choice.reasoning) }),
+      ...(choice.reasoning.length > 0 &&
+        reasoningOf(joined(choice.reasoning), form, choice.text && joined(choice.text))),
       refusal: null,
       annotations: [],
       ...(calls.length > 0 && { tool_calls: calls }),

@@ -156,6 +156,7 @@ test("a complete conversation decodes to the neutral form with its own paths", (
         parts: [
           signed(0, "hm", { dialect: "anthropic-messages", data: "SIG" }),
           signed(1, "", { dialect: "anthropic-messages", data: "RED", redacted: true }),
+          { kind: "reasoning", text: "unsigned", path: "messages[3].content[2]" },
           signed(3, "far", { dialect: "gemini", data: "G" }),
           text("Looking.", "messages[3].content[4]"),
           { kind: "call", id: "c1", name: "look", input: '{"at":1}', path: "messages[3].content[5]" },
