@@ -12,6 +12,7 @@ import { modelRules } from "../libs/dialects/model-traits.ts";
 import type { SettingName } from "../libs/dialects/neutral.ts";
 import { refusedFields as chatRefused, fieldSupport as chatSupport } from "../libs/dialects/openai-chat/request.ts";
 import { fieldSupport as responsesSupport } from "../libs/dialects/openai-responses/request.ts";
+import { upstreamRules } from "../libs/dialects/strict-upstreams.ts";
 import { type Bounded, type Rule, valueBounds } from "../libs/dialects/value-bounds.ts";
 import { alignedTableOf, code } from "./tables.ts";
 
@@ -135,6 +136,20 @@ ${alignedTableOf(
     names[of],
     boundOf(rule)[0],
     beyondOf(of, rule),
+    source,
+  ]),
+)}
+
+Known upstreams refuse fields of their dialect, which are left out, for every operation and also where requests are otherwise unchanged; \`omits\` and \`betas\` of an upstream in the catalogue replace these
+defaults. When any other upstream refuses a field that only optimises or that newer models dropped, its request is repeated once without it, and later requests to this target go without it for an hour; the worker
+logs which.
+
+${alignedTableOf(
+  ["upstream", "left out", "forwarded betas", "source"],
+  upstreamRules.map(({ name, omits, betas, source }) => [
+    name,
+    omits.map(code).join(", "),
+    betas === undefined ? "all" : betas.length === 0 ? "none" : betas.map(code).join(", "),
     source,
   ]),
 )}

@@ -41,6 +41,7 @@ import type { WorkerRedis } from "./redis.ts";
 import { openRelay, type WorkerRelay } from "./relay.ts";
 import { CircuitBreakers } from "./routing/circuit-breakers.ts";
 import { Credentials } from "./routing/credentials.ts";
+import { RefusedFields } from "./routing/refused-fields.ts";
 import { Routing } from "./routing/routing.ts";
 import { Slots } from "./routing/slots.ts";
 import { isProxied } from "./upstream/connections.ts";
@@ -114,6 +115,7 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
     catalogue: catalogue.current,
     upstreams,
     routing: routing.routing,
+    refusedFields: new RefusedFields(),
     preparationThread,
     attachmentsFor: attachments.forKey,
     readBody: (generation) => redis.getBuffer(deps.redis.keyspace.body(generation)),

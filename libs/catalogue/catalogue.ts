@@ -13,7 +13,7 @@ export type Target = FileModel["route"][number];
 
 /** An upstream whose `requires` is met, with the variables in its `baseUrl` replaced. */
 export type CatalogueUpstream = Omit<FileUpstream, "requires"> &
-  Required<Pick<FileUpstream, "authentication">> & { readonly name: string };
+  Required<Pick<FileUpstream, "authentication" | "betas" | "omits">> & { readonly name: string };
 
 /** The dialect to use with an upstream: the preferred one if the upstream speaks it, otherwise the upstream's own. */
 export const spokenWith = ({ dialect, alsoSpeaks }: CatalogueUpstream, preferred: UpstreamDialect): UpstreamDialect =>

@@ -247,12 +247,20 @@ const upstream = Type.Object(
     ),
     region: Type.Optional(text(100, "For `authentication: aws`: the region, such as us-east-1. Default: AWS_REGION.")),
     service: text(100, "For `authentication: aws`: the service's signing name.", { default: "bedrock-mantle" }),
-    betas: Type.Array(text(129, "The name of a beta, or a prefix followed by `*`."), {
-      default: ["*"],
-      maxItems: 200,
-      description:
-        "For anthropic-messages: the betas of a caller's `anthropic-beta` header that are forwarded to the upstream.",
-    }),
+    betas: Type.Optional(
+      Type.Array(text(129, "The name of a beta, or a prefix followed by `*`."), {
+        maxItems: 200,
+        description:
+          "For anthropic-messages: the betas of a caller's `anthropic-beta` header that are forwarded to the upstream. Default: those that a known upstream takes, at other addresses all.",
+      }),
+    ),
+    omits: Type.Optional(
+      Type.Array(text(129, "The path of a field."), {
+        maxItems: 200,
+        description:
+          "Fields of requests that this upstream refuses and that are left out, for every operation, in requests that are translated or forwarded unchanged: names separated by dots, through lists, such as `context_management`, `tools.eager_input_streaming` or `tools.type=custom` (only this value). `cache_control.ttl` and `cache_control.scope` mean those of all blocks, tools and messages. Only for fields without which the answer is still right. Default: those that a known upstream refuses (Bedrock, Vertex AI, Kimi, z.ai, MiniMax, DeepSeek, Groq and others, by the host of `baseUrl`: libs/dialects/strict-upstreams.ts), at other addresses none.",
+      }),
+    ),
     streamUsage: Type.Boolean({
       default: true,
       description: "For openai-chat: the upstream accepts `stream_options.include_usage`.",

@@ -452,6 +452,9 @@ export function isEmptyArray(bytes: Buffer): boolean {
   return bytes[at] === openBracket && bytes[skipSpace(bytes, at + 1)] === closeBracket;
 }
 
+/** True for an object without members. */
+export const isEmptyObject = (bytes: Buffer): boolean => objectSpansOf(bytes, [])?.empty === true;
+
 /** True if the span is the literal `null`. */
 export const isNull = (bytes: Buffer, span: Span): boolean => bytes[span.start] === 0x6e;
 

@@ -3,6 +3,7 @@
  * target once more. Requests that no upstream refuses are never changed by these rules.
  */
 import type { UpstreamError } from "./errors.ts";
+import { refusedFieldsOf } from "./refused-fields.ts";
 
 /**
  * - `companions`: the models' reasoning of earlier turns, with its signatures and encrypted contents, is left out.
@@ -10,14 +11,17 @@ import type { UpstreamError } from "./errors.ts";
  * - `placeholders`: calls of earlier turns whose reasoning was lost get an empty one.
  * - `history`: calls and results are matched.
  * - `turns`: the conversation begins with the user, roles alternate, and all instructions come first.
+ * - `omit`: fields that only optimise, or that newer models dropped, are left out (see omitted-fields.ts). Lasting ones are left out of later requests too.
  */
-export type Repair = { kind: "companions" | "item-ids" | "placeholders" | "history" | "turns" };
+export type Repair =
+  | { kind: "companions" | "item-ids" | "placeholders" | "history" | "turns" }
+  | { kind: "omit"; fields: readonly string[]; isLasting: boolean };
 
 /** The most repairs of one request for one target. */
 export const repairsMax = 4;
 
 interface Rule {
-  repair: Repair;
+  repair: Exclude<Repair, { kind: "omit" }>;
   /** Matches codes and types. */
   names?: RegExp;
   /** Matches the message anywhere: a wrong match costs one call. */
@@ -57,8 +61,13 @@ const rules: readonly Rule[] = [
 const statuses = [400, 404, 409, 422, 500];
 
 /** The repair that may make the upstream accept the request; undefined if the error has another reason. */
-export function repairOf(status: number, { message, code, type, means }: UpstreamError): Repair | undefined {
+export function repairOf(status: number, error: UpstreamError): Repair | undefined {
+  const { message, code, type, means } = error;
   if (!statuses.includes(status) || (means !== undefined && means !== "invalid_request")) return undefined;
-  return rules.find(({ names, words }) => names?.test(code ?? "") || names?.test(type ?? "") || words.test(message))
-    ?.repair;
+  const rule = rules.find(
+    ({ names, words }) => names?.test(code ?? "") || names?.test(type ?? "") || words.test(message),
+  );
+  if (rule !== undefined) return rule.repair;
+  const refused = status === 400 || status === 422 ? refusedFieldsOf(error) : undefined;
+  return refused && { kind: "omit", ...refused };
 }

@@ -89,6 +89,8 @@ export interface WorkerEvents {
     /** The same target is called again with this change of the request. */
     repair?: Repair | undefined;
   };
+  /** The target answered without fields that it had refused, so later requests go without them. */
+  fieldsRefused: { attempt: AttemptInfo; call: CallInfo; fields: readonly string[] };
   /** The answer is complete, or nobody waits for it any more. */
   upstreamCallEnded: {
     attempt: AttemptInfo;

@@ -36,6 +36,8 @@ export interface PreparationTask {
   continued?: string | undefined;
   /** The upstream counts tokens. */
   countsTokens: boolean;
+  /** Fields that the upstream refuses, by their paths (omitted-fields.ts). */
+  omits?: readonly string[];
   /** Changes of the request that its target asked for by refusing it. */
   repairs?: readonly Repair[];
 }

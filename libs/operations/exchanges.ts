@@ -2,6 +2,7 @@
 
 import type { WholeAnswer } from "#dialects/codec.ts";
 import { Refusal, refuse } from "#dialects/field-support.ts";
+import { withoutFields } from "#dialects/omitted-fields.ts";
 import { answerExchange } from "./answer/exchange.ts";
 import { addressesMax } from "./bounds.ts";
 import { completionExchange } from "./completions/exchange.ts";
@@ -46,11 +47,16 @@ export async function prepare(task: PreparationTask, resolve: ResolveAddresses):
     return resolve(found);
   };
   try {
-    return await exchanges[task.operation].prepare(task, bounded);
+    return withoutRefused(await exchanges[task.operation].prepare(task, bounded), task.omits);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     return { kind: "refused", failure: { code: "invalid_request", message: error.message, param: error.param } };
   }
+}
+
+function withoutRefused(prepared: Prepared, omits: readonly string[] = []): Prepared {
+  if (omits.length === 0 || (prepared.kind !== "conversation" && prepared.kind !== "call")) return prepared;
+  return { ...prepared, request: { ...prepared.request, body: withoutFields(prepared.request.body, omits) } };
 }
 
 /** How a whole response is read: `context` comes from the operation's `prepare`. */

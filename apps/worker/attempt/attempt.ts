@@ -22,6 +22,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Catalogue, CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { type Failure, internalFailure } from "#dialects/errors.ts";
 import { Refusal } from "#dialects/field-support.ts";
+import { betaPath, withoutFields } from "#dialects/omitted-fields.ts";
 import type { Repair } from "#dialects/repairs.ts";
 import { bytesPerToken, plainUsageOf, type Usage } from "#dialects/usage.ts";
 import type { EventSink } from "#events/event-stream.ts";
@@ -47,6 +48,7 @@ import type { RequestAttachments } from "../attachments/request-attachments.ts";
 import type { Exchange, Exchanged } from "../preparation/exchange.ts";
 import { exchangeOf } from "../preparation/operations.ts";
 import { Preparation, type PreparationThread } from "../preparation/preparation.ts";
+import type { RefusedFields } from "../routing/refused-fields.ts";
 import { classifyFailure, type FailureClass, outcomeOf, RetryState } from "../routing/retry-state.ts";
 import { type Candidate, candidatesOf } from "../routing/route.ts";
 import type { CallOutcome, Permit, Routing } from "../routing/routing.ts";
@@ -65,6 +67,7 @@ export interface AttemptDeps {
   catalogue(): Catalogue;
   upstreams: Upstreams;
   routing: Routing;
+  refusedFields: RefusedFields;
   preparationThread: PreparationThread;
   /** The attachments of one request of this key. */
   attachmentsFor(keyId: string): RequestAttachments;
@@ -248,7 +251,7 @@ export class Attempt {
 
   /** The request in the target's dialect, and how its answer is read. */
   async #exchangeWith(
-    { model, target, upstream }: Candidate,
+    { key, model, target, upstream }: Candidate,
     body: Buffer,
     repairs: readonly Repair[],
   ): Promise<Exchanged> {
@@ -261,6 +264,7 @@ export class Attempt {
         upstream,
         name: target.model,
         repairs,
+        refusedFields: this.#deps.refusedFields.of(key, this.#deps.clock.now()),
         preparation: this.#preparation,
         attachments: this.#attachments,
         // This attempt's own answer so far; the job has the part that an earlier attempt delivered.
@@ -333,6 +337,7 @@ export class Attempt {
     this.#noteProgress(call);
     if (step.kind !== "failed" && call.hasContent && !call.isProven) {
       this.#targets.proven(call);
+      this.#learnFrom(call);
       this.#preparation.forget();
     }
     if (step.bytes.length > 0) this.#write(call, step.bytes);
@@ -340,6 +345,15 @@ export class Attempt {
       call.diagnosis.cause ??= isAnswerStatus(call.diagnosis.status ?? 0) ? "bad answer" : "bad status";
       this.#callFailed(call, step.failure, step);
     } else if (step.kind === "end") this.#answered(call);
+  }
+
+  /** The target answers a request without fields that it had refused: later requests go without them at once. */
+  #learnFrom({ candidate, info }: TargetCall): void {
+    const repairs = this.#request?.retryState.repairsFor(candidate) ?? [];
+    const fields = repairs.flatMap((repair) => (repair.kind === "omit" && repair.isLasting ? repair.fields : []));
+    if (fields.length === 0) return;
+    this.#deps.refusedFields.learn(candidate.key, fields, this.#deps.clock.now());
+    this.#deps.events.emit("fieldsRefused", { attempt: this.#info, call: info, fields });
   }
 
   /** A large whole answer is read in a thread. */
@@ -433,8 +447,9 @@ export class Attempt {
   #callFailed(
     call: TargetCall,
     failure: Failure,
-    { retryAfterSeconds, reason, repair }: Pick<FailedStep, "retryAfterSeconds" | "reason" | "repair"> = {},
+    { retryAfterSeconds, reason, repair: proposed }: Pick<FailedStep, "retryAfterSeconds" | "reason" | "repair"> = {},
   ): void {
+    const repair = proposed !== undefined && changes(call.exchange.request, proposed) ? proposed : undefined;
     const { clock, events } = this.#deps;
     const { candidate, diagnosis } = call;
     const failureClass = classifyFailure(failure, diagnosis.status);
@@ -668,6 +683,17 @@ export class Attempt {
     const inputTokens = Math.ceil((this.#request?.body.length ?? 0) / bytesPerToken);
     return outputTokens === 0 ? undefined : plainUsageOf(inputTokens, outputTokens);
   }
+}
+
+/** False for fields that the request does not have, so that the upstream would get the same request again. */
+function changes({ body, headers }: Exchange["request"], repair: Repair): boolean {
+  if (repair.kind !== "omit") return true;
+  const hasBeta = repair.fields.some(
+    (field) =>
+      field.startsWith(betaPath) &&
+      Object.values(headers).some((value) => value.includes(field.slice(betaPath.length))),
+  );
+  return hasBeta || (Buffer.isBuffer(body) && withoutFields(body, repair.fields) !== body);
 }
 
 /** An upstream gets the trace only if the catalogue says so, because it may belong to strangers. */

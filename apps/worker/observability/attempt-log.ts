@@ -5,6 +5,11 @@ import type { AttemptInfo, WorkerEvents } from "#events/worker-events.ts";
 
 export const createAttemptLog = (log: Logger): Subscriber<WorkerEvents> => ({
   upstreamCallFailed: (event) => logFailedCall(log, event),
+  fieldsRefused: ({ attempt, call, fields }) =>
+    log.warn(
+      { generation: attempt.generation, ...traceFieldOf(attempt), target: call.target, fields },
+      "a target refuses fields, which requests to it do without for an hour; `omits` of its upstream avoids the first refusal",
+    ),
   ended: (event) => logEnd(log, event),
 });
 
@@ -26,7 +31,10 @@ function logFailedCall(
     failure: code,
   };
   if (repair !== undefined) {
-    log.info({ ...line, repair: repair.kind }, "an upstream refused a request, which is repaired and repeated");
+    log.info(
+      { ...line, repair: repair.kind, ...(repair.kind === "omit" && { fields: repair.fields }) },
+      "an upstream refused a request, which is repaired and repeated",
+    );
     return;
   }
   // The message of an unclear rejection may quote the request, so it is not logged.

@@ -41,6 +41,11 @@ export function createAttemptMetrics(registry: Registry): Subscriber<WorkerEvent
     "Calls of upstreams that failed, by the code that the caller gets and the upstream's status, if it sent one.",
     ["upstream", "code", "status"],
   );
+  const repairs = counter(
+    "sluice_upstream_repairs_total",
+    "Requests that an upstream refused and that were repeated with a change, by the kind of the change (libs/dialects/repairs.ts).",
+    ["upstream", "kind"],
+  );
   const malformedEvents = counter(
     "sluice_upstream_malformed_events_total",
     "Events of upstreams' streams that could not be read. One that may have carried content fails its answer.",
@@ -65,7 +70,8 @@ export function createAttemptMetrics(registry: Registry): Subscriber<WorkerEvent
       upstreamCalls.inc({ upstream, again: number > 1 ? "yes" : "no" }),
     firstContent: ({ call: { upstream }, sinceCallMs }) => firstToken.observe({ upstream }, sinceCallMs / 1_000),
     chunk: ({ call: { upstream }, gapMs }) => tokenGap.observe({ upstream }, gapMs / 1_000),
-    upstreamCallFailed: ({ call, failure: { code }, diagnosis }) => {
+    upstreamCallFailed: ({ call, failure: { code }, diagnosis, repair }) => {
+      if (repair !== undefined) repairs.inc({ upstream: call.upstream, kind: repair.kind });
       upstreamErrors.inc({ upstream: call.upstream, code, status: diagnosis.status ?? "none" });
       countMalformed(call, diagnosis);
     },

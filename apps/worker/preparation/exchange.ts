@@ -20,6 +20,7 @@ import { refuse } from "#dialects/field-support.ts";
 import { parsedObject } from "#dialects/json.ts";
 import { modelTraitsOf } from "#dialects/model-traits.ts";
 import { type AnswerEvent, eventsOf, foldedOf } from "#dialects/neutral.ts";
+import { betaPath } from "#dialects/omitted-fields.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { Repair } from "#dialects/repairs.ts";
 import { ResumedAnswer, ResumedDecoder, type ResumeMode, resumed } from "#dialects/resumed.ts";
@@ -89,6 +90,8 @@ export interface ExchangeInput {
   name: string;
   /** Changes of the request that this target asked for by refusing it. */
   repairs: readonly Repair[];
+  /** Fields that this target refused lately, besides those of its upstream's settings. */
+  refusedFields: readonly string[];
   preparation: Preparation;
   attachments: RequestAttachments;
   /** The answer so far, from an earlier target of this attempt. */
@@ -128,10 +131,18 @@ export function preparedFor(
     target: targetOf(input, spoken),
     resumes,
     countsTokens: upstream.countsTokens,
+    omits: omitsOf(input),
     repairs,
   };
   return preparation.prepare({ ...task, ...more }, (found) => resolveAddresses(found, input, spoken), signal);
 }
+
+/** The paths of all fields that the target gets none of. */
+const omitsOf = ({ upstream, repairs, refusedFields }: ExchangeInput): string[] => [
+  ...upstream.omits,
+  ...refusedFields,
+  ...repairs.flatMap((repair) => (repair.kind === "omit" ? repair.fields : [])),
+];
 
 /** Throws a Refusal for a request that the upstream can't serve. */
 export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged> {
@@ -159,10 +170,11 @@ const commonReadingOf = ({ framing }: GenerationJob, spoken: ConversationDialect
 
 /** Caller and upstream speak the same dialect, so the bytes stay unchanged except for what identifies the answer. */
 function verbatimExchangeOf(
-  { job, body, model, upstream, name, preparation }: ExchangeInput,
+  input: ExchangeInput,
   spoken: ConversationDialect,
-  { request, settings = body }: PreparedConversation,
+  { request, settings = input.body }: PreparedConversation,
 ): Exchange {
+  const { job, model, name, preparation } = input;
   const from = codecs[job.dialect];
   const identity = identityOf(job, model);
   const adapted = adaptedOf(codecs[spoken], job.dialect, () => {
@@ -172,7 +184,7 @@ function verbatimExchangeOf(
   });
   return {
     kind: "exchange",
-    request: { ...request, headers: { ...request.headers, ...callerHeadersOf(job, upstream) } },
+    request: { ...request, headers: { ...request.headers, ...callerHeadersOf(input) } },
     reading: {
       ...commonReadingOf(job, spoken),
       stream: () => from.verbatim.stream(settings, job.framing, identity),
@@ -310,19 +322,19 @@ const reasonsOf = ({ capabilities }: CatalogueModel): boolean | undefined =>
   capabilities.length === 0 ? undefined : capabilities.includes("reasoning");
 
 /** The caller's headers that are passed on; of a list of features, those that the upstream supports. */
-export function callerHeadersOf(
-  { headers, dialect }: GenerationJob,
-  { betas }: CatalogueUpstream,
-): Record<string, string> {
+export function callerHeadersOf(input: ExchangeInput): Record<string, string> {
+  const { headers, dialect } = input.job;
+  const { betas } = input.upstream;
   const { featuresHeader } = profiles[dialect];
   const asked = featuresHeader === undefined ? undefined : headers[featuresHeader];
   if (featuresHeader === undefined || asked === undefined) return headers;
   const { [featuresHeader]: _, ...others } = headers;
   const isKnown = matcherOf(betas);
+  const refused = omitsOf(input);
   const known = asked
     .split(",")
     .map((feature) => feature.trim())
-    .filter((feature) => feature !== "" && isKnown(feature));
+    .filter((feature) => feature !== "" && isKnown(feature) && !refused.includes(`${betaPath}${feature}`));
   return { ...others, ...(known.length > 0 && { [featuresHeader]: known.join(",") }) };
 }
 

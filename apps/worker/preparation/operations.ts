@@ -41,7 +41,7 @@ async function callExchangeOf(input: ExchangeInput, operation: CallName): Promis
   if (prepared.kind === "refused" || prepared.kind === "answered") return prepared;
   if (prepared.kind !== "call") throw new Error(`a call was prepared as ${prepared.kind}`);
   const { request, errors, decoded } = prepared;
-  const headers = errors === "own" ? { ...request.headers, ...callerHeadersOf(job, upstream) } : request.headers;
+  const headers = errors === "own" ? { ...request.headers, ...callerHeadersOf(input) } : request.headers;
   return {
     kind: "exchange",
     request: { ...request, headers },

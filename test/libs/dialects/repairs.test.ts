@@ -10,7 +10,7 @@ import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
 import { targetOf } from "../../support/target.ts";
 
 /** Real messages, each with the place where it was reported or documented. */
-const refusals: readonly [Repair["kind"] | undefined, number, string | object, string][] = [
+const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined, number, string | object, string][] = [
   [
     "companions",
     400,
@@ -217,7 +217,7 @@ for (const [kind, status, body, source] of refusals)
   });
 
 /** The body that a target gets after a repair, from a body of its own dialect. */
-function repairedBodyOf(dialect: ConversationDialect, kind: Repair["kind"], body: object) {
+function repairedBodyOf(dialect: ConversationDialect, kind: Exclude<Repair, { kind: "omit" }>["kind"], body: object) {
   const bytes = Buffer.from(JSON.stringify(body));
   return parsedObject(
     repairedBytes(codecs[dialect], dialect, { body: bytes, framing: "whole" }, targetOf(dialect, "theirs"), [{ kind }]),

@@ -7,6 +7,7 @@ import { EventStream } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
 import { decodeData, type GenerationJob } from "#relay/job.ts";
 import { Attempt, type AttemptDeps } from "../../../apps/worker/attempt/attempt.ts";
+import { RefusedFields } from "../../../apps/worker/routing/refused-fields.ts";
 import type { CallOutcome } from "../../../apps/worker/routing/routing.ts";
 import type { UpstreamHandlers, UpstreamRequest } from "../../../apps/worker/upstream/upstreams.ts";
 
@@ -61,13 +62,14 @@ const kinds = [
   "firstContent",
   "chunk",
   "upstreamCallFailed",
+  "fieldsRefused",
   "upstreamCallEnded",
   "settled",
   "ended",
 ] as const;
 
 /** Starts an attempt and records its calls, frames and events. */
-function startAttempt(model: string, more: Partial<GenerationJob> = {}) {
+function startAttempt(model: string, more: Partial<GenerationJob> = {}, refusedFields = new RefusedFields()) {
   const catalogue = catalogueOf(model);
   const time = { now: 1_000 };
   const outcomes: string[] = [];
@@ -101,6 +103,7 @@ function startAttempt(model: string, more: Partial<GenerationJob> = {}) {
       permit: async () => ({ kind: "permitted", credential: undefined, leave() {} }),
       ended: ({ key }: { key: string }, _permit: unknown, outcome: CallOutcome) => outcomes.push(`${key} ${outcome}`),
     },
+    refusedFields,
     attachmentsFor: () => ({ filled: (body: Buffer) => body, release() {} }),
     clock: { now: () => time.now, epoch: () => time.now },
     events: new EventStream<WorkerEvents>(
@@ -443,4 +446,40 @@ test("a request is shaped by the traits that the catalogue sets, and by the defa
   const set = "traits: { thinkingTokensMax: 300 }";
   assert.deepEqual(await thinkingOf(route), { thinkingBudget: 24_576, includeThoughts: true });
   assert.deepEqual(await thinkingOf(`${set}, ${route}`), { thinkingBudget: 300, includeThoughts: true });
+});
+
+test("a field that only optimises and that a target refuses is left out, once for this request and at once for later ones", async () => {
+  const body =
+    '{"model":"m","stream":true,"prompt_cache_key":"k","user":"u","messages":[{"role":"user","content":"hello"}]}';
+  const refusedFields = new RefusedFields();
+  const { called, failure, events, text } = startAttempt(oneTarget, { body }, refusedFields);
+  const first = await called(1);
+  first.head(400, {});
+  first.data(
+    Buffer.from('{"error":{"message":"property \'prompt_cache_key\' is unsupported","type":"invalid_request_error"}}'),
+  );
+  first.end();
+  const second = await called(2);
+  const { prompt_cache_key, user } = JSON.parse(String(second.request.body));
+  assert.deepEqual([prompt_cache_key, user], [undefined, "u"]);
+  second.head(200, streamHead);
+  second.data(delta({ content: "hello" }, "stop"));
+  second.data(done);
+  second.end();
+  assert.match(text(), /hello/);
+  assert.equal(failure(), null);
+  assert.deepEqual(
+    events.flatMap((event) => (event.kind === "fieldsRefused" ? [event.fields] : [])),
+    [["prompt_cache_key"]],
+  );
+
+  const later = startAttempt(oneTarget, { body }, refusedFields);
+  assert.equal(JSON.parse(String((await later.called(1)).request.body)).prompt_cache_key, undefined);
+
+  const without = startAttempt(oneTarget);
+  const only = await without.called(1);
+  only.head(400, {});
+  only.data(Buffer.from('{"error":{"message":"Unsupported parameter: \'temperature\'","param":"temperature"}}'));
+  only.end();
+  assert.equal(without.failure().code, "invalid_request");
 });

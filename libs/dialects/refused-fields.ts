@@ -1,0 +1,107 @@
+/**
+ * Finds the field that an upstream refuses in its error. Only fields that optimise, and those that newer models dropped, are known here: a request without them
+ * still gets the right answer.
+ */
+import type { UpstreamError } from "./errors.ts";
+import { betaPath } from "./omitted-fields.ts";
+
+/** A field as errors name it, in lower case without underscores, and the paths that are removed for it (see omitted-fields.ts). */
+const fields: Readonly<Record<string, readonly string[]>> = {
+  temperature: ["temperature", "generationConfig.temperature"],
+  topp: ["top_p", "generationConfig.topP"],
+  topk: ["top_k", "generationConfig.topK"],
+  presencepenalty: ["presence_penalty", "generationConfig.presencePenalty"],
+  frequencypenalty: ["frequency_penalty", "generationConfig.frequencyPenalty"],
+  seed: ["seed", "generationConfig.seed"],
+  user: ["user"],
+  userid: ["metadata.user_id"],
+  safetyidentifier: ["safety_identifier"],
+  metadata: ["metadata"],
+  clientmetadata: ["client_metadata"],
+  store: ["store"],
+  servicetier: ["service_tier"],
+  promptcachekey: ["prompt_cache_key"],
+  promptcacheretention: ["prompt_cache_retention"],
+  promptcacheoptions: ["prompt_cache_options"],
+  promptcachebreakpoint: ["prompt_cache_breakpoint"],
+  verbosity: ["verbosity", "text.verbosity"],
+  reasoningeffort: ["reasoning_effort"],
+  streamoptions: ["stream_options"],
+  contextmanagement: ["context_management"],
+  scope: ["cache_control.scope"],
+  ttl: ["cache_control.ttl"],
+  eagerinputstreaming: ["tools.eager_input_streaming"],
+  deferloading: ["tools.defer_loading"],
+  inputexamples: ["tools.input_examples"],
+  allowedcallers: ["tools.allowed_callers"],
+  strict: ["tools.strict", "tools.function.strict"],
+  effort: ["output_config.effort"],
+  outputconfig: ["output_config.effort"],
+  display: ["thinking.display"],
+  speed: ["speed"],
+  inferencegeo: ["inference_geo"],
+  diagnostics: ["diagnostics"],
+  name: ["messages.name"],
+};
+
+/** The field itself is refused, whatever its value. */
+const refusesField =
+  /unsupported (?:parameter|field|property)|(?:is|are) (?:unsupported|not (?:yet )?(?:supported|permitted|allowed|enabled|available))|unrecognized|unknown|extra[ _](?:inputs|fields|forbidden)|cannot find field|deprecated|no longer|only the default/i;
+/** The value is refused. */
+const refusesValue =
+  /unsupported|not (?:yet )?support|unexpected|not (?:permitted|allowed|enabled|available|valid|recognized)|invalid|may only be set|must be (?:set to )?(?:1|default)|appears to contain|should (?:not|match)|does not match/i;
+
+const beta =
+  /anthropic-beta[\s\S]{0,40}?`([\w.-]{1,100})`|(?:unexpected|unsupported|unknown|invalid)[\s\S]{0,60}?`([\w.-]{1,100})`[\s\S]{0,40}anthropic-beta/i;
+const penalty = /penalty is not enabled/i;
+/** https://platform.openai.com/docs/guides/latest-model */
+const functionsWhileReasoning = /(?:function )?tools with [`'"]?reasoning_effort[`'"]? are not supported/i;
+/** https://www.alibabacloud.com/help/en/model-studio/deep-thinking, https://api-docs.deepseek.com/guides/thinking_mode */
+const forcedInThinkingMode = /tool_choice[\s\S]{0,200}thinking[ _]mode|thinking[ _]mode[\s\S]{0,200}tool_choice/i;
+const forcedWhileThinking =
+  /thinking may not be enabled when tool_choice|tool_choice[\s\S]{0,200}(?:thinking|reasoning) (?:is )?enabled/i;
+const thinkingOff = 'thinking:={"type":"disabled"}';
+
+const plainOf = (name: string): string => name.replace(/[_-]/g, "").toLowerCase();
+
+/** A name in quotes, a path before a colon or in brackets, or the name behind "supplied:" and similar words. */
+const mentions = [
+  /[`'"]([\w.[\]-]{1,120})[`'"]/g,
+  /(?:^|[\s(])((?:[\w-]{1,40}[.[\]]{1,2}){0,8}[\w-]{1,40})(?=: )/g,
+  /(?:supplied|parameter|argument|property|field)s?(?:\(s\))?:? (?!supplied)([\w.[\]-]{1,120})/gi,
+];
+
+export interface RefusedFields {
+  /** The paths to leave out or to set. */
+  fields: readonly string[];
+  /** Later requests to the same target are refused for the same field, whatever they say. */
+  isLasting: boolean;
+}
+
+/** Undefined if the error is about something else. `param` may be the caller's own name of the field, so the message counts first. */
+export function refusedFieldsOf({
+  message,
+  param,
+}: Pick<UpstreamError, "message" | "param">): RefusedFields | undefined {
+  if (penalty.test(message))
+    return { fields: [...(fields.presencepenalty ?? []), ...(fields.frequencypenalty ?? [])], isLasting: true };
+  if (functionsWhileReasoning.test(message)) return { fields: ['reasoning_effort:="none"'], isLasting: false };
+  if (forcedInThinkingMode.test(message)) return { fields: [thinkingOff, "enable_thinking:=false"], isLasting: false };
+  if (forcedWhileThinking.test(message)) return { fields: [thinkingOff], isLasting: false };
+  const refusedBeta = beta.exec(message);
+  if (refusedBeta !== null) return { fields: [`${betaPath}${refusedBeta[1] ?? refusedBeta[2]}`], isLasting: true };
+  const isLasting = refusesField.test(message);
+  if (!isLasting && !refusesValue.test(message)) return undefined;
+  const named = [
+    ...mentions.flatMap((pattern) => [...message.matchAll(pattern)].map(([, name = ""]) => name)),
+    param ?? "",
+  ];
+  for (const path of named) {
+    const steps = path.split(/[.[\]]+/).filter((step) => step !== "" && step !== "body" && !/^\d+$/.test(step));
+    const last = plainOf(steps.at(-1) ?? "");
+    // A message's `name` differs from a tool's.
+    if (last === "name" && steps[0] !== "messages") continue;
+    if (Object.hasOwn(fields, last)) return { fields: fields[last] ?? [], isLasting };
+  }
+  return undefined;
+}

@@ -1,0 +1,190 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { parseCatalogue } from "#catalogue/load.ts";
+import { withoutFields } from "#dialects/omitted-fields.ts";
+import { refusedFieldsOf } from "#dialects/refused-fields.ts";
+import { strictnessOf, upstreamRules } from "#dialects/strict-upstreams.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
+
+const without = (json: string, ...paths: string[]): string => String(withoutFields(Buffer.from(json), paths));
+
+test("fields are removed where they are, and every other byte stays", () => {
+  const cases: [json: string, paths: string[], kept: string][] = [
+    [
+      '{ "a" : 1.0, "context_management":{"edits":[]} , "n":12345678901234567890}',
+      ["context_management"],
+      '{ "a" : 1.0,  "n":12345678901234567890}',
+    ],
+    [
+      '{"tools":[{"name":"context_management","eager_input_streaming":true,"input_schema":{"properties":{"eager_input_streaming":{}}}}]}',
+      ["tools.eager_input_streaming", "context_management"],
+      '{"tools":[{"name":"context_management","input_schema":{"properties":{"eager_input_streaming":{}}}}]}',
+    ],
+    [
+      '{"system":[{"text":"ttl","cache_control":{"type":"ephemeral","ttl":"1h","scope":"global"}}],"cache_control":{"type":"ephemeral","ttl":"5m"},"tools":[{"cache_control":{"ttl":"1h","type":"ephemeral"}}],"messages":[{"content":[{"content":[{"cache_control":{"type":"ephemeral","ttl":"1h"}}],"input":{"cache_control":{"ttl":"mine"}}}]},{"content":"\\"ttl\\""}]}',
+      ["cache_control.ttl", "cache_control.scope"],
+      '{"system":[{"text":"ttl","cache_control":{"type":"ephemeral"}}],"cache_control":{"type":"ephemeral"},"tools":[{"cache_control":{"type":"ephemeral"}}],"messages":[{"content":[{"content":[{"cache_control":{"type":"ephemeral"}}],"input":{"cache_control":{"ttl":"mine"}}}]},{"content":"\\"ttl\\""}]}',
+    ],
+    [
+      '{"metadata":{"user_id":"x"},"output_config":{"effort":"low","format":{}}}',
+      ["metadata.user_id", "output_config.effort"],
+      '{"output_config":{"format":{}}}',
+    ],
+    [
+      '{"tools":[{"type":"custom","name":"f"},{"type":"web_search_20250305"}]}',
+      ["tools.type=custom"],
+      '{"tools":[{"name":"f"},{"type":"web_search_20250305"}]}',
+    ],
+    ['{"a":1}', ['reasoning_effort:="none"'], '{"a":1,"reasoning_effort":"none"}'],
+    ['{"reasoning_effort":"high"}', ['reasoning_effort:="none"'], '{"reasoning_effort":"none"}'],
+    ["not json", ["a"], "not json"],
+    ['["context_management"]', ["context_management"], '["context_management"]'],
+  ];
+  for (const [json, paths, kept] of cases) assert.equal(without(json, ...paths), kept);
+  const untouched = Buffer.from('{"messages":[{"content":"temperature"}]}');
+  assert.equal(withoutFields(untouched, ["temperature", "cache_control.ttl"]), untouched);
+});
+
+test("known upstreams have defaults by their host, which the catalogue may replace", () => {
+  const catalogue = parseCatalogue(
+    Buffer.from(`groups: { default: { models: ["*"] } }
+upstreams:
+  kimi: { dialect: anthropic-messages, baseUrl: "https://api.moonshot.ai/anthropic/v1" }
+  own: { dialect: anthropic-messages, baseUrl: "https://api.moonshot.ai/anthropic/v1", omits: [speed], betas: ["effort-*"] }
+  mine: { dialect: anthropic-messages, baseUrl: "https://claude.example/v1" }
+models: [{ id: m, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: kimi, model: m }] }]
+`),
+    "catalogue.yaml",
+    {},
+  );
+  const { upstreams } = catalogue;
+  assert.ok(upstreams.get("kimi")?.omits.includes("context_management"));
+  assert.deepEqual(upstreams.get("kimi")?.betas, []);
+  assert.deepEqual([upstreams.get("own")?.omits, upstreams.get("own")?.betas], [["speed"], ["effort-*"]]);
+  assert.deepEqual([upstreams.get("mine")?.omits, upstreams.get("mine")?.betas], [[], ["*"]]);
+  const hosts: [string, string][] = [
+    ["https://bedrock-mantle.us-east-1.api.aws/anthropic/v1", "Amazon Bedrock"],
+    ["https://bedrock-runtime.eu-west-1.amazonaws.com/openai/v1", "Amazon Bedrock"],
+    ["https://us-east5-aiplatform.googleapis.com/v1/projects/p/locations/l/publishers/anthropic", "Vertex AI"],
+    ["https://aiplatform.googleapis.com/v1", "Vertex AI"],
+    ["https://api.kimi.com/coding/v1", "Kimi"],
+    ["https://api.z.ai/api/anthropic/v1", "z.ai"],
+    ["https://open.bigmodel.cn/api/anthropic/v1", "z.ai"],
+    ["https://api.minimax.io/anthropic/v1", "MiniMax"],
+    ["https://api.deepseek.com/anthropic/v1", "DeepSeek"],
+    ["https://api.groq.com/openai/v1", "Groq"],
+    ["https://api.mistral.ai/v1", "Mistral"],
+  ];
+  for (const [address, name] of hosts) {
+    const rule = upstreamRules.find((one) => one.name === name);
+    assert.deepEqual(strictnessOf(address).omits, rule?.omits, address);
+    assert.match(rule?.source ?? "", /^https:/);
+  }
+  for (const address of [
+    "https://api.anthropic.com/v1",
+    "https://evil-deepseek.com.example/v1",
+    "https://notgroq.com/v1",
+    "nonsense",
+  ])
+    assert.deepEqual(strictnessOf(address), { omits: [], betas: ["*"] }, address);
+});
+
+test("the refused field is found in the errors of real upstreams", () => {
+  const cases: [error: string | object, fields: string[] | undefined, isLasting?: boolean][] = [
+    ["context_management: Extra inputs are not permitted", ["context_management"], true],
+    ["tools.0.custom.eager_input_streaming: Extra inputs are not permitted", ["tools.eager_input_streaming"], true],
+    ["system.1.cache_control.ephemeral.scope: Extra inputs are not permitted", ["cache_control.scope"], true],
+    [
+      "messages.0.content.2.text.cache_control.ephemeral.ttl: Extra inputs are not permitted",
+      ["cache_control.ttl"],
+      true,
+    ],
+    ["`temperature` is deprecated for this model.", ["temperature", "generationConfig.temperature"], true],
+    [
+      "Unexpected value(s) `context-management-2025-06-27` for the `anthropic-beta` header.",
+      ["anthropic-beta:context-management-2025-06-27"],
+      true,
+    ],
+    [
+      {
+        error: {
+          message: "Unsupported parameter: 'prompt_cache_key' is not supported with this model.",
+          type: "invalid_request_error",
+          param: "prompt_cache_key",
+          code: "unsupported_parameter",
+        },
+      },
+      ["prompt_cache_key"],
+      true,
+    ],
+    [
+      {
+        error: {
+          message:
+            "Unsupported value: 'temperature' does not support 0.5 with this model. Only the default (1) value is supported.",
+          param: "temperature",
+          code: "unsupported_value",
+        },
+      },
+      ["temperature", "generationConfig.temperature"],
+      true,
+    ],
+    [{ error: { message: "Unrecognized request argument supplied: reasoning_effort" } }, ["reasoning_effort"], true],
+    ["property 'prompt_cache_key' is unsupported", ["prompt_cache_key"], true],
+    [
+      { message: "body.prompt_cache_key: property 'body.prompt_cache_key' is unsupported", code: "wrong_api_format" },
+      ["prompt_cache_key"],
+      true,
+    ],
+    [
+      {
+        error: {
+          code: 400,
+          message: 'Invalid JSON payload received. Unknown name "prompt_cache_key": Cannot find field.',
+          status: "INVALID_ARGUMENT",
+        },
+      },
+      ["prompt_cache_key"],
+      true,
+    ],
+    [
+      { error: { code: 400, message: "Penalty is not enabled for this model", status: "INVALID_ARGUMENT" } },
+      [
+        "presence_penalty",
+        "generationConfig.presencePenalty",
+        "frequency_penalty",
+        "generationConfig.frequencyPenalty",
+      ],
+      true,
+    ],
+    [
+      {
+        detail: [{ type: "extra_forbidden", loc: ["body", "user"], msg: "Extra inputs are not permitted", input: "u" }],
+      },
+      ["user"],
+      true,
+    ],
+    ["metadata.user_id: user_id appears to contain an email address", ["metadata.user_id"], false],
+    [
+      "Function tools with reasoning_effort are not supported for gpt-5.4 in /v1/chat/completions. Please use /v1/responses instead.",
+      ['reasoning_effort:="none"'],
+      false,
+    ],
+    [
+      "The tool_choice parameter does not support being set to required or object in thinking mode",
+      ['thinking:={"type":"disabled"}', "enable_thinking:=false"],
+      false,
+    ],
+    ["Thinking may not be enabled when tool_choice forces tool use.", ['thinking:={"type":"disabled"}'], false],
+    ["messages: at least one message is required", undefined],
+    ["tools.0.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'", undefined],
+    ["Invalid model name 'user-model'", undefined],
+    ["prompt is too long: 210000 tokens > 200000 maximum", undefined],
+    ["Unsupported parameter: 'messages'", undefined],
+  ];
+  for (const [body, fields, isLasting] of cases) {
+    const refused = refusedFieldsOf(upstreamErrorOf(body));
+    assert.deepEqual(refused?.fields, fields, JSON.stringify(body));
+    if (isLasting !== undefined) assert.equal(refused?.isLasting, isLasting, JSON.stringify(body));
+  }
+});
