@@ -45,3 +45,12 @@ export const violationsMax = 3;
 /** Stop sequences that the gateway searches an answer for, and their characters together. */
 export const stopSequencesMax = 256;
 export const stopCharactersMax = 16_384;
+/** Levels of a schema that are read; deeper ones allow everything. Far more than models heed. */
+export const schemaDepthMax = 24;
+/** Schemas within a tool's schema, with inlined references: this many, or four times its own if these are more, up to the second bound. */
+export const schemaNodesMin = 200;
+export const schemaNodesMax = 20_000;
+/** Alternatives at the root of a tool's schema that its description lists. */
+export const schemaAlternativesMax = 20;
+/** Characters of a keyword's value that a description repeats. */
+export const schemaNoteLengthMax = 500;

@@ -7,6 +7,7 @@ import type { ConversationDialect } from "./dialect.ts";
 import { checkFieldSupport, type FieldSupport } from "./field-support.ts";
 import type { NeutralRequest, SettingName, Settings } from "./neutral.ts";
 import { askedEffortOf, effortAmong } from "./reasoning.ts";
+import { withWireNames } from "./schema/tool-schemas.ts";
 import { withinBounds } from "./within-bounds.ts";
 
 /** Throws Refusal, naming the caller's field, for a setting without which the answer would be wrong. */
@@ -20,7 +21,8 @@ export function fitted(
   const callable = withCallsAllowed(request, dialect, target);
   const isOpenai = dialect === "openai-chat" || dialect === "openai-responses";
   const reasoning = isOpenai ? withEffort(callable, dialect, target) : callable;
-  return withinBounds({ ...reasoning, settings: acceptedBy(reasoning.settings, target) }, dialect, target.model);
+  const named = withWireNames(reasoning, dialect);
+  return withinBounds({ ...named, settings: acceptedBy(named.settings, target) }, dialect, target.model);
 }
 
 const sampled = ["temperature", "topP", "topK"] as const;

@@ -4,6 +4,7 @@
  */
 import { type CatalogueModel, type CatalogueUpstream, matcherOf, spokenWith } from "#catalogue/catalogue.ts";
 import type { AttachmentAddress, Data, RemoteAttachment } from "#dialects/attachments.ts";
+import { withCallRules } from "#dialects/call-rules.ts";
 import {
   type AnswerContext,
   type AnswerIdentity,
@@ -204,7 +205,7 @@ async function translatedExchangeOf(
 ): Promise<Exchanged> {
   const { job, model, preparation } = input;
   const from = codecs[job.dialect];
-  const to = answersOf(codecs[spoken], decoded.cut);
+  const to = withCallRules(answersOf(codecs[spoken], decoded.cut), decoded.request, spoken);
   const context = { ...contextOf(job, model, decoded), upstreamModel: input.name };
   const begin = () => new ResumedAnswer(from.streamEncoder(context));
   const resumedWith = (delivered: string) =>

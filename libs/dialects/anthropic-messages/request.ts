@@ -6,12 +6,12 @@ import { formatInstructionOf } from "../format-instruction.ts";
 import { isGiven, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import { efforts, type NeutralRequest, type SettingName, type Settings } from "../neutral.ts";
+import { structuredSchemaOf } from "../schema/anthropic.ts";
 import { stopsOf } from "../within-bounds.ts";
 import { dialect } from "./blocks.ts";
 import { boundCacheMarks } from "./cache.ts";
 import { decodeConversation, encodeConversation } from "./messages.ts";
 import { statefulFieldIn } from "./stateless.ts";
-import { structuredSchemaOf } from "./structured.ts";
 import { isBegunWithoutThinking, type Thinking, thinkingOf } from "./thinking.ts";
 import { decodeToolChoice, decodeTools, encodeTools } from "./tools.ts";
 

@@ -2,10 +2,11 @@
 import { refuse } from "../field-support.ts";
 import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral.ts";
-import { descriptionOf, namedTools, textToolParameters, toolNameOf } from "../tools.ts";
+import { structuredSchemaOf } from "../schema/anthropic.ts";
+import { toolSchemaOf } from "../schema/tool-schemas.ts";
+import { descriptionOf, namedTools, toolNameOf } from "../tools.ts";
 import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
 import { clientToolOf } from "./client-tools.ts";
-import { structuredSchemaOf } from "./structured.ts";
 
 /**
  * The tools in force at the end of the conversation: those of the request, including deferred ones, with the additions and removals by its instructions.
@@ -113,9 +114,9 @@ export function encodeTools({ tools, toolChoice, settings }: NeutralRequest, cal
 }
 
 function encodeTool(tool: Tool): WireBlock {
-  const { name, parameters, strict, takesText, cache } = tool;
+  const { name, strict, cache } = tool;
   const description = descriptionOf(tool);
-  const schema = takesText ? textToolParameters : { properties: {}, ...parameters, type: "object" };
+  const { schema } = toolSchemaOf(tool, "anthropic-messages");
   const structured = strict === true ? structuredSchemaOf(schema) : undefined;
   return {
     name,

@@ -5,10 +5,12 @@ import { fitted } from "../fitted-request.ts";
 import { formatInstructionOf } from "../format-instruction.ts";
 import { isGiven, isObject, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import type { NeutralRequest, Setting, Settings } from "../neutral.ts";
+import { geminiTarget } from "../schema/gemini.ts";
+import { jsonSchemaOf } from "../schema/google.ts";
+import { readSchema } from "../schema/read.ts";
 import { stopsOf } from "../within-bounds.ts";
 import { decodeContents, decodeSystem, encodeConversation } from "./contents.ts";
 import { enumMimeType, enumObjectSchemaOf } from "./enum.ts";
-import { jsonSchemaOf, plainSchemaOf } from "./json-schema.ts";
 import { camelOf, pathOf } from "./names.ts";
 import { detailOf, dialect } from "./parts.ts";
 import { statefulFieldIn } from "./stateless.ts";
@@ -114,7 +116,7 @@ export const fieldSupport: FieldSupport = {
   seed: "supported",
   presencePenalty: "supported",
   frequencyPenalty: "supported",
-  parallelCalls: "ignored",
+  parallelCalls: "supported",
   format: "supported",
   effort: "supported",
   thinkingTokensMax: "supported",
@@ -165,7 +167,7 @@ function encodeConfig(settings: Settings, target: Target): object {
     ...(presencePenalty !== undefined && { presencePenalty: presencePenalty.value }),
     ...(frequencyPenalty !== undefined && { frequencyPenalty: frequencyPenalty.value }),
     ...(format !== undefined && { responseMimeType: "application/json" }),
-    ...(format?.value.kind === "schema" && { responseJsonSchema: plainSchemaOf(format.value.schema) }),
+    ...(format?.value.kind === "schema" && { responseJsonSchema: readSchema(format.value.schema, geminiTarget) }),
     ...(thinkingConfig !== undefined && { thinkingConfig }),
   };
 }

@@ -2,8 +2,9 @@
 import { refuse } from "../field-support.ts";
 import { isGiven, isObject, listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
-import { descriptionOf, namedTools, textToolParameters, toolNamed, toolNameOf } from "../tools.ts";
-import { jsonSchemaOf, plainSchemaOf } from "./json-schema.ts";
+import { jsonSchemaOf } from "../schema/google.ts";
+import { toolSchemaOf } from "../schema/tool-schemas.ts";
+import { descriptionOf, namedTools, toolNamed, toolNameOf } from "../tools.ts";
 import { itemsOf } from "./names.ts";
 
 /** Throws Refusal for tools that Google runs: even an unused one changes the answer in ways that no other model can reproduce. */
@@ -84,11 +85,10 @@ export function encodeTools(tools: readonly Tool[], choice: ToolChoice | undefin
 }
 
 function declarationOf(tool: Tool): object {
-  const { name, parameters, takesText } = tool;
-  const schema = takesText === true ? textToolParameters : parameters && plainSchemaOf(parameters);
+  const takesArguments = tool.takesText === true || tool.parameters !== undefined;
   return {
-    name,
+    name: tool.name,
     description: descriptionOf(tool),
-    parametersJsonSchema: schema,
+    parametersJsonSchema: takesArguments ? toolSchemaOf(tool, "gemini").schema : undefined,
   };
 }

@@ -17,7 +17,9 @@ import {
 import { schemaFormatOf } from "../openai-parts.ts";
 import { grammarOf } from "../openai-responses/tools.ts";
 import { askedEffortOf } from "../reasoning.ts";
-import { descriptionOf, namedTools, textToolParameters, toolNameOf } from "../tools.ts";
+import { fitsStrict, openaiFormatOf } from "../schema/openai.ts";
+import { toolSchemaOf } from "../schema/tool-schemas.ts";
+import { descriptionOf, namedTools, toolNameOf } from "../tools.ts";
 import { stopsOf } from "../within-bounds.ts";
 import { decodeMessages, encodeTurns } from "./messages.ts";
 import { readableRequestSchema } from "./schema.ts";
@@ -183,10 +185,15 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
   const { settings, tools, toolChoice } = request;
   const { sent: stop } = stopsOf(settings, dialect, target);
   const stream = framing !== "whole";
+  const format = openaiFormatOf(settings.format?.value);
+  const system =
+    format.kind === "instruction"
+      ? [...request.system, { kind: "text" as const, text: format.text, path: "response_format" }]
+      : request.system;
   const body = {
     model,
-    messages: encodeTurns(request.system, turnsOf(request.messages, true), target),
-    ...(tools.length > 0 && { tools: tools.map(encodeTool) }),
+    messages: encodeTurns(system, turnsOf(request.messages, true), target),
+    ...(tools.length > 0 && { tools: offeredOf(tools, toolChoice).map(encodeTool) }),
     ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice) }),
     ...(settings.parallelCalls !== undefined &&
       tools.length > 0 && { parallel_tool_calls: settings.parallelCalls.value }),
@@ -199,7 +206,8 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
     seed: settings.seed?.value,
     presence_penalty: settings.presencePenalty?.value,
     frequency_penalty: settings.frequencyPenalty?.value,
-    response_format: settings.format && encodeFormat(settings.format.value),
+    ...(format.kind === "json" && { response_format: { type: "json_object" } }),
+    ...(format.kind === "schema" && { response_format: { type: "json_schema", json_schema: format.schema } }),
     ...thinkingOf(askedEffortOf(settings), target),
     verbosity: settings.verbosity?.value,
     user: settings.user?.value,
@@ -216,34 +224,28 @@ function thinkingOf(effort: Effort | undefined, { traits }: Target): object {
   return traits.thinkingSwitch === "thinking" ? { thinking: { type: "disabled" } } : { enable_thinking: false };
 }
 
-const encodeTool = (tool: Tool) => ({
-  type: "function",
-  function: {
-    name: tool.name,
-    description: descriptionOf(tool),
-    parameters: tool.takesText ? textToolParameters : (tool.parameters ?? { type: "object", properties: {} }),
-    ...(tool.strict === true && { strict: true }),
-  },
-});
-
-function encodeToolChoice({ mode, only }: ToolChoice) {
-  if (only === undefined || mode === "none") return mode;
-  const references = only.map((name) => ({ type: "function", function: { name } }));
-  return mode === "required" && references.length === 1
-    ? references[0]
-    : { type: "allowed_tools", allowed_tools: { mode, tools: references } };
-}
-
-function encodeFormat(format: NonNullable<Settings["format"]>["value"]) {
-  if (format.kind === "json") return { type: "json_object" };
-  const { schema, name = "answer", description, strict } = format;
+function encodeTool(tool: Tool) {
+  const { schema: parameters } = toolSchemaOf(tool, dialect);
   return {
-    type: "json_schema",
-    json_schema: {
-      name,
-      schema,
-      description,
-      strict,
+    type: "function",
+    function: {
+      name: tool.name,
+      description: descriptionOf(tool),
+      parameters,
+      ...(tool.strict === true && fitsStrict(parameters) && { strict: true }),
     },
   };
+}
+
+/** Few servers know a choice among several tools: only those are offered. */
+function offeredOf(tools: readonly Tool[], choice: ToolChoice | undefined): readonly Tool[] {
+  const { mode, only: names = [] } = choice ?? {};
+  if (names.length === 0 || mode === "none" || (mode === "required" && names.length === 1)) return tools;
+  const only = new Set(names);
+  return tools.filter(({ name }) => only.has(name));
+}
+
+function encodeToolChoice({ mode, only }: ToolChoice) {
+  if (only?.length === 0) return "none";
+  return mode === "required" && only?.length === 1 ? { type: "function", function: { name: only[0] } } : mode;
 }

@@ -7,9 +7,10 @@ import { jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import { efforts, type NeutralRequest, type Setting, type SettingName, type Settings, turnsOf } from "../neutral.ts";
 import { schemaFormatOf } from "../openai-parts.ts";
 import { askedEffortOf } from "../reasoning.ts";
+import { openaiFormatOf } from "../schema/openai.ts";
 import { decodeInput, dialect, encodeItems } from "./items.ts";
 import { refuseCompaction, statefulFieldIn } from "./stateless.ts";
-import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice, fitsStrict } from "./tools.ts";
+import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice } from "./tools.ts";
 
 /**
  * Fields that are neither rejected here nor read by `settingsOf` are ignored for upstreams of other dialects: `include`, `client_metadata`, `truncation`,
@@ -98,11 +99,17 @@ export const fieldSupport: FieldSupport = {
 
 export function encodeRequest(asked: NeutralRequest, framing: Framing, target: Target): WireRequest {
   const request = fitted(asked, dialect, fieldSupport, target);
-  const { system, messages, settings, tools, toolChoice } = request;
+  const { messages, settings, tools, toolChoice } = request;
+  const format = openaiFormatOf(settings.format?.value);
+  const system =
+    format.kind === "instruction"
+      ? [...request.system, { kind: "text" as const, text: format.text, path: "text.format" }]
+      : request.system;
   const { outputTokensMax, temperature, topP, parallelCalls, user, cacheKey } = settings;
   const reasoning = encodeReasoning(settings);
   const text = {
-    ...encodeFormat(settings.format?.value),
+    ...(format.kind === "json" && { format: { type: "json_object" } }),
+    ...(format.kind === "schema" && { format: { type: "json_schema", ...format.schema } }),
     ...(settings.verbosity !== undefined && { verbosity: settings.verbosity.value }),
   };
   const turns = turnsOf(messages);
@@ -154,11 +161,4 @@ function includesReasoning({ settings, messages }: NeutralRequest, target: Targe
       parts.some((part) => part.kind === "reasoning" && part.signature?.dialect === dialect),
     );
   return mayReason(target, effort !== undefined || settings.thinkingShown?.value === true || isReplayed());
-}
-
-function encodeFormat(format: NonNullable<Settings["format"]>["value"] | undefined): object {
-  if (format === undefined) return {};
-  if (format.kind === "json") return { format: { type: "json_object" } };
-  const { schema, name = "answer", description, strict = fitsStrict(schema) } = format;
-  return { format: { type: "json_schema", name, description, schema, strict } };
 }

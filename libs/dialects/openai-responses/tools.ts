@@ -2,6 +2,8 @@
 import { refuse } from "../field-support.ts";
 import { isGiven, isObject, listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
+import { fitsStrict } from "../schema/openai.ts";
+import { toolSchemaOf } from "../schema/tool-schemas.ts";
 import { descriptionOf, namedTools, offeredTool, toolNamed, toolNameOf } from "../tools.ts";
 import { clientToolOf, clientTypeOf } from "./client-tools.ts";
 
@@ -124,7 +126,10 @@ export function encodeTool(tool: Tool): object {
   const described = { name, description: descriptionOf(tool, true) };
   if (takesText === true)
     return { type: "custom", ...described, ...(grammar !== undefined && { format: { type: "grammar", ...grammar } }) };
-  const schema = parameters ?? { type: "object", properties: {}, required: [], additionalProperties: false };
+  const schema =
+    parameters === undefined
+      ? { type: "object", properties: {}, required: [], additionalProperties: false }
+      : toolSchemaOf(tool, "openai-responses").schema;
   return { type: "function", ...described, parameters: schema, strict: strict === true && fitsStrict(schema) };
 }
 
@@ -139,27 +144,4 @@ export function encodeToolChoice({ mode, only }: ToolChoice, tools: readonly Too
   return mode === "required" && first !== undefined && others.length === 0
     ? first
     : { type: "allowed_tools", mode, tools: references };
-}
-
-/**
- * True if a schema may be marked strict, which requires that every object lists all properties as required and allows no others.
- * https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
- */
-export function fitsStrict(schema: unknown): boolean {
-  if (Array.isArray(schema)) return schema.every(fitsStrict);
-  if (!isObject(schema)) return true;
-  const { type, properties, required, additionalProperties, ...others } = schema;
-  const names = Object.keys(objectOf(properties));
-  const demanded = new Set(listOf(required));
-  const isOfObjects = type === "object" || properties !== undefined || (Array.isArray(type) && type.includes("object"));
-  if (isOfObjects && (additionalProperties !== false || names.some((name) => !demanded.has(name)))) return false;
-  if (["allOf", "oneOf", "not", "if"].some((keyword) => keyword in others)) return false;
-  const { items, anyOf, $defs, definitions } = others;
-  return [
-    ...Object.values(objectOf(properties)),
-    items,
-    anyOf,
-    ...Object.values(objectOf($defs)),
-    ...Object.values(objectOf(definitions)),
-  ].every(fitsStrict);
 }

@@ -1,4 +1,5 @@
 /** Answers to conversations: verbatim if caller and upstream speak the same dialect, otherwise translated. */
+import { withCallRules } from "#dialects/call-rules.ts";
 import type { AnswerContext, AnswerIdentity, WholeAnswer } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { consistent } from "#dialects/consistent.ts";
@@ -88,7 +89,11 @@ export function translatedAnswerOf(
   const value = parsedObject(bytes);
   return value === undefined
     ? { kind: "malformed" }
-    : wholeOf(answersOf(codecs[to], context.cut).decodeAnswer(value), from, context);
+    : wholeOf(
+        withCallRules(answersOf(codecs[to], context.cut), context.request, to).decodeAnswer(value),
+        from,
+        context,
+      );
 }
 
 export function wholeOf(

@@ -22,7 +22,7 @@ const weather: OpenAI.Responses.FunctionTool = {
 const clock: OpenAI.Responses.FunctionTool = {
   ...weather,
   name: "get_time",
-  parameters: { type: "object", properties: {} },
+  parameters: { type: "object", properties: {}, additionalProperties: false },
 };
 const code: OpenAI.Responses.CustomTool = { type: "custom", name: "run_code" };
 const include: OpenAI.Responses.ResponseIncludable[] = ["reasoning.encrypted_content"];

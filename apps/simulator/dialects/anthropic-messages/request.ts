@@ -109,7 +109,7 @@ function checkLimits({ thinking, max_tokens: tokensMax, stop_sequences: stops }:
 
 function checkTools({ tools = [], tool_choice: choice, thinking }: CountRequest): void {
   for (const [index, tool] of tools.entries())
-    if (isCustom(tool) && tool.input_schema === undefined) refuse(`tools.${index}.custom.input_schema: Field required`);
+    if (isCustom(tool)) checkInputSchema(tool.input_schema, `tools.${index}.custom.input_schema`);
   if (new Set(tools.map(({ name }) => name)).size < tools.length) refuse("tools: Tool names must be unique.");
   if (choice?.type !== "any" && choice?.type !== "tool") return;
   if (tools.length === 0) refuse("tool_choice: may only be specified while providing tools");
@@ -117,6 +117,17 @@ function checkTools({ tools = [], tool_choice: choice, thinking }: CountRequest)
     refuse("Thinking may not be enabled when tool_choice forces tool use.");
   if (choice.type === "tool" && !tools.some(({ name }) => name === choice.name))
     refuse(`tool_choice: Tool '${choice.name}' not found in provided tools`);
+}
+
+/** In the words of the vendor's errors. */
+function checkInputSchema(schema: OfferedTool["input_schema"], at: string): void {
+  if (schema === undefined) refuse(`${at}: Field required`);
+  if (["oneOf", "allOf", "anyOf"].some((keyword) => keyword in schema))
+    refuse(`${at}: input_schema does not support oneOf, allOf, or anyOf at the top level`);
+  const { properties } = schema;
+  const names = typeof properties === "object" && properties !== null ? Object.keys(properties) : [];
+  if (names.some((name) => !/^[a-zA-Z0-9_.-]{1,64}$/.test(name)))
+    refuse(`${at}.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'`);
 }
 
 type OfferedTool = NonNullable<CountRequest["tools"]>[number];

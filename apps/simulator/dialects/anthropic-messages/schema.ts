@@ -66,7 +66,7 @@ const format = Type.Object({ type: Type.Literal("json_schema"), schema: Type.Rec
 const tool = Type.Object({
   name: Type.String({ pattern: "^[a-zA-Z0-9_-]{1,128}$" }),
   type: nullableText,
-  input_schema: optional(Type.Object({ type: Type.Literal("object") })),
+  input_schema: optional(Type.Object({ type: Type.Literal("object"), properties: optional(anything) })),
   defer_loading: optional(flag),
   cache_control: cacheControl,
 });

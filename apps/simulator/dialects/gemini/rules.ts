@@ -74,11 +74,27 @@ function checkPart(part: Part, at: string): void {
   if (kinds.length > 1) refuse(`The part has more than one of its fields: ${kinds.join(", ")}.`, at);
   const type = part.inlineData?.mimeType ?? "";
   if (type.startsWith("image/") && !imageTypes.includes(type)) refuse(`Unsupported MIME type: ${type}`, at);
+  if (part.functionResponse !== undefined)
+    checkReferences(part.functionResponse.response, part.functionResponse, at, 0);
   const { thoughtSignature: signature, functionCall: call } = part;
   if (signature === undefined || signature === null || signature === bypass) return;
   const claim = claimIn(signature);
   if (claim === undefined || !(call === undefined || claim.startsWith(`call ${call.name} `)))
     refuse("Corrupted thought signature.", at);
+}
+
+/** A response refers to its own media by `$ref`, at any level, so a reference of a JSON Schema is refused: https://github.com/vercel/ai/issues/14369 */
+function checkReferences(value: unknown, of: NonNullable<Part["functionResponse"]>, at: string, depth: number): void {
+  if (typeof value !== "object" || value === null || depth > depthMax) return;
+  for (const [name, member] of Object.entries(value)) {
+    const isMedia = of.parts?.some(({ inlineData }) => inlineData?.displayName === member) === true;
+    if (name === "$ref" && typeof member === "string" && !isMedia)
+      refuse(
+        `The referenced name \`${member.slice(0, 80)}\` in function_response.response does not match to a display_name in the function_response.parts.`,
+        at,
+      );
+    checkReferences(member, of, at, depth + 1);
+  }
 }
 
 /** The value that Google documents for calls that no Gemini model made. */

@@ -20,7 +20,7 @@ const json = Type.Record(text, anything);
 const bytes = Type.String({ pattern: "^[A-Za-z0-9+/_-]*={0,2}$" });
 
 const media = {
-  inlineData: optional(Type.Object({ mimeType: filledText, data: bytes })),
+  inlineData: optional(Type.Object({ mimeType: filledText, data: bytes, displayName: nullableText })),
   fileData: optional(Type.Object({ fileUri: filledText, mimeType: optional(text) })),
 };
 

@@ -6,6 +6,7 @@ import { promptTokensOf } from "../../answer/chunks.ts";
 import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
 import type { Settings } from "../../settings.ts";
 import { refuse } from "../dialect.ts";
+import { checkFunctionSchema } from "../openai-schema.ts";
 import {
   anything,
   filledText,
@@ -45,7 +46,7 @@ const namedTool = Type.Object({ name: filledText });
 const tool = Type.Union([
   Type.Object({
     type: Type.Literal("function"),
-    function: Type.Object({ name: filledText, parameters: optional(anything) }),
+    function: Type.Object({ name: filledText, parameters: optional(anything), strict: nullableFlag }),
   }),
   Type.Object({ type: Type.Literal("custom"), custom: namedTool }),
 ]);
@@ -101,6 +102,11 @@ export interface ChatQuestion {
 export function chatQuestionOf(raw: unknown, digest: string, settings: Settings): ChatQuestion {
   const body = shaped(checked, raw);
   checkMessages(body.messages as RuledMessage[], settings);
+  for (const [index, tool] of (body.tools ?? []).entries())
+    if (tool.type === "function") {
+      const { name, parameters, strict } = tool.function;
+      checkFunctionSchema(name, parameters, strict === true, `tools[${index}].function.parameters`);
+    }
   const callable = callableOf(body, (body.tools ?? []).map(toolOf));
   const format = formatOf(body);
   const { messages } = body;

@@ -1,7 +1,8 @@
 /** Reads the tools that may be called, and whether a call is required. */
 import Type, { type Static } from "typebox";
 import type { Question, Tool } from "../../answer/question.ts";
-import { nullable, optional, text } from "../shape.ts";
+import { checkFunctionSchema } from "../openai-schema.ts";
+import { nullable, nullableFlag, optional, text } from "../shape.ts";
 import { type Reader, readerAmong, readerOf, refused, toolName, unsupported } from "./reading.ts";
 
 export const toolChoice = Type.Union([
@@ -21,9 +22,13 @@ const otherTypes =
   );
 
 const readers: Record<string, Reader<Tool>> = {
-  function: readerOf(Type.Object({ name: toolName, parameters: nullable(Type.Object({})) }), ({ name, parameters }) => {
-    return { name, schema: parameters ?? { type: "object" }, takes: "json" };
-  }),
+  function: readerOf(
+    Type.Object({ name: toolName, parameters: nullable(Type.Object({})), strict: nullableFlag }),
+    ({ name, parameters, strict }, at) => {
+      checkFunctionSchema(name, parameters, strict === true, `${at}.parameters`);
+      return { name, schema: parameters ?? { type: "object" }, takes: "json" };
+    },
+  ),
   custom: readerOf(Type.Object({ name: toolName }), ({ name }) => ({
     name,
     schema: undefined,

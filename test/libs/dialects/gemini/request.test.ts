@@ -416,8 +416,10 @@ test("Google's schemas become JSON Schema, and JSON Schema for Google loses vend
   const { generationConfig } = encoded({ settings: { format: { value: { kind: "schema", schema }, path: "f" } } });
   assert.deepEqual((generationConfig as Json).responseJsonSchema, {
     type: "object",
-    properties: { encrypted: { type: "string", const: { encrypted: 1 } }, $schema: { $ref: "#/$defs/a" } },
-    $defs: { a: { type: "string" } },
+    properties: {
+      encrypted: { type: "string", description: '{const: {"encrypted":1}}' },
+      $schema: { type: "string" },
+    },
     additionalProperties: false,
   });
 });
@@ -449,7 +451,7 @@ test("tools, tool choice and results are written in Google's format", () => {
   }
   const [{ functionDeclarations }] = encoded({ tools }).tools as [{ functionDeclarations: Json[] }];
   assert.deepEqual(functionDeclarations, [
-    { name: "a", description: "d", parametersJsonSchema: { type: "object" } },
+    { name: "a", description: "d", parametersJsonSchema: { type: "object", properties: {} } },
     {
       name: "b",
       parametersJsonSchema: {

@@ -1,9 +1,7 @@
-/**
- * Converts between Google's schemas (https://ai.google.dev/api/caching#Schema) and JSON Schema, and removes keywords that Google does not know. Callers mix
- * both kinds, so one reader serves both.
- */
+/** Reads Google's schemas (https://ai.google.dev/api/caching#Schema) as JSON Schema. Callers mix both kinds, so one reader serves both. */
+
+import { camelNameOf } from "../gemini/names.ts";
 import { isObject, objectOf } from "../json.ts";
-import { camelNameOf } from "./names.ts";
 
 type Schema = Record<string, unknown>;
 
@@ -77,61 +75,4 @@ function orNull(schema: Schema): Schema {
     ...(Array.isArray(values) && !values.includes(null) && { enum: [...values, null] }),
     ...(Array.isArray(anyOf) && { anyOf: [...anyOf, { type: "null" }] }),
   };
-}
-
-/** https://json-schema.org/draft/2020-12/schema, and Google's additions. */
-const keywords = new Set(
-  [
-    [
-      "type",
-      "format",
-      "title",
-      "description",
-      "enum",
-      "const",
-      "default",
-      "examples",
-      "nullable",
-      "propertyOrdering",
-      "required",
-      "$ref",
-      "$id",
-      "$anchor",
-    ],
-    [
-      "minimum",
-      "maximum",
-      "exclusiveMinimum",
-      "exclusiveMaximum",
-      "multipleOf",
-      "minLength",
-      "maxLength",
-      "pattern",
-      "minItems",
-      "maxItems",
-      "uniqueItems",
-    ],
-    [
-      "minProperties",
-      "maxProperties",
-      "minContains",
-      "maxContains",
-      "dependentRequired",
-      "unevaluatedItems",
-      "unevaluatedProperties",
-    ],
-    [...schemaMembers, ...schemaLists, ...schemaMaps],
-  ].flat(),
-);
-
-/** The schema without vendor keywords and without its `$id`. */
-export const plainSchemaOf = (schema: Schema): Schema => objectOf(plain(schema));
-
-function plain(schema: unknown): unknown {
-  if (!isObject(schema) || Array.isArray(schema)) return schema;
-  return Object.fromEntries(
-    Object.entries(schema).flatMap(([name, value]) =>
-      keywords.has(name) ? [[name, eachInner(name, value, plain)]] : [],
-    ),
-  );
 }

@@ -1,8 +1,13 @@
-/** JSON schemas for Anthropic's structured outputs: https://platform.claude.com/docs/en/build-with-claude/structured-outputs */
+/** Schemas for Anthropic's tools and structured outputs: https://platform.claude.com/docs/en/build-with-claude/structured-outputs */
 import { definitionChainMax } from "../bounds.ts";
 import { isObject, listOf, objectOf } from "../json.ts";
+import { withNotes } from "./notes.ts";
+import { readSchema, type Schema, type SchemaTarget } from "./read.ts";
 
-type Schema = Record<string, unknown>;
+export const anthropicTarget: SchemaTarget = { keepsReferences: true };
+
+/** The vendor's words: "Property keys should match pattern". */
+export const anthropicNames = { accepted: /^[a-zA-Z0-9_.-]{1,64}$/, lengthMax: 64 };
 
 const stringFormats = ["date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"];
 /** Keywords that are sent unchanged. */
@@ -10,19 +15,25 @@ const plain = ["$ref", "type", "enum", "const", "required", "description", "titl
 /** A schema without any of these allows everything. */
 const saying = ["$ref", "type", "enum", "const", "anyOf", "allOf", "properties"];
 /** Keywords without any effect on validation. */
-const idle = ["$schema", "$id", "$comment", "examples"];
+const idle = ["examples"];
+/** The most properties that may be left out, and the most with several types. */
+const optionalMax = 24;
+const unionsMax = 16;
 
 /**
  * The schema within the vendor's subset: objects are closed, and bounds and patterns move into descriptions, as in its client libraries. Undefined for a schema
  * that cannot be expressed: a recursive one, or one with objects whose members are not named.
  */
-export function structuredSchemaOf(root: Schema): Schema | undefined {
+export function structuredSchemaOf(written: Schema): Schema | undefined {
+  const root = readSchema(written, anthropicTarget);
   if (isRecursive(root)) return undefined;
   let isOpen = false;
+  let optional = 0;
+  let unions = 0;
   const closed = (value: unknown): Schema => {
     const schema = objectOf(value);
     const told: Schema = {};
-    const untold: string[] = [];
+    const untold: [string, unknown][] = [];
     for (const [keyword, given] of Object.entries(schema)) {
       if (plain.includes(keyword)) told[keyword] = given;
       else if (keyword === "$defs" || keyword === "definitions" || keyword === "properties")
@@ -35,8 +46,7 @@ export function structuredSchemaOf(root: Schema): Schema | undefined {
       else if (keyword === "items" && !Array.isArray(given)) told.items = closed(given);
       else if (keyword === "format" && stringFormats.includes(String(given))) told.format = given;
       else if (keyword === "minItems" && (given === 0 || given === 1)) told.minItems = given;
-      else if (keyword !== "additionalProperties" && !idle.includes(keyword))
-        untold.push(`${keyword}: ${JSON.stringify(given)}`);
+      else if (keyword !== "additionalProperties" && !idle.includes(keyword)) untold.push([keyword, given]);
     }
     isOpen ||= !saying.some((keyword) => told[keyword] !== undefined);
     if ([schema.type].flat().includes("object") || told.properties !== undefined) {
@@ -44,12 +54,14 @@ export function structuredSchemaOf(root: Schema): Schema | undefined {
       isOpen ||= others !== false;
       told.additionalProperties = false;
     }
-    if (untold.length > 0)
-      told.description = `${typeof told.description === "string" ? `${told.description}\n\n` : ""}{${untold.join(", ")}}`;
-    return told;
+    const names = Object.keys(objectOf(told.properties));
+    isOpen ||= names.some((name) => !anthropicNames.accepted.test(name));
+    optional += names.length - listOf(told.required).length;
+    if (Array.isArray(told.type) || told.anyOf !== undefined) unions++;
+    return withNotes(told, untold);
   };
   const schema = closed(root);
-  return isOpen ? undefined : schema;
+  return isOpen || optional > optionalMax || unions > unionsMax ? undefined : schema;
 }
 
 /** True if a definition refers to itself, or a reference leaves the schema. */

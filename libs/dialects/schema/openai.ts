@@ -1,0 +1,96 @@
+/** Schemas for OpenAI: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas */
+
+import { formatInstructionOf } from "../format-instruction.ts";
+import { isObject, listOf, objectOf } from "../json.ts";
+import type { Settings } from "../neutral.ts";
+import { readSchema, type Schema, type SchemaTarget } from "./read.ts";
+
+/** A list needs a schema of its items, in strict mode and without: "array schema missing items". */
+export const openaiTarget: SchemaTarget = {
+  keepsReferences: true,
+  rewrite: (schema) =>
+    [schema.type].flat().includes("array") && schema.items === undefined && schema.prefixItems === undefined
+      ? { ...schema, items: {} }
+      : schema,
+};
+
+const depthMax = 10;
+const propertiesMax = 5_000;
+const valuesMax = 1_000;
+const refused = [
+  "allOf",
+  "oneOf",
+  "not",
+  "if",
+  "then",
+  "else",
+  "dependentRequired",
+  "dependentSchemas",
+  "patternProperties",
+  "propertyNames",
+  "prefixItems",
+  "contains",
+  "unevaluatedItems",
+  "unevaluatedProperties",
+];
+
+/**
+ * True if a schema may be marked strict: its root is an object, and every object lists all properties as required and allows no others, within the vendor's bounds.
+ */
+export function fitsStrict(schema: unknown): boolean {
+  const { type, anyOf } = objectOf(schema);
+  const counts = { properties: 0, values: 0 };
+  return (
+    type === "object" &&
+    anyOf === undefined &&
+    fits(schema, 0, counts) &&
+    counts.properties <= propertiesMax &&
+    counts.values <= valuesMax
+  );
+}
+
+function fits(schema: unknown, depth: number, counts: { properties: number; values: number }): boolean {
+  if (Array.isArray(schema)) return schema.every((one) => fits(one, depth, counts));
+  if (!isObject(schema)) return true;
+  if (depth > depthMax) return false;
+  const { type, properties, required, additionalProperties, items, anyOf, $defs, definitions, ...others } =
+    schema as Schema;
+  const names = Object.keys(objectOf(properties));
+  const demanded = new Set(listOf(required));
+  counts.properties += names.length;
+  counts.values += listOf(others.enum).length;
+  const isOfObjects = type === "object" || properties !== undefined || (Array.isArray(type) && type.includes("object"));
+  if (isOfObjects && (additionalProperties !== false || names.some((name) => !demanded.has(name)))) return false;
+  if (refused.some((keyword) => keyword in others)) return false;
+  if (!["type", "$ref", "enum", "const", "anyOf"].some((keyword) => keyword in (schema as Schema))) return false;
+  return (
+    [items, anyOf].every((inner) => fits(inner, depth + 1, counts)) &&
+    [properties, $defs, definitions].every((map) =>
+      Object.values(objectOf(map)).every((inner) => fits(inner, depth + 1, counts)),
+    )
+  );
+}
+
+type Format = NonNullable<Settings["format"]>["value"];
+
+/** A format as OpenAI's two dialects state it. The root of a schema must be an object; the model is told any other, because it can't be enforced. */
+export function openaiFormatOf(
+  format: Format | undefined,
+): { kind: "none" | "json" } | { kind: "instruction"; text: string } | { kind: "schema"; schema: object } {
+  if (format === undefined) return { kind: "none" };
+  if (format.kind === "json") return format;
+  const { name = "answer", description, strict } = format;
+  const schema = readSchema(format.schema, openaiTarget);
+  if (schema.type !== "object") return { kind: "instruction", text: formatInstructionOf(format.schema) };
+  return {
+    kind: "schema",
+    schema: {
+      name: name.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, nameLengthMax),
+      description,
+      schema,
+      strict: strict !== false && fitsStrict(schema),
+    },
+  };
+}
+
+const nameLengthMax = 64;

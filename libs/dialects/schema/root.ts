@@ -1,0 +1,118 @@
+/**
+ * The root of a tool's schema. OpenAI and Anthropic accept only an object there, without `anyOf`, `oneOf`, `allOf`, `not` and `enum`: the branches are merged, and
+ * the rule that they state goes into the description.
+ */
+import { schemaAlternativesMax, schemaDepthMax } from "../bounds.ts";
+import { isObject, listOf, objectOf, textOf } from "../json.ts";
+import type { Schema } from "./read.ts";
+import { mergedWith, referenced } from "./references.ts";
+
+/** The schema with an object at its root; the same one if it has that already. */
+export function withObjectRoot(schema: Schema): Schema {
+  const {
+    anyOf,
+    oneOf,
+    allOf,
+    not,
+    enum: _enum,
+    const: _const,
+    if: _if,
+    then: _then,
+    else: _else,
+    ...root
+  } = resolved(schema, schema);
+  const isPlain =
+    schema.type === "object" &&
+    typeof schema.$ref !== "string" &&
+    [anyOf, oneOf, allOf, not, _enum, _const, _if, _then, _else].every((keyword) => keyword === undefined);
+  if (isPlain) return schema;
+  const parts = listOf(allOf)
+    .slice(0, schemaAlternativesMax)
+    .map((part) => resolved(part, schema));
+  const alternatives = [...listOf(anyOf), ...listOf(oneOf)]
+    .slice(0, schemaAlternativesMax)
+    .map((part) => resolved(part, schema))
+    .filter((part) => isObject(part.properties) || Array.isArray(part.required));
+  const required = [root, ...parts].flatMap(requiredIn);
+  const common =
+    alternatives.length === 0
+      ? []
+      : requiredIn(alternatives[0] as Schema).filter((name) =>
+          alternatives.every((one) => requiredIn(one).includes(name)),
+        );
+  const rule = alternatives.length < 2 ? undefined : ruleOf(alternatives);
+  const description = [textOf(root.description), rule].filter((text) => text !== undefined).join("\n\n");
+  const { additionalProperties } = root;
+  return {
+    ...root,
+    type: "object",
+    ...(description !== "" && { description }),
+    properties: unitedProperties([root, ...parts], alternatives),
+    required: [...new Set([...required, ...common])],
+    ...(alternatives.length > 0 || parts.length > 0
+      ? { additionalProperties: isObject(additionalProperties) ? additionalProperties : undefined }
+      : {}),
+  };
+}
+
+/** A schema at the root, with its references followed and parts that only wrap another one opened. */
+function resolved(value: unknown, root: Schema): Schema {
+  let schema = objectOf(value);
+  for (let hops = 0; typeof schema.$ref === "string" && hops < schemaDepthMax; hops++) {
+    const { $ref, ...rest } = schema;
+    schema = mergedWith(objectOf(referenced(root, $ref as string)), rest);
+  }
+  const { $ref: _, ...plain } = schema;
+  return plain;
+}
+
+const requiredIn = ({ required }: Schema): unknown[] => listOf(required);
+
+/** Properties that alternatives describe differently may have any of their schemas. */
+function unitedProperties(parts: readonly Schema[], alternatives: readonly Schema[]): Schema {
+  const united = new Map<string, unknown>();
+  for (const { properties } of parts)
+    for (const [name, schema] of Object.entries(objectOf(properties))) united.set(name, schema);
+  const fixed = new Set(united.keys());
+  const options = new Map<string, Map<string, unknown>>();
+  for (const { properties } of alternatives)
+    for (const [name, schema] of Object.entries(objectOf(properties))) {
+      if (fixed.has(name)) continue;
+      const known = options.get(name) ?? new Map<string, unknown>();
+      known.set(JSON.stringify(schema) ?? "", schema);
+      options.set(name, known);
+    }
+  for (const [name, schemas] of options) {
+    const list = [...schemas.values()];
+    united.set(name, list.length === 1 ? list[0] : (unitedValues(list) ?? { anyOf: list }));
+  }
+  return Object.fromEntries(united);
+}
+
+/** One list of values in place of several constants, which is how a discriminator is written. */
+function unitedValues(schemas: readonly unknown[]): Schema | undefined {
+  const values = schemas.flatMap((value) => {
+    const { const: constant, enum: listed } = objectOf(value);
+    return constant === undefined ? listOf(listed) : [constant];
+  });
+  const areAllListed = schemas.every(
+    (value) => objectOf(value).const !== undefined || Array.isArray(objectOf(value).enum),
+  );
+  if (!areAllListed) return undefined;
+  const { const: _, ...first } = objectOf(schemas[0]);
+  return { ...first, enum: [...new Set(values)] };
+}
+
+const namesMax = 30;
+
+function ruleOf(alternatives: readonly Schema[]): string {
+  const sets = alternatives.map(({ properties, required, title }) => {
+    const constants = Object.entries(objectOf(properties)).flatMap(([name, schema]) =>
+      objectOf(schema).const === undefined ? [] : [`${name} = ${JSON.stringify(objectOf(schema).const)}`],
+    );
+    const names = listOf(required).filter((name) => !constants.some((constant) => constant.startsWith(`${name} =`)));
+    const said = [...constants, ...names].slice(0, namesMax).join(", ");
+    return `${textOf(title) === undefined ? "" : `${title}: `}${said === "" ? "any others" : said}`;
+  });
+  return `Give the properties of one of these sets: ${sets.map((set) => `(${set})`).join(", ")}.`;
+}

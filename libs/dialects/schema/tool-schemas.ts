@@ -1,0 +1,81 @@
+/** The schema of a tool as a target accepts it, and the names of its properties there and back. */
+import type { ConversationDialect } from "../dialect.ts";
+import { jsonOf, objectOf } from "../json.ts";
+import type { NeutralRequest, Part, Tool } from "../neutral.ts";
+import { argumentsOf, textToolParameters, toolNamed } from "../tools.ts";
+import { anthropicNames, anthropicTarget } from "./anthropic.ts";
+import { geminiNames, geminiTarget } from "./gemini.ts";
+import { openaiTarget } from "./openai.ts";
+import { type NameRule, PropertyNames } from "./property-names.ts";
+import { readSchema, type Schema, type SchemaTarget } from "./read.ts";
+import { withObjectRoot } from "./root.ts";
+
+const targets: Record<ConversationDialect, { target: SchemaTarget; names?: NameRule }> = {
+  "openai-chat": { target: openaiTarget },
+  "openai-responses": { target: openaiTarget },
+  "anthropic-messages": { target: anthropicTarget, names: anthropicNames },
+  gemini: { target: geminiTarget, names: geminiNames },
+};
+
+interface ToolSchema {
+  schema: Schema;
+  /** Undefined if all names are the caller's. */
+  names: PropertyNames | undefined;
+}
+
+/** Undefined parameters take no arguments. The result is kept, because the answer needs it as well. */
+const kept: Partial<Record<ConversationDialect, WeakMap<Schema, ToolSchema>>> = {};
+
+export function toolSchemaOf(
+  { parameters, takesText }: Pick<Tool, "parameters" | "takesText">,
+  dialect: ConversationDialect,
+): ToolSchema {
+  if (takesText === true) return { schema: textToolParameters, names: undefined };
+  if (parameters === undefined) return { schema: { type: "object", properties: {} }, names: undefined };
+  kept[dialect] ??= new WeakMap();
+  const schemas = kept[dialect];
+  const known = schemas.get(parameters);
+  if (known !== undefined) return known;
+  const { target, names: rule } = targets[dialect];
+  const root = withObjectRoot(parameters);
+  const names = rule && new PropertyNames(root, rule);
+  const read = readSchema(root, target, names);
+  const schema: Schema = { ...read, type: "object", properties: objectOf(read.properties) };
+  const made = { schema, names: names?.isEmpty === false ? names : undefined };
+  schemas.set(parameters, made);
+  return made;
+}
+
+/** The request with the target's names of properties in its earlier calls; the same one if no name differs. */
+export function withWireNames(request: NeutralRequest, dialect: ConversationDialect): NeutralRequest {
+  if (targets[dialect].names === undefined) return request;
+  const renamed = new Map(
+    request.tools.flatMap((tool) => {
+      const { names } = toolSchemaOf(tool, dialect);
+      return names === undefined ? [] : [[tool.name, names] as const];
+    }),
+  );
+  if (renamed.size === 0) return request;
+  const named = (part: Part): Part => {
+    const names = part.kind === "call" ? renamed.get(part.name) : undefined;
+    const args = part.kind === "call" && names !== undefined ? argumentsOf(part.input) : undefined;
+    return args === undefined ? part : ({ ...part, input: jsonOf(names?.toWire(args)) } as Part);
+  };
+  return { ...request, messages: request.messages.map((message) => ({ ...message, parts: message.parts.map(named) })) };
+}
+
+/** Turns a call's arguments from a target into the caller's; undefined if no name of this tool differs. */
+export function callerArgumentsOf(
+  request: NeutralRequest,
+  name: string,
+  dialect: ConversationDialect,
+): ((input: string) => string) | undefined {
+  if (targets[dialect].names === undefined) return undefined;
+  const tool = toolNamed(request.tools, name);
+  const names = tool && toolSchemaOf(tool, dialect).names;
+  if (names === undefined) return undefined;
+  return (input) => {
+    const args = argumentsOf(input);
+    return args === undefined || input.trim() === "" ? input : jsonOf(names.toCaller(args));
+  };
+}
