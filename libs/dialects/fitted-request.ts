@@ -2,6 +2,7 @@
  * A request as its target accepts it: without settings that the dialect ignores or the model refuses, by the model's traits, and with every value within its
  * bounds. Every encoder begins with it.
  */
+import { withFewMarks } from "./cache-marks.ts";
 import type { Target } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
 import { checkFieldSupport, type FieldSupport } from "./field-support.ts";
@@ -22,7 +23,8 @@ export function fitted(
   const isOpenai = dialect === "openai-chat" || dialect === "openai-responses";
   const reasoning = isOpenai ? withEffort(callable, dialect, target) : callable;
   const named = withWireNames(reasoning, dialect);
-  return withinBounds({ ...named, settings: acceptedBy(named.settings, target) }, dialect, target.model);
+  const accepted = { ...named, settings: acceptedBy(named.settings, target) };
+  return withinBounds(isOpenai ? withFewMarks(accepted) : accepted, dialect, target.model);
 }
 
 const sampled = ["temperature", "topP", "topK"] as const;

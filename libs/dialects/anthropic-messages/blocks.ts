@@ -1,5 +1,6 @@
 /** Content blocks of requests in Anthropic's Messages format, both ways: https://platform.claude.com/docs/en/api/messages/create */
 import { attachmentOf, checkedBase64, documentTextOf } from "../attachments.ts";
+import { cacheControlOf } from "../cache-marks.ts";
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 import type {
@@ -15,7 +16,7 @@ import type {
 } from "../neutral.ts";
 import { argumentsOf, toolNameOf } from "../tools.ts";
 import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
-import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
+import { cacheOf, type WireBlock } from "./cache.ts";
 
 export const dialect = "anthropic-messages";
 

@@ -1,17 +1,10 @@
 /** Cache breakpoints: https://platform.claude.com/docs/en/build-with-claude/prompt-caching */
-import { isObject, objectOf } from "../json.ts";
-import type { TextPart } from "../neutral.ts";
+import { cacheIn, marksMax } from "../cache-marks.ts";
+import { objectOf } from "../json.ts";
 
-type Mark = TextPart["cache"];
 export type WireBlock = Record<string, unknown>;
 
-const marksMax = 4;
-
-export const cacheOf = (control: unknown): { cache?: NonNullable<Mark> } =>
-  isObject(control) ? { cache: { ttl: objectOf(control).ttl === "1h" ? "long" : "short" } } : {};
-
-export const cacheControlOf = ({ cache }: { cache?: Mark }): WireBlock =>
-  cache === undefined ? {} : { cache_control: { type: "ephemeral", ...(cache.ttl === "long" && { ttl: "1h" }) } };
+export const cacheOf = (control: unknown) => cacheIn({ cache_control: control });
 
 /**
  * Removes all cache breakpoints except the last four, the format's maximum, and makes sure that no long-lived one follows a short-lived one. `blocks` are in

@@ -1,4 +1,6 @@
 /** The turns of a conversation in Anthropic's Messages format, in both directions, and their required order. */
+
+import { cacheControlOf } from "../cache-marks.ts";
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
@@ -13,7 +15,7 @@ import {
   turnsOf,
 } from "../neutral.ts";
 import { dialect, encodePart, partsOf } from "./blocks.ts";
-import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
+import { cacheOf, type WireBlock } from "./cache.ts";
 
 const messagesMax = 100_000;
 /** A coding agent sends this billing information to its vendor as if it were an instruction. */

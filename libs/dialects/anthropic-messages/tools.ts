@@ -1,11 +1,13 @@
 /** Tools and tool choice in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview */
+
+import { cacheControlOf } from "../cache-marks.ts";
 import { refuse } from "../field-support.ts";
 import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral.ts";
 import { structuredSchemaOf } from "../schema/anthropic.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
 import { descriptionOf, namedTools, toolNameOf } from "../tools.ts";
-import { cacheControlOf, cacheOf, type WireBlock } from "./cache.ts";
+import { cacheOf, type WireBlock } from "./cache.ts";
 import { clientToolOf } from "./client-tools.ts";
 
 /**

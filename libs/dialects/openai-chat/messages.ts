@@ -1,8 +1,10 @@
 /** Messages and their parts in OpenAI's chat-completions format, in both directions. */
 import { attachmentOf, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
+import { cacheIn, markFor } from "../cache-marks.ts";
 import type { AnswerContext, Target } from "../codec.ts";
 import { refuse } from "../field-support.ts";
 import { isGiven, listOf, objectOf, textOf } from "../json.ts";
+import type { ModelTraits } from "../model-traits.ts";
 import type {
   CallPart,
   FilePart,
@@ -35,16 +37,20 @@ export function decodeMessages(
     switch (message.role) {
       case "system":
       case "developer": {
-        const parts = textPartsOf(message.content, `${path}.content`);
+        const parts = withMark(textPartsOf(message.content, `${path}.content`), message);
         if (messages.length === 0) for (const part of parts) system.push(part);
         else messages.push({ role: "system", parts, path });
         break;
       }
       case "user":
-        messages.push({ role: "user", parts: partsOf(message.content, `${path}.content`).map(checkedUser), path });
+        messages.push({
+          role: "user",
+          parts: withMark(partsOf(message.content, `${path}.content`).map(checkedUser), message),
+          path,
+        });
         break;
       case "assistant": {
-        const parts = assistantPartsOf(message, path, tools);
+        const parts = withMark(assistantPartsOf(message, path, tools), message);
         if (messages.at(-1)?.role !== "assistant") open.clear();
         for (const part of parts)
           if (part.kind === "call") {
@@ -65,7 +71,17 @@ export function decodeMessages(
         );
         messages.push({
           role: "user",
-          parts: [{ kind: "result", callId, name: called.get(callId) ?? "", content, isError: false, path }],
+          parts: [
+            {
+              kind: "result",
+              callId,
+              name: called.get(callId) ?? "",
+              content,
+              isError: false,
+              path,
+              ...cacheIn(message),
+            },
+          ],
           path,
         });
         break;
@@ -79,7 +95,16 @@ export function decodeMessages(
 
 function partsOf(content: unknown, path: string): Part[] {
   if (typeof content === "string") return [{ kind: "text", text: content, path }];
-  return listOf(content).map((value, place) => partOf(objectOf(value), `${path}[${place}]`));
+  return listOf(content).map((value, place) => ({
+    ...partOf(objectOf(value), `${path}[${place}]`),
+    ...cacheIn(objectOf(value)),
+  }));
+}
+
+/** The parts with the mark of their message, which some clients write in place of its last part's. */
+function withMark<Any extends Part>(parts: Any[], message: Record<string, unknown>): Any[] {
+  const last = parts.at(-1);
+  return last === undefined ? parts : [...parts.slice(0, -1), { ...last, ...cacheIn(message) }];
 }
 
 function partOf(part: Record<string, unknown>, path: string): Part {
@@ -219,22 +244,31 @@ export function reasoningDetailOf(
 /** Turns as messages. Tool results become separate messages, and their attachments follow in a user's message. */
 export function encodeTurns(system: readonly TextPart[], turns: readonly Message[], target: Target): object[] {
   const messages: object[] = [];
-  if (system.length > 0) messages.push({ role: "system", content: joined(system) });
+  const marks = target.traits.cacheMarks;
+  if (system.length > 0) messages.push({ role: "system", content: instructionsOf(system, marks) });
   for (const { role, parts } of turns)
     switch (role) {
       case "system":
-        messages.push({ role: "system", content: joined(parts) });
+        messages.push({ role: "system", content: instructionsOf(parts, marks) });
         break;
       case "assistant":
         if (parts.some(({ kind }) => kind !== "reasoning")) messages.push(encodeAssistant(parts, target));
         break;
       case "user":
-        for (const message of encodeUser(parts)) messages.push(message);
+        for (const message of encodeUser(parts, marks)) messages.push(message);
         break;
       default:
         role satisfies never;
     }
   return messages;
+}
+
+type MarkKind = ModelTraits["cacheMarks"];
+
+/** Some servers take instructions as a text only, so they are parts only if one of them is marked. */
+function instructionsOf(parts: readonly Part[], marks: MarkKind): string | object[] {
+  if (marks === "none" || !parts.some(({ cache }) => cache !== undefined)) return joined(parts);
+  return parts.map((part) => encodePart(part, marks));
 }
 
 const joined = (parts: readonly Part[]): string =>
@@ -248,9 +282,14 @@ function encodeAssistant(parts: readonly Part[], { model, traits }: Target): obj
     .filter((part) => part.kind === "call")
     .map((part, place) => ({ ...encodeCall(part), extra_content: ofCalls[place] }));
   const text = texts.length > 0 ? texts.join("") : null;
+  const mark = markFor(parts.findLast(({ cache }) => cache !== undefined) ?? {}, traits.cacheMarks);
+  const isMarked = text !== null && Object.keys(mark).length > 0;
   return {
     role: "assistant",
-    content: thinking.length > 0 ? [...thinking, ...(text === null ? [] : [{ type: "text", text }])] : text,
+    content:
+      thinking.length > 0 || isMarked
+        ? [...thinking, ...(text === null ? [] : [{ type: "text", text, ...mark }])]
+        : text,
     ...fields,
     ...(refusals.length > 0 && { refusal: refusals.join("") }),
     ...(calls.length > 0 && { tool_calls: calls }),
@@ -263,23 +302,34 @@ const encodeCall = ({ id, name, input }: CallPart) => ({
   function: { name, arguments: input === "" ? "{}" : input },
 });
 
-function encodeUser(parts: readonly Part[]): object[] {
+function encodeUser(parts: readonly Part[], marks: MarkKind): object[] {
   const results = parts.filter((part) => part.kind === "result");
   const others = [...results.flatMap(attachmentsOf), ...parts.filter((part) => part.kind !== "result")];
-  const messages: object[] = results.map(encodeResult);
+  const messages: object[] = results.map((result) => encodeResult(result, marks));
   if (others.length === 0) return messages;
   const content =
-    others.every((part) => part.kind === "text") && others.length === 1
+    others.every((part) => part.kind === "text" && (marks === "none" || part.cache === undefined)) &&
+    others.length === 1
       ? (others[0] as TextPart).text
-      : others.map(encodePart);
+      : others.map((part) => encodePart(part, marks));
   return [...messages, { role: "user", content }];
 }
 
-function encodeResult({ callId, content, isError }: ResultPart): object {
+function encodeResult({ callId, content, isError, cache }: ResultPart, marks: MarkKind): object {
   const text =
     content.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n") ||
     (content.some(({ kind }) => kind !== "text") ? "The result is in the next message." : "");
-  return { role: "tool", tool_call_id: callId, content: isError ? `Error: ${text}` : text };
+  const whole = isError ? `Error: ${text}` : text;
+  const mark = markFor(
+    cache === undefined ? (content.findLast((part) => part.cache !== undefined) ?? {}) : { cache },
+    marks,
+  );
+  const isMarked = whole !== "" && Object.keys(mark).length > 0;
+  return {
+    role: "tool",
+    tool_call_id: callId,
+    content: isMarked ? [{ type: "text", text: whole, ...mark }] : whole,
+  };
 }
 
 /** Tool results of this dialect are text only, so their images and documents follow directly after them. */
@@ -290,7 +340,9 @@ function attachmentsOf({ callId, content, path }: ResultPart): Part[] {
     : [{ kind: "text", text: `The result of call ${callId} includes:`, path }, ...attached];
 }
 
-function encodePart(part: Part): object {
+const encodePart = (part: Part, marks: MarkKind): object => ({ ...unmarkedPart(part), ...markFor(part, marks) });
+
+function unmarkedPart(part: Part): object {
   switch (part.kind) {
     case "text":
       return { type: "text", text: part.text };

@@ -1,4 +1,5 @@
 /** Requests in OpenAI's chat-completions format, in both directions: https://platform.openai.com/docs/api-reference/chat/create */
+import { cacheIn, markFor } from "../cache-marks.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { type FieldSupport, Refusal, refuse } from "../field-support.ts";
 import { fitted } from "../fitted-request.ts";
@@ -68,6 +69,8 @@ function toolOf(value: unknown, place: number): Omit<Tool, "name">[] {
     {
       path,
       callerName: textOf(name) ?? refuse(isGiven(nested) ? `${path}.${type}.name` : `${path}.name`, "is missing"),
+      ...cacheIn(tool),
+      ...cacheIn(definition),
       ...(typeof description === "string" && { description }),
       ...(typeof strict === "boolean" && { strict }),
       ...(isFree
@@ -193,7 +196,9 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
   const body = {
     model,
     messages: encodeTurns(system, turnsOf(request.messages, true), target),
-    ...(tools.length > 0 && { tools: offeredOf(tools, toolChoice).map(encodeTool) }),
+    ...(tools.length > 0 && {
+      tools: offeredOf(tools, toolChoice).map((tool) => ({ ...encodeTool(tool), ...markOf(tool, target) })),
+    }),
     ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice) }),
     ...(settings.parallelCalls !== undefined &&
       tools.length > 0 && { parallel_tool_calls: settings.parallelCalls.value }),
@@ -223,6 +228,10 @@ function thinkingOf(effort: Effort | undefined, { traits }: Target): object {
   if (effort !== "none" || traits.thinkingSwitch === "effort") return { reasoning_effort: effort };
   return traits.thinkingSwitch === "thinking" ? { thinking: { type: "disabled" } } : { enable_thinking: false };
 }
+
+/** OpenAI's breakpoints are for content only. */
+const markOf = (tool: Tool, { traits: { cacheMarks } }: Target): object =>
+  cacheMarks === "control" ? markFor(tool, cacheMarks) : {};
 
 function encodeTool(tool: Tool) {
   const { schema: parameters } = toolSchemaOf(tool, dialect);

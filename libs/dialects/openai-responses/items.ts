@@ -1,7 +1,9 @@
 /** The input items of OpenAI's Responses format, in both directions: https://platform.openai.com/docs/api-reference/responses/create#responses_create-input */
 import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
+import { cacheIn, markFor } from "../cache-marks.ts";
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
+import type { ModelTraits } from "../model-traits.ts";
 import type {
   CallPart,
   FilePart,
@@ -151,10 +153,7 @@ function partsOf(content: unknown, path: string): Part[] {
 }
 
 function partOf(part: Record<string, unknown>, path: string): Part {
-  const breakpoint = objectOf(part.prompt_cache_breakpoint);
-  const cache = breakpoint.mode === "explicit" && {
-    cache: { ttl: breakpoint.ttl === "12h" ? ("long" as const) : ("short" as const) },
-  };
+  const cache = cacheIn(part);
   switch (part.type) {
     case "input_text":
     case "output_text":
@@ -231,7 +230,11 @@ export const thinkingTextOf = (summary: unknown, content: unknown): string =>
   [...listOf(summary), ...listOf(content)].flatMap((part) => textOf(objectOf(part).text) ?? []).join("\n\n");
 
 /** Turns as items; adjacent message parts of a turn become one message. */
-export function encodeItems(turns: readonly Message[], tools: readonly Tool[]): object[] {
+export function encodeItems(
+  turns: readonly Message[],
+  tools: readonly Tool[],
+  marks: ModelTraits["cacheMarks"] = "none",
+): object[] {
   const takesText = (name: string) => toolNamed(tools, name)?.takesText === true;
   const items: object[] = [];
   for (const { role, parts } of turns) {
@@ -244,8 +247,8 @@ export function encodeItems(turns: readonly Message[], tools: readonly Tool[]): 
       const item =
         (part.kind === "call" || part.kind === "result") && part.native?.dialect === dialect
           ? part.native.value
-          : itemOf(part, takesText);
-      if (item === "content") content.push(encodePart(part, role));
+          : itemOf(part, takesText, marks);
+      if (item === "content") content.push(encodePart(part, role, marks));
       else if (item !== undefined) {
         close();
         items.push(item);
@@ -257,7 +260,11 @@ export function encodeItems(turns: readonly Message[], tools: readonly Tool[]): 
 }
 
 /** The item of a part that is not in a message; undefined for reasoning of another dialect, which this dialect's models cannot read. */
-function itemOf(part: Part, takesText: (name: string) => boolean): object | "content" | undefined {
+function itemOf(
+  part: Part,
+  takesText: (name: string) => boolean,
+  marks: ModelTraits["cacheMarks"],
+): object | "content" | undefined {
   switch (part.kind) {
     case "call":
       return takesText(part.name)
@@ -272,7 +279,7 @@ function itemOf(part: Part, takesText: (name: string) => boolean): object | "con
       return {
         type: takesText(part.name) ? "custom_tool_call_output" : "function_call_output",
         call_id: part.callId,
-        output: outputOf(part),
+        output: outputOf(part, marks),
       };
     case "reasoning": {
       const { text, signature } = part;
@@ -290,14 +297,24 @@ function itemOf(part: Part, takesText: (name: string) => boolean): object | "con
   }
 }
 
-function outputOf({ content, isError }: ResultPart): string | object[] {
+function outputOf({ content: inner, isError, cache }: ResultPart, marks: ModelTraits["cacheMarks"]): string | object[] {
   const mark = isError ? "Error: " : "";
-  if (content.every((part) => part.kind === "text")) return `${mark}${content.map(({ text }) => text).join("\n")}`;
-  const parts = content.map((part) => encodePart(part, "user"));
+  const content =
+    cache === undefined ? inner : inner.map((part, place) => (place === inner.length - 1 ? { ...part, cache } : part));
+  const isMarked = marks === "breakpoint" && content.some((part) => part.cache !== undefined);
+  if (!isMarked && content.every((part) => part.kind === "text"))
+    return `${mark}${content.map(({ text }) => text).join("\n")}`;
+  const parts = content.map((part) => encodePart(part, "user", marks));
   return isError ? [{ type: "input_text", text: mark.trimEnd() }, ...parts] : parts;
 }
 
-function encodePart(part: Part, role: Message["role"]): object {
+/** Breakpoints are for what the model reads, not for what it wrote. */
+const encodePart = (part: Part, role: Message["role"], marks: ModelTraits["cacheMarks"]): object => ({
+  ...unmarkedPart(part, role),
+  ...(role !== "assistant" && marks === "breakpoint" && markFor(part, marks)),
+});
+
+function unmarkedPart(part: Part, role: Message["role"]): object {
   switch (part.kind) {
     case "text":
       return { type: role === "assistant" ? "output_text" : "input_text", text: part.text };

@@ -4,7 +4,15 @@ import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { type FieldSupport, Refusal, refuse } from "../field-support.ts";
 import { fitted } from "../fitted-request.ts";
 import { jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
-import { efforts, type NeutralRequest, type Setting, type SettingName, type Settings, turnsOf } from "../neutral.ts";
+import {
+  efforts,
+  type Message,
+  type NeutralRequest,
+  type Setting,
+  type SettingName,
+  type Settings,
+  turnsOf,
+} from "../neutral.ts";
 import { schemaFormatOf } from "../openai-parts.ts";
 import { askedEffortOf } from "../reasoning.ts";
 import { openaiFormatOf } from "../schema/openai.ts";
@@ -113,11 +121,15 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
     ...(settings.verbosity !== undefined && { verbosity: settings.verbosity.value }),
   };
   const turns = turnsOf(messages);
-  const hasTurns = turns.length > 0;
+  const { cacheMarks } = target.traits;
+  // Only items can be marked.
+  const isMarked = cacheMarks === "breakpoint" && system.some(({ cache }) => cache !== undefined);
+  const hasInstructions = turns.length > 0 && !isMarked;
+  const instructions: Message = { role: "system", parts: system, path: "input" };
   const body = {
     model: target.model,
-    ...(system.length > 0 && hasTurns && { instructions: system.map((part) => part.text).join("\n\n") }),
-    input: encodeItems(hasTurns ? turns : [{ role: "system", parts: system, path: "input" }], tools),
+    ...(system.length > 0 && hasInstructions && { instructions: system.map((part) => part.text).join("\n\n") }),
+    input: encodeItems(hasInstructions ? turns : [instructions, ...turns], tools, cacheMarks),
     ...(tools.length > 0 && { tools: tools.map(encodeTool) }),
     ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice, tools) }),
     ...(parallelCalls !== undefined && tools.length > 0 && { parallel_tool_calls: parallelCalls.value }),
