@@ -1,22 +1,23 @@
-/** Rules across the fields of a request, in every dialect: calls match results, a tool choice names offered tools, and attachments have their declared type. */
+/** Rules across the fields of a request, in every dialect: calls match results (history.ts), a tool choice names offered tools, and attachments have their declared type. */
 import { checkAttachments } from "./attachments.ts";
 import { refuse } from "./field-support.ts";
+import { withMatchedCalls } from "./history.ts";
 import type { CallPart, Message, NeutralRequest, Part, ResultPart } from "./neutral.ts";
 
 /**
- * The same request with unique call ids, which some upstreams require. Throws Refusal, naming the caller's field, for: a call without a result before the
- * assistant's next turn, a result without a call, a choice of tools that are not offered, bytes that are not an image or document, and a conversation without
+ * The same request with one result for each call, and unique call ids, which some upstreams require. Throws Refusal, naming the caller's field, for: a choice of tools that are not offered, bytes that are not an image or document, and a conversation without
  * content. Time is linear.
  */
 export function consistent(request: NeutralRequest): NeutralRequest {
   checkSaid(request);
   checkChoice(request);
   checkAttachments(request);
-  const ids = idsOf(request.messages);
-  if (ids.size === 0) return request;
+  const messages = withMatchedCalls(request.messages);
+  const ids = idsOf(messages);
+  if (ids.size === 0) return messages === request.messages ? request : { ...request, messages };
   return {
     ...request,
-    messages: request.messages.map((message) => ({
+    messages: messages.map((message) => ({
       ...message,
       parts: message.parts.map((part) => renamed(part, ids)),
     })),
@@ -41,51 +42,31 @@ function checkChoice({ tools, toolChoice }: NeutralRequest): void {
 
 type Named = CallPart | ResultPart;
 
-/** New ids for calls that repeat the id of an earlier call, and for their results. */
+/** New ids for calls that repeat the id of an earlier call, and for their results, which follow directly. */
 function idsOf(messages: readonly Message[]): Map<Named, string> {
   const changed = new Map<Named, string>();
   const free = freeIds();
-  /** Calls of the assistant's last turn without a result so far, by the caller's id. */
-  let open = new Map<string, Calls>();
+  /** New ids of the last turn's calls by the caller's id, in order. */
+  let open = new Map<string, { ids: string[]; answered: number }>();
   let before: Message["role"] = "user";
   for (const { role, parts } of messages) {
     if (role === "system" || parts.length === 0) continue;
-    if (role === "assistant" && before === "user") {
-      checkAnswered(open);
-      open = new Map();
-    }
+    if (role === "assistant" && before === "user") open = new Map();
     before = role;
     for (const part of parts)
       if (part.kind === "result") {
-        const call =
-          nextOf(open.get(part.callId)) ?? refuse(part.path, "does not match a call in the assistant's previous turn");
-        const id = changed.get(call);
-        if (id !== undefined) changed.set(part, id);
+        const same = open.get(part.callId);
+        const id = same?.ids[same.answered++];
+        if (id !== undefined && id !== part.callId) changed.set(part, id);
       } else if (part.kind === "call") {
         const id = free(part.id);
         if (id !== part.id) changed.set(part, id);
         const same = open.get(part.id);
-        if (same === undefined) open.set(part.id, { calls: [part], answered: 0 });
-        else same.calls.push(part);
+        if (same === undefined) open.set(part.id, { ids: [id], answered: 0 });
+        else same.ids.push(id);
       }
   }
-  checkAnswered(open);
   return changed;
-}
-
-/** Calls with the same id: their results come in the same order. */
-interface Calls {
-  calls: CallPart[];
-  answered: number;
-}
-
-const nextOf = (same: Calls | undefined): CallPart | undefined => same?.calls[same.answered++];
-
-function checkAnswered(open: ReadonlyMap<string, Calls>): void {
-  for (const { calls, answered } of open.values()) {
-    const call = calls[answered];
-    if (call !== undefined) refuse(call.path, "is a call without a result in the next turn");
-  }
 }
 
 /** The id itself if it is unused; otherwise with a number. */

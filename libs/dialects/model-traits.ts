@@ -61,6 +61,13 @@ export const modelTraitsSchema = Type.Object({
   }),
   jsonSchemas: Type.Boolean({ description: "The model accepts a JSON schema for its answer." }),
   systemTurns: Type.Boolean({ description: "The model accepts instructions in the middle of a conversation." }),
+  turns: Type.Enum(["free", "instructions-first", "alternating"], {
+    description:
+      "For openai-chat: `instructions-first` moves instructions in the middle of a conversation into the user's turns; `alternating` also joins turns of one role, begins with the user, and puts a turn of the assistant between results and the user's next words.",
+  }),
+  boundThinking: Type.Boolean({
+    description: "For anthropic-messages: the model refuses thinking of other models, so it is left out.",
+  }),
   signedCalls: Type.Boolean({
     description: "The first call of each turn must be signed, and tool results may contain media.",
   }),
@@ -105,6 +112,8 @@ const common: ModelTraits = {
   formatsWithTools: true,
   jsonSchemas: true,
   systemTurns: false,
+  turns: "free",
+  boundThinking: false,
   signedCalls: true,
   knownToReason: false,
   requiresReasoning: false,
@@ -257,6 +266,26 @@ export const modelRules: Partial<Record<UpstreamDialect, readonly Row[]>> = {
     },
     { model: kimi, traits: { requiresReasoning: true }, source: kimiThinking },
     {
+      model: /qwen|(?:^|[/:])qwq/,
+      traits: { turns: "instructions-first" },
+      source: "https://huggingface.co/Qwen/Qwen3.5-397B-A17B/blob/main/chat_template.jinja",
+    },
+    {
+      model: /minimax/,
+      traits: { turns: "instructions-first" },
+      source: "https://platform.minimax.io/docs/api-reference/errorcode",
+    },
+    {
+      model: /mi[sx]tral|ministral|codestral|devstral|pixtral|magistral/,
+      traits: { turns: "alternating" },
+      source: "https://docs.mistral.ai/api/#tag/chat",
+    },
+    {
+      model: /(?:^|[/:])gemma/,
+      traits: { turns: "alternating" },
+      source: "https://ai.google.dev/gemma/docs/core/prompt-structure",
+    },
+    {
       model: /(?:^|\/)mimo-/,
       traits: { requiresReasoning: true },
       source: "https://platform.xiaomimimo.com/docs",
@@ -288,6 +317,12 @@ export const modelRules: Partial<Record<UpstreamDialect, readonly Row[]>> = {
     { model: kimi, traits: { thinksByDefault: true }, source: kimiThinking },
     { model: /(?:^|[/:])glm/, traits: { forcedCalls: "never" }, source: glmChat },
     { model: /qwen/, traits: { thinksByDefault: true }, source: qwenThinking },
+    {
+      model: /claude-(?:opus|fable|mythos)/,
+      from: 501,
+      traits: { boundThinking: true },
+      source: "https://platform.claude.com/docs/en/build-with-claude/thinking",
+    },
   ],
   gemini: [
     { model: /gemini-[12]\b/, traits: { signedCalls: false, formatsWithTools: false } },

@@ -15,7 +15,7 @@ export const repairedTarget = (target: Target, repairs: readonly Repair[]): Targ
 
 const repairedTraits: Partial<Record<Repair["kind"], Partial<ModelTraits>>> = {
   placeholders: { requiresReasoning: true },
-  turns: { systemTurns: false },
+  turns: { systemTurns: false, turns: "alternating" },
 };
 
 /** The request with these repairs. Calls and results match in every request of the neutral form. */

@@ -42,7 +42,8 @@ export function partsOf(
   });
 }
 
-function partsOfBlock(
+/** The neutral parts of one block. */
+export function partsOfBlock(
   block: WireBlock,
   path: string,
   tools: readonly Tool[],

@@ -1,7 +1,9 @@
 /** The turns of a conversation in Anthropic's Messages format, in both directions, and their required order. */
 
 import { cacheControlOf } from "../cache-marks.ts";
+import type { Target } from "../codec.ts";
 import { refuse } from "../field-support.ts";
+import { openingTurn } from "../history.ts";
 import { listOf, objectOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import {
@@ -9,11 +11,13 @@ import {
   type Message,
   type NeutralRequest,
   type Part,
+  type ReasoningPart,
   type ResultPart,
   type TextPart,
   type Tool,
   turnsOf,
 } from "../neutral.ts";
+import { originOf } from "../wrapped-signature.ts";
 import { dialect, encodePart, partsOf } from "./blocks.ts";
 import { cacheOf, type WireBlock } from "./cache.ts";
 
@@ -81,9 +85,9 @@ interface WireConversation {
 /** Throws Refusal for a conversation that cannot be brought into the format's order. */
 export function encodeConversation(
   { system, messages }: NeutralRequest,
-  { systemTurns }: ModelTraits,
+  { model, traits }: Pick<Target, "model" | "traits">,
 ): WireConversation {
-  const readable = messages.map((message) => readableOf(message, systemTurns));
+  const readable = messages.map((message) => readableOf(message, traits, originOf(model)));
   const turns = turnsOf(resultsBeforeSystem(turnsOf(turnsOf(readable).map(withoutTrailingThought))));
   const leading = turns[0]?.role === "system" ? (turns.shift() as Message).parts : [];
   const instructions = [...system, ...leading].filter((part) => part.kind === "text").filter(isSaid);
@@ -96,11 +100,7 @@ export function encodeConversation(
   const surplus = turns[messagesMax];
   if (surplus !== undefined)
     refuse(surplus.path, `exceeds the limit of the upstream of this model: ${messagesMax} messages`);
-  if (first.role !== "user")
-    refuse(
-      first.path,
-      "must be a user message: the upstream of this model accepts no conversation that begins with the assistant",
-    );
+  if (first.role !== "user") turns.unshift(openingTurn(first.path));
   const last = turns.findLast(({ role }) => role !== "system");
   if (last?.role === "assistant") trimEnd(last);
   const idOf = idsOf(turns);
@@ -118,9 +118,15 @@ const encodeText = (part: TextPart): WireBlock => ({ type: "text", text: part.te
 const isSaid = (part: Part): boolean => (part.kind !== "text" && part.kind !== "refusal") || part.text.trim() !== "";
 
 /** A message as the upstream accepts it: reasoning of its own dialect only, and system messages as user messages if the model accepts no others. */
-function readableOf({ role, parts, path }: Message, systemTurns: boolean): Message {
+function readableOf(
+  { role, parts, path }: Message,
+  { systemTurns, boundThinking }: ModelTraits,
+  origin: string,
+): Message {
+  const isReadable = ({ signature }: ReasoningPart) =>
+    signature?.dialect === dialect && (!boundThinking || signature.origin === undefined || signature.origin === origin);
   const kept = parts
-    .filter((part) => isSaid(part) && (part.kind !== "reasoning" || part.signature?.dialect === dialect))
+    .filter((part) => isSaid(part) && (part.kind !== "reasoning" || isReadable(part)))
     .map((part) => (part.kind === "result" ? { ...part, content: part.content.filter(isSaid) } : part));
   if (role !== "system" || systemTurns) return { role, parts: kept, path };
   const wrapped = kept.map((part) =>

@@ -146,7 +146,7 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
   const { user } = settings;
   const { sent: stops } = stopsOf(settings, dialect, target);
   const { traits } = target;
-  const { system, messages, called } = encodeConversation(request, traits);
+  const { system, messages, called } = encodeConversation(request, target);
   const { tools, choice, forced } = encodeTools(request, called);
   const thinking = thinkingOf(settings, { target, forced, begunWithout: isBegunWithoutThinking(messages) });
   const { format, instruction } = formatOf(settings.format, traits);

@@ -1,5 +1,6 @@
 /** The turns of a conversation in Google's Gemini format, in both directions: https://ai.google.dev/api/caching#Content */
 import { refuse } from "../field-support.ts";
+import { openingTurn } from "../history.ts";
 import { isGiven, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import {
@@ -145,9 +146,8 @@ export function encodeConversation(
   const instructions = system.filter(({ text }) => text !== "").map(({ text }) => ({ text }));
   if (turns.length === 0) return { contents: [{ role: "user", parts: instructions }] };
   const [first] = turns;
-  const early = first?.role === "assistant" ? first.parts.find(({ kind }) => kind === "call") : undefined;
-  if (early !== undefined)
-    refuse(early.path, "begins the conversation: the upstream of this model requires a user turn before a call");
+  if (first?.role === "assistant" && first.parts.some(({ kind }) => kind === "call"))
+    turns.unshift(openingTurn(first.path));
   const asked = turns.findLastIndex(
     ({ role, parts }) => role === "user" && parts.some(({ kind }) => kind !== "result"),
   );

@@ -1,4 +1,5 @@
 /** Messages and their parts in OpenAI's chat-completions format, in both directions. */
+import { partsOfBlock } from "../anthropic-messages/blocks.ts";
 import { attachmentOf, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
 import { cacheIn, markFor } from "../cache-marks.ts";
 import type { AnswerContext, Target } from "../codec.ts";
@@ -20,6 +21,7 @@ import { audioOf, imageOf } from "../openai-parts.ts";
 import { inputOfText, toolNameOf } from "../tools.ts";
 import { unwrappedSignature, wrappedSignatureOf } from "../wrapped-signature.ts";
 import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning.ts";
+import { alternatingMessages, type WireMessage } from "./turns.ts";
 
 /** Instructions before the first other message belong to the request; later ones stay in place. */
 export function decodeMessages(
@@ -45,7 +47,7 @@ export function decodeMessages(
       case "user":
         messages.push({
           role: "user",
-          parts: withMark(partsOf(message.content, `${path}.content`).map(checkedUser), message),
+          parts: withMark(partsOf(message.content, `${path}.content`, tools, called).map(checkedUser), message),
           path,
         });
         break;
@@ -61,8 +63,7 @@ export function decodeMessages(
         break;
       }
       case "tool": {
-        const callId =
-          textOf(message.tool_call_id) ?? open.values().next().value ?? refuse(`${path}.tool_call_id`, "is missing");
+        const callId = textOf(message.tool_call_id) ?? open.values().next().value ?? "";
         open.delete(callId);
         const content = partsOf(message.content, `${path}.content`).map((part) =>
           part.kind === "text" || part.kind === "image" || part.kind === "file"
@@ -93,19 +94,33 @@ export function decodeMessages(
   return { system, messages };
 }
 
-function partsOf(content: unknown, path: string): Part[] {
+/** `called` has the names of the earlier calls, for results among the blocks. */
+function partsOf(
+  content: unknown,
+  path: string,
+  tools: readonly Tool[] = [],
+  called: ReadonlyMap<string, string> = new Map(),
+): Part[] {
   if (typeof content === "string") return [{ kind: "text", text: content, path }];
-  return listOf(content).map((value, place) => ({
-    ...partOf(objectOf(value), `${path}[${place}]`),
-    ...cacheIn(objectOf(value)),
-  }));
+  return listOf(content).flatMap((value, place) => {
+    const part = objectOf(value);
+    const own = `${path}[${place}]`;
+    const parts = isBlock(part) ? partsOfBlock(part, own, tools, called) : [partOf(part, own)];
+    return withMark(parts, part);
+  });
 }
 
-/** The parts with the mark of their message, which some clients write in place of its last part's. */
+/** The parts with a mark of theirs or of their message, which some clients write in place of its last part's. */
 function withMark<Any extends Part>(parts: Any[], message: Record<string, unknown>): Any[] {
   const last = parts.at(-1);
   return last === undefined ? parts : [...parts.slice(0, -1), { ...last, ...cacheIn(message) }];
 }
+
+const blockTypes = ["tool_use", "tool_result", "image", "document", "search_result", "redacted_thinking"];
+
+/** Some agents leave blocks of Anthropic's Messages in the messages of this format. */
+const isBlock = ({ type, thinking }: Record<string, unknown>): boolean =>
+  blockTypes.includes(String(type)) || (type === "thinking" && typeof thinking === "string");
 
 function partOf(part: Record<string, unknown>, path: string): Part {
   switch (part.type) {
@@ -120,7 +135,6 @@ function partOf(part: Record<string, unknown>, path: string): Part {
       return imageOf(String(url), detail, own);
     }
     case "thinking":
-    case "redacted_thinking":
       return { kind: "reasoning", text: "", path };
     case "input_audio":
       return audioOf(part.input_audio, path);
@@ -140,12 +154,13 @@ function partOf(part: Record<string, unknown>, path: string): Part {
   }
 }
 
+const ofAssistant: Part["kind"][] = ["refusal", "reasoning", "call"];
 const checkedUser = (part: Part): Part =>
-  part.kind === "refusal" || part.kind === "reasoning"
-    ? refuse(part.path, "is only allowed in an assistant message")
-    : part;
+  ofAssistant.includes(part.kind) ? refuse(part.path, "is only allowed in an assistant message") : part;
 const checkedAssistant = (part: Part): Part =>
-  part.kind === "text" || part.kind === "refusal" ? part : refuse(part.path, "is only allowed in a user message");
+  part.kind === "text" || ofAssistant.includes(part.kind)
+    ? part
+    : refuse(part.path, "is only allowed in a user message");
 
 function textPartsOf(content: unknown, path: string): TextPart[] {
   return partsOf(content, path).map((part) => (part.kind === "text" ? part : refuse(part.path, "must be text")));
@@ -162,8 +177,8 @@ function assistantPartsOf(message: Record<string, unknown>, path: string, tools:
     : plainThoughtOf(message, path);
   const { content } = message;
   if (isGiven(content))
-    for (const part of partsOf(content, `${path}.content`))
-      if (part.kind !== "reasoning") parts.push(checkedAssistant(part));
+    for (const part of partsOf(content, `${path}.content`, tools))
+      if (part.kind !== "reasoning" || part.signature !== undefined) parts.push(checkedAssistant(part));
   if (textOf(message.refusal) !== undefined)
     parts.push({ kind: "refusal", text: message.refusal as string, path: `${path}.refusal` });
   const thoughtBefore = new Map(thoughts.toReversed().map(({ callId, part }) => [callId, part]));
@@ -243,7 +258,7 @@ export function reasoningDetailOf(
 
 /** Turns as messages. Tool results become separate messages, and their attachments follow in a user's message. */
 export function encodeTurns(system: readonly TextPart[], turns: readonly Message[], target: Target): object[] {
-  const messages: object[] = [];
+  const messages: WireMessage[] = [];
   const marks = target.traits.cacheMarks;
   if (system.length > 0) messages.push({ role: "system", content: instructionsOf(system, marks) });
   for (const { role, parts } of turns)
@@ -260,7 +275,7 @@ export function encodeTurns(system: readonly TextPart[], turns: readonly Message
       default:
         role satisfies never;
     }
-  return messages;
+  return target.traits.turns === "alternating" ? alternatingMessages(messages) : messages;
 }
 
 type MarkKind = ModelTraits["cacheMarks"];
@@ -274,7 +289,7 @@ function instructionsOf(parts: readonly Part[], marks: MarkKind): string | objec
 const joined = (parts: readonly Part[]): string =>
   parts.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n\n");
 
-function encodeAssistant(parts: readonly Part[], { model, traits }: Target): object {
+function encodeAssistant(parts: readonly Part[], { model, traits }: Target): WireMessage {
   const texts = parts.flatMap((part) => (part.kind === "text" ? [part.text] : []));
   const refusals = parts.flatMap((part) => (part.kind === "refusal" ? [part.text] : []));
   const { fields, thinking, ofCalls } = reasoningFieldsOf(parts, model, traits.requiresReasoning);
@@ -302,10 +317,10 @@ const encodeCall = ({ id, name, input }: CallPart) => ({
   function: { name, arguments: input === "" ? "{}" : input },
 });
 
-function encodeUser(parts: readonly Part[], marks: MarkKind): object[] {
+function encodeUser(parts: readonly Part[], marks: MarkKind): WireMessage[] {
   const results = parts.filter((part) => part.kind === "result");
   const others = [...results.flatMap(attachmentsOf), ...parts.filter((part) => part.kind !== "result")];
-  const messages: object[] = results.map((result) => encodeResult(result, marks));
+  const messages: WireMessage[] = results.map((result) => encodeResult(result, marks));
   if (others.length === 0) return messages;
   const content =
     others.every((part) => part.kind === "text" && (marks === "none" || part.cache === undefined)) &&
@@ -315,7 +330,7 @@ function encodeUser(parts: readonly Part[], marks: MarkKind): object[] {
   return [...messages, { role: "user", content }];
 }
 
-function encodeResult({ callId, content, isError, cache }: ResultPart, marks: MarkKind): object {
+function encodeResult({ callId, content, isError, cache }: ResultPart, marks: MarkKind): WireMessage {
   const text =
     content.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n") ||
     (content.some(({ kind }) => kind !== "text") ? "The result is in the next message." : "");

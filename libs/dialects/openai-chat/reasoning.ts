@@ -96,13 +96,11 @@ export class ReasoningReader {
   }
 
   #thinkingIn(content: readonly unknown[]): string | undefined {
-    const parts = content.map(objectOf).filter(({ type }) => type === "thinking");
+    const parts = content.map(objectOf).filter(({ type, thinking }) => type === "thinking" && Array.isArray(thinking));
     if (parts.length === 0) return undefined;
     this.#names.add("content");
     for (const { signature } of parts) this.#signature = textOf(signature) ?? this.#signature;
-    return parts
-      .flatMap(({ thinking }) => (typeof thinking === "string" ? [thinking] : listOf(thinking).map(partTextOf)))
-      .join("");
+    return parts.flatMap(({ thinking }) => listOf(thinking).map(partTextOf)).join("");
   }
 }
 

@@ -13,7 +13,6 @@ import {
   type Settings,
   type Tool,
   type ToolChoice,
-  turnsOf,
 } from "../neutral.ts";
 import { schemaFormatOf } from "../openai-parts.ts";
 import { grammarOf } from "../openai-responses/tools.ts";
@@ -24,6 +23,7 @@ import { descriptionOf, namedTools, toolNameOf } from "../tools.ts";
 import { stopsOf } from "../within-bounds.ts";
 import { decodeMessages, encodeTurns } from "./messages.ts";
 import { readableRequestSchema } from "./schema.ts";
+import { arrangedTurns } from "./turns.ts";
 
 const dialect = "openai-chat";
 
@@ -195,7 +195,7 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
       : request.system;
   const body = {
     model,
-    messages: encodeTurns(system, turnsOf(request.messages, true), target),
+    messages: encodeTurns(system, arrangedTurns(request.messages, target.traits), target),
     ...(tools.length > 0 && {
       tools: offeredOf(tools, toolChoice).map((tool) => ({ ...encodeTool(tool), ...markOf(tool, target) })),
     }),

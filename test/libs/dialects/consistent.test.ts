@@ -42,30 +42,100 @@ const idsIn = ({ messages }: NeutralRequest) =>
     parts.flatMap((part) => (part.kind === "call" ? [part.id] : part.kind === "result" ? [part.callId] : [])),
   );
 
-test("calls and results must match within a turn of the assistant and the next user turn", () => {
-  const hi = user(text("hi"));
-  for (const [messages, field] of [
-    [[hi, assistant(call("a"), call("b")), user(result("b"), result("a"))], undefined],
+/** The parts in short: `*a` is the call a, `a!` its result, `a?` a result that says that the call was interrupted. */
+const shortOf = ({ messages }: NeutralRequest) =>
+  messages.map(({ role, parts }) =>
     [
-      [
-        hi,
-        assistant(call("a")),
-        system,
-        assistant(call("b")),
-        user(result("a")),
-        system,
-        user(text("and"), result("b")),
-      ],
-      undefined,
+      role,
+      ...parts.map((part) => {
+        if (part.kind === "call") return `*${part.id}`;
+        if (part.kind === "result")
+          return `${part.callId}${part.isError ? "?" : part.path.startsWith("result") ? "!" : ` ${part.path}`}`;
+        return part.kind === "text" ? part.text : part.kind;
+      }),
+    ].join(" "),
+  );
+
+const hi = user(text("hi"));
+const well = user(text("well?"));
+const orphaned = "Result of an earlier call of f, which is not in this conversation:";
+const histories: [string, Message[], string[]][] = [
+  [
+    "right order",
+    [hi, assistant(call("a"), call("b")), user(result("b"), result("a"))],
+    ["user hi", "assistant *a *b", "user b! a!"],
+  ],
+  ["a call at the end", [hi, assistant(call("a"))], ["user hi", "assistant *a", "user a?"]],
+  ["an interrupted call", [hi, assistant(call("a")), well], ["user hi", "assistant *a", "user a?", "user well?"]],
+  [
+    "one of two calls interrupted",
+    [hi, assistant(call("a"), call("b")), user(result("b"), text("stop"))],
+    ["user hi", "assistant *a *b", "user a? b!", "user stop"],
+  ],
+  [
+    "a late result",
+    [hi, assistant(call("a")), well, assistant(text("so")), user(result("a"))],
+    ["user hi", "assistant *a", "user a!", "user well?", "assistant so"],
+  ],
+  ["an early result", [hi, user(result("a")), assistant(call("a"))], ["user hi", "assistant *a", "user a!"]],
+  ["a result without a call", [hi, user(result("a"))], ["user hi", `user ${orphaned}`]],
+  [
+    "a call and a result of another",
+    [hi, assistant(call("a")), user(result("b"))],
+    ["user hi", "assistant *a", "user a?", `user ${orphaned}`],
+  ],
+  [
+    "two results of one call: the last one counts",
+    [hi, assistant(call("a")), user(result("a"), result("a", "again"))],
+    ["user hi", "assistant *a", "user a again"],
+  ],
+  [
+    "a result again after the next turn",
+    [hi, assistant(call("a")), user(result("a")), assistant(text("so")), user(result("a", "again"), text("well?"))],
+    ["user hi", "assistant *a", "user a again", "assistant so", "user well?"],
+  ],
+  [
+    "an id that the next turn uses again",
+    [hi, assistant(call("a")), well, assistant(call("a")), user(result("a"))],
+    ["user hi", "assistant *a", "user a?", "user well?", "assistant *a_2", "user a_2!"],
+  ],
+  [
+    "instructions between a call and its result",
+    [hi, assistant(call("a")), system, user(result("a"))],
+    ["user hi", "assistant *a", "user a!", "system mind this"],
+  ],
+  [
+    "instructions between calls and between results",
+    [hi, assistant(call("a")), system, assistant(call("b")), user(result("a")), system, user(text("and"), result("b"))],
+    [
+      "user hi",
+      "assistant *a",
+      "user a!",
+      "system mind this",
+      "assistant *b",
+      "user b!",
+      "system mind this",
+      "user and",
     ],
-    [[hi, assistant(call("a"))], "call a"],
-    [[hi, assistant(call("a")), user(text("well?"))], "call a"],
-    [[hi, assistant(call("a")), user(text("well?")), assistant(text("so")), user(result("a"))], "call a"],
-    [[hi, user(result("a"))], "result a"],
-    [[hi, assistant(call("a")), user(result("a"), result("a", "again"))], "again"],
-    [[hi, assistant(call("a")), user(result("b"))], "result b"],
-  ] as [Message[], string | undefined][])
-    assert.equal(refusedField(requestOf(messages)), field);
+  ],
+];
+
+for (const [name, messages, expected] of histories)
+  test(`calls and results are matched: ${name}`, () => {
+    const request = consistent(requestOf(messages));
+    assert.deepEqual(shortOf(request), expected);
+    assert.deepEqual(shortOf(consistent(request)), expected, "a second time changes nothing");
+  });
+
+test("results are matched in linear time", async () => {
+  const calls = Array.from({ length: 50_000 }, () => call("a"));
+  const results = Array.from({ length: 60_000 }, () => result("a"));
+  const cases = [
+    [hi, assistant(...calls), user(...results)],
+    [user(...results), assistant(...calls)],
+    [hi, ...calls.flatMap((one) => [assistant(one), well])],
+  ];
+  for (const messages of cases) assert.ok((await workMsOf(() => consistent(requestOf(messages)))) < 2_000);
 });
 
 test("calls that share an id get unique ids, and their results follow in order", () => {

@@ -93,6 +93,12 @@ const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined,
   ],
   [
     "companions",
+    400,
+    "Additional properties are not allowed ('reasoning_content' was unexpected) - 'messages.1'",
+    "platform.openai.com",
+  ],
+  [
+    "companions",
     422,
     {
       detail: [

@@ -455,7 +455,6 @@ test("a conversation that cannot be ordered or expressed is rejected by the call
     [requestOf(said("assistant", call("a"))), "call a"],
     [requestOf(said("assistant", call("a")), said("user", result("a"), result("a"))), "result a"],
     [requestOf(said("user", result("a"))), "result a"],
-    [{ ...requestOf(), messages: [said("assistant", text("x")), said("user", text("y"))] }, "turn of assistant"],
     [{ ...requestOf(), messages: [said("user", text(" "))] }, "turn of user"],
     [requestOf(said("user", { kind: "audio", mimeType: "audio/wav", data: "AAAA", path: "a" })), "a"],
     [
@@ -468,6 +467,11 @@ test("a conversation that cannot be ordered or expressed is rejected by the call
   ];
   for (const [request, param] of refusals)
     assert.equal(refusalOf(() => encodeRequest(request, "whole", claudeOf("m"))).param, param);
+  const begun = { ...requestOf(), messages: [said("assistant", text("x")), said("user", text("y"))] };
+  assert.deepEqual(
+    (encoded(begun).messages as { role: string }[]).map(({ role }) => role),
+    ["user", "assistant", "user"],
+  );
   const hints: Settings = {
     seed: { value: 1, path: "s" },
     verbosity: { value: "low", path: "v" },

@@ -83,11 +83,8 @@ test("results without an id belong to the preceding calls, in order", () => {
       ["d", "f_d", "4"],
     ],
   );
-  assert.deepEqual(refusalOf({ messages: [user, result("1")] }), [
-    "messages[1].tool_call_id",
-    "messages[1].tool_call_id is missing.",
-  ]);
-  assert.equal(refusalOf({ messages: [user, called("a"), result("1"), result("2")] })[0], "messages[3].tool_call_id");
+  assert.deepEqual(resultsOf(result("1")), []);
+  assert.deepEqual(resultsOf(called("a"), result("1"), result("2")), [["a", "f_a", "1"]]);
 });
 
 test("an unsupported field is rejected by name", () => {
