@@ -19,6 +19,10 @@ export type CatalogueUpstream = Omit<FileUpstream, "requires"> &
 export const spokenWith = ({ dialect, alsoSpeaks }: CatalogueUpstream, preferred: UpstreamDialect): UpstreamDialect =>
   alsoSpeaks.includes(preferred) ? preferred : dialect;
 
+/** Whether an upstream has the endpoints of a dialect. */
+export const speaks = ({ dialect, alsoSpeaks }: CatalogueUpstream, wanted: UpstreamDialect): boolean =>
+  dialect === wanted || alsoSpeaks.includes(wanted);
+
 /** A model with at least one target: its route contains only targets whose upstream is offered here. */
 export type CatalogueModel = Omit<FileModel, "name" | "created"> & {
   readonly name: string;

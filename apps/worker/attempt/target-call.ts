@@ -99,7 +99,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
     return {
       upstream: upstream.name,
       target: target.model,
-      dialect: spokenWith(upstream, attempt.dialect),
+      dialect: this.exchange.spoken ?? spokenWith(upstream, attempt.dialect),
       calls: info.number,
       ...(this.#earlier !== undefined && { callLog: this.#earlier }),
     };

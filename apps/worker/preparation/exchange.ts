@@ -2,7 +2,7 @@
  * The exchange of a conversation with an upstream: the request, and how the response is read. Verbatim if caller and upstream speak the same dialect, otherwise
  * translated.
  */
-import { type CatalogueModel, type CatalogueUpstream, matcherOf, spokenWith } from "#catalogue/catalogue.ts";
+import { type CatalogueModel, type CatalogueUpstream, matcherOf, speaks, spokenWith } from "#catalogue/catalogue.ts";
 import type { AttachmentAddress, Data, RemoteAttachment } from "#dialects/attachments.ts";
 import { withCallRules } from "#dialects/call-rules.ts";
 import {
@@ -74,6 +74,8 @@ export interface Exchange {
   kind: "exchange";
   request: UpstreamRequest;
   reading: Reading;
+  /** The dialect of the request, if it is not the one that the upstream speaks with callers of this dialect. */
+  spoken?: UpstreamDialect;
   /** The answer so far, which another target can resume. */
   resumed?: ResumedAnswer;
   /** The gateway's own answer if the upstream has no such endpoint. */
@@ -147,8 +149,23 @@ const omitsOf = ({ upstream, repairs, refusedFields }: ExchangeInput): string[] 
 
 /** Throws a Refusal for a request that the upstream can't serve. */
 export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged> {
+  const own = spokenWith(input.upstream, input.job.dialect);
+  if (!refusesCallsWhileReasoning(input, own)) return exchangeSpeaking(input, own);
+  const exchange = await exchangeSpeaking(input, "openai-responses");
+  // What Responses can't express goes without reasoning.
+  if (exchange.kind === "refused") return exchangeSpeaking(input, own);
+  return exchange.kind === "exchange" ? { ...exchange, spoken: "openai-responses" } : exchange;
+}
+
+/** True for functions beside reasoning, which chat completions of some models refuse, at an upstream that has Responses too. */
+function refusesCallsWhileReasoning({ model, upstream, name, body }: ExchangeInput, own: UpstreamDialect): boolean {
+  if (own !== "openai-chat" || !speaks(upstream, "openai-responses")) return false;
+  const { callsWhileReasoning } = modelTraitsOf(own, name, model.traits);
+  return !callsWhileReasoning && reasonsOf(model) !== false && body.includes('"tools"');
+}
+
+async function exchangeSpeaking(input: ExchangeInput, spoken: UpstreamDialect): Promise<Exchanged> {
   const { job, upstream, model, resumed: earlier } = input;
-  const spoken = spokenWith(upstream, job.dialect);
   if (!isConversation(spoken)) return { kind: "refused", failure: imagesOnly };
   const continued = earlier !== undefined && canContinue(upstream, model) ? earlier.text : undefined;
   const prepared = await preparedFor(input, spoken, { continued });

@@ -35,11 +35,8 @@ const doneEvent = Buffer.from("data: [DONE]\n\n");
 
 export const verbatim: Verbatim = {
   request(bytes, framing, target) {
-    const body = requestOf(
-      bytes.includes(wrappedSignatureMark) ? withoutWrappedSignatures(bytes) : bytes,
-      framing,
-      target,
-    );
+    const own = bytes.includes(wrappedSignatureMark) ? withoutWrappedSignatures(bytes) : bytes;
+    const body = requestOf(withModelRules(own, target), framing, target);
     return body === undefined ? undefined : { path: "/chat/completions", headers: {}, body };
   },
   repaired(bytes, { kind }) {
@@ -95,6 +92,33 @@ function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Targ
   replacements.sort((left, right) => left.start - right.start);
   return replaceSpans(bytes, replacements);
 }
+
+/**
+ * The bytes with the settings that the model requires beside tools: no reasoning beside functions, and no thinking or no force where it can't be forced to call.
+ * The same bytes for a model without such rules, and without tools.
+ */
+function withModelRules(bytes: Buffer, { traits, reasons }: Target): Buffer {
+  const { callsWhileReasoning, forcedCalls, thinksAlways, thinkingSwitch, efforts } = traits;
+  if ((callsWhileReasoning || reasons === false) && forcedCalls === "always") return bytes;
+  const { tools, tool_choice: choice } = objectSpansOf(bytes, ["tools", "tool_choice"])?.members ?? {};
+  const offered = listOf(tools && readSpan(bytes, tools)).map(objectOf);
+  if (offered.length === 0) return bytes;
+  const values: Record<string, string> = {};
+  if (!callsWhileReasoning && efforts.includes("none") && offered.some(({ type }) => type !== "custom"))
+    values.reasoning_effort = '"none"';
+  if (forcedCalls !== "always" && isForced(choice && readSpan(bytes, choice))) {
+    if (forcedCalls === "never" || thinksAlways) values.tool_choice = '"auto"';
+    else if (thinkingSwitch === "enable_thinking") values.enable_thinking = "false";
+    else if (thinkingSwitch === "thinking") values.thinking = '{"type":"disabled"}';
+  }
+  const set = Object.entries(values).map(([name, value]) => [name, Buffer.from(value)]);
+  return set.length === 0 ? bytes : withValues(bytes, Object.fromEntries(set));
+}
+
+const isForced = (choice: unknown): boolean => {
+  const { type, allowed_tools: allowed } = objectOf(choice);
+  return choice === "required" || type === "function" || type === "custom" || objectOf(allowed).mode === "required";
+};
 
 /** The parts of a request that its answer depends on. */
 export interface Asked {

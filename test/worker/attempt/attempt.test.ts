@@ -17,6 +17,7 @@ const catalogueOf = (model: string) =>
 upstreams:
   first: { dialect: openai-chat, baseUrl: "http://127.0.0.1:9/v1" }
   second: { dialect: openai-chat, baseUrl: "http://127.0.0.1:10/v1" }
+  both: { dialect: openai-chat, alsoSpeaks: [openai-responses], baseUrl: "http://127.0.0.1:12/v1" }
   google: { dialect: gemini, baseUrl: "http://127.0.0.1:11/v1beta" }
 models: [{ id: m, prices: { inputPerMillion: 1, outputPerMillion: 2 }, ${model} }]
 `),
@@ -482,4 +483,25 @@ test("a field that only optimises and that a target refuses is left out, once fo
   only.data(Buffer.from('{"error":{"message":"Unsupported parameter: \'temperature\'","param":"temperature"}}'));
   only.end();
   assert.equal(without.failure().code, "invalid_request");
+});
+
+test("functions beside reasoning go to the endpoint of Responses, if the upstream has it, and else without reasoning", async () => {
+  const functions = [{ type: "function", function: { name: "f", parameters: { type: "object", properties: {} } } }];
+  const bodyOf = (more: object) =>
+    JSON.stringify({ model: "m", stream: true, messages: [{ role: "user", content: "hello" }], ...more });
+  const calledWith = async (upstream: string, model: string, more: object) => {
+    const { called } = startAttempt(`retries: 0, route: [{ upstream: ${upstream}, model: ${model} }]`, {
+      body: bodyOf(more),
+    });
+    const { request } = await called(1);
+    return { path: request.path, ...JSON.parse(String(request.body)) };
+  };
+  const thinking = await calledWith("both", "gpt-5.6-sol", { tools: functions, reasoning_effort: "high" });
+  assert.deepEqual([thinking.path, thinking.reasoning.effort, thinking.tools[0].name], ["/responses", "high", "f"]);
+  assert.equal((await calledWith("both", "gpt-5.6-sol", {})).path, "/chat/completions");
+  assert.equal((await calledWith("both", "gpt-5.2", { tools: functions })).path, "/chat/completions");
+  const several = await calledWith("both", "gpt-5.6-sol", { tools: functions, n: 2 });
+  assert.deepEqual([several.path, several.reasoning_effort], ["/chat/completions", "none"]);
+  const alone = await calledWith("first", "gpt-5.6-sol", { tools: functions, reasoning_effort: "high" });
+  assert.deepEqual([alone.path, alone.reasoning_effort], ["/chat/completions", "none"]);
 });

@@ -117,3 +117,41 @@ test("the upstream's request equals the caller's except for the model and the st
     }),
   );
 });
+
+test("a caller's own request has the settings that its model requires beside tools, and every other byte stays", () => {
+  const tools = '"tools":[{"type":"function","function":{"name":"f"}}]';
+  const cases: [model: string, sent: string, kept: string][] = [
+    ["gpt-5.4", `{"model":"m", ${tools}}`, `{"model":"gpt-5.4", ${tools},"reasoning_effort":"none"}`],
+    [
+      "gpt-5.4",
+      `{"model":"m","reasoning_effort":"high",${tools}}`,
+      `{"model":"gpt-5.4","reasoning_effort":"none",${tools}}`,
+    ],
+    [
+      "gpt-5.4",
+      '{"model":"m","reasoning_effort":"high","tools":[]}',
+      '{"model":"gpt-5.4","reasoning_effort":"high","tools":[]}',
+    ],
+    [
+      "gpt-5.4",
+      '{"model":"m","tools":[{"type":"custom","custom":{"name":"f"}}]}',
+      '{"model":"gpt-5.4","tools":[{"type":"custom","custom":{"name":"f"}}]}',
+    ],
+    ["gpt-5.2", `{"model":"m",${tools}}`, `{"model":"gpt-5.2",${tools}}`],
+    [
+      "deepseek-v4-pro",
+      `{"model":"m",${tools},"tool_choice":"required"}`,
+      `{"model":"deepseek-v4-pro",${tools},"tool_choice":"required","thinking":{"type":"disabled"}}`,
+    ],
+    [
+      "qwen3.8-max",
+      `{"model":"m",${tools},"tool_choice":{"type":"function","function":{"name":"f"}}}`,
+      `{"model":"qwen3.8-max",${tools},"tool_choice":{"type":"function","function":{"name":"f"}},"enable_thinking":false}`,
+    ],
+    ["kimi-k3", `{"model":"m",${tools},"tool_choice":"required"}`, `{"model":"kimi-k3",${tools},"tool_choice":"auto"}`],
+    ["glm-5.3", `{"model":"m","tool_choice":"required",${tools}}`, `{"model":"glm-5.3","tool_choice":"auto",${tools}}`],
+    ["glm-5.3", `{"model":"m","tool_choice":"auto",${tools}}`, `{"model":"glm-5.3","tool_choice":"auto",${tools}}`],
+  ];
+  for (const [model, sent, kept] of cases)
+    assert.equal(String(verbatim.request(Buffer.from(sent), "whole", targetOf("openai-chat", model))?.body), kept);
+});
