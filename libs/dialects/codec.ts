@@ -69,6 +69,8 @@ export interface AnswerIdentity {
   model: string;
   /** Upstreams store nothing. Undefined where the gateway does not either, and the request refers to nothing stored. */
   storage?: StorageFields | undefined;
+  /** The names of the caller's tools with free text, for an upstream that got them unchanged (custom-calls.ts). */
+  customNames?: ReadonlySet<string> | undefined;
 }
 
 /** The parts of a request that are needed to write its answer in the caller's dialect. */

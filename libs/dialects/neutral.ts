@@ -92,6 +92,8 @@ export interface Tool {
   examples?: unknown[];
   /** A tool that its vendor defines and the caller runs, as the caller wrote it. */
   native?: Native;
+  /** In a shortened request without `parameters`: the upstream's names of arguments with the caller's, where they differ. */
+  argumentNames?: [wireName: string, callerName: string][];
   path: string;
   cache?: { ttl: "short" | "long" };
 }

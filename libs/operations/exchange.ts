@@ -70,6 +70,8 @@ export interface PreparedConversation {
   decoded: DecodedRequest | undefined;
   /** The settings of a large body, which replace it where only settings are read; undefined for a small body. */
   settings?: Buffer;
+  /** The names of tools with free text in bytes that are sent unchanged. */
+  customNames?: ReadonlySet<string> | undefined;
 }
 
 /** Any other operation. */

@@ -1,7 +1,10 @@
 /** The part of a request that is needed to read its answer, shortened so that it is cheap to send to a thread. */
 
-import type { NeutralRequest, Settings } from "#dialects/neutral.ts";
+import type { UpstreamDialect } from "#dialects/dialect.ts";
+import type { NeutralRequest, Settings, Tool } from "#dialects/neutral.ts";
 import { profiles } from "#dialects/profiles.ts";
+import { argumentNamesOf } from "#dialects/schema/tool-schemas.ts";
+import { isConversation } from "#operations/conversation.ts";
 import { settingLengthMax, settingsLengthMax } from "../bounds.ts";
 
 /** The conversation's fields in all dialects, with the short values that replace them. */
@@ -21,22 +24,30 @@ export function settingsTextOf(body: Record<string, unknown>): string {
   return `{${members.join()}}`;
 }
 
-/** A request without its messages, with the names of its tools, and with settings that are short. */
-export function shortened({ tools, toolChoice, settings }: NeutralRequest): NeutralRequest {
+/** A request without its messages, with what an answer needs of its tools, and with settings that are short. `spoken` is the upstream's dialect. */
+export function shortened({ tools, toolChoice, settings }: NeutralRequest, spoken: UpstreamDialect): NeutralRequest {
   return {
     system: [],
     messages: [],
-    tools: tools.map(({ name, callerName, namespace, takesText, path }) => ({
-      name,
-      callerName,
-      path,
-      ...(namespace !== undefined && { namespace }),
-      ...(takesText !== undefined && { takesText }),
-    })),
+    tools: tools.map((tool) => shortTool(tool, spoken)),
     ...(toolChoice !== undefined && { toolChoice: { mode: toolChoice.mode, path: toolChoice.path } }),
     settings: Object.fromEntries(
       Object.entries(settings).map(([name, { path, value }]) => [name, { path, value: shortOf(value) }]),
     ) as Settings,
+  };
+}
+
+function shortTool(tool: Tool, spoken: UpstreamDialect): Tool {
+  const { name, callerName, namespace, takesText, native, path } = tool;
+  const argumentNames = isConversation(spoken) ? argumentNamesOf(tool, spoken) : undefined;
+  return {
+    name,
+    callerName,
+    path,
+    ...(namespace !== undefined && { namespace }),
+    ...(takesText !== undefined && { takesText }),
+    ...(native !== undefined && { native: { dialect: native.dialect, value: { type: native.value.type } } }),
+    ...(argumentNames !== undefined && { argumentNames }),
   };
 }
 

@@ -190,11 +190,11 @@ const commonReadingOf = ({ framing }: GenerationJob, spoken: ConversationDialect
 function verbatimExchangeOf(
   input: ExchangeInput,
   spoken: ConversationDialect,
-  { request, settings = input.body }: PreparedConversation,
+  { request, settings = input.body, customNames }: PreparedConversation,
 ): Exchange {
   const { job, model, name, preparation } = input;
   const from = codecs[job.dialect];
-  const identity = identityOf(job, model);
+  const identity = { ...identityOf(job, model), ...(customNames !== undefined && { customNames }) };
   const adapted = adaptedOf(codecs[spoken], job.dialect, () => {
     const callerBody = parsedObject(settings) ?? {};
     const request = readableRequestOf(from, callerBody, job.framing);

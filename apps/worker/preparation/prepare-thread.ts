@@ -50,14 +50,14 @@ function readSent(answer: WholeAnswer): Sent<ThreadAnswer> {
 }
 
 /** The result in a form that is cheap to send: bytes that move, and small values. */
-function sentOf(prepared: Prepared, { body }: PreparationTask): Sent<ThreadAnswer> {
+function sentOf(prepared: Prepared, { body, spoken }: PreparationTask): Sent<ThreadAnswer> {
   if (prepared.kind === "refused" || prepared.kind === "answered") return { value: prepared };
   const bytes = movable(prepared.request.body);
   const request = { ...prepared.request, body: Buffer.from(bytes.buffer) };
   const transfer = [bytes.buffer];
   if (prepared.kind === "call") {
     const { decoded } = prepared;
-    return { value: { ...prepared, request, ...(decoded && { decoded: shortened(decoded) }) }, transfer };
+    return { value: { ...prepared, request, ...(decoded && { decoded: shortened(decoded, spoken) }) }, transfer };
   }
   const { decoded } = prepared;
   // As text, so that numbers stay as the caller wrote them.
@@ -67,7 +67,7 @@ function sentOf(prepared: Prepared, { body }: PreparationTask): Sent<ThreadAnswe
       ...prepared,
       request,
       settings,
-      decoded: decoded && { ...decoded, body: {}, request: shortened(decoded.request) },
+      decoded: decoded && { ...decoded, body: {}, request: shortened(decoded.request, spoken) },
     },
     transfer,
   };

@@ -20,6 +20,6 @@ export const translatedTask = (
     kind: "translated",
     from,
     to,
-    context: { ...context, request: shortened(request) },
+    context: { ...context, request: shortened(request, to) },
     body: settingsTextOf(body),
   });

@@ -1,6 +1,6 @@
 /** Verbatim relay between a caller and an upstream that both speak OpenAI's chat completions: bytes stay unchanged except for the model's name. */
 
-import type { Framing, StreamRelay, Target, Verbatim, WholeAnswer, WireRequest } from "../codec.ts";
+import type { AnswerIdentity, Framing, StreamRelay, Target, Verbatim, WholeAnswer, WireRequest } from "../codec.ts";
 import { emptyAnswer, finishIn, reasonIn } from "../finish.ts";
 import {
   isEmptyArray,
@@ -29,6 +29,7 @@ import { withAddresses } from "../verbatim-attachments.ts";
 import { isWrappedSignature, wrappedSignatureMark } from "../wrapped-signature.ts";
 import { failureIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
+import { CustomCalls, customChoicesOf } from "./custom-calls.ts";
 import { withoutReasoning, withPlaceholder } from "./reasoning.ts";
 
 const doneEvent = Buffer.from("data: [DONE]\n\n");
@@ -43,9 +44,10 @@ export const verbatim: Verbatim = {
     if (kind === "companions") return withMessages(bytes, withoutReasoning);
     return kind === "placeholders" ? withMessages(bytes, withPlaceholder) : bytes;
   },
-  stream: (bytes, _framing, { model }) => new VerbatimStream(new ChatWatcher(model, askedIn(bytes))),
+  stream: (bytes, _framing, { model, customNames }) =>
+    new VerbatimStream(new ChatWatcher(model, askedIn(bytes), { customNames })),
   withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
-  answer: (bytes, { model }) => answerOf(bytes, model),
+  answer: (bytes, { model, customNames }) => answerOf(bytes, model, { customNames }),
 };
 
 /** OpenAI's legacy completions, whose choices have a text instead of a message: https://platform.openai.com/docs/api-reference/completions */
@@ -54,8 +56,9 @@ export const verbatimCompletions = {
     const body = requestOf(bytes, framing, target);
     return body && { path: "/completions", headers: {}, body };
   },
-  stream: (asked: Asked, model: string): StreamRelay => new VerbatimStream(new ChatWatcher(model, asked, textDeltaOf)),
-  answer: (bytes: Buffer, model: string): WholeAnswer => answerOf(bytes, model, textDeltaOf),
+  stream: (asked: Asked, model: string): StreamRelay =>
+    new VerbatimStream(new ChatWatcher(model, asked, { deltaOf: textDeltaOf })),
+  answer: (bytes: Buffer, model: string): WholeAnswer => answerOf(bytes, model, { messageOf: textDeltaOf }),
 };
 
 /** A choice of a completion, as the delta or the message of a chat completion. */
@@ -174,9 +177,15 @@ class ChatWatcher implements Watcher {
   readonly #finishedChoices = new Set<unknown>();
   #usageChunkSeen = false;
   #committed = false;
+  readonly #custom: CustomCalls | undefined;
 
-  constructor(model: string, { usageShown, choices }: Asked, deltaOf: DeltaOf = ({ delta }) => objectOf(delta)) {
+  constructor(
+    model: string,
+    { usageShown, choices }: Asked,
+    { deltaOf = ({ delta }) => objectOf(delta), customNames }: { deltaOf?: DeltaOf; customNames?: CustomNames },
+  ) {
     this.#deltaOf = deltaOf;
+    this.#custom = customNames && new CustomCalls(customNames);
     this.#model = jsonBytesOf(model);
     this.#usageShown = usageShown;
     this.#choices = choices;
@@ -222,16 +231,34 @@ class ChatWatcher implements Watcher {
         produced.finished(reason);
       }
     this.#committed ||= says || choices.some(isEnded);
+    const custom = this.#custom?.chunksFor(value);
+    if (custom !== undefined) return this.#passing(custom);
     return {
       kind: "relay",
       bytes: eventBytesOf(undefined, data, namedBy(data, value, this.#model)),
       content: this.#committed,
     };
   }
+
+  /** Chunks that replace one of the upstream's. */
+  #passing(chunks: readonly string[]): Passing {
+    if (chunks.length === 0) return { kind: "hidden" };
+    const bytes = chunks.map((json) => {
+      const data = Buffer.from(json);
+      return eventBytesOf(undefined, data, namedBy(data, objectOf(JSON.parse(json)), this.#model));
+    });
+    return { kind: "relay", bytes: Buffer.concat(bytes), content: this.#committed };
+  }
 }
 
+type CustomNames = AnswerIdentity["customNames"];
+
 /** A whole answer: the same bytes with the catalogue's model id, and the reported usage. */
-function answerOf(bytes: Buffer, model: string, messageOf: DeltaOf = ({ message }) => objectOf(message)): WholeAnswer {
+function answerOf(
+  bytes: Buffer,
+  model: string,
+  { messageOf = ({ message }) => objectOf(message), customNames }: { messageOf?: DeltaOf; customNames?: CustomNames },
+): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
   const { error } = body;
@@ -241,9 +268,11 @@ function answerOf(bytes: Buffer, model: string, messageOf: DeltaOf = ({ message 
   const failure = failureIn(choices);
   if (failure !== undefined) return failedWith(failure);
   if (!choices.some((choice) => isEnded(choice) || hasContent(messageOf(choice)))) return failedWith(emptyAnswer);
+  const named = replaceSpans(bytes, namedBy(bytes, body, jsonBytesOf(model)));
+  const custom = customNames && customChoicesOf(body.choices, customNames);
   return {
     kind: "answer",
-    body: replaceSpans(bytes, namedBy(bytes, body, jsonBytesOf(model))),
+    body: custom === undefined ? named : withValues(named, { choices: jsonBytesOf(custom) }),
     usage: usageOf(body),
     finish: finishIn(choices.map(({ finish_reason: reason }) => reason)),
   };

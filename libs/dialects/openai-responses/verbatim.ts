@@ -27,6 +27,7 @@ import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } 
 import { withAddresses } from "../verbatim-attachments.ts";
 import { failureIn, responseIdOf, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
+import { CustomCalls, customOutputOf } from "./custom-calls.ts";
 import { withoutItemIds, withoutReasoning, withResolvableReasoning } from "./replayed-items.ts";
 import { encryptedReasoning, mayReason } from "./request.ts";
 
@@ -87,9 +88,11 @@ class ResponsesWatcher implements Watcher {
   readonly hasAllContent = false;
   readonly contradicted = false;
   readonly #own: OwnMembers;
+  readonly #custom: CustomCalls | undefined;
 
   constructor(identity: AnswerIdentity) {
     this.#own = ownMembersOf(identity);
+    this.#custom = identity.customNames && new CustomCalls(identity.customNames);
   }
 
   get complete(): boolean {
@@ -103,6 +106,9 @@ class ResponsesWatcher implements Watcher {
   look(event: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
     const type = event.event !== undefined && event.event !== "message" ? event.event : textOf(value.type);
     if (type !== undefined) responsesChunk(type, value, produced);
+    const custom = type === undefined ? undefined : this.#custom?.eventsFor(type, value);
+    if (custom !== undefined && type !== "response.completed" && type !== "response.incomplete")
+      return custom === "" ? { kind: "hidden" } : { kind: "relay", bytes: Buffer.from(custom), content: true };
     switch (type) {
       case "error":
       case "response.failed":
@@ -122,7 +128,10 @@ class ResponsesWatcher implements Watcher {
         if (failure !== undefined) return failedWith(failure);
         this.finished = true;
         produced.finished(endOf(objectOf(value.response)));
-        return { kind: "terminator", bytes: bytesOf(this.#named(event)) };
+        return {
+          kind: "terminator",
+          bytes: bytesOf(this.#named(custom === undefined ? event : { ...event, data: Buffer.from(custom) })),
+        };
       }
       case "response.output_item.added": {
         const { type: kind } = objectOf(value.item);
@@ -170,9 +179,13 @@ function answerOf(bytes: Buffer, identity: AnswerIdentity): WholeAnswer {
   if (!Array.isArray(output) || !(status === undefined || status === "completed" || status === "incomplete"))
     return { kind: "malformed" };
   if (output.length === 0 && status === undefined) return failedWith(emptyAnswer);
+  const custom = identity.customNames && customOutputOf(output, identity.customNames);
   return {
     kind: "answer",
-    body: withValues(bytes, ownMembersOf(identity)),
+    body: withValues(bytes, {
+      ...ownMembersOf(identity),
+      ...(custom !== undefined && { output: jsonBytesOf(custom) }),
+    }),
     usage: usageOf(body),
     finish: finishIn([endOf(body)]),
   };

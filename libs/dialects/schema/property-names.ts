@@ -46,14 +46,14 @@ export class PropertyNames {
     return free;
   }
 
+  /** The target's names with the caller's, where they differ. */
+  get pairs(): [string, string][] {
+    return [...this.#callerNames];
+  }
+
   /** The arguments with the target's names. */
   toWire(value: unknown): unknown {
     return renamed(value, this.#wireNames, 0);
-  }
-
-  /** The arguments with the caller's names. */
-  toCaller(value: unknown): unknown {
-    return renamed(value, this.#callerNames, 0);
   }
 }
 
@@ -66,7 +66,8 @@ function namesIn(schema: unknown, names = new Set<string>(), depth = 0): Set<str
   return names;
 }
 
-function renamed(value: unknown, names: ReadonlyMap<string, string>, depth: number): unknown {
+/** The arguments with other names, at every level. */
+export function renamed(value: unknown, names: ReadonlyMap<string, string>, depth: number): unknown {
   if (!isObject(value) || depth > argumentsDepthMax) return value;
   if (Array.isArray(value)) return value.map((one) => renamed(one, names, depth + 1));
   return Object.fromEntries(

@@ -6,7 +6,7 @@ import { argumentsOf, textToolParameters, toolNamed } from "../tools.ts";
 import { anthropicNames, anthropicTarget } from "./anthropic.ts";
 import { geminiNames, geminiTarget } from "./gemini.ts";
 import { openaiTarget } from "./openai.ts";
-import { type NameRule, PropertyNames } from "./property-names.ts";
+import { type NameRule, PropertyNames, renamed } from "./property-names.ts";
 import { readSchema, type Schema, type SchemaTarget } from "./read.ts";
 import { withObjectRoot } from "./root.ts";
 
@@ -49,19 +49,25 @@ export function toolSchemaOf(
 /** The request with the target's names of properties in its earlier calls; the same one if no name differs. */
 export function withWireNames(request: NeutralRequest, dialect: ConversationDialect): NeutralRequest {
   if (targets[dialect].names === undefined) return request;
-  const renamed = new Map(
+  const names = new Map(
     request.tools.flatMap((tool) => {
-      const { names } = toolSchemaOf(tool, dialect);
-      return names === undefined ? [] : [[tool.name, names] as const];
+      const { names: own } = toolSchemaOf(tool, dialect);
+      return own === undefined ? [] : [[tool.name, own] as const];
     }),
   );
-  if (renamed.size === 0) return request;
+  if (names.size === 0) return request;
   const named = (part: Part): Part => {
-    const names = part.kind === "call" ? renamed.get(part.name) : undefined;
-    const args = part.kind === "call" && names !== undefined ? argumentsOf(part.input) : undefined;
-    return args === undefined ? part : ({ ...part, input: jsonOf(names?.toWire(args)) } as Part);
+    const own = part.kind === "call" ? names.get(part.name) : undefined;
+    const args = part.kind === "call" && own !== undefined ? argumentsOf(part.input) : undefined;
+    return args === undefined ? part : ({ ...part, input: jsonOf(own?.toWire(args)) } as Part);
   };
   return { ...request, messages: request.messages.map((message) => ({ ...message, parts: message.parts.map(named) })) };
+}
+
+/** The target's names of a tool's arguments with the caller's; undefined if none differs. */
+export function argumentNamesOf(tool: Tool, dialect: ConversationDialect): Tool["argumentNames"] {
+  if (targets[dialect].names === undefined) return undefined;
+  return tool.argumentNames ?? toolSchemaOf(tool, dialect).names?.pairs;
 }
 
 /** Turns a call's arguments from a target into the caller's; undefined if no name of this tool differs. */
@@ -70,12 +76,12 @@ export function callerArgumentsOf(
   name: string,
   dialect: ConversationDialect,
 ): ((input: string) => string) | undefined {
-  if (targets[dialect].names === undefined) return undefined;
   const tool = toolNamed(request.tools, name);
-  const names = tool && toolSchemaOf(tool, dialect).names;
-  if (names === undefined) return undefined;
+  const pairs = tool && argumentNamesOf(tool, dialect);
+  if (pairs === undefined) return undefined;
+  const names = new Map(pairs);
   return (input) => {
     const args = argumentsOf(input);
-    return args === undefined || input.trim() === "" ? input : jsonOf(names.toCaller(args));
+    return args === undefined || input.trim() === "" ? input : jsonOf(renamed(args, names, 0));
   };
 }

@@ -3,6 +3,7 @@ import { withCallRules } from "#dialects/call-rules.ts";
 import type { AnswerContext, AnswerIdentity, WholeAnswer } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { consistent } from "#dialects/consistent.ts";
+import { customNamesIn } from "#dialects/custom-calls.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { isGiven, parsedObject } from "#dialects/json.ts";
 import { type AnswerEvent, foldedOf, type Message, type Settings } from "#dialects/neutral.ts";
@@ -52,7 +53,14 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
     const own = repairs.length === 0 ? body : repairedBytes(from, dialect, { body, framing, headers }, target, repairs);
     const request = from.verbatim.request(await ownBytesOf({ ...task, body: own }, resolve), framing, target);
     if (request === undefined) return refused("The body is not a JSON object with a model.");
-    return { kind: "conversation", request, resumes: false, decoded: undefined };
+    const customNames = isOpenai(dialect) ? customNamesIn(body) : undefined;
+    return {
+      kind: "conversation",
+      request,
+      resumes: false,
+      decoded: undefined,
+      ...(customNames !== undefined && { customNames }),
+    };
   }
   const request = repairedRequest(consistent(decoded), repairs);
   await resolveIn(request, resolve);
@@ -65,6 +73,8 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
     decoded: { body: parsed, request, cut: cutOf(request, task) },
   };
 }
+
+const isOpenai = (dialect: ConversationDialect): boolean => dialect === "openai-chat" || dialect === "openai-responses";
 
 const answeredSoFar = (text: string): Message => ({
   role: "assistant",

@@ -251,3 +251,46 @@ test("a preparation whose caller leaves ends at once, without waiting for the th
   leaving.abort(new Error("left"));
   await assert.rejects(prepared, /left/);
 });
+
+test("a large request keeps what its answer needs of its tools: item types, names of arguments, and free text", async () => {
+  const input = `${long} Go`;
+  const prepared = async (spoken: (typeof conversationDialects)[number], tools: object[]) => {
+    const body = Buffer.from(JSON.stringify({ model: "mine", input, tools }));
+    const task: PreparationTask = { ...common, operation: "answer", dialect: "openai-responses", spoken, body };
+    const result = await new Preparation(thread, "k").prepare(task, fetched([]), never);
+    assert.ok(result.kind === "conversation");
+    return result;
+  };
+  const parameters = { type: "object", properties: { "file path": { type: "string" } } };
+  const { decoded } = await prepared("gemini", [
+    { type: "shell" },
+    { type: "function", name: "read", parameters },
+    { type: "custom", name: "patch" },
+  ]);
+  assert.ok(decoded !== undefined);
+  const context = { id: "1", model: "mine", createdAt: 1, framing: "whole" as const, ...decoded };
+  const parts = [
+    { functionCall: { name: "shell", args: { commands: ["ls"] } } },
+    { functionCall: { name: "read", args: { file_path: "a" } } },
+    { functionCall: { name: "patch", args: { input: "x" } } },
+  ];
+  const answer = Buffer.from(JSON.stringify({ candidates: [{ content: { parts }, finishReason: "STOP" }] }));
+  const [here, there] = await Promise.all([
+    translatedAnswerOf(answer, "openai-responses", "gemini", context),
+    thread.read(translatedTask("openai-responses", "gemini", context), answer, "k"),
+  ]);
+  for (const whole of [here, there]) {
+    assert.ok(whole.kind === "answer");
+    const { output } = JSON.parse(whole.body.toString()) as { output: Record<string, unknown>[] };
+    assert.deepEqual(
+      output.map(({ type, action, arguments: args, input: text }) => [type, action ?? args ?? text]),
+      [
+        ["shell_call", { commands: ["ls"], timeout_ms: null, max_output_length: null }],
+        ["function_call", '{"file path":"a"}'],
+        ["custom_tool_call", "x"],
+      ],
+    );
+  }
+  const { customNames } = await prepared("openai-responses", [{ type: "custom", name: "patch" }]);
+  assert.deepEqual(customNames, new Set(["patch"]));
+});

@@ -1,0 +1,95 @@
+/** Function calls of tools with free text, in answers that otherwise pass unchanged: they become the custom calls that the caller expects. */
+import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { textOfCall } from "../tools.ts";
+
+type Json = Record<string, unknown>;
+type Names = ReadonlySet<string>;
+
+/** A whole call as the caller gets it; the same one if it is no such call. */
+function customCallOf(value: unknown, names: Names): unknown {
+  const { function: called, ...others } = objectOf(value);
+  const { name, arguments: input } = objectOf(called);
+  if (!names.has(String(name))) return value;
+  return { ...others, type: "custom", custom: { name, input: textOfCall(String(input ?? "")) } };
+}
+
+/** The choices of a whole answer as the caller gets them; undefined if none changes. */
+export function customChoicesOf(choices: unknown, names: Names): unknown[] | undefined {
+  let isChanged = false;
+  const changed = listOf(choices).map((value) => {
+    const choice = objectOf(value);
+    const message = objectOf(choice.message);
+    const calls = listOf(message.tool_calls);
+    const custom = calls.map((call) => customCallOf(call, names));
+    if (custom.every((call, place) => call === calls[place])) return value;
+    isChanged = true;
+    return { ...choice, message: { ...message, tool_calls: custom } };
+  });
+  return isChanged ? changed : undefined;
+}
+
+/** Holds back the chunks of such calls in a stream until they are complete, because their text is only then certain. */
+export class CustomCalls {
+  readonly #names: Names;
+  /** By the choice's and the call's index. */
+  readonly #open = new Map<string, { choice: unknown; call: Json; name: string; input: string }>();
+
+  constructor(names: Names) {
+    this.#names = names;
+  }
+
+  /** The chunks in place of this one as JSON, none if it says nothing else; undefined if it stays. */
+  chunksFor(chunk: Json): string[] | undefined {
+    let isChanged = false;
+    const before: Json[] = [];
+    const choices = listOf(chunk.choices).map((value) => {
+      const choice = objectOf(value);
+      const delta = objectOf(choice.delta);
+      const calls = listOf(delta.tool_calls);
+      const kept = calls.filter((call) => !this.#take(choice.index ?? 0, objectOf(call)));
+      const isOver = textOf(choice.finish_reason) !== undefined;
+      const complete = isOver ? this.#complete(choice.index ?? 0) : [];
+      if (complete.length > 0) before.push({ ...choice, delta: { tool_calls: complete }, finish_reason: null });
+      if (kept.length === calls.length && complete.length === 0) return value;
+      isChanged = true;
+      const { tool_calls: _, ...others } = delta;
+      return { ...choice, delta: kept.length > 0 ? { ...others, tool_calls: kept } : others };
+    });
+    if (!isChanged) return undefined;
+    const chunks = before.map((choice) => jsonOf({ ...chunk, usage: null, choices: [choice] }));
+    return choices.some(says) ? [...chunks, jsonOf({ ...chunk, choices })] : chunks;
+  }
+
+  /** True if the chunk of a call is held back. */
+  #take(choice: unknown, call: Json): boolean {
+    const key = `${choice} ${call.index ?? 0}`;
+    const { name, arguments: input } = objectOf(call.function);
+    const open = this.#open.get(key);
+    if (open !== undefined) {
+      open.input += textOf(input) ?? "";
+      return true;
+    }
+    if (!this.#names.has(String(name))) return false;
+    const { function: _, ...others } = call;
+    this.#open.set(key, { choice, call: others, name: String(name), input: textOf(input) ?? "" });
+    return true;
+  }
+
+  #complete(choice: unknown): Json[] {
+    const calls: Json[] = [];
+    for (const [key, open] of this.#open)
+      if (open.choice === choice) {
+        calls.push({ ...open.call, type: "custom", custom: { name: open.name, input: textOfCall(open.input) } });
+        this.#open.delete(key);
+      }
+    return calls;
+  }
+}
+
+/** True if a choice has content or an end. */
+const says = (value: unknown): boolean => {
+  const { delta, finish_reason: reason } = objectOf(value);
+  return (
+    textOf(reason) !== undefined || Object.values(objectOf(delta)).some((member) => member !== null && member !== "")
+  );
+};
