@@ -200,6 +200,7 @@ const openaiRows: readonly Row[] = [
     traits: { efforts: ["high"], sampling: "none", thinksAlways: true },
     source: openaiReasoning,
   },
+  { model: reasoningGpt, from: 506, traits: { sampling: "none" }, source: openaiNewest },
   { model: reasoningGpt, from: 506, traits: { cacheMarks: "breakpoint" }, source: openaiCaching },
   { model: /gpt-oss/, traits: { efforts: ["low", "medium", "high"] }, source: openaiReasoning },
 ];

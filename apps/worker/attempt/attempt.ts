@@ -409,7 +409,9 @@ export class Attempt {
   #answered(call: TargetCall): void {
     this.#isOver = true;
     this.#endCall(call, "answered");
-    call.abortLater();
+    // What follows a stop sequence would be generated, and billed, for nobody.
+    if (call.exchange.mayEndEarly === true && call.streams && call.finish === "stop-sequence") call.abort();
+    else call.abortLater();
     this.#attachments.release();
     if (this.#callLog !== undefined) this.#logCall(call, "answered");
     this.#frames.end({ usage: call.usage ?? null, model: call.model, source: this.#sourceOf(call) });

@@ -74,6 +74,8 @@ export interface Exchange {
   kind: "exchange";
   request: UpstreamRequest;
   reading: Reading;
+  /** The gateway may end the answer before its upstream does. */
+  mayEndEarly?: boolean;
   /** The dialect of the request, if it is not the one that the upstream speaks with callers of this dialect. */
   spoken?: UpstreamDialect;
   /** The answer so far, which another target can resume. */
@@ -240,6 +242,7 @@ async function translatedExchangeOf(
     kind: "exchange",
     request,
     ...(resume !== undefined && { resumed: resume.answer }),
+    ...(decoded.cut !== undefined && { mayEndEarly: true }),
     reading: {
       ...commonReadingOf(job, spoken),
       errorOf: foreignErrorReaderOf(spoken, decoded.request),

@@ -81,7 +81,7 @@ test("sampling and penalties are left out for models that refuse them, from ever
       const said = from === "openai-chat" || from === "gemini" ? names : names.filter((name) => !/penalty/i.test(name));
       assert.deepEqual(kept.toSorted(), said.toSorted(), `${from} to ${model}`);
     }
-  const quiet = wireOf("openai-chat", "openai-chat", "gpt-5.6-sol", { temperature: 0.5, reasoning_effort: "none" });
+  const quiet = wireOf("openai-chat", "openai-chat", "gpt-5.4", { temperature: 0.5, reasoning_effort: "none" });
   assert.deepEqual([quiet.temperature, quiet.reasoning_effort], [0.5, "none"]);
 });
 

@@ -1,0 +1,179 @@
+/** What clients send by habit, to upstreams that do not take it: stop sequences, fields of newer versions, ids of users. */
+import assert from "node:assert/strict";
+import type { ServerResponse } from "node:http";
+import { after, test } from "node:test";
+import { startGateway } from "../support/gateway.ts";
+import { jsonAnswer, startScriptedUpstream, type UpstreamRequest } from "./support.ts";
+
+const upstream = await startScriptedUpstream();
+const models: [id: string, upstream: string, model: string][] = [
+  ["responses", "responses", "gpt-5.2"],
+  ["o3", "chat", "o3"],
+  ["claude", "claude", "my-claude"],
+  ["plain", "plain", "my-claude"],
+  ["chat", "chat", "gpt-5.6-sol"],
+];
+const gateway = await startGateway({
+  catalogue: `groups: { default: { models: ["*"] } }
+upstreams:
+  responses: { dialect: openai-responses, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}" }
+  chat: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}" }
+  claude: { dialect: anthropic-messages, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}", betas: ["interleaved-thinking-*"], omits: [context_management, cache_control.scope, cache_control.ttl, tools.eager_input_streaming] }
+  plain: { dialect: anthropic-messages, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}" }
+models:
+${models.map(([id, name, model]) => `  - { id: ${id}, retries: 0, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${name}, model: "${model}" }] }\n`).join("")}`,
+});
+after(async () => {
+  await gateway[Symbol.asyncDispose]();
+  await upstream[Symbol.asyncDispose]();
+});
+
+const api = gateway.ingresses[0]?.urls.api as string;
+const post = (path: string, body: object, headers: Record<string, string> = {}) =>
+  fetch(`${api}${path}`, {
+    method: "POST",
+    headers: {
+      authorization: `Bearer ${gateway.key}`,
+      "content-type": "application/json",
+      "anthropic-version": "2023-06-01",
+      ...headers,
+    },
+    body: JSON.stringify(body),
+  });
+
+const hello = [{ role: "user", content: "hello" }];
+const event = (type: string, fields: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
+
+/** A stream of Responses that goes on until its caller leaves. */
+function endlessAnswer(response: ServerResponse, request: UpstreamRequest): void {
+  const at = { output_index: 0, content_index: 0, item_id: "i" };
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  response.write(
+    event("response.created", { response: { id: "r", status: "in_progress" } }) +
+      event("response.output_item.added", {
+        output_index: 0,
+        item: { type: "message", id: "i", role: "assistant", content: [] },
+      }) +
+      event("response.content_part.added", { ...at, part: { type: "output_text", text: "" } }),
+  );
+  const texts = ["Thought: look", "\nObser", "vation: 4"];
+  const timer = setInterval(
+    () => response.write(event("response.output_text.delta", { ...at, delta: texts.shift() ?? " more" })),
+    5,
+  );
+  request.closed.then(() => clearInterval(timer));
+}
+
+test("a stream of Responses ends at the caller's stop sequence, its usage counts, and the upstream is told", async () => {
+  upstream.answerWith(endlessAnswer);
+  const asked = { model: "responses", max_tokens: 100, messages: hello, stream: true };
+  const text = await (await post("/v1/messages", { ...asked, stop_sequences: ["\nObservation:", " "] })).text();
+  assert.match(text, /"text":"Thought:"/);
+  assert.match(text, /"stop_reason":"stop_sequence","stop_sequence":" "/);
+  assert.match(text, /"output_tokens":[1-9]/);
+  await upstream.last().closed;
+
+  upstream.answerWith(endlessAnswer);
+  const chat = { model: "responses", messages: hello, stream: true, stream_options: { include_usage: true } };
+  const chunks = await (await post("/v1/chat/completions", { ...chat, stop: "\nObservation:" })).text();
+  assert.doesNotMatch(chunks, /Obser/);
+  assert.match(chunks, /"finish_reason":"stop"/);
+  assert.match(chunks, /"completion_tokens":[1-9]/);
+  assert.match(chunks, /data: \[DONE\]\n\n$/);
+  assert.equal(JSON.parse(upstream.last().body.toString()).stop, undefined);
+  await upstream.last().closed;
+});
+
+test("a model that refuses stop sequences is asked without them, also by callers of its dialect", async () => {
+  const choices = [{ index: 0, message: { role: "assistant", content: "one END two" }, finish_reason: "stop" }];
+  const usage = { prompt_tokens: 3, completion_tokens: 9, total_tokens: 12 };
+  upstream.answerWith(
+    jsonAnswer(JSON.stringify({ id: "c", object: "chat.completion", created: 1, model: "o3", choices, usage })),
+  );
+  const response = await post("/v1/chat/completions", { model: "o3", messages: hello, stop: ["END", ""] });
+  const answer = (await response.json()) as {
+    choices: { message: { content: string } }[];
+    usage: { completion_tokens: number };
+  };
+  assert.equal(answer.choices[0]?.message.content, "one ");
+  assert.equal(answer.usage.completion_tokens, 9);
+  assert.equal(JSON.parse(upstream.last().body.toString()).stop, undefined);
+});
+
+const agent = {
+  max_tokens: 100,
+  system: [{ type: "text", text: "Be brief.", cache_control: { type: "ephemeral", ttl: "1h", scope: "global" } }],
+  tools: [{ name: "f", input_schema: { type: "object" }, eager_input_streaming: true }],
+  context_management: { edits: [{ type: "clear_thinking_20251015", keep: "all" }] },
+  messages: hello,
+};
+const betas = {
+  "anthropic-beta": "claude-code-20250219,interleaved-thinking-2025-05-14,context-management-2025-06-27",
+};
+const message = {
+  id: "m",
+  type: "message",
+  role: "assistant",
+  model: "x",
+  content: [{ type: "text", text: "hi" }],
+  stop_reason: "end_turn",
+  usage: { input_tokens: 1, output_tokens: 1 },
+};
+
+test("fields and betas that an upstream does not take are left out, for messages and for counting tokens", async () => {
+  for (const [path, answer] of [
+    ["/v1/messages", message],
+    ["/v1/messages/count_tokens", { input_tokens: 7 }],
+  ] as const) {
+    upstream.answerWith(jsonAnswer(JSON.stringify(answer)));
+    assert.equal((await post(path, { model: "claude", ...agent }, betas)).status, 200);
+    const { body, headers } = upstream.last();
+    const { system, tools, context_management } = JSON.parse(body.toString());
+    assert.deepEqual(system[0].cache_control, { type: "ephemeral" }, path);
+    assert.deepEqual(Object.keys(tools[0]), ["name", "input_schema"]);
+    assert.equal(context_management, undefined);
+    assert.equal(headers["anthropic-beta"], "interleaved-thinking-2025-05-14");
+  }
+});
+
+test("a strict upstream that nobody knows is asked once more without what it refuses, and from then on at once", async () => {
+  const strict = (response: ServerResponse, { body, headers }: UpstreamRequest): void => {
+    const refused = JSON.parse(body.toString()).context_management
+      ? "context_management: Extra inputs are not permitted"
+      : String(headers["anthropic-beta"]).includes("claude-code-20250219")
+        ? "Unexpected value(s) `claude-code-20250219` for the `anthropic-beta` header."
+        : undefined;
+    const error = { type: "error", error: { type: "invalid_request_error", message: refused } };
+    jsonAnswer(JSON.stringify(refused === undefined ? message : error), refused === undefined ? 200 : 400)(response);
+  };
+  const paths: string[] = [];
+  upstream.answerWith((response, request) => {
+    paths.push(request.path);
+    strict(response, request);
+  });
+  for (const calls of [3, 1]) {
+    paths.length = 0;
+    const response = await post("/v1/messages", { model: "plain", ...agent }, betas);
+    assert.equal(response.status, 200, await response.clone().text());
+    assert.equal(paths.length, calls);
+  }
+});
+
+test("every request of Claude Code fits a chat upstream of OpenAI", async () => {
+  const user_id = JSON.stringify({
+    device_id: "0f".repeat(32),
+    account_uuid: "",
+    session_id: "5e2b6f50-57dc-4d07-b6ef-5a6b09dfd3e1",
+  });
+  const choices = [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }];
+  upstream.answerWith(
+    jsonAnswer(JSON.stringify({ id: "c", object: "chat.completion", created: 1, model: "m", choices })),
+  );
+  const asked = { ...agent, metadata: { user_id }, thinking: { type: "adaptive" }, output_config: { effort: "high" } };
+  assert.equal((await post("/v1/messages?beta=true", { model: "chat", ...asked, temperature: 1 }, betas)).status, 200);
+  const { user, temperature, reasoning_effort, tools } = JSON.parse(upstream.last().body.toString());
+  assert.match(user, /^[0-9a-f]{64}$/);
+  assert.equal(temperature, undefined);
+  assert.equal(reasoning_effort, "none");
+  assert.equal(tools.length, 1);
+});
