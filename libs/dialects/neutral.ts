@@ -145,6 +145,8 @@ export interface NeutralRequest {
   tools: Tool[];
   toolChoice?: ToolChoice;
   settings: Settings;
+  /** What the model does not get although the caller sent it, in words for the caller: one sentence each, printable ASCII. */
+  warnings?: string[];
 }
 
 export type Finish = "stop" | "stop-sequence" | "length" | "context-full" | "calls" | "content-filter";

@@ -21,3 +21,6 @@ export const speechBodyBytesMax = 1 << 20;
 export const embeddedTextsMax = 2_048;
 /** A response with a success status is read as an error only up to this size. */
 export const embeddingsErrorBytesMax = 64 * 1024;
+
+/** The longest warning for a caller, in characters: it is a header. */
+export const warningLengthMax = 1_000;

@@ -11,6 +11,7 @@ import type { NeutralRequest } from "#dialects/neutral.ts";
 import type { Repair } from "#dialects/repairs.ts";
 import type { Cut } from "#dialects/stop-cutter.ts";
 import type { Usage } from "#dialects/usage.ts";
+import { warningLengthMax } from "./bounds.ts";
 import type { OperationName } from "./operations.ts";
 import type { UpstreamSession } from "./realtime/upstream-session.ts";
 
@@ -72,6 +73,8 @@ export interface PreparedConversation {
   settings?: Buffer;
   /** The names of tools with free text in bytes that are sent unchanged. */
   customNames?: ReadonlySet<string> | undefined;
+  /** Further headers of the caller's response. */
+  headers?: Record<string, string>;
 }
 
 /** Any other operation. */
@@ -132,6 +135,11 @@ export const refused = (message: string, param?: string): Refused => ({
 
 /** The refusal of an operation that the model's upstream does not support. */
 export const refusedFor = (what: string): Refused => refused(`This model does not serve ${what}.`, "model");
+
+/** Tells callers what the model does not get of their request. */
+export const warningHeaderOf = (warnings: readonly string[]): Record<string, string> => ({
+  "x-sluice-warning": warnings.join(" ").slice(0, warningLengthMax),
+});
 
 /** Tells callers that the gateway estimated the token count. */
 export const estimatedHeader = { "x-sluice-token-count": "estimated" };

@@ -75,3 +75,20 @@ for (const form of forms)
       assert.match((await responseTo({ model: "chat-other", store: false, input }, isStreamed)).output_text, told);
     });
   }
+
+for (const isStreamed of [false, true])
+  test(`a conversation that a vendor compacted goes on with another model, and the caller is told, ${isStreamed ? "streamed" : "whole"}`, async () => {
+    const input = [
+      { type: "compaction", id: "cmp_1", encrypted_content: "sealed by a vendor" },
+      { role: "user", content: "hello there" },
+    ];
+    const response = await fetch(`${gateway.ingresses[0]?.urls.api}/v1/responses`, {
+      method: "POST",
+      headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
+      body: JSON.stringify({ model: "chat-other", store: false, stream: isStreamed, input }),
+    });
+    const text = await response.text();
+    assert.equal(response.status, 200, text);
+    assert.match(text, /hello/);
+    assert.match(String(response.headers.get("x-sluice-warning")), /^input\[0\] is a compaction item of a vendor/);
+  });

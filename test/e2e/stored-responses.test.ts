@@ -592,3 +592,15 @@ test("requests that read or change what is stored wait while Redis is away", asy
   assert.deepEqual([found.id, continued.previous_response_id, usage.object], [id, id, "usage"]);
   assert.equal((await client.conversations.items.list(conversation.id)).data.length, 1);
 });
+
+test("a model that can't read a vendor's compaction item gets the responses that it stands for", async () => {
+  const compaction = { id: "cmp_1", type: "compaction", encrypted_content: "sealed by a vendor" };
+  const { bodies } = scripted([message("msg_1", "Noted."), compaction]);
+  const first = await client.responses.create({ model: "scripted", input: "My name is Ada." });
+  const textsFor = async (model: string) => {
+    await client.responses.create({ model, previous_response_id: first.id, input: "What is it?" });
+    return JSON.stringify(bodies.at(-1)?.input);
+  };
+  assert.doesNotMatch(await textsFor("scripted"), /Ada/);
+  assert.match(await textsFor("other"), /Ada/);
+});

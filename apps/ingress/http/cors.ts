@@ -29,6 +29,7 @@ const exposedHeaders = [
   "x-goog-upload-url",
   "x-goog-upload-status",
   "x-sluice-token-count",
+  "x-sluice-warning",
   upstreamRequestIdHeader,
   ...limitParts.flatMap((what) =>
     ["limit", "remaining", "reset"].flatMap((part) => [

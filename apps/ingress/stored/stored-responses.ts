@@ -222,13 +222,20 @@ export class StoredResponses {
   async #itemsOfChain(owner: StoreOwner, chain: readonly string[], asked: string | undefined): Promise<Buffer[]> {
     const [found, inputs] = await Promise.all([this.#store.read(owner, chain), this.#store.details(owner, chain)]);
     const turns: Buffer[][] = [];
+    let isCompacted = false;
     for (const [index, id] of [...chain.entries()].toReversed()) {
       const [one, input] = [found[index], inputs[index]];
-      if (one === undefined) throw new Refused(previousNotFound(id));
-      const output = readableOutputOf(decoded(one.value).response, asked);
-      // A compaction item stands for everything before it.
-      if (output.some(isCompaction)) return [output, ...turns.toReversed()].flat();
-      if (input === undefined) throw new Refused(previousNotFound(id));
+      const output = one === undefined ? undefined : readableOutputOf(decoded(one.value).response, asked);
+      // A compaction item stands for everything before it. A model that can't read a vendor's item gets that instead, if it is still there.
+      const item = output?.find(isCompaction);
+      const isStandIn = item !== undefined && (ownContentOf(item) !== undefined || modelOf(one) === asked);
+      if (output !== undefined && isStandIn) return [output, ...turns.toReversed()].flat();
+      isCompacted ||= item !== undefined;
+      if (output === undefined || input === undefined) {
+        if (!isCompacted) throw new Refused(previousNotFound(id));
+        if (output !== undefined) turns.push(output);
+        break;
+      }
       turns.push([...elementsOf(input), ...output]);
     }
     return turns.toReversed().flat();
@@ -298,6 +305,9 @@ function unfolded(item: Buffer, { sealing }: StoreOwner): Buffer {
   if (summary === undefined) throw new Refused(foreignCompaction);
   return summaryItemOf(summary.toString("utf8"));
 }
+
+const modelOf = (stored: { value: Buffer } | undefined): string | undefined =>
+  stored && textOf(valueIn(decoded(stored.value).response, "model"));
 
 function userMessageOf(bytes: Buffer): object[] {
   const item = parsedObject(shownOf(itemOf(bytes)));

@@ -245,6 +245,7 @@ async function translatedExchangeOf(
     ...(decoded.cut !== undefined && { mayEndEarly: true }),
     reading: {
       ...commonReadingOf(job, spoken),
+      ...(prepared.headers !== undefined && { headers: prepared.headers }),
       errorOf: foreignErrorReaderOf(spoken, decoded.request),
       stream: () =>
         resume === undefined

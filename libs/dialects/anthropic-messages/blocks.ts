@@ -86,6 +86,11 @@ export function partsOfBlock(
     case "thinking":
     case "redacted_thinking":
       return thoughtOf(block, path);
+    case "compaction": {
+      const summary = textOf(block.content);
+      const text = `Summary of the conversation so far:\n\n${summary}`;
+      return summary === undefined ? [] : [{ kind: "text", text, path: `${path}.content` }];
+    }
     case "fallback":
     case "tool_addition":
     case "tool_removal":

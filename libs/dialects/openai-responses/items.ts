@@ -19,7 +19,7 @@ import { audioOf, imageOf } from "../openai-parts.ts";
 import { inputOfText, textOfCall, toolNamed, toolNameOf } from "../tools.ts";
 import { unwrappedSignature } from "../wrapped-signature.ts";
 import { clientCallIn, clientOutputIn, clientTypeOf } from "./client-tools.ts";
-import { itemsOf } from "./stateless.ts";
+import { compactionWarning, itemsOf, unreadableCompaction } from "./stateless.ts";
 import { neutralNameOf } from "./tools.ts";
 
 export const dialect = "openai-responses";
@@ -28,9 +28,10 @@ export const dialect = "openai-responses";
 export function decodeInput(
   body: Record<string, unknown>,
   tools: readonly Tool[],
-): { system: TextPart[]; messages: Message[] } {
+): { system: TextPart[]; messages: Message[]; warnings: string[] } {
   const system: TextPart[] = [];
   const messages: Message[] = [];
+  const warnings: string[] = [];
   const called = new Map<string, string>();
   /** By the id of a call's item, which some outputs name. */
   const callIds = new Map<string, string>();
@@ -109,6 +110,14 @@ export function decodeInput(
         turn("user", [{ kind: "image", source, path: `${path}.result` }]);
         break;
       }
+      case "compaction":
+      case "compaction_summary": {
+        const note: TextPart = { kind: "text", text: unreadableCompaction, path };
+        if (messages.length === 0) system.push(note);
+        else turn("system", [note]);
+        warnings.push(compactionWarning(path));
+        break;
+      }
       case "additional_tools":
       case "configuration_update":
         break;
@@ -141,7 +150,7 @@ export function decodeInput(
       }
     }
   }
-  return { system, messages };
+  return { system, messages, warnings };
 }
 
 /** What a vendor's own tools did in earlier turns: the answers that they led to remain. */

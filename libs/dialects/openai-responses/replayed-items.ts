@@ -6,7 +6,9 @@
 import { jsonBytesOf, listOf, parsedObject, textOf, withElements, withMembers, withValues } from "../json.ts";
 import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
 import { foreignThoughtId } from "./answer.ts";
+import { isCompaction } from "./compaction.ts";
 import { dialect } from "./items.ts";
+import { unreadableCompaction } from "./stateless.ts";
 
 const reasoningMark = '"reasoning"';
 /** Items that may follow the reasoning in a model's answer, with optional ids. */
@@ -21,8 +23,15 @@ type Item = Record<string, unknown>;
  */
 export const withResolvableReasoning = (bytes: Buffer): Buffer => withReasoning(bytes, resolvedReasoning);
 
-/** A body whose `input` has no reasoning. */
-export const withoutReasoning = (bytes: Buffer): Buffer => withReasoning(bytes, () => undefined);
+/** A body whose `input` has no reasoning, and a message in place of each compaction item, whose content is encrypted in the same way. */
+export const withoutReasoning = (bytes: Buffer): Buffer =>
+  withMembers(
+    withReasoning(bytes, () => undefined),
+    "input",
+    (input) => withElements(input, (item) => (isCompaction(item) ? unreadableMessage : item)),
+  );
+
+const unreadableMessage = jsonBytesOf({ type: "message", role: "developer", content: unreadableCompaction });
 
 /** A body whose items of earlier answers have no ids: their content is all that an upstream needs if it stored none of them. */
 export const withoutItemIds = (bytes: Buffer): Buffer =>

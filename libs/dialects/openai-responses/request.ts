@@ -17,7 +17,7 @@ import { schemaFormatOf } from "../openai-parts.ts";
 import { askedEffortOf } from "../reasoning.ts";
 import { openaiFormatOf } from "../schema/openai.ts";
 import { decodeInput, dialect, encodeItems } from "./items.ts";
-import { refuseCompaction, statefulFieldIn } from "./stateless.ts";
+import { refuseTrigger, statefulFieldIn } from "./stateless.ts";
 import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice } from "./tools.ts";
 
 /**
@@ -27,12 +27,19 @@ import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice } from "./t
 export function decodeRequest({ body }: CallerRequest): NeutralRequest {
   const stateful = statefulFieldIn(body);
   if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
-  refuseCompaction(body);
+  refuseTrigger(body);
   if (typeof body.top_logprobs === "number" && body.top_logprobs > 0) refuse("top_logprobs");
   const tools = decodeTools(body);
-  const { system, messages } = decodeInput(body, tools);
+  const { system, messages, warnings } = decodeInput(body, tools);
   const toolChoice = decodeToolChoice(body.tool_choice, tools);
-  return { system, messages, tools, ...(toolChoice !== undefined && { toolChoice }), settings: settingsOf(body) };
+  return {
+    system,
+    messages,
+    tools,
+    ...(toolChoice !== undefined && { toolChoice }),
+    settings: settingsOf(body),
+    ...(warnings.length > 0 && { warnings }),
+  };
 }
 
 function settingsOf(body: Record<string, unknown>): Settings {

@@ -46,21 +46,22 @@ const refusalOf = (param: string, what: string): StatefulField => ({
   message: `${param} ${what}, which this gateway does not keep: send the content itself with every request.`,
 });
 
+/** Throws Refusal for a request for compaction that is not the last item. The gateway answers such requests itself (compaction.ts). */
+export function refuseTrigger(body: Record<string, unknown>): void {
+  for (const [place, value] of listOf(body.input).entries())
+    if (objectOf(value).type === "compaction_trigger") refuse(`input[${place}]`, "must be the last item of the input");
+}
+
 /**
- * Throws Refusal for a vendor's compaction item: it is valid only for the account that made it. The gateway's own items were replaced before (compaction.ts).
+ * Stands for a vendor's compaction item, which only the account that made it can read. The gateway's own items were replaced before (compaction.ts).
  * `context_management` only saves tokens: if the vendor does not compact, the conversation continues unchanged.
  */
-export function refuseCompaction(body: Record<string, unknown>): void {
-  for (const [place, value] of listOf(body.input).entries()) {
-    const { type } = objectOf(value);
-    if (type === "compaction_trigger") refuse(`input[${place}]`, "must be the last item of the input");
-    if (type === "compaction")
-      refuse(
-        `input[${place}]`,
-        "is a compaction item of a vendor, which only an upstream that speaks openai-responses can read; the upstream of this model does not",
-      );
-  }
-}
+export const unreadableCompaction =
+  "Earlier parts of this conversation were compacted by another model and can't be read.";
+
+/** Tells the caller of such an item. */
+export const compactionWarning = (path: string): string =>
+  `${path} is a compaction item of a vendor, which the upstream of this model can't read: the model continues without what it stands for.`;
 
 /** An input as a list of items. */
 export const itemsOf = (input: unknown): unknown[] =>

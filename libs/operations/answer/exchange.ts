@@ -16,6 +16,7 @@ import {
   type Prepared,
   type ResolveAddresses,
   refused,
+  warningHeaderOf,
 } from "../exchange.ts";
 
 /** How a whole answer is read. `from` is the caller's dialect, `to` the upstream's. */
@@ -48,7 +49,9 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   const parsed = spoken !== dialect || resumes || mayStop ? (parsedObject(body) ?? {}) : {};
   const isTranslated = resumes || (mayStop && isGiven(parsed.stop));
   const decode = () => from.decodeRequest({ body: parsed, framing, headers });
-  const decoded = spoken !== dialect ? decode() : isTranslated ? unlessRefused(decode) : undefined;
+  const readable = spoken !== dialect ? decode() : isTranslated ? unlessRefused(decode) : undefined;
+  // An upstream of the caller's dialect may read what others don't.
+  const decoded = spoken === dialect && readable?.warnings !== undefined ? undefined : readable;
   if (decoded === undefined) {
     const own = repairs.length === 0 ? body : repairedBytes(from, dialect, { body, framing, headers }, target, repairs);
     const request = from.verbatim.request(await ownBytesOf({ ...task, body: own }, resolve), framing, target);
@@ -71,6 +74,7 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
     request: codecs[spoken].encodeRequest({ ...request, messages }, framing, repairedTarget(target, repairs)),
     resumes,
     decoded: { body: parsed, request, cut: cutOf(request, task) },
+    ...(request.warnings !== undefined && { headers: warningHeaderOf(request.warnings) }),
   };
 }
 

@@ -329,6 +329,14 @@ test("reasoning items, or the ids of all items of earlier answers, are left out"
   ]);
 });
 
+test("a compaction item that the upstream can't decrypt is left out with the reasoning, and the model learns of it", () => {
+  const user = { type: "message", role: "user", content: "q" };
+  const input = [{ type: "compaction", id: "cmp_1", encrypted_content: "E" }, user];
+  const [note, ...others] = listOf(repairedBodyOf("openai-responses", "companions", { model: "m", input })?.input);
+  assert.match(String(objectOf(note).content), /were compacted by another model/);
+  assert.deepEqual(others, [user]);
+});
+
 test("signatures of parts are left out, and the first call of each turn gets the documented one instead", () => {
   const call = { functionCall: { name: "f", args: {} } };
   const contents = [

@@ -305,7 +305,6 @@ test("a field that no other dialect supports is rejected by name", () => {
     ],
     [block({ type: "image", source: { type: "url", url: "ftp://x" } }), "messages[0].content[0].source.url"],
     [block({ type: "hologram", id: "s" }, "assistant"), "messages[0].content[0]"],
-    [block({ type: "compaction", content: "x" }, "assistant"), "messages[0].content[0]"],
     [block({ type: "image", source: { type: "url", url: "http://x" } }, "assistant"), "messages[0].content[0].source"],
     [block({ type: "tool_use", id: "a", name: "b", input: {} }), "messages[0].content[0]"],
     [

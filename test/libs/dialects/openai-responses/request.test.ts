@@ -404,13 +404,22 @@ test("a field that the neutral form cannot express is rejected by name", () => {
     );
 });
 
-test("a vendor's compaction item is rejected by name for upstreams of other dialects", () => {
+test("a conversation with a vendor's compaction item goes on with what is readable, and its caller is told", () => {
   const user = { role: "user", content: "Hi" };
-  const input = [user, { type: "compaction", id: "cmp_1", encrypted_content: "x" }];
-  assert.throws(
-    () => decoded({ input }),
-    (error: Refusal) => error.param === "input[1]" && error.message.includes("speaks openai-responses"),
+  const item = { type: "compaction", id: "cmp_1", encrypted_content: "x" };
+  const early = decoded({ input: [item, user] });
+  assert.match(String(early.system[0]?.text), /were compacted by another model/);
+  assert.deepEqual(
+    early.messages.map(({ role }) => role),
+    ["user"],
   );
+  assert.match(String(early.warnings), /^input\[0\] is a compaction item of a vendor/);
+  const late = decoded({ input: [user, item, user] });
+  assert.deepEqual(
+    late.messages.map(({ role }) => role),
+    ["user", "system", "user"],
+  );
+  assert.equal(decoded({ input: [user] }).warnings, undefined);
   assert.equal(
     refusalOf(() => decoded({ input: [{ type: "compaction_trigger" }, user] })),
     "input[0]",
