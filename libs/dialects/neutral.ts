@@ -86,6 +86,8 @@ export interface Tool {
   strict?: boolean;
   /** Takes free text instead of JSON arguments. Other dialects receive a function with one string, `input`. */
   takesText?: boolean;
+  /** The caller expects the free text in place of a function's arguments. Cursor does so for its custom tools in chat requests. */
+  textAsArguments?: boolean;
   /** The grammar of the free text. Only OpenAI's models are bound by it; for others it becomes part of the description. */
   grammar?: { syntax: string; definition: string };
   /** Arguments that the caller gives as examples. */

@@ -394,3 +394,26 @@ test("a whole answer has no keep-alives, however late it is", async () => {
   assert.match(await (await whole).text(), /^\{/);
   await stream.body?.cancel();
 });
+
+test("Cursor's request, a body of Responses with flat tools, is answered with chunks and function calls", async () => {
+  const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${client.apiKey}`, "content-type": "application/json" },
+    body: JSON.stringify({
+      model: "sim",
+      input: [{ role: "user", content: 'Call ApplyPatch with "*** Begin Patch"' }],
+      tools: [
+        { type: "function", name: "ReadFile", parameters: { type: "object", properties: {} } },
+        { type: "custom", name: "ApplyPatch", format: { type: "grammar", syntax: "lark", definition: "start: x" } },
+      ],
+      stream: true,
+    }),
+  });
+  const text = await response.text();
+  assert.equal(response.status, 200, text);
+  const [call] = text
+    .split("\n")
+    .flatMap((line) => (line.startsWith("data: {") ? [JSON.parse(line.slice(6)) as Chunk] : []))
+    .flatMap(({ choices }) => choices[0]?.delta.tool_calls ?? []);
+  assert.deepEqual([call?.type, call?.function], ["function", { name: "ApplyPatch", arguments: "*** Begin Patch" }]);
+});

@@ -38,7 +38,7 @@ export function shortened({ tools, toolChoice, settings }: NeutralRequest, spoke
 }
 
 function shortTool(tool: Tool, spoken: UpstreamDialect): Tool {
-  const { name, callerName, namespace, takesText, native, path } = tool;
+  const { name, callerName, namespace, takesText, textAsArguments, native, path } = tool;
   const argumentNames = isConversation(spoken) ? argumentNamesOf(tool, spoken) : undefined;
   return {
     name,
@@ -46,6 +46,7 @@ function shortTool(tool: Tool, spoken: UpstreamDialect): Tool {
     path,
     ...(namespace !== undefined && { namespace }),
     ...(takesText !== undefined && { takesText }),
+    ...(textAsArguments !== undefined && { textAsArguments }),
     ...(native !== undefined && { native: { dialect: native.dialect, value: { type: native.value.type } } }),
     ...(argumentNames !== undefined && { argumentNames }),
   };

@@ -167,6 +167,8 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
 export function callBodyOf({ id, name, input }: Extract<Block, { kind: "call" }>, { request }: AnswerContext) {
   const tool = calledTool(request, name);
   const callerName = tool?.callerName ?? name;
+  if (tool?.textAsArguments === true)
+    return { id, type: "function", function: { name: callerName, arguments: textOfCall(input) } };
   return tool?.takesText === true
     ? { id, type: "custom", custom: { name: callerName, input: textOfCall(input) } }
     : { id, type: "function", function: { name: callerName, arguments: input === "" ? "{}" : input } };

@@ -18,7 +18,7 @@ import type {
   Tool,
 } from "../neutral.ts";
 import { audioOf, imageOf } from "../openai-parts.ts";
-import { inputOfText, toolNameOf } from "../tools.ts";
+import { inputOfText, textOfCall, toolNamed, toolNameOf } from "../tools.ts";
 import { unwrappedSignature, wrappedSignatureOf } from "../wrapped-signature.ts";
 import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning.ts";
 import { alternatingMessages, type WireMessage } from "./turns.ts";
@@ -192,11 +192,19 @@ function assistantPartsOf(message: Record<string, unknown>, path: string, tools:
     if (before !== undefined) parts.push(before);
     else if (signature !== undefined)
       parts.push({ kind: "reasoning", text: "", signature, path: `${path}.tool_calls[${place}].extra_content` });
+    const neutralName = toolNameOf(tools, String(name ?? customName));
+    const isText = typeof input === "string" && toolNamed(tools, neutralName)?.textAsArguments === true;
     parts.push({
       kind: "call",
       id: textOf(id) ?? `call_${path}_${place}`.replace(/\W/g, "_"),
-      name: toolNameOf(tools, String(name ?? customName)),
-      input: typeof input === "string" ? input : typeof text === "string" ? inputOfText(text) : "",
+      name: neutralName,
+      input: isText
+        ? inputOfText(textOfCall(input))
+        : typeof input === "string"
+          ? input
+          : typeof text === "string"
+            ? inputOfText(text)
+            : "",
       path: `${path}.tool_calls[${place}]`,
     });
   }

@@ -21,6 +21,7 @@ import { fitsStrict, openaiFormatOf } from "../schema/openai.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
 import { descriptionOf, namedTools, toolNameOf } from "../tools.ts";
 import { stopsOf } from "../within-bounds.ts";
+import { decodeForeign, messagesIn } from "./foreign-shape.ts";
 import { decodeMessages, encodeTurns } from "./messages.ts";
 import { readableRequestSchema } from "./schema.ts";
 import { arrangedTurns } from "./turns.ts";
@@ -39,7 +40,10 @@ export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
   ["web_search_options", () => false],
 ];
 
-export function decodeRequest({ body }: CallerRequest): NeutralRequest {
+export function decodeRequest({ body: written }: CallerRequest): NeutralRequest {
+  const said = messagesIn(written);
+  if (!isGiven(said) && isGiven(written.input)) return decodeForeign(written);
+  const body = said === written.messages ? written : { ...written, messages: said };
   const fault = invalidFieldIn(readableRequestSchema, body);
   if (fault !== undefined) throw new Refusal(fault.param, fault.message);
   for (const [name, asksNothing] of refusedFields) if (isGiven(body[name]) && !asksNothing(body[name])) refuse(name);
@@ -74,7 +78,11 @@ function toolOf(value: unknown, place: number): Omit<Tool, "name">[] {
       ...(typeof description === "string" && { description }),
       ...(typeof strict === "boolean" && { strict }),
       ...(isFree
-        ? { takesText: true, ...grammarOf({ ...format, ...objectOf(grammar) }) }
+        ? {
+            takesText: true,
+            ...(!isGiven(nested) && { textAsArguments: true }),
+            ...grammarOf({ ...format, ...objectOf(grammar) }),
+          }
         : isObject(parameters) && { parameters: objectOf(parameters) }),
     },
   ];

@@ -172,12 +172,16 @@ const read = {
   store: optionalFlag,
 };
 
-export const chatRequestSchema = Type.Object({
-  ...read,
-  messages: Type.Array(Type.Object({}), { minItems: 1 }),
-  max_completion_tokens: optional(nullable("integer")),
-  max_tokens: optional(nullable("integer")),
-});
+/** Agents also send bodies of Responses, with an `input` in place of messages (foreign-shape.ts). */
+export const chatRequestSchema = Type.Object(
+  {
+    ...read,
+    messages: Type.Optional(Type.Array(Type.Object({}), { minItems: 1 })),
+    max_completion_tokens: optional(nullable("integer")),
+    max_tokens: optional(nullable("integer")),
+  },
+  when(lacksAll("input"), "messages"),
+);
 
 /** A limit of output tokens; -1 means none. */
 const tokensMax = optionalInteger(-1, int32Max);

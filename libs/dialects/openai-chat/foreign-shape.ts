@@ -1,0 +1,36 @@
+/**
+ * Chat requests in the shapes of other dialects, which Cursor sends: flat tools as in OpenAI's Responses, tools with an `input_schema` as in Anthropic's Messages,
+ * or a whole body of Responses. Its answers are chat completions in any case. https://github.com/BerriAI/litellm/pull/34029
+ */
+import { elementSpansOf, isGiven, listOf, objectOf, objectSpansOf } from "../json.ts";
+import type { NeutralRequest } from "../neutral.ts";
+import { decodeRequest as decodeResponses } from "../openai-responses/request.ts";
+
+/** True if an upstream of this dialect would not understand the bytes. */
+export function isForeignShape(bytes: Buffer): boolean {
+  const members = objectSpansOf(bytes, ["messages", "input", "tools"])?.members;
+  if (members === undefined) return false;
+  if (members.messages === undefined && members.input !== undefined) return true;
+  if (members.tools === undefined) return false;
+  const tools = bytes.subarray(members.tools.start, members.tools.end);
+  return (elementSpansOf(tools) ?? []).some(({ start, end }) => {
+    const tool = objectSpansOf(tools.subarray(start, end), ["name", "function", "custom"])?.members;
+    return tool?.name !== undefined && tool.function === undefined && tool.custom === undefined;
+  });
+}
+
+/** The messages of a body; those in `input` if it has chat messages there. */
+export const messagesIn = ({ messages, input }: Record<string, unknown>): unknown =>
+  messages ?? (isChat(input) ? input : undefined);
+
+const isChat = (input: unknown): boolean =>
+  listOf(input).some((value) => objectOf(value).role === "tool" || isGiven(objectOf(value).tool_calls));
+
+/** A body of Responses in the neutral form. */
+export function decodeForeign(body: Record<string, unknown>): NeutralRequest {
+  const { tools, ...request } = decodeResponses({ body, framing: "whole" });
+  return {
+    ...request,
+    tools: tools.map((tool) => (tool.takesText === true ? { ...tool, textAsArguments: true } : tool)),
+  };
+}
