@@ -79,6 +79,10 @@ export const modelTraitsSchema = Type.Object({
     description:
       "The model refuses calls of earlier turns without their reasoning (`reasoning_content`), so a blank stands for reasoning that was lost (openai-chat).",
   }),
+  signsCalls: Type.Boolean({
+    description:
+      "For openai-chat: the first call of a turn must have Google's signature (`extra_content`). A call that none of Google's models made gets the one that Google documents for it.",
+  }),
   completions: Type.Boolean({
     description:
       "Upstreams of openai-chat serve the model at OpenAI's legacy endpoint for completions, so these requests pass to it unchanged. Otherwise they become conversations.",
@@ -117,6 +121,7 @@ const common: ModelTraits = {
   signedCalls: true,
   knownToReason: false,
   requiresReasoning: false,
+  signsCalls: false,
   completions: false,
 };
 
@@ -266,6 +271,11 @@ export const modelRules: Partial<Record<UpstreamDialect, readonly Row[]>> = {
       source: deepseekThinking,
     },
     { model: kimi, traits: { requiresReasoning: true }, source: kimiThinking },
+    {
+      model: /^(?:models\/|google\/)?gemini-(?![12]\b)/,
+      traits: { signsCalls: true },
+      source: "https://ai.google.dev/gemini-api/docs/thought-signatures#openai",
+    },
     {
       model: /qwen|(?:^|[/:])qwq/,
       traits: { turns: "instructions-first" },

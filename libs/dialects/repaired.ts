@@ -15,12 +15,20 @@ export const repairedTarget = (target: Target, repairs: readonly Repair[]): Targ
 
 const repairedTraits: Partial<Record<Repair["kind"], Partial<ModelTraits>>> = {
   placeholders: { requiresReasoning: true },
+  signatures: { signsCalls: true, signedCalls: true },
   turns: { systemTurns: false, turns: "alternating" },
 };
 
-/** The request with these repairs. Calls and results match in every request of the neutral form. */
-export function repairedRequest(request: NeutralRequest, repairs: readonly Repair[]): NeutralRequest {
+/** The request with these repairs, for an upstream of this dialect. Calls and results match in every request of the neutral form. */
+export function repairedRequest(
+  request: NeutralRequest,
+  repairs: readonly Repair[],
+  spoken: ConversationDialect,
+): NeutralRequest {
   const has = (kind: Repair["kind"]) => repairs.some((repair) => repair.kind === kind);
+  // Blocks of thinking can't be empty, so a turn whose thinking was lost goes on without any.
+  if (has("placeholders") && spoken === "anthropic-messages")
+    return { ...request, settings: { ...request.settings, effort: { value: "none", path: "thinking" } } };
   if (!has("companions") && !has("item-ids")) return request;
   const change = has("companions") ? withoutReasoning : withoutItemId;
   return {

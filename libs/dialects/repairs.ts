@@ -9,12 +9,13 @@ import { refusedFieldsOf } from "./refused-fields.ts";
  * - `companions`: the models' reasoning of earlier turns, with its signatures and encrypted contents, is left out.
  * - `item-ids`: items of earlier answers lose their ids, which name something that the upstream did not store (Responses).
  * - `placeholders`: calls of earlier turns whose reasoning was lost get an empty one.
+ * - `signatures`: calls without Google's signature get the one that Google documents for calls that none of its models made.
  * - `history`: calls and results are matched.
  * - `turns`: the conversation begins with the user, roles alternate, and all instructions come first.
  * - `omit`: fields that only optimise, or that newer models dropped, are left out (see omitted-fields.ts). Lasting ones are left out of later requests too.
  */
 export type Repair =
-  | { kind: "companions" | "item-ids" | "placeholders" | "history" | "turns" }
+  | { kind: "companions" | "item-ids" | "placeholders" | "signatures" | "history" | "turns" }
   | { kind: "omit"; fields: readonly string[]; isLasting: boolean };
 
 /** The most repairs of one request for one target. */
@@ -39,6 +40,7 @@ const rules: readonly Rule[] = [
     words:
       /(?:reasoning_content|content\[\]\.thinking)`? in the thinking mode must be passed back|reasoning_content (?:field )?is missing|missing `?reasoning_content/i,
   },
+  { repair: { kind: "signatures" }, words: /missing an? [`'"]?thought_?signature/i },
   {
     repair: { kind: "companions" },
     names: /^(?:invalid_encrypted_content|thinking_signature_invalid)$/,

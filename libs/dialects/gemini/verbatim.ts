@@ -45,7 +45,10 @@ export const verbatim: Verbatim = {
     const body = unsigned === undefined ? own : withSignedCalls(own, unsigned);
     return { path: answerPathOf(model, framing), headers: {}, body };
   },
-  repaired: (bytes, { kind }) => (kind === "companions" ? withSignedCalls(withoutSignatures(bytes), bypass) : bytes),
+  repaired(bytes, { kind }) {
+    if (kind === "companions") return withSignedCalls(withoutSignatures(bytes), bypass);
+    return kind === "signatures" ? withSignedCalls(bytes, bypass) : bytes;
+  },
   stream: (bytes, framing, { model }) =>
     new VerbatimStream(new GeminiWatcher(model, framing === "array", candidatesAskedIn(bytes))),
   withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),

@@ -133,7 +133,7 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
 export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
   const textsOf = (kind: "text" | "refusal" | "reasoning") =>
     blocks.flatMap((block) => (block.kind === kind ? [block.text] : [])).join("");
-  const { fields, thinking, ofCalls } = reasoningFieldsOf(blocks, undefined, false);
+  const { fields, thinking, ofCalls } = reasoningFieldsOf(blocks, undefined);
   const calls = blocks
     .filter((block) => block.kind === "call")
     .map((block, place) => ({ ...callBodyOf(block, context), extra_content: ofCalls[place] }));

@@ -300,7 +300,7 @@ const joined = (parts: readonly Part[]): string =>
 function encodeAssistant(parts: readonly Part[], { model, traits }: Target): WireMessage {
   const texts = parts.flatMap((part) => (part.kind === "text" ? [part.text] : []));
   const refusals = parts.flatMap((part) => (part.kind === "refusal" ? [part.text] : []));
-  const { fields, thinking, ofCalls } = reasoningFieldsOf(parts, model, traits.requiresReasoning);
+  const { fields, thinking, ofCalls } = reasoningFieldsOf(parts, model, traits);
   const calls = parts
     .filter((part) => part.kind === "call")
     .map((part, place) => ({ ...encodeCall(part), extra_content: ofCalls[place] }));

@@ -15,6 +15,7 @@ import {
   withMembers,
   withValues,
 } from "../json.ts";
+import type { ModelTraits } from "../model-traits.ts";
 import type { Block, Part, Signature } from "../neutral.ts";
 import { originOf } from "../wrapped-signature.ts";
 
@@ -148,6 +149,8 @@ function joinedEntry(before: Record<string, unknown>, more: Record<string, unkno
   return entry;
 }
 
+const asSent = { requiresReasoning: false, signsCalls: false };
+
 /** The reasoning of an assistant's message as its fields. */
 export interface ReasoningFields {
   fields: Record<string, unknown>;
@@ -158,13 +161,13 @@ export interface ReasoningFields {
 }
 
 /**
- * Reasoning as the model that made it sent it. `model` is the upstream's name of the model that gets it; that of other models is left out. With `required`, the
- * model refuses calls without reasoning, so it gets all that is readable, and a blank where there is none.
+ * Reasoning as the model that made it sent it. `model` is the upstream's name of the model that gets it; that of other models is left out. A model
+ * that requires reasoning gets all that is readable, and a blank where there is none.
  */
 export function reasoningFieldsOf(
   parts: readonly (Part | Block)[],
   model: string | undefined,
-  required: boolean,
+  { requiresReasoning: required, signsCalls }: Pick<ModelTraits, "requiresReasoning" | "signsCalls"> = asSent,
 ): ReasoningFields {
   const texts = new Map<string, string>();
   const own: ReasoningFields = { fields: {}, thinking: [], ofCalls: [] };
@@ -203,6 +206,7 @@ export function reasoningFieldsOf(
   const isSaid =
     textFields.some((name) => texts.get(name)) || own.thinking.length > 0 || "reasoning_details" in own.fields;
   if (required && own.ofCalls.length > 0 && !isSaid) own.fields.reasoning_content = placeholder;
+  if (signsCalls && own.ofCalls.length > 0) own.ofCalls[0] ??= bypass;
   return own;
 }
 
@@ -236,7 +240,8 @@ export function withoutReasoning(message: Buffer): Buffer {
 }
 
 /** https://ai.google.dev/gemini-api/docs/thought-signatures#faqs */
-const unsignedCall = jsonBytesOf({ google: { thought_signature: "skip_thought_signature_validator" } });
+const bypass = { google: { thought_signature: "skip_thought_signature_validator" } };
+const unsignedCall = jsonBytesOf(bypass);
 
 /** The message with a placeholder if it has calls and no reasoning; every other byte stays. */
 export function withPlaceholder(message: Buffer): Buffer {
@@ -246,3 +251,15 @@ export function withPlaceholder(message: Buffer): Buffer {
     ? withValues(message, { reasoning_content: jsonBytesOf(placeholder) })
     : message;
 }
+
+/** The message whose first call has the documented signature if it has none; every other byte stays. */
+export const withSignedCall = (message: Buffer): Buffer => {
+  let isFirst = true;
+  return withMembers(message, "tool_calls", (calls) =>
+    withElements(calls, (call) => {
+      const isSigned = !isFirst || isObject(parsedObject(call)?.extra_content);
+      isFirst = false;
+      return isSigned ? call : withValues(call, { extra_content: unsignedCall });
+    }),
+  );
+};

@@ -231,7 +231,7 @@ export class ChatEncoder implements StreamEncoder {
         this.#calls++;
         if (this.#takesText(call)) return "";
         const name = calledTool(this.#context.request, call.name)?.callerName ?? call.name;
-        const { ofCalls } = reasoningFieldsOf(this.#blocks.slice(-2), undefined, false);
+        const { ofCalls } = reasoningFieldsOf(this.#blocks.slice(-2), undefined);
         const called = {
           id: call.id,
           type: "function",
@@ -270,7 +270,7 @@ export class ChatEncoder implements StreamEncoder {
   /** Signed reasoning is written in one chunk: clients that assemble a stream overwrite fields they do not know. */
   #finish(finish: Finish, usage: Usage | undefined): string {
     const details = reasoningDetailsOf(this.#blocks, this.#context);
-    const { reasoning_content: _, ...fields } = reasoningFieldsOf(this.#blocks, undefined, false).fields;
+    const { reasoning_content: _, ...fields } = reasoningFieldsOf(this.#blocks, undefined).fields;
     const signed = { ...fields, ...(details.length > 0 && { reasoning_details: details }) };
     const thoughts = Object.keys(signed).length > 0 ? this.#chunk(signed) : "";
     const counted =

@@ -30,7 +30,7 @@ import { isWrappedSignature, wrappedSignatureMark } from "../wrapped-signature.t
 import { failureIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 import { CustomCalls, customChoicesOf } from "./custom-calls.ts";
-import { withoutReasoning, withPlaceholder } from "./reasoning.ts";
+import { withoutReasoning, withPlaceholder, withSignedCall } from "./reasoning.ts";
 
 const doneEvent = Buffer.from("data: [DONE]\n\n");
 
@@ -42,6 +42,7 @@ export const verbatim: Verbatim = {
   },
   repaired(bytes, { kind }) {
     if (kind === "companions") return withMessages(bytes, withoutReasoning);
+    if (kind === "signatures") return withMessages(bytes, withSignedCall);
     return kind === "placeholders" ? withMessages(bytes, withPlaceholder) : bytes;
   },
   stream: (bytes, _framing, { model, customNames }) =>

@@ -68,7 +68,7 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
       ...(customNames !== undefined && { customNames }),
     };
   }
-  const request = repairedRequest(consistent(decoded), repairs);
+  const request = repairedRequest(consistent(decoded), repairs, spoken);
   await resolveIn(request, resolve);
   if (target.reasons === false) request.settings = withoutThinking(request.settings);
   const messages = continued === undefined ? request.messages : [...request.messages, answeredSoFar(continued)];

@@ -49,7 +49,7 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
     spoken === dialect
       ? undefined
       : await prefixed(within, () => consistent(from.decodeRequest({ body: conversation, framing: "whole", headers })));
-  const request = decoded && repairedRequest(decoded, repairs);
+  const request = decoded && repairedRequest(decoded, repairs, spoken);
   const counting = to.tokenCount;
   if (counting === undefined || !countsTokens) {
     const tokens = await estimatedTokensOf(request ?? readableRequestOf(from, conversation, "whole"));

@@ -2,12 +2,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
+import { consistent } from "#dialects/consistent.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { listOf, objectOf, parsedObject } from "#dialects/json.ts";
-import { repairedBytes } from "#dialects/repaired.ts";
+import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/repaired.ts";
 import { type Repair, repairOf } from "#dialects/repairs.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
+import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
 import { targetOf } from "../../support/target.ts";
+
+type Plain = Exclude<Repair, { kind: "omit" }>["kind"];
 
 /** Real messages, each with the place where it was reported or documented. */
 const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined, number, string | object, string][] = [
@@ -73,7 +77,7 @@ const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined,
     "github.com/lbjlaq/Antigravity-Manager/pull/3342",
   ],
   [
-    "companions",
+    "signatures",
     400,
     {
       error: {
@@ -282,6 +286,23 @@ test("calls of chat messages get an empty reasoning where it was lost", () => {
   );
 });
 
+test("a call without Google's signature gets the documented one, and others keep theirs", () => {
+  const call = (more: object) => ({ id: "1", type: "function", function: { name: "f", arguments: "{}" }, ...more });
+  const signed = { extra_content: { google: { thought_signature: "S" } } };
+  const bypass = { extra_content: { google: { thought_signature: "skip_thought_signature_validator" } } };
+  const body = repairedBodyOf("openai-chat", "signatures", {
+    model: "m",
+    messages: [
+      { role: "assistant", content: null, tool_calls: [call({}), call({})] },
+      { role: "assistant", content: null, tool_calls: [call(signed)] },
+    ],
+  });
+  assert.deepEqual(
+    listOf(body?.messages).map((message) => objectOf(message).tool_calls),
+    [[call(bypass), call({})], [call(signed)]],
+  );
+});
+
 test("thinking blocks are left out, and thinking is switched off where it can't go on", () => {
   const answered = [
     { type: "thinking", thinking: "t", signature: "S" },
@@ -355,5 +376,44 @@ test("signatures of parts are left out, and the first call of each turn gets the
         parts: [{ text: "t", thought: true }, { ...call, thoughtSignature: "skip_thought_signature_validator" }, call],
       },
     ],
+  });
+});
+
+/** The body that an upstream of another dialect than the caller's gets after a repair. */
+function translatedBodyOf(upstream: ConversationDialect, model: string, kind: Plain, messages: object[]) {
+  const decoded = codecs["anthropic-messages"].decodeRequest({
+    body: { max_tokens: 3_000, messages },
+    framing: "whole",
+  });
+  const repairs = [{ kind }];
+  const request = repairedRequest(consistent(decoded), repairs, upstream);
+  const target = repairedTarget(targetOf(upstream, model), repairs);
+  return parsedObject(codecs[upstream].encodeRequest(request, "whole", target).body) ?? {};
+}
+const wrapped = wrappedSignatureOf({ dialect: "openai-responses", data: "E", itemId: "rs_1" });
+const turns = [
+  { role: "user", content: "q" },
+  {
+    role: "assistant",
+    content: [
+      { type: "thinking", thinking: "Hm.", signature: wrapped },
+      { type: "tool_use", id: "c", name: "f", input: {} },
+    ],
+  },
+  { role: "user", content: [{ type: "tool_result", tool_use_id: "c", content: "r" }] },
+];
+
+test("translated requests are repaired in the same way", () => {
+  const item = { type: "reasoning", summary: [{ type: "summary_text", text: "Hm." }], encrypted_content: "E" };
+  const itemsAfter = (kind: Plain) => listOf(translatedBodyOf("openai-responses", "gpt-5.6", kind, turns).input);
+  assert.deepEqual(itemsAfter("history")[1], { ...item, id: "rs_1" });
+  assert.deepEqual(itemsAfter("item-ids")[1], item);
+  assert.equal(itemsAfter("companions").length, 3);
+  const chat = (kind: Plain) => objectOf(listOf(translatedBodyOf("openai-chat", "m", kind, turns).messages)[1]);
+  assert.equal(chat("history").reasoning_content, undefined);
+  assert.equal(chat("placeholders").reasoning_content, " ");
+  assert.match(JSON.stringify(chat("signatures").tool_calls), /skip_thought_signature_validator/);
+  assert.deepEqual(translatedBodyOf("anthropic-messages", "claude-sonnet-5", "placeholders", turns).thinking, {
+    type: "disabled",
   });
 });
