@@ -64,8 +64,9 @@ export class ReasoningReader {
   /** The readable text in these fields; undefined for none. */
   read(fields: Record<string, unknown>): string | undefined {
     let text: string | undefined;
-    for (const name of Object.keys(fields)) {
+    for (const name in fields) {
       const value = fields[name];
+      if (name === "content" && typeof value === "string") continue;
       const kind = fieldKinds.get(name);
       if (kind === undefined || value === null || value === undefined || value === "") continue;
       if (kind === "text" && typeof value === "string") {
