@@ -6,17 +6,25 @@ import { elementSpansOf, isGiven, listOf, objectOf, objectSpansOf } from "../jso
 import type { NeutralRequest } from "../neutral.ts";
 import { decodeRequest as decodeResponses } from "../openai-responses/request.ts";
 
-/** True if an upstream of this dialect would not understand the bytes. */
-export function isForeignShape(bytes: Buffer): boolean {
+/** What an upstream of this dialect would not understand: the tools, or the whole body. */
+export function foreignShapeOf(bytes: Buffer): "tools" | "body" | undefined {
   const members = objectSpansOf(bytes, ["messages", "input", "tools"])?.members;
-  if (members === undefined) return false;
-  if (members.messages === undefined && members.input !== undefined) return true;
-  if (members.tools === undefined) return false;
+  if (members === undefined) return undefined;
+  if (members.messages === undefined && members.input !== undefined) return "body";
+  if (members.tools === undefined) return undefined;
   const tools = bytes.subarray(members.tools.start, members.tools.end);
-  return (elementSpansOf(tools) ?? []).some(({ start, end }) => {
-    const tool = objectSpansOf(tools.subarray(start, end), ["name", "function", "custom"])?.members;
-    return tool?.name !== undefined && tool.function === undefined && tool.custom === undefined;
+  const isForeign = (elementSpansOf(tools) ?? []).some(({ start, end }) => {
+    const tool = objectSpansOf(tools.subarray(start, end), [
+      "type",
+      "name",
+      "function",
+      "custom",
+      "input_schema",
+    ])?.members;
+    if (tool?.name === undefined || (tool.function ?? tool.custom) !== undefined) return false;
+    return (tool.type ?? tool.input_schema) !== undefined;
   });
+  return isForeign ? "tools" : undefined;
 }
 
 /** The messages of a body; those in `input` if it has chat messages there. */

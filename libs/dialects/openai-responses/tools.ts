@@ -107,12 +107,15 @@ export function decodeToolChoice(choice: unknown, tools: readonly Tool[]): ToolC
 /** True if a choice names a tool that the caller runs. */
 const isCallers = (reference: unknown, tools: readonly Tool[]): boolean => {
   const { type } = objectOf(reference);
-  return type === "function" || type === "custom" || tools.some((tool) => clientTypeOf(tool) === type);
+  return type === "function" || type === "custom" || clientToolAmong(tools, type) !== undefined;
 };
+
+const clientToolAmong = (tools: readonly Tool[], type: unknown): Tool | undefined =>
+  typeof type === "string" ? tools.find((tool) => clientTypeOf(tool) === type) : undefined;
 
 function chosenIn(reference: unknown, tools: readonly Tool[]): string {
   const { type, name, namespace } = objectOf(reference);
-  const known = tools.find((tool) => clientTypeOf(tool) === type);
+  const known = clientToolAmong(tools, type);
   if (known !== undefined) return known.name;
   const neutral = neutralNameOf(tools, String(name), namespace);
   return toolNamed(tools, neutral) !== undefined

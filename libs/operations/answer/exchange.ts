@@ -8,7 +8,7 @@ import { customNamesIn } from "#dialects/custom-calls.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { isGiven, parsedObject } from "#dialects/json.ts";
 import { type AnswerEvent, foldedOf, type Message, type Settings } from "#dialects/neutral.ts";
-import { isForeignShape } from "#dialects/openai-chat/foreign-shape.ts";
+import { foreignShapeOf } from "#dialects/openai-chat/foreign-shape.ts";
 import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/repaired.ts";
 import { answersOf } from "#dialects/stop-cutter.ts";
 import { cutOf, ownBytesOf, resolveIn, unlessRefused } from "../conversation.ts";
@@ -48,13 +48,14 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   const from = codecs[dialect];
   // A model that refuses stop sequences gets none, so the gateway must read the answer to end it at them.
   const mayStop = spoken === dialect && dialect === "openai-chat" && !target.traits.stops && body.includes('"stop"');
-  const isForeign = spoken === dialect && dialect === "openai-chat" && isForeignShape(body);
-  const parsed = spoken !== dialect || resumes || mayStop || isForeign ? (parsedObject(body) ?? {}) : {};
-  const isTranslated = resumes || (mayStop && isGiven(parsed.stop));
+  const foreign = spoken === dialect && dialect === "openai-chat" ? foreignShapeOf(body) : undefined;
+  const parsed = spoken !== dialect || resumes || mayStop || foreign !== undefined ? (parsedObject(body) ?? {}) : {};
+  const isTranslated = resumes || foreign === "tools" || (mayStop && isGiven(parsed.stop));
   const decode = () => from.decodeRequest({ body: parsed, framing, headers });
-  const readable = spoken !== dialect || isForeign ? decode() : isTranslated ? unlessRefused(decode) : undefined;
+  const readable =
+    spoken !== dialect || foreign === "body" ? decode() : isTranslated ? unlessRefused(decode) : undefined;
   // An upstream of the caller's dialect may read what others don't.
-  const decoded = spoken === dialect && !isForeign && readable?.warnings !== undefined ? undefined : readable;
+  const decoded = spoken === dialect && foreign !== "body" && readable?.warnings !== undefined ? undefined : readable;
   if (decoded === undefined) {
     const own = repairs.length === 0 ? body : repairedBytes(from, dialect, { body, framing, headers }, target, repairs);
     const request = from.verbatim.request(await ownBytesOf({ ...task, body: own }, resolve), framing, target);

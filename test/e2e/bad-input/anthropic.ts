@@ -106,7 +106,6 @@ export const messages: RichRequest = {
     ["thinking", { type: "enabled" }, { type: "enabled", budget_tokens: 1_023 }, {}],
     ["tool_choice", { type: "tool" }, {}],
     ["tools[0].name", "", "x".repeat(129), "d\u00e9j\u00e0 vu"],
-    ["tools[0].input_schema", {}, { type: "array" }],
     ["output_config", { format: { type: "json_schema" } }],
     ["container", "container_1"],
     ["thread", { type: "create" }],

@@ -122,7 +122,7 @@ test("an error names its field", async () => {
     [{ tools: {} }, "tools"],
     [{ tools: [{ input_schema: {} }] }, "tools[0].name"],
     [{ tools: [{ name: "x" }] }, "tools[0].input_schema"],
-    [{ tools: [{ name: "x", input_schema: { type: "string" } }] }, "tools[0].input_schema.type"],
+    [{ tools: [{ name: "x", input_schema: "string" }] }, "tools[0].input_schema"],
     [{ tools: [{ name: "a.b", input_schema: {} }] }, "tools[0].name"],
     [{ tools: [{ type: "custom", name: "x".repeat(129), input_schema: {} }] }, "tools[0].name"],
     [{ output_config: { effort: 1 } }, "output_config.effort"],

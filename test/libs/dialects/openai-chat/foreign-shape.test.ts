@@ -6,7 +6,7 @@ import { codecs } from "#dialects/codecs.ts";
 import { consistent } from "#dialects/consistent.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
 import { eventsOf, type NeutralRequest } from "#dialects/neutral.ts";
-import { isForeignShape } from "#dialects/openai-chat/foreign-shape.ts";
+import { foreignShapeOf } from "#dialects/openai-chat/foreign-shape.ts";
 import { prepare } from "#operations/exchanges.ts";
 import { targetOf } from "../../../support/target.ts";
 
@@ -37,18 +37,19 @@ const contextOf = (request: NeutralRequest): AnswerContext => ({
 
 test("only requests in another dialect's shape are recognised", () => {
   const messages = [{ role: "user", content: "Go" }];
-  const cases: [Json, boolean][] = [
-    [{ messages }, false],
-    [{ messages, tools: [nested, { type: "custom", custom: { name: "x" } }] }, false],
-    [{ messages, tools: [] }, false],
-    [{ messages, tools: [nested, flat] }, true],
-    [{ messages, tools: [applyPatch] }, true],
-    [{ messages, tools: [anthropic] }, true],
-    [{ input: messages }, true],
-    [{ messages, input: "x" }, false],
+  const cases: [Json, string | undefined][] = [
+    [{ messages }, undefined],
+    [{ messages, tools: [nested, { type: "custom", custom: { name: "x" } }] }, undefined],
+    [{ messages, tools: [] }, undefined],
+    [{ messages, tools: [nested, flat] }, "tools"],
+    [{ messages, tools: [applyPatch] }, "tools"],
+    [{ messages, tools: [anthropic] }, "tools"],
+    [{ input: messages }, "body"],
+    [{ messages, input: "x" }, undefined],
+    [{ messages, tools: [{ name: "x" }] }, undefined],
   ];
   for (const [body, expected] of cases)
-    assert.equal(isForeignShape(Buffer.from(JSON.stringify({ model: "m", ...body }))), expected, JSON.stringify(body));
+    assert.equal(foreignShapeOf(Buffer.from(JSON.stringify({ model: "m", ...body }))), expected, JSON.stringify(body));
 });
 
 const bodies: [string, Json][] = [

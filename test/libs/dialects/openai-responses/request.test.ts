@@ -310,6 +310,8 @@ test("a tool choice uses neutral names; only one that requires an unsupported to
   for (const choice of [
     { type: "web_search" },
     { type: "image_generation" },
+    "sometimes",
+    {},
     { type: "mcp", server_label: "s" },
     { type: "function", name: "absent" },
   ])
