@@ -2,6 +2,7 @@
 import type { CallerRequest, Codec, Target } from "./codec.ts";
 import { consistent } from "./consistent.ts";
 import type { ConversationDialect } from "./dialect.ts";
+import { Refusal } from "./field-support.ts";
 import { jsonBytesOf, parsedObject, withMembers, withValues } from "./json.ts";
 import type { ModelTraits } from "./model-traits.ts";
 import type { NeutralRequest, Part } from "./neutral.ts";
@@ -54,8 +55,8 @@ const conversationMembers: Record<ConversationDialect, readonly (readonly [strin
 };
 
 /**
- * A caller's bytes for an upstream of the same dialect, with these repairs. A repair of the conversation's order replaces the conversation by one that went
- * through the neutral form; every other byte stays. Throws Refusal if the neutral form can't express the conversation.
+ * A caller's bytes for an upstream of the same dialect, with these repairs. Where a repair of the conversation's order is none of bytes, the conversation is
+ * replaced by one that went through the neutral form, if that can express it; every other byte stays.
  */
 export function repairedBytes(
   codec: Codec,
@@ -64,12 +65,24 @@ export function repairedBytes(
   target: Target,
   repairs: readonly Repair[],
 ): Buffer {
-  const edited = repairs.reduce((changed, repair) => codec.verbatim.repaired(changed, repair), bytes);
-  if (!repairs.some(({ kind }) => kind === "history" || kind === "turns")) return edited;
-  const request = consistent(
-    codec.decodeRequest({ body: parsedObject(edited) ?? {}, framing, ...(headers && { headers }) }),
-  );
-  const encoded = parsedObject(codec.encodeRequest(request, framing, repairedTarget(target, repairs)).body) ?? {};
+  let edited = bytes;
+  let isReordered = true;
+  for (const repair of repairs) {
+    const changed = codec.verbatim.repaired(edited, repair);
+    if (changed === edited && (repair.kind === "history" || repair.kind === "turns")) isReordered = false;
+    edited = changed;
+  }
+  if (isReordered) return edited;
+  const encoded = unlessRefused(() => {
+    const asked = { body: parsedObject(edited) ?? {}, framing, ...(headers && { headers }) };
+    const { body } = codec.encodeRequest(
+      consistent(codec.decodeRequest(asked)),
+      framing,
+      repairedTarget(target, repairs),
+    );
+    return parsedObject(body);
+  });
+  if (encoded === undefined) return edited;
   let repaired = edited;
   for (const spellings of conversationMembers[dialect]) {
     for (const name of spellings) repaired = withMembers(repaired, name, () => undefined);
@@ -77,4 +90,13 @@ export function repairedBytes(
     if (encoded[name] !== undefined) repaired = withValues(repaired, { [name]: jsonBytesOf(encoded[name]) });
   }
   return repaired;
+}
+
+function unlessRefused<Result>(act: () => Result): Result | undefined {
+  try {
+    return act();
+  } catch (error) {
+    if (error instanceof Refusal) return undefined;
+    throw error;
+  }
 }

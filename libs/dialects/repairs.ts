@@ -55,7 +55,7 @@ const rules: readonly Rule[] = [
   {
     repair: { kind: "turns" },
     words:
-      /roles must alternate|system (?:message|prompt) must be (?:at the beginning|the first)|system role (?:is )?not supported|role ['"`]?system['"`]? is not supported|unexpected role ['"`]?(?:system|user|tool|assistant|developer)|invalid message role: system|invalid chat setting|first message must (?:use|be)|must (?:start|begin) with a user|expected (?:first|last) role|multiple ['"`]?(?:user|assistant)['"`]? roles in a row|only (?:one|a single) system message|no user query found|ensure that (?:multiturn requests|the conversation)[^.]{0,40}(?:alternate|start)/i,
+      /roles must alternate|system (?:message|prompt) must be (?:at the beginning|the first)|system role (?:is )?not supported|role ['"`]?system['"`]? is not supported|messages\S{1,12}role\S{0,3} (?:input should be|must be|should be|invalid value|value is not)[^.]{0,80}(?:user|assistant|system)|unexpected role ['"`]?(?:system|user|tool|assistant|developer)|invalid message role: system|invalid chat setting|first message must (?:use|be)|must (?:start|begin) with a user|expected (?:first|last) role|multiple ['"`]?(?:user|assistant)['"`]? roles in a row|only (?:one|a single) system message|no user query found|ensure that (?:multiturn requests|the conversation)[^.]{0,40}(?:alternate|start)/i,
   },
 ];
 

@@ -1,5 +1,5 @@
 /** Reasoning of other vendors in earlier answers of a conversation. An upstream of this dialect rejects what it did not sign. */
-import { isEmptyArray, objectOf, parsedObject, withElements, withMembers } from "../json.ts";
+import { isEmptyArray, jsonBytesOf, listOf, objectOf, parsedObject, withElements, withMembers } from "../json.ts";
 import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
 import { dialect, thinkingBlockOf } from "./blocks.ts";
 import { isBegunWithoutThinking } from "./thinking.ts";
@@ -10,6 +10,17 @@ export const withoutForeignThoughts = (messages: Buffer): Buffer => withBlocks(m
 /** The caller's messages without any reasoning. */
 export const withoutThoughts = (messages: Buffer): Buffer =>
   withBlocks(messages, (block) => (isThought(parsedObject(block)) ? undefined : block));
+
+/** The caller's messages with instructions among them as messages of the user, marked as instructions. */
+export const withoutSystemTurns = (messages: Buffer): Buffer =>
+  withElements(messages, (message) => {
+    const { role, content } = parsedObject(message) ?? {};
+    if (role !== "system") return message;
+    const texts =
+      typeof content === "string" ? [content] : listOf(content).map((block) => String(objectOf(block).text));
+    const text = `<instructions>\n${texts.join("\n")}\n</instructions>`;
+    return jsonBytesOf({ role: "user", content: [{ type: "text", text }] });
+  });
 
 const withBlocks = (messages: Buffer, change: (block: Buffer) => Buffer | undefined): Buffer =>
   withElements(messages, (message) => {

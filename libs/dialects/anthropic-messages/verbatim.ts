@@ -22,7 +22,7 @@ import { withAddresses } from "../verbatim-attachments.ts";
 import { wrappedSignatureMark } from "../wrapped-signature.ts";
 import { UsageReader, upstreamErrorOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
-import { thinkingInstead, withoutForeignThoughts, withoutThoughts } from "./foreign.ts";
+import { thinkingInstead, withoutForeignThoughts, withoutSystemTurns, withoutThoughts } from "./foreign.ts";
 import { apiVersion } from "./request.ts";
 
 const stopEvent = Buffer.from('event: message_stop\ndata: {"type":"message_stop"}\n\n');
@@ -40,6 +40,7 @@ export const verbatim: Verbatim = {
   },
   repaired(bytes, { kind }) {
     if (kind === "companions") return withMessages(bytes, withoutThoughts);
+    if (kind === "turns") return withMembers(bytes, "messages", withoutSystemTurns);
     return kind === "placeholders" ? withValues(bytes, { thinking: jsonBytesOf({ type: "disabled" }) }) : bytes;
   },
   stream: (_bytes, _framing, { model }) => new VerbatimStream(new MessagesWatcher(model)),

@@ -197,6 +197,12 @@ const refusals: readonly [Exclude<Repair, { kind: "omit" }>["kind"] | undefined,
     "github.com/ggml-org/llama.cpp/issues/19851",
   ],
   ["turns", 400, "System message must be at the beginning.", "huggingface.co/Qwen"],
+  [
+    "turns",
+    400,
+    "messages.1.role: Input should be 'user' or 'assistant'",
+    "github.com/anthropics/claude-code/issues/77698",
+  ],
   ["turns", 400, "System role not supported", "huggingface.co/google/gemma-2-9b-it"],
   ["turns", 400, "role 'system' is not supported on this model", "github.com/anthropics/claude-code/issues/61412"],
   ["turns", 400, "Unexpected role 'user' after role 'tool'", "github.com/yetone/avante.nvim/issues/2695"],
@@ -356,6 +362,38 @@ test("a compaction item that the upstream can't decrypt is left out with the rea
   const [note, ...others] = listOf(repairedBodyOf("openai-responses", "companions", { model: "m", input })?.input);
   assert.match(String(objectOf(note).content), /were compacted by another model/);
   assert.deepEqual(others, [user]);
+});
+
+test("instructions among messages become messages of the user, also beside blocks that only the vendor's servers make", () => {
+  const messages = [
+    { role: "user", content: "q" },
+    { role: "system", content: "Look twice." },
+    { role: "assistant", content: [{ type: "server_tool_use", id: "s", name: "web_search", input: {} }] },
+    { role: "user", content: "go on" },
+  ];
+  const told = { role: "user", content: [{ type: "text", text: "<instructions>\nLook twice.\n</instructions>" }] };
+  const body = repairedBodyOf("anthropic-messages", "turns", { model: "m", max_tokens: 1, messages });
+  assert.deepEqual(body?.messages, messages.toSpliced(1, 1, told as never));
+});
+
+test("blocks of Anthropic's Messages in chat messages become calls and results, and other fields stay", () => {
+  const messages = [
+    { role: "user", content: "q" },
+    { role: "assistant", content: [{ type: "tool_use", id: "c", name: "f", input: {} }] },
+    { role: "user", content: [{ type: "tool_result", tool_use_id: "c", content: "r" }] },
+  ];
+  const call = { id: "c", type: "function", function: { name: "f", arguments: "{}" } };
+  const body = repairedBodyOf("openai-chat", "history", { model: "m", own: { a: 1 }, logit_bias: {}, messages });
+  assert.deepEqual(body, {
+    model: "m",
+    own: { a: 1 },
+    logit_bias: {},
+    messages: [
+      messages[0],
+      { role: "assistant", content: null, tool_calls: [call] },
+      { role: "tool", tool_call_id: "c", content: "r" },
+    ],
+  });
 });
 
 test("signatures of parts are left out, and the first call of each turn gets the documented one instead", () => {
