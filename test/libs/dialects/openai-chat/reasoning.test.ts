@@ -5,6 +5,7 @@ import { codecs } from "#dialects/codecs.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { listOf, objectOf, parsedObject } from "#dialects/json.ts";
 import { foldedOf } from "#dialects/neutral.ts";
+import { reasoningFieldsOf } from "#dialects/openai-chat/reasoning.ts";
 import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
 import { targetOf } from "../../../support/target.ts";
 
@@ -189,4 +190,47 @@ test("a changed signature brings no field into a request that the format does no
   const request = codecs["anthropic-messages"].decodeRequest({ body, framing: "whole" });
   const wire = codecs["openai-chat"].encodeRequest(request, "whole", targetOf("openai-chat", "m"));
   assert.deepEqual(listOf(bodyOf(wire).messages)[1], { role: "assistant", content: "a", reasoning_details: [1] });
+});
+
+test("details that arrive after the reasoning, in chunks and with a call, are blocks of their own between the others", () => {
+  const decoder = codecs["openai-chat"].streamDecoder();
+  const detail = (more: object) => ({ type: "reasoning.encrypted", format: "f", index: 1, ...more });
+  const deltas = [
+    { role: "assistant", content: "" },
+    { reasoning: "H", reasoning_details: [{ type: "reasoning.text", text: "H", index: 0 }] },
+    { reasoning: "m.", reasoning_details: [{ type: "reasoning.text", text: "m.", index: 0 }] },
+    { content: "Looking.", reasoning_details: [detail({ data: "E" })] },
+    { reasoning_details: [detail({ data: "F", id: "call_1" })] },
+    { tool_calls: [{ ...call, index: 0, extra_content: { google: { thought_signature: "G" } } }] },
+  ];
+  const chunks = deltas.map((delta) => ({ choices: [{ index: 0, delta }] }));
+  const end = { choices: [{ index: 0, delta: {}, finish_reason: "tool_calls" }] };
+  const events = [...chunks, end].flatMap((chunk) =>
+    decoder.push({ event: undefined, data: Buffer.from(JSON.stringify(chunk)) }),
+  );
+  const answer = foldedOf([...events, ...decoder.end()]);
+  assert.ok(answer !== undefined && "blocks" in answer);
+  const [first, text, details, signed, called] = answer.blocks;
+  assert.deepEqual(
+    [first, text, details, signed, called].map((block) => [
+      block?.kind,
+      block !== undefined && "text" in block && block.text,
+    ]),
+    [
+      ["reasoning", "Hm."],
+      ["text", "Looking."],
+      ["reasoning", ""],
+      ["reasoning", ""],
+      ["call", false],
+    ],
+  );
+  const { fields, ofCalls } = reasoningFieldsOf(answer.blocks, undefined);
+  assert.deepEqual(fields, {
+    reasoning: "Hm.",
+    reasoning_details: [
+      { type: "reasoning.text", text: "Hm.", index: 0 },
+      { type: "reasoning.encrypted", format: "f", index: 1, data: "EF", id: "call_1" },
+    ],
+  });
+  assert.deepEqual(ofCalls, [{ google: { thought_signature: "G" } }]);
 });
