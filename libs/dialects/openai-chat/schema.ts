@@ -180,7 +180,7 @@ export const chatRequestSchema = Type.Object(
     max_completion_tokens: optional(nullable("integer")),
     max_tokens: optional(nullable("integer")),
   },
-  when(lacksAll("input"), "messages"),
+  when({ allOf: [{ required: ["model"] }, lacksAll("input")] }, "messages"),
 );
 
 /** A limit of output tokens; -1 means none. */
