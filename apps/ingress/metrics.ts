@@ -1,8 +1,10 @@
 /** The ingress's metrics (https://prometheus.io/docs/practices/naming/): counters and histograms of events, gauges of the state. */
+
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { statuses } from "#dialects/errors.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
+import { unpricedUnitsOf } from "#ledger/prices.ts";
 import type { OperatorControl } from "#service/operator-controls.ts";
 
 const buckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
@@ -27,7 +29,10 @@ export function metricsSubscriber(registry: Registry): Subscriber<IngressEvents>
     },
     sessionMessage: ({ direction, dialect }) => counters.sessionMessages.inc({ direction, dialect }),
     restarted: ({ generation: { queue } }) => counters.restarts.inc({ queue }),
-    ended({ generation: { queue }, outcome }) {
+    ended({ generation: { queue }, outcome, bill }) {
+      if (bill?.unitPrices.units !== undefined)
+        for (const kind of unpricedUnitsOf(bill.unitPrices))
+          counters.unpricedUnits.inc({ kind }, bill.usage.units?.[kind]);
       if (outcome === "left") counters.cancellations.inc({ queue });
       else if (outcome !== "complete") counters.errors.inc({ code: outcome });
     },
@@ -65,6 +70,12 @@ function countersOf(registry: Registry) {
       name: "sluice_session_messages_total",
       help: "Messages of sessions, from callers (up) and to them (down).",
       labelNames: ["direction", "dialect"],
+      registers,
+    }),
+    unpricedUnits: new Counter({
+      name: "sluice_unpriced_units_total",
+      help: "Units that upstreams report and the catalogue has no price for, such as searches. They are billed as nothing, and their records say so.",
+      labelNames: ["kind"],
       registers,
     }),
     restarts: new Counter({

@@ -24,6 +24,18 @@ const groupPrices = Type.Object({
     { description: "Prices for long prompts." },
   ),
   serviceTiers: Type.Record(Type.String(), Type.Number(), { description: "Factors, by the name of the service tier." }),
+  periods: Type.Optional(
+    Type.Array(
+      Type.Object({
+        from: Type.Optional(Type.String()),
+        until: Type.Optional(Type.String()),
+        hours: Type.Optional(Type.String({ description: "Of each day, in UTC." })),
+        ratio: Type.Optional(Type.Number({ description: "A factor of all prices." })),
+        prices: amounts("The prices that apply then."),
+      }),
+      { description: "Prices that begin, end, or apply at some hours; of several, the last one." },
+    ),
+  ),
 });
 
 export const catalogueOperations = {

@@ -44,6 +44,19 @@ export const topMeasures = [
 ] as const;
 const usageIntervals = ["half-hour", "hour", "day", "month", "none"] as const;
 
+/** What some vendors bill apart from tokens of text. */
+export const unitKinds = [
+  "cacheWrite1hTokens",
+  "cachedAudioTokens",
+  "imageInputTokens",
+  "imageOutputTokens",
+  "webSearches",
+  "mapSearches",
+  "fileSearches",
+  "codeSessions",
+  "audioSeconds",
+] as const;
+
 const outcomes = ["complete", "left", "failed", "refused"] as const;
 
 /** One usage record. */
@@ -76,6 +89,21 @@ const record = Type.Object({
     reasoning: count("Of the output: reasoning."),
     audioOutput: count("Of the output: audio."),
   }),
+  units: Type.Array(
+    Type.Object({
+      kind: Type.Enum(unitKinds),
+      count: count(""),
+      partOf: orNull(
+        Type.Enum(["input", "cacheRead", "cacheWrite", "output"] as const, {
+          description: "The tokens that contain these; null for other units.",
+        }),
+      ),
+      unitPrice: orNull(
+        money("Per million tokens, or per unit. Null is unknown: tokens then cost as much as those that contain them."),
+      ),
+    }),
+    { description: "What some vendors bill apart, such as searches, tokens of images, and cache writes for an hour." },
+  ),
   images: count("Generated images."),
   imageSize: orNull(Type.String()),
   imageQuality: orNull(Type.String()),

@@ -3,8 +3,16 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import Type from "typebox";
 import { Value } from "typebox/value";
+import { type UnitKind, unitKinds, unitNames } from "#dialects/usage.ts";
 import { unitsOf } from "#ledger/money.ts";
-import { type Priced, type Prices, pricesSchema, type UnitPrices, unitPricesOf } from "#ledger/prices.ts";
+import {
+  type Priced,
+  type Prices,
+  pricesSchema,
+  type UnitPrices,
+  type unitPriceNames,
+  unitPricesOf,
+} from "#ledger/prices.ts";
 import { readDocument } from "./document.ts";
 import { type Environment, filledIn } from "./environment.ts";
 import { CatalogueFault } from "./fault.ts";
@@ -91,8 +99,8 @@ function listedFor({ vendors }: ListPrices, baseUrl: string, name: string, envir
 
 /** The catalogue's names of the prices of tokens and requests. */
 const names: readonly (readonly [
-  price: Exclude<keyof Prices, "images" | "tiers" | "serviceTiers">,
-  unit: keyof UnitPrices,
+  price: Exclude<keyof Prices, "images" | "tiers" | "serviceTiers" | "periods">,
+  unit: (typeof unitPriceNames)[number] | UnitKind,
 ])[] = [
   ["inputPerMillion", "input"],
   ["cachedInputPerMillion", "cacheRead"],
@@ -102,7 +110,22 @@ const names: readonly (readonly [
   ["reasoningPerMillion", "reasoning"],
   ["audioOutputPerMillion", "audioOutput"],
   ["perRequest", "request"],
+  ["cacheWrite1hPerMillion", "cacheWrite1hTokens"],
+  ["cachedAudioPerMillion", "cachedAudioTokens"],
+  ["imageInputPerMillion", "imageInputTokens"],
+  ["imageOutputPerMillion", "imageOutputTokens"],
+  ["perWebSearch", "webSearches"],
+  ["perMapSearch", "mapSearches"],
+  ["perFileSearch", "fileSearches"],
+  ["perCodeSession", "codeSessions"],
+  ["perAudioSecond", "audioSeconds"],
 ];
+
+const oneOfEach = Object.fromEntries(unitNames.map((kind) => [kind, 1]));
+
+/** The price of a unit, in nano-units; 0 if it is unknown. */
+const amountOf = (prices: UnitPrices, unit: (typeof names)[number][1]): number =>
+  unit in unitKinds ? (prices.units?.[unit as UnitKind] ?? 0) : prices[unit as (typeof unitPriceNames)[number]];
 
 /** What callers would pay is compared, so an absent price counts as its default. */
 function differencesOf(given: Prices, listed: Prices): PriceDifference[] {
@@ -120,15 +143,22 @@ function differencesOf(given: Prices, listed: Prices): PriceDifference[] {
 
 function tokenDifferencesOf(given: Prices, listed: Prices, bound: number): PriceDifference[] {
   const isTier = ({ tiers }: Prices) => bound === 0 || tiers.some(({ aboveInputTokens }) => aboveInputTokens === bound);
-  const [own, theirs] = [given, listed].map((prices) => unitPricesOf(prices, usageOf(bound + 1))) as [
-    UnitPrices,
-    UnitPrices,
-  ];
+  // A price for seconds replaces that of input tokens in the same answer, so two answers are priced.
+  const [own, theirs] = [given, listed].map((prices) => {
+    const { units } = unitPricesOf(prices, { ...usageOf(bound + 1), units: oneOfEach });
+    return { ...unitPricesOf(prices, usageOf(bound + 1)), ...(units && { units }) };
+  }) as [UnitPrices, UnitPrices];
   const isNamed = (name: string) => [given, listed].some((each) => [each, ...each.tiers].some((part) => name in part));
   return names
     .filter(([name]) => isNamed(name))
     .flatMap(([name, unit]) =>
-      differenceOf(name, bound, textOf(own[unit]), textOf(theirs[unit]), isTier(listed) && !isTier(given)),
+      differenceOf(
+        name,
+        bound,
+        textOf(amountOf(own, unit)),
+        textOf(amountOf(theirs, unit)),
+        isTier(listed) && !isTier(given),
+      ),
     );
 }
 

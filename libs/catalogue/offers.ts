@@ -68,6 +68,9 @@ function pricingOf(prices: Prices, ratio: number): object {
     ...optional("audio", prices.audioInputPerMillion),
     ...optional("audio_output", prices.audioOutputPerMillion),
     ...optional("internal_reasoning", prices.reasoningPerMillion),
+    ...optional("image_token", prices.imageInputPerMillion),
+    ...optional("image_output", prices.imageOutputPerMillion),
+    ...(prices.perWebSearch !== undefined && { web_search: priced(prices.perWebSearch, ratio) }),
   };
 }
 
@@ -115,9 +118,17 @@ export interface GroupPrices {
   readonly images: { size?: string; quality?: string; price: string }[];
   readonly tiers: { aboveInputTokens: number; prices: Record<string, string> }[];
   readonly serviceTiers: Record<string, number>;
+  /** Prices that begin, end, or apply at some hours, in UTC. */
+  readonly periods?: {
+    from?: string;
+    until?: string;
+    hours?: string;
+    ratio?: number;
+    prices: Record<string, string>;
+  }[];
 }
 
-export function groupPricesOf({ images, tiers, serviceTiers, ...single }: Prices, ratio: number): GroupPrices {
+export function groupPricesOf({ images, tiers, serviceTiers, periods, ...single }: Prices, ratio: number): GroupPrices {
   const textsOf = (amounts: object) =>
     Object.fromEntries(
       Object.entries(amounts).flatMap(([name, amount]: [string, unknown]) =>
@@ -129,5 +140,14 @@ export function groupPricesOf({ images, tiers, serviceTiers, ...single }: Prices
     images: images.map(({ price, ...look }) => ({ ...look, price: priced(price, ratio) })),
     tiers: tiers.map(({ aboveInputTokens, ...amounts }) => ({ aboveInputTokens, prices: textsOf(amounts) })),
     serviceTiers: { ...serviceTiers },
+    ...(periods !== undefined && {
+      periods: periods.map(({ from, until, hours, ratio: factor, ...amounts }) => ({
+        ...(from !== undefined && { from }),
+        ...(until !== undefined && { until }),
+        ...(hours !== undefined && { hours }),
+        ...(factor !== undefined && { ratio: factor }),
+        prices: textsOf(amounts),
+      })),
+    }),
   };
 }

@@ -5,11 +5,12 @@ import type { Finding, Path } from "./fault.ts";
 
 /** All mistakes in these prices, which stand at `path`. */
 export function priceFindingsOf(prices: Prices, path: Path): Finding[] {
-  const { images, tiers, serviceTiers, ...single } = prices;
+  const { images, tiers, serviceTiers, periods = [], ...single } = prices;
   return [
     ...amountFindingsOf(single, path),
     ...tierFindingsOf(tiers, [...path, "tiers"]),
     ...imageFindingsOf(prices, [...path, "images"]),
+    ...periods.flatMap((period, index) => periodFindingsOf(period, [...path, "periods", index])),
     ...Object.entries(serviceTiers).flatMap(([name, ratio]) => ratioFindingsOf(ratio, [...path, "serviceTiers", name])),
   ];
 }
@@ -33,6 +34,22 @@ const tierFindingsOf = (tiers: Prices["tiers"], path: Path): Finding[] =>
     if (Object.keys(amounts).length === 0) return [{ path: at, text: "changes no price" }];
     return amountFindingsOf(amounts, at);
   });
+
+function periodFindingsOf(period: NonNullable<Prices["periods"]>[number], path: Path): Finding[] {
+  const { from, until, hours, ratio, ...amounts } = period;
+  for (const [name, moment] of Object.entries({ from, until }))
+    if (moment !== undefined && Number.isNaN(Date.parse(moment)))
+      return [{ path: [...path, name], text: "is not a date or a moment in UTC" }];
+  if (from !== undefined && until !== undefined && Date.parse(from) >= Date.parse(until))
+    return [{ path: [...path, "until"], text: "is not after `from`" }];
+  if (hours?.slice(0, 5) === hours?.slice(6) && hours !== undefined)
+    return [{ path: [...path, "hours"], text: "is empty: it ends when it begins" }];
+  if (ratio === undefined && Object.keys(amounts).length === 0) return [{ path, text: "changes no price" }];
+  return [
+    ...amountFindingsOf(amounts, path),
+    ...(ratio === undefined ? [] : ratioFindingsOf(ratio, [...path, "ratio"])),
+  ];
+}
 
 function imageFindingsOf({ images, outputPerMillion }: Prices, path: Path): Finding[] {
   const findings = images.flatMap(({ size, quality, price }, index): Finding[] => {

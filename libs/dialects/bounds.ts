@@ -28,6 +28,8 @@ export const formFieldsMax = 1_000;
 export const reportedTokensMax = 100_000_000;
 /** Images of one answer that are billed: more than any upstream makes. */
 export const reportedImagesMax = 1_000;
+/** Units of one kind in one answer that are billed, such as searches or seconds. */
+export const reportedUnitsMax = 1_000_000;
 /** The longest answer that is kept, in characters; a longer one cannot be resumed. */
 export const resumableLengthMax = 1 << 20;
 /** Characters of a field's path in an error. A path may contain the caller's own names. */

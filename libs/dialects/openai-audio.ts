@@ -4,7 +4,7 @@
  */
 import type { StreamRelay } from "./codec.ts";
 import { isGiven, objectOf } from "./json.ts";
-import { audioTokensOf } from "./openai-parts.ts";
+import { modalitiesOf } from "./openai-parts.ts";
 import type { SseEvent } from "./sse.ts";
 import { upstreamErrorOf } from "./upstream-errors.ts";
 import { plainUsageOf, plausible, tokensOf, type Usage } from "./usage.ts";
@@ -16,11 +16,13 @@ export const tokensPerSecond = 25;
 /** Tokens, or a duration in seconds: https://platform.openai.com/docs/api-reference/audio/json-object. Undefined if there is neither. */
 export function audioUsageOf(value: unknown): Usage | undefined {
   const { seconds, input_tokens: input, output_tokens: output, input_token_details: details } = objectOf(value);
-  if (typeof seconds === "number" && seconds > 0)
-    return { ...plainUsageOf(Math.ceil(seconds * tokensPerSecond)), isEstimated: true };
+  if (typeof seconds === "number" && seconds > 0) {
+    const usage = plainUsageOf(Math.ceil(seconds * tokensPerSecond));
+    return { ...plausible({ ...usage, units: { audioSeconds: Math.ceil(seconds) } }), isEstimated: true };
+  }
   if (tokensOf(input) + tokensOf(output) === 0) return undefined;
   const usage = plainUsageOf(tokensOf(input), tokensOf(output));
-  return plausible({ ...usage, ...audioTokensOf(objectOf(details), {}) });
+  return plausible({ ...usage, ...modalitiesOf(objectOf(details), {}) });
 }
 
 /** Streamed speech. `usage` is billed if the upstream reports none. */

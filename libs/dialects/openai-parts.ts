@@ -1,8 +1,8 @@
 /** Parts of requests and answers that OpenAI's two dialects share. */
 import { attachmentOf, checkedBase64 } from "./attachments.ts";
-import { isObject, objectOf } from "./json.ts";
+import { isGiven, isObject, objectOf } from "./json.ts";
 import type { Part, Settings } from "./neutral.ts";
-import { plausible, serviceTierOf, tokensOf, type Usage } from "./usage.ts";
+import { countedUnits, plausible, serviceTierOf, tokensOf, type Units, type Usage, unitNames } from "./usage.ts";
 
 /** `path` names the field with the address or data URL. */
 export const imageOf = (url: string, detail: unknown, path: string): Extract<Part, { kind: "image" }> => ({
@@ -38,38 +38,72 @@ export const schemaFormatOf = (value: unknown, path: string): NonNullable<Settin
   };
 };
 
-/** OpenAI's details of the tokens in and out. Cached audio is counted as cached. */
-export const audioTokensOf = (
+/** OpenAI's details of the tokens in and out, and `more` units. What came from the cache is counted as cached. */
+export function modalitiesOf(
   input: Record<string, unknown>,
   output: Record<string, unknown>,
-): Pick<Usage, "audioInputTokens" | "audioOutputTokens"> => ({
-  audioInputTokens: Math.max(
-    0,
-    tokensOf(input.audio_tokens) - tokensOf(objectOf(input.cached_tokens_details).audio_tokens),
-  ),
-  audioOutputTokens: tokensOf(output.audio_tokens),
-});
+  more: Units = {},
+): Pick<Usage, "audioInputTokens" | "audioOutputTokens" | "units"> {
+  const cached = objectOf(input.cached_tokens_details);
+  const uncached = (name: string) => Math.max(0, tokensOf(input[name]) - tokensOf(cached[name]));
+  return {
+    audioInputTokens: uncached("audio_tokens"),
+    audioOutputTokens: tokensOf(output.audio_tokens),
+    ...countedUnits({
+      ...more,
+      cachedAudioTokens: tokensOf(cached.audio_tokens),
+      imageInputTokens: uncached("image_tokens"),
+      imageOutputTokens: tokensOf(output.image_tokens),
+    }),
+  };
+}
 
 /**
- * The dialects name the input and output counters differently. `serviceTier` is the member `service_tier` of the answer. Undefined if the value is not an object.
+ * The dialects name the input and output counters differently. `serviceTier` is the member `service_tier` of the answer, `units` what other members say. Undefined if
+ * the value is not an object.
+ *
+ * Other vendors of this format differ: DeepSeek counts `prompt_cache_hit_tokens` (https://api-docs.deepseek.com/guides/kv_cache), Moonshot `cached_tokens`
+ * (https://platform.moonshot.ai/docs/api/chat), and xAI counts reasoning beside the completion, so that only all three add up to the total
+ * (https://docs.x.ai/docs/guides/reasoning), and lists the tools that it ran.
  */
 export function openaiUsageOf(
   value: unknown,
   input: "prompt" | "input",
   output: "completion" | "output",
   serviceTier?: unknown,
+  units: Units = {},
 ): Usage | undefined {
   if (!isObject(value)) return undefined;
   const usage = objectOf(value);
   const details = objectOf(usage[`${input}_tokens_details`]);
   const outputDetails = objectOf(usage[`${output}_tokens_details`]);
+  const inputTokens = tokensOf(usage[`${input}_tokens`]);
+  const completion = tokensOf(usage[`${output}_tokens`]);
+  const reasoningTokens = tokensOf(outputDetails.reasoning_tokens);
+  const isApart = reasoningTokens > 0 && tokensOf(usage.total_tokens) === inputTokens + completion + reasoningTokens;
+  const cached = [details.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens].find(isGiven);
   return plausible({
-    inputTokens: tokensOf(usage[`${input}_tokens`]),
-    cachedInputTokens: tokensOf(details.cached_tokens),
+    inputTokens,
+    cachedInputTokens: tokensOf(cached),
     cacheWriteTokens: tokensOf(details.cache_write_tokens),
-    outputTokens: tokensOf(usage[`${output}_tokens`]),
-    reasoningTokens: tokensOf(outputDetails.reasoning_tokens),
-    ...audioTokensOf(details, outputDetails),
+    outputTokens: isApart ? completion + reasoningTokens : completion,
+    reasoningTokens,
+    ...modalitiesOf(details, outputDetails, largerOf(serverToolsOf(usage), units)),
     ...serviceTierOf(serviceTier),
   });
+}
+
+const largerOf = (one: Units, other: Units): Units =>
+  Object.fromEntries(unitNames.map((kind) => [kind, Math.max(one[kind] ?? 0, other[kind] ?? 0)]));
+
+/** Tools that the upstream ran, by xAI's and OpenRouter's counters: https://openrouter.ai/docs/use-cases/usage-accounting */
+function serverToolsOf({ server_side_tool_usage_details: own, server_tool_use: used }: Record<string, unknown>): Units {
+  const {
+    web_search_calls: web,
+    x_search_calls: posts,
+    file_search_calls: files,
+    code_interpreter_calls: code,
+  } = objectOf(own);
+  const webSearches = tokensOf(web) + tokensOf(posts) + tokensOf(objectOf(used).web_search_requests);
+  return { webSearches, fileSearches: tokensOf(files), codeSessions: tokensOf(code) };
 }

@@ -2,8 +2,37 @@
  * What a generation used. Cached tokens, read and written, and audio tokens are parts of the input; reasoning and audio tokens are parts of the output. The parts
  * of one whole never overlap. Dialects count differently; each codec converts.
  */
-import { reportedImagesMax, reportedTokensMax } from "./bounds.ts";
+import { reportedImagesMax, reportedTokensMax, reportedUnitsMax } from "./bounds.ts";
 import { listOf, objectOf } from "./json.ts";
+
+/**
+ * Units that some vendors bill apart from the counts of `Usage`. Tokens are parts of the count that stands here, and no token is of two kinds; other units are part
+ * of none.
+ */
+export const unitKinds = {
+  /** Written to the cache for an hour: https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing */
+  cacheWrite1hTokens: "cacheWriteTokens",
+  /** Audio from the cache: https://platform.openai.com/docs/pricing#audio-tokens */
+  cachedAudioTokens: "cachedInputTokens",
+  /** Images that did not come from the cache. */
+  imageInputTokens: "inputTokens",
+  imageOutputTokens: "outputTokens",
+  /** Searches that the vendor ran on the web. */
+  webSearches: undefined,
+  /** Prompts answered with places of a map service. */
+  mapSearches: undefined,
+  /** Searches in files that the vendor stores. */
+  fileSearches: undefined,
+  /** Sandboxes in which the vendor ran code. */
+  codeSessions: undefined,
+  /** Of recorded audio that was heard; whole seconds. */
+  audioSeconds: undefined,
+} as const satisfies Record<string, keyof Usage | undefined>;
+
+export type UnitKind = keyof typeof unitKinds;
+export const unitNames = Object.keys(unitKinds) as UnitKind[];
+/** Only kinds with a count above zero. */
+export type Units = Readonly<Partial<Record<UnitKind, number>>>;
 
 export interface Usage {
   inputTokens: number;
@@ -14,9 +43,11 @@ export interface Usage {
   /** Audio that did not come from the cache. Absent for none. */
   audioInputTokens?: number;
   audioOutputTokens?: number;
+  /** Absent for none. */
+  units?: Units;
   /** Absent for an answer that is billed by its tokens alone. */
   images?: GeneratedImages;
-  /** As the upstream named it in its answer, such as `flex`. Absent where it named none. */
+  /** As the upstream named it in its answer, such as `flex` or `standard+fast`. Absent where it named none. */
   serviceTier?: string;
   /** The upstream reported an impossible number, which was cut to the bound. */
   isCapped?: true;
@@ -44,7 +75,7 @@ export const tokensOf = (value: unknown): number =>
 
 /** Bounds a report: a counter beyond the bound is cut and marked as capped, no part exceeds its whole, and parts do not overlap. */
 export function plausible(usage: Usage): Usage {
-  const { inputTokens, outputTokens, audioInputTokens = 0, audioOutputTokens = 0, images, serviceTier } = usage;
+  const { inputTokens, outputTokens, audioInputTokens = 0, audioOutputTokens = 0, images, serviceTier, units } = usage;
   const input = Math.min(inputTokens, reportedTokensMax);
   const output = Math.min(outputTokens, reportedTokensMax);
   const cached = Math.min(usage.cachedInputTokens, input);
@@ -60,17 +91,45 @@ export function plausible(usage: Usage): Usage {
     reasoningTokens: reasoning,
     ...(audioInput > 0 && { audioInputTokens: audioInput }),
     ...(audioOutput > 0 && { audioOutputTokens: audioOutput }),
+    ...(units !== undefined &&
+      boundedUnits(units, {
+        inputTokens: input - cached - written - audioInput,
+        cachedInputTokens: cached,
+        cacheWriteTokens: written,
+        outputTokens: output - reasoning - audioOutput,
+      })),
     ...(images && { images }),
     ...(serviceTier !== undefined && { serviceTier }),
     ...((usage.isCapped || inputTokens > reportedTokensMax || outputTokens > reportedTokensMax) && { isCapped: true }),
   };
 }
 
+/** Of each kind at most what is left of its whole. */
+function boundedUnits(units: Units, left: Record<string, number>): Pick<Usage, "units"> {
+  const bounded = unitNames.flatMap((kind) => {
+    const whole = unitKinds[kind];
+    const count = Math.min(units[kind] ?? 0, whole === undefined ? reportedUnitsMax : (left[whole] ?? 0));
+    return count > 0 ? [[kind, count] as const] : [];
+  });
+  return bounded.length === 0 ? {} : { units: Object.fromEntries(bounded) };
+}
+
+/** The units with a count; nothing for none. */
+export const countedUnits = (units: Units): Pick<Usage, "units"> =>
+  Object.values(units).some((count) => count > 0) ? { units } : {};
+
 const serviceTierForm = /^[a-z_]{1,20}$/;
 
-/** The service tier that an answer names; nothing for anything else than a plain name. */
-export const serviceTierOf = (value: unknown): Pick<Usage, "serviceTier"> =>
-  typeof value === "string" && serviceTierForm.test(value) ? { serviceTier: value } : {};
+/** Between the names of a service tier that an answer gives in several fields, such as `priority+fast`. */
+export const tierSeparator = "+";
+const serviceTierLengthMax = 20;
+
+/** The service tier that an answer names, perhaps in several fields; nothing for anything else than plain names. */
+export function serviceTierOf(...values: readonly unknown[]): Pick<Usage, "serviceTier"> {
+  const names = values.filter((value) => typeof value === "string" && serviceTierForm.test(value));
+  while (names.join(tierSeparator).length > serviceTierLengthMax) names.pop();
+  return names.length === 0 ? {} : { serviceTier: names.join(tierSeparator) };
+}
 
 const lookForm = /^[a-z0-9]{1,20}$/;
 
@@ -89,7 +148,7 @@ export function generatedImagesOf(count: number, ...bodies: readonly Record<stri
 }
 
 /** The tokens of one modality in Google's list of `{modality, tokenCount}`: https://ai.google.dev/api/generate-content#ModalityTokenCount */
-export const modalityTokensOf = (details: unknown, modality: "AUDIO"): number =>
+export const modalityTokensOf = (details: unknown, modality: "AUDIO" | "IMAGE"): number =>
   listOf(details)
     .map(objectOf)
     .filter((detail) => detail.modality === modality)

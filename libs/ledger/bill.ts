@@ -22,14 +22,15 @@ export interface PriceList {
   readonly version: string;
 }
 
-/** Applies the prices of the model and of the caller's group. */
+/** Applies the prices of the model and of the caller's group. `at` is when the request was received, in epoch milliseconds. */
 export function priced(
   { groups, version }: PriceList,
   group: string,
   { id, prices }: { readonly id: string; readonly prices: Prices },
   usage: Usage,
+  at?: number,
 ): Bill {
   const groupPpm = ppmOf(groups.get(group)?.priceRatio ?? 1);
-  const unitPrices = unitPricesOf(prices, usage);
+  const unitPrices = unitPricesOf(prices, usage, at);
   return { usage, model: id, unitPrices, groupPpm, priceVersion: version, cost: costOf(unitPrices, usage, groupPpm) };
 }

@@ -3,7 +3,7 @@
  * record contains: the unit prices, the ratios and the counts.
  */
 import Type from "typebox";
-import type { Usage } from "#dialects/usage.ts";
+import { tierSeparator, type UnitKind, type Usage, unitKinds } from "#dialects/usage.ts";
 import { dividedBy, nanoOf, ppmOf } from "./money.ts";
 
 const priceMax = 1_000_000;
@@ -14,19 +14,47 @@ const optionalPrice = (description: string) => Type.Optional(price(description))
 
 const tokenPrices = {
   cachedInputPerMillion: optionalPrice("Per million input tokens from the upstream's cache. Default: inputPerMillion."),
+  cachedAudioPerMillion: optionalPrice(
+    "Per million input tokens of audio from the cache. Default: cachedInputPerMillion.",
+  ),
   cacheWritePerMillion: optionalPrice(
     "Per million input tokens that the upstream wrote to its cache. Default: inputPerMillion.",
   ),
+  cacheWrite1hPerMillion: optionalPrice(
+    "Per million input tokens written to the cache for an hour. Default: 1.6 times cacheWritePerMillion, which is Anthropic's ratio; without that inputPerMillion.",
+  ),
+  imageInputPerMillion: optionalPrice("Per million input tokens of images. Default: inputPerMillion."),
   audioInputPerMillion: optionalPrice("Per million input tokens of audio. Default: inputPerMillion."),
   audioOutputPerMillion: optionalPrice("Per million output tokens of audio. Default: outputPerMillion."),
+  imageOutputPerMillion: optionalPrice("Per million output tokens of images. Default: outputPerMillion."),
   reasoningPerMillion: optionalPrice("Per million reasoning tokens. Default: outputPerMillion."),
 };
+
+const unitPrices = {
+  perRequest: optionalPrice("Per answered request, in addition."),
+  perWebSearch: optionalPrice("Per search on the web that the upstream ran, or grounded prompt. Default: unknown."),
+  perMapSearch: optionalPrice("Per prompt that the upstream answered with places of a map. Default: unknown."),
+  perFileSearch: optionalPrice("Per search in files that the upstream stores. Default: unknown."),
+  perCodeSession: optionalPrice("Per sandbox in which the upstream ran code. Default: unknown."),
+  perAudioSecond: optionalPrice(
+    "Per second of recorded audio, where the upstream reports a duration and no tokens; it replaces inputPerMillion. Default: 25 input tokens per second.",
+  ),
+};
+
+const singlePrices = {
+  inputPerMillion: optionalPrice("As above."),
+  outputPerMillion: optionalPrice("As above."),
+  ...tokenPrices,
+};
+
+const instant = (description: string) =>
+  Type.Optional(Type.String({ pattern: "^\\d{4}-\\d{2}-\\d{2}(T\\d{2}:\\d{2}(:\\d{2})?Z)?$", description }));
 
 const pricesFields = {
   inputPerMillion: price("Per million input tokens."),
   outputPerMillion: price("Per million output tokens, reasoning included."),
   ...tokenPrices,
-  perRequest: optionalPrice("Per answered request, in addition."),
+  ...unitPrices,
   images: Type.Array(
     Type.Object(
       {
@@ -46,9 +74,7 @@ const pricesFields = {
     Type.Object(
       {
         aboveInputTokens: Type.Integer({ minimum: 1, maximum: 1_000_000_000, description: "Input tokens, all kinds." }),
-        inputPerMillion: optionalPrice("As above."),
-        outputPerMillion: optionalPrice("As above."),
-        ...tokenPrices,
+        ...singlePrices,
       },
       { additionalProperties: false },
     ),
@@ -63,8 +89,35 @@ const pricesFields = {
     default: {},
     maxProperties: 10,
     description:
-      "Factors for the `service_tier` with which the upstream answered, such as `flex: 0.5`. Default: 1 for each.",
+      "Factors for the `service_tier` with which the upstream answered, such as `flex: 0.5`; Anthropic's `speed` and `inference_geo` are `fast` and `us`. Several are multiplied. Default: 1 for each.",
   }),
+  periods: Type.Optional(
+    Type.Array(
+      Type.Object(
+        {
+          from: instant("The first moment, such as 2026-12-31 or 2026-12-31T16:00:00Z, in UTC. Default: always."),
+          until: instant("The first moment after it. Default: without end."),
+          hours: Type.Optional(
+            Type.String({
+              pattern: "^([01]\\d|2[0-3]):[0-5]\\d-([01]\\d|2[0-3]):[0-5]\\d$",
+              description: "Only between these times of every day, in UTC, such as 16:30-00:30.",
+            }),
+          ),
+          ratio: Type.Optional(
+            Type.Number({ minimum: 0, maximum: 100, description: "A factor of all prices, with up to six decimals." }),
+          ),
+          ...singlePrices,
+          ...unitPrices,
+        },
+        { additionalProperties: false },
+      ),
+      {
+        maxItems: 20,
+        description:
+          "Prices that begin, end, or apply at some hours. They replace the prices that they name, for requests received then; of several, the last one. Prices of tiers come after them.",
+      },
+    ),
+  ),
 };
 
 /** The schema of a model's prices in the catalogue. */
@@ -85,6 +138,8 @@ export type Priced = Omit<Usage, "isCapped" | "isEstimated">;
 
 /** The prices that apply to one answer: whole nano-units per million tokens, per request and per image. */
 export interface UnitPrices {
+  /** Of the units that the answer used: per million tokens, or per unit. Null is unknown: tokens then cost as much as their whole, other units nothing. */
+  readonly units?: Readonly<Partial<Record<UnitKind, number | null>>>;
   readonly input: number;
   readonly cacheRead: number;
   readonly cacheWrite: number;
@@ -94,7 +149,7 @@ export interface UnitPrices {
   readonly audioOutput: number;
   readonly request: number;
   readonly image: number;
-  /** Parts per million, of the service tier. */
+  /** Parts per million, of the service tier and the period. */
   readonly servicePpm: number;
 }
 
@@ -110,19 +165,28 @@ export const unitPriceNames = [
   "request",
   "image",
   "servicePpm",
-] as const satisfies (keyof UnitPrices)[];
+] as const satisfies Exclude<keyof UnitPrices, "units">[];
 
-/** Chooses the tier, the image price and the service tier's factor. */
-export function unitPricesOf(prices: Prices, { inputTokens, images, serviceTier = "" }: Priced): UnitPrices {
+/** The names of the prices of single units, which neither tiers nor the like replace as a whole. */
+type SinglePrices = Omit<Prices, "images" | "tiers" | "serviceTiers" | "periods">;
+
+/** Chooses the period, the tier, the image price and the factors. `at` is when the request was received, in epoch milliseconds; without it no period applies. */
+export function unitPricesOf(
+  prices: Prices,
+  { inputTokens, images, serviceTier = "", units }: Priced,
+  at?: number,
+): UnitPrices {
+  const periods = at === undefined ? [] : (prices.periods ?? []).filter((period) => isWithin(period, at));
   const tier = prices.tiers
     .filter(({ aboveInputTokens }) => inputTokens > aboveInputTokens)
     .reduce<Prices["tiers"][number] | undefined>(
       (highest, other) => (highest && highest.aboveInputTokens > other.aboveInputTokens ? highest : other),
       undefined,
     );
-  const chosen: Omit<Prices, "images" | "tiers" | "serviceTiers"> =
-    tier === undefined ? prices : { ...prices, ...tier };
-  const { inputPerMillion, outputPerMillion } = chosen;
+  const chosen: SinglePrices = Object.assign({}, prices, ...periods, tier);
+  const { outputPerMillion } = chosen;
+  const isTimed = (units?.audioSeconds ?? 0) > 0 && chosen.perAudioSecond !== undefined;
+  const inputPerMillion = isTimed ? 0 : chosen.inputPerMillion;
   const imagePrice =
     images &&
     prices.images.find(
@@ -140,10 +204,63 @@ export function unitPricesOf(prices: Prices, { inputTokens, images, serviceTier 
     request: nanoOf(chosen.perRequest ?? 0),
     image: nanoOf(imagePrice?.price ?? 0),
     servicePpm: ppmOf(
-      Object.hasOwn(prices.serviceTiers, serviceTier) ? (prices.serviceTiers[serviceTier] as number) : 1,
+      [
+        ...serviceTier
+          .split(tierSeparator)
+          .map((name) => (Object.hasOwn(prices.serviceTiers, name) ? (prices.serviceTiers[name] as number) : 1)),
+        ...periods.map(({ ratio = 1 }) => ratio),
+      ].reduce((product, ratio) => product * ratio, 1),
     ),
+    ...(units !== undefined && {
+      units: Object.fromEntries(
+        (Object.keys(units) as UnitKind[]).map((kind) => {
+          const amount = unitPriceOf[kind](chosen, output);
+          return [kind, amount === undefined ? null : nanoOf(amount)];
+        }),
+      ),
+    }),
   };
 }
+
+/** Anthropic's price of a cache write for an hour, as a multiple of one for five minutes: https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing */
+const hourRatio = 2 / 1.25;
+
+/** The price of each unit, in the catalogue's currency; undefined if it is unknown. `output` is the price of output tokens, which images may replace. */
+const unitPriceOf: Record<UnitKind, (prices: SinglePrices, output: number) => number | undefined> = {
+  cacheWrite1hTokens: ({ cacheWrite1hPerMillion: own, cacheWritePerMillion: short, inputPerMillion }) =>
+    own ?? (short === undefined ? inputPerMillion : short * hourRatio),
+  cachedAudioTokens: ({ cachedAudioPerMillion: own, cachedInputPerMillion: cached, inputPerMillion }) =>
+    own ?? cached ?? inputPerMillion,
+  imageInputTokens: ({ imageInputPerMillion: own, inputPerMillion }) => own ?? inputPerMillion,
+  imageOutputTokens: ({ imageOutputPerMillion: own, outputPerMillion }, output) =>
+    output === outputPerMillion ? (own ?? output) : output,
+  webSearches: ({ perWebSearch }) => perWebSearch,
+  mapSearches: ({ perMapSearch }) => perMapSearch,
+  fileSearches: ({ perFileSearch }) => perFileSearch,
+  codeSessions: ({ perCodeSession }) => perCodeSession,
+  // Without a price the seconds are billed as tokens.
+  audioSeconds: ({ perAudioSecond }) => perAudioSecond ?? 0,
+};
+
+const dayMinutes = 1_440;
+
+/** Does the period contain this moment? A span of hours may cross midnight. */
+function isWithin({ from, until, hours }: NonNullable<Prices["periods"]>[number], at: number): boolean {
+  if (from !== undefined && at < Date.parse(from)) return false;
+  if (until !== undefined && at >= Date.parse(until)) return false;
+  if (hours === undefined) return true;
+  const [first = 0, last = 0] = hours.split("-").map((time) => Number(time.slice(0, 2)) * 60 + Number(time.slice(3)));
+  const minute = Math.floor(at / 60_000) % dayMinutes;
+  return first <= last ? minute >= first && minute < last : minute >= first || minute < last;
+}
+
+/** The count that contains tokens of this kind; undefined for other units. */
+export const wholeOf = (kind: UnitKind): Wholes[UnitKind] => unitKinds[kind];
+type Wholes = typeof unitKinds;
+
+/** The units of an answer whose prices the catalogue does not know. */
+export const unpricedUnitsOf = ({ units = {} }: UnitPrices): UnitKind[] =>
+  (Object.keys(units) as UnitKind[]).filter((kind) => units[kind] === null);
 
 const million = 1_000_000n;
 
@@ -163,5 +280,24 @@ export function costOf(unit: UnitPrices, used: Priced, ratioPpm: number): bigint
   ];
   let sum = (BigInt(unit.request) + BigInt(images?.count ?? 0) * BigInt(unit.image)) * million;
   for (const [count, price] of counts) if (count > 0 && price > 0) sum += BigInt(count) * BigInt(price);
+  if (used.units !== undefined && unit.units !== undefined) sum += unitsCostOf(unit, used.units);
   return dividedBy(sum * BigInt(unit.servicePpm) * BigInt(ratioPpm), million * million * million);
+}
+
+/** What units add to a cost, times a million. Tokens of a kind are counted in their whole already, so only the difference of the prices is added. */
+function unitsCostOf(unit: UnitPrices, units: NonNullable<Priced["units"]>): bigint {
+  const wholes = {
+    inputTokens: unit.input,
+    cachedInputTokens: unit.cacheRead,
+    cacheWriteTokens: unit.cacheWrite,
+    outputTokens: unit.output,
+  };
+  let sum = 0n;
+  for (const [kind, count] of Object.entries(units) as [UnitKind, number][]) {
+    const price = unit.units?.[kind];
+    const whole = unitKinds[kind];
+    if (price === undefined || price === null) continue;
+    sum += BigInt(count) * (whole === undefined ? BigInt(price) * million : BigInt(price) - BigInt(wholes[whole]));
+  }
+  return sum;
 }

@@ -1,4 +1,5 @@
 /** Fields of usage records that several writers fill in alike. */
+import type { UnitKind } from "#dialects/usage.ts";
 import type { Bill } from "./bill.ts";
 import { ppmPerUnit } from "./money.ts";
 import { unitPriceNames } from "./prices.ts";
@@ -27,6 +28,7 @@ export const nothingBilled = {
   groupPpm: ppmPerUnit,
   cost: "0",
   upstreamCost: null,
+  otherUnits: null,
 } satisfies Partial<UsageRecord>;
 
 /** The fields of a record that only an answered generation knows. */
@@ -71,4 +73,12 @@ export const billedFields = (
   groupPpm,
   cost: String(cost),
   upstreamCost: upstreamCost === undefined ? null : String(upstreamCost),
+  otherUnits:
+    usage.units === undefined
+      ? null
+      : (Object.entries(usage.units) as [UnitKind, number][]).map(([kind, count]) => [
+          kind,
+          count,
+          unitPrices.units?.[kind] ?? null,
+        ]),
 });

@@ -98,6 +98,13 @@ const usageRecordSchema = Type.Object({
       },
     ),
   ),
+  otherUnits: orNull(
+    Type.Array(Type.Tuple([text(40), count(), orNull(Type.Integer({ minimum: 0, maximum: unitPriceMax }))]), {
+      maxItems: 20,
+      description:
+        "Units that some vendors bill apart: kind, count, price per million tokens or per unit. A price of null is unknown. Null if there are none.",
+    }),
+  ),
 });
 
 export type UsageRecord = Type.Static<typeof usageRecordSchema>;
@@ -107,7 +114,7 @@ const version = 1;
 const fields = Object.keys(usageRecordSchema.properties) as Field[];
 const validator = Compile(usageRecordSchema);
 /** Records of writers that do not know these fields are valid. */
-const laterFields: ReadonlySet<string> = new Set<Field>(["callLog"]);
+const laterFields: ReadonlySet<string> = new Set<Field>(["callLog", "otherUnits"]);
 
 /** One record as JSON. */
 export const encodeUsageRecord = (record: UsageRecord): string =>

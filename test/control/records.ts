@@ -56,5 +56,6 @@ export const usageRecord = (more: Partial<UsageRecord> = {}): UsageRecord => ({
   tags: [],
   traceId: null,
   callLog: null,
+  otherUnits: null,
   ...more,
 });

@@ -140,6 +140,13 @@ function Content({ model, catalogue }: { model: CatalogueModel; catalogue: Catal
   );
 }
 
+/** When the prices of a period apply. */
+const spanOf = ({ from, until, hours }: NonNullable<CatalogueModel["prices"][number]["periods"]>[number]): string =>
+  [
+    ...(from === undefined && until === undefined ? [] : [`${from ?? ""} – ${until ?? ""}`.trim()]),
+    ...(hours === undefined ? [] : [`${hours} UTC`]),
+  ].join(", ");
+
 /** A line for each price, a column for each group. */
 function Prices({ model, currency }: { model: CatalogueModel; currency: string }) {
   const t = useTexts(texts);
@@ -151,6 +158,17 @@ function Prices({ model, currency }: { model: CatalogueModel; currency: string }
       <Price key={model.prices[index]?.group} amount={amount} currency={currency} />
     )),
   });
+  const factorLine = (name: string, of: (prices: CatalogueModel["prices"][number]) => number | undefined) => {
+    const factors = model.prices.map((prices) => ({ group: prices.group, factor: of(prices) }));
+    return {
+      name: t.serviceTier(name),
+      cells: factors.every(({ factor }) => factor === undefined)
+        ? []
+        : factors.map(({ group, factor }) => (
+            <span key={group}>{factor === undefined ? "–" : `× ${format.count(factor)}`}</span>
+          )),
+    };
+  };
   const union = (namesOf: (prices: CatalogueModel["prices"][number]) => string[]) => [
     ...new Set(model.prices.flatMap((prices) => namesOf(prices))),
   ];
@@ -182,12 +200,22 @@ function Prices({ model, currency }: { model: CatalogueModel; currency: string }
         ),
       );
     }),
-    ...union(({ serviceTiers }) => Object.keys(serviceTiers)).map((name) => ({
-      name: t.serviceTier(name),
-      cells: model.prices.map(({ group, serviceTiers }) => (
-        <span key={group}>{serviceTiers[name] === undefined ? "–" : `× ${format.count(serviceTiers[name])}`}</span>
-      )),
-    })),
+    ...union(({ periods = [] }) => periods.map(spanOf)).flatMap((span) => {
+      const periodOf = ({ periods = [] }: CatalogueModel["prices"][number]) =>
+        periods.find((period) => spanOf(period) === span);
+      return [
+        ...union((prices) => Object.keys(periodOf(prices)?.prices ?? {})).map((name) =>
+          lineOf(
+            `${span}: ${priceName(m, name)}`,
+            model.prices.map((prices) => periodOf(prices)?.prices[name]),
+          ),
+        ),
+        factorLine(span, (prices) => periodOf(prices)?.ratio),
+      ].filter(({ cells }) => cells.length > 0);
+    }),
+    ...union(({ serviceTiers }) => Object.keys(serviceTiers)).map((name) =>
+      factorLine(name, ({ serviceTiers }) => serviceTiers[name]),
+    ),
   ];
   return (
     <Stack gap="xs">

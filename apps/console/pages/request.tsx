@@ -52,6 +52,16 @@ const texts = translated({
     audioOutput: "Audio output",
     request: "Request",
     image: "Images",
+    cacheWrite1hTokens: "Input written to cache for an hour",
+    cachedAudioTokens: "Audio read from cache",
+    imageInputTokens: "Image input",
+    imageOutputTokens: "Image output",
+    webSearches: "Web searches",
+    mapSearches: "Map searches",
+    fileSearches: "File searches",
+    codeSessions: "Code sandboxes",
+    audioSeconds: "Seconds of audio",
+    unknownPrice: "unknown",
     perMillion: (price: string) => `${price} per million`,
     perOne: (price: string) => `${price} each`,
     sum: "Sum",
@@ -128,6 +138,16 @@ const texts = translated({
     audioOutput: "音频输出",
     request: "请求",
     image: "图片",
+    cacheWrite1hTokens: "写入缓存一小时的输入",
+    cachedAudioTokens: "从缓存读取的音频",
+    imageInputTokens: "图片输入",
+    imageOutputTokens: "图片输出",
+    webSearches: "网络搜索",
+    mapSearches: "地图搜索",
+    fileSearches: "文件搜索",
+    codeSessions: "代码沙箱",
+    audioSeconds: "音频秒数",
+    unknownPrice: "未知",
     perMillion: (price: string) => `每百万 ${price}`,
     perOne: (price: string) => `每个 ${price}`,
     sum: "合计",
@@ -351,10 +371,12 @@ function Cost({ record, currency }: { record: UsageRecord; currency: string }) {
   const exact = useExactMoney(currency);
   const steps = costStepsOf(record);
   const lines = steps?.lines ?? linesOf(record);
-  const priceText = ({ kind, unitPrice }: CostLine) =>
+  const priceText = ({ isEach, unitPrice }: CostLine) =>
     unitPrice === undefined
-      ? t.none
-      : kind === "request" || kind === "image"
+      ? steps === undefined
+        ? t.none
+        : t.unknownPrice
+      : isEach
         ? t.perOne(exact(unitPrice))
         : t.perMillion(exact(unitPrice));
   const row = (name: string, value: ReactNode, isStrong = false) => (

@@ -2,7 +2,10 @@
 import { decimalOf, nanoOf } from "./decimal.ts";
 import type { UsageRecord } from "./usage-types.ts";
 
-export type Priced = Pick<UsageRecord, "tokens" | "images" | "price">;
+export type Priced = Pick<UsageRecord, "tokens" | "images" | "price"> & {
+  units?: readonly UsageRecord["units"][number][];
+};
+type Unit = UsageRecord["units"][number];
 
 const costKinds = [
   "input",
@@ -18,10 +21,12 @@ const costKinds = [
 type CostKind = (typeof costKinds)[number];
 
 export interface CostLine {
-  kind: CostKind;
-  /** Tokens, images, or one request. */
+  kind: CostKind | Unit["kind"];
+  /** The price is of one, not of a million. */
+  isEach: boolean;
+  /** Tokens, images, other units, or one request. */
   count: number;
-  /** A decimal text: of a million tokens, one image or one request. Undefined if nothing was billed. */
+  /** A decimal text. Undefined if nothing was billed, or the price is unknown. */
   unitPrice: string | undefined;
   /** Count times price, in full. */
   amount: string | undefined;
@@ -43,14 +48,16 @@ const million = 1_000_000n;
 const ppmOf = (ratio: number): bigint => BigInt(Math.round(ratio * 1_000_000));
 
 /** Tokens by kind, without overlap: a kind that has a price of its own is not part of another. */
-function countsOf({ tokens, images }: Priced): Record<CostKind, number> {
+function countsOf({ tokens, images, units = [] }: Priced): Record<CostKind, number> {
   const { input, cacheRead, cacheWrite, audioInput, output, reasoning, audioOutput } = tokens;
+  const apart = (whole: Unit["partOf"]) =>
+    units.reduce((sum, { partOf, count, unitPrice }) => sum + (partOf === whole && unitPrice !== null ? count : 0), 0);
   return {
-    input: Math.max(0, input - cacheRead - cacheWrite - audioInput),
-    cacheRead,
-    cacheWrite,
+    input: Math.max(0, input - cacheRead - cacheWrite - audioInput - apart("input")),
+    cacheRead: cacheRead - apart("cacheRead"),
+    cacheWrite: cacheWrite - apart("cacheWrite"),
     audioInput,
-    output: Math.max(0, output - reasoning - audioOutput),
+    output: Math.max(0, output - reasoning - audioOutput - apart("output")),
     reasoning,
     audioOutput,
     request: 1,
@@ -70,30 +77,44 @@ const priceNames = {
   image: "perImage",
 } as const satisfies Record<CostKind, keyof NonNullable<Priced["price"]>>;
 
-const isWhole = (kind: CostKind) => kind === "request" || kind === "image";
-
 /** What was counted, with its price if it was billed. */
 export function linesOf(record: Priced): CostLine[] {
   const { price } = record;
   const counts = countsOf(record);
-  return costKinds.flatMap((kind): CostLine[] => {
+  const lines = costKinds.flatMap((kind): CostLine[] => {
     const count = counts[kind];
     const unitPrice = price?.[priceNames[kind]];
     if (count === 0 || (kind === "request" && (unitPrice === undefined || nanoOf(unitPrice) === 0n))) return [];
-    return [{ kind, count, unitPrice, amount: unitPrice && decimalOf(amountOf(kind, count, unitPrice), 15) }];
+    return [lineOf(kind, count, unitPrice, kind === "request" || kind === "image")];
   });
+  const others = (record.units ?? []).flatMap(({ kind, count, partOf, unitPrice }): CostLine[] =>
+    // Tokens without a price of their own are in the line of those that contain them; seconds without one are billed as tokens.
+    (partOf !== null && unitPrice === null) ||
+    (kind === "audioSeconds" && unitPrice !== null && nanoOf(unitPrice) === 0n)
+      ? []
+      : [lineOf(kind, count, unitPrice ?? undefined, partOf === null)],
+  );
+  return [...lines, ...others];
 }
 
+const lineOf = (kind: CostLine["kind"], count: number, unitPrice: string | undefined, isEach: boolean): CostLine => ({
+  kind,
+  isEach,
+  count,
+  unitPrice,
+  amount: unitPrice && decimalOf(amountOf(count, unitPrice, isEach), 15),
+});
+
 /** With fifteen decimals. */
-const amountOf = (kind: CostKind, count: number, unitPrice: string): bigint =>
-  BigInt(count) * nanoOf(unitPrice) * (isWhole(kind) ? million : 1n);
+const amountOf = (count: number, unitPrice: string, isEach: boolean): bigint =>
+  BigInt(count) * nanoOf(unitPrice) * (isEach ? million : 1n);
 
 /** Undefined if nothing was billed. */
 export function costStepsOf(record: Priced): CostSteps | undefined {
   const { price } = record;
   if (price === null) return undefined;
   const lines = linesOf(record);
-  const sum = lines.reduce((all, { kind, count, unitPrice = "0" }) => all + amountOf(kind, count, unitPrice), 0n);
+  const sum = lines.reduce((all, { isEach, count, unitPrice = "0" }) => all + amountOf(count, unitPrice, isEach), 0n);
   const product = sum * ppmOf(price.groupRatio) * ppmOf(price.serviceRatio);
   const divisor = million * million * million;
   return {

@@ -15,6 +15,7 @@ import { up as usageCalls } from "./migrations/0008-usage-calls.ts";
 import { up as settings } from "./migrations/0010-settings.ts";
 import { up as views } from "./migrations/0011-views.ts";
 import { up as content } from "./migrations/0012-content.ts";
+import { up as usageUnits } from "./migrations/0013-usage-units.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -29,6 +30,7 @@ const migrations: Record<string, Migration> = {
   "0010-settings": { up: settings },
   "0011-views": { up: views },
   "0012-content": { up: content },
+  "0013-usage-units": { up: usageUnits },
 };
 
 export async function migrate<Tables>(database: Kysely<Tables>): Promise<void> {

@@ -54,6 +54,7 @@ export const usageColumns = {
   tags: ["tags", "jsonb not null"],
   traceId: ["trace_id", "text"],
   callLog: ["call_log", "jsonb"],
+  otherUnits: ["other_units", "jsonb"],
 } as const satisfies Record<keyof UsageRecord, readonly [name: string, type: string]>;
 
 type Column = (typeof usageColumns)[keyof UsageRecord];

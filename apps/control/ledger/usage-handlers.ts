@@ -1,9 +1,9 @@
 /** The operations on usage: the log of generations, and sums over time. */
 import { type Expression, type RawBuilder, type SqlBool, sql } from "kysely";
 import type { InputOf } from "#api/operation.ts";
-import { type topMeasures, usageDimensions, type usageOperations } from "#api/usage.ts";
+import { type topMeasures, unitKinds, usageDimensions, type usageOperations } from "#api/usage.ts";
 import { unitsOf } from "#ledger/money.ts";
-import { unitPriceNames } from "#ledger/prices.ts";
+import { unitPriceNames, wholeOf } from "#ledger/prices.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
 import { within } from "../api/actor.ts";
 import { Fault, notFound } from "../api/faults.ts";
@@ -362,6 +362,7 @@ function recordOf(
       reasoning: Number(row.reasoning_tokens),
       audioOutput: Number(row.audio_output_tokens),
     },
+    units: unitsIn(row),
     images: Number(row.images),
     imageSize: row.image_size,
     imageQuality: row.image_quality,
@@ -399,6 +400,31 @@ function callLogOf({ call_log }: UsageRow, isOperator: boolean) {
       outcome,
     }),
   );
+}
+
+/** The API's names of the counts that contain units. */
+const wholes = {
+  inputTokens: "input",
+  cachedInputTokens: "cacheRead",
+  cacheWriteTokens: "cacheWrite",
+  outputTokens: "output",
+} as const;
+
+/** Kinds that this version does not know, written by a newer one, are left out. */
+function unitsIn({ other_units: units }: UsageRow) {
+  return ((units ?? []) as NonNullable<UsageRecord["otherUnits"]>).flatMap(([name, count, price]) => {
+    const kind = unitKinds.find((known) => known === name);
+    if (kind === undefined) return [];
+    const whole = wholeOf(kind);
+    return [
+      {
+        kind,
+        count,
+        partOf: whole === undefined ? null : wholes[whole],
+        unitPrice: price === null ? null : unitsOf(BigInt(price)),
+      },
+    ];
+  });
 }
 
 /** Why it cost what it cost. */

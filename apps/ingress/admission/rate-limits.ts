@@ -144,7 +144,7 @@ export class RateLimiter {
     const { dialect, model, catalogue, caller } = request;
     const usage = estimatedUsageOf(request);
     const { inputTokens, outputTokens } = usage;
-    const bill = priced(catalogue, caller.group, model, usage);
+    const bill = priced(catalogue, caller.group, model, usage, request.facts.receivedAt);
     const reservation = reservationOf(
       // An earlier one, whose outcome is unknown, is being settled.
       request.admissions > 1 ? `${request.id}-${request.admissions}` : request.id,

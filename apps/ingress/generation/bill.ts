@@ -10,13 +10,14 @@ import type { Generation } from "./generation.ts";
 /**
  * A failed generation is not billed. A caller who leaves, whose key is revoked, or whose generation an operator stops, is billed for what was produced, whether or not
  * all of it was sent: nothing before an upstream begins a stream, and the estimate where the amount is unknown.
+ * `receivedAt` is in epoch milliseconds: the prices of that moment apply.
  */
-export function billOf(generation: Generation, outcome: GenerationOutcome): Bill | undefined {
+export function billOf(generation: Generation, outcome: GenerationOutcome, receivedAt?: number): Bill | undefined {
   const { catalogue, caller, model: requested } = generation;
   const billed = billedOf(generation, outcome);
   if (billed === undefined) return undefined;
   const model = catalogue.models.find(({ id }) => id === billed.model) ?? requested;
-  return priced(catalogue, caller.group, model, billed.usage);
+  return priced(catalogue, caller.group, model, billed.usage, receivedAt);
 }
 
 const billedOutcomes: readonly GenerationOutcome[] = ["complete", "left", "invalid_key", "stopped"];

@@ -148,14 +148,14 @@ export const factsOf = (request: GenerationRequest, bodyBytes: number, receivedA
 });
 
 /** With what the operator pays, if the catalogue knows it and something is billed. */
-function sourceOf({ source, bill, catalogue, modelAnswered }: Generation): Source | undefined {
+function sourceOf({ source, bill, catalogue, modelAnswered, facts }: Generation): Source | undefined {
   if (source === undefined || bill === undefined) return source;
   const model = catalogue.models.find(({ id }) => id === modelAnswered);
   const prices = model?.route.find(
     (target) => target.upstream === source.upstream && target.model === source.target,
   )?.prices;
   if (prices === undefined) return source;
-  return { ...source, cost: costOf(unitPricesOf(prices, bill.usage), bill.usage, ppmPerUnit) };
+  return { ...source, cost: costOf(unitPricesOf(prices, bill.usage, facts.receivedAt), bill.usage, ppmPerUnit) };
 }
 
 export const endedEventOf = (generation: Generation, outcome: GenerationOutcome, now: number): GenerationEnded => ({

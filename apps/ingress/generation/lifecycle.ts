@@ -334,7 +334,7 @@ export class GenerationLifecycle implements TransportHandlers {
   #charge(generation: Generation): void {
     const { operation, reservation } = generation;
     if (operations[operation].isSession !== true || reservation === undefined) return;
-    const bill = billOf(generation, "complete");
+    const bill = billOf(generation, "complete", generation.facts.receivedAt);
     if (bill === undefined) return;
     reservation
       .charge(bill)
@@ -585,7 +585,7 @@ export class GenerationLifecycle implements TransportHandlers {
   #recordUsage(generation: Generation, outcome: GenerationOutcome): void {
     if (generation.isUsageRecorded) return;
     generation.isUsageRecorded = true;
-    const bill = billOf(generation, outcome);
+    const bill = billOf(generation, outcome, generation.facts.receivedAt);
     generation.bill = bill;
     if (bill !== undefined) generation.modelAnswered = bill.model;
     generation.reservation?.settle(bill);

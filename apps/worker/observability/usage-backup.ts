@@ -83,7 +83,9 @@ function recordOf({ event, endedAtEpoch, catalogue }: Unconfirmed): UsageRecord 
   const isBilled = usage !== undefined && failure === undefined && model !== undefined;
   return {
     ...nothingKnown,
-    ...(isBilled ? billedFields(priced(catalogue, attempt.group, model, usage), undefined) : nothingBilled),
+    ...(isBilled
+      ? billedFields(priced(catalogue, attempt.group, model, usage, attempt.receivedAt), undefined)
+      : nothingBilled),
     generationId: attempt.generation,
     requestId: attempt.generation.replace("gen_", "req_"),
     attempt: attempt.attempt,

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishOf, stoppedBy } from "../finish.ts";
-import { isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import {
   type Answer,
   type AnswerEvent,
@@ -16,7 +16,7 @@ import {
 } from "../neutral.ts";
 import { calledTool } from "../tools.ts";
 import { upstreamErrorOf as readError } from "../upstream-errors.ts";
-import { plausible, serviceTierOf, tokensOf, type Usage } from "../usage.ts";
+import { countedUnits, plausible, serviceTierOf, tokensOf, type Usage } from "../usage.ts";
 import { wrappedSignatureOf } from "../wrapped-signature.ts";
 import { dialect, inputObjectOf, thinkingBlockOf } from "./blocks.ts";
 import type { WireBlock } from "./cache.ts";
@@ -49,7 +49,11 @@ export class UsageReader {
   /** A new object after each report. */
   usage: Usage | undefined;
   readonly #counters: Record<string, number> = {};
-  #tier: Pick<Usage, "serviceTier"> = {};
+  readonly #tier: Record<"service_tier" | "speed" | "inference_geo", unknown> = {
+    service_tier: undefined,
+    speed: undefined,
+    inference_geo: undefined,
+  };
 
   read(value: unknown): void {
     if (!isObject(value)) return;
@@ -60,7 +64,12 @@ export class UsageReader {
     for (const name of ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens"])
       read(name, counters[name]);
     read("thinking_tokens", objectOf(counters.output_tokens_details).thinking_tokens);
-    if (counters.service_tier !== undefined) this.#tier = serviceTierOf(counters.service_tier);
+    const { ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long } = objectOf(counters.cache_creation);
+    read("written_1h", long);
+    read("written", tokensOf(short) + tokensOf(long));
+    read("web_searches", objectOf(counters.server_tool_use).web_search_requests);
+    for (const name of ["service_tier", "speed", "inference_geo"] as const)
+      if (isGiven(counters[name])) this.#tier[name] = counters[name];
     this.usage = this.#sum();
   }
 
@@ -68,16 +77,22 @@ export class UsageReader {
     const {
       input_tokens: input = 0,
       cache_read_input_tokens: cached = 0,
-      cache_creation_input_tokens: written = 0,
+      cache_creation_input_tokens: created = 0,
     } = this.#counters;
     const { output_tokens: output = 0, thinking_tokens: thinking = 0 } = this.#counters;
+    const written = Math.max(created, this.#counters.written ?? 0);
+    const { service_tier: tier, speed, inference_geo: geo } = this.#tier;
     return plausible({
       inputTokens: input + cached + written,
       cachedInputTokens: cached,
       cacheWriteTokens: written,
       outputTokens: output,
       reasoningTokens: thinking,
-      ...this.#tier,
+      ...countedUnits({
+        cacheWrite1hTokens: this.#counters.written_1h ?? 0,
+        webSearches: this.#counters.web_searches ?? 0,
+      }),
+      ...serviceTierOf(tier, speed === "standard" ? undefined : speed, geo === "us" ? geo : undefined),
     });
   }
 }

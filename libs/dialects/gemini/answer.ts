@@ -5,7 +5,15 @@ import { emptyAnswer, finishOf, isFailure, stoppedBy } from "../finish.ts";
 import { isGiven, isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, endWith, eventsOf, type Finish, failed } from "../neutral.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
-import { modalityTokensOf, plausible, serviceTierOf, tokensOf, type Usage } from "../usage.ts";
+import {
+  countedUnits,
+  modalityTokensOf,
+  plausible,
+  serviceTierOf,
+  tokensOf,
+  type Units,
+  type Usage,
+} from "../usage.ts";
 import { PartReader } from "./part-reader.ts";
 import { PartWriter } from "./part-writer.ts";
 
@@ -34,27 +42,63 @@ export function failureIn(candidates: readonly Record<string, unknown>[]): Upstr
   return reason === undefined ? undefined : stoppedBy(reason);
 }
 
-/** Undefined if the value is not an object. Google counts the input of hosted tools and the thinking separately from prompt and answer. */
-export function usageOf(value: unknown): Usage | undefined {
+/**
+ * Undefined if the value is not an object. Google counts the input of hosted tools and the thinking separately from prompt and answer; some servers count the
+ * thinking as a part of the answer, so that the total is right without it. `searches` are those of `searchesIn`. Live names the
+ * answer's counters `responseTokenCount` and `responseTokensDetails`.
+ */
+export function usageOf(value: unknown, searches: Units = {}): Usage | undefined {
   if (!isObject(value)) return undefined;
   const usage = objectOf(value);
   const reasoningTokens = tokensOf(usage.thoughtsTokenCount);
+  const inputTokens = tokensOf(usage.promptTokenCount) + tokensOf(usage.toolUsePromptTokenCount);
+  const answered = tokensOf(usage.candidatesTokenCount ?? usage.responseTokenCount);
+  const isInside = reasoningTokens <= answered && tokensOf(usage.totalTokenCount) === inputTokens + answered;
   const { promptTokensDetails: prompt, toolUsePromptTokensDetails: tools, cacheTokensDetails: cached } = usage;
+  const output = usage.candidatesTokensDetails ?? usage.responseTokensDetails;
+  const uncached = (modality: Parameters<typeof modalityTokensOf>[1]) =>
+    Math.max(0, modalityTokensOf(prompt, modality) - modalityTokensOf(cached, modality)) +
+    modalityTokensOf(tools, modality);
   return plausible({
-    inputTokens: tokensOf(usage.promptTokenCount) + tokensOf(usage.toolUsePromptTokenCount),
+    inputTokens,
     cachedInputTokens: tokensOf(usage.cachedContentTokenCount),
     cacheWriteTokens: 0,
-    outputTokens: tokensOf(usage.candidatesTokenCount) + reasoningTokens,
+    outputTokens: isInside ? answered : answered + reasoningTokens,
     reasoningTokens,
-    audioInputTokens: uncachedAudioOf(prompt, cached) + modalityTokensOf(tools, "AUDIO"),
-    audioOutputTokens: modalityTokensOf(usage.candidatesTokensDetails, "AUDIO"),
-    ...serviceTierOf(usage.serviceTier),
+    audioInputTokens: uncached("AUDIO"),
+    audioOutputTokens: modalityTokensOf(output, "AUDIO"),
+    ...countedUnits({
+      cachedAudioTokens: modalityTokensOf(cached, "AUDIO"),
+      imageInputTokens: uncached("IMAGE"),
+      imageOutputTokens: modalityTokensOf(output, "IMAGE"),
+      ...searches,
+    }),
+    ...serviceTierOf(usage.serviceTier ?? tierOf(usage.trafficType)),
   });
 }
 
-/** The audio tokens of a prompt, whose details include those of its cached part. */
-export const uncachedAudioOf = (prompt: unknown, cached: unknown): number =>
-  Math.max(0, modalityTokensOf(prompt, "AUDIO") - modalityTokensOf(cached, "AUDIO"));
+/** https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/GenerateContentResponse#TrafficType */
+const tierOf = (traffic: unknown): string | undefined =>
+  /^(?:ON_DEMAND_)?(PRIORITY|FLEX|PROVISIONED)/.exec(String(traffic))?.[1]?.toLowerCase();
+
+/**
+ * The searches for an answer, as far as this response and those `before` say. Models up to 2.5 are billed for each prompt that was answered with results, newer ones
+ * for each query: https://ai.google.dev/gemini-api/docs/google-search#pricing
+ */
+export function searchesIn({ candidates, modelVersion }: Record<string, unknown>, before: Units = {}): Units {
+  let searches = before;
+  for (const { groundingMetadata: metadata } of listOf(candidates).map(objectOf)) {
+    if (!isObject(metadata)) continue;
+    const { webSearchQueries: queries, groundingChunks } = objectOf(metadata);
+    const searched = listOf(queries).length;
+    const isGrounded = listOf(groundingChunks).some((chunk) => isGiven(objectOf(chunk).maps));
+    searches = {
+      webSearches: /gemini-[12]\b/.test(String(modelVersion)) ? Math.min(1, searched) : searched,
+      mapSearches: isGrounded ? 1 : 0,
+    };
+  }
+  return searches;
+}
 
 const usageBodyOf = ({ inputTokens, cachedInputTokens, outputTokens, reasoningTokens }: Usage) => ({
   promptTokenCount: inputTokens,
@@ -71,6 +115,7 @@ export class AnswerReader {
   over = false;
   readonly #parts = new PartReader();
   #finish: Finish | undefined;
+  #searches: Units = {};
 
   get finished(): boolean {
     return this.#finish !== undefined;
@@ -84,7 +129,8 @@ export class AnswerReader {
     if (this.over) return [];
     if (isGiven(response.error)) return this.fail(upstreamErrorOf(response));
     const events: AnswerEvent[] = [];
-    this.usage = usageOf(response.usageMetadata) ?? this.usage;
+    this.#searches = searchesIn(response, this.#searches);
+    this.usage = usageOf(response.usageMetadata, this.#searches) ?? this.usage;
     if (isBlocked(response.promptFeedback)) this.#finish = "content-filter";
     for (const { index, content, finishReason } of listOf(response.candidates).map(objectOf)) {
       if (isGiven(index) && index !== 0) continue;

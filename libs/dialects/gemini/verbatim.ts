@@ -21,11 +21,11 @@ import {
 import { geminiPart, type Produced } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
-import type { Usage } from "../usage.ts";
+import type { Units, Usage } from "../usage.ts";
 import { failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
 import { withAddresses } from "../verbatim-attachments.ts";
 import { unwrappedSignature, wrappedSignatureMark } from "../wrapped-signature.ts";
-import { failureIn, isBlocked, isFinish, usageOf } from "./answer.ts";
+import { failureIn, isBlocked, isFinish, searchesIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 import { bypass, bypassOf } from "./model-turn.ts";
 import { dialect } from "./parts.ts";
@@ -121,6 +121,7 @@ class GeminiWatcher implements Watcher {
   contradicted = false;
   #blocked = false;
   #committed = false;
+  #searches: Units = {};
 
   constructor(model: string, isList: boolean, candidatesAsked: number) {
     this.#model = Buffer.from(jsonOf(model));
@@ -151,7 +152,8 @@ class GeminiWatcher implements Watcher {
       for (const part of listOf(objectOf(content).parts)) geminiPart(objectOf(part), produced);
       produced.finished(finishReason);
     }
-    this.usage = usageOf(usageMetadata) ?? this.usage;
+    this.#searches = searchesIn(response, this.#searches);
+    this.usage = usageOf(usageMetadata, this.#searches) ?? this.usage;
     if (isBlocked(promptFeedback)) this.#blocked = true;
     this.contradicted ||=
       this.finished &&
@@ -224,7 +226,7 @@ function answerOf(sent: Buffer, { model }: AnswerIdentity): WholeAnswer {
   return {
     kind: "answer",
     body: withMember(withoutContinuation(sent), ["modelVersion"], Buffer.from(jsonOf(model))),
-    usage: usageOf(body.usageMetadata),
+    usage: usageOf(body.usageMetadata, searchesIn(body)),
     finish: finishIn(candidates.map(({ finishReason }) => finishReason)),
   };
 }

@@ -14,9 +14,10 @@ import {
   readSpan,
   replaceSpans,
 } from "../json.ts";
+import { modalitiesOf } from "../openai-parts.ts";
 import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
-import { generatedImagesOf, plainUsageOf, tokensOf, type Usage } from "../usage.ts";
+import { generatedImagesOf, plainUsageOf, plausible, tokensOf, type Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
 
 /** The caller's JSON with the upstream's model name. Undefined if it has no model. */
@@ -121,6 +122,9 @@ class ImageWatcher implements Watcher {
 
 function usageOf(value: unknown): Usage | undefined {
   if (!isObject(value)) return undefined;
-  const { input_tokens: input, output_tokens: output } = objectOf(value);
-  return plainUsageOf(tokensOf(input), tokensOf(output));
+  const { input_tokens: input, output_tokens: output, input_tokens_details: details } = objectOf(value);
+  return plausible({
+    ...plainUsageOf(tokensOf(input), tokensOf(output)),
+    ...modalitiesOf(objectOf(details), {}),
+  });
 }

@@ -2,12 +2,12 @@
 import type { AnswerContext, AnswerIdentity } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
-import { isGiven, jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, type Block, endWith, eventsOf, type Finish, failed } from "../neutral.ts";
 import { openaiUsageOf } from "../openai-parts.ts";
 import { calledTool, inputOfText, inputTextOf, newCallId } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
-import type { Usage } from "../usage.ts";
+import { tokensOf, type Units, type Usage } from "../usage.ts";
 import { wrappedSignatureOf } from "../wrapped-signature.ts";
 import { clientCallIn, clientCallItem, clientTypeOf } from "./client-tools.ts";
 import { freeTextOf } from "./free-text.ts";
@@ -190,8 +190,30 @@ export function usageBodyOf(usage: Usage | undefined): object {
 }
 
 /** The usage in a response object; undefined if it has none. */
-export const usageOf = ({ usage, service_tier: tier }: Record<string, unknown>): Usage | undefined =>
-  openaiUsageOf(usage, "input", "output", tier);
+export const usageOf = (response: Record<string, unknown>): Usage | undefined =>
+  isObject(response.usage)
+    ? openaiUsageOf(response.usage, "input", "output", response.service_tier, hostedUnitsOf(response))
+    : undefined;
+
+/**
+ * The tools that the upstream ran. `tool_usage` counts the searches that are billed; an upstream without it bills each search item, and not those that open a page.
+ * https://developers.openai.com/api/docs/pricing#built-in-tools
+ */
+function hostedUnitsOf({ tool_usage: counted, output }: Record<string, unknown>): Units {
+  const { num_requests: searches } = objectOf(objectOf(counted).web_search);
+  const containers = new Set<unknown>();
+  let webSearches = 0;
+  let fileSearches = 0;
+  for (const { type, action, container_id: container } of listOf(output).map(objectOf))
+    if (type === "web_search_call") webSearches += (objectOf(action).type ?? "search") === "search" ? 1 : 0;
+    else if (type === "file_search_call") fileSearches++;
+    else if (type === "code_interpreter_call") containers.add(container);
+  return {
+    webSearches: isGiven(searches) ? tokensOf(searches) : webSearches,
+    fileSearches,
+    codeSessions: containers.size,
+  };
+}
 
 export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
   const ending = endingOf(finish);

@@ -1,9 +1,9 @@
 /** The messages of Gemini's Live: https://ai.google.dev/api/live#receive-messages */
 import type { UpstreamError } from "#dialects/errors.ts";
-import { uncachedAudioOf } from "#dialects/gemini/answer.ts";
+import { usageOf } from "#dialects/gemini/answer.ts";
 import { objectOf } from "#dialects/json.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
-import { modalityTokensOf, plausible, tokensOf, type Usage } from "#dialects/usage.ts";
+import type { Usage } from "#dialects/usage.ts";
 import { readIfNaming, type SessionMessage, sumOf, type UpstreamSession } from "./upstream-session.ts";
 
 /** The close code for a setup that is not valid: https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1 */
@@ -21,7 +21,7 @@ export class GeminiSession implements UpstreamSession {
 
   read(message: Buffer): SessionMessage {
     const value = readIfNaming(message, ["usageMetadata", "turnComplete"]);
-    if (value?.usageMetadata !== undefined) this.#current = usageOf(value.usageMetadata) ?? this.#current;
+    if (value?.usageMetadata !== undefined) this.#current = reportOf(value.usageMetadata) ?? this.#current;
     if (objectOf(value?.serverContent).turnComplete === true) {
       this.#complete = this.usage;
       this.#current = undefined;
@@ -36,21 +36,8 @@ export class GeminiSession implements UpstreamSession {
   }
 }
 
-function usageOf(value: unknown): Usage | undefined {
-  const usage = objectOf(value);
-  const thoughts = tokensOf(usage.thoughtsTokenCount);
-  const input = tokensOf(usage.promptTokenCount) + tokensOf(usage.toolUsePromptTokenCount);
-  const output = tokensOf(usage.responseTokenCount) + thoughts;
-  if (input + output === 0) return undefined;
-  return plausible({
-    inputTokens: input,
-    cachedInputTokens: tokensOf(usage.cachedContentTokenCount),
-    cacheWriteTokens: 0,
-    outputTokens: output,
-    reasoningTokens: thoughts,
-    audioInputTokens:
-      uncachedAudioOf(usage.promptTokensDetails, usage.cacheTokensDetails) +
-      modalityTokensOf(usage.toolUsePromptTokensDetails, "AUDIO"),
-    audioOutputTokens: modalityTokensOf(usage.responseTokensDetails, "AUDIO"),
-  });
+/** Undefined for a report without tokens. */
+function reportOf(value: unknown): Usage | undefined {
+  const usage = usageOf(value);
+  return usage !== undefined && usage.inputTokens + usage.outputTokens > 0 ? usage : undefined;
 }

@@ -2,7 +2,7 @@
 import type { UpstreamError } from "#dialects/errors.ts";
 import { jsonBytesOf, objectOf } from "#dialects/json.ts";
 import { audioUsageOf } from "#dialects/openai-audio.ts";
-import { audioTokensOf } from "#dialects/openai-parts.ts";
+import { modalitiesOf } from "#dialects/openai-parts.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
 import { plausible, tokensOf, type Usage } from "#dialects/usage.ts";
 import { withMember } from "#dialects/verbatim.ts";
@@ -60,6 +60,6 @@ function responseUsageOf(value: unknown): Usage | undefined {
     cacheWriteTokens: 0,
     outputTokens: tokensOf(output),
     reasoningTokens: 0,
-    ...audioTokensOf(objectOf(details), objectOf(outputDetails)),
+    ...modalitiesOf(objectOf(details), objectOf(outputDetails)),
   });
 }

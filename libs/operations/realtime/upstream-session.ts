@@ -1,7 +1,7 @@
 /** What the worker reads in the messages of a session's upstream: the model's name, usage, and an error in place of the first message. */
 import type { UpstreamError } from "#dialects/errors.ts";
 import { parsedObject } from "#dialects/json.ts";
-import { plausible, type Usage } from "#dialects/usage.ts";
+import { plausible, type Usage, unitNames } from "#dialects/usage.ts";
 
 export type SessionMessage =
   | { kind: "message"; bytes: Buffer }
@@ -38,6 +38,7 @@ export function sumOf(one: Usage | undefined, other: Usage | undefined): Usage |
       reasoningTokens: one.reasoningTokens + other.reasoningTokens,
       audioInputTokens: (one.audioInputTokens ?? 0) + (other.audioInputTokens ?? 0),
       audioOutputTokens: (one.audioOutputTokens ?? 0) + (other.audioOutputTokens ?? 0),
+      units: Object.fromEntries(unitNames.map((kind) => [kind, (one.units?.[kind] ?? 0) + (other.units?.[kind] ?? 0)])),
     }),
     ...(isEstimated && { isEstimated }),
   };

@@ -64,7 +64,11 @@ test("streamed speech is billed by the upstream's count, or else by the given on
 });
 
 test("a duration counts 25 tokens for each second", () => {
-  assert.deepEqual(audioUsageOf({ type: "duration", seconds: 8.1 }), { ...plainUsageOf(203), isEstimated: true });
+  assert.deepEqual(audioUsageOf({ type: "duration", seconds: 8.1 }), {
+    ...plainUsageOf(203),
+    units: { audioSeconds: 9 },
+    isEstimated: true,
+  });
   for (const nothing of [undefined, null, {}, { seconds: 0 }, { seconds: Number.NaN }, { input_tokens: "many" }])
     assert.equal(audioUsageOf(nothing), undefined);
 });

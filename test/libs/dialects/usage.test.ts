@@ -92,6 +92,7 @@ test("audio tokens are read from every dialect that has them, without those of t
     reasoningTokens: 5,
     audioInputTokens: 40,
     audioOutputTokens: 15,
+    units: { cachedAudioTokens: 10 },
   };
   assert.deepEqual(
     chatUsageOf({

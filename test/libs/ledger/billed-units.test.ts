@@ -1,0 +1,364 @@
+/** Every unit that a vendor bills, from the usage on the wire to the cost at the vendor's list prices. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { unitKinds } from "#api/usage.ts";
+import { UsageReader } from "#dialects/anthropic-messages/answer.ts";
+import { AnswerReader } from "#dialects/gemini/answer.ts";
+import { audioUsageOf } from "#dialects/openai-audio.ts";
+import { usageOf as chatUsageOf } from "#dialects/openai-chat/answer.ts";
+import { imageAnswerOf } from "#dialects/openai-images/verbatim.ts";
+import { usageOf as responsesUsageOf } from "#dialects/openai-responses/answer.ts";
+import { type Usage, unitNames } from "#dialects/usage.ts";
+import { priced } from "#ledger/bill.ts";
+import { unitsOf } from "#ledger/money.ts";
+import { type Prices, unpricedUnitsOf } from "#ledger/prices.ts";
+import { billedFields } from "#ledger/record-fields.ts";
+import { decodeUsageRecord, encodeUsageRecord } from "#ledger/usage-record.ts";
+import { OpenaiSession } from "#operations/realtime/openai-session.ts";
+import { usageRecord } from "../../control/records.ts";
+
+const pricesOf = (amounts: Partial<Prices>): Prices => ({
+  inputPerMillion: 0,
+  outputPerMillion: 0,
+  images: [],
+  tiers: [],
+  serviceTiers: {},
+  ...amounts,
+});
+
+const anthropic = (...reports: object[]): Usage | undefined => {
+  const reader = new UsageReader();
+  for (const report of reports) reader.read(report);
+  return reader.usage;
+};
+const gemini = (...responses: Record<string, unknown>[]): Usage | undefined => {
+  const reader = new AnswerReader();
+  for (const response of responses) reader.read(response);
+  return reader.usage;
+};
+const realtime = (usage: object): Usage | undefined => {
+  const session = new OpenaiSession("m");
+  session.read(Buffer.from('{"type":"session.created","session":{"model":"m"}}'));
+  session.read(Buffer.from(JSON.stringify({ type: "response.done", response: { usage } })));
+  return session.usage;
+};
+const images = (usage: object): Usage | undefined => {
+  const answer = imageAnswerOf(Buffer.from(JSON.stringify({ data: [{ b64_json: "eA==" }], usage })), {
+    size: undefined,
+    quality: undefined,
+  });
+  return answer.kind === "answer" ? answer.usage : undefined;
+};
+const grounded = (modelVersion: string, webSearchQueries: string[], groundingChunks: object[] = []) => ({
+  modelVersion,
+  candidates: [{ finishReason: "STOP", groundingMetadata: { webSearchQueries, groundingChunks } }],
+  usageMetadata: { promptTokenCount: 1_000, candidatesTokenCount: 1_000, totalTokenCount: 2_000 },
+});
+
+const sonnet = pricesOf({
+  inputPerMillion: 3,
+  cachedInputPerMillion: 0.3,
+  cacheWritePerMillion: 3.75,
+  cacheWrite1hPerMillion: 6,
+  outputPerMillion: 15,
+  perWebSearch: 0.01,
+  serviceTiers: { batch: 0.5, fast: 2, us: 1.1 },
+});
+const { cacheWrite1hPerMillion: _, ...sonnetWithoutHours } = sonnet;
+const flash = pricesOf({ inputPerMillion: 0.3, outputPerMillion: 2.5, perWebSearch: 0.035, perMapSearch: 0.025 });
+const flashImage = pricesOf({ inputPerMillion: 0.3, outputPerMillion: 2.5, imageOutputPerMillion: 30 });
+const audio = pricesOf({
+  inputPerMillion: 4,
+  cachedInputPerMillion: 0.4,
+  audioInputPerMillion: 32,
+  cachedAudioPerMillion: 0.2,
+  imageInputPerMillion: 5,
+  outputPerMillion: 16,
+  audioOutputPerMillion: 64,
+});
+const gpt = pricesOf({
+  inputPerMillion: 1.25,
+  cachedInputPerMillion: 0.125,
+  outputPerMillion: 10,
+  perWebSearch: 0.01,
+  perFileSearch: 0.0025,
+  perCodeSession: 0.03,
+  serviceTiers: { flex: 0.5, priority: 2 },
+});
+const grok = pricesOf({ inputPerMillion: 2, cachedInputPerMillion: 0.5, outputPerMillion: 6, perWebSearch: 0.005 });
+
+const cases: [name: string, prices: Prices, usage: Usage | undefined, cost: string][] = [
+  [
+    // The example of https://platform.claude.com/docs/en/build-with-claude/prompt-caching#1-hour-cache-duration, with the sum of its writes.
+    "cache writes of five minutes and of an hour",
+    sonnet,
+    anthropic({
+      input_tokens: 2_048,
+      cache_read_input_tokens: 1_800,
+      cache_creation_input_tokens: 556,
+      output_tokens: 503,
+      cache_creation: { ephemeral_5m_input_tokens: 456, ephemeral_1h_input_tokens: 100 },
+    }),
+    // 2,048 × 3 + 1,800 × 0.3 + 456 × 3.75 + 100 × 6 + 503 × 15 = 16,539 millionths
+    "0.016539",
+  ],
+  [
+    "an hour's cache writes cost 1.6 times those of five minutes where the catalogue has no price for them",
+    sonnetWithoutHours as Prices,
+    anthropic({ cache_creation: { ephemeral_5m_input_tokens: 0, ephemeral_1h_input_tokens: 1_000_000 } }),
+    "6",
+  ],
+  [
+    "web searches of Anthropic, reported at the end of a stream",
+    sonnet,
+    anthropic(
+      { input_tokens: 1_000, output_tokens: 1 },
+      { output_tokens: 1_000, server_tool_use: { web_search_requests: 3, web_fetch_requests: 2 } },
+    ),
+    "0.048",
+  ],
+  [
+    "batch, fast and regional answers of Anthropic",
+    sonnet,
+    anthropic({ input_tokens: 1_000_000, service_tier: "batch", speed: "fast", inference_geo: "us" }),
+    "3.3",
+  ],
+  [
+    "searches that OpenAI counts itself",
+    gpt,
+    responsesUsageOf({
+      usage: { input_tokens: 1_000, output_tokens: 100, total_tokens: 1_100 },
+      tool_usage: { web_search: { num_requests: 2 } },
+      output: [{ type: "web_search_call" }, { type: "web_search_call" }, { type: "web_search_call" }],
+    }),
+    "0.02225",
+  ],
+  [
+    "hosted tools of a Responses upstream without counts: searches, and not the pages that were opened; each container once",
+    gpt,
+    responsesUsageOf({
+      usage: { input_tokens: 0, output_tokens: 0 },
+      output: [
+        { type: "web_search_call", action: { type: "search" } },
+        { type: "web_search_call", action: { type: "open_page" } },
+        { type: "file_search_call" },
+        { type: "code_interpreter_call", container_id: "c1" },
+        { type: "code_interpreter_call", container_id: "c1" },
+      ],
+    }),
+    "0.0425",
+  ],
+  [
+    "a flex answer of OpenAI",
+    gpt,
+    responsesUsageOf({ usage: { input_tokens: 1_000_000, output_tokens: 0 }, service_tier: "flex" }),
+    "0.625",
+  ],
+  [
+    "reasoning that xAI counts beside the completion, and its searches",
+    grok,
+    chatUsageOf({
+      usage: {
+        prompt_tokens: 1_000,
+        completion_tokens: 100,
+        total_tokens: 1_500,
+        prompt_tokens_details: { cached_tokens: 200 },
+        completion_tokens_details: { reasoning_tokens: 400 },
+        server_side_tool_usage_details: { web_search_calls: 1, x_search_calls: 2 },
+      },
+    }),
+    // 800 × 2 + 200 × 0.5 + 500 × 6 = 4,700 millionths, and three searches
+    "0.0197",
+  ],
+  [
+    "reasoning inside the completion is not added",
+    grok,
+    chatUsageOf({
+      usage: {
+        prompt_tokens: 1_000,
+        completion_tokens: 500,
+        total_tokens: 1_500,
+        completion_tokens_details: { reasoning_tokens: 400 },
+      },
+    }),
+    "0.005",
+  ],
+  [
+    "DeepSeek's tokens from the cache",
+    pricesOf({ inputPerMillion: 1, cachedInputPerMillion: 0.1, outputPerMillion: 2 }),
+    chatUsageOf({
+      usage: {
+        prompt_tokens: 1_000,
+        completion_tokens: 0,
+        prompt_cache_hit_tokens: 600,
+        prompt_cache_miss_tokens: 400,
+      },
+    }),
+    "0.00046",
+  ],
+  [
+    // 0.039 for an image of 1,290 tokens: https://ai.google.dev/gemini-api/docs/pricing#gemini-2.5-flash-image
+    "an image of Gemini, and the text beside it",
+    flashImage,
+    gemini({
+      usageMetadata: {
+        promptTokenCount: 0,
+        candidatesTokenCount: 1_300,
+        totalTokenCount: 1_300,
+        candidatesTokensDetails: [{ modality: "IMAGE", tokenCount: 1_290 }],
+      },
+    }),
+    "0.038725",
+  ],
+  [
+    "thinking that is a part of Gemini's answer",
+    flash,
+    gemini({
+      usageMetadata: {
+        promptTokenCount: 1_000,
+        candidatesTokenCount: 500,
+        thoughtsTokenCount: 200,
+        totalTokenCount: 1_500,
+      },
+    }),
+    "0.00155",
+  ],
+  [
+    "a grounded prompt of Gemini 2.5 is one search, however many queries it took",
+    flash,
+    gemini(grounded("gemini-2.5-flash", ["a", "b"])),
+    "0.0378",
+  ],
+  ["each query of a newer Gemini is a search", flash, gemini(grounded("gemini-3.8-flash", ["a", "b"])), "0.0728"],
+  [
+    "searches stay counted when a later event has the usage",
+    flash,
+    gemini(grounded("gemini-3.8-flash", ["a"]), {
+      usageMetadata: { promptTokenCount: 1_000, candidatesTokenCount: 1_000, totalTokenCount: 2_000 },
+    }),
+    "0.0378",
+  ],
+  [
+    "places of a map",
+    flash,
+    gemini(grounded("gemini-2.5-flash", [], [{ maps: { uri: "https://maps.example" } }])),
+    "0.0278",
+  ],
+  [
+    "Vertex AI's priority traffic",
+    pricesOf({ inputPerMillion: 1, serviceTiers: { priority: 1.8 } }),
+    gemini({ usageMetadata: { promptTokenCount: 1_000_000, trafficType: "ON_DEMAND_PRIORITY" } }),
+    "1.8",
+  ],
+  [
+    "speech, pictures and cached speech of a session",
+    audio,
+    realtime({
+      total_tokens: 2_000,
+      input_tokens: 1_000,
+      output_tokens: 1_000,
+      input_token_details: {
+        text_tokens: 400,
+        audio_tokens: 400,
+        image_tokens: 200,
+        cached_tokens: 300,
+        cached_tokens_details: { text_tokens: 100, audio_tokens: 200, image_tokens: 0 },
+      },
+      output_token_details: { text_tokens: 100, audio_tokens: 900 },
+    }),
+    // 300 × 4 + 200 × 32 + 200 × 5 + 100 × 0.4 + 200 × 0.2 + 100 × 16 + 900 × 64 = 67,880 millionths
+    "0.06788",
+  ],
+  [
+    "the images that an image model was given, and those that it made",
+    pricesOf({ inputPerMillion: 5, imageInputPerMillion: 8, outputPerMillion: 30 }),
+    images({
+      input_tokens: 300,
+      output_tokens: 1_000,
+      total_tokens: 1_300,
+      input_tokens_details: { text_tokens: 100, image_tokens: 200 },
+    }),
+    "0.0321",
+  ],
+  [
+    "seconds of audio",
+    pricesOf({ inputPerMillion: 4, perAudioSecond: 0.0001 }),
+    audioUsageOf({ type: "duration", seconds: 60 }),
+    "0.006",
+  ],
+  [
+    "seconds of audio without a price of their own are tokens",
+    pricesOf({ inputPerMillion: 4 }),
+    audioUsageOf({ type: "duration", seconds: 60 }),
+    "0.006",
+  ],
+];
+
+const billOf = (prices: Prices, usage: Usage | undefined, at?: number) =>
+  priced(
+    { groups: new Map(), version: "v" },
+    "default",
+    { id: "m", prices },
+    usage ?? assert.fail("there is no usage"),
+    at,
+  );
+
+for (const [name, prices, usage, cost] of cases)
+  test(`billed: ${name}`, () => {
+    const bill = billOf(prices, usage);
+    assert.equal(unitsOf(bill.cost), cost);
+    assert.deepEqual(unpricedUnitsOf(bill.unitPrices), []);
+    const record = usageRecord(billedFields(bill, undefined));
+    assert.deepEqual(decodeUsageRecord(JSON.parse(encodeUsageRecord(record))), record);
+  });
+
+test("a price that the catalogue does not know is null in the record, and not zero", () => {
+  const usage = anthropic({ input_tokens: 1, server_tool_use: { web_search_requests: 3 } });
+  const bill = billOf(pricesOf({ inputPerMillion: 1 }), usage);
+  assert.deepEqual(unpricedUnitsOf(bill.unitPrices), ["webSearches"]);
+  assert.deepEqual(billedFields(bill, undefined).otherUnits, [["webSearches", 3, null]]);
+});
+
+test("prices begin and end at a moment, and differ by the time of day", () => {
+  const prices = pricesOf({
+    inputPerMillion: 0.75,
+    periods: [
+      { from: "2027-01-01", inputPerMillion: 1.5 },
+      { hours: "16:30-00:30", ratio: 0.5 },
+      { from: "2026-06-01T12:00:00Z", until: "2026-06-02T12:00:00Z", inputPerMillion: 0.1 },
+    ],
+  });
+  const usage = chatUsageOf({ usage: { prompt_tokens: 1_000_000, completion_tokens: 0 } });
+  const at = (moment: string) => unitsOf(billOf(prices, usage, Date.parse(moment)).cost);
+  for (const [moment, cost] of [
+    ["2026-12-31T12:00:00Z", "0.75"],
+    ["2026-12-31T16:29:59Z", "0.75"],
+    ["2026-12-31T16:30:00Z", "0.375"],
+    ["2026-12-31T23:59:59Z", "0.375"],
+    ["2027-01-01T00:00:00Z", "0.75"],
+    ["2027-01-01T00:30:00Z", "1.5"],
+    ["2026-06-01T11:59:59Z", "0.75"],
+    ["2026-06-01T12:00:00Z", "0.1"],
+    ["2026-06-02T11:59:59Z", "0.1"],
+    ["2026-06-02T12:00:00Z", "0.75"],
+  ] as const)
+    assert.equal(at(moment), cost, moment);
+  assert.equal(unitsOf(billOf(prices, usage).cost), "0.75", "without a moment no period applies");
+});
+
+test("the API names every unit", () => {
+  assert.deepEqual(unitKinds, unitNames);
+});
+
+test("units never exceed the tokens that contain them", () => {
+  const usage = gemini({
+    usageMetadata: {
+      promptTokenCount: 10,
+      candidatesTokenCount: 10,
+      thoughtsTokenCount: 4,
+      promptTokensDetails: [{ modality: "IMAGE", tokenCount: 1e15 }],
+      candidatesTokensDetails: [{ modality: "IMAGE", tokenCount: 1e15 }],
+    },
+  });
+  assert.deepEqual(usage?.units, { imageInputTokens: 10, imageOutputTokens: 10 });
+});
