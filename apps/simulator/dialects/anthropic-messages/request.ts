@@ -100,9 +100,14 @@ function checkSampling(body: MessageRequest, headers: IncomingHttpHeaders): void
     refuse("`temperature` may only be set to 1 when thinking is enabled.");
 }
 
-function checkLimits({ thinking, max_tokens: tokensMax, stop_sequences: stops }: MessageRequest): void {
+/** https://platform.claude.com/docs/en/api/messages/create#body-metadata-user-id */
+const contact = /^\s*(?:[^\s@"{]+@[^\s@"}]+\.[^\s@"}]+|\+?[\d\s().-]{7,20})\s*$/;
+
+function checkLimits({ metadata, thinking, max_tokens: tokensMax, stop_sequences: stops }: MessageRequest): void {
   if (thinking?.type === "enabled" && thinking.budget_tokens >= tokensMax)
     refuse("`max_tokens` must be greater than `thinking.budget_tokens`.");
+  if (contact.test(metadata?.user_id ?? ""))
+    refuse("metadata.user_id: user_id appears to contain an email address or a phone number");
   if (stops?.some((stop) => stop.trim() === ""))
     refuse("stop_sequences: each stop sequence must contain non-whitespace");
 }

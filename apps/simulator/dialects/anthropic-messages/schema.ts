@@ -103,6 +103,8 @@ const messageRequest = Type.Object({
   ...counted,
   max_tokens: Type.Integer({ minimum: 0 }),
   stop_sequences: nullable(Type.Array(text)),
+  /** https://platform.claude.com/docs/en/api/messages/create */
+  metadata: nullable(Type.Object({ user_id: nullable(Type.String({ maxLength: 256 })) })),
   stream: nullableFlag,
   temperature: nullableNumber(0, 1),
   top_p: nullableNumber(0, 1),

@@ -57,6 +57,8 @@ const tool = Type.Object({
   ),
 });
 
+const penalty = nullable(Type.Number({ minimum: -2, exclusiveMaximum: 2 }));
+
 const generationConfig = Type.Object({
   candidateCount: nullableInteger(1, 8),
   maxOutputTokens: nullableInteger(1, 2_147_483_647),
@@ -64,6 +66,9 @@ const generationConfig = Type.Object({
   temperature: nullableNumber(0, 2),
   topP: nullableNumber(0, 1),
   topK: nullableInteger(1, 2_147_483_647),
+  /** The upper bound is exclusive: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference */
+  presencePenalty: penalty,
+  frequencyPenalty: penalty,
   responseMimeType: nullable(Type.Enum(["text/plain", "application/json", "text/x.enum"])),
   responseSchema: nullable(json),
   responseJsonSchema: optional(anything),

@@ -13,12 +13,19 @@ import {
   nullable,
   nullableFlag,
   nullableInteger,
+  nullableNumber,
   nullableText,
   optional,
   shaped,
   text,
 } from "../shape.ts";
 import { checkMessages, type RuledMessage } from "./rules.ts";
+
+/** https://github.com/microsoft/autogen/issues/6377 */
+const callId = Type.String({ maxLength: 40 });
+/** https://platform.openai.com/docs/api-reference/chat/create */
+const shortText = nullable(Type.String({ maxLength: 64 }));
+const name = Type.String({ pattern: "^[a-zA-Z0-9_-]{1,64}$" });
 
 const part = Type.Object({
   type: text,
@@ -29,11 +36,11 @@ const part = Type.Object({
 const message = Type.Object({
   role: Type.Enum(["developer", "system", "user", "assistant", "tool", "function"]),
   content: optional(Type.Union([text, Type.Null(), Type.Array(part)])),
-  tool_call_id: optional(text),
+  tool_call_id: optional(callId),
   tool_calls: nullable(
     Type.Array(
       Type.Object({
-        id: text,
+        id: callId,
         function: optional(Type.Object({ name: text })),
         custom: optional(Type.Object({ name: text })),
       }),
@@ -46,7 +53,7 @@ const namedTool = Type.Object({ name: filledText });
 const tool = Type.Union([
   Type.Object({
     type: Type.Literal("function"),
-    function: Type.Object({ name: filledText, parameters: optional(anything), strict: nullableFlag }),
+    function: Type.Object({ name, parameters: optional(anything), strict: nullableFlag }),
   }),
   Type.Object({ type: Type.Literal("custom"), custom: namedTool }),
 ]);
@@ -59,12 +66,18 @@ const chatRequest = Type.Object({
   max_tokens: nullableInteger(1),
   max_completion_tokens: nullableInteger(1),
   n: nullableInteger(1, 128),
+  temperature: nullableNumber(0, 2),
+  top_p: nullableNumber(0, 1),
+  presence_penalty: nullableNumber(-2, 2),
+  frequency_penalty: nullableNumber(-2, 2),
+  user: shortText,
+  prompt_cache_key: shortText,
   parallel_tool_calls: nullableFlag,
   reasoning_effort: nullableText,
   response_format: nullable(
     Type.Object({
       type: Type.Enum(["text", "json_object", "json_schema"]),
-      json_schema: optional(Type.Object({ name: text, schema: optional(anything) })),
+      json_schema: optional(Type.Object({ name, schema: optional(anything) })),
     }),
   ),
   stop: nullable(Type.Union([text, Type.Array(text, { maxItems: 4 })])),

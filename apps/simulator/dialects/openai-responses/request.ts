@@ -18,9 +18,12 @@ import type { ReasoningWanted } from "./items.ts";
 import { missing, refused } from "./reading.ts";
 import { toolChoice, toolsIn } from "./tools.ts";
 
+/** https://platform.openai.com/docs/api-reference/responses/create */
+const shortText = nullable(Type.String({ maxLength: 64 }));
+
 const format = Type.Object({
   type: Type.Enum(["text", "json_object", "json_schema"]),
-  name: Type.Optional(text),
+  name: Type.Optional(Type.String({ pattern: "^[a-zA-Z0-9_-]{1,64}$" })),
   schema: Type.Optional(anything),
 });
 
@@ -38,14 +41,14 @@ const responsesRequest = Type.Object({
   prompt: nullable(anything),
   background: nullableFlag,
   context_management: nullable(Type.Array(Type.Object({ type: text, compact_threshold: nullableInteger(1) }))),
-  prompt_cache_key: nullableText,
+  prompt_cache_key: shortText,
   reasoning: nullable(
     Type.Object({
       effort: nullable(Type.Enum(["none", "minimal", "low", "medium", "high", "xhigh", "max"])),
       summary: nullable(Type.Enum(["auto", "concise", "detailed"])),
     }),
   ),
-  safety_identifier: nullable(Type.String({ maxLength: 128 })),
+  safety_identifier: shortText,
   store: nullableFlag,
   stream: nullableFlag,
   temperature: nullableNumber(0, 2),
