@@ -85,6 +85,8 @@ export interface AnswerContext extends AnswerIdentity {
   cut?: Cut | undefined;
   /** The caller's body, for dialects whose answers repeat parts of it. */
   body: Record<string, unknown>;
+  /** An estimate of the prompt's tokens, for dialects that begin a stream with their count. */
+  inputTokens?: number | undefined;
 }
 
 /** Reads one streamed answer of an upstream. It returns nothing after an error. */
@@ -102,7 +104,8 @@ export interface StreamDecoder {
 
 /** Writes one streamed answer for a caller. `finish` also writes the terminator, if the dialect has one. */
 export interface StreamEncoder {
-  push(event: Exclude<AnswerEvent, { kind: "error" }>): string;
+  /** `usage` is the upstream's count so far, for dialects that begin with it. */
+  push(event: Exclude<AnswerEvent, { kind: "error" }>, usage?: Usage): string;
 }
 
 /** Turns an upstream's stream into a caller's, verbatim or translated. It holds back everything before the first content. */

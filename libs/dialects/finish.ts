@@ -20,19 +20,15 @@ import type { Finish } from "./neutral.ts";
 import { scrubbed } from "./scrub.ts";
 
 const words: Record<Finish, readonly string[]> = {
-  // `no_image`: the model answered without the expected image.
-  stop: ["stop", "end_turn", "eos", "eos_token", "complete", "completed", "no_image"],
+  stop: ["stop", "end_turn", "eos", "eos_token", "complete", "completed"],
   "stop-sequence": ["stop_sequence"],
-  // `pause_turn` and `continuation`: the vendor could continue the answer; for callers of other dialects it is truncated. `repetition`: the server stopped a
-  // model that repeated itself.
+  // `repetition`: the server stopped a model that repeated itself.
   length: [
     "length",
     "max_tokens",
     "max_output_tokens",
     "max_length",
     "model_length",
-    "pause_turn",
-    "continuation",
     "repetition",
     "repetition_truncation",
   ],
@@ -54,10 +50,14 @@ const words: Record<Finish, readonly string[]> = {
     "image_safety",
     "image_prohibited_content",
     "image_recitation",
-    "image_other",
     "model_armor",
+    "jailbreak",
   ],
+  paused: ["pause_turn", "continuation", "compaction"],
 };
+
+/** Characters of an upstream's sentence about the end of an answer. */
+export const explanationLengthMax = 1_000;
 
 const finishes = new Map(
   (Object.entries(words) as [Finish, string[]][]).flatMap(([finish, names]) =>
@@ -78,6 +78,15 @@ const failures = new Set([
   "insufficient_system_resource",
   "network_error",
   "timeout",
+]);
+
+/** Reasons that mean that the model made a call that can't be read. An agent that took the text before it for the answer would stop in the middle of its task. */
+const malformedCalls = new Set([
+  "malformed_function_call",
+  "malformed_response",
+  "missing_thought_signature",
+  "too_many_tool_calls",
+  "unexpected_tool_call",
 ]);
 
 /** Google's chat endpoint appends its own reason to a general one: `content_filter: RECITATION`, `function_call_filter: MALFORMED_FUNCTION_CALL`. */
@@ -105,9 +114,28 @@ export function finishIn(reasons: readonly unknown[]): Finish | undefined {
 export const isFailure = (reason: unknown): reason is string =>
   typeof reason === "string" && failures.has(wordOf(reason));
 
+/**
+ * How an answer ends with this reason, or the error that it fails with. A reason that says nothing of the content, such as Google's `OTHER` and `NO_IMAGE` or one that
+ * is unknown, ends an answer with content; without content it is no success. `explanation` is the upstream's own sentence.
+ */
+export function endingFor(
+  reason: string,
+  { called, hasContent }: { called: boolean; hasContent: boolean },
+  explanation?: unknown,
+): Finish | UpstreamError {
+  const finish = finishOf(reason, called);
+  if (finish !== undefined) return finish;
+  const isBroken = isFailure(reason) || malformedCalls.has(wordOf(reason));
+  if (isBroken || !hasContent) return stoppedBy(reason, explanation);
+  return called ? "calls" : "stop";
+}
+
 /** The error of an answer that ended with an unsuccessful reason. */
-export const stoppedBy = (reason: string): UpstreamError => ({
-  message: `The upstream of this model stopped its answer: ${scrubbed(reason.slice(0, 100))}.`,
+export const stoppedBy = (reason: string, explanation?: unknown): UpstreamError => ({
+  message: [
+    `The upstream of this model stopped its answer: ${scrubbed(reason.slice(0, 100))}.`,
+    ...(textOf(explanation) === undefined ? [] : [scrubbed((explanation as string).slice(0, explanationLengthMax))]),
+  ].join(" "),
   status: 502,
   // An unknown reason may be about the request, so it does not count as a failure of the target.
   ...(!isFailure(reason) && { means: "unclear" as const }),

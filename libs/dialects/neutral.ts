@@ -151,7 +151,8 @@ export interface NeutralRequest {
   warnings?: string[];
 }
 
-export type Finish = "stop" | "stop-sequence" | "length" | "context-full" | "calls" | "content-filter";
+/** `paused`: the vendor could continue the answer. */
+export type Finish = "stop" | "stop-sequence" | "length" | "context-full" | "calls" | "content-filter" | "paused";
 
 export type BlockStart =
   | { kind: "text" }

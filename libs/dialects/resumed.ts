@@ -51,7 +51,7 @@ export class ResumedAnswer implements StreamEncoder {
       : undefined;
   }
 
-  push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+  push(event: Exclude<AnswerEvent, { kind: "error" }>, usage?: Usage): string {
     const open = this.blocks.at(-1);
     if (event.kind === "block")
       this.blocks.push({ what: whatOf(event), chunks: [], length: 0, signed: false, ended: false });
@@ -62,7 +62,7 @@ export class ResumedAnswer implements StreamEncoder {
     } else if (event.kind === "signature" && open !== undefined) open.signed = true;
     else if (event.kind === "block-end" && open !== undefined) open.ended = true;
     else if (event.kind === "finish") this.#ended = true;
-    return this.#encoder.push(event);
+    return this.#encoder.push(event, usage);
   }
 }
 
@@ -83,6 +83,7 @@ export function resumed(
       const { block } = event as Partial<Extract<AnswerEvent, { kind: "block" }>>;
       written += answer.push(
         block?.kind === "call" ? { kind: "block", block: { ...block, name: nameOf(block.name) } } : event,
+        decoder.usage,
       );
     }
   answer.isResumed = true;

@@ -69,7 +69,7 @@ export class TranslatedStream implements StreamRelay {
       if (event.kind === "finish") this.ended = true;
       this.produced.event(event);
       if (isContent(event)) this.committed = true;
-      text += this.#encoder.push(event);
+      text += this.#encoder.push(event, this.#decoder.usage);
     }
     this.produced.report(this.#decoder.usage);
     this.#held = this.committed ? "" : text;

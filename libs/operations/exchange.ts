@@ -60,6 +60,8 @@ export interface DecodedRequest {
   request: NeutralRequest;
   /** The gateway ends the answer at these stop sequences, because the upstream does not. */
   cut?: Cut | undefined;
+  /** An estimate of the prompt's tokens, where the caller's dialect begins a stream with their count. */
+  inputTokens?: number | undefined;
 }
 
 /** The operation `answer`: its response may be translated, streamed and resumed. */

@@ -149,6 +149,7 @@ const finishReasons: Record<Finish, string> = {
   "context-full": "length",
   calls: "tool_call",
   "content-filter": "content_filter",
+  paused: "length",
 };
 
 /** The names are those of the conventions for generative AI, which are in development. None of them is for content. Counts of zero are left out. */

@@ -366,7 +366,11 @@ const identityOf = ({ generation, storage }: GenerationJob, model: CatalogueMode
   ...(storage !== undefined && { storage }),
 });
 
-function contextOf(job: GenerationJob, model: CatalogueModel, { body, request, cut }: DecodedRequest): AnswerContext {
+function contextOf(
+  job: GenerationJob,
+  model: CatalogueModel,
+  { body, request, cut, inputTokens }: DecodedRequest,
+): AnswerContext {
   return {
     ...identityOf(job, model),
     createdAt: Math.floor(job.admittedAt / 1_000),
@@ -374,6 +378,7 @@ function contextOf(job: GenerationJob, model: CatalogueModel, { body, request, c
     request,
     body,
     cut,
+    inputTokens,
   };
 }
 
@@ -398,7 +403,7 @@ function adaptedOf(
       if (answer === undefined) return { kind: "malformed" };
       if ("error" in answer) return { kind: "error", error: answer.error };
       const encoder = from.streamEncoder(context());
-      const text = eventsOf(answer).map((event) => (event.kind === "error" ? "" : encoder.push(event)));
+      const text = eventsOf(answer).map((event) => (event.kind === "error" ? "" : encoder.push(event, answer.usage)));
       return { kind: "answer", body: Buffer.from(text.join("")), usage: answer.usage, finish: answer.finish };
     },
     events() {

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
-import { emptyAnswer, finishOf, stoppedBy } from "../finish.ts";
+import { emptyAnswer, endingFor, explanationLengthMax } from "../finish.ts";
 import { isGiven, isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import {
   type Answer,
@@ -28,6 +28,7 @@ const stopReasons: Record<Finish, string> = {
   "context-full": "model_context_window_exceeded",
   calls: "tool_use",
   "content-filter": "refusal",
+  paused: "pause_turn",
 };
 
 /**
@@ -111,13 +112,21 @@ export const usageBodyOf = ({
   cacheWriteTokens,
   outputTokens,
   reasoningTokens,
+  units = {},
 }: Usage = noUsage) => ({
   input_tokens: Math.max(0, inputTokens - cachedInputTokens - cacheWriteTokens),
   cache_creation_input_tokens: cacheWriteTokens,
   cache_read_input_tokens: cachedInputTokens,
   output_tokens: outputTokens,
   output_tokens_details: { thinking_tokens: reasoningTokens },
+  server_tool_use:
+    units.webSearches === undefined ? null : { web_search_requests: units.webSearches, web_fetch_requests: 0 },
 });
+
+function cacheCreationOf({ cacheWriteTokens, units = {} }: Usage = noUsage) {
+  const long = units.cacheWrite1hTokens ?? 0;
+  return { ephemeral_5m_input_tokens: cacheWriteTokens - long, ephemeral_1h_input_tokens: long };
+}
 
 /** An answer before it has content. */
 export const messageOf = ({ id, model }: AnswerContext, usage?: Usage) => ({
@@ -132,8 +141,10 @@ export const messageOf = ({ id, model }: AnswerContext, usage?: Usage) => ({
   stop_details: null as object | null,
   usage: {
     ...usageBodyOf(usage),
-    cache_creation: { ephemeral_5m_input_tokens: usage?.cacheWriteTokens ?? 0, ephemeral_1h_input_tokens: 0 },
+    cache_creation: cacheCreationOf(usage),
+    inference_geo: null,
     service_tier: "standard",
+    speed: null,
   },
 });
 
@@ -180,16 +191,25 @@ export function blockOf(block: WireBlock): Block | undefined {
   }
 }
 
+/** Why the model refused, in its vendor's words; undefined if it did not: https://platform.claude.com/docs/en/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals */
+export function refusalIn(details: unknown): string | undefined {
+  const { type, category, explanation } = objectOf(details);
+  if (type !== "refusal") return undefined;
+  const text = textOf(explanation)?.slice(0, explanationLengthMax);
+  return text ?? (textOf(category) && `The model refused to answer: ${String(category).slice(0, 100)}.`);
+}
+
 export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   if (body.type === "error" || !Array.isArray(body.content)) return failed(upstreamErrorOf(body));
   const blocks = listOf(body.content).flatMap((block) => blockOf(objectOf(block)) ?? []);
   const reason = textOf(body.stop_reason);
   if (reason === undefined && blocks.length === 0) return failed(emptyAnswer);
-  const finish = finishOf(
-    reason ?? "end_turn",
-    blocks.some(({ kind }) => kind === "call"),
-  );
-  if (finish === undefined) return failed(stoppedBy(String(reason)));
+  const called = blocks.some(({ kind }) => kind === "call");
+  const hasContent = called || blocks.some((block) => block.kind === "text" && block.text !== "");
+  const finish = endingFor(reason ?? "end_turn", { called, hasContent });
+  if (typeof finish !== "string") return failed(finish);
+  const explanation = refusalIn(body.stop_details);
+  if (explanation !== undefined) blocks.push({ kind: "refusal", text: explanation });
   const reader = new UsageReader();
   reader.read(body.usage);
   return eventsOf({

@@ -2,12 +2,21 @@
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { EventDecoder } from "../event-decoder.ts";
-import { finishOf, stoppedBy } from "../finish.ts";
+import { endingFor } from "../finish.ts";
 import { isObject, jsonOf, objectOf, textOf } from "../json.ts";
 import { type AnswerEvent, type BlockStart, endWith, type Finish, type Signature } from "../neutral.ts";
-import type { Usage } from "../usage.ts";
+import { plainUsageOf, type Usage } from "../usage.ts";
 import { wrappedSignatureOf } from "../wrapped-signature.ts";
-import { blockOf, calledNameOf, endingOf, messageOf, UsageReader, upstreamErrorOf, usageBodyOf } from "./answer.ts";
+import {
+  blockOf,
+  calledNameOf,
+  endingOf,
+  messageOf,
+  refusalIn,
+  UsageReader,
+  upstreamErrorOf,
+  usageBodyOf,
+} from "./answer.ts";
 import { dialect, thinkingBlockOf } from "./blocks.ts";
 
 /** The open block. `hidden`: other dialects cannot express it. */
@@ -31,6 +40,8 @@ export class MessagesDecoder extends EventDecoder {
   #called = false;
   #finish: Finish | undefined;
   #stopSequence: string | undefined;
+  /** There is text or a call. */
+  #hasContent = false;
   /** A block has begun: a terminator alone is not an answer. */
   #begun = false;
 
@@ -63,12 +74,21 @@ export class MessagesDecoder extends EventDecoder {
         this.#stopSequence = textOf(delta.stop_sequence) ?? this.#stopSequence;
         const reason = textOf(delta.stop_reason);
         if (reason === undefined) break;
-        this.#finish = finishOf(reason, this.#called);
-        if (this.#finish === undefined) return this.fail(stoppedBy(reason));
+        const finish = endingFor(reason, { called: this.#called, hasContent: this.#hasContent });
+        if (typeof finish !== "string") return this.fail(finish);
+        this.#finish = finish;
+        const explanation = refusalIn(delta.stop_details);
+        if (explanation === undefined) break;
+        this.#close(events);
+        events.push(
+          { kind: "block", block: { kind: "refusal" } },
+          { kind: "delta", text: explanation },
+          { kind: "block-end" },
+        );
         break;
       }
       case "message_stop":
-        if (this.#begun) this.#finish ??= finishOf("end_turn", this.#called);
+        if (this.#begun) this.#finish ??= this.#called ? "calls" : "stop";
         return this.end();
       case "error":
         return this.fail(upstreamErrorOf(body));
@@ -106,6 +126,7 @@ export class MessagesDecoder extends EventDecoder {
     }
     const isCall = block.kind === "call";
     this.#called ||= isCall;
+    this.#hasContent ||= isCall || (block.kind === "text" && block.text !== "");
     this.#open = {
       kind: block.kind,
       signature: block.kind === "reasoning" ? block.signature : undefined,
@@ -134,6 +155,7 @@ export class MessagesDecoder extends EventDecoder {
       this.#start({ type: known.kind === "text" ? "text" : "thinking" }, events);
     }
     if (this.#open !== undefined) this.#open.input = "";
+    this.#hasContent ||= known.kind !== "reasoning";
     events.push({ kind: "delta", text });
   }
 
@@ -168,10 +190,18 @@ export class MessagesEncoder implements StreamEncoder {
     this.#context = context;
   }
 
-  push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
-    const beginning = this.#begun ? "" : eventText("message_start", { message: messageOf(this.#context) });
+  push(event: Exclude<AnswerEvent, { kind: "error" }>, usage?: Usage): string {
+    const beginning = this.#begun
+      ? ""
+      : eventText("message_start", { message: messageOf(this.#context, this.#startOf(usage)) });
     this.#begun = true;
     return beginning + this.#eventsOf(event);
+  }
+
+  /** Clients read the prompt's tokens where the answer begins, so an upstream that counts them at the end is preceded by an estimate. */
+  #startOf(usage: Usage | undefined): Usage | undefined {
+    const { inputTokens } = this.#context;
+    return usage ?? (inputTokens === undefined ? undefined : plainUsageOf(inputTokens));
   }
 
   #eventsOf(event: Exclude<AnswerEvent, { kind: "error" }>): string {

@@ -1,7 +1,7 @@
 /** Answers in Google's Gemini format, and the parts that whole and streamed ones share: https://ai.google.dev/api/generate-content#generatecontentresponse */
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
-import { emptyAnswer, finishOf, isFailure, stoppedBy } from "../finish.ts";
+import { emptyAnswer, endingFor, explanationLengthMax, isFailure, stoppedBy } from "../finish.ts";
 import { isGiven, isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, endWith, eventsOf, type Finish, failed } from "../neutral.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
@@ -24,6 +24,7 @@ const finishes: Record<Finish, string> = {
   "context-full": "MAX_TOKENS",
   calls: "STOP",
   "content-filter": "SAFETY",
+  paused: "CONTINUATION",
 };
 
 /** True if a candidate's finish reason ends it. */
@@ -100,13 +101,34 @@ export function searchesIn({ candidates, modelVersion }: Record<string, unknown>
   return searches;
 }
 
-const usageBodyOf = ({ inputTokens, cachedInputTokens, outputTokens, reasoningTokens }: Usage) => ({
-  promptTokenCount: inputTokens,
-  ...(cachedInputTokens > 0 && { cachedContentTokenCount: cachedInputTokens }),
-  candidatesTokenCount: Math.max(0, outputTokens - reasoningTokens),
-  ...(reasoningTokens > 0 && { thoughtsTokenCount: reasoningTokens }),
-  totalTokenCount: inputTokens + outputTokens,
-});
+/** Google leaves out counts of zero, except those of the prompt, the answer and both together. */
+function usageBodyOf(usage: Usage): object {
+  const { inputTokens, cachedInputTokens, outputTokens, reasoningTokens, units } = usage;
+  const { audioInputTokens = 0, audioOutputTokens = 0 } = usage;
+  const answered = Math.max(0, outputTokens - reasoningTokens);
+  return {
+    promptTokenCount: inputTokens,
+    ...(cachedInputTokens > 0 && { cachedContentTokenCount: cachedInputTokens }),
+    candidatesTokenCount: answered,
+    ...(reasoningTokens > 0 && { thoughtsTokenCount: reasoningTokens }),
+    totalTokenCount: inputTokens + outputTokens,
+    promptTokensDetails: detailsOf(
+      inputTokens,
+      audioInputTokens + (units?.cachedAudioTokens ?? 0),
+      units?.imageInputTokens ?? 0,
+    ),
+    ...(answered > 0 && {
+      candidatesTokensDetails: detailsOf(answered, audioOutputTokens, units?.imageOutputTokens ?? 0),
+    }),
+  };
+}
+
+const detailsOf = (all: number, audio: number, images: number): object[] =>
+  [
+    { modality: "TEXT", tokenCount: Math.max(0, all - audio - images) },
+    { modality: "AUDIO", tokenCount: audio },
+    { modality: "IMAGE", tokenCount: images },
+  ].filter(({ modality, tokenCount }) => modality === "TEXT" || tokenCount > 0);
 
 /** Reads an answer, whole or in chunks; each chunk is a complete response object. */
 export class AnswerReader {
@@ -131,16 +153,33 @@ export class AnswerReader {
     const events: AnswerEvent[] = [];
     this.#searches = searchesIn(response, this.#searches);
     this.usage = usageOf(response.usageMetadata, this.#searches) ?? this.usage;
-    if (isBlocked(response.promptFeedback)) this.#finish = "content-filter";
-    for (const { index, content, finishReason } of listOf(response.candidates).map(objectOf)) {
+    if (isBlocked(response.promptFeedback)) {
+      this.#finish = "content-filter";
+      this.#explain(objectOf(response.promptFeedback).blockReasonMessage, events);
+    }
+    for (const { index, content, finishReason, finishMessage } of listOf(response.candidates).map(objectOf)) {
       if (isGiven(index) && index !== 0) continue;
       for (const part of listOf(objectOf(content).parts)) this.#parts.read(objectOf(part), events);
       if (!isFinish(finishReason)) continue;
-      const finish = finishOf(finishReason, false);
-      if (finish === undefined) return [...events, ...this.fail(stoppedBy(finishReason))];
+      const hasContent = this.#parts.hasContent;
+      const finish = endingFor(finishReason, { called: false, hasContent }, finishMessage);
+      if (typeof finish !== "string") return [...events, ...this.fail(finish)];
+      if (finish === "content-filter") this.#explain(finishMessage, events);
       this.#finish = finish;
     }
     return events;
+  }
+
+  /** Google's own sentence about a filtered answer, as a refusal. */
+  #explain(message: unknown, events: AnswerEvent[]): void {
+    const text = textOf(message);
+    if (text === undefined) return;
+    this.#parts.close(events);
+    events.push(
+      { kind: "block", block: { kind: "refusal" } },
+      { kind: "delta", text: text.slice(0, explanationLengthMax) },
+      { kind: "block-end" },
+    );
   }
 
   /** Closes the open block and finishes. Without a finish reason, the answer counts as complete. */

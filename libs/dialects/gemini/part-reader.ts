@@ -10,8 +10,10 @@ type Json = Record<string, unknown>;
 export class PartReader {
   /** The model made a call. */
   called = false;
-  /** No content so far. */
+  /** No content so far, and no thinking. */
   empty = true;
+  /** There is text, a call or an image. */
+  hasContent = false;
   #open: "text" | "reasoning" | undefined;
 
   /** Appends the events of one part; unknown kinds have none. */
@@ -42,6 +44,7 @@ export class PartReader {
 
   #say(kind: "text" | "reasoning", text: string, events: AnswerEvent[]): void {
     this.empty = false;
+    this.hasContent ||= kind === "text";
     if (this.#open !== kind) {
       this.close(events);
       this.#open = kind;
@@ -64,6 +67,7 @@ export class PartReader {
     this.close(events);
     this.called = true;
     this.empty = false;
+    this.hasContent = true;
     events.push(
       { kind: "block", block: { kind: "call", id: textOf(id) ?? newCallId(), name } },
       { kind: "delta", text: JSON.stringify(objectOf(args)) },
@@ -75,6 +79,7 @@ export class PartReader {
     if (typeof mimeType !== "string" || !mimeType.startsWith("image/") || textOf(data) === undefined) return;
     this.close(events);
     this.empty = false;
+    this.hasContent = true;
     events.push({ kind: "block", block: { kind: "image", mimeType, data: data as string } }, { kind: "block-end" });
   }
 }

@@ -1,7 +1,7 @@
 /** Whole answers in OpenAI's chat-completions format, and the parts shared with streamed answers: https://platform.openai.com/docs/api-reference/chat/object */
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
-import { emptyAnswer, finishOf, isFailure, reasonIn, stoppedBy } from "../finish.ts";
+import { emptyAnswer, endingFor, isFailure, reasonIn, stoppedBy } from "../finish.ts";
 import { isGiven, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, type Block, endWith, type Finish, failed, type Signature } from "../neutral.ts";
 import { openaiUsageOf } from "../openai-parts.ts";
@@ -18,6 +18,7 @@ const finishes: Record<Finish, string> = {
   "context-full": "length",
   calls: "tool_calls",
   "content-filter": "content_filter",
+  paused: "length",
 };
 
 export const finishNameOf = (finish: Finish): string => finishes[finish];
@@ -59,15 +60,27 @@ export const usageBodyOf = ({
   cacheWriteTokens,
   outputTokens,
   reasoningTokens,
+  audioInputTokens = 0,
+  audioOutputTokens = 0,
+  units,
 }: Usage) => ({
   prompt_tokens: inputTokens,
   completion_tokens: outputTokens,
   total_tokens: inputTokens + outputTokens,
   prompt_tokens_details: {
     cached_tokens: cachedInputTokens,
-    ...(cacheWriteTokens > 0 && { cache_write_tokens: cacheWriteTokens }),
+    cache_write_tokens: cacheWriteTokens,
+    audio_tokens: audioInputTokens + (units?.cachedAudioTokens ?? 0),
+    ...(units?.imageInputTokens !== undefined && { image_tokens: units.imageInputTokens }),
   },
-  completion_tokens_details: { reasoning_tokens: reasoningTokens },
+  completion_tokens_details: {
+    reasoning_tokens: reasoningTokens,
+    audio_tokens: audioOutputTokens,
+    accepted_prediction_tokens: 0,
+    rejected_prediction_tokens: 0,
+    ...(units?.imageOutputTokens !== undefined && { image_tokens: units.imageOutputTokens }),
+  },
+  ...(units?.webSearches !== undefined && { server_tool_use: { web_search_requests: units.webSearches } }),
 });
 
 export const chatIdOf = ({ id }: AnswerContext): string => `chatcmpl-${id}`;
@@ -123,8 +136,9 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   }
   const reason = reasonIn(choice.finish_reason);
   if (reason === undefined && events.length === 0) return failed(emptyAnswer);
-  const finish = finishOf(reason ?? "stop", calls.length > 0);
-  if (finish === undefined) return failed(stoppedBy(String(reason)));
+  const hasContent = events.some((event) => event.kind === "block" && event.block.kind !== "reasoning");
+  const finish = endingFor(reason ?? "stop", { called: calls.length > 0, hasContent });
+  if (typeof finish !== "string") return failed(finish);
   const usage = usageOf(body);
   events.push({ kind: "finish", ...endOf(finish, stopSequenceOf(choice), usage) });
   return events;

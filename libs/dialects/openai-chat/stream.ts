@@ -1,7 +1,7 @@
 /** Streamed answers in OpenAI's chat-completions format, in both directions: https://platform.openai.com/docs/api-reference/chat/streaming */
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { EventDecoder } from "../event-decoder.ts";
-import { finishOf, reasonIn, stoppedBy } from "../finish.ts";
+import { endingFor, reasonIn } from "../finish.ts";
 import { isGiven, JsonProgress, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import type { AnswerEvent, Block, BlockStart, Finish, Signature } from "../neutral.ts";
 import { calledTool, newCallId } from "../tools.ts";
@@ -43,6 +43,7 @@ export class ChatDecoder extends EventDecoder {
   /** Calls that wait for their turn. */
   #waiting: OpenCall[] = [];
   #finish: Finish | undefined;
+  #hasText = false;
   #stopSequence: string | undefined;
   #usage: Usage | undefined;
 
@@ -67,8 +68,12 @@ export class ChatDecoder extends EventDecoder {
         this.#choice(choice, events);
         const reason = reasonIn(choice.finish_reason);
         if (reason === undefined) continue;
-        this.#finish = finishOf(reason, this.#calls.size > 0);
-        if (this.#finish === undefined) return [...events, ...this.fail(stoppedBy(reason))];
+        const finish = endingFor(reason, {
+          called: this.#calls.size > 0,
+          hasContent: this.#hasText || this.#calls.size > 0,
+        });
+        if (typeof finish !== "string") return [...events, ...this.fail(finish)];
+        this.#finish = finish;
       }
     if (usage !== undefined && choices.length === 0 && this.finished) events.push(...this.end());
     return events;
@@ -108,6 +113,7 @@ export class ChatDecoder extends EventDecoder {
     if (this.#open !== kind) {
       this.#close(events);
       this.#open = kind;
+      this.#hasText ||= kind !== "reasoning";
       events.push({ kind: "block", block: { kind } });
     }
     events.push({ kind: "delta", text });

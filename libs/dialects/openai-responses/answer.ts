@@ -124,6 +124,7 @@ const endings: Record<Finish, Ending> = {
   length: lengthEnding,
   "context-full": lengthEnding,
   "content-filter": { status: "incomplete", reason: "content_filter" },
+  paused: lengthEnding,
 };
 
 export const endingOf = (finish: Finish): Ending => endings[finish];
@@ -179,12 +180,20 @@ export function usageBodyOf(usage: Usage | undefined): object {
     cacheWriteTokens = 0,
     outputTokens = 0,
     reasoningTokens = 0,
+    units,
   } = usage ?? {};
   return {
     input_tokens: inputTokens,
-    input_tokens_details: { cached_tokens: cachedInputTokens, cache_write_tokens: cacheWriteTokens },
+    input_tokens_details: {
+      cached_tokens: cachedInputTokens,
+      cache_write_tokens: cacheWriteTokens,
+      ...(units?.imageInputTokens !== undefined && { image_tokens: units.imageInputTokens }),
+    },
     output_tokens: outputTokens,
-    output_tokens_details: { reasoning_tokens: reasoningTokens },
+    output_tokens_details: {
+      reasoning_tokens: reasoningTokens,
+      ...(units?.imageOutputTokens !== undefined && { image_tokens: units.imageOutputTokens }),
+    },
     total_tokens: inputTokens + outputTokens,
   };
 }

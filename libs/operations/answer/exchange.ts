@@ -7,10 +7,18 @@ import { consistent } from "#dialects/consistent.ts";
 import { customNamesIn } from "#dialects/custom-calls.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { isGiven, parsedObject } from "#dialects/json.ts";
-import { type AnswerEvent, foldedOf, type Message, type Settings } from "#dialects/neutral.ts";
+import {
+  type AnswerEvent,
+  foldedOf,
+  type Message,
+  type NeutralRequest,
+  type Part,
+  type Settings,
+} from "#dialects/neutral.ts";
 import { foreignShapeOf } from "#dialects/openai-chat/foreign-shape.ts";
 import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/repaired.ts";
 import { answersOf } from "#dialects/stop-cutter.ts";
+import { bytesPerToken } from "#dialects/usage.ts";
 import { cutOf, ownBytesOf, resolveIn, unlessRefused } from "../conversation.ts";
 import {
   type OperationExchange,
@@ -77,7 +85,12 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
     kind: "conversation",
     request: codecs[spoken].encodeRequest({ ...request, messages }, framing, repairedTarget(target, repairs)),
     resumes,
-    decoded: { body: parsed, request, cut: cutOf(request, task) },
+    decoded: {
+      body: parsed,
+      request,
+      cut: cutOf(request, task),
+      ...(dialect === "anthropic-messages" && framing === "sse" && { inputTokens: roughTokensOf(request) }),
+    },
     ...(request.warnings !== undefined && { headers: warningHeaderOf(request.warnings) }),
   };
 }
@@ -97,6 +110,26 @@ const withoutThinking = ({
   thinkingShown: _shown,
   ...settings
 }: Settings): Settings => settings;
+
+/** Of an image of usual size, at all vendors. */
+const imageTokens = 800;
+
+/** An estimate of the prompt's tokens that costs next to nothing: by the lengths of its texts. At least 1. */
+function roughTokensOf({ system, messages, tools }: NeutralRequest): number {
+  let length = 0;
+  let images = 0;
+  const add = (part: Part) => {
+    if (part.kind === "text" || part.kind === "refusal" || part.kind === "reasoning") length += part.text.length;
+    else if (part.kind === "call") length += part.input.length;
+    else if (part.kind === "result") part.content.forEach(add);
+    else images++;
+  };
+  system.forEach(add);
+  for (const { parts } of messages) parts.forEach(add);
+  for (const { name, description = "", parameters } of tools)
+    length += name.length + description.length + (parameters === undefined ? 0 : JSON.stringify(parameters).length);
+  return Math.max(1, Math.ceil(length / bytesPerToken) + images * imageTokens);
+}
 
 export function translatedAnswerOf(
   bytes: Buffer,

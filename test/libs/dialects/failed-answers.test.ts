@@ -158,12 +158,12 @@ const wires: Record<ConversationDialect, Wire> = {
       end_turn: "stop",
       stop_sequence: "stop-sequence",
       max_tokens: "length",
-      pause_turn: "length",
+      pause_turn: "paused",
       model_context_window_exceeded: "context-full",
       refusal: "content-filter",
       tool_use: "calls",
     },
-    unknown: ["compaction", "something_new"],
+    unknown: ["something_new"],
   },
   gemini: {
     opening: part([{ text: "" }]),
@@ -188,21 +188,12 @@ const wires: Record<ConversationDialect, Wire> = {
     failures: ["ERROR", "CANCELLED"],
     reasons: {
       STOP: "stop",
-      NO_IMAGE: "stop",
       MAX_TOKENS: "length",
       SAFETY: "content-filter",
       LANGUAGE: "content-filter",
       SPII: "content-filter",
     },
-    unknown: [
-      "OTHER",
-      "MALFORMED_FUNCTION_CALL",
-      "UNEXPECTED_TOOL_CALL",
-      "TOO_MANY_TOOL_CALLS",
-      "MALFORMED_RESPONSE",
-      "MISSING_THOUGHT_SIGNATURE",
-      "SOMETHING_NEW",
-    ],
+    unknown: ["OTHER", "NO_IMAGE", "IMAGE_OTHER", "SOMETHING_NEW"],
   },
 };
 
@@ -381,7 +372,7 @@ test("whole answers that are empty, failed or unfinished are failures", () => {
   }
 });
 
-test("known finish reasons are mapped; an unknown one fails for callers of other dialects and is relayed to those of its own", () => {
+test("known finish reasons are mapped; an unknown one ends an answer with content, and fails one without for callers of other dialects", () => {
   for (const dialect of conversationDialects) {
     const { opening, text, ending, terminator, whole, reasons, unknown } = wires[dialect];
     for (const [reason, finish] of Object.entries(reasons)) {
@@ -392,11 +383,16 @@ test("known finish reasons are mapped; an unknown one fails for callers of other
     }
     for (const reason of unknown) {
       const stream = opening + text + ending(reason) + terminator;
-      assert.equal(play(dialect, "translated", stream).outcome, "broken", `${dialect}, ${reason}`);
-      assert.equal(play(dialect, "folded", stream).outcome, "failed", `${dialect}, ${reason}`);
-      assert.equal(play(dialect, "verbatim", stream).outcome, "complete", `${dialect}, ${reason}`);
+      for (const route of routes)
+        assert.equal(play(dialect, route, stream).outcome, "complete", `${dialect}, ${route}, ${reason}`);
+      const empty = opening + ending(reason) + terminator;
+      assert.equal(play(dialect, "translated", empty).outcome, "failed", `${dialect}, ${reason}`);
+      assert.equal(play(dialect, "folded", empty).outcome, "failed", `${dialect}, ${reason}`);
+      assert.equal(play(dialect, "verbatim", empty).outcome, "complete", `${dialect}, ${reason}`);
       const folded = decodedOf(dialect, whole("Hi", reason));
-      assert.ok(folded !== undefined && "error" in folded && folded.error.status === 502, `${dialect}, ${reason}`);
+      assert.ok(folded !== undefined && "finish" in folded && folded.finish === "stop", `${dialect}, ${reason}`);
+      const nothing = decodedOf(dialect, whole("", reason));
+      assert.ok(nothing !== undefined && "error" in nothing && nothing.error.status === 502, `${dialect}, ${reason}`);
       assert.equal(wholeOf(dialect, whole("Hi", reason)).kind, "answer", `${dialect}, ${reason}`);
     }
   }

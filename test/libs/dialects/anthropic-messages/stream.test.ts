@@ -120,7 +120,7 @@ test("every stop reason is mapped, streamed or whole", () => {
     ["max_tokens", "length"],
     ["model_context_window_exceeded", "context-full"],
     ["refusal", "content-filter"],
-    ["pause_turn", "length"],
+    ["pause_turn", "paused"],
   ];
   for (const [reason, finish] of reasons) {
     const folded = foldedOf(decoded(sent(began, ended(reason), over)));
@@ -212,11 +212,11 @@ test("a caller's stream has exactly the events that its clients expect", () => {
     { kind: "call", id: "c1", name: "look_up", input: "" },
   ];
   const filled =
-    '"cache_creation_input_tokens":2,"cache_read_input_tokens":4,"output_tokens":7,"output_tokens_details":{"thinking_tokens":2}';
+    '"cache_creation_input_tokens":2,"cache_read_input_tokens":4,"output_tokens":7,"output_tokens_details":{"thinking_tokens":2},"server_tool_use":null';
   const none =
-    '"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0,"output_tokens_details":{"thinking_tokens":0}';
+    '"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0,"output_tokens_details":{"thinking_tokens":0},"server_tool_use":null';
   const creation =
-    '"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"service_tier":"standard"';
+    '"cache_creation":{"ephemeral_5m_input_tokens":0,"ephemeral_1h_input_tokens":0},"inference_geo":null,"service_tier":"standard","speed":null';
   const expected = [
     `{"type":"message_start","message":{"id":"msg_a1","type":"message","role":"assistant","model":"mine","content":[],"container":null,"stop_reason":null,"stop_sequence":null,"stop_details":null,"usage":{"input_tokens":0,${none},${creation}}}}`,
     '{"type":"content_block_start","index":0,"content_block":{"type":"thinking","thinking":"","signature":""}}',

@@ -137,7 +137,7 @@ test("every finish reason is mapped, and a malformed call is not an answer", () 
   const cases: Record<string, string | number> = {
     STOP: "stop",
     MAX_TOKENS: "length",
-    CONTINUATION: "length",
+    CONTINUATION: "paused",
     SAFETY: "content-filter",
     RECITATION: "content-filter",
     LANGUAGE: "content-filter",
@@ -147,11 +147,11 @@ test("every finish reason is mapped, and a malformed call is not an answer", () 
     IMAGE_SAFETY: "content-filter",
     IMAGE_PROHIBITED_CONTENT: "content-filter",
     IMAGE_RECITATION: "content-filter",
-    IMAGE_OTHER: "content-filter",
+    IMAGE_OTHER: "stop",
     NO_IMAGE: "stop",
-    OTHER: 502,
+    OTHER: "stop",
     MALFORMED_RESPONSE: 502,
-    SOMETHING_NEW: 502,
+    SOMETHING_NEW: "stop",
     MALFORMED_FUNCTION_CALL: 502,
     UNEXPECTED_TOOL_CALL: 502,
     TOO_MANY_TOOL_CALLS: 502,
@@ -239,6 +239,8 @@ const usageMetadata = {
   candidatesTokenCount: 5,
   thoughtsTokenCount: 2,
   totalTokenCount: 17,
+  promptTokensDetails: [{ modality: "TEXT", tokenCount: 10 }],
+  candidatesTokensDetails: [{ modality: "TEXT", tokenCount: 5 }],
 };
 const spoken: Answer = {
   blocks: [
