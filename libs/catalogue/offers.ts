@@ -2,7 +2,9 @@
  * What callers may know of models and their prices. Ingresses add OpenRouter's fields to OpenAI's list of models
  * (https://openrouter.ai/docs/api-reference/list-available-models); control has the whole price list.
  */
+import type { UpstreamDialect } from "#dialects/dialect.ts";
 import { modelTraitsOf } from "#dialects/model-traits.ts";
+import type { ListedTarget } from "#dialects/profile.ts";
 import { decimalOf, nanoOf, ppmOf } from "#ledger/money.ts";
 import type { Prices } from "#ledger/prices.ts";
 import { type Catalogue, type CatalogueModel, spokenWith } from "./catalogue.ts";
@@ -95,11 +97,24 @@ function outputModalitiesOf(capabilities: readonly string[]): string[] {
   return media.length === 0 || has("text", "realtime", "transcription") ? ["text", ...media] : media;
 }
 
-/** The parameters of a conversation that the first target of the model supports; none for other operations. */
-function parametersOf({ upstreams }: Catalogue, { capabilities, route: [target], traits }: CatalogueModel): string[] {
+/** The model's first target for requests in a dialect (default: the upstream's own); undefined if its upstream is not offered. */
+export function firstTargetOf(
+  { upstreams }: Catalogue,
+  { route: [target], traits }: CatalogueModel,
+  preferred?: UpstreamDialect,
+): ListedTarget | undefined {
   const upstream = upstreams.get(target?.upstream ?? "");
-  if (!capabilities.includes("text") || target === undefined || upstream === undefined) return [];
-  const { sampling, jsonSchemas } = modelTraitsOf(spokenWith(upstream, upstream.dialect), target.model, traits);
+  if (target === undefined || upstream === undefined) return undefined;
+  const dialect = spokenWith(upstream, preferred ?? upstream.dialect);
+  return { dialect, model: target.model, traits: modelTraitsOf(dialect, target.model, traits) };
+}
+
+/** The parameters of a conversation that the first target of the model supports; none for other operations. */
+function parametersOf(catalogue: Catalogue, model: CatalogueModel): string[] {
+  const { capabilities } = model;
+  const target = firstTargetOf(catalogue, model);
+  if (!capabilities.includes("text") || target === undefined) return [];
+  const { sampling, jsonSchemas } = target.traits;
   const has = (name: string) => capabilities.includes(name);
   return [
     "max_tokens",

@@ -365,7 +365,7 @@ export const modelRules: Partial<Record<UpstreamDialect, readonly Row[]>> = {
  * `claude-sonnet-4-5-20250929`, `anthropic.claude-sonnet-4-5-20250929-v1:0`, `claude-sonnet-4-5@20250929` and `anthropic/claude-sonnet-4.5` are one model, and
  * so are `gpt-5.4-mini` and `gpt-5.4-mini-2026-03-05`.
  */
-function versionOf(name: string): number {
+export function versionOf(name: string): number {
   const [, major, minor = "0"] =
     /claude-(?:[a-z]+-)?(\d+)(?:[-.](\d{1,2}))?(?!\d)/.exec(name) ?? /gpt-(\d+)(?:\.(\d{1,2}))?(?!\d)/.exec(name) ?? [];
   return major === undefined ? Number.POSITIVE_INFINITY : Number(major) * 100 + Number(minor);

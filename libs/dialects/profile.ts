@@ -5,8 +5,9 @@
 import type { IncomingHttpHeaders } from "node:http";
 import type { TSchema } from "typebox";
 import type { Framing } from "./codec.ts";
-import type { ConversationDialect } from "./dialect.ts";
+import type { ConversationDialect, UpstreamDialect } from "./dialect.ts";
 import type { ErrorCode, Failure } from "./errors.ts";
+import type { ModelTraits } from "./model-traits.ts";
 import type { StoredReferences } from "./openai-responses/stored-references.ts";
 
 /** An endpoint for POST requests of an operation, with the schema of their body. */
@@ -65,6 +66,16 @@ export interface ListedModel {
   readonly capabilities: readonly string[];
   /** Fields that OpenAI's form shows in addition. */
   readonly offer?: object;
+  /** The first target of requests in a dialect. */
+  targetOf?(dialect: ConversationDialect): ListedTarget | undefined;
+}
+
+export interface ListedTarget {
+  /** In which the upstream gets the request. */
+  dialect: UpstreamDialect;
+  /** The upstream's name of the model. */
+  model: string;
+  traits: ModelTraits;
 }
 
 /** The state of a rate limit. `what` is "requests" or "tokens". */

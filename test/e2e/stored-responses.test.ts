@@ -222,7 +222,7 @@ test("a group may store nothing", async () => {
   const { id } = await guarded.responses.create({ model: "sim", input: "Hi" });
   assert.equal((await errorOf(guarded.responses.retrieve(id))).status, 404);
   const next = await errorOf(guarded.responses.create({ model: "sim", input: "Hi", previous_response_id: id }));
-  assert.match(next.message, /stores nothing for this key/);
+  assert.match(next.message, /stores no responses and conversations for this key/);
 });
 
 test("conversations keep items and grow with each response", async () => {

@@ -178,7 +178,34 @@ test("a model list with a slash behind its path, and an unknown method of a mode
   for (const path of ["/v1beta/models/m:predict", "/v1/projects/p/locations/l/publishers/google/models/m:predict"])
     assert.match(
       await messageFor("POST", path),
-      /^There is no method 'predict' here; use one of generateContent, .*\. Images are made at POST \/v1\/images\/generations, or by generateContent\.$/,
+      /^There is no method 'predict' here; use one of generateContent, .*\. This gateway does not support predictions\. Images are made at POST \/v1\/images\/generations, or by generateContent\.$/,
     );
+  for (const [method, path, advice] of [
+    ["POST", "/v1/files", /does not support stored files\. Send the file itself .* 'file_data'/],
+    ["GET", "/openai/v1/files", /stored files\./],
+    ["POST", "/upload/v1beta/files", /stored files\. .*'inlineData'/],
+    ["GET", "/v1beta/files/f", /stored files\./],
+    ["POST", "/v1/uploads/u/parts", /stored files\./],
+    ["POST", "/v1/batches", /batches\. .*'background: true'/],
+    ["POST", "/v1/messages/batches", /batches\. .*POST \/v1\/messages\./],
+    ["POST", "/v1beta/models/m:batchGenerateContent", /batches\. .*generateContent/],
+    ["POST", "/v1beta/models/m:asyncBatchEmbedContent", /batches\./],
+    ["POST", "/v1/assistants", /assistants and threads\. Use POST \/v1\/responses/],
+    ["POST", "/v1/threads/t/runs", /assistants and threads\./],
+    ["GET", "/v1/vector_stores", /stores to search in\./],
+    ["GET", "/v1beta/fileSearchStores", /stores to search in\./],
+    ["POST", "/v1/fine_tuning/jobs", /fine-tuning of models\./],
+    ["GET", "/v1beta/tunedModels", /fine-tuning of models\./],
+    ["GET", "/v1/evals", /evaluations\./],
+    ["POST", "/v1/containers", /hosted containers and skills\./],
+    ["GET", "/v1/skills", /hosted containers and skills\./],
+    ["POST", "/v1/videos", /videos\./],
+    ["POST", "/v1beta/models/m:predictLongRunning", /videos\./],
+    ["POST", "/v1beta/cachedContents", /stored prompts\. Send the whole prompt/],
+    ["GET", "/v1/organization/usage/completions", /administration .*GET \/v1\/usage/],
+    ["POST", "/v1/complete", /legacy completions\. Use POST \/v1\/messages/],
+  ] as const)
+    assert.match(await messageFor(method, path), advice, path);
+  assert.doesNotMatch(await messageFor("GET", "/v1/unheard"), /support/);
   assert.match(await messageFor("POST", "/v1beta/models/m:x"), /'x' here; use one of .*batchEmbedContents\.$/);
 });

@@ -9,6 +9,7 @@ import type { OperatorControl } from "#service/operator-controls.ts";
 import type { Shortage } from "../admission/capacity.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
 import { Refused } from "./refused.ts";
+import { unsupportedHintOf } from "./unsupported-paths.ts";
 import type { UploadLimits } from "./upload-pace.ts";
 import { azurePathOf } from "./vendor-paths.ts";
 
@@ -181,9 +182,16 @@ const azureEndpointHint =
 export function pathNotFoundOf(
   { method, url, originalUrl, headers }: FastifyRequest,
   meant: string | undefined,
-  hint: string = profiles[dialectOf(url, headers)].baseUrlHint,
+  hint?: string,
 ): Failure {
-  const advice = meant === undefined ? "" : ` The path is ${printable(meant)}. ${hint}`;
+  const dialect = dialectOf(url, headers);
+  const unsupported = unsupportedHintOf(versionedPathOf(pathOf(url)).rest, dialect);
+  const advice =
+    meant === undefined
+      ? unsupported === undefined
+        ? ""
+        : ` ${unsupported}`
+      : ` The path is ${printable(meant)}. ${hint ?? profiles[dialect].baseUrlHint}`;
   return {
     code: "path_not_found",
     message: `There is no ${method} ${printable(pathOf(originalUrl))} here.${advice}`,

@@ -2,7 +2,8 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
-import { offersOf } from "#catalogue/offers.ts";
+import { firstTargetOf, offersOf } from "#catalogue/offers.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
@@ -27,6 +28,7 @@ import {
 import { pathNotFoundOf, printable } from "./failures.ts";
 import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
+import { unsupportedHintOf } from "./unsupported-paths.ts";
 import { servedBodyOf, servedPathOf } from "./vendor-paths.ts";
 
 export interface RoutesOptions {
@@ -78,11 +80,15 @@ export function addRoutes(server: FastifyInstance, options: RoutesOptions): Gene
 }
 
 function addModelRoutes(server: FastifyInstance, version: string, { catalogue, admission }: RoutesOptions): void {
+  const withTarget = (model: CatalogueModel) => ({
+    ...model,
+    targetOf: (dialect: ConversationDialect) => firstTargetOf(catalogue(), model, dialect),
+  });
   const modelsOf = ({ caller }: FastifyRequest) => {
     const current = catalogue();
     const isPublic = current.publicGroup !== undefined;
     const models = isPublic ? [...offersOf(current, caller.group).values()] : current.modelsOf(caller.group);
-    return models.filter(({ id }) => allowsModel(caller, id));
+    return models.filter(({ id }) => allowsModel(caller, id)).map(withTarget);
   };
   const withOffer = (model: CatalogueModel, group: string): CatalogueModel =>
     catalogue().publicGroup === undefined ? model : (offersOf(catalogue(), group).get(model.id) ?? model);
@@ -96,7 +102,7 @@ function addModelRoutes(server: FastifyInstance, version: string, { catalogue, a
     const { "*": model } = request.params;
     if (model === "") throw new Refused(pathNotFoundOf(request, `/${version}/models`));
     const found = withOffer(admission.modelFor(request, model), request.caller.group);
-    return profiles[dialectOf(request.url, request.headers)].modelBodyOf(found);
+    return profiles[dialectOf(request.url, request.headers)].modelBodyOf(withTarget(found));
   });
 }
 
@@ -227,9 +233,9 @@ function methodOf({ params }: FastifyRequest, reply: FastifyReply): ModelCall & 
   const endpoint = endpoints.get(call.method);
   if (endpoint?.method !== undefined) return { ...call, endpoint };
   const methods = [...endpoints.values()].flatMap(({ method = [] }) => method).join(", ");
-  const images = " Images are made at POST /v1/images/generations, or by generateContent.";
+  const hint = unsupportedHintOf(`:${call.method}`, "gemini");
   throw new Refused({
     code: "path_not_found",
-    message: `There is no method '${printable(call.method)}' here; use one of ${methods}.${call.method === "predict" ? images : ""}`,
+    message: `There is no method '${printable(call.method)}' here; use one of ${methods}.${hint === undefined ? "" : ` ${hint}`}`,
   });
 }

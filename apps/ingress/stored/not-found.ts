@@ -46,6 +46,6 @@ export const foreignCompaction: Failure = {
 
 export const storesNothing = (param: string): Failure => ({
   code: "invalid_request",
-  message: `'${param}' refers to something stored, and the gateway stores nothing for this key: send the whole input with every request, with \`store\` set to false.`,
+  message: `'${param}' refers to something stored, and the gateway stores no responses and conversations for this key: send the whole input with every request, with \`store\` set to false.`,
   param,
 });

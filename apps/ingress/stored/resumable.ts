@@ -95,7 +95,7 @@ export class ResumableStreams {
 
 const needsStorage: Failure = {
   code: "invalid_request",
-  message: `The gateway stores nothing for this key, so its streams can't be resumed: send the request without ${resumableHeader}.`,
+  message: `The gateway stores no answers for this key, so its streams can't be resumed: send the request without ${resumableHeader}.`,
   param: resumableHeader,
 };
 

@@ -12,6 +12,7 @@ import {
   storedFaultIn,
   timeTextOf,
 } from "../profile.ts";
+import { modelInfoOf } from "./model-info.ts";
 import { messagesRequestSchema, tokenCountRequestSchema } from "./schema.ts";
 import { statefulFieldIn } from "./stateless.ts";
 
@@ -63,15 +64,6 @@ const errorBodyOf = (failure: Failure, requestId: string): string =>
     },
     request_id: requestId,
   });
-
-const modelBodyOf = ({ id, name, created, contextWindow, outputTokensMax }: ListedModel): object => ({
-  type: "model",
-  id,
-  display_name: name,
-  created_at: timeTextOf(created),
-  max_input_tokens: contextWindow ?? null,
-  max_tokens: outputTokensMax ?? null,
-});
 
 const pageDefault = 20;
 const pageMax = 1_000;
@@ -135,11 +127,13 @@ export const anthropicMessagesProfile: Profile = {
     [`anthropic-ratelimit-${what}-remaining`]: String(remaining),
     [`anthropic-ratelimit-${what}-reset`]: timeTextOf(resetsAt),
   }),
-  modelBodyOf,
+  modelBodyOf: modelInfoOf,
   modelListOf(models, query) {
-    const { page, more } = pageOf(models, query);
+    const lifecycles = [...query.getAll("lifecycle"), ...query.getAll("lifecycle[]")];
+    const listed = lifecycles.length === 0 || lifecycles.includes("active") ? models : [];
+    const { page, more } = pageOf(listed, query);
     return {
-      data: page.map(modelBodyOf),
+      data: page.map(modelInfoOf),
       has_more: more,
       first_id: page[0]?.id ?? null,
       last_id: page.at(-1)?.id ?? null,

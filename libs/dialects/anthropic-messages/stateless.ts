@@ -17,8 +17,7 @@ export function statefulFieldIn(body: Record<string, unknown>): StatefulField | 
   if (isGiven(body.thread))
     return {
       param: "thread",
-      message:
-        "thread: message threads are not supported, because this gateway stores nothing; send all messages with every request.",
+      message: "thread: message threads are not supported by this gateway; send all messages with every request.",
       upstreamCode: "thread_unsupported_request",
     };
   const container = typeof body.container === "string" ? "container" : "container.id";
@@ -48,5 +47,5 @@ function fileIn(content: unknown, path: string): StatefulField | undefined {
 
 const refusalOf = (param: string, what: string): StatefulField => ({
   param,
-  message: `${param} ${what}, but this gateway stores nothing: send the contents themselves with every request.`,
+  message: `${param} ${what}, which this gateway does not keep: send the content itself with every request.`,
 });

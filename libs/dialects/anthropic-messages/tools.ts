@@ -57,7 +57,7 @@ function toolOf(tool: WireBlock, path: string): Omit<Tool, "name"> {
   if (isGiven(type) && type !== "custom")
     refuse(
       `${path}.type`,
-      `is ${JSON.stringify(type)}, a tool that only its vendor's models know, which the upstream of this model does not support`,
+      `is ${JSON.stringify(type)}, which the upstream of this model does not support: it takes tools that the caller runs`,
     );
   const examples = listOf(given).slice(0, examplesMax);
   return {

@@ -3,8 +3,14 @@ import { objectOf, textOf } from "../json.ts";
 import { camelOf, itemsOf } from "./names.ts";
 
 const fields = [
-  ["cachedContent", "names a stored prompt: send the whole prompt with every request"],
-  ["cached_content", "names a stored prompt: send the whole prompt with every request"],
+  [
+    "cachedContent",
+    "names a prompt kept by Google, which this gateway does not support: send the whole prompt with every request",
+  ],
+  [
+    "cached_content",
+    "names a prompt kept by Google, which this gateway does not support: send the whole prompt with every request",
+  ],
   ["continuationToken", "continues an answer stored by a vendor: send the conversation with the answer so far instead"],
   [
     "continuation_token",
@@ -24,12 +30,12 @@ export function statefulFieldIn(body: Record<string, unknown>): { param: string;
   ] as const) {
     for (const [name, why] of fields)
       if (textOf(request[name]) !== undefined)
-        return { param: `${prefix}${name}`, message: `${prefix}${name} ${why}. This gateway stores nothing.` };
+        return { param: `${prefix}${name}`, message: `${prefix}${name} ${why}.` };
     const file = storedFileIn(camelOf(request.contents), `${prefix}contents`);
     if (file !== undefined)
       return {
         param: file,
-        message: `${file} names a stored file. This gateway stores nothing: send the file itself as inlineData.`,
+        message: `${file} names a stored file, which this gateway does not keep: send the file itself as inlineData.`,
       };
   }
   return undefined;

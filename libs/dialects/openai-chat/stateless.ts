@@ -17,7 +17,7 @@ export function statefulFieldIn(body: Record<string, unknown>): { param: string;
       if (textOf(objectOf(objectOf(part).file).file_id) !== undefined)
         return refusalOf(
           `messages[${place}].content[${at}].file.file_id`,
-          "names a stored file, but this gateway stores no files: send the file itself as file_data",
+          "names a stored file, which this gateway does not keep: send the file itself as file_data",
         );
   }
   return undefined;

@@ -37,7 +37,7 @@ function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool
     if (!offeredByHabit.test(String(tool.type)))
       refuse(
         `${own}.type`,
-        `is ${JSON.stringify(tool.type)}, a tool that its vendor runs, which the upstream of this model does not support`,
+        `is ${JSON.stringify(tool.type)}, which the upstream of this model does not support: it takes functions and tools that the caller runs`,
       );
     return [];
   });
