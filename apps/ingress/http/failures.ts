@@ -9,7 +9,7 @@ import type { OperatorControl } from "#service/operator-controls.ts";
 import type { Shortage } from "../admission/capacity.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
 import { Refused } from "./refused.ts";
-import { unsupportedHintOf } from "./unsupported-paths.ts";
+import { unsupportedPartOf } from "./unsupported-paths.ts";
 import type { UploadLimits } from "./upload-pace.ts";
 import { azurePathOf } from "./vendor-paths.ts";
 
@@ -185,7 +185,7 @@ export function pathNotFoundOf(
   hint?: string,
 ): Failure {
   const dialect = dialectOf(url, headers);
-  const unsupported = unsupportedHintOf(versionedPathOf(pathOf(url)).rest, dialect);
+  const unsupported = unsupportedPartOf(versionedPathOf(pathOf(url)).rest, dialect);
   const advice =
     meant === undefined
       ? unsupported === undefined

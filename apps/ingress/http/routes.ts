@@ -28,7 +28,7 @@ import {
 import { pathNotFoundOf, printable } from "./failures.ts";
 import { Refused } from "./refused.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
-import { unsupportedHintOf } from "./unsupported-paths.ts";
+import { unsupportedPartOf } from "./unsupported-paths.ts";
 import { servedBodyOf, servedPathOf } from "./vendor-paths.ts";
 
 export interface RoutesOptions {
@@ -233,7 +233,7 @@ function methodOf({ params }: FastifyRequest, reply: FastifyReply): ModelCall & 
   const endpoint = endpoints.get(call.method);
   if (endpoint?.method !== undefined) return { ...call, endpoint };
   const methods = [...endpoints.values()].flatMap(({ method = [] }) => method).join(", ");
-  const hint = unsupportedHintOf(`:${call.method}`, "gemini");
+  const hint = unsupportedPartOf(`:${call.method}`, "gemini");
   throw new Refused({
     code: "path_not_found",
     message: `There is no method '${printable(call.method)}' here; use one of ${methods}.${hint === undefined ? "" : ` ${hint}`}`,

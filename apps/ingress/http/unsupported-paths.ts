@@ -81,7 +81,7 @@ const parts: readonly Part[] = [
 ];
 
 /** Says what the gateway does not support, for the rest of a path behind its versions; undefined for other paths. */
-export function unsupportedHintOf(rest: string, dialect: ConversationDialect): string | undefined {
+export function unsupportedPartOf(rest: string, dialect: ConversationDialect): string | undefined {
   const part = parts.find(({ path }) => path.test(rest));
   if (part === undefined) return undefined;
   const { what, instead } = part;
