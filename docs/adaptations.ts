@@ -41,6 +41,7 @@ const names: Record<SettingName | Bounded, string> = {
   thinkingTokensMax: "`thinking.budget_tokens`, `thinkingBudget`",
   thinkingShown: "`reasoning.summary`, `thinking.display`, `includeThoughts`",
   verbosity: "`verbosity`, `text.verbosity`",
+  modalities: "`modalities`, `responseModalities` with images",
   user: "`user`, `safety_identifier`, `metadata.user_id`",
   metadata: "`metadata` of OpenAI's dialects",
   serviceTier: "`service_tier`, `serviceTier`",
@@ -111,6 +112,37 @@ const refusedRows = (
   ] as const
 ).map(([dialect, fields]) => [dialect, fields.map(([name]) => code(name)).join(", ")]);
 
+/** Tested by test/libs/dialects/media.test.ts. */
+const attachmentRows: string[][] = [
+  ["images (PNG, JPEG, GIF, WebP)", "any", "`image_url`", "`input_image`", "`image`", "`inlineData`, `fileData`"],
+  ["PDF", "any", "`file`", "`input_file`", "`document`", "`inlineData`, `fileData`"],
+  ["text, JSON, CSV and similar", "any", "text", "text", "`document`", "`inlineData`"],
+  [
+    "audio",
+    "`input_audio`, `audio_url`, `file`, `inlineData`, `fileData`",
+    "`input_audio`; `audio_url` for addresses",
+    "refused",
+    "refused",
+    "`inlineData`, `fileData`",
+  ],
+  [
+    "video",
+    "`video_url`, `input_video`, `inlineData`, `fileData`",
+    "`video_url`",
+    "refused",
+    "refused",
+    "`inlineData`, `fileData`",
+  ],
+  [
+    "images that the model made, in earlier turns",
+    "`images`, `image_generation_call`, `inlineData`",
+    "next user turn",
+    "next user turn",
+    "next user turn",
+    "the model's turn",
+  ],
+];
+
 const generatedOf =
   (): string => `Settings, for a caller of another dialect than the upstream's. _Ignored_ settings only optimise; _refused_ ones are a 400 that names the field; _by Sluice_: the upstream has no such setting.
 
@@ -125,6 +157,10 @@ ${alignedTableOf(
 Fields that no other dialect has, and that are refused unless their value asks for nothing:
 
 ${alignedTableOf(["caller's dialect", "fields"], refusedRows)}
+
+Attachments, by what they are. \`data\`: base64 or a data URL; \`address\`: an http(s) address, of a document only where the upstream fetches it, otherwise Sluice fetches images and documents.
+
+${alignedTableOf(["content", "fields of callers", ...conversationDialects], attachmentRows)}
 
 Values beyond a bound of the upstream are fitted to it. Equal texts get equal hashes, so that users and caches stay apart.
 

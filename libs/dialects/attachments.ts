@@ -1,7 +1,7 @@
 /** Images and documents in requests: data URLs, base64 and addresses. */
 import { isUtf8 } from "node:buffer";
 import { refuse } from "./field-support.ts";
-import type { Attachment, NeutralRequest, Part } from "./neutral.ts";
+import { type Attachment, isMedia, type MediaPart, type NeutralRequest, type Part } from "./neutral.ts";
 
 export type Data = Extract<Attachment, { kind: "data" }>;
 
@@ -55,9 +55,9 @@ export function remoteAttachmentsOf({ messages }: NeutralRequest): RemoteAttachm
   const found: RemoteAttachment[] = [];
   const look = (part: Part) => {
     if (part.kind === "result") part.content.forEach(look);
-    else if ((part.kind === "image" || part.kind === "file") && part.source.kind === "url")
+    else if (isMedia(part) && part.source.kind === "url" && !isLeftToGoogle(part.source.url))
       found.push({
-        part: part.kind,
+        part: part.kind === "image" || part.kind === "file" ? part.kind : "media",
         url: part.source.url,
         path: part.path,
         replace: (source) => {
@@ -76,16 +76,105 @@ const textLengthMin = 64;
 const headLength = 1_400;
 
 /**
- * Sets each attachment's type from its bytes, whatever its sender declares. Throws Refusal, naming the caller's field, if a declared image or document is
- * plainly something else; the upstream's own error would not say which one.
+ * Sets each attachment's kind and type from its bytes, or else from its declared type or the name in its address, whatever field it was sent in: a PDF in a
+ * field for images is a document. Throws Refusal, naming the caller's field, for bytes that are plainly not what they are declared as; the upstream's own error
+ * would not say which ones.
  */
-export function checkAttachments({ messages }: NeutralRequest): void {
-  const look = (part: Part) => {
-    if (part.kind === "result") part.content.forEach(look);
-    else if ((part.kind === "image" || part.kind === "file") && part.source.kind === "data")
-      part.source = checkedData(part.source, part.kind, part.path);
+export function classifyAttachments({ messages }: NeutralRequest): void {
+  const classify = (parts: Part[]) => {
+    for (const [place, part] of parts.entries())
+      if (part.kind === "result") classify(part.content);
+      else if (isMedia(part)) parts[place] = classified(part);
   };
-  for (const { parts } of messages) parts.forEach(look);
+  for (const { parts } of messages) classify(parts);
+}
+
+function classified(part: MediaPart): MediaPart {
+  const { source, path } = part;
+  const name = part.kind === "file" ? part.name : undefined;
+  if (source.kind === "url") return ofKind(part, kindOf(typeByNameOf(source.url)) ?? part.kind, source);
+  const head = Buffer.from(source.data.slice(0, headLength), "base64");
+  const found = mimeTypeOf(head);
+  const declared = declaredTypeOf(source.mimeType, name, head);
+  const mimeType = found ?? declared;
+  const kind = kindOf(mimeType) ?? part.kind;
+  if (
+    found === undefined &&
+    (kind === "image" || declared === "application/pdf") &&
+    isText(head) &&
+    !head.includes("%PDF-")
+  )
+    refuse(path, `is declared as ${kind === "image" ? `an image (${declared})` : "a PDF"}, but its bytes are text`);
+  if (declared === "text/plain" && found === undefined && !isUtf8(Buffer.from(source.data, "base64")))
+    refuse(path, "is declared as text, but its bytes are not valid UTF-8");
+  return ofKind(part, kind, { ...source, mimeType });
+}
+
+function ofKind(part: MediaPart, kind: MediaPart["kind"], source: Attachment): MediaPart {
+  if (kind === part.kind) return { ...part, source };
+  return { kind, source, path: part.path, ...(part.cache !== undefined && { cache: part.cache }) };
+}
+
+/** The kind of an attachment by its type; undefined for types that do not tell. */
+export function kindOf(mimeType: string | undefined): MediaPart["kind"] | undefined {
+  const [family = ""] = mimeType?.split("/", 1) ?? [];
+  if (family === "image" || family === "audio" || family === "video") return family;
+  return mimeType === undefined || mimeType === unknownType ? undefined : "file";
+}
+
+const unknownType = "application/octet-stream";
+const textTypes =
+  /^text\/|^application\/(?:json|xml|yaml|x-yaml|toml|javascript|x-javascript|typescript|sql|x-sh|x-ndjson|jsonl)$|\+(?:json|xml|yaml)$/;
+
+/** True for a type whose bytes are text for a model. */
+export const isTextual = (mimeType: string): boolean => textTypes.test(mimeType) && !mimeType.startsWith("image/");
+
+function declaredTypeOf(mimeType: string, name: string | undefined, head: Buffer): string {
+  if (mimeType === "image/jpg") return "image/jpeg";
+  if (isTextual(mimeType)) return "text/plain";
+  if (mimeType !== unknownType) return mimeType;
+  return typeByNameOf(name ?? "") ?? (isText(head) ? "text/plain" : mimeType);
+}
+
+const typesByEnding: Record<string, string> = {
+  png: "image/png",
+  jpg: "image/jpeg",
+  jpeg: "image/jpeg",
+  gif: "image/gif",
+  webp: "image/webp",
+  pdf: "application/pdf",
+  txt: "text/plain",
+  md: "text/plain",
+  csv: "text/plain",
+  json: "text/plain",
+  wav: "audio/wav",
+  mp3: "audio/mp3",
+  flac: "audio/flac",
+  ogg: "audio/ogg",
+  aac: "audio/aac",
+  mp4: "video/mp4",
+  mov: "video/mov",
+  webm: "video/webm",
+  mpeg: "video/mpeg",
+};
+
+/** The type of a file by the ending of its name or address, and `video/mp4` for a video at its usual host; undefined for others. */
+export function typeByNameOf(name: string): string | undefined {
+  const ending = /\.([a-z0-9]{2,4})(?:[?#]|$)/i.exec(name)?.[1]?.toLowerCase() ?? "";
+  if (Object.hasOwn(typesByEnding, ending)) return typesByEnding[ending];
+  return isOfVideoHost(name) ? "video/mp4" : undefined;
+}
+
+/** True for a file that Google stores, or a video that Google watches at its address. Decided by the host alone. */
+export function isLeftToGoogle(uri: string): boolean {
+  if (/^gs:|^files\//i.test(uri)) return true;
+  const { hostname = "", pathname = "" } = URL.parse(uri) ?? {};
+  return (hostname === "generativelanguage.googleapis.com" && pathname.includes("/files/")) || isOfVideoHost(uri);
+}
+
+function isOfVideoHost(uri: string): boolean {
+  const { hostname = "" } = URL.parse(uri) ?? {};
+  return ["youtube.com", "youtu.be"].some((host) => hostname === host || hostname.endsWith(`.${host}`));
 }
 
 /** True if these first bytes are plainly text, such as an error page saved in place of the file. */
@@ -101,26 +190,6 @@ export function checkedPicture(source: Data, path: string): Data {
   return pictures.includes(source.mimeType)
     ? source
     : refuse(path, "must be a PNG, JPEG, GIF or WebP image for the upstream of this model");
-}
-
-function checkedData(source: Data, kind: "image" | "file", path: string): Data {
-  const declared = source.mimeType === "image/jpg" ? "image/jpeg" : source.mimeType;
-  const head = Buffer.from(source.data.slice(0, headLength), "base64");
-  const found = mimeTypeOf(head);
-  if (kind === "image") {
-    if (found !== undefined && !pictures.includes(found))
-      refuse(path, `is declared as an image (${declared}), but its bytes are ${found}`);
-    if (found === undefined && isText(head))
-      refuse(path, `is declared as an image (${declared}), but its bytes are text`);
-    return { ...source, mimeType: found ?? declared };
-  }
-  if (found === "application/pdf") return { ...source, mimeType: found };
-  if (found !== undefined) refuse(path, `is an image (${found}) where a document is expected`);
-  if (declared === "application/pdf" && isText(head) && !head.includes("%PDF-"))
-    refuse(path, "is declared as a PDF, but its bytes are text");
-  if (declared === "text/plain" && !isUtf8(Buffer.from(source.data, "base64")))
-    refuse(path, "is declared as text, but its bytes are not valid UTF-8");
-  return source;
 }
 
 /** The type of an image or document by its first bytes; undefined for types other than PNG, JPEG, GIF, WebP and PDF. */

@@ -1,5 +1,5 @@
-/** Rules across the fields of a request, in every dialect: calls match results (history.ts), a tool choice names offered tools, and attachments have their declared type. */
-import { checkAttachments } from "./attachments.ts";
+/** Rules across the fields of a request, in every dialect: calls match results (history.ts), a tool choice names offered tools, and attachments have the kind and type of their bytes. */
+import { classifyAttachments } from "./attachments.ts";
 import { refuse } from "./field-support.ts";
 import { withMatchedCalls } from "./history.ts";
 import type { CallPart, Message, NeutralRequest, Part, ResultPart } from "./neutral.ts";
@@ -11,7 +11,7 @@ import type { CallPart, Message, NeutralRequest, Part, ResultPart } from "./neut
 export function consistent(request: NeutralRequest): NeutralRequest {
   checkSaid(request);
   checkChoice(request);
-  checkAttachments(request);
+  classifyAttachments(request);
   const messages = withMatchedCalls(request.messages);
   const ids = idsOf(messages);
   if (ids.size === 0) return messages === request.messages ? request : { ...request, messages };

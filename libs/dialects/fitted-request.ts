@@ -5,8 +5,8 @@
 import { withFewMarks } from "./cache-marks.ts";
 import type { Target } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
-import { checkFieldSupport, type FieldSupport } from "./field-support.ts";
-import type { NeutralRequest, SettingName, Settings } from "./neutral.ts";
+import { checkFieldSupport, type FieldSupport, refuse } from "./field-support.ts";
+import { type NeutralRequest, type SettingName, type Settings, withoutOwnImages } from "./neutral.ts";
 import { askedEffortOf, effortAmong } from "./reasoning.ts";
 import { withWireNames } from "./schema/tool-schemas.ts";
 import { withinBounds } from "./within-bounds.ts";
@@ -19,13 +19,23 @@ export function fitted(
   target: Target,
 ): NeutralRequest {
   checkFieldSupport(request, fieldSupport);
-  const callable = withCallsAllowed(request, dialect, target);
+  checkModalities(request, fieldSupport);
+  const callable = withCallsAllowed(withImagesInPlace(request, dialect), dialect, target);
   const isOpenai = dialect === "openai-chat" || dialect === "openai-responses";
   const reasoning = isOpenai ? withEffort(callable, dialect, target) : callable;
   const named = withWireNames(reasoning, dialect);
   const accepted = { ...named, settings: acceptedBy(named.settings, target) };
   return withinBounds(isOpenai ? withFewMarks(accepted) : accepted, dialect, target.model);
 }
+
+/** A caller that accepts text as well gets text from a model that makes no images. */
+function checkModalities({ settings: { modalities } }: NeutralRequest, { modalities: support }: FieldSupport): void {
+  if (support === "ignored" && modalities !== undefined && !modalities.value.includes("text")) refuse(modalities.path);
+}
+
+/** Only Google's format has images in the model's own turns. */
+const withImagesInPlace = (request: NeutralRequest, dialect: ConversationDialect): NeutralRequest =>
+  dialect === "gemini" ? request : { ...request, messages: withoutOwnImages(request.messages) };
 
 const sampled = ["temperature", "topP", "topK"] as const;
 const penalised = ["presencePenalty", "frequencyPenalty"] as const;

@@ -46,7 +46,9 @@ export type TextPart = Placed & { kind: "text"; text: string };
 export type ImagePart = Placed & { kind: "image"; source: Attachment; detail?: "low" | "high" | "auto" };
 /** A document: PDF by bytes or address, or plain text (`text/plain`) by bytes. */
 export type FilePart = Placed & { kind: "file"; source: Attachment; name?: string };
-export type AudioPart = Placed & { kind: "audio"; mimeType: string; data: string };
+export type AudioPart = Placed & { kind: "audio"; source: Attachment };
+type VideoPart = Placed & { kind: "video"; source: Attachment };
+export type MediaPart = ImagePart | FilePart | AudioPart | VideoPart;
 type RefusalPart = Placed & { kind: "refusal"; text: string };
 /** The model's thinking; in a request, only useful with its signature. */
 export type ReasoningPart = Placed & { kind: "reasoning"; text: string; signature?: Signature };
@@ -57,16 +59,19 @@ export type ResultPart = Placed & {
   kind: "result";
   callId: string;
   name: string;
-  content: (TextPart | ImagePart | FilePart)[];
+  content: (TextPart | MediaPart)[];
   isError: boolean;
   native?: Native;
 };
 
-export type Part = TextPart | ImagePart | FilePart | AudioPart | RefusalPart | ReasoningPart | CallPart | ResultPart;
+export type Part = TextPart | MediaPart | RefusalPart | ReasoningPart | CallPart | ResultPart;
+
+export const isMedia = (part: Part): part is MediaPart =>
+  part.kind === "image" || part.kind === "file" || part.kind === "audio" || part.kind === "video";
 
 /**
  * A turn. Neighbours never share a role, and results come first in a user's turn (see `turnsOf`). A `system` turn in the middle is an instruction at that
- * point. An assistant's turn has text, refusal, reasoning and call parts; a user's turn has all other kinds.
+ * point. An assistant's turn has text, refusal, reasoning and call parts, and images that the model made (see `withoutOwnImages`); a user's turn has all other kinds.
  */
 export interface Message {
   role: "system" | "user" | "assistant";
@@ -132,6 +137,8 @@ export interface Settings {
   /** The caller wants to see a summary of the thinking, or does not. */
   thinkingShown?: Setting<boolean>;
   verbosity?: Setting<"low" | "medium" | "high">;
+  /** The kinds of content that the answer may have, if one of them is an image. */
+  modalities?: Setting<Modality[]>;
   /** An opaque id of the caller's own user. */
   user?: Setting<string>;
   metadata?: Setting<Record<string, unknown>>;
@@ -140,6 +147,7 @@ export interface Settings {
 }
 
 export type SettingName = keyof Settings;
+export type Modality = "text" | "image";
 
 export interface NeutralRequest {
   system: TextPart[];
@@ -296,3 +304,19 @@ export function turnsOf(messages: readonly Message[], apart = false): Message[] 
 }
 
 const isResult = ({ kind }: Part): boolean => kind === "result";
+
+/** The same messages with the images that a model made in a turn of the user after the model's: few vendors accept them in the model's own turn. */
+export const withoutOwnImages = (messages: Message[]): Message[] =>
+  messages.some(hasOwnImages)
+    ? messages.flatMap((message) =>
+        hasOwnImages(message)
+          ? [
+              { ...message, parts: message.parts.filter(({ kind }) => kind !== "image") },
+              { ...message, role: "user" as const, parts: message.parts.filter(({ kind }) => kind === "image") },
+            ]
+          : [message],
+      )
+    : messages;
+
+const hasOwnImages = ({ role, parts }: Message): boolean =>
+  role === "assistant" && parts.some(({ kind }) => kind === "image");

@@ -1,7 +1,8 @@
 /** Parts of requests and answers that OpenAI's two dialects share. */
-import { attachmentOf, checkedBase64 } from "./attachments.ts";
-import { isGiven, isObject, objectOf } from "./json.ts";
-import type { Part, Settings } from "./neutral.ts";
+import { attachmentOf, checkedBase64, typeByNameOf } from "./attachments.ts";
+import { refuse } from "./field-support.ts";
+import { isGiven, isObject, objectOf, textOf } from "./json.ts";
+import type { Attachment, Part, Settings } from "./neutral.ts";
 import { countedUnits, plausible, serviceTierOf, tokensOf, type Units, type Usage, unitNames } from "./usage.ts";
 
 /** `path` names the field with the address or data URL. */
@@ -13,14 +14,31 @@ export const imageOf = (url: string, detail: unknown, path: string): Extract<Par
   path,
 });
 
+/** A document by address, as a data URL, or as bare base64, whose file name gives the type. */
+export const documentSourceOf = (data: string, name: unknown, path: string): Attachment =>
+  /^(?:data:|https?:)/i.test(data)
+    ? attachmentOf(data, path)
+    : {
+        kind: "data",
+        mimeType: typeByNameOf(textOf(name) ?? "") ?? "application/pdf",
+        data: checkedBase64(data, path),
+      };
+
+/** Recorded speech: base64 with a format, or, from clients of Qwen, a data URL or an address. https://www.alibabacloud.com/help/en/model-studio/qwen-omni */
 export function audioOf(value: unknown, path: string): Part {
   const { data, format } = objectOf(value);
-  return {
-    kind: "audio",
-    mimeType: `audio/${format}`,
-    data: checkedBase64(String(data), `${path}.input_audio.data`),
-    path,
-  };
+  const own = `${path}.input_audio.data`;
+  const text = String(data);
+  const source: Attachment = /^(?:data:|https?:)/i.test(text)
+    ? attachmentOf(text, own)
+    : { kind: "data", mimeType: `audio/${format}`, data: checkedBase64(text, own) };
+  return { kind: "audio", source, path };
+}
+
+/** A part with `video_url` or `audio_url`, whose value is an address or a data URL, or an object with it. https://docs.vllm.ai/en/latest/features/multimodal_inputs.html */
+export function mediaUrlOf(kind: "audio" | "video", value: unknown, path: string): Part {
+  const [url, own] = typeof value === "string" ? [value, path] : [objectOf(value).url, `${path}.url`];
+  return { kind, source: attachmentOf(textOf(url) ?? refuse(own, "is missing"), own), path: own };
 }
 
 /** The format setting for a JSON schema. */

@@ -39,8 +39,11 @@ export async function estimatedTokensOf({ system, messages, tools, settings }: N
         others += imageTokensOf(part.source);
         break;
       case "file":
+        others += Math.ceil(documentTokensOf(part.source));
+        break;
       case "audio":
-        others += Math.ceil(part.kind === "audio" ? part.data.length / 100 : documentTokensOf(part.source));
+      case "video":
+        others += recordingTokensOf(part.source);
         break;
       default:
         part satisfies never;
@@ -82,6 +85,9 @@ function imageTokensOf(source: Attachment): number {
     return imageTokensUnknown;
   }
 }
+
+const recordingTokensOf = (source: Attachment): number =>
+  source.kind === "url" ? imageTokensUnknown : Math.ceil(source.data.length / 100);
 
 const documentTokensOf = (source: Attachment): number =>
   source.kind === "url" ? imageTokensUnknown : (source.data.length * 3) / 4 / bytesPerDocumentToken;

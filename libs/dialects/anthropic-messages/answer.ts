@@ -15,6 +15,7 @@ import {
   type Signature,
 } from "../neutral.ts";
 import { calledTool } from "../tools.ts";
+import { unshownText } from "../unshown.ts";
 import { upstreamErrorOf as readError } from "../upstream-errors.ts";
 import { countedUnits, plausible, serviceTierOf, tokensOf, type Usage } from "../usage.ts";
 import { wrappedSignatureOf } from "../wrapped-signature.ts";
@@ -227,7 +228,7 @@ export function encodeAnswer({ blocks, finish, stopSequence, usage }: Answer, co
   return jsonOf({ ...messageOf(context, usage), content, ...endingOf(finish, stopSequence, context) });
 }
 
-/** Undefined for an empty block and for an image, which an answer of this format cannot contain. */
+/** Undefined for an empty block. An answer of this format cannot contain an image. */
 function blockBodyOf(block: Block, context: AnswerContext): WireBlock | undefined {
   switch (block.kind) {
     case "text":
@@ -244,7 +245,7 @@ function blockBodyOf(block: Block, context: AnswerContext): WireBlock | undefine
         input: inputObjectOf(block.input),
       };
     case "image":
-      return undefined;
+      return { type: "text", text: unshownText(block.mimeType) };
     default:
       return block satisfies never;
   }

@@ -3,16 +3,18 @@ import { attachmentOf, checkedBase64, documentTextOf } from "../attachments.ts";
 import { cacheControlOf } from "../cache-marks.ts";
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
-import type {
-  CallPart,
-  FilePart,
-  ImagePart,
-  Part,
-  ReasoningPart,
-  ResultPart,
-  Signature,
-  TextPart,
-  Tool,
+import {
+  type CallPart,
+  type FilePart,
+  type ImagePart,
+  isMedia,
+  type MediaPart,
+  type Part,
+  type ReasoningPart,
+  type ResultPart,
+  type Signature,
+  type TextPart,
+  type Tool,
 } from "../neutral.ts";
 import { argumentsOf, toolNameOf } from "../tools.ts";
 import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
@@ -20,10 +22,7 @@ import { cacheOf, type WireBlock } from "./cache.ts";
 
 export const dialect = "anthropic-messages";
 
-type InnerPart = TextPart | ImagePart | FilePart;
-
-const isInner = (part: Part): part is InnerPart =>
-  part.kind === "text" || part.kind === "image" || part.kind === "file";
+const isInner = (part: Part): part is TextPart | MediaPart => part.kind === "text" || isMedia(part);
 
 /** The neutral parts of the caller's blocks, in a message, a tool result or the system prompt. */
 export function partsOf(
@@ -193,7 +192,8 @@ export function encodePart(part: Part, idOf: (part: CallPart | ResultPart) => st
         ...cacheControlOf(part),
       };
     case "audio":
-      return refuse(part.path, "is audio, which the upstream of this model does not support");
+    case "video":
+      return refuse(part.path, `is ${part.kind}, which the upstream of this model does not support`);
     case "reasoning":
       return thinkingBlockOf(part.text, part.signature as Signature);
     case "call":

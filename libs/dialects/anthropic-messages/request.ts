@@ -134,6 +134,7 @@ export const fieldSupport: FieldSupport = {
   thinkingTokensMax: "supported",
   thinkingShown: "supported",
   verbosity: "ignored",
+  modalities: "ignored",
   user: "supported",
   metadata: "ignored",
   serviceTier: "ignored",

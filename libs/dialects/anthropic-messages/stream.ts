@@ -5,6 +5,7 @@ import { EventDecoder } from "../event-decoder.ts";
 import { endingFor } from "../finish.ts";
 import { isObject, jsonOf, objectOf, textOf } from "../json.ts";
 import { type AnswerEvent, type BlockStart, endWith, type Finish, type Signature } from "../neutral.ts";
+import { unshownText } from "../unshown.ts";
 import { plainUsageOf, type Usage } from "../usage.ts";
 import { wrappedSignatureOf } from "../wrapped-signature.ts";
 import {
@@ -210,6 +211,12 @@ export class MessagesEncoder implements StreamEncoder {
         const { block } = event;
         const held = this.#showHeld();
         this.#open = { start: block, unwrappedSignature: false, filled: false };
+        if (block.kind === "image")
+          return (
+            held +
+            this.#begin({ type: "text", text: "" }) +
+            this.#chunk("text_delta", "text", unshownText(block.mimeType))
+          );
         return (
           held +
           (block.kind === "call"

@@ -1,8 +1,9 @@
 /** Addresses of images, documents and tool servers in requests in Google's Gemini format. */
+import { isLeftToGoogle } from "../attachments.ts";
 import { objectSpansOf, readSpan } from "../json.ts";
 import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../verbatim-attachments.ts";
 import { camelNameOf } from "./names.ts";
-import { fetchedTypeOf, isLeftToGoogle } from "./parts.ts";
+import { fetchedTypeOf } from "./parts.ts";
 
 const file =
   /^(?:generateContentRequest\.)?(?:(?:requests\.)?content|contents|systemInstruction)\.parts\.(?:functionResponse\.parts\.)?fileData\.fileUri$/;

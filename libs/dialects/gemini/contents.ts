@@ -32,16 +32,9 @@ export function decodeContents(value: unknown, tools: readonly Tool[], detail: I
   const messages: Message[] = [];
   const calls = new Calls();
   let turn: ModelTurn | undefined;
-  /** Images that the model generated: they move to the next user turn. */
-  let drawn: ImagePart[] = [];
-  const endTurn = () => {
-    turn = undefined;
-    if (drawn.length > 0) messages.push({ role: "user", parts: drawn, path: (drawn[0] as ImagePart).path });
-    drawn = [];
-  };
   for (const [content, path] of itemsOf(value, "contents")) {
     const { role, parts } = objectOf(content);
-    if (role !== "model") endTurn();
+    if (role !== "model") turn = undefined;
     else if (turn === undefined) {
       turn = new ModelTurn(tools);
       calls.begin();
@@ -54,13 +47,11 @@ export function decodeContents(value: unknown, tools: readonly Tool[], detail: I
       if (turn === undefined) said.push(...userPartsOf(part, own, tools, detail, calls));
       else {
         const made = turn.add(part, own, detail);
-        if (made?.kind === "call") calls.add(made);
-        else if (made !== undefined) drawn.push(made);
+        if (made !== undefined) calls.add(made);
       }
     }
     if (turn === undefined) messages.push({ role: "user", parts: said, path });
   }
-  endTurn();
   return messages;
 }
 
@@ -201,9 +192,9 @@ function encodeUserPart(part: Part): Json[] {
       return part.text === "" ? [] : [{ text: part.text }];
     case "image":
     case "file":
-      return [encodeMedia(part)];
     case "audio":
-      return [{ inlineData: { mimeType: part.mimeType, data: part.data } }];
+    case "video":
+      return [encodeMedia(part)];
     case "result":
       return [];
     default:

@@ -8,7 +8,7 @@ import type { ModelTraits } from "../model-traits.ts";
 import type { CallPart, ImagePart, Part, ReasoningPart, Tool } from "../neutral.ts";
 import { argumentsOf, toolNameOf } from "../tools.ts";
 import { unwrappedSignature } from "../wrapped-signature.ts";
-import { detailOf, dialect, mediaOf, mintedOf, nothingIn } from "./parts.ts";
+import { detailOf, dialect, encodeMedia, mediaOf, mintedOf, nothingIn } from "./parts.ts";
 
 type Json = Record<string, unknown>;
 type SignedPart = ReasoningPart & Required<Pick<ReasoningPart, "signature">>;
@@ -24,8 +24,8 @@ export class ModelTurn {
     this.#tools = tools;
   }
 
-  /** Returns a call, which expects a result, or an image, which an assistant's turn cannot contain. */
-  add(part: Json, path: string, detail: ImagePart["detail"]): CallPart | ImagePart | undefined {
+  /** Returns a call, which expects a result. */
+  add(part: Json, path: string, detail: ImagePart["detail"]): CallPart | undefined {
     const { text, functionCall } = part;
     if (isGiven(part.functionResponse)) refuse(`${path}.functionResponse`, "must be in a user turn");
     const signed = signedOf(part.thoughtSignature, `${path}.thoughtSignature`);
@@ -40,12 +40,13 @@ export class ModelTurn {
     const media =
       isThought || said !== undefined ? undefined : mediaOf(part, path, detailOf(part.mediaResolution) ?? detail);
     if (media === undefined && !isThought) nothingIn(part, path);
-    if (media !== undefined && media.kind !== "image") refuse(media.path);
+    if (media?.kind === "image") this.parts.push(media);
+    else if (media !== undefined) refuse(media.path);
     if (signed !== undefined) {
       this.#place(signed);
       this.#settled = this.parts.length;
     }
-    return media;
+    return undefined;
   }
 
   #addCall({ id, name, args }: Json, signed: SignedPart | undefined, path: string): CallPart {
@@ -108,11 +109,14 @@ export function encodeModelTurn(parts: readonly Part[], unsigned: string | undef
       case "reasoning": {
         if (kept[place + 1]?.kind === "call") break;
         const last = encoded.at(-1);
-        if (typeof last?.text === "string" && last.thoughtSignature === undefined)
+        if (last !== undefined && last.functionCall === undefined && last.thoughtSignature === undefined)
           last.thoughtSignature = part.signature?.data;
         else encoded.push({ text: "", thoughtSignature: part.signature?.data });
         break;
       }
+      case "image":
+        encoded.push(encodeMedia(part));
+        break;
       case "call": {
         const before = kept[place - 1];
         const thoughtSignature = (before?.kind === "reasoning" ? before.signature?.data : undefined) ?? missing;

@@ -2,6 +2,7 @@
 import { objectOf, textOf } from "../json.ts";
 import type { AnswerEvent } from "../neutral.ts";
 import { newCallId } from "../tools.ts";
+import { unshownText } from "../unshown.ts";
 import { dialect } from "./parts.ts";
 
 type Json = Record<string, unknown>;
@@ -76,7 +77,11 @@ export class PartReader {
   }
 
   #show({ mimeType, data }: Json, events: AnswerEvent[]): void {
-    if (typeof mimeType !== "string" || !mimeType.startsWith("image/") || textOf(data) === undefined) return;
+    if (typeof mimeType !== "string" || textOf(data) === undefined) return;
+    if (!mimeType.startsWith("image/")) {
+      this.#say("text", unshownText(mimeType), events);
+      return;
+    }
     this.close(events);
     this.empty = false;
     this.hasContent = true;

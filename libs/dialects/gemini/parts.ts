@@ -1,8 +1,8 @@
 /** Media and function results in Google's Gemini format, in both directions: https://ai.google.dev/api/caching#Part */
-import { attachmentOf, checkedBase64 } from "../attachments.ts";
+import { attachmentOf, checkedBase64, isTextual, kindOf, typeByNameOf } from "../attachments.ts";
 import { refuse } from "../field-support.ts";
 import { isGiven, isObject, objectOf, textOf } from "../json.ts";
-import type { AudioPart, FilePart, ImagePart, ResultPart } from "../neutral.ts";
+import type { ImagePart, MediaPart, ResultPart } from "../neutral.ts";
 import { itemsOf } from "./names.ts";
 
 export const dialect = "gemini";
@@ -19,7 +19,7 @@ export function mediaOf(
   part: Record<string, unknown>,
   path: string,
   detail: ImagePart["detail"],
-): ImagePart | FilePart | AudioPart | undefined {
+): MediaPart | undefined {
   if (isGiven(part.inlineData)) return inlineOf(objectOf(part.inlineData), `${path}.inlineData`, detail);
   return isGiven(part.fileData) ? fileOf(objectOf(part.fileData), `${path}.fileData`, detail) : undefined;
 }
@@ -49,73 +49,46 @@ function inlineOf(
   { mimeType, data, displayName }: Record<string, unknown>,
   path: string,
   detail: ImagePart["detail"],
-): ImagePart | FilePart | AudioPart {
+): MediaPart {
   const type = bareTypeOf(mimeType);
   const bytes = checkedBase64(String(data), `${path}.data`);
   const name = textOf(displayName) !== undefined && { name: displayName as string };
-  if (type.startsWith("image/"))
-    return {
-      kind: "image",
-      source: { kind: "data", mimeType: type, data: bytes },
-      ...(detail !== undefined && { detail }),
-      path,
-    };
-  if (type.startsWith("audio/")) return { kind: "audio", mimeType: type, data: bytes, path };
-  if (type === "application/pdf")
-    return { kind: "file", source: { kind: "data", mimeType: type, data: bytes }, ...name, path };
-  if (isText(type))
-    return { kind: "file", source: { kind: "data", mimeType: "text/plain", data: bytes }, ...name, path };
-  return refuse(`${path}.mimeType`);
+  const source = { kind: "data" as const, mimeType: isTextual(type) ? "text/plain" : type, data: bytes };
+  const kind = kindOf(type) ?? "file";
+  if (kind === "image") return { kind, source, ...(detail !== undefined && { detail }), path };
+  if (kind !== "file") return { kind, source, path };
+  return type === "application/pdf" || isTextual(type) ? { kind, source, ...name, path } : refuse(`${path}.mimeType`);
 }
 
 const bareTypeOf = (mimeType: unknown): string => (textOf(mimeType)?.split(";", 1)[0] ?? "").trim().toLowerCase();
-const isText = (type: string): boolean => type.startsWith("text/") || type === "application/json";
 
 const ofGoogle = /^gs:|^files\/|^https?:\/\/[^/]*\bgoogleapis\.com\/.*\bfiles\//i;
-const ofVideo = /^https?:\/\/(?:[^/]+\.)?(?:youtube\.com|youtu\.be)\//i;
 
 function fileOf(
   { fileUri, mimeType, displayName }: Record<string, unknown>,
   path: string,
   detail: ImagePart["detail"],
-): ImagePart | FilePart {
+): MediaPart {
   const own = `${path}.fileUri`;
   const address = String(fileUri);
   if (ofGoogle.test(address)) refuse(own, "names a file that is stored at Google; send the file itself as inlineData");
-  const type = fetchedTypeOf(mimeType, address);
-  if (ofVideo.test(address) || type === undefined) refuse(own);
+  const type = addressedTypeOf(mimeType, address);
   const source = attachmentOf(address, own);
+  const kind = kindOf(type) ?? "file";
+  if (kind === "audio" || kind === "video") return { kind, source, path: own };
+  if (kind === "file" && type !== "application/pdf" && !isTextual(type)) refuse(own);
   if (type.startsWith("image/")) return { kind: "image", source, ...(detail !== undefined && { detail }), path: own };
   return { kind: "file", source, ...(textOf(displayName) !== undefined && { name: displayName as string }), path: own };
 }
 
-/** The declared type of a file at an address: an image or a document, PDF if none is declared; undefined for other types. */
+/** The declared type of a file at an address, or the one that its name suggests; PDF if nothing does. */
+const addressedTypeOf = (mimeType: unknown, address: string): string =>
+  bareTypeOf(mimeType) || (typeByNameOf(address) ?? "application/pdf");
+
+/** The type of a file that the gateway fetches, an image or a document; undefined for other types. */
 export function fetchedTypeOf(mimeType: unknown, address: string): string | undefined {
-  const type = bareTypeOf(mimeType) || (typeByNameOf(address) ?? "application/pdf");
-  return type.startsWith("image/") || type === "application/pdf" || isText(type) ? type : undefined;
-}
-
-/** True for a file that Google stores, or a video that Google watches at its address. Decided by the host alone. */
-export function isLeftToGoogle(uri: string): boolean {
-  if (/^gs:|^files\//i.test(uri)) return true;
-  const { hostname = "", pathname = "" } = URL.parse(uri) ?? {};
-  if (hostname === "generativelanguage.googleapis.com") return pathname.includes("/files/");
-  return ["youtube.com", "youtu.be"].some((host) => hostname === host || hostname.endsWith(`.${host}`));
-}
-
-const typesByEnding: Record<string, string> = {
-  png: "image/png",
-  jpg: "image/jpeg",
-  jpeg: "image/jpeg",
-  gif: "image/gif",
-  webp: "image/webp",
-  pdf: "application/pdf",
-  txt: "text/plain",
-};
-
-function typeByNameOf(address: string): string | undefined {
-  const ending = /\.([a-z]{3,4})(?:[?#]|$)/i.exec(address)?.[1]?.toLowerCase();
-  return ending === undefined ? undefined : typesByEnding[ending];
+  const type = addressedTypeOf(mimeType, address);
+  return type.startsWith("image/") || type === "application/pdf" || isTextual(type) ? type : undefined;
 }
 
 /**
@@ -132,7 +105,7 @@ export function resultOf(
   const text = typeof given === "string" ? given : isGiven(given) ? JSON.stringify(given) : "";
   const media = itemsOf(parts, `${path}.parts`).map(([part, own]) => {
     const found = mediaOf(objectOf(part), own, undefined);
-    return found === undefined || found.kind === "audio" ? refuse(own) : found;
+    return found ?? refuse(own);
   });
   return {
     content: [...(text === "" ? [] : [{ kind: "text" as const, text, path: `${path}.response` }]), ...media],
@@ -151,8 +124,16 @@ export function responseOf({ content, isError, native }: ResultPart): object {
   return isError ? { error: text } : { output: text };
 }
 
-export function encodeMedia({ source, ...part }: ImagePart | FilePart): Record<string, unknown> {
+const typesAtAddresses = {
+  image: "image/jpeg",
+  file: "application/pdf",
+  audio: "audio/mp3",
+  video: "video/mp4",
+} as const;
+
+export function encodeMedia({ source, kind }: MediaPart): Record<string, unknown> {
   if (source.kind === "data") return { inlineData: { mimeType: source.mimeType, data: source.data } };
-  const mimeType = typeByNameOf(source.url) ?? (part.kind === "file" ? "application/pdf" : "image/jpeg");
+  const named = typeByNameOf(source.url);
+  const mimeType = kindOf(named) === kind ? named : typesAtAddresses[kind];
   return { fileData: { fileUri: source.url, mimeType } };
 }

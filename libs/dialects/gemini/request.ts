@@ -30,7 +30,9 @@ export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
   [
     "responseModalities",
     (value) =>
-      listOf(value).every((modality) => ["TEXT", "MODALITY_UNSPECIFIED"].includes(String(modality).toUpperCase())),
+      listOf(value).every((modality) =>
+        ["TEXT", "IMAGE", "MODALITY_UNSPECIFIED"].includes(String(modality).toUpperCase()),
+      ),
   ],
   ["responseFormat", isEmpty],
   ["speechConfig", isEmpty],
@@ -73,6 +75,9 @@ function settingsOf({ serviceTier }: Record<string, unknown>, config: Record<str
   const stop = listOf(config.stopSequences).map(String);
   if (stop.length > 0) put("stop", { value: stop, path: "generationConfig.stopSequences" });
   put("format", formatOf(config));
+  const modalities = listOf(config.responseModalities).map((modality) => String(modality).toLowerCase());
+  const kinds = (["text", "image"] as const).filter((modality) => modalities.includes(modality));
+  if (kinds.includes("image")) put("modalities", { value: kinds, path: "generationConfig.responseModalities" });
   const tier = textOf(serviceTier)?.toLowerCase();
   if (tier !== undefined && tier !== "unspecified" && tier !== "standard")
     put("serviceTier", { value: tier, path: "serviceTier" });
@@ -122,6 +127,7 @@ export const fieldSupport: FieldSupport = {
   thinkingTokensMax: "supported",
   thinkingShown: "supported",
   verbosity: "ignored",
+  modalities: "supported",
   user: "ignored",
   metadata: "ignored",
   serviceTier: "ignored",
@@ -169,5 +175,8 @@ function encodeConfig(settings: Settings, target: Target): object {
     ...(format !== undefined && { responseMimeType: "application/json" }),
     ...(format?.value.kind === "schema" && { responseJsonSchema: readSchema(format.value.schema, geminiTarget) }),
     ...(thinkingConfig !== undefined && { thinkingConfig }),
+    ...(settings.modalities !== undefined && {
+      responseModalities: settings.modalities.value.map((modality) => modality.toUpperCase()),
+    }),
   };
 }

@@ -3,9 +3,19 @@ import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, endingFor, isFailure, reasonIn, stoppedBy } from "../finish.ts";
 import { isGiven, jsonOf, listOf, objectOf, textOf } from "../json.ts";
-import { type Answer, type AnswerEvent, type Block, endWith, type Finish, failed, type Signature } from "../neutral.ts";
+import {
+  type Answer,
+  type AnswerEvent,
+  type Block,
+  endWith,
+  eventsOf,
+  type Finish,
+  failed,
+  type Signature,
+} from "../neutral.ts";
 import { openaiUsageOf } from "../openai-parts.ts";
 import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../tools.ts";
+import { pictureOf } from "../unshown.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { reasoningDetailOf } from "./messages.ts";
@@ -89,6 +99,14 @@ export const chatIdOf = ({ id }: AnswerContext): string => `chatcmpl-${id}`;
 export const contentTextOf = (content: unknown): string | undefined =>
   Array.isArray(content) ? textOf(content.map((part) => textOf(objectOf(part).text) ?? "").join("")) : textOf(content);
 
+/** The images of a message or a delta: beside its content, or among the parts of it. */
+export const picturesIn = ({ images, content }: Record<string, unknown>): Block[] =>
+  [...listOf(images), ...(Array.isArray(content) ? content : [])].flatMap((value) => {
+    const { image_url: image } = objectOf(value);
+    const url = textOf(image) ?? textOf(objectOf(image).url);
+    return url === undefined ? [] : [pictureOf(url)];
+  });
+
 /** The name and JSON input of a call, from a message or a delta with the whole call. */
 export function callOf(call: Record<string, unknown>): { name: string; input: string } {
   const { name, arguments: input } = objectOf(call.function);
@@ -123,6 +141,8 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const reader = new ReasoningReader();
   thought(reader.read(message) ?? "", reader.take());
   text("text", contentTextOf(message.content));
+  for (const picture of picturesIn(message))
+    events.push(...eventsOf({ blocks: [picture], finish: "stop" }).slice(0, -1));
   text("refusal", message.refusal);
   const calls = listOf(message.tool_calls).map(objectOf);
   for (const call of calls) {

@@ -1,23 +1,26 @@
 /** Messages and their parts in OpenAI's chat-completions format, in both directions. */
 import { partsOfBlock } from "../anthropic-messages/blocks.ts";
-import { attachmentOf, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
+import { checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
 import { cacheIn, markFor } from "../cache-marks.ts";
 import type { AnswerContext, Target } from "../codec.ts";
 import { refuse } from "../field-support.ts";
 import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
-import type {
-  CallPart,
-  FilePart,
-  ImagePart,
-  Message,
-  Part,
-  ReasoningPart,
-  ResultPart,
-  TextPart,
-  Tool,
+import {
+  type Attachment,
+  type AudioPart,
+  type CallPart,
+  type FilePart,
+  type ImagePart,
+  isMedia,
+  type Message,
+  type Part,
+  type ReasoningPart,
+  type ResultPart,
+  type TextPart,
+  type Tool,
 } from "../neutral.ts";
-import { audioOf, imageOf } from "../openai-parts.ts";
+import { audioOf, documentSourceOf, imageOf, mediaUrlOf } from "../openai-parts.ts";
 import { inputOfText, textOfCall, toolNamed, toolNameOf } from "../tools.ts";
 import { unwrappedSignature, wrappedSignatureOf } from "../wrapped-signature.ts";
 import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning.ts";
@@ -66,9 +69,7 @@ export function decodeMessages(
         const callId = textOf(message.tool_call_id) ?? open.values().next().value ?? "";
         open.delete(callId);
         const content = partsOf(message.content, `${path}.content`).map((part) =>
-          part.kind === "text" || part.kind === "image" || part.kind === "file"
-            ? part
-            : refuse(part.path, "must be text, an image or a file"),
+          part.kind === "text" || isMedia(part) ? part : refuse(part.path, "must be text or an attachment"),
         );
         messages.push({
           role: "user",
@@ -138,13 +139,17 @@ function partOf(part: Record<string, unknown>, path: string): Part {
       return { kind: "reasoning", text: "", path };
     case "input_audio":
       return audioOf(part.input_audio, path);
+    case "video_url":
+      return mediaUrlOf("video", part.video_url, `${path}.video_url`);
+    case "audio_url":
+      return mediaUrlOf("audio", part.audio_url, `${path}.audio_url`);
     case "file": {
       const { file_data: data, filename } = objectOf(part.file);
       if (typeof data !== "string")
         return refuse(`${path}.file.file_id`, "names a file at another service; send the file itself as file_data");
       return {
         kind: "file",
-        source: attachmentOf(data, `${path}.file.file_data`),
+        source: documentSourceOf(data, filename, `${path}.file.file_data`),
         ...(typeof filename === "string" && { name: filename }),
         path,
       };
@@ -158,7 +163,7 @@ const ofAssistant: Part["kind"][] = ["refusal", "reasoning", "call"];
 const checkedUser = (part: Part): Part =>
   ofAssistant.includes(part.kind) ? refuse(part.path, "is only allowed in an assistant message") : part;
 const checkedAssistant = (part: Part): Part =>
-  part.kind === "text" || ofAssistant.includes(part.kind)
+  part.kind === "text" || part.kind === "image" || ofAssistant.includes(part.kind)
     ? part
     : refuse(part.path, "is only allowed in a user message");
 
@@ -179,6 +184,11 @@ function assistantPartsOf(message: Record<string, unknown>, path: string, tools:
   if (isGiven(content))
     for (const part of partsOf(content, `${path}.content`, tools))
       if (part.kind !== "reasoning" || part.signature !== undefined) parts.push(checkedAssistant(part));
+  for (const [place, value] of listOf(message.images).entries()) {
+    const url = textOf(objectOf(objectOf(value).image_url).url);
+    const own = `${path}.images[${place}].image_url.url`;
+    if (url !== undefined) parts.push(imageOf(url, undefined, own));
+  }
   if (textOf(message.refusal) !== undefined)
     parts.push({ kind: "refusal", text: message.refusal as string, path: `${path}.refusal` });
   const thoughtBefore = new Map(thoughts.toReversed().map(({ callId, part }) => [callId, part]));
@@ -373,15 +383,24 @@ function unmarkedPart(part: Part): object {
       return encodeImage(part);
     case "file":
       return encodeFile(part);
-    case "audio": {
-      const format = part.mimeType.replace(/^audio\/(x-)?/, "");
-      if (format !== "wav" && format !== "mp3" && format !== "mpeg")
-        refuse(part.path, "must be wav or mp3 for the upstream of this model");
-      return { type: "input_audio", input_audio: { data: part.data, format: format === "wav" ? "wav" : "mp3" } };
-    }
+    case "audio":
+      return encodeAudio(part);
+    case "video":
+      return { type: "video_url", video_url: { url: urlOf(part.source) } };
     default:
       return refuse(part.path);
   }
+}
+
+const urlOf = (source: Attachment): string => (source.kind === "url" ? source.url : dataUrlOf(source));
+
+const audioFormats: Record<string, string> = { mpeg: "mp3", wave: "wav", mp4: "m4a" };
+
+/** OpenAI takes wav and mp3, other servers more formats and, in a field of their own, addresses. */
+function encodeAudio({ source }: AudioPart): object {
+  if (source.kind === "url") return { type: "audio_url", audio_url: { url: source.url } };
+  const format = source.mimeType.replace(/^audio\/(?:x-|vnd\.)?/, "");
+  return { type: "input_audio", input_audio: { data: source.data, format: audioFormats[format] ?? format } };
 }
 
 const encodeImage = ({ source, detail, path }: ImagePart) => ({

@@ -8,6 +8,7 @@ import { isGiven, isObject, jsonBytesOf, listOf, objectOf, textOf } from "../jso
 import {
   type Effort,
   efforts,
+  type Modality,
   type NeutralRequest,
   type Setting,
   type Settings,
@@ -28,6 +29,8 @@ import { arrangedTurns } from "./turns.ts";
 
 const dialect = "openai-chat";
 
+const isModality = (value: unknown): value is Modality => value === "text" || value === "image";
+
 /** Fields that no other dialect supports, and the values that have no effect. All other fields are read by `settingsOf`, or ignored. */
 export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
   ["n", (value) => value === 1],
@@ -36,7 +39,7 @@ export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
   ["logit_bias", (value) => Object.keys(objectOf(value)).length === 0],
   ["functions", (value) => listOf(value).length === 0],
   ["audio", () => false],
-  ["modalities", (value) => listOf(value).every((modality) => modality === "text")],
+  ["modalities", (value) => listOf(value).every(isModality)],
   ["web_search_options", () => false],
 ];
 
@@ -140,6 +143,8 @@ function settingsOf(body: Record<string, unknown>): Settings {
   if (effort !== undefined) put("effort", { value: knownEffortOf(effort), path: effort.path });
   const verbosity = word("verbosity");
   if (verbosity !== undefined) put("verbosity", { value: knownVerbosityOf(verbosity), path: verbosity.path });
+  const modalities = listOf(body.modalities).filter(isModality);
+  if (modalities.includes("image")) put("modalities", { value: modalities, path: "modalities" });
   put("user", word("safety_identifier") ?? word("user"));
   if (isObject(body.metadata)) put("metadata", { value: objectOf(body.metadata), path: "metadata" });
   put("serviceTier", word("service_tier"));
@@ -184,6 +189,7 @@ export const fieldSupport: FieldSupport = {
   thinkingTokensMax: "supported",
   thinkingShown: "ignored",
   verbosity: "supported",
+  modalities: "supported",
   user: "supported",
   metadata: "ignored",
   serviceTier: "ignored",
@@ -223,6 +229,7 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
     ...(format.kind === "schema" && { response_format: { type: "json_schema", json_schema: format.schema } }),
     ...thinkingOf(askedEffortOf(settings), target),
     verbosity: settings.verbosity?.value,
+    modalities: settings.modalities?.value,
     user: settings.user?.value,
     prompt_cache_key: settings.cacheKey?.value,
     ...(stream && { stream: true }),

@@ -3,7 +3,7 @@ import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { EventDecoder } from "../event-decoder.ts";
 import { endingFor, reasonIn } from "../finish.ts";
 import { isGiven, JsonProgress, jsonOf, listOf, objectOf, textOf } from "../json.ts";
-import type { AnswerEvent, Block, BlockStart, Finish, Signature } from "../neutral.ts";
+import { type AnswerEvent, type Block, type BlockStart, eventsOf, type Finish, type Signature } from "../neutral.ts";
 import { calledTool, newCallId } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
@@ -16,6 +16,7 @@ import {
   failureIn,
   finishNameOf,
   imageBodyOf,
+  picturesIn,
   reasoningDetailsOf,
   stopSequenceOf,
   usageBodyOf,
@@ -102,6 +103,11 @@ export class ChatDecoder extends EventDecoder {
     const delta = objectOf(value);
     this.#text("reasoning", this.#reasoning.read(delta), events);
     this.#text("text", contentTextOf(delta.content), events);
+    if (delta.images !== undefined || Array.isArray(delta.content))
+      for (const picture of picturesIn(delta)) {
+        this.#close(events);
+        events.push(...eventsOf({ blocks: [picture], finish: "stop" }).slice(0, -1));
+      }
     this.#text("refusal", delta.refusal, events);
     for (const call of listOf(delta.tool_calls)) this.#call(objectOf(call), events);
     this.#stopSequence = stopSequenceOf(choice) ?? this.#stopSequence;

@@ -4,18 +4,19 @@ import { cacheIn, markFor } from "../cache-marks.ts";
 import { refuse } from "../field-support.ts";
 import { listOf, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
-import type {
-  CallPart,
-  FilePart,
-  ImagePart,
-  Message,
-  Part,
-  ReasoningPart,
-  ResultPart,
-  TextPart,
-  Tool,
+import {
+  type CallPart,
+  type FilePart,
+  isMedia,
+  type MediaPart,
+  type Message,
+  type Part,
+  type ReasoningPart,
+  type ResultPart,
+  type TextPart,
+  type Tool,
 } from "../neutral.ts";
-import { audioOf, imageOf } from "../openai-parts.ts";
+import { audioOf, documentSourceOf, imageOf, mediaUrlOf } from "../openai-parts.ts";
 import { inputOfText, textOfCall, toolNamed, toolNameOf } from "../tools.ts";
 import { unwrappedSignature } from "../wrapped-signature.ts";
 import { clientCallIn, clientOutputIn, clientTypeOf } from "./client-tools.ts";
@@ -100,14 +101,16 @@ export function decodeInput(
         break;
       case "image_generation_call": {
         const { result, output_format: format } = item;
-        if (typeof result !== "string")
-          refuse(path, "is an image without its bytes (result), which the upstream of this model does not support");
+        if (textOf(result) === undefined) {
+          warnings.push(`${path} is an image without its bytes (result), so the model does not see it.`);
+          break;
+        }
         const source = {
           kind: "data" as const,
           mimeType: `image/${textOf(format) ?? "png"}`,
-          data: checkedBase64(result, `${path}.result`),
+          data: checkedBase64(result as string, `${path}.result`),
         };
-        turn("user", [{ kind: "image", source, path: `${path}.result` }]);
+        turn("assistant", [{ kind: "image", source, path: `${path}.result` }]);
         break;
       }
       case "compaction":
@@ -179,6 +182,8 @@ function partOf(part: Record<string, unknown>, path: string): Part {
       return { ...fileOf(part, path), ...cache };
     case "input_audio":
       return audioOf(part.input_audio, path);
+    case "input_video":
+      return mediaUrlOf("video", part.video_url, `${path}.video_url`);
     default:
       return refuse(`${path}.type`);
   }
@@ -197,24 +202,13 @@ function fileOf({ file_data: data, file_url: url, filename }: Record<string, unk
     };
   const own = `${path}.file_data`;
   const bytes = textOf(data) ?? refuse(own, "is missing");
-  if (!bytes.startsWith("data:")) {
-    const mimeType = /\.(txt|md|csv|json)$/i.test(name ?? "") ? "text/plain" : "application/pdf";
-    return { kind: "file", source: { kind: "data", mimeType, data: checkedBase64(bytes, own) }, ...named, path: own };
-  }
-  const source = attachmentOf(bytes, own);
-  return {
-    kind: "file",
-    source:
-      source.kind === "data" && source.mimeType.startsWith("text/") ? { ...source, mimeType: "text/plain" } : source,
-    ...named,
-    path: own,
-  };
+  return { kind: "file", source: documentSourceOf(bytes, name, own), ...named, path: own };
 }
 
 const checkedText = (part: Part): TextPart => (part.kind === "text" ? part : refuse(part.path, "must be text"));
 
-const checkedResult = (part: Part): TextPart | ImagePart | FilePart =>
-  part.kind === "text" || part.kind === "image" || part.kind === "file" ? part : refuse(part.path);
+const checkedResult = (part: Part): TextPart | MediaPart =>
+  part.kind === "text" || isMedia(part) ? part : refuse(part.path);
 
 /** The visible reasoning is only a summary; a model of another dialect finds its own reasoning in the wrapped signature. */
 function reasoningOf(
@@ -338,7 +332,8 @@ function unmarkedPart(part: Part, role: Message["role"]): object {
     case "file":
       return encodeFile(part);
     case "audio":
-      return refuse(part.path, "is audio, which the upstream of this model does not support");
+    case "video":
+      return refuse(part.path, `is ${part.kind}, which the upstream of this model does not support`);
     default:
       return refuse(part.path);
   }

@@ -58,6 +58,8 @@ function settingsOf(body: Record<string, unknown>): Settings {
     put("metadata", { value: objectOf(body.metadata), path: "metadata" });
   if (body.service_tier !== "auto") put("serviceTier", wordOf(body.service_tier, "service_tier"));
   put("cacheKey", wordOf(body.prompt_cache_key, "prompt_cache_key"));
+  if (objectOf(body.tool_choice).type === "image_generation")
+    put("modalities", { value: ["text", "image"], path: "tool_choice" });
   configure(settings, body, "");
   for (const [place, value] of listOf(body.input).entries()) {
     const item = objectOf(value);
@@ -106,6 +108,7 @@ export const fieldSupport: FieldSupport = {
   thinkingTokensMax: "supported",
   thinkingShown: "supported",
   verbosity: "supported",
+  modalities: "adapted",
   user: "supported",
   metadata: "ignored",
   serviceTier: "ignored",
@@ -133,12 +136,15 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
   const isMarked = cacheMarks === "breakpoint" && system.some(({ cache }) => cache !== undefined);
   const hasInstructions = turns.length > 0 && !isMarked;
   const instructions: Message = { role: "system", parts: system, path: "input" };
+  // OpenAI's models draw with a tool of the vendor: https://platform.openai.com/docs/guides/tools-image-generation
+  const drawing = settings.modalities === undefined ? [] : [{ type: "image_generation" }];
   const body = {
     model: target.model,
     ...(system.length > 0 && hasInstructions && { instructions: system.map((part) => part.text).join("\n\n") }),
     input: encodeItems(hasInstructions ? turns : [instructions, ...turns], tools, cacheMarks),
-    ...(tools.length > 0 && { tools: tools.map(encodeTool) }),
+    ...(tools.length + drawing.length > 0 && { tools: [...tools.map(encodeTool), ...drawing] }),
     ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice, tools) }),
+    ...(settings.modalities?.value.includes("text") === false && { tool_choice: drawing[0] }),
     ...(parallelCalls !== undefined && tools.length > 0 && { parallel_tool_calls: parallelCalls.value }),
     ...(outputTokensMax !== undefined && {
       max_output_tokens: Math.min(outputTokensMax.value, target.outputTokensMax ?? Number.POSITIVE_INFINITY),

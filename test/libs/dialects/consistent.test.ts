@@ -175,7 +175,7 @@ test("a tool choice must name offered tools", () => {
   assert.equal(refusedField(requestOf(messages, { toolChoice: { mode: "auto", path } })), undefined);
 });
 
-test("the type of an image comes from its bytes, and documents must have their declared type", () => {
+test("the type of an attachment comes from its bytes, whatever it was declared as", () => {
   const data = (mimeType: string, bytes: string | Buffer): Attachment => ({
     kind: "data",
     mimeType,
@@ -184,30 +184,41 @@ test("the type of an image comes from its bytes, and documents must have their d
   const png = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
   const typeOf = (kind: "image" | "file", source: Attachment): string | undefined => {
     const part: ImagePart | FilePart = { kind, source, path: "part" };
-    const field = refusedField(requestOf([user(text("look"), part)]));
-    if (field !== undefined) return undefined;
-    return part.source.kind === "data" ? part.source.mimeType : "address";
+    const request = requestOf([user(text("look"), part)]);
+    if (refusedField(request) !== undefined) return undefined;
+    const read = request.messages[0]?.parts[1] as ImagePart | FilePart;
+    const type = read.source.kind === "data" ? read.source.mimeType : "address";
+    return read.kind === kind ? type : `${read.kind}: ${type}`;
   };
+  const page = "<!doctype html><title>Not found</title><p>There is nothing under this address.</p>";
   assert.equal(typeOf("image", data("image/jpeg", png)), "image/png");
   assert.equal(typeOf("image", data("text/html", png)), "image/png");
-  const page = "<!doctype html><title>Not found</title><p>There is nothing under this address.</p>";
   assert.equal(typeOf("image", data("image/png", page)), undefined);
   assert.equal(typeOf("image", data("image/png", Buffer.alloc(100))), "image/png");
-  assert.equal(typeOf("image", data("image/png", "%PDF-1.4")), undefined);
+  assert.equal(typeOf("image", data("image/png", "%PDF-1.4")), "file: application/pdf");
+  assert.equal(typeOf("image", data("application/pdf", "%PDF-1.4")), "file: application/pdf");
+  assert.equal(typeOf("image", data("text/csv", "a,b")), "file: text/plain");
+  assert.equal(typeOf("image", data("video/mp4", "....ftypisom")), "video: video/mp4");
+  assert.equal(typeOf("file", data("audio/wav", "RIFF....WAVE")), "audio: audio/wav");
+  assert.equal(typeOf("image", { kind: "url", url: "https://example.com/a.pdf?b" }), "file: address");
+  assert.equal(typeOf("file", { kind: "url", url: "https://example.com/a.PNG" }), "image: address");
+  assert.equal(typeOf("file", data("application/octet-stream", `${page}${page}`)), "text/plain");
+  assert.equal(typeOf("file", data("application/json", "{}")), "text/plain");
   assert.equal(typeOf("image", data("image/heic", "....ftypheic")), "image/heic");
   assert.equal(typeOf("image", { kind: "url", url: "https://example.com" }), "address");
   assert.equal(typeOf("file", data("application/pdf", "%PDF-1.4")), "application/pdf");
   assert.equal(typeOf("file", data("application/pdf", `junk first${"\n".repeat(500)}%PDF-1.4`)), "application/pdf");
   assert.equal(typeOf("file", data("application/octet-stream", "%PDF-1.4")), "application/pdf");
   assert.equal(typeOf("file", data("application/pdf", page)), undefined);
-  assert.equal(typeOf("file", data("application/pdf", png)), undefined);
+  assert.equal(typeOf("file", data("application/pdf", png)), "image: image/png");
   assert.equal(typeOf("file", data("text/plain", "grüße")), "text/plain");
   assert.equal(typeOf("file", data("text/plain", Buffer.from([0xff, 0xfe, 0]))), undefined);
   const inResult: ImagePart = { kind: "image", source: data("image/gif", png), path: "part" };
-  consistent(
+  const { messages } = consistent(
     requestOf([user(text("hi")), assistant(call("a")), user({ ...result("a"), content: [inResult] } as Part)]),
   );
-  assert.deepEqual(inResult.source, data("image/png", png));
+  const [answered] = messages[2]?.parts ?? [];
+  assert.deepEqual(answered?.kind === "result" && answered.content, [{ ...inResult, source: data("image/png", png) }]);
 });
 
 test("time is linear in a request's length", async () => {

@@ -455,7 +455,12 @@ test("a conversation that cannot be ordered or expressed is rejected by the call
     [requestOf(said("assistant", call("a")), said("user", result("a"), result("a"))), "result a"],
     [requestOf(said("user", result("a"))), "result a"],
     [{ ...requestOf(), messages: [said("user", text(" "))] }, "turn of user"],
-    [requestOf(said("user", { kind: "audio", mimeType: "audio/wav", data: "AAAA", path: "a" })), "a"],
+    [
+      requestOf(
+        said("user", { kind: "audio", source: { kind: "data", mimeType: "audio/wav", data: "AAAA" }, path: "a" }),
+      ),
+      "a",
+    ],
     [
       requestOf(
         said("user", { kind: "image", source: { kind: "data", mimeType: "image/bmp", data: "AAAA" }, path: "i" }),

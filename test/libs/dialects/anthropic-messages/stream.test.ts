@@ -236,7 +236,7 @@ test("a caller's stream has exactly the events that its clients expect", () => {
   assert.equal(text, expected.map((data) => `event: ${/"type":"(\w+)"/.exec(data)?.[1]}\ndata: ${data}\n\n`).join(""));
 });
 
-test("foreign signatures are wrapped; empty blocks and images are left out", () => {
+test("foreign signatures are wrapped; empty blocks are left out; an image becomes a note", () => {
   const blocks: Block[] = [
     { kind: "text", text: "" },
     { kind: "reasoning", text: "" },
@@ -251,8 +251,9 @@ test("foreign signatures are wrapped; empty blocks and images are left out", () 
     { kind: "refusal", text: "No." },
   ];
   const whole = JSON.parse(anthropicMessages.encodeAnswer({ blocks, finish: "content-filter" }, context));
-  const [unsigned, far, sealed, refusal] = whole.content;
-  assert.equal(whole.content.length, 4);
+  const [unsigned, far, sealed, picture, refusal] = whole.content;
+  assert.equal(whole.content.length, 5);
+  assert.match(picture.text, /made an image \(image\/png\), which this API cannot show/);
   assert.deepEqual(unsigned, { type: "thinking", thinking: "open", signature: "" });
   assert.deepEqual(
     [far.type, far.thinking, unwrappedSignature(far.signature)?.signature],
@@ -273,7 +274,7 @@ test("foreign signatures are wrapped; empty blocks and images are left out", () 
   const streamed = encoded({ blocks, finish: "stop" });
   assert.deepEqual(
     [...streamed.matchAll(/"content_block_start","index":(\d)/g)].map(([, index]) => index),
-    ["0", "1", "2", "3"],
+    ["0", "1", "2", "3", "4"],
   );
   assert.equal([...streamed.matchAll(/signature_delta/g)].length, 2);
 });

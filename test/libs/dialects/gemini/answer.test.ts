@@ -108,6 +108,10 @@ test("a stream of thoughts, text and calls is decoded with its signatures in pla
       { kind: "call", id: call?.id, name: "f_g", input: '{"a":[1]}' },
       { kind: "call", id: "own", name: "f_g", input: "{}" },
       { kind: "image", mimeType: "image/png", data: "AAAA" },
+      {
+        kind: "text",
+        text: "[The model made a file (audio/wav), which this API cannot show. Gemini's generateContent can.]",
+      },
     ],
     finish: "calls",
     usage: { inputTokens: 13, cachedInputTokens: 4, cacheWriteTokens: 0, outputTokens: 7, reasoningTokens: 2 },

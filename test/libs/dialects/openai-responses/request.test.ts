@@ -228,7 +228,7 @@ test("parts keep the caller's text and its path", () => {
       source: { kind: "url", url: "https://documents.example/b.pdf" },
       path: "input[2].content[4].file_url",
     },
-    { kind: "audio", mimeType: "audio/mp3", data: png, path: "input[2].content[5]" },
+    { kind: "audio", source: { kind: "data", mimeType: "audio/mp3", data: png }, path: "input[2].content[5]" },
     {
       kind: "reasoning",
       text: "First.\n\nSecond.",
@@ -309,7 +309,6 @@ test("a tool choice uses neutral names; only one that requires an unsupported to
   assert.equal(choiceOf("auto", [{ type: "web_search" }]), undefined);
   for (const choice of [
     { type: "web_search" },
-    { type: "image_generation" },
     "sometimes",
     {},
     { type: "mcp", server_label: "s" },
@@ -383,8 +382,7 @@ test("a field that the neutral form cannot express is rejected by name", () => {
     ["text.verbosity", { text: { verbosity: "chatty" } }],
     ["text.format.type", { text: { format: { type: "grammar" } } }],
     ["input[0]", { input: [{ type: "hologram_call", id: "h_1", status: "completed" }] }],
-    ["input[0]", { input: [{ type: "image_generation_call", id: "ig_1", result: null }] }],
-    ["input[0].content[0].type", user({ type: "input_video", url: "x" })],
+    ["input[0].content[0].type", user({ type: "input_film", url: "x" })],
     ["input[0].content[0].image_url", user({ type: "input_image", image_url: "ftp://x" })],
     ["input[0].content[0].image_url", user({ type: "input_image" })],
     ["input[0].content[0].file_data", user({ type: "input_file", file_data: "data:application/pdf;base64,@" })],
@@ -432,13 +430,20 @@ test("a conversation with a vendor's compaction item goes on with what is readab
   );
 });
 
-test("images from an earlier answer are sent to the model as user input", () => {
+test("images from an earlier answer belong to the model's turn, and are left out with a warning without their bytes", () => {
+  const empty = decoded({
+    input: [
+      { role: "user", content: "Hi" },
+      { type: "image_generation_call", result: null },
+    ],
+  });
+  assert.match(String(empty.warnings), /^input\[1\] is an image without its bytes/);
   const { messages } = decoded({
     input: [{ type: "image_generation_call", id: "ig_1", status: "completed", result: png, output_format: "webp" }],
   });
   assert.deepEqual(messages, [
     {
-      role: "user",
+      role: "assistant",
       parts: [{ kind: "image", source: { kind: "data", mimeType: "image/webp", data: png }, path: "input[0].result" }],
       path: "input[0]",
     },
@@ -700,7 +705,11 @@ test("a request with instructions alone is valid", () => {
 });
 
 test("audio is rejected by the caller's field name", () => {
-  const sound: Part = { kind: "audio", mimeType: "audio/wav", data: "AAAA", path: "messages[0].content[0]" };
+  const sound: Part = {
+    kind: "audio",
+    source: { kind: "data", mimeType: "audio/wav", data: "AAAA" },
+    path: "messages[0].content[0]",
+  };
   const request = requestOf({ messages: [{ role: "user", parts: [sound], path: "messages[0]" }] });
   assert.equal(
     refusalOf(() => wireOf(request)),
