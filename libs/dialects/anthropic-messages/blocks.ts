@@ -130,7 +130,7 @@ function checkedSource(source: WireBlock, path: string): ImagePart["source"] {
   }
 }
 
-/** Citations are ignored: models of other vendors do not report what they cite. */
+/** Citations are ignored, and the caller is told so: models of other vendors do not report what they cite. */
 function documentOf({ source: value, title, context }: WireBlock, path: string): Part[] {
   const source = objectOf(value);
   const about: Part[] =

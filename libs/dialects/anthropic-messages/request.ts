@@ -43,7 +43,29 @@ export function decodeRequest({ body, headers }: CallerRequest): NeutralRequest 
   const tools = decodeTools(body);
   const { system, messages } = decodeConversation(body, tools);
   const toolChoice = decodeToolChoice(body.tool_choice, tools);
-  return { system, messages, tools, ...(toolChoice !== undefined && { toolChoice }), settings: settingsOf(body) };
+  const cited = citedIn(body.messages, "messages");
+  return {
+    system,
+    messages,
+    tools,
+    ...(toolChoice !== undefined && { toolChoice }),
+    settings: settingsOf(body),
+    ...(cited !== undefined && {
+      warnings: [`${cited} asks for citations, which the model that answers does not report; its answer has none.`],
+    }),
+  };
+}
+
+/** The first document or search result, perhaps in a tool's result, that shall be cited. */
+function citedIn(values: unknown, path: string): string | undefined {
+  for (const [place, value] of listOf(values).entries()) {
+    const { citations, content } = objectOf(value);
+    const at = `${path}[${place}]`;
+    if (objectOf(citations).enabled === true) return `${at}.citations`;
+    const inner = citedIn(content, `${at}.content`);
+    if (inner !== undefined) return inner;
+  }
+  return undefined;
 }
 
 /** Edits that only clear are ignored. Others are rejected with wording that lets a coding agent continue without them. */

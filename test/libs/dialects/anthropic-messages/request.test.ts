@@ -819,3 +819,20 @@ test("an assistant's final text has no trailing white space, even before an inst
   assert.match(body, /"x"/);
   assert.doesNotMatch(body, /"x "/);
 });
+
+test("citations that no other model reports are announced to the caller", () => {
+  const decodedWith = (block: object) =>
+    anthropicMessages.decodeRequest({
+      framing: "whole",
+      body: { model: "m", max_tokens: 10, messages: [{ role: "user", content: [{ type: "text", text: "a" }, block] }] },
+    }).warnings;
+  const source = { type: "text", media_type: "text/plain", data: "b" };
+  const cited = { type: "document", source, citations: { enabled: true } };
+  const result = { type: "search_result", source: "s", title: "t", content: [{ type: "text", text: "c" }] };
+  assert.match(String(decodedWith(cited)), /^messages\[0\]\.content\[1\]\.citations asks for citations/);
+  assert.match(String(decodedWith({ ...result, citations: { enabled: true } })), /citations/);
+  const nested = { type: "tool_result", tool_use_id: "x", content: [cited] };
+  assert.match(String(decodedWith(nested)), /^messages\[0\]\.content\[1\]\.content\[0\]\.citations/);
+  for (const silent of [{ ...cited, citations: { enabled: false } }, { ...cited, citations: null }, result])
+    assert.equal(decodedWith(silent), undefined);
+});
