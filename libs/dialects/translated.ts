@@ -17,14 +17,22 @@ export class TranslatedStream implements StreamRelay {
   /** Content followed the finish. */
   #isContradicted = false;
 
+  readonly #usageOf: ((produced: Produced) => Usage) | undefined;
+
   /**
-   * `delivered`: content of the answer that was delivered before this stream.
+   * `delivered`: content of the answer that was delivered before this stream. `usageOf` gives what the caller sees as usage of an answer whose upstream reported none.
    */
-  constructor(decoder: StreamDecoder, encoder: StreamEncoder, delivered?: Delivered) {
+  constructor(
+    decoder: StreamDecoder,
+    encoder: StreamEncoder,
+    delivered?: Delivered,
+    usageOf?: (produced: Produced) => Usage,
+  ) {
     this.committed = delivered !== undefined;
     this.produced = new Produced(delivered);
     this.#decoder = decoder;
     this.#encoder = encoder;
+    this.#usageOf = usageOf;
   }
 
   get finished(): boolean {
@@ -69,11 +77,16 @@ export class TranslatedStream implements StreamRelay {
       if (event.kind === "finish") this.ended = true;
       this.produced.event(event);
       if (isContent(event)) this.committed = true;
-      text += this.#encoder.push(event, this.#decoder.usage);
+      text += this.#encoder.push(this.#shown(event), this.#decoder.usage);
     }
     this.produced.report(this.#decoder.usage);
     this.#held = this.committed ? "" : text;
     if (this.committed && text !== "") out.push(Buffer.from(text));
+  }
+
+  #shown(event: Exclude<AnswerEvent, { kind: "error" }>): Exclude<AnswerEvent, { kind: "error" }> {
+    if (event.kind !== "finish" || event.usage !== undefined || this.#usageOf === undefined) return event;
+    return { ...event, usage: this.#usageOf(this.produced) };
   }
 }
 

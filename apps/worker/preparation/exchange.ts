@@ -22,12 +22,15 @@ import { parsedObject } from "#dialects/json.ts";
 import { modelTraitsOf } from "#dialects/model-traits.ts";
 import { type AnswerEvent, eventsOf, foldedOf } from "#dialects/neutral.ts";
 import { betaPath } from "#dialects/omitted-fields.ts";
+import type { Produced } from "#dialects/produced.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { Repair } from "#dialects/repairs.ts";
 import { ResumedAnswer, ResumedDecoder, type ResumeMode, resumed } from "#dialects/resumed.ts";
 import { answersOf } from "#dialects/stop-cutter.ts";
 import { toolNameOf } from "#dialects/tools.ts";
 import { TranslatedStream } from "#dialects/translated.ts";
+import type { Usage } from "#dialects/usage.ts";
+import { roughUsageOf } from "#dialects/usage-estimate.ts";
 import { wholeOf } from "#operations/answer/exchange.ts";
 import { isConversation, readableRequestOf } from "#operations/conversation.ts";
 import type {
@@ -226,6 +229,7 @@ async function translatedExchangeOf(
   const from = codecs[job.dialect];
   const to = withCallRules(answersOf(codecs[spoken], decoded.cut), decoded.request, spoken);
   const context = { ...contextOf(job, model, decoded), upstreamModel: input.name };
+  const usageOf = (produced: Produced) => roughUsageOf(context, produced);
   const begin = () => new ResumedAnswer(from.streamEncoder(context));
   const resumedWith = (delivered: string) =>
     resumed(begin(), from.streamDecoder(), delivered, (callerName) => toolNameOf(decoded.request.tools, callerName));
@@ -249,19 +253,24 @@ async function translatedExchangeOf(
       errorOf: foreignErrorReaderOf(spoken, decoded.request),
       stream: () =>
         resume === undefined
-          ? new TranslatedStream(to.streamDecoder(), from.streamEncoder(context))
-          : resumedStreamOf(resume, to),
+          ? new TranslatedStream(to.streamDecoder(), from.streamEncoder(context), undefined, usageOf)
+          : resumedStreamOf(resume, to, usageOf),
       whole: (bytes) => preparation.read(() => translatedTask(job.dialect, spoken, context), bytes),
       ...((resume === undefined || resume.mode === "first") && { adapted: adaptedOf(to, job.dialect, () => context) }),
     },
   };
 }
 
-const resumedStreamOf = ({ answer, mode }: Extract<Resume, { kind: "resume" }>, to: Answers): StreamRelay =>
+const resumedStreamOf = (
+  { answer, mode }: Extract<Resume, { kind: "resume" }>,
+  to: Answers,
+  usageOf: (produced: Produced) => Usage,
+): StreamRelay =>
   new TranslatedStream(
     new ResumedDecoder(answer, to.streamDecoder(), mode),
     answer,
     mode === "first" ? undefined : { tokens: answer.tokens, isCounted: mode === "repeat" },
+    usageOf,
   );
 
 /** The data of each address that the worker fetches; undefined for those that the upstream fetches. */

@@ -2,6 +2,7 @@
 import type { AttachmentAddress, Data } from "#dialects/attachments.ts";
 import type { WholeAnswer } from "#dialects/codec.ts";
 import { parsedObject } from "#dialects/json.ts";
+import { roughTokensOf } from "#dialects/usage-estimate.ts";
 import type { PreparationTask, Prepared } from "#operations/exchange.ts";
 import { prepare, readWhole, type WholeTask } from "#operations/exchanges.ts";
 import { bufferOf, copyOf, type Sent, serveTasks } from "#service/task-thread.ts";
@@ -67,7 +68,12 @@ function sentOf(prepared: Prepared, { body, spoken }: PreparationTask): Sent<Thr
       ...prepared,
       request,
       settings,
-      decoded: decoded && { ...decoded, body: {}, request: shortened(decoded.request, spoken) },
+      decoded: decoded && {
+        ...decoded,
+        inputTokens: decoded.inputTokens ?? roughTokensOf(decoded.request),
+        body: {},
+        request: shortened(decoded.request, spoken),
+      },
     },
     transfer,
   };

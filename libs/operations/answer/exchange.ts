@@ -7,18 +7,13 @@ import { consistent } from "#dialects/consistent.ts";
 import { customNamesIn } from "#dialects/custom-calls.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { isGiven, parsedObject } from "#dialects/json.ts";
-import {
-  type AnswerEvent,
-  foldedOf,
-  type Message,
-  type NeutralRequest,
-  type Part,
-  type Settings,
-} from "#dialects/neutral.ts";
+import { type Answer, type AnswerEvent, eventsOf, foldedOf, type Message, type Settings } from "#dialects/neutral.ts";
 import { foreignShapeOf } from "#dialects/openai-chat/foreign-shape.ts";
+import { Produced } from "#dialects/produced.ts";
 import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/repaired.ts";
 import { answersOf } from "#dialects/stop-cutter.ts";
-import { bytesPerToken } from "#dialects/usage.ts";
+import type { Usage } from "#dialects/usage.ts";
+import { roughTokensOf, roughUsageOf } from "#dialects/usage-estimate.ts";
 import { cutOf, ownBytesOf, resolveIn, unlessRefused } from "../conversation.ts";
 import {
   type OperationExchange,
@@ -111,26 +106,6 @@ const withoutThinking = ({
   ...settings
 }: Settings): Settings => settings;
 
-/** Of an image of usual size, at all vendors. */
-const imageTokens = 800;
-
-/** An estimate of the prompt's tokens that costs next to nothing: by the lengths of its texts. At least 1. */
-function roughTokensOf({ system, messages, tools }: NeutralRequest): number {
-  let length = 0;
-  let images = 0;
-  const add = (part: Part) => {
-    if (part.kind === "text" || part.kind === "refusal" || part.kind === "reasoning") length += part.text.length;
-    else if (part.kind === "call") length += part.input.length;
-    else if (part.kind === "result") part.content.forEach(add);
-    else images++;
-  };
-  system.forEach(add);
-  for (const { parts } of messages) parts.forEach(add);
-  for (const { name, description = "", parameters } of tools)
-    length += name.length + description.length + (parameters === undefined ? 0 : JSON.stringify(parameters).length);
-  return Math.max(1, Math.ceil(length / bytesPerToken) + images * imageTokens);
-}
-
 export function translatedAnswerOf(
   bytes: Buffer,
   from: ConversationDialect,
@@ -156,5 +131,12 @@ export function wholeOf(
   if (answer === undefined) return { kind: "malformed" };
   if ("error" in answer) return { kind: "error", error: answer.error };
   const { usage, finish } = answer;
-  return { kind: "answer", body: Buffer.from(codecs[from].encodeAnswer(answer, context)), usage, finish };
+  const shown = usage === undefined ? { ...answer, usage: unreportedUsageOf(answer, context) } : answer;
+  return { kind: "answer", body: Buffer.from(codecs[from].encodeAnswer(shown, context)), usage, finish };
+}
+
+function unreportedUsageOf(answer: Answer, context: AnswerContext): Usage {
+  const produced = new Produced();
+  for (const event of eventsOf(answer)) produced.event(event);
+  return roughUsageOf(context, produced);
 }
