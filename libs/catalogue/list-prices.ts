@@ -149,16 +149,12 @@ function tokenDifferencesOf(given: Prices, listed: Prices, bound: number): Price
     return { ...unitPricesOf(prices, usageOf(bound + 1)), ...(units && { units }) };
   }) as [UnitPrices, UnitPrices];
   const isNamed = (name: string) => [given, listed].some((each) => [each, ...each.tiers].some((part) => name in part));
+  const isMissing = (unit: (typeof names)[number][1]) =>
+    (isTier(listed) && !isTier(given)) || own.units?.[unit as UnitKind] === null;
   return names
-    .filter(([name]) => isNamed(name))
+    .filter(([name]) => isNamed(name) && (bound === 0 || !name.startsWith("per")))
     .flatMap(([name, unit]) =>
-      differenceOf(
-        name,
-        bound,
-        textOf(amountOf(own, unit)),
-        textOf(amountOf(theirs, unit)),
-        isTier(listed) && !isTier(given),
-      ),
+      differenceOf(name, bound, textOf(amountOf(own, unit)), textOf(amountOf(theirs, unit)), isMissing(unit)),
     );
 }
 

@@ -80,7 +80,11 @@ test("prices that are cheaper, dearer or missing are shown, with exit code 1", a
     [
       "inputPerMillion 0 2 1.25 dearer",
       "outputPerMillion 0 9.5 10 cheaper",
+      "perWebSearch 0 0 0.01 missing",
+      "perFileSearch 0 0 0.0025 missing",
       "serviceTiers.priority 0 1 2 missing",
+      "perWebSearch 0 0 0.035 missing",
+      "perMapSearch 0 0 0.025 missing",
       "inputPerMillion 200000 1.25 2.5 missing",
       "cachedInputPerMillion 200000 0.125 0.25 missing",
       "outputPerMillion 200000 10 15 missing",
