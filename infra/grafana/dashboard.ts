@@ -213,6 +213,15 @@ export const rows: Row[] = [
       panel("Unreadable events", "reqps", [
         [`sum by (upstream) (${rate("sluice_upstream_malformed_events_total", upstream)})`, "{{upstream}}"],
       ]),
+      panel(
+        "Requests repeated with a change",
+        "reqps",
+        [[`sum by (upstream, kind) (${rate("sluice_upstream_repairs_total", upstream)})`, "{{upstream}}: {{kind}}"]],
+        {
+          description:
+            "The upstream refused a field, a signature or the order of the turns; the worker's log names it.",
+        },
+      ),
     ],
   },
   {
@@ -335,6 +344,12 @@ export const rows: Row[] = [
         [`sum(sluice_usage_lost_records_total{${all}})`, "lost"],
       ]),
       panel("Usage records in files", "bytes", [[`sum(sluice_usage_spooled_bytes{${all}})`, "bytes"]]),
+      panel(
+        "Units without a price",
+        "short",
+        [[`sum by (kind) (${rate("sluice_unpriced_units_total")})`, "{{kind}} per second"]],
+        { description: "Upstreams report them, and the catalogue has no price for them." },
+      ),
       panel("Budget differences", "short", [[`max(sluice_budget_differences{${all}})`, "corrected"]]),
       panel("Keys", "short", [
         [`max(sluice_keys{${all}})`, "known to ingresses"],

@@ -25,7 +25,7 @@ test("a stream whose worker dies ends with an error event and no terminator", as
   });
   assert.equal(read.error?.code, "worker_lost");
   assert.equal(read.done, false);
-  assert.equal(read.broken, false);
+  assert.equal(read.broken, true);
   await killed;
 });
 

@@ -41,7 +41,7 @@ const parts: readonly Part[] = [
   { path: /^(\/(files|uploads)(\/|:|$)|\/upload(\/|$))/, what: "stored files", instead: fileParts },
   { path: /^\/(cachedContents)(\/|:|$)/, what: "stored prompts", instead: "Send the whole prompt with every request." },
   { path: /^\/(assistants|threads)(\/|$)/, what: "assistants and threads", instead: conversations },
-  { path: /^\/(agents|sessions|environments|deployments|vaults)(\/|:|$)/, what: "hosted agents" },
+  { path: /^\/(agents|sessions|environments|vaults)(\/|:|$)/, what: "hosted agents" },
   { path: /^\/(chatkit)(\/|$)/, what: "ChatKit's sessions", instead: conversations },
   {
     path: /^\/(vector_stores|fileSearchStores|corpora|ragStores|memory_stores)(\/|:|$)/,

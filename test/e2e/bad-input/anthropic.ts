@@ -118,8 +118,6 @@ export const messages: RichRequest = {
     ["messages[0].content[0].type", "hologram"],
     ["messages[0].content[1].source", { type: "url", url: "ftp://x/y" }, { type: "weird" }],
     ["messages[0].content[1].source.data", "@@@"],
-    ["messages[2].content[0].tool_use_id", "nobody"],
-    ["stop_sequences", [""]],
     ["mcp_servers", [{ type: "url", url: "https://example.com", name: "x" }]],
     ["inference_geo", "mars"],
     ["context_management", { edits: [{ type: "weird" }] }],

@@ -150,7 +150,6 @@ export const chatCompletions: RichRequest = {
     ["reasoning_effort", "extreme"],
     ["verbosity", "loud"],
     ["max_tokens", 7],
-    ["stop", ["1", "2", "3", "4", "5", ""]],
     ["modalities", ["smell"]],
     ["n", 2],
     ["messages[2].content[0].type", "hologram"],
@@ -163,7 +162,6 @@ export const chatCompletions: RichRequest = {
     ],
     ["messages[2].content[2].file", { file_data: "nonsense" }, { file_id: "file_1" }],
     ["messages[3].tool_calls[0].type", "weird"],
-    ["messages[4].tool_call_id", "nobody"],
     ["functions", [{ name: "x" }]],
     ["web_search_options", {}],
   ],
@@ -291,9 +289,8 @@ export const responses: RichRequest = {
     ["input[0].content[1]", { type: "input_image" }],
     ["input[0].content[1].image_url", "ftp://x/y", "data:image/png;base64,@@@"],
     ["input[0].content[2]", { type: "input_file" }, { type: "input_file", file_data: "@@" }],
-    ["input[2]", { type: "compaction", encrypted_content: "x" }, { type: "compaction_trigger" }],
+    ["input[2]", { type: "compaction_trigger" }],
     ["input[3].type", "weird_call"],
-    ["input[5].call_id", "nobody"],
   ],
 };
 
