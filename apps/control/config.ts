@@ -101,6 +101,32 @@ const startSettings = {
   oidcClientId: textSetting("OIDC_CLIENT_ID", "", "This gateway's id at the provider."),
   oidcClientSecret: secretSetting("OIDC_CLIENT_SECRET", "This gateway's secret at the provider."),
   oidcName: textSetting("OIDC_NAME", "Single sign-on", "The name of the provider on the sign-in page."),
+  oidcEmailClaim: textSetting(
+    "OIDC_EMAIL_CLAIM",
+    "email",
+    "The claim of the provider's ID token with a person's address. Microsoft Entra ID has `preferred_username`.",
+    "the name of a claim",
+    /^\S+$/,
+  ),
+  oidcNameClaim: textSetting(
+    "OIDC_NAME_CLAIM",
+    "name",
+    "The claim with a person's name.",
+    "the name of a claim",
+    /^\S+$/,
+  ),
+  oidcGroupsClaim: textSetting(
+    "OIDC_GROUPS_CLAIM",
+    "groups",
+    "The claim with a person's groups, a text or a list of texts.",
+    "the name of a claim",
+    /^\S+$/,
+  ),
+  oidcGroups: textSetting(
+    "OIDC_GROUPS",
+    "",
+    "The groups whose members may sign in, separated by commas. By default everybody whom the provider lets in may.",
+  ),
   databaseUrl: secretSetting(
     "DATABASE_URL",
     "The Postgres server (15 or newer), such as postgres://user:password@host/database. Without it, control uses an embedded database.",

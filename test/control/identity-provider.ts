@@ -5,8 +5,10 @@ import type { AddressInfo } from "node:net";
 
 interface Person {
   sub: string;
-  email: string;
-  name: string;
+  email?: string;
+  name?: string;
+  /** Other claims of the ID token. */
+  [claim: string]: unknown;
 }
 
 export interface IdentityProvider extends AsyncDisposable {

@@ -67,6 +67,45 @@ onPostgres(
   },
 );
 
+onPostgres("settings name the claims with a person's address, name and groups", async (database) => {
+  const address = `${uniqueName("ada")}@example.com`;
+  const entra = { sub: uniqueName("ada"), preferred_username: address, display: "Ada L.", roles: ["staff", "ops"] };
+  await using provider = await startIdentityProvider(entra);
+  await using api = await startApi(database, {
+    OIDC_ISSUER: provider.issuer,
+    OIDC_CLIENT_ID: "sluice",
+    OIDC_EMAIL_CLAIM: "preferred_username",
+    OIDC_NAME_CLAIM: "display",
+    OIDC_GROUPS_CLAIM: "roles",
+    OIDC_GROUPS: "admins, ops",
+  });
+  const browser = api.browser();
+  assert.equal(await signInByProvider(browser), "/");
+  const me = await browser.api<{ email: string; name: string }>("GET", "/me");
+  assert.deepEqual([me.email, me.name], [address, "Ada L."]);
+  const refused: object[] = [
+    { roles: ["staff"] },
+    { roles: undefined },
+    { preferred_username: undefined },
+    { preferred_username: "ada" },
+  ];
+  for (const claims of refused) {
+    provider.person = { ...entra, sub: uniqueName("eve"), ...claims };
+    const other = api.browser();
+    assert.equal(await signInByProvider(other), "/?error=unable_to_get_user_info");
+    assert.equal((await other.call("GET", "/api/v1/me")).status, 401);
+  }
+  provider.person = {
+    ...entra,
+    sub: uniqueName("bob"),
+    preferred_username: `${uniqueName("bob")}@example.com`,
+    roles: "ops",
+  };
+  assert.equal(await signInByProvider(api.browser()), "/");
+  provider.forges = true;
+  assert.equal(await signInByProvider(api.browser()), "/?error=unable_to_get_user_info");
+});
+
 onPostgres("with a mail server, invitations are sent and a forgotten password is set anew", async (database) => {
   await using mails = await startMailServer();
   await using api = await startApi(database, { SMTP_URL: mails.url, MAIL_FROM: "gateway@example.com" });

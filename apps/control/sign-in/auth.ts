@@ -5,7 +5,7 @@
 import { randomBytes } from "node:crypto";
 import { type BetterAuthOptions, type BetterAuthPlugin, betterAuth } from "better-auth";
 import { createAuthMiddleware, getSessionFromCtx, isAPIError } from "better-auth/api";
-import { genericOAuth, magicLink, twoFactor } from "better-auth/plugins";
+import { magicLink, twoFactor } from "better-auth/plugins";
 import type { Logger } from "pino";
 import { passwordLengths } from "#api/people.ts";
 import { freshSessionMs, sessionMs, sessionsMax, signInLinkMs } from "../bounds.ts";
@@ -15,12 +15,14 @@ import type { Database } from "../database/database.ts";
 export const addressHeader = "x-sluice-address";
 export const authPath = "/api/auth";
 
+import { type OidcOptions, oidcPlugin } from "./oidc.ts";
+
 export interface AuthOptions {
   database: Database;
   /** CONTROL_URL; empty without one. */
   url: string;
   secret: string;
-  oidc: { issuer: string; clientId: string; clientSecret: string | undefined } | undefined;
+  oidc: OidcOptions | undefined;
   /** Sends the token that sets a new password. */
   sendPasswordToken(email: string, token: string): void;
   /** For the audit log. */
@@ -135,7 +137,7 @@ export function authOptionsOf({ database, url, secret, oidc, sendPasswordToken, 
         expiresIn: signInLinkMs / 1_000,
         sendMagicLink: ({ token, metadata }) => (metadata as unknown as LinkRequest).created(token),
       }),
-      ...(oidc === undefined ? [] : [providerOf(oidc)]),
+      ...(oidc === undefined ? [] : [oidcPlugin(oidc)]),
       confirmPlugin(),
       auditPlugin(record),
     ],
@@ -143,20 +145,6 @@ export function authOptionsOf({ database, url, secret, oidc, sendPasswordToken, 
 }
 
 export const createAuth = (options: AuthOptions) => betterAuth(authOptionsOf(options));
-
-const providerOf = ({ issuer, clientId, clientSecret }: NonNullable<AuthOptions["oidc"]>) =>
-  genericOAuth({
-    config: [
-      {
-        providerId: "oidc",
-        discoveryUrl: `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`,
-        clientId,
-        ...(clientSecret !== undefined && { clientSecret }),
-        scopes: ["openid", "email", "profile"],
-        requireIdTokenVerification: true,
-      },
-    ],
-  });
 
 /** better-auth's path that confirms a new address. */
 const confirmPath = "/verify-email";

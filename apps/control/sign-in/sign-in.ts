@@ -25,7 +25,18 @@ import { userHandlers } from "./users.ts";
 
 export interface SignInOptions {
   database: Database;
-  config: Pick<ControlConfig, "url" | "oidcIssuer" | "oidcClientId" | "oidcClientSecret" | "oidcName">;
+  config: Pick<
+    ControlConfig,
+    | "url"
+    | "oidcIssuer"
+    | "oidcClientId"
+    | "oidcClientSecret"
+    | "oidcName"
+    | "oidcEmailClaim"
+    | "oidcNameClaim"
+    | "oidcGroupsClaim"
+    | "oidcGroups"
+  >;
   /** Signs cookies: see `secret.ts`. */
   secret: string;
   mail: Mail;
@@ -90,10 +101,19 @@ const passwordMail = (link: string): string =>
   `Open this link within an hour to set a new password:\n\n${link}\n\nIf you did not ask for it, ignore this mail.`;
 
 /** Throws a StartupFault for an incomplete configuration. */
-function providerOf({ oidcIssuer, oidcClientId, oidcClientSecret }: SignInOptions["config"]) {
+function providerOf({ oidcIssuer, oidcClientId, oidcClientSecret, ...config }: SignInOptions["config"]) {
   if (oidcIssuer === "") return undefined;
   if (oidcClientId === "") throw new StartupFault("OIDC_ISSUER needs OIDC_CLIENT_ID");
-  return { issuer: oidcIssuer, clientId: oidcClientId, clientSecret: oidcClientSecret };
+  return {
+    issuer: oidcIssuer,
+    clientId: oidcClientId,
+    clientSecret: oidcClientSecret,
+    claims: { email: config.oidcEmailClaim, name: config.oidcNameClaim, groups: config.oidcGroupsClaim },
+    groups: config.oidcGroups
+      .split(",")
+      .map((group) => group.trim())
+      .filter((group) => group !== ""),
+  };
 }
 
 async function identify(

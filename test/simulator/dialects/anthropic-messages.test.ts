@@ -420,6 +420,9 @@ test("changed or invalid input is a 400 that names the field", async (t) => {
     );
     assert.match(error.message, message);
   }
+  const long = { ...requestOf("x"), thinking: { type: "enabled", budget_tokens: 4_000 }, tools: [weather] };
+  const beta = { "anthropic-version": "2023-06-01", "anthropic-beta": "interleaved-thinking-2025-05-14" };
+  assert.deepEqual([(await post(long)).status, (await post(long, beta)).status], [400, 200]);
   assert.equal(
     (await post({ ...requestOf("x"), ...round([proof, call], [result]), thinking, tools: [weather] })).status,
     200,

@@ -445,7 +445,7 @@ test("changed or invalid input is a 400 that names the field", async (t) => {
       /only one of thinking budget and thinking level/,
     ],
     [configOf({ stopSequences: ["1", "2", "3", "4", "5", "6"] }), /./, /stopSequences$/],
-    [configOf({ responseModalities: ["AUDIO"] }), /./, /responseModalities\[0\]$/],
+    [configOf({ responseModalities: ["VIDEO"] }), /./, /responseModalities\[0\]$/],
   ];
   for (const [body, message, field] of cases) {
     const heard = await post(body);
@@ -462,6 +462,8 @@ test("changed or invalid input is a 400 that names the field", async (t) => {
       contents: [...round([without, unsigned ?? {}], responses).contents, user({ text: "and now?" })],
     },
     round([{ ...without, thoughtSignature: "skip_thought_signature_validator" }, unsigned ?? {}], responses),
+    round([{ ...without, thoughtSignature: btoa("skip_thought_signature_validator") }, unsigned ?? {}], responses),
+    configOf({ responseModalities: ["AUDIO"] }),
   ];
   for (const body of fine) assert.equal((await post(body)).status, 200);
 });

@@ -230,6 +230,20 @@ test("an image is acknowledged with its type and size", async (t) => {
   assert.ok((answer.usage?.prompt_tokens ?? 0) > 170);
 });
 
+test("documents, recordings and films are acknowledged with their type and size", async (t) => {
+  const { openai } = await startSimulator(t);
+  const content = [
+    { type: "file", file: { filename: "a.pdf", file_data: `data:application/pdf;base64,${btoa("%PDF-1.4")}` } },
+    { type: "input_audio", input_audio: { format: "wav", data: btoa("RIFF") } },
+    { type: "video_url", video_url: { url: "https://example.com/a.mp4" } },
+  ] as OpenAI.Chat.Completions.ChatCompletionContentPart[];
+  const answer = await openai.chat.completions.create({ model: "sim-text", messages: [{ role: "user", content }] });
+  assert.match(
+    answer.choices[0]?.message.content ?? "",
+    /I read 3 documents \(application\/pdf, 8 bytes; audio\/wav, 4 bytes; at https:\/\/example.com\/a.mp4\)/,
+  );
+});
+
 test("a tool is called when the user names it, speaks of a call, or a call is required", async (t) => {
   const { openai } = await startSimulator(t);
   const callsOf = async (text: string, more: object = {}) => {

@@ -41,7 +41,7 @@ export function askedOf(raw: unknown, headers: IncomingHttpHeaders, digest: stri
     });
   const turns = turnsOf(body.messages);
   checkSampling(body, headers);
-  checkLimits(body);
+  checkLimits(body, headers);
   checkTools(body);
   checkMessages(body, turns);
   const tokens = tokensIn(body);
@@ -103,8 +103,18 @@ function checkSampling(body: MessageRequest, headers: IncomingHttpHeaders): void
 /** https://platform.claude.com/docs/en/api/messages/create#body-metadata-user-id */
 const contact = /^\s*(?:[^\s@"{]+@[^\s@"}]+\.[^\s@"}]+|\+?[\d\s().-]{7,20})\s*$/;
 
-function checkLimits({ metadata, thinking, max_tokens: tokensMax, stop_sequences: stops }: MessageRequest): void {
-  if (thinking?.type === "enabled" && thinking.budget_tokens >= tokensMax)
+/**
+ * A budget for thinking between calls is for the whole turn, so it may exceed the bound of one answer:
+ * https://platform.claude.com/docs/en/build-with-claude/thinking#interleaved-thinking
+ */
+const interleaved = "interleaved-thinking-2025-05-14";
+
+function checkLimits(
+  { metadata, thinking, max_tokens: tokensMax, stop_sequences: stops, tools = [] }: MessageRequest,
+  { "anthropic-beta": betas }: IncomingHttpHeaders,
+): void {
+  const isInterleaved = tools.length > 0 && String(betas ?? "").includes(interleaved);
+  if (thinking?.type === "enabled" && thinking.budget_tokens >= tokensMax && !isInterleaved)
     refuse("`max_tokens` must be greater than `thinking.budget_tokens`.");
   if (contact.test(metadata?.user_id ?? ""))
     refuse("metadata.user_id: user_id appears to contain an email address or a phone number");

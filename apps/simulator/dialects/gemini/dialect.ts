@@ -54,16 +54,20 @@ export const gemini: Dialect = {
   },
 };
 
+/** A tenth of a second of silence, in the format of Google's speech: https://ai.google.dev/gemini-api/docs/speech-generation */
+const recording = { mimeType: "audio/L16;codec=pcm;rate=24000", data: Buffer.alloc(4_800).toString("base64") };
+
 function answerOf({ body, digest, settings }: SimulatedRequest, model: string): ContentAnswer {
   const asked = askedOf(body, model, digest);
   const composed = compose(asked.question, settings, (fault) => refuse(fault, "generation_config"));
   const isPromptBlocked = settings.filterTokens === 0;
   const seed = seedOf(asked.question.userText);
-  const imageAt = (index: number) =>
-    asked.image &&
-    pngOf({ ...asked.image, seed: (seed + index * 0x9e3779b1) >>> 0, bytesMin: settings.imageBytesMin }).toString(
-      "base64",
-    );
+  const mediaAt = (index: number) => {
+    const { image, isSpoken } = asked;
+    if (image === undefined) return isSpoken ? recording : undefined;
+    const png = pngOf({ ...image, seed: (seed + index * 0x9e3779b1) >>> 0, bytesMin: settings.imageBytesMin });
+    return { mimeType: "image/png", data: png.toString("base64") };
+  };
   return {
     id: digest.slice(0, 22),
     model,
@@ -77,7 +81,7 @@ function answerOf({ body, digest, settings }: SimulatedRequest, model: string): 
         showsThoughts,
         isThinking,
         hasText,
-        image: imageAt(index),
+        media: mediaAt(index),
       });
     }),
   };

@@ -15,6 +15,8 @@ export interface Asked {
   hasText: boolean;
   /** The size of the requested image; undefined if none is requested. */
   image: { width: number; height: number } | undefined;
+  /** The answer is spoken. */
+  isSpoken: boolean;
 }
 
 /** Models with this name prefix answer with an image and text, unless the request asks for one of them. */
@@ -39,6 +41,7 @@ export function askedOf(raw: unknown, model: string, digest: string): Asked {
     showsThoughts: config.thinkingConfig?.includeThoughts ?? false,
     hasText: modalities.length === 0 || modalities.includes("TEXT"),
     image: modalities.includes("IMAGE") ? sidesOf(config) : undefined,
+    isSpoken: modalities.includes("AUDIO"),
     question: {
       digest,
       ...spokenIn(turns),

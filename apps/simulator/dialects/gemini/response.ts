@@ -16,8 +16,8 @@ export interface Candidate {
   text: Chunks;
   /** Without a truncated call. */
   calls: Call[];
-  /** A PNG, in base64. */
-  image: string | undefined;
+  /** A PNG or a recording, in base64. */
+  media: { mimeType: string; data: string } | undefined;
   /** Thinking models sign their thoughts, and give their calls an id. */
   isThinking: boolean;
   finish: Choice["finish"];
@@ -41,12 +41,12 @@ export interface Produced {
 
 export function candidateOf(
   choice: Choice,
-  extra: Pick<Candidate, "id" | "showsThoughts" | "image" | "isThinking"> & { hasText: boolean },
+  extra: Pick<Candidate, "id" | "showsThoughts" | "media" | "isThinking"> & { hasText: boolean },
 ): Candidate {
-  const { hasText, image, ...rest } = extra;
+  const { hasText, media, ...rest } = extra;
   return {
     ...rest,
-    image: choice.calls.length === 0 && choice.finish !== "filtered" ? image : undefined,
+    media: choice.calls.length === 0 && choice.finish !== "filtered" ? media : undefined,
     reasoning: choice.reasoning,
     text: hasText ? (choice.text ?? noChunks) : noChunks,
     calls: choice.calls,
@@ -57,16 +57,16 @@ export function candidateOf(
 
 const callTokensOf = ({ input }: Call) => 1 + input.length;
 
-/** In tokens: thoughts, text, calls, image, in this order. */
-export const lengthOf = ({ reasoning, text, calls, image }: Candidate): number =>
+/** In tokens: thoughts, text, calls, media, in this order. */
+export const lengthOf = ({ reasoning, text, calls, media }: Candidate): number =>
   reasoning.length +
   text.length +
   calls.reduce((sum, call) => sum + callTokensOf(call), 0) +
-  (image === undefined ? 0 : imageOutputTokens);
+  (media === undefined ? 0 : imageOutputTokens);
 
 /** The part that a token adds to a stream: calls and images come whole with their last token. */
 export function partAt(candidate: Candidate, token: number): object | undefined {
-  const { reasoning, showsThoughts, text, calls, image } = candidate;
+  const { reasoning, showsThoughts, text, calls, media } = candidate;
   if (token < reasoning.length) return showsThoughts ? { text: reasoning.at(token), thought: true } : undefined;
   let left = token - reasoning.length;
   if (left < text.length) return { text: text.at(left) };
@@ -76,12 +76,12 @@ export function partAt(candidate: Candidate, token: number): object | undefined 
     if (left < length) return left === length - 1 ? callPartOf(candidate, index) : undefined;
     left -= length;
   }
-  return left === imageOutputTokens - 1 ? imagePartOf(image) : undefined;
+  return left === imageOutputTokens - 1 ? mediaPartOf(media) : undefined;
 }
 
 /** All parts of a whole answer. */
 export function partsOf(candidate: Candidate): object[] {
-  const { reasoning, showsThoughts, text, calls, image } = candidate;
+  const { reasoning, showsThoughts, text, calls, media } = candidate;
   const parts: object[] = [];
   if (showsThoughts && reasoning.length > 0) parts.push({ text: joined(reasoning), thought: true });
   if (text.length > 0) parts.push({ text: joined(text), ...textProofOf(candidate) });
@@ -89,7 +89,7 @@ export function partsOf(candidate: Candidate): object[] {
     const part = callPartOf(candidate, index);
     if (part !== undefined) parts.push(part);
   }
-  if (image !== undefined) parts.push(imagePartOf(image));
+  if (media !== undefined) parts.push(mediaPartOf(media));
   return parts;
 }
 
@@ -97,7 +97,7 @@ export function partsOf(candidate: Candidate): object[] {
 export const textProofOf = ({ isThinking, text, id }: Candidate) =>
   isThinking && text.length > 0 ? { thoughtSignature: textSignatureOf(id) } : {};
 
-const imagePartOf = (data: string | undefined) => ({ inlineData: { mimeType: "image/png", data } });
+const mediaPartOf = (inlineData: Candidate["media"]) => ({ inlineData });
 
 /** The first call of an answer has the signature. */
 function callPartOf({ calls, isThinking, id }: Candidate, index: number): object | undefined {

@@ -72,7 +72,7 @@ const generationConfig = Type.Object({
   responseMimeType: nullable(Type.Enum(["text/plain", "application/json", "text/x.enum"])),
   responseSchema: nullable(json),
   responseJsonSchema: optional(anything),
-  responseModalities: nullable(Type.Array(Type.Enum(["TEXT", "IMAGE"]), { maxItems: 2 })),
+  responseModalities: nullable(Type.Array(Type.Enum(["TEXT", "IMAGE", "AUDIO"]), { maxItems: 3 })),
   imageConfig: nullable(
     Type.Object({
       aspectRatio: nullable(Type.Enum(["1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"])),

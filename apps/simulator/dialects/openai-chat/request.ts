@@ -1,7 +1,7 @@
 /** Reads a request for a chat completion, as far as the answer depends on it; unknown fields pass. */
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
-import { describedUrl } from "../../answer/attachments.ts";
+import { describedData, describedUrl } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
 import type { Settings } from "../../settings.ts";
@@ -31,6 +31,9 @@ const part = Type.Object({
   type: text,
   text: optional(text),
   image_url: optional(Type.Object({ url: text })),
+  file: optional(Type.Object({ file_data: optional(text), file_id: optional(text), filename: optional(text) })),
+  input_audio: optional(Type.Object({ data: text, format: text })),
+  video_url: optional(Type.Object({ url: text })),
 });
 
 const message = Type.Object({
@@ -47,6 +50,9 @@ const message = Type.Object({
     ),
   ),
 });
+
+/** The tokens of a file: rough but constant. */
+const fileTokens = 258;
 
 const namedTool = Type.Object({ name: filledText });
 
@@ -136,6 +142,7 @@ export function chatQuestionOf(raw: unknown, digest: string, settings: Settings)
       digest,
       userText: asked ? textOf(asked) : "",
       images: asked ? imagesOf(asked) : [],
+      documents: asked ? documentsOf(asked) : [],
       toolResults: resultsOf(messages, lastUser),
       ...callable,
       parallelCalls: body.parallel_tool_calls ?? true,
@@ -193,6 +200,19 @@ function imagesOf({ content }: Message): string[] {
   return content.flatMap(({ image_url: image }) => (image === undefined ? [] : [describedUrl(image.url)]));
 }
 
+/** Files, recordings and films. https://platform.openai.com/docs/guides/pdf-files */
+function documentsOf({ content }: Message): string[] {
+  if (!Array.isArray(content)) return [];
+  return content.flatMap(({ file, input_audio: audio, video_url: video }, place) => {
+    if (audio !== undefined) return [describedData(`audio/${audio.format}`, audio.data)];
+    if (video !== undefined) return [describedUrl(video.url)];
+    if (file === undefined) return [];
+    if (file.file_data === undefined && file.file_id === undefined)
+      refuse("A file needs file_data or file_id.", `messages[].content[${place}].file`);
+    return [file.file_data === undefined ? `file ${file.file_id}` : describedUrl(file.file_data)];
+  });
+}
+
 function resultsOf(messages: Message[], lastUser: number): Question["toolResults"] {
   const names = new Map<string, string>();
   for (const { tool_calls: calls } of messages)
@@ -210,4 +230,5 @@ const tokensOf = (message: Message): number =>
   messageTokens +
   promptTokensOf(textOf(message)) +
   imageTokens * imagesOf(message).length +
+  fileTokens * documentsOf(message).length +
   (message.tool_calls ? promptTokensOf(JSON.stringify(message.tool_calls)) : 0);
