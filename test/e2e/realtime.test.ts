@@ -304,3 +304,36 @@ test("metrics count sessions and their messages", async () => {
   const messages = await metric("sluice_session_messages_total{");
   assert.equal(messages.filter((line) => /direction="(up|down)",dialect="(openai-chat|gemini)"/.test(line)).length, 4);
 });
+
+test("a transcription session names its model in its first message, and other ways get an error that says how", async () => {
+  const url = `${gateway.url}/v1/realtime?intent=transcription`;
+  const headers = { authorization: `Bearer ${gateway.key}` };
+  const update = (model: string) => ({
+    type: "session.update",
+    session: { type: "transcription", audio: { input: { transcription: { model } } } },
+  });
+  using session = await BareSession.open(url, { headers });
+  session.send(update("voice"));
+  assert.equal((await session.next()).type, "session.created");
+  const updated = await session.next();
+  assert.deepEqual([updated.type, updated.session.audio.input.transcription.model], ["session.updated", "voice"]);
+  session.send(update("other"));
+  assert.match((await session.next()).error.message, /model of a session cannot be changed/);
+  session.send({ type: "input_audio_buffer.append", audio: Buffer.alloc(300).toString("base64") });
+  session.send({ type: "input_audio_buffer.commit" });
+  let event = await session.next();
+  while (event.type !== "conversation.item.input_audio_transcription.completed") event = await session.next();
+  assert.equal(event.transcript, "The simulator heard you.");
+
+  for (const [address, first] of [
+    [`${url}&model=voice`, undefined],
+    [url, { type: "session.update", session: { type: "realtime", model: "voice" } }],
+    [url, { type: "input_audio_buffer.commit" }],
+  ] as const) {
+    using refused = await BareSession.open(address, { headers });
+    if (first !== undefined) refused.send(first);
+    const { error } = await refused.next();
+    assert.match(error.message, /session\.audio\.input\.transcription\.model.*POST \/v1\/audio\/transcriptions/);
+    assert.equal((await refused.closed).code, 1008);
+  }
+});

@@ -12,7 +12,13 @@ interface Item {
 interface ClientEvent {
   type: string;
   event_id?: string;
-  session?: { type?: string; model?: string; output_modalities?: string[]; [name: string]: unknown };
+  session?: {
+    type?: string;
+    model?: string;
+    output_modalities?: string[];
+    audio?: { input?: { transcription?: { model?: string } } };
+    [name: string]: unknown;
+  };
   item?: Item;
   audio?: string;
   response?: object;
@@ -21,7 +27,8 @@ interface ClientEvent {
 export const openaiRealtime: SessionDialect = {
   serves: (path) => path === "/v1/realtime",
   credentialOf: ({ headers }) => headers.authorization?.replace(/^Bearer /, ""),
-  modelOf: ({ query }) => query.get("model") ?? "",
+  modelOf: ({ query }) => (query.get("intent") === "transcription" ? undefined : (query.get("model") ?? "")),
+  modelIn: (message) => transcriptionModelOf(eventOf(message)) ?? "",
   open: (model, settings, port) => new OpenaiSession(model, settings, port),
 };
 
@@ -44,6 +51,10 @@ function eventOf(message: string): ClientEvent {
     throw new Refusal("invalid_json", "The message is not JSON.");
   }
 }
+
+/** https://developers.openai.com/api/docs/guides/realtime-transcription */
+const transcriptionModelOf = ({ session }: ClientEvent): string | undefined =>
+  session?.type === "transcription" ? session.audio?.input?.transcription?.model : undefined;
 
 class OpenaiSession implements SimulatedSession {
   readonly #model: string;
@@ -101,7 +112,7 @@ class OpenaiSession implements SimulatedSession {
         this.#hear(event);
         return;
       case "input_audio_buffer.commit":
-        this.#send({ type: "input_audio_buffer.committed", previous_item_id: null, item_id: this.#id("item") });
+        this.#commit();
         return;
       case "input_audio_buffer.clear":
         this.#audio = [];
@@ -127,12 +138,41 @@ class OpenaiSession implements SimulatedSession {
 
   #update(event: ClientEvent): void {
     const { session } = event;
+    if (session !== undefined && transcriptionModelOf(event) === this.#model) {
+      this.#session = { object: "realtime.session", id: "sess_1", ...session };
+      this.#send({ type: "session.updated", session: this.#session });
+      return;
+    }
     if (session?.type !== "realtime")
       throw new Refusal("invalid_value", "'session.type' must be realtime.", "session.type");
     if (session.model !== undefined && session.model !== this.#model)
       throw new Refusal("invalid_value", "The model cannot be changed.", "session.model");
     this.#session = { ...this.#session, ...session };
     this.#send({ type: "session.updated", session: this.#session });
+  }
+
+  /** In a transcription session, what was heard is written down. */
+  #commit(): void {
+    const id = this.#id("item");
+    this.#send({ type: "input_audio_buffer.committed", previous_item_id: null, item_id: id });
+    if (this.#session.type !== "transcription") return;
+    const audio = this.#audio.reduce((sum, one) => sum + Math.ceil(one.length / 100), 0);
+    const place = { item_id: id, content_index: 0 };
+    const transcript = "The simulator heard you.";
+    const name = "conversation.item.input_audio_transcription";
+    const deltas = tokensOf(transcript, this.#settings);
+    const usage = {
+      type: "tokens",
+      total_tokens: audio + deltas.length,
+      input_tokens: audio,
+      output_tokens: deltas.length,
+      input_token_details: { text_tokens: 0, audio_tokens: audio },
+    };
+    this.#audio = [];
+    this.#port.play(
+      deltas.map((delta) => this.#event({ type: `${name}.delta`, ...place, delta })),
+      () => this.#send({ type: `${name}.completed`, ...place, transcript, usage }),
+    );
   }
 
   #add(event: ClientEvent): void {

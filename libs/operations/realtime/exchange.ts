@@ -5,7 +5,7 @@ import { type CallExchange, refused } from "../exchange.ts";
 import { errorIn } from "../openai-call.ts";
 import { GeminiSession } from "./gemini-session.ts";
 import { OpenaiSession } from "./openai-session.ts";
-import { livePath } from "./operation.ts";
+import { livePath, transcriptionModelPath } from "./operation.ts";
 
 interface Context {
   api: "openai" | "gemini";
@@ -26,8 +26,13 @@ export const realtimeExchange: CallExchange<Context> = {
     }
     if (!openaiDialects.includes(spoken))
       return refused("This model does not serve OpenAI's Realtime API; it may serve Gemini's Live API.", "model");
+    const { session, transcription } = parsedObject(body) ?? {};
+    if (typeof transcription === "string") {
+      const update = withMember(Buffer.from(transcription), transcriptionModelPath, jsonBytesOf(target.model));
+      const request = { path: "/realtime?intent=transcription", headers: {}, body: update };
+      return { ...common, request, context: { api: "openai", model } };
+    }
     // The settings of a client secret.
-    const { session } = parsedObject(body) ?? {};
     const first = session === undefined ? Buffer.alloc(0) : jsonBytesOf({ type: "session.update", session });
     const path = `/realtime?model=${encodeURIComponent(target.model)}`;
     return {

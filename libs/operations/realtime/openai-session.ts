@@ -6,6 +6,7 @@ import { modalitiesOf } from "#dialects/openai-parts.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
 import { plausible, tokensOf, type Usage } from "#dialects/usage.ts";
 import { withMember } from "#dialects/verbatim.ts";
+import { transcriptionModelPath } from "./operation.ts";
 import { readIfNaming, type SessionMessage, sumOf, type UpstreamSession } from "./upstream-session.ts";
 
 export class OpenaiSession implements UpstreamSession {
@@ -26,8 +27,11 @@ export class OpenaiSession implements UpstreamSession {
       case "error":
         return isFirst ? { kind: "refused", error: upstreamErrorOf(value) } : { kind: "message", bytes: message };
       case "session.created":
-      case "session.updated":
-        return { kind: "message", bytes: withMember(message, ["session", "model"], this.#model) };
+      case "session.updated": {
+        const isTranscription = objectOf(value.session).type === "transcription";
+        const path = isTranscription ? transcriptionModelPath : (["session", "model"] as const);
+        return { kind: "message", bytes: withMember(message, path, this.#model) };
+      }
       case "response.done":
         this.usage = sumOf(this.usage, responseUsageOf(objectOf(value.response).usage));
         return { kind: "message", bytes: withMember(message, ["response", "model"], this.#model) };

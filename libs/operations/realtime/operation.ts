@@ -6,6 +6,11 @@ import { plainDemandOf } from "../demand.ts";
 import type { Operation } from "../operation.ts";
 
 export const realtimePath = "/v1/realtime";
+/**
+ * Where the first message of a transcription session names its model, which is not in the address:
+ * https://developers.openai.com/api/docs/guides/realtime-transcription
+ */
+export const transcriptionModelPath = ["session", "audio", "input", "transcription", "model"] as const;
 export const livePath = "/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent";
 
 export const realtime: Operation = {

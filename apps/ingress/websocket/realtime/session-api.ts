@@ -3,7 +3,7 @@ import type { ConversationDialect } from "#dialects/dialect.ts";
 import { jsonBytesOf, objectSpansOf, parsedObject, readSpan, type Span } from "#dialects/json.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { openaiErrorEventOf } from "#operations/realtime/announcement.ts";
-import { livePath, realtimePath } from "#operations/realtime/operation.ts";
+import { livePath, realtimePath, transcriptionModelPath } from "#operations/realtime/operation.ts";
 import { namedMessageBytesMax } from "../../bounds.ts";
 import type { Grant } from "../../http/client-secrets.ts";
 import { Refused } from "../../http/refused.ts";
@@ -26,11 +26,21 @@ export interface Opening {
   body: Buffer;
 }
 
+const transcriptionModel = transcriptionModelPath.join(".");
+
 const openaiApi: SessionApi = {
   path: realtimePath,
   dialect: "openai-chat",
   openedBy(query, grant) {
     const model = query.get("model") ?? query.get("deployment") ?? grant?.model ?? "";
+    if (query.get("intent") === "transcription") {
+      if (grant === undefined && model === "") return undefined;
+      throw new Refused({
+        code: "invalid_request",
+        message: `A transcription session has no model in its address: open /v1/realtime?intent=transcription with an API key, and name the model in ${transcriptionModel} of a session.update. Recordings are transcribed at POST /v1/audio/transcriptions.`,
+        param: "model",
+      });
+    }
     if (grant !== undefined && model !== grant.model)
       throw new Refused({
         code: "invalid_request",
@@ -46,16 +56,25 @@ const openaiApi: SessionApi = {
       param: "model",
     });
   },
-  openedWith() {
-    throw new Error("the model of this session is in its address");
+  /** A transcription session. */
+  openedWith(message) {
+    const type = readAt(message, ["type"]);
+    const kind = readAt(message, ["session", "type"]);
+    const model = readAt(message, transcriptionModelPath);
+    if (type === "session.update" && kind === "transcription" && typeof model === "string" && model !== "")
+      return { model, body: jsonBytesOf({ model, transcription: message.toString() }) };
+    throw new Refused({
+      code: "invalid_request",
+      message: `The first message of a transcription session must be a session.update with the session.type transcription and a model in ${transcriptionModel}. Recordings are transcribed at POST /v1/audio/transcriptions.`,
+      param: transcriptionModel,
+    });
   },
   modelIn(message, models) {
     if (message.length > namedMessageBytesMax || !message.includes('"model"')) return undefined;
     const { type, session } = objectSpansOf(message, ["type", "session"])?.members ?? {};
     if (type === undefined || session === undefined || readSpan(message, type) !== "session.update") return undefined;
-    const inner = objectSpansOf(message.subarray(session.start, session.end), ["model"])?.members.model;
-    if (inner === undefined) return undefined;
-    const span = { start: session.start + inner.start, end: session.start + inner.end };
+    const span = spanAt(message, ["session", "model"]) ?? spanAt(message, transcriptionModelPath);
+    if (span === undefined) return undefined;
     if (models.some((model) => model === readSpan(message, span))) return span;
     throw new Refused({
       code: "invalid_request",
@@ -85,6 +104,20 @@ const geminiApi: SessionApi = {
   modelIn: () => undefined,
   errorMessageOf: () => undefined,
 };
+
+/** Where a member is in an object; undefined if it is not there. */
+function spanAt(json: Buffer, [name, ...others]: readonly string[]): Span | undefined {
+  if (name === undefined) return undefined;
+  const span = objectSpansOf(json, [name])?.members[name];
+  if (span === undefined || others.length === 0) return span;
+  const inner = spanAt(json.subarray(span.start, span.end), others);
+  return inner && { start: span.start + inner.start, end: span.start + inner.end };
+}
+
+function readAt(json: Buffer, path: readonly string[]): unknown {
+  const span = spanAt(json, path);
+  return span && readSpan(json, span);
+}
 
 export const realtimeApis: readonly SessionApi[] = [openaiApi, geminiApi];
 
