@@ -25,7 +25,7 @@ const groups = {
   clients: ["clients/*.test.ts"],
   control: ["control/{access,alerts,budgets,catalogue,catalogue-diff,conditions,content,input,keys}.test.ts"],
   ingress: [
-    "ingress/{content,http,ollama,stored}/*.test.ts",
+    "ingress/{content,http,interactions,ollama,stored}/*.test.ts",
     "ingress/{file-rewrites,ingress,log-subscriber,outlast-redis}.test.ts",
   ],
   ledger: ["control/{ledger,ledger-sums,members,operations,providers,settings,usage,usage-kinds,views}.test.ts"],

@@ -53,6 +53,7 @@ import { addRoutes } from "./http/routes.ts";
 import { createRequestServer } from "./http/server.ts";
 import { UnreadAnswers } from "./http/unread.ts";
 import { Idempotency } from "./idempotency/idempotency.ts";
+import { addInteractionRoutes } from "./interactions/routes.ts";
 import { countLoad } from "./load-counts.ts";
 import { logSubscriber } from "./log-subscriber.ts";
 import { metricsSubscriber } from "./metrics.ts";
@@ -283,6 +284,14 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     server,
     { catalogue: catalogue.current, admission, bodies, reader, clock, recorded: capacities.recorded },
     (...step) => posts.checkEarly(...step),
+  );
+  addInteractionRoutes(
+    server,
+    { admission, bodies, reader, storing, detached, recorded: capacities.recorded },
+    {
+      checkEarly: (...step) => posts.checkEarly(...step),
+      beginBackground: (...step) => posts.beginBackground(...step),
+    },
   );
   addStoredRoutes(server, { ...stored, clock });
   addOwnUsageRoutes(server, {

@@ -64,7 +64,7 @@ export function startClientsGateway({ processes }: Pick<GatewayOptions, "process
   ];
   return startGateway({
     ...(processes && { processes }),
-    workers: ["chat=64,image=4,audio=8"],
+    workers: ["chat=64,image=4,audio=8,background=4"],
     catalogue: `groups: { default: { models: ["*"] } }\nupstreams:\n${upstreams.join("\n")}\nmodels:\n${models.join("\n")}\n`,
     environment: { ATTACHMENT_NETWORKS: "127.0.0.0/8" },
   });

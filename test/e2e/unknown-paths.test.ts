@@ -100,7 +100,6 @@ const table: [keyof typeof shapes, Client[], string[]][] = [
       "GET /v1/cachedContents",
       "POST /v1beta/cachedContents",
       "PATCH /v1beta/cachedContents/c",
-      "POST /v1/interactions",
       "GET /v1beta/files",
       "GET /v1beta/files/f:download?alt=media",
       "POST /v1beta/models/m:batchGenerateContent",

@@ -2,6 +2,7 @@
 import type { Failure } from "#dialects/errors.ts";
 import { bufferOf, copyOf, type TaskOptions, TaskThread, TaskTimeout } from "#service/task-thread.ts";
 import { bodyReadAtOnceBytesMax, bodyReadTimeoutMs } from "../bounds.ts";
+import { type InteractionRequest, readInteraction } from "../interactions/request.ts";
 import { type ModelPath, type OllamaRequest, readOllamaRequest } from "../ollama/request.ts";
 import type { CallerFrame } from "../websocket/socket-frame.ts";
 import { type BodyRead, checkBody, type ReadBody, readForm, readJson } from "./body.ts";
@@ -53,6 +54,16 @@ export class BodyReader {
     })) as BodyRead<OllamaRequest>;
     // Bytes lose their class on the way between threads.
     if (read.kind === "read" && read.value.bytes !== undefined) read.value.bytes = bufferOf(read.value.bytes);
+    return read;
+  }
+
+  /** Reads a request of Gemini's Interactions API, and translates it. */
+  async readInteraction(bytes: Buffer, key: string): Promise<BodyRead<InteractionRequest>> {
+    if (isReadAtOnce(bytes)) return readInteraction(bytes);
+    const read = (await this.#inThread((copy) => ({ kind: "interaction", bytes: copy }), bytes, {
+      key,
+    })) as BodyRead<InteractionRequest>;
+    if (read.kind === "read") read.value.bytes = bufferOf(read.value.bytes);
     return read;
   }
 

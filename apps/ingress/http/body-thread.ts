@@ -1,5 +1,6 @@
 /** The thread in which large bodies are read and checked. */
 import { bufferOf, type Sent, serveTasks } from "#service/task-thread.ts";
+import { type InteractionRequest, readInteraction } from "../interactions/request.ts";
 import { type ModelPath, type OllamaRequest, readOllamaRequest } from "../ollama/request.ts";
 import { type CallerFrame, callerFrameOf } from "../websocket/socket-frame.ts";
 import { type BodyRead, checkBody, type ReadBody, readForm, readJson, settingsOf } from "./body.ts";
@@ -9,13 +10,19 @@ import { Refused } from "./refused.ts";
 export type BodyTask =
   | { kind: "body"; bytes: Uint8Array; endpoint: string /** Of a form. */; contentType: string | undefined }
   | { kind: "frame"; bytes: Uint8Array }
+  | { kind: "interaction"; bytes: Uint8Array }
   | { kind: "ollama"; bytes: Uint8Array; path: ModelPath };
 
-export type BodyAnswer = BodyRead<ReadBody> | BodyRead<Omit<CallerFrame, "bytes">> | BodyRead<OllamaRequest>;
+export type BodyAnswer =
+  | BodyRead<ReadBody>
+  | BodyRead<Omit<CallerFrame, "bytes">>
+  | BodyRead<OllamaRequest>
+  | BodyRead<InteractionRequest>;
 
 serveTasks(async (task: BodyTask): Promise<Sent<BodyAnswer>> => {
   const bytes = bufferOf(task.bytes);
   if (task.kind === "frame") return { value: readFrame(bytes) };
+  if (task.kind === "interaction") return { value: readInteraction(bytes) };
   if (task.kind === "ollama") return { value: readOllamaRequest(task.path, bytes) };
   const endpoint = endpoints.get(task.endpoint) as ServedEndpoint;
   const read = task.contentType === undefined ? readJson(bytes) : await readForm(endpoint, bytes, task.contentType);

@@ -1,4 +1,5 @@
 /** The HTTP routes for callers. */
+import type { ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
@@ -138,19 +139,30 @@ export class GenerationRoutes {
     const resolved = this.#options.storing.resolve(request, endpoint, request.bytes, read);
     const begin = (body: ResolvedBody) =>
       endpoint === responses && body.body.background === true
-        ? this.#beginBackground(request, reply, body)
+        ? this.#answerInBackground(request, reply, body)
         : this.#begin(request, reply, endpoint, body, call ?? served);
     return resolved instanceof Promise ? request.held.during(resolved).then(begin) : begin(resolved);
   }
 
-  async #beginBackground(request: FastifyRequest, reply: FastifyReply, resolved: ResolvedBody): Promise<void> {
+  async #answerInBackground(request: FastifyRequest, reply: FastifyReply, resolved: ResolvedBody): Promise<void> {
+    const live = resolved.body.stream === true ? reply.raw : undefined;
+    const response = await this.beginBackground(request, reply, resolved, live);
+    if (response !== undefined) reply.type("application/json").send(response);
+  }
+
+  /** Begins a response in the background. A stream is answered to `live`; otherwise resolves to the JSON of the response so far. Rejects with Refused. */
+  async beginBackground(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    resolved: ResolvedBody,
+    live: ServerResponse | undefined,
+  ): Promise<Buffer | undefined> {
     const { storing, detached, admission, resumable } = this.#options;
     const { body } = resolved;
     const owner = storing.ownerOf(request);
     if (owner === undefined || body.store === false) throw new Refused(backgroundStores);
     if (resolved.expansion?.compacts !== undefined) throw new Refused(noBackgroundCompaction);
     const limits = limitHeadersOrThrow(await admission.check(request, responses, false), reply);
-    const live = body.stream === true ? reply.raw : undefined;
     for (const [name, value] of Object.entries({ ...requestIdHeadersOf(request), ...limits }))
       live?.setHeader(name, value);
     const { id, isNew } = await detached.beginBackground(request, owner, responses, resolved, live, {
@@ -166,8 +178,10 @@ export class GenerationRoutes {
     } else {
       const { response } = await storing.responses.find(owner, id);
       if (!isNew) reply.header("idempotent-replayed", "true");
-      reply.headers(limits).type("application/json").send(response);
+      reply.headers(limits);
+      return response;
     }
+    return undefined;
   }
 
   #begin(

@@ -50,6 +50,8 @@ function settingsOf(body: Record<string, unknown>): Settings {
   const number = (path: string): Setting<number> | undefined =>
     typeof body[path] === "number" ? { value: body[path], path } : undefined;
   put("outputTokensMax", number("max_output_tokens"));
+  const stops = [body.stop].flat().filter((stop) => typeof stop === "string");
+  if (stops.length > 0) put("stop", { value: stops, path: "stop" });
   put("temperature", number("temperature"));
   put("topP", number("top_p"));
   if (body.parallel_tool_calls === false) put("parallelCalls", { value: false, path: "parallel_tool_calls" });

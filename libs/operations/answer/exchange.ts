@@ -49,8 +49,9 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   const { dialect, framing, body, headers, target, resumes, continued, repairs = [] } = task;
   const spoken = task.spoken as ConversationDialect;
   const from = codecs[dialect];
-  // A model that refuses stop sequences gets none, so the gateway must read the answer to end it at them.
-  const mayStop = spoken === dialect && dialect === "openai-chat" && !target.traits.stops && body.includes('"stop"');
+  // A model that refuses stop sequences gets none, so the gateway must read the answer to end it at them. Responses has none at all.
+  const takesStops = dialect === "openai-chat" ? target.traits.stops : dialect !== "openai-responses";
+  const mayStop = spoken === dialect && !takesStops && body.includes('"stop"');
   const foreign = spoken === dialect && dialect === "openai-chat" ? foreignShapeOf(body) : undefined;
   const parsed = spoken !== dialect || resumes || mayStop || foreign !== undefined ? (parsedObject(body) ?? {}) : {};
   const isTranslated = resumes || foreign === "tools" || (mayStop && isGiven(parsed.stop));
