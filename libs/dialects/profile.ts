@@ -139,14 +139,18 @@ export interface Profile extends UpstreamProfile {
   modelListOf(models: readonly ListedModel[], query: URLSearchParams): object;
 }
 
-/** Clients of every dialect ignore an empty line between two events, as long as no event has an id. */
-export const newline = "\n";
+/**
+ * Clients of every dialect ignore empty lines between two events, as long as no event has an id. There are two, because Google's client for Go and other simple
+ * readers split a stream at its double line ends, and take a single one for the beginning of the next event.
+ */
+export const emptyLines = "\n\n";
 
 /**
  * The form of a keep-alive in a stream whose events have ids. There OpenAI's libraries take an empty line for an event, because the last id stays in force
  * (https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation), so a comment without an empty line replaces it.
  */
-export const keepAliveAmongIds = (keepAlive: string): string => (keepAlive === newline ? ": keep-alive\n" : keepAlive);
+export const keepAliveAmongIds = (keepAlive: string): string =>
+  keepAlive === emptyLines ? ": keep-alive\n" : keepAlive;
 
 /** An endpoint's rule that rejects references to objects that a vendor would have stored. */
 export const storedFaultIn =

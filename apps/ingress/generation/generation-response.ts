@@ -7,7 +7,7 @@ import type { OutgoingHttpHeaders } from "node:http";
 import type { Framing } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
-import { newline } from "#dialects/profile.ts";
+import { emptyLines } from "#dialects/profile.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { deliveredBytesMax } from "#relay/bounds.ts";
 import type { AnswerHead } from "#relay/job.ts";
@@ -214,7 +214,7 @@ export class GenerationResponse {
     if (!this.#response.headersSent) this.#sendHead({});
     this.#writtenAt = now;
     this.#response.write(
-      this.#contentSent && this.#options.framing === "sse" ? profiles[this.#options.dialect].keepAlive : newline,
+      this.#contentSent && this.#options.framing === "sse" ? profiles[this.#options.dialect].keepAlive : emptyLines,
     );
   }
 

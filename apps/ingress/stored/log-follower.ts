@@ -2,7 +2,7 @@
 import type { ServerResponse } from "node:http";
 import type { FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
-import { keepAliveAmongIds, newline, type Profile } from "#dialects/profile.ts";
+import { emptyLines, keepAliveAmongIds, type Profile } from "#dialects/profile.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
@@ -103,7 +103,7 @@ export class LogFollower {
       waits(now) {
         if (response.headersSent && now - sentAt >= keepAliveMs) {
           sentAt = now;
-          const due = place.next === 0 ? newline : keepAlive;
+          const due = place.next === 0 ? emptyLines : keepAlive;
           response.write(sendsIds ? keepAliveAmongIds(due) : due);
         }
         return !response.closed;

@@ -3,10 +3,10 @@ import { type ErrorCode, type Failure, statuses } from "../errors.ts";
 import { objectOf } from "../json.ts";
 import {
   type Endpoint,
+  emptyLines,
   indexAfter,
   isCount,
   type ListedModel,
-  newline,
   type Profile,
   pageSizeOf,
   storedFaultIn,
@@ -136,7 +136,7 @@ export const geminiProfile: Profile = {
   errorEventOf: (failure) => `data: ${errorBodyOf(failure)}\n\n`,
   /** Google's older clients detect a failed stream only by a broken connection. */
   breaksAfterError: true,
-  keepAlive: newline,
+  keepAlive: emptyLines,
   /** Google's libraries read a block as JSON behind `data:`, and nothing else. */
   rejectsEventIds: (headers) =>
     headers["x-goog-api-client"] !== undefined || /google-genai-sdk\/|GeminiCLI/.test(headers["user-agent"] ?? ""),

@@ -1,6 +1,6 @@
 /** The profile of OpenAI's chat completions. */
 import { openaiProfile } from "../openai-profile.ts";
-import { isCount, newline, type Profile, storedFaultIn } from "../profile.ts";
+import { emptyLines, isCount, type Profile, storedFaultIn } from "../profile.ts";
 import { chatRequestSchema } from "./schema.ts";
 import { statefulFieldIn } from "./stateless.ts";
 
@@ -28,5 +28,5 @@ export const openaiChatProfile: Profile = {
   errorEventOf: (failure) => `data: ${openaiProfile.errorBodyOf(failure)}\n\n`,
   /** Clients that know no error event, such as LangChain4j, would take the text so far for a whole answer. */
   breaksAfterError: true,
-  keepAlive: newline,
+  keepAlive: emptyLines,
 };

@@ -85,7 +85,22 @@ test("an event that arrives byte by byte counts as one event", () => {
   }
   assert.equal(response.text.replace(/^\n+/, ""), event);
   answer.keepAlive(1_000 * everyMs, everyMs);
-  assert.equal(response.text.replace(/^\n+/, ""), `${event}\n`);
+  assert.equal(response.text.replace(/^\n+/, ""), `${event}\n\n`);
+});
+
+test("a reader that splits a stream at double line ends finds whole events, wherever keep-alives are", () => {
+  const event = 'data: {"a":"b"}\n\n';
+  for (const dialect of conversationDialects) {
+    const response = new Written();
+    const answer = answerTo(response, { dialect });
+    for (const place of [1, 2, 3]) {
+      answer.keepAlive(place * 10 * everyMs, everyMs);
+      answer.data(Buffer.from(event), place, place * 10 * everyMs);
+    }
+    const events = response.text.split("\n\n").filter((part) => part !== "");
+    assert.ok(events.every((part) => /^(data|event): /.test(part)), `${dialect}: ${JSON.stringify(events)}`);
+    assert.equal(events.filter((part) => part === event.trim()).length, 3);
+  }
 });
 
 test("a whole answer is buffered while its key gets memory for it, then it is passed on as it arrives", () => {

@@ -4,7 +4,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import { conversationDialects } from "#dialects/dialect.ts";
-import { newline } from "#dialects/profile.ts";
+import { emptyLines } from "#dialects/profile.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { LogWriter } from "../../../apps/ingress/stored/answer-log.ts";
 import { LoggedResponse } from "../../../apps/ingress/stored/logged-response.ts";
@@ -78,11 +78,11 @@ function written(keepAlive: string, sendsIds: boolean, breaks = false): { text: 
   const ending = { ...numbered, end: async (kind = "end") => void kinds.push(kind) } as unknown as LogWriter;
   const response = new LoggedResponse({ log: ending, live, sendsIds, ended: () => undefined });
   response.writeHead(200, {});
-  response.write(newline);
+  response.write(emptyLines);
   for (const _ of [1, 2]) {
     response.write(Buffer.from('data: {"one":1}\n\n'));
     response.write(keepAlive);
-    response.write(newline);
+    response.write(emptyLines);
   }
   if (breaks) {
     response.write('data: {"error":{}}\n\n', () => undefined);
@@ -102,12 +102,12 @@ for (const dialect of conversationDialects)
   });
 
 test("a client that fails on ids gets none, and the keep-alives that it knows", () => {
-  const { text } = written(newline, false);
+  const { text } = written(emptyLines, false);
   assert.equal(text.replaceAll(/\n{2,}/g, "\n\n").trim(), 'data: {"one":1}\n\ndata: {"one":1}');
 });
 
 test("the log of an answer that broke off behind its error event says so", async () => {
-  const { kinds } = written(newline, true, true);
+  const { kinds } = written(emptyLines, true, true);
   await new Promise(setImmediate);
   assert.deepEqual(kinds, ["failed"]);
 });
