@@ -1,7 +1,8 @@
 /**
  * Command-line agents and client libraries through the gateway, on an upstream of each dialect. `npm run test:clients:all` installs them from the public
  * registries, beside the project and not into it: in their newest versions, and again in those of `pinned.ts` where they differ. It prints a table with the
- * versions, and exits with 1 when a check failed. `npm run test:clients:all -- LangChain` runs the clients whose name contains the word; `-- --write` writes
+ * versions, and exits with 1 when a check failed. Clients that cannot be installed here are skipped, with the reason. Each client runs twice, also with a key whose
+ * streams can be resumed. `npm run test:clients:all -- LangChain` runs the clients whose name contains the word; `-- --write` writes
  * docs/clients-matrix.md after a run of all clients.
  */
 import { mkdtemp, rm } from "node:fs/promises";
@@ -9,8 +10,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { startGateway } from "../support/gateway.ts";
-import { catalogue, modelOf, reasonerOf, slowOf } from "./catalogue.ts";
-import type { Client } from "./client.ts";
+import {
+  brokenOf,
+  catalogue,
+  keepAliveMs,
+  modelOf,
+  pausedOf,
+  reasonerOf,
+  resumableGroup,
+  slowOf,
+} from "./catalogue.ts";
+import type { Client, Outcome } from "./client.ts";
 import { commandLines } from "./command-lines.ts";
 import { type Installation, install, type VersionSet } from "./install.ts";
 import { libraryClients } from "./libraries.ts";
@@ -33,6 +43,7 @@ async function installed(set: VersionSet, some: Client[]): Promise<Installation>
   const installation = await install(some, set, interrupted.signal);
   for (const versions of Object.values(installation.versions))
     for (const [name, version] of versions) console.log(`  ${name} ${version}`);
+  for (const [{ name }, reason] of installation.missing) console.log(`  skipped: ${name}: ${reason}`);
   return installation;
 }
 
@@ -52,41 +63,58 @@ if (older.length > 0) {
 await using gateway = await startGateway({
   catalogue: catalogue(),
   workers: ["chat=64,image=4,audio=8,background=16"],
+  environment: { KEEP_ALIVE_MS: String(keepAliveMs) },
 });
+const keys = [gateway.key, await gateway.createKey(resumableGroup)];
 
-async function cellOf(client: Client, upstream: ConversationDialect, installation: Installation): Promise<Cell> {
+async function outcomeOf(client: Client, upstream: ConversationDialect, installed: Installation, key: string) {
   const folder = await mkdtemp(join(tmpdir(), "sluice-client-"));
   try {
-    const began = performance.now();
-    const run = {
+    return await client.check({
       folder,
-      gateway,
+      gateway: { url: gateway.url, key },
       model: modelOf(upstream),
       slow: slowOf(upstream),
+      broken: brokenOf(upstream),
+      paused: pausedOf(upstream),
       reasoner: reasonerOf(upstream, client.family),
-      installed: installation,
+      installed,
       signal: interrupted.signal,
-    };
-    const { passed, failed, output } = await client.check(run);
-    const isGood = failed.length === 0;
-    console.log(
-      `${isGood ? "ok  " : "FAIL"} ${client.name} on ${upstream}, ${Math.round(performance.now() - began)} ms: ${passed.join(", ")}`,
-    );
-    for (const check of failed) console.log(`  failed: ${check}`);
-    if (!isGood) console.log(output.replaceAll(/^/gm, "  | "));
-    return { passed, failed };
+    });
   } finally {
-    await rm(folder, { recursive: true, force: true });
+    await rm(folder, { recursive: true, force: true, maxRetries: 3 });
   }
+}
+
+/** A check passed if it did with both keys. */
+async function cellOf(client: Client, upstream: ConversationDialect, installation: Installation): Promise<Cell> {
+  const began = performance.now();
+  const outcomes = await Promise.all(keys.map((key) => outcomeOf(client, upstream, installation, key)));
+  const [plain, resumable] = outcomes as [Outcome, Outcome];
+  const passed = plain.passed.filter((check) => resumable.passed.includes(check));
+  const failed = [...plain.failed, ...resumable.failed.map((check) => `${check} (with resumable streams)`)];
+  const isGood = failed.length === 0;
+  console.log(
+    `${isGood ? "ok  " : "FAIL"} ${client.name} on ${upstream}, ${Math.round(performance.now() - began)} ms: ${passed.join(", ")}`,
+  );
+  for (const check of failed) console.log(`  failed: ${check}`);
+  for (const { output, failed } of outcomes) if (failed.length > 0) console.log(output.replaceAll(/^/gm, "  | "));
+  return { passed, failed };
 }
 
 const rows: Row[] = [];
 for (const { client, installation } of runs) {
+  const skipped = installation.missing.get(client);
+  if (skipped !== undefined) {
+    rows.push({ client, packages: client.packages.join(", "), cells: new Map(), skipped });
+    continue;
+  }
   const versions = installation.versions[client.registry];
   const packages = client.packages.map((name) => `${name} ${versions.get(name)}`).join(", ");
   const cells = new Map<ConversationDialect, Cell>();
-  for (const upstream of client.upstreams ?? conversationDialects)
-    cells.set(upstream, await cellOf(client, upstream, installation));
+  const upstreams = client.upstreams ?? conversationDialects;
+  const all = await Promise.all(upstreams.map((upstream) => cellOf(client, upstream, installation)));
+  for (const [place, upstream] of upstreams.entries()) cells.set(upstream, all[place] as Cell);
   rows.push({ client, packages, cells });
 }
 

@@ -12,6 +12,10 @@ export interface Run {
   model: string;
   /** One that takes two seconds to answer. */
   slow: string;
+  /** One whose stream fails after some content. */
+  broken: string;
+  /** One with keep-alives between all events. */
+  paused: string;
   /** A model of the client's family that reasons without being asked to. */
   reasoner: string;
   /** Where the packages are installed. */
@@ -23,6 +27,10 @@ export interface Installed {
   /** The folder of npm's `.bin`. */
   binaries: string;
   python: string;
+  /** The Go program. */
+  go: string;
+  /** Of the Java program. */
+  classPath: string;
   /** A copy of the scripts: JavaScript finds npm packages only from the folder that they are installed in. */
   scripts: string;
 }
@@ -37,10 +45,13 @@ export interface Outcome {
 /** Prefixes of reasoning models' names, which affect what clients send. */
 export const families = ["gpt-5", "claude-opus-5", "gemini-3-pro"] as const;
 
+export const registries = ["npm", "pypi", "go", "maven"] as const;
+export type Registry = (typeof registries)[number];
+
 export interface Client {
   name: string;
   family: (typeof families)[number];
-  registry: "npm" | "pypi";
+  registry: Registry;
   packages: string[];
   /** The upstreams that it runs on; all by default. */
   upstreams?: readonly ConversationDialect[];

@@ -123,6 +123,46 @@ const agents: CommandLine[] = [
     ],
     environment: ({ gateway }) => ({ GOOGLE_GEMINI_BASE_URL: gateway.url, GEMINI_API_KEY: gateway.key }),
   },
+  {
+    name: "opencode",
+    package: "opencode-ai",
+    bin: "opencode",
+    prepare: ({ folder, gateway, model }) => {
+      const options = { baseURL: `${gateway.url}/v1`, apiKey: gateway.key };
+      const sluice = { npm: "@ai-sdk/openai-compatible", options, models: { [model]: {} } };
+      const settings = { provider: { sluice }, autoupdate: false, share: "disabled", permission: { bash: "allow" } };
+      return writeFile(join(folder, "opencode.json"), JSON.stringify(settings));
+    },
+    // It quotes an argument that has white space.
+    args: ({ model }) => ["run", "--model", `sluice/${model}`, ...`Use bash to run "${command}".`.split(" ")],
+    environment: () => ({ OPENCODE_DISABLE_MODELS_FETCH: "1", OPENCODE_DISABLE_AUTOUPDATE: "1" }),
+  },
+  {
+    name: "Qwen Code",
+    package: "@qwen-code/qwen-code",
+    bin: "qwen",
+    args: ({ model }) => [
+      "--yolo",
+      "--auth-type",
+      "openai",
+      "--model",
+      model,
+      `Use run_shell_command to run "${command}".`,
+    ],
+    environment: ({ gateway }) => ({ OPENAI_BASE_URL: `${gateway.url}/v1`, OPENAI_API_KEY: gateway.key }),
+  },
+  {
+    name: "pi",
+    package: "@earendil-works/pi-coding-agent",
+    bin: "pi",
+    prepare: async ({ folder, gateway, model }) => {
+      const models = [{ id: model, name: model, contextWindow: 128_000, maxTokens: 32_000 }];
+      const sluice = { baseUrl: `${gateway.url}/v1`, apiKey: gateway.key, api: "openai-completions", models };
+      await writeSettings(join(folder, ".pi"), "models.json", JSON.stringify({ providers: { sluice } }));
+    },
+    args: ({ model }) => ["-p", "--provider", "sluice", "--model", model, `Use bash to run "${command}".`],
+    environment: ({ folder }) => ({ PI_CODING_AGENT_DIR: join(folder, ".pi"), PI_OFFLINE: "1" }),
+  },
 ];
 
 export const commandLines: Client[] = agents.map(clientOf);

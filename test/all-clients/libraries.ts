@@ -1,6 +1,6 @@
-/** Client libraries: a script in `python` or `javascript` runs the checks of each, and prints a line of JSON for every check. */
+/** Client libraries: a script in `python` or `javascript`, or the program in `go` or `java`, runs the checks of each, and prints a line of JSON for every check. */
 import { join } from "node:path";
-import { type Client, runProgram } from "./client.ts";
+import { type Client, families, type Installed, type Registry, runProgram } from "./client.ts";
 
 const timeoutMs = 120_000;
 
@@ -9,7 +9,7 @@ interface Library {
   /** gpt-5 unless told otherwise. */
   family?: Client["family"];
   packages: string[];
-  /** In `python` or `javascript`. */
+  /** In `python` or `javascript`; or the program `go` or `java`. */
   script: string;
   args?: string[];
   upstreams?: Client["upstreams"];
@@ -26,16 +26,33 @@ function reportsIn(stdout: string): Report[] {
   return lines.filter((line) => line.startsWith('{"check"')).map((line) => JSON.parse(line) as Report);
 }
 
+const registryOf = (script: string): Registry =>
+  script === "go" ? "go" : script === "java" ? "maven" : script.endsWith(".py") ? "pypi" : "npm";
+
+/** The program of a script, with its first arguments. */
+function commandOf(script: string, { scripts, python, go, classPath }: Installed): [string, ...string[]] {
+  switch (registryOf(script)) {
+    case "go":
+      return [go];
+    case "maven":
+      // Compiling less is faster for a short run.
+      return ["java", "-XX:TieredStopAtLevel=1", "-cp", classPath, "Clients"];
+    case "pypi":
+      return [python, join(scripts, "python", script)];
+    case "npm":
+      return [process.execPath, join(scripts, "javascript", script)];
+  }
+}
+
 function clientOf({ name, family = "gpt-5", packages, script, args = [], upstreams }: Library): Client {
-  const isPython = script.endsWith(".py");
   return {
     name,
     family,
-    registry: isPython ? "pypi" : "npm",
+    registry: registryOf(script),
     packages,
     ...(upstreams && { upstreams }),
-    async check({ folder, gateway, model, slow, reasoner, installed, signal }) {
-      const file = join(installed.scripts, isPython ? "python" : "javascript", script);
+    async check({ folder, gateway, model, slow, broken, paused, reasoner, installed, signal }) {
+      const [program, ...first] = commandOf(script, installed);
       const environment = {
         PATH: process.env.PATH,
         HOME: folder,
@@ -43,10 +60,11 @@ function clientOf({ name, family = "gpt-5", packages, script, args = [], upstrea
         SLUICE_KEY: gateway.key,
         SLUICE_MODEL: model,
         SLUICE_SLOW_MODEL: slow,
+        SLUICE_BROKEN_MODEL: broken,
+        SLUICE_PAUSED_MODEL: paused,
         SLUICE_REASONER: reasoner,
       };
-      const program = isPython ? installed.python : process.execPath;
-      const { code, stdout, output } = await runProgram(program, [file, ...args], {
+      const { code, stdout, output } = await runProgram(program, [...first, ...args], {
         cwd: folder,
         environment,
         timeoutMs,
@@ -71,6 +89,14 @@ const aiSdk = (
   packages: ["ai", `@ai-sdk/${provider}`],
   script: "ai-sdk.js",
   args: [argument],
+});
+
+const langchain4j = (vendor: string, artifact: string, family: Client["family"]): Library => ({
+  name: `LangChain4j, ${vendor}`,
+  family,
+  packages: [`dev.langchain4j:${artifact}`],
+  script: "java",
+  args: [artifact],
 });
 
 const libraries: Library[] = [
@@ -176,6 +202,64 @@ const libraries: Library[] = [
     script: "langchain_client.py",
     args: ["anthropic"],
   },
+  { name: "OpenAI's Go client", packages: ["github.com/openai/openai-go/v3"], script: "go", args: ["openai"] },
+  {
+    name: "Anthropic's Go client",
+    family: "claude-opus-5",
+    packages: ["github.com/anthropics/anthropic-sdk-go"],
+    script: "go",
+    args: ["anthropic"],
+  },
+  {
+    name: "Google's Go client",
+    family: "gemini-3-pro",
+    packages: ["google.golang.org/genai"],
+    script: "go",
+    args: ["google"],
+  },
+  { name: "OpenAI's Java client", packages: ["com.openai:openai-java"], script: "java", args: ["openai"] },
+  {
+    name: "Anthropic's Java client",
+    family: "claude-opus-5",
+    packages: ["com.anthropic:anthropic-java"],
+    script: "java",
+    args: ["anthropic"],
+  },
+  {
+    name: "Google's Java client",
+    family: "gemini-3-pro",
+    packages: ["com.google.genai:google-genai"],
+    script: "java",
+    args: ["google"],
+  },
+  langchain4j("OpenAI", "langchain4j-open-ai", "gpt-5"),
+  langchain4j("Anthropic", "langchain4j-anthropic", "claude-opus-5"),
+  langchain4j("Gemini", "langchain4j-google-ai-gemini", "gemini-3-pro"),
+  ...(["openai", "anthropic", "gemini"] as const).map(
+    (provider, index): Library => ({
+      name: `LiteLLM, \`${provider}/…\``,
+      family: families[index] as Client["family"],
+      packages: ["litellm"],
+      script: "litellm_client.py",
+      args: [provider],
+    }),
+  ),
+  ...(
+    [
+      ["OpenAIChatModel", "gpt-5"],
+      ["OpenAIResponsesModel", "gpt-5"],
+      ["AnthropicModel", "claude-opus-5"],
+      ["GoogleModel", "gemini-3-pro"],
+    ] as const
+  ).map(
+    ([kind, family]): Library => ({
+      name: `Pydantic AI, \`${kind}\``,
+      family,
+      packages: ["pydantic-ai"],
+      script: "pydantic_ai_client.py",
+      args: [kind],
+    }),
+  ),
 ];
 
 export const libraryClients: Client[] = libraries.map(clientOf);

@@ -1,5 +1,6 @@
 /** docs/clients-matrix.md: what a run of all clients printed. */
 import { writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import type { Client } from "./client.ts";
@@ -16,6 +17,8 @@ export interface Row {
   /** The packages with their versions. */
   packages: string;
   cells: Map<ConversationDialect, Cell>;
+  /** Why it did not run. */
+  skipped?: string;
 }
 
 function markOf(cell: Cell | undefined): string {
@@ -27,10 +30,10 @@ function markOf(cell: Cell | undefined): string {
 export function tableOf(rows: readonly Row[]): string {
   const lines = [
     ["client", "packages", ...conversationDialects],
-    ...rows.map(({ client, packages, cells }) => [
+    ...rows.map(({ client, packages, cells, skipped }) => [
       client.name,
       packages,
-      ...conversationDialects.map((upstream) => markOf(cells.get(upstream))),
+      ...conversationDialects.map((upstream) => (skipped === undefined ? markOf(cells.get(upstream)) : "skipped")),
     ]),
   ];
   const widths = (lines[0] as string[]).map((_, column) =>
@@ -53,6 +56,7 @@ const plain = (error: string): string =>
   (error.split("\n")[0] as string)
     .replaceAll(/127\.0\.0\.1:\d+/g, "127.0.0.1")
     .replaceAll(/\b(resp|msg|rs|fc|conv|req|cmp|gen)_\w+/g, "$1_…")
+    .replaceAll(tmpdir(), "…")
     .replaceAll(/[*_`<>|]/g, "\\$&")
     .slice(0, 300);
 
@@ -78,17 +82,24 @@ function checksOf(rows: readonly Row[]): string[] {
 /** Writes the page for a run of all clients, whether all checks passed or not. */
 export async function writeMatrix(rows: readonly Row[]): Promise<void> {
   const failures = failuresOf(rows);
+  const skipped = rows.flatMap(({ client, skipped }) =>
+    skipped === undefined ? [] : [`- ${client.name}: ${plain(skipped)}`],
+  );
   const text = `# Clients: the last run
 
 \`npm run test:clients:all -- --write\` generates this page: it installs each client, in its newest version and in the version that
 \`test/all-clients/pinned.ts\` names, and runs its checks against a simulated upstream of each dialect. A row stands for both if they are the
-same. A cell counts the checks that passed (✓) and failed (✗).
+same. A cell counts the checks that passed (✓) and failed (✗), each with plain streams and with resumable ones. Clients that could not be installed are skipped.
 
 ${tableOf(rows)}
 
 ## Failed checks
 
 ${failures.length === 0 ? "None." : failures.join("\n")}
+
+## Skipped clients
+
+${skipped.length === 0 ? "None." : skipped.join("\n")}
 
 ## Checks
 

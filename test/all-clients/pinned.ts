@@ -1,13 +1,14 @@
 /** Versions that are tested besides the newest ones, so that a client that is not updated keeps working. */
-import type { Client } from "./client.ts";
+import type { Registry } from "./client.ts";
 
-export const pinned: Record<Client["registry"], Readonly<Record<string, string>>> = {
+export const pinned: Record<Registry, Readonly<Record<string, string>>> = {
   npm: {
     "@ai-sdk/azure": "4.0.85",
     "@ai-sdk/cohere": "4.0.52",
     "@ai-sdk/openai": "4.0.118",
     "@anthropic-ai/sdk": "1.12.0",
     "@anthropic-ai/vertex-sdk": "1.1.3",
+    "@earendil-works/pi-coding-agent": "1.3.0",
     "@google/genai": "3.1.0",
     "@openai/codex": "0.169.0",
     ai: "7.0.173",
@@ -23,4 +24,6 @@ export const pinned: Record<Client["registry"], Readonly<Record<string, string>>
     openai: "3.54.0",
     "openai-agents": "0.24.0",
   },
+  go: {},
+  maven: {},
 };

@@ -5,7 +5,21 @@ globalThis.AI_SDK_LOG_WARNINGS = false;
 import assert from "node:assert/strict";
 import { APICallError, generateText, isStepCount, Output, streamText, tool } from "ai";
 import { z } from "zod";
-import { assertUsedTool, getWeather, greeting, key, model, question, reasoner, run, url } from "./checks.js";
+import {
+  assertBroken,
+  assertPaused,
+  assertUsedTool,
+  broken,
+  getWeather,
+  greeting,
+  key,
+  model,
+  paused,
+  question,
+  reasoner,
+  run,
+  url,
+} from "./checks.js";
 
 const v1 = `${url}/v1`;
 /** The inputs of the requests to Responses, oldest first. */
@@ -150,6 +164,13 @@ const conversationState = {
 };
 const onError = () => undefined;
 
+async function* texts(name) {
+  for await (const part of streamText({ ...settingsOf(name), prompt: "hello there", onError }).fullStream) {
+    if (part.type === "error") throw part.error;
+    if (part.type === "text-delta") yield part.text;
+  }
+}
+
 await run({
   generateText: async () => {
     for (const settings of all) {
@@ -192,6 +213,8 @@ await run({
       assert.deepEqual(await streamText({ ...settings, prompt: "hello there", output: answer }).output, output);
     }
   },
+  "broken stream": () => assertBroken(texts(broken)),
+  "keep-alives": () => assertPaused(texts(paused)),
   "wrong key": async () => {
     const stranger = { ...settingsOf(model), model: modelsOf("nothing")(model) };
     const isUnauthorized = (error) => APICallError.isInstance(error) && error.statusCode === 401;

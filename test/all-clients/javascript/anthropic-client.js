@@ -2,7 +2,22 @@
 /** Anthropic's JavaScript client or, with the argument `vertex`, the one for Vertex AI. */
 import assert from "node:assert/strict";
 import Anthropic from "@anthropic-ai/sdk";
-import { assertUsedTool, getWeather, greeting, key, model, question, reasoner, run, schema, url } from "./checks.js";
+import {
+  assertBroken,
+  assertPaused,
+  assertUsedTool,
+  broken,
+  getWeather,
+  greeting,
+  key,
+  model,
+  paused,
+  question,
+  reasoner,
+  run,
+  schema,
+  url,
+} from "./checks.js";
 
 async function vertex() {
   const { AnthropicVertex } = await import("@anthropic-ai/vertex-sdk");
@@ -39,6 +54,11 @@ const modelList = {
   },
 };
 
+async function* texts(name) {
+  const stream = await messages.create({ model: name, max_tokens: 2_000, messages: [hello], stream: true });
+  for await (const { delta } of stream) if (delta?.type === "text_delta") yield delta.text;
+}
+
 await run({
   "an answer": () =>
     each(async (ask, name) => {
@@ -64,6 +84,8 @@ await run({
     assert.ok((await messages.countTokens({ model, messages: [hello] })).input_tokens > 0);
   },
   ...(!isVertex && modelList),
+  "broken stream": () => assertBroken(texts(broken)),
+  "keep-alives": () => assertPaused(texts(paused)),
   "wrong key": () =>
     assert.rejects(
       clientOf("nothing").messages.create({ model, max_tokens: 100, messages: [hello] }),

@@ -2,12 +2,24 @@
 /** OpenAI's JavaScript client for Azure. */
 import assert from "node:assert/strict";
 import OpenAI, { AzureOpenAI } from "openai";
-import { greeting, key, model, reasoner, run, url } from "./checks.js";
+import { assertBroken, assertPaused, broken, greeting, key, model, paused, reasoner, run, url } from "./checks.js";
 
 const clientOf = (apiKey) =>
   new AzureOpenAI({ endpoint: url, apiKey, apiVersion: "2025-04-01-preview", maxRetries: 0 });
 const client = clientOf(key);
 const messages = [{ role: "user", content: "hello there" }];
+
+async function* chatTexts(name) {
+  const stream = await client.chat.completions.create({ model: name, messages: messages, stream: true });
+  for await (const { choices } of stream) yield choices[0]?.delta.content;
+}
+async function* responseTexts(name) {
+  const stream = await client.responses.create({ model: name, input: "hello there", stream: true });
+  for await (const event of stream) {
+    if (event.type === "response.failed") throw new Error(event.response.error.message);
+    if (event.type === "response.output_text.delta") yield event.delta;
+  }
+}
 
 await run({
   "chat completions": async () => {
@@ -26,6 +38,14 @@ await run({
       assert.equal(second.output_text, greeting);
       assert.ok(second.usage.input_tokens > first.usage.input_tokens);
     }
+  },
+  "broken stream": async () => {
+    await assertBroken(chatTexts(broken));
+    await assertBroken(responseTexts(broken));
+  },
+  "keep-alives": async () => {
+    await assertPaused(chatTexts(paused));
+    await assertPaused(responseTexts(paused));
   },
   "wrong key": () =>
     assert.rejects(clientOf("nothing").chat.completions.create({ model, messages }), OpenAI.AuthenticationError),

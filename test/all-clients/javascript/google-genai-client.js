@@ -2,7 +2,22 @@
 /** Google's JavaScript client. */
 import assert from "node:assert/strict";
 import { ApiError, GoogleGenAI } from "@google/genai";
-import { assertUsedTool, getWeather, greeting, key, model, question, reasoner, run, schema, url } from "./checks.js";
+import {
+  assertBroken,
+  assertPaused,
+  assertUsedTool,
+  broken,
+  getWeather,
+  greeting,
+  key,
+  model,
+  paused,
+  question,
+  reasoner,
+  run,
+  schema,
+  url,
+} from "./checks.js";
 
 const clientOf = (apiKey) => new GoogleGenAI({ apiKey, httpOptions: { baseUrl: url } });
 const { models, chats } = clientOf(key);
@@ -24,6 +39,11 @@ const ways = [
     return { text, functionCalls };
   },
 ];
+
+async function* texts(name) {
+  const stream = await models.generateContentStream({ model: name, contents: "hello there" });
+  for await (const { text } of stream) yield text;
+}
 
 await run({
   "whole answer": async () => {
@@ -56,6 +76,8 @@ await run({
   "count tokens": async () => {
     assert.ok((await models.countTokens({ model, contents: "hello there" })).totalTokens > 0);
   },
+  "broken stream": () => assertBroken(texts(broken)),
+  "keep-alives": () => assertPaused(texts(paused)),
   "wrong key": () =>
     assert.rejects(
       clientOf("nothing").models.generateContent({ model, contents: "hello there" }),

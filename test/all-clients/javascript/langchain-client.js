@@ -6,7 +6,21 @@ import { tool } from "@langchain/core/tools";
 import { ChatOpenAI } from "@langchain/openai";
 import { createAgent } from "langchain";
 import { z } from "zod";
-import { assertUsedTool, getWeather, greeting, key, model, question, reasoner, run, url } from "./checks.js";
+import {
+  assertBroken,
+  assertPaused,
+  assertUsedTool,
+  broken,
+  getWeather,
+  greeting,
+  key,
+  model,
+  paused,
+  question,
+  reasoner,
+  run,
+  url,
+} from "./checks.js";
 
 const usesResponses = process.argv[2] === "responses";
 const modelOf = (name, apiKey = key) =>
@@ -49,6 +63,10 @@ const stored = {
   },
 };
 
+async function* texts(name) {
+  for await (const { text } of await modelOf(name).stream("hello there")) yield text;
+}
+
 await run({
   "whole answer": async () => {
     for (const name of [model, reasoner]) {
@@ -90,6 +108,8 @@ await run({
       assert.ok(["red", "green"].includes(color));
     }
   },
+  "broken stream": () => assertBroken(texts(broken)),
+  "keep-alives": () => assertPaused(texts(paused)),
   "wrong key": () =>
     assert.rejects(modelOf(model, "nothing").invoke("hello there"), (error) => {
       assert.equal(error.status ?? error.cause?.status, 401, String(error));

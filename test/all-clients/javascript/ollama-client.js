@@ -2,13 +2,33 @@
 /** Ollama's JavaScript client. */
 import assert from "node:assert/strict";
 import { Ollama } from "ollama";
-import { assertUsedTool, getWeather, greeting, key, model, question, reasoner, run, schema, url } from "./checks.js";
+import {
+  assertBroken,
+  assertPaused,
+  assertUsedTool,
+  broken,
+  getWeather,
+  greeting,
+  key,
+  model,
+  paused,
+  question,
+  reasoner,
+  run,
+  schema,
+  url,
+} from "./checks.js";
 
 const clientOf = (apiKey) => new Ollama({ host: url, headers: { authorization: `Bearer ${apiKey}` } });
 const client = clientOf(key);
 const hello = { role: "user", content: "hello there" };
 const weather = { name: "get_weather", description: "Says the weather of a city.", parameters: schema };
 const tools = [{ type: "function", function: weather }];
+
+async function* texts(name) {
+  const stream = await client.chat({ model: name, messages: [hello], stream: true });
+  for await (const { message } of stream) yield message.content;
+}
 
 await run({
   "whole answer": async () => {
@@ -41,5 +61,7 @@ await run({
     const { models } = await client.list();
     assert.ok(models.some(({ name }) => name.startsWith(model)));
   },
+  "broken stream": () => assertBroken(texts(broken)),
+  "keep-alives": () => assertPaused(texts(paused)),
   "wrong key": () => assert.rejects(clientOf("nothing").chat({ model, messages: [hello] })),
 });

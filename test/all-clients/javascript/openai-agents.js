@@ -13,7 +13,21 @@ import {
 } from "@openai/agents";
 import OpenAI from "openai";
 import { z } from "zod";
-import { assertUsedTool, getWeather, greeting, key, model, question, reasoner, run, url } from "./checks.js";
+import {
+  assertBroken,
+  assertPaused,
+  assertUsedTool,
+  broken,
+  getWeather,
+  greeting,
+  key,
+  model,
+  paused,
+  question,
+  reasoner,
+  run,
+  url,
+} from "./checks.js";
 
 const runnerOf = (apiKey) =>
   new Runner({ modelProvider: new OpenAIProvider({ apiKey, baseURL: `${url}/v1` }), tracingDisabled: true });
@@ -44,6 +58,12 @@ async function twoTurns(agent, optionsOf) {
     assert.equal(second.finalOutput, greeting);
     assert.ok(tokensOf(second) > tokensOf(first));
   }
+}
+
+async function* texts(name) {
+  const stream = await runner.run(agentOf(name), "hello there", { stream: true });
+  yield* stream.toTextStream();
+  await stream.completed;
 }
 
 await run({
@@ -111,6 +131,8 @@ await run({
       assert.ok(["red", "green"].includes((await runner.run(agent, "hello there")).finalOutput.color));
     }
   },
+  "broken stream": () => assertBroken(texts(broken)),
+  "keep-alives": () => assertPaused(texts(paused)),
   "wrong key": () =>
     assert.rejects(runnerOf("nothing").run(agentOf(model), "hello there"), (error) => {
       assert.deepEqual([error.constructor.name, error.status], ["AuthenticationError", 401]);

@@ -4,11 +4,15 @@ import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import OpenAI from "openai";
 import {
+  assertBroken,
+  assertPaused,
   assertUsedTool,
+  broken,
   getWeather,
   greeting,
   key,
   model,
+  paused,
   question,
   reasoner,
   run,
@@ -40,6 +44,18 @@ async function each(body) {
   const ways = [(request) => responses.create(request), (request) => responses.stream(request).finalResponse()];
   for (const ask of ways)
     for (const name of [model, reasoner]) await body((more) => ask({ model: name, ...more }), name);
+}
+
+async function* chatTexts(name) {
+  const stream = await client.chat.completions.create({ model: name, messages: [hello], stream: true });
+  for await (const { choices } of stream) yield choices[0]?.delta.content;
+}
+async function* responseTexts(name) {
+  const stream = await client.responses.create({ model: name, input: "hello there", stream: true });
+  for await (const event of stream) {
+    if (event.type === "response.failed") throw new Error(event.response.error.message);
+    if (event.type === "response.output_text.delta") yield event.delta;
+  }
 }
 
 await run({
@@ -159,6 +175,14 @@ await run({
         assert.ok(next.output_text !== "" && tokensOf(next) > tokensOf(first));
       }
     }),
+  "broken stream": async () => {
+    await assertBroken(chatTexts(broken));
+    await assertBroken(responseTexts(broken));
+  },
+  "keep-alives": async () => {
+    await assertPaused(chatTexts(paused));
+    await assertPaused(responseTexts(paused));
+  },
   "wrong key": async () => {
     const stranger = clientOf("nothing");
     await assert.rejects(stranger.responses.create({ model, input: "hello there" }), OpenAI.AuthenticationError);

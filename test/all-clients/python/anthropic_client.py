@@ -2,7 +2,7 @@
 
 import anthropic
 from anthropic import beta_tool
-from checks import Answer, assert_used_tool, get_weather, greeting, key, model, question, reasoner, run, schema, url
+from checks import Answer, assert_broken, assert_used_tool, broken, get_weather, greeting, key, model, paused, paused_text, question, reasoner, run, schema, url
 
 client = anthropic.Anthropic(api_key=key, base_url=url, max_retries=0)
 hello = [{"role": "user", "content": "hello there"}]
@@ -94,6 +94,19 @@ def wrong_key():
         raise AssertionError("no error")
 
 
+def delta_text(event):
+    return event.delta.text if event.type == "content_block_delta" and event.delta.type == "text_delta" else ""
+
+
+def broken_stream():
+    assert_broken(client.messages.create(model=broken, max_tokens=2000, messages=hello, stream=True), delta_text)
+
+
+def keep_alives():
+    with client.messages.stream(model=paused, max_tokens=2000, messages=hello) as stream:
+        assert "".join(stream.text_stream) == paused_text
+
+
 run(
     whole_answer,
     streamed_answer,
@@ -103,4 +116,6 @@ run(
     tool_runner,
     structured_output,
     wrong_key,
+    broken_stream,
+    keep_alives,
 )

@@ -1,6 +1,6 @@
 """Google's Python client."""
 
-from checks import Answer, assert_used_tool, get_weather, greeting, key, model, question, reasoner, run, schema, url
+from checks import Answer, assert_broken, assert_used_tool, broken, get_weather, greeting, key, model, paused, paused_text, question, reasoner, run, schema, url
 from google import genai
 from google.genai import errors, types
 
@@ -82,6 +82,15 @@ def wrong_key():
             raise AssertionError("no error")
 
 
+def broken_stream():
+    assert_broken(client.models.generate_content_stream(model=broken, contents="hello there"), lambda chunk: chunk.text)
+
+
+def keep_alives():
+    stream = client.models.generate_content_stream(model=paused, contents="hello there")
+    assert "".join(chunk.text or "" for chunk in stream) == paused_text
+
+
 run(
     whole_answer,
     streamed_answer,
@@ -91,4 +100,6 @@ run(
     streamed_tool_loop,
     structured_output,
     wrong_key,
+    broken_stream,
+    keep_alives,
 )

@@ -2,7 +2,7 @@
 
 import sys
 
-from checks import Answer, assert_used_tool, get_weather, greeting, key, model, question, reasoner, run, url
+from checks import Answer, assert_broken, assert_used_tool, broken, get_weather, greeting, key, model, paused, paused_text, question, reasoner, run, url
 from langchain.agents import create_agent
 from langchain_core.messages import HumanMessage
 from langchain_core.tools import tool
@@ -96,5 +96,13 @@ def wrong_key():
     raise AssertionError("no error")
 
 
+def broken_stream():
+    assert_broken(model_of(broken).stream("hello there"), lambda chunk: chunk.text)
+
+
+def keep_alives():
+    assert "".join(chunk.text for chunk in model_of(paused).stream("hello there")) == paused_text
+
+
 stored = (use_previous_response_id, previous_response_id) if kind == "responses" else ()
-run(whole_answer, streamed_answer, tool_loop, streamed_tool_loop, agent, *stored, structured_output, wrong_key)
+run(whole_answer, streamed_answer, tool_loop, streamed_tool_loop, agent, *stored, structured_output, wrong_key, broken_stream, keep_alives)

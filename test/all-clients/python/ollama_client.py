@@ -1,7 +1,7 @@
 """Ollama's Python client."""
 
 import ollama
-from checks import assert_used_tool, get_weather, greeting, key, model, question, reasoner, run, url
+from checks import assert_broken, assert_used_tool, broken, get_weather, greeting, key, model, paused, paused_text, question, reasoner, run, url
 
 hello = [{"role": "user", "content": "hello there"}]
 
@@ -43,4 +43,12 @@ def wrong_key():
     raise AssertionError("no error")
 
 
-run(whole_answer, streamed_answer, tool_loop, wrong_key)
+def broken_stream():
+    assert_broken(client.chat(model=broken, messages=hello, stream=True), lambda chunk: chunk.message.content)
+
+
+def keep_alives():
+    assert "".join(chunk.message.content or "" for chunk in client.chat(model=paused, messages=hello, stream=True)) == paused_text
+
+
+run(whole_answer, streamed_answer, tool_loop, wrong_key, broken_stream, keep_alives)

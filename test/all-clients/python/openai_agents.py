@@ -2,7 +2,7 @@
 
 import os
 
-from checks import Answer, assert_used_tool, get_weather, greeting, key, model, question, reasoner, run, url
+from checks import Answer, assert_broken_async, assert_used_tool, broken, get_weather, greeting, key, model, paused, paused_text, question, reasoner, run, url
 
 os.environ.update(OPENAI_API_KEY=key, OPENAI_BASE_URL=f"{url}/v1", OPENAI_AGENTS_DISABLE_TRACING="1")
 
@@ -121,6 +121,20 @@ async def wrong_key():
     raise AssertionError("no error")
 
 
+def delta_text(event):
+    return event.data.delta if event.type == "raw_response_event" and event.data.type == "response.output_text.delta" else ""
+
+
+async def broken_stream():
+    await assert_broken_async(agents.Runner.run_streamed(agent_of(broken), "hello there").stream_events(), delta_text)
+
+
+async def keep_alives():
+    result = agents.Runner.run_streamed(agent_of(paused), "hello there")
+    assert "".join([delta_text(event) async for event in result.stream_events()]) == paused_text
+    assert result.final_output == paused_text
+
+
 run(
     tool_loop_and_second_turn,
     streamed,
@@ -132,4 +146,6 @@ run(
     handoff,
     structured_output,
     wrong_key,
+    broken_stream,
+    keep_alives,
 )

@@ -4,7 +4,24 @@ import json
 import time
 
 import openai
-from checks import Answer, assert_used_tool, get_weather, greeting, key, model, question, reasoner, run, schema, slow, url
+from checks import (
+    Answer,
+    assert_broken,
+    assert_used_tool,
+    broken,
+    get_weather,
+    greeting,
+    key,
+    model,
+    paused,
+    paused_text,
+    question,
+    reasoner,
+    run,
+    schema,
+    slow,
+    url,
+)
 
 client = openai.OpenAI(api_key=key, base_url=f"{url}/v1", max_retries=0)
 hello = [{"role": "user", "content": "hello there"}]
@@ -196,6 +213,26 @@ def wrong_key():
             raise AssertionError("no error")
 
 
+def chat_text(chunk):
+    return "".join(choice.delta.content or "" for choice in chunk.choices)
+
+
+def response_text(event):
+    if event.type == "response.failed":
+        raise AssertionError(event.response.error.message)
+    return event.delta if event.type == "response.output_text.delta" else ""
+
+
+def broken_stream():
+    assert_broken(client.chat.completions.create(model=broken, messages=hello, stream=True), chat_text)
+    assert_broken(client.responses.create(model=broken, input="hello there", stream=True), response_text)
+
+
+def keep_alives():
+    assert "".join(map(chat_text, client.chat.completions.create(model=paused, messages=hello, stream=True))) == paused_text
+    assert "".join(map(response_text, client.responses.create(model=paused, input="hello there", stream=True))) == paused_text
+
+
 run(
     whole_answer,
     streamed_answer,
@@ -211,4 +248,6 @@ run(
     compaction,
     structured_output,
     wrong_key,
+    broken_stream,
+    keep_alives,
 )

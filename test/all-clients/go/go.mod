@@ -1,0 +1,3 @@
+module sluice/clients
+
+go 1.24
