@@ -98,7 +98,10 @@ test("a reader that splits a stream at double line ends finds whole events, wher
       answer.data(Buffer.from(event), place, place * 10 * everyMs);
     }
     const events = response.text.split("\n\n").filter((part) => part !== "");
-    assert.ok(events.every((part) => /^(data|event): /.test(part)), `${dialect}: ${JSON.stringify(events)}`);
+    assert.ok(
+      events.every((part) => /^(data|event): /.test(part)),
+      `${dialect}: ${JSON.stringify(events)}`,
+    );
     assert.equal(events.filter((part) => part === event.trim()).length, 3);
   }
 });
