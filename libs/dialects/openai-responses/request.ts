@@ -60,8 +60,6 @@ function settingsOf(body: Record<string, unknown>): Settings {
     put("metadata", { value: objectOf(body.metadata), path: "metadata" });
   if (body.service_tier !== "auto") put("serviceTier", wordOf(body.service_tier, "service_tier"));
   put("cacheKey", wordOf(body.prompt_cache_key, "prompt_cache_key"));
-  if (objectOf(body.tool_choice).type === "image_generation")
-    put("modalities", { value: ["text", "image"], path: "tool_choice" });
   configure(settings, body, "");
   for (const [place, value] of listOf(body.input).entries()) {
     const item = objectOf(value);

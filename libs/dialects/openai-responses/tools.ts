@@ -92,7 +92,6 @@ export function decodeToolChoice(choice: unknown, tools: readonly Tool[]): ToolC
   if (type === "allowed_tools" && mode !== "auto" && mode !== "required")
     refuse(`${path}.mode`, "must be auto or required");
   if (isCallers(choice, tools)) return { mode: "required", only: [chosenIn(choice, tools)], path };
-  if (type === "image_generation") return undefined;
   if (type !== "allowed_tools")
     return refuse(path, `requires ${JSON.stringify(type)}, which the upstream of this model does not support`);
   const only = listOf(allowed)

@@ -319,10 +319,6 @@ test("a request for images reaches the models that make them", () => {
       "gemini",
       { contents: google({ text: "Draw." }).contents, generationConfig: { responseModalities: ["TEXT", "IMAGE"] } },
     ],
-    [
-      "openai-responses",
-      { input: "Draw.", tools: [{ type: "image_generation" }], tool_choice: { type: "image_generation" } },
-    ],
   ];
   for (const [caller, body] of forms) {
     const request = decoded(caller, body);
@@ -332,6 +328,8 @@ test("a request for images reaches the models that make them", () => {
     assert.deepEqual(wireOf(request, "openai-responses").tools, [{ type: "image_generation" }]);
     assert.equal(wireOf(request, "anthropic-messages").modalities, undefined);
   }
+  const forced = { input: "Draw.", tools: [{ type: "image_generation" }], tool_choice: { type: "image_generation" } };
+  assert.throws(() => decoded("openai-responses", forced), /tool_choice requires "image_generation"/);
   const imageOnly = decoded("openai-chat", { messages: [asked], modalities: ["image"] });
   assert.deepEqual(wireOf(imageOnly, "openai-responses").tool_choice, { type: "image_generation" });
   assert.throws(() => wireOf(imageOnly, "anthropic-messages"), /modalities is not supported/);
