@@ -137,9 +137,14 @@ export const geminiProfile: Profile = {
   /** Google's older clients detect a failed stream only by a broken connection. */
   breaksAfterError: true,
   keepAlive: emptyLines,
-  /** Google's libraries read a block as JSON behind `data:`, and nothing else. */
+  /**
+   * Google's libraries read a block as JSON behind `data:`, and nothing else. Others do the same (LiteLLM loses the whole text), so a caller gets ids only if it asks
+   * for a stream that can be resumed, not because its group has such streams.
+   */
   rejectsEventIds: (headers) =>
-    headers["x-goog-api-client"] !== undefined || /google-genai-sdk\/|GeminiCLI/.test(headers["user-agent"] ?? ""),
+    headers["x-goog-api-client"] !== undefined ||
+    /google-genai-sdk\/|GeminiCLI/.test(headers["user-agent"] ?? "") ||
+    (headers["x-sluice-resumable"] !== "true" && headers["last-event-id"] === undefined),
   limitHeadersOf: () => ({}),
   modelBodyOf,
   modelListOf(models, query) {

@@ -62,8 +62,10 @@ async def streamed_tool_loop():
 
 
 async def structured_output():
+    # Pydantic AI sends Claude a format only for names of models that it knows to take one.
+    wanted = Answer if kind == "AnthropicModel" else NativeOutput(Answer)
     for name in (model, reasoner):
-        assert isinstance((await agent_of(name, output_type=NativeOutput(Answer)).run("hello there")).output, Answer)
+        assert isinstance((await agent_of(name, output_type=wanted).run("hello there")).output, Answer)
 
 
 async def wrong_key():
