@@ -42,12 +42,17 @@ function checkChoice({ tools, toolChoice }: NeutralRequest): void {
 
 type Named = CallPart | ResultPart;
 
-/** New ids for calls that repeat the id of an earlier call, and for their results, which follow directly. */
-function idsOf(messages: readonly Message[]): Map<Named, string> {
-  const changed = new Map<Named, string>();
+interface Identity {
+  id: string;
+  name: string;
+}
+
+/** New ids for calls that repeat the id of an earlier call, and for their results, which follow directly. A result has the name of its call. */
+function idsOf(messages: readonly Message[]): Map<Named, Identity> {
+  const changed = new Map<Named, Identity>();
   const free = freeIds();
-  /** New ids of the last turn's calls by the caller's id, in order. */
-  let open = new Map<string, { ids: string[]; answered: number }>();
+  /** The last turn's calls by the caller's id, in order. */
+  let open = new Map<string, { calls: Identity[]; answered: number }>();
   let before: Message["role"] = "user";
   for (const { role, parts } of messages) {
     if (role === "system" || parts.length === 0) continue;
@@ -56,14 +61,14 @@ function idsOf(messages: readonly Message[]): Map<Named, string> {
     for (const part of parts)
       if (part.kind === "result") {
         const same = open.get(part.callId);
-        const id = same?.ids[same.answered++];
-        if (id !== undefined && id !== part.callId) changed.set(part, id);
+        const call = same?.calls[same.answered++];
+        if (call !== undefined && (call.id !== part.callId || call.name !== part.name)) changed.set(part, call);
       } else if (part.kind === "call") {
-        const id = free(part.id);
-        if (id !== part.id) changed.set(part, id);
+        const call = { id: free(part.id), name: part.name };
+        if (call.id !== part.id) changed.set(part, call);
         const same = open.get(part.id);
-        if (same === undefined) open.set(part.id, { ids: [id], answered: 0 });
-        else same.ids.push(id);
+        if (same === undefined) open.set(part.id, { calls: [call], answered: 0 });
+        else same.calls.push(call);
       }
   }
   return changed;
@@ -86,7 +91,10 @@ function freeIds(): (id: string) => string {
   };
 }
 
-function renamed(part: Part, ids: ReadonlyMap<Named, string>): Part {
-  if (part.kind === "call") return { ...part, id: ids.get(part) ?? part.id };
-  return part.kind === "result" ? { ...part, callId: ids.get(part) ?? part.callId } : part;
+function renamed(part: Part, ids: ReadonlyMap<Named, Identity>): Part {
+  if (part.kind !== "call" && part.kind !== "result") return part;
+  const identity = ids.get(part);
+  if (identity === undefined) return part;
+  const { id, name } = identity;
+  return part.kind === "call" ? { ...part, id } : { ...part, callId: id, name };
 }

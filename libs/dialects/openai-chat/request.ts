@@ -53,7 +53,10 @@ export function decodeRequest({ body: written }: CallerRequest): NeutralRequest 
   const tools = namedTools(listOf(body.tools).flatMap(toolOf));
   const { system, messages } = decodeMessages(listOf(body.messages), tools);
   const toolChoice = toolChoiceOf(body.tool_choice, tools);
-  return { system, messages, tools, ...(toolChoice !== undefined && { toolChoice }), settings: settingsOf(body) };
+  const settings = settingsOf(body);
+  if (objectOf(body.tool_choice).disable_parallel_tool_use === true)
+    settings.parallelCalls ??= { value: false, path: "tool_choice.disable_parallel_tool_use" };
+  return { system, messages, tools, ...(toolChoice !== undefined && { toolChoice }), settings };
 }
 
 /**

@@ -36,6 +36,13 @@ interface OpenCall {
   signature: Signature | undefined;
 }
 
+/**
+ * Some servers give all calls of an answer the same index. A new id alone does not begin a call, because others write one with each chunk.
+ * https://github.com/ollama/ollama/issues/15457
+ */
+const isNext = (call: OpenCall, id: string | undefined, name: string): boolean =>
+  call.progress.isWhole && id !== undefined && id !== call.id && name !== "";
+
 export class ChatDecoder extends EventDecoder {
   #open: "text" | "refusal" | "reasoning" | OpenCall | undefined;
   readonly #reasoning = new ReasoningReader();
@@ -130,7 +137,7 @@ export class ChatDecoder extends EventDecoder {
     const place = typeof delta.index === "number" ? delta.index : this.#placeOf(id);
     const { name, input } = callOf(delta);
     let call = this.#calls.get(place);
-    if (call === undefined) {
+    if (call === undefined || isNext(call, id, name)) {
       call = { id: id ?? newCallId(), name, progress: new JsonProgress(), waiting: [], signature: undefined };
       this.#calls.set(place, call);
       this.#waiting.push(call);

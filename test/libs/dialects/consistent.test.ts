@@ -244,3 +244,18 @@ test("time is linear in a request's length", async () => {
     },
   );
 });
+
+test("calls of several tools with one id keep their names, and so do their results", () => {
+  const named = <P extends Part>(part: P, name: string): P => ({ ...part, name });
+  const { messages } = consistent(
+    requestOf([
+      hi,
+      assistant(named(call("a"), "f"), named(call("a"), "g")),
+      user(named(result("a"), "g"), named(result("a"), "g")),
+    ]),
+  );
+  assert.deepEqual(
+    messages.flatMap(({ parts }) => parts.flatMap((part) => ("name" in part ? [`${part.kind} ${part.name}`] : []))),
+    ["call f", "call g", "result f", "result g"],
+  );
+});

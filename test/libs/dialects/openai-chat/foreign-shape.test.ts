@@ -177,3 +177,18 @@ test("an upstream of chat completions gets such a request in its own shape", asy
     ],
   );
 });
+
+test("a choice in the shape of Anthropic's Messages says whether calls may be parallel", () => {
+  for (const choice of [{ type: "auto" }, { type: "any" }, { type: "tool", name: "Grep" }])
+    for (const [disabled, expected] of [
+      [true, false],
+      [false, undefined],
+    ]) {
+      const { settings } = decoded({
+        messages: [{ role: "user", content: "Go" }],
+        tools: [anthropic],
+        tool_choice: { ...choice, disable_parallel_tool_use: disabled },
+      });
+      assert.equal(settings.parallelCalls?.value, expected, choice.type);
+    }
+});
