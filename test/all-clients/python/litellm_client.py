@@ -63,8 +63,8 @@ def streamed_tool_loop():
 
 
 def structured_output():
-    # LiteLLM sends Gemini the schema only for names of models that it knows to take one.
-    for name in (reasoner,) if provider == "gemini" else (model, reasoner):
+    # LiteLLM sends Gemini a schema only for names that it knows, and asks newer Claude models for a tool's call in words, which the simulator does not read.
+    for name in {"gemini": (reasoner,), "anthropic": (model,)}.get(provider, (model, reasoner)):
         response = ask(name, hello, response_format={"type": "json_schema", "json_schema": {"name": "Answer", "schema": Answer.model_json_schema()}})
         Answer.model_validate_json(response.choices[0].message.content)
 
