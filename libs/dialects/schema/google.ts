@@ -55,8 +55,19 @@ function standard(schema: unknown): unknown {
     if (bounds.has(name) && typeof value === "string" && /^\d{1,15}$/.test(value)) return [[name, Number(value)]];
     return [[name, eachInner(name, value, standard)]];
   });
-  const result = Object.fromEntries(members);
+  const result = withNumbers(Object.fromEntries(members));
   return (schema as Schema).nullable === true ? orNull(result) : result;
+}
+
+/** Google writes the allowed values of a number as strings, which no number matches in JSON Schema. */
+function withNumbers(schema: Schema): Schema {
+  const { type, enum: values } = schema;
+  const types = [type].flat();
+  if (!Array.isArray(values) || types.includes("string") || !types.some((one) => one === "integer" || one === "number"))
+    return schema;
+  const numberOf = (value: unknown) =>
+    typeof value === "string" && /^-?\d{1,15}(?:\.\d{1,15})?$/.test(value) ? Number(value) : value;
+  return { ...schema, enum: values.map(numberOf) };
 }
 
 /** In lower case; undefined if there is none. */

@@ -385,6 +385,9 @@ test("Google's schemas become JSON Schema, and JSON Schema for Google loses vend
     properties: {
       any_of: { type: "STRING", nullable: true, format: "enum", enum: ["x", "y"], example: "x" },
       list: { type: "ARRAY", minItems: "1", max_items: "3", items: { type: "INTEGER", format: "int64", minimum: 0 } },
+      count: { type: "INTEGER", format: "enum", enum: ["1", "2"] },
+      rate: { type: "NUMBER", nullable: true, enum: ["0.5", "-1"] },
+      code: { type: "STRING", enum: ["1"] },
       either: { any_of: [{ type: "NUMBER" }, { type: "TYPE_UNSPECIFIED", format: "date-time" }], nullable: true },
     },
     required: ["list"],
@@ -395,6 +398,9 @@ test("Google's schemas become JSON Schema, and JSON Schema for Google loses vend
     properties: {
       any_of: { type: ["string", "null"], enum: ["x", "y", null] },
       list: { type: "array", minItems: 1, maxItems: 3, items: { type: "integer", minimum: 0 } },
+      count: { type: "integer", enum: [1, 2] },
+      rate: { type: ["number", "null"], enum: [0.5, -1, null] },
+      code: { type: "string", enum: ["1"] },
       either: { anyOf: [{ type: "number" }, { format: "date-time" }, { type: "null" }] },
     },
     required: ["list"],
