@@ -88,7 +88,7 @@ const group = Type.Object(
     resumableStreams: Type.Boolean({
       default: false,
       description:
-        "Whether every stream can be resumed after its connection broke, with `Last-Event-ID` or the same `Idempotency-Key`. Otherwise callers ask for it with the header `x-sluice-resumable: true`. Needs `storesResponses`.",
+        "Whether every stream can be resumed after its connection broke, with `Last-Event-ID` or the same `Idempotency-Key`. Otherwise callers ask for it with the header `x-sluice-resumable: true`. Callers in Google's format see the ids of events only if they send that header. Needs `storesResponses`.",
     }),
     sessionMs: Type.Optional(
       Type.Integer({
