@@ -98,6 +98,8 @@ function classified(part: MediaPart): MediaPart {
   const declared = declaredTypeOf(source.mimeType, name, head);
   const mimeType = found ?? declared;
   const kind = kindOf(mimeType) ?? part.kind;
+  if (kind === "file" && name === undefined && (mimeType === undefined || mimeType === unknownType))
+    refuse(path, "must be a data URL or have a file name, because its bytes do not tell what it is");
   if (
     found === undefined &&
     (kind === "image" || declared === "application/pdf") &&

@@ -14,13 +14,13 @@ export const imageOf = (url: string, detail: unknown, path: string): Extract<Par
   path,
 });
 
-/** A document by address, as a data URL, or as bare base64, whose file name gives the type. */
+/** A document by address, as a data URL, or as bare base64, whose bytes or file name give the type. */
 export const documentSourceOf = (data: string, name: unknown, path: string): Attachment =>
   /^(?:data:|https?:)/i.test(data)
     ? attachmentOf(data, path)
     : {
         kind: "data",
-        mimeType: typeByNameOf(textOf(name) ?? "") ?? "application/pdf",
+        mimeType: typeByNameOf(textOf(name) ?? "") ?? "application/octet-stream",
         data: checkedBase64(data, path),
       };
 

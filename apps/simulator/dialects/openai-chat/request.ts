@@ -203,12 +203,10 @@ function imagesOf({ content }: Message): string[] {
 /** Files, recordings and films. https://platform.openai.com/docs/guides/pdf-files */
 function documentsOf({ content }: Message): string[] {
   if (!Array.isArray(content)) return [];
-  return content.flatMap(({ file, input_audio: audio, video_url: video }, place) => {
+  return content.flatMap(({ file, input_audio: audio, video_url: video }) => {
     if (audio !== undefined) return [describedData(`audio/${audio.format}`, audio.data)];
     if (video !== undefined) return [describedUrl(video.url)];
     if (file === undefined) return [];
-    if (file.file_data === undefined && file.file_id === undefined)
-      refuse("A file needs file_data or file_id.", `messages[].content[${place}].file`);
     return [file.file_data === undefined ? `file ${file.file_id}` : describedUrl(file.file_data)];
   });
 }

@@ -18,6 +18,8 @@ export function checkMessages(messages: readonly RuledMessage[], settings: Setti
   checkCalls(messages);
   if (settings.strictTurns) checkTurns(messages);
   for (const [place, message] of messages.entries()) {
+    for (const [at, { file }] of listOf(message.content).entries())
+      if (file !== undefined) checkFile(file, `messages[${place}].content[${at}].file`);
     if (settings.strictMessages) checkFields(message, `messages.${place}`);
     if (settings.needsReasoning && message.role === "assistant" && (message.tool_calls?.length ?? 0) > 0)
       checkReasoning(message, settings.reasoningForm);
@@ -81,6 +83,12 @@ const fields = [
 function checkFields(message: RuledMessage, at: string): void {
   const unknown = Object.keys(message).find((name) => !fields.includes(name));
   if (unknown !== undefined) refuse(`Additional properties are not allowed ('${unknown}' was unexpected) - '${at}'`);
+}
+
+/** https://platform.openai.com/docs/guides/pdf-files */
+function checkFile(file: unknown, path: string): void {
+  const { file_data: data, file_id: id } = Object(file) as Record<string, unknown>;
+  if (data === undefined && id === undefined) refuse("A file needs file_data or file_id.", path);
 }
 
 const listOf = (value: unknown): Record<string, unknown>[] => (Array.isArray(value) ? value : []);
