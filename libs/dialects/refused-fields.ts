@@ -51,6 +51,10 @@ const refusesField =
 const refusesValue =
   /unsupported|not (?:yet )?support|unexpected|not (?:permitted|allowed|enabled|available|valid|recognized)|invalid|may only be set|must be (?:set to )?(?:1|default)|appears to contain|should (?:not|match)|does not match/i;
 
+/** Names that callers give, which may be longer at another vendor. */
+const tooLong = /too long|maximum length|(?:more than|at most) \d+ characters/i;
+const givenNames: readonly string[] = ["user", "userid", "promptcachekey"];
+
 const beta =
   /anthropic-beta[\s\S]{0,40}?`([\w.-]{1,100})`|(?:unexpected|unsupported|unknown|invalid)[\s\S]{0,60}?`([\w.-]{1,100})`[\s\S]{0,40}anthropic-beta/i;
 const penalty = /penalty is not enabled/i;
@@ -91,7 +95,8 @@ export function refusedFieldsOf({
   const refusedBeta = beta.exec(message);
   if (refusedBeta !== null) return { fields: [`${betaPath}${refusedBeta[1] ?? refusedBeta[2]}`], isLasting: true };
   const isLasting = refusesField.test(message);
-  if (!isLasting && !refusesValue.test(message)) return undefined;
+  const isRefused = isLasting || refusesValue.test(message);
+  if (!isRefused && !tooLong.test(message)) return undefined;
   const named = [
     ...mentions.flatMap((pattern) => [...message.matchAll(pattern)].map(([, name = ""]) => name)),
     param ?? "",
@@ -101,6 +106,7 @@ export function refusedFieldsOf({
     const last = plainOf(steps.at(-1) ?? "");
     // A message's `name` differs from a tool's.
     if (last === "name" && steps[0] !== "messages") continue;
+    if (!isRefused && !givenNames.includes(last)) continue;
     if (Object.hasOwn(fields, last)) return { fields: fields[last] ?? [], isLasting };
   }
   return undefined;

@@ -176,6 +176,20 @@ test("the refused field is found in the errors of real upstreams", () => {
       false,
     ],
     ["Thinking may not be enabled when tool_choice forces tool use.", ['thinking:={"type":"disabled"}'], false],
+    [
+      {
+        error: {
+          message:
+            "Invalid 'user': string too long. Expected a string with maximum length 64, but got a string with length 190 instead.",
+          param: "user",
+          code: "string_above_max_length",
+        },
+      },
+      ["user"],
+      false,
+    ],
+    [{ error: { message: "user: must not have more than 64 characters.", param: "user" } }, ["user"], false],
+    [{ error: { message: "metadata.key: must not have more than 64 characters.", param: "metadata" } }, undefined],
     ["messages: at least one message is required", undefined],
     ["tools.0.name: String should match pattern '^[a-zA-Z0-9_-]{1,128}$'", undefined],
     ["Invalid model name 'user-model'", undefined],
