@@ -111,11 +111,17 @@ export function openaiUsageOf(
   });
 }
 
-const largerOf = (one: Units, other: Units): Units =>
-  Object.fromEntries(unitNames.map((kind) => [kind, Math.max(one[kind] ?? 0, other[kind] ?? 0)]));
+/** Of each kind the larger count. Most answers have none, and some servers report usage with every chunk. */
+function largerOf(one: Units, other: Units): Units {
+  if (one === none) return other;
+  return Object.fromEntries(unitNames.map((kind) => [kind, Math.max(one[kind] ?? 0, other[kind] ?? 0)]));
+}
+
+const none: Units = {};
 
 /** Tools that the upstream ran, by xAI's and OpenRouter's counters: https://openrouter.ai/docs/use-cases/usage-accounting */
 function serverToolsOf({ server_side_tool_usage_details: own, server_tool_use: used }: Record<string, unknown>): Units {
+  if (own === undefined && used === undefined) return none;
   const {
     web_search_calls: web,
     x_search_calls: posts,
