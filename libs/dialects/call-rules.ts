@@ -1,12 +1,14 @@
 /**
  * Reads an upstream's answer with what its request says of calls: the names of arguments become the caller's, and of several calls the first alone is delivered
- * if the caller wants no parallel calls. Gemini has no such switch, and many servers of openai-chat ignore it.
+ * if the caller wants no parallel calls. Gemini has no such switch, and many servers of openai-chat ignore it. An id that a server repeats is replaced, because
+ * callers find a call's result by its id.
  */
 import type { Codec, StreamDecoder } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
-import type { AnswerEvent, NeutralRequest } from "./neutral.ts";
+import type { AnswerEvent, BlockStart, NeutralRequest } from "./neutral.ts";
 import { callerArgumentsOf } from "./schema/tool-schemas.ts";
 import type { SseEvent } from "./sse.ts";
+import { newCallId } from "./tools.ts";
 import type { Usage } from "./usage.ts";
 
 type Answers = Pick<Codec, "streamDecoder" | "decodeAnswer">;
@@ -50,11 +52,14 @@ class RuledDecoder implements StreamDecoder {
   }
 }
 
+type CallStart = Extract<BlockStart, { kind: "call" }>;
+
 class CallRules {
   readonly #request: NeutralRequest;
   readonly #spoken: ConversationDialect;
   readonly #single: boolean;
   #called = false;
+  readonly #ids = new Set<string>();
   /** What happens to the open call: it is left out, or its input waits for its end. Other blocks pass. */
   #open: "omitted" | { rename: (input: string) => string; chunks: string[] } | undefined;
 
@@ -76,7 +81,7 @@ class CallRules {
       this.#called = true;
       const rename = isSurplus ? undefined : callerArgumentsOf(this.#request, event.block.name, this.#spoken);
       this.#open = isSurplus ? "omitted" : rename && { rename, chunks: [] };
-      return isSurplus ? [] : [event];
+      return isSurplus ? [] : [{ ...event, block: this.#identified(event.block) }];
     }
     const open = this.#open;
     if (open === undefined) return [event];
@@ -89,6 +94,15 @@ class CallRules {
     if (open === "omitted") return [];
     const text = open.rename(open.chunks.join(""));
     return text === "" ? [event] : [{ kind: "delta", text }, event];
+  }
+
+  #identified(call: CallStart): CallStart {
+    const { id } = call;
+    if (!this.#ids.has(id)) {
+      this.#ids.add(id);
+      return call;
+    }
+    return { ...call, id: newCallId() };
   }
 }
 

@@ -594,6 +594,10 @@ export class JsonProgress {
     }
   }
 
+  get isBegun(): boolean {
+    return this.#begun;
+  }
+
   get isWhole(): boolean {
     return this.#begun && this.#depth <= 0 && !this.#inText;
   }

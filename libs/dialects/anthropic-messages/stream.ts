@@ -1,4 +1,5 @@
 /** Streamed answers in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/build-with-claude/streaming */
+import { BlockSequence, type MadeBlock } from "../block-sequence.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { EventDecoder } from "../event-decoder.ts";
@@ -20,23 +21,30 @@ import {
 } from "./answer.ts";
 import { dialect, thinkingBlockOf } from "./blocks.ts";
 
-/** The open block. `hidden`: other dialects cannot express it. */
-interface OpenBlock {
-  kind: "text" | "reasoning" | "call" | "hidden";
-  signature: Signature | undefined;
+/** A block that an upstream began. */
+interface ShownBlock {
+  kind: "text" | "reasoning" | "call";
+  block: MadeBlock;
   /** The input at the start of a call, used if no deltas follow. */
   input: string;
 }
 
+/** `hidden`: other dialects cannot express it. */
+type BegunBlock = ShownBlock | { kind: "hidden" };
+
 /** For each type of delta: its block kind, and the member with its text. */
-const deltas: Record<string, { kind: OpenBlock["kind"]; member: string }> = {
+const deltas: Record<string, { kind: "text" | "reasoning" | "call"; member: string }> = {
   text_delta: { kind: "text", member: "text" },
   thinking_delta: { kind: "reasoning", member: "thinking" },
   input_json_delta: { kind: "call", member: "partial_json" },
 };
 
 export class MessagesDecoder extends EventDecoder {
-  #open: OpenBlock | undefined;
+  readonly #blocks = new BlockSequence();
+  /** By index. Some servers let blocks overlap, and some give no index. */
+  readonly #begunBlocks = new Map<number, BegunBlock>();
+  #lastIndex = 0;
+  #lastCall: ShownBlock | undefined;
   readonly #usage = new UsageReader();
   #called = false;
   #finish: Finish | undefined;
@@ -61,13 +69,13 @@ export class MessagesDecoder extends EventDecoder {
         this.#usage.read(objectOf(body.message).usage);
         break;
       case "content_block_start":
-        this.#start(objectOf(body.content_block), events);
+        this.#start(this.#indexIn(body), objectOf(body.content_block), events);
         break;
       case "content_block_delta":
-        this.#delta(objectOf(body.delta), events);
+        this.#delta(this.#indexIn(body), objectOf(body.delta), events);
         break;
       case "content_block_stop":
-        this.#close(events);
+        this.#stop(this.#indexIn(body), events);
         break;
       case "message_delta": {
         const delta = objectOf(body.delta);
@@ -80,12 +88,7 @@ export class MessagesDecoder extends EventDecoder {
         this.#finish = finish;
         const explanation = refusalIn(delta.stop_details);
         if (explanation === undefined) break;
-        this.#close(events);
-        events.push(
-          { kind: "block", block: { kind: "refusal" } },
-          { kind: "delta", text: explanation },
-          { kind: "block-end" },
-        );
+        this.#blocks.add(this.#blocks.begin({ kind: "refusal" }, events), explanation, events);
         break;
       }
       case "message_stop":
@@ -112,61 +115,75 @@ export class MessagesDecoder extends EventDecoder {
     if (this.over || finish === undefined) return [];
     this.over = true;
     const events: AnswerEvent[] = [];
-    this.#close(events);
+    for (const begun of this.#begunBlocks.values()) if (begun.kind !== "hidden") this.#fill(begun, events);
+    this.#blocks.endAll(events);
     events.push({ kind: "finish", ...endWith(finish, { stopSequence: this.#stopSequence, usage: this.usage }) });
     return events;
   }
 
-  #start(content: Record<string, unknown>, events: AnswerEvent[]): void {
-    this.#close(events);
+  #indexIn({ index }: Record<string, unknown>): number {
+    if (typeof index === "number") this.#lastIndex = index;
+    return this.#lastIndex;
+  }
+
+  #start(index: number, content: Record<string, unknown>, events: AnswerEvent[]): void {
+    const before = this.#begunBlocks.get(index);
+    if (before?.kind !== "call" || before.input !== "") this.#stop(index, events);
     this.#begun = true;
     const block = blockOf(content);
     if (block === undefined || block.kind === "image" || block.kind === "refusal") {
-      this.#open = { kind: "hidden", signature: undefined, input: "" };
+      this.#begunBlocks.set(index, { kind: "hidden" });
       return;
     }
     const isCall = block.kind === "call";
     this.#called ||= isCall;
     this.#hasContent ||= isCall || (block.kind === "text" && block.text !== "");
-    this.#open = {
-      kind: block.kind,
-      signature: block.kind === "reasoning" ? block.signature : undefined,
-      input: isCall ? block.input : "",
-    };
-    events.push({
-      kind: "block",
-      block: isCall ? { kind: "call", id: block.id, name: block.name } : { kind: block.kind },
-    });
-    if (!isCall && block.text !== "") events.push({ kind: "delta", text: block.text });
+    const start: BlockStart = isCall ? { kind: "call", id: block.id, name: block.name } : { kind: block.kind };
+    const made = this.#blocks.begin(start, events, block.kind === "reasoning" ? block.signature : undefined);
+    // Its signature comes last.
+    if (block.kind === "reasoning") made.isFirm = true;
+    const begun = { kind: block.kind, block: made, input: isCall ? block.input : "" };
+    this.#begunBlocks.set(index, begun);
+    if (isCall) this.#lastCall = begun;
+    else if (block.text !== "") this.#blocks.add(made, block.text, events);
   }
 
-  /** Blocks never overlap, so a delta belongs to the open block. Text without a block start opens its own. */
-  #delta(delta: Record<string, unknown>, events: AnswerEvent[]): void {
+  /** Text without a block of its own, or after another block interrupted it, opens one. */
+  #delta(index: number, delta: Record<string, unknown>, events: AnswerEvent[]): void {
     const type = String(delta.type);
+    const own = this.#begunBlocks.get(index);
     if (type === "signature_delta") {
       const data = textOf(delta.signature);
-      if (this.#open?.kind === "reasoning" && data !== undefined) this.#open.signature = { dialect, data };
+      if (own?.kind === "reasoning" && data !== undefined) own.block.signature = { dialect, data };
       return;
     }
     const known = Object.hasOwn(deltas, type) ? deltas[type] : undefined;
     const text = known === undefined ? undefined : textOf(delta[known.member]);
-    if (known === undefined || text === undefined || this.#open?.kind === "hidden") return;
-    if (this.#open?.kind !== known.kind) {
-      if (known.kind === "call") return;
-      this.#start({ type: known.kind === "text" ? "text" : "thinking" }, events);
-    }
-    if (this.#open !== undefined) this.#open.input = "";
+    if (known === undefined || text === undefined || own?.kind === "hidden") return;
     this.#hasContent ||= known.kind !== "reasoning";
-    events.push({ kind: "delta", text });
+    if (own?.kind === known.kind && own.block.state !== "closed") {
+      own.input = "";
+      this.#blocks.add(own.block, text, events);
+    } else if (known.kind !== "call") {
+      const { last } = this.#blocks;
+      const block = last?.start.kind === known.kind ? last : this.#blocks.begin({ kind: known.kind }, events);
+      this.#blocks.add(block, text, events);
+    } else if (this.#lastCall !== undefined && this.#lastCall.block.state !== "closed") {
+      this.#lastCall.input = "";
+      this.#blocks.add(this.#lastCall.block, text, events);
+    }
   }
 
-  #close(events: AnswerEvent[]): void {
-    const open = this.#open;
-    this.#open = undefined;
-    if (open === undefined || open.kind === "hidden") return;
-    if (open.input !== "") events.push({ kind: "delta", text: open.input });
-    if (open.signature !== undefined) events.push({ kind: "signature", signature: open.signature });
-    events.push({ kind: "block-end" });
+  #stop(index: number, events: AnswerEvent[]): void {
+    const own = this.#begunBlocks.get(index);
+    if (own === undefined || own.kind === "hidden") return;
+    this.#fill(own, events);
+    this.#blocks.end(own.block, events);
+  }
+
+  #fill(begun: ShownBlock, events: AnswerEvent[]): void {
+    if (begun.input !== "") this.#blocks.add(begun.block, begun.input, events);
+    begun.input = "";
   }
 }
 

@@ -1,8 +1,9 @@
 /** Streamed answers in OpenAI's chat-completions format, in both directions: https://platform.openai.com/docs/api-reference/chat/streaming */
+import { BlockSequence, type MadeCall } from "../block-sequence.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { EventDecoder } from "../event-decoder.ts";
 import { endingFor, reasonIn } from "../finish.ts";
-import { isGiven, JsonProgress, jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type AnswerEvent, type Block, type BlockStart, eventsOf, type Finish, type Signature } from "../neutral.ts";
 import { calledTool, newCallId } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
@@ -26,30 +27,35 @@ import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning
 
 const done = "[DONE]";
 
-/** A streamed call. Calls may overlap in this format but not in the neutral form, so all but one wait. */
+/** A streamed call, and the place that its server gives it: calls may overlap in this format. */
 interface OpenCall {
-  id: string;
-  name: string;
-  progress: JsonProgress;
-  /** Its input chunks until its turn comes. */
-  waiting: string[];
-  signature: Signature | undefined;
+  block: MadeCall;
+  index: number | undefined;
+  /** The id of its first chunk. */
+  id: string | undefined;
 }
 
 /**
- * Some servers give all calls of an answer the same index. A new id alone does not begin a call, because others write one with each chunk.
- * https://github.com/ollama/ollama/issues/15457
+ * True if a chunk begins a call although the one of its index or id has begun: some servers give all calls of an answer the same index, others the same id or none. A
+ * new id alone does not begin a call, because others write one with each chunk. https://github.com/ollama/ollama/issues/15457
  */
-const isNext = (call: OpenCall, id: string | undefined, name: string): boolean =>
-  call.progress.isWhole && id !== undefined && id !== call.id && name !== "";
+function isNext({ block, id: known }: OpenCall, id: string | undefined, name: string, input: string): boolean {
+  if (name === "") return false;
+  const isWhole = block.progress?.isWhole === true;
+  const hasOtherId = id !== undefined && id !== known;
+  if (block.start.name !== "" && block.start.name !== name) return isWhole || hasOtherId || !block.progress?.isBegun;
+  return isWhole && (hasOtherId || input.trim() !== "");
+}
+
+const indexOf = ({ index }: Record<string, unknown>): number | undefined =>
+  typeof index === "number" ? index : undefined;
 
 export class ChatDecoder extends EventDecoder {
-  #open: "text" | "refusal" | "reasoning" | OpenCall | undefined;
+  readonly #blocks = new BlockSequence();
   readonly #reasoning = new ReasoningReader();
   readonly #calls = new Map<number, OpenCall>();
-  readonly #placesById = new Map<string, number>();
-  /** Calls that wait for their turn. */
-  #waiting: OpenCall[] = [];
+  readonly #callsById = new Map<string, OpenCall>();
+  #lastCall: OpenCall | undefined;
   #finish: Finish | undefined;
   #hasText = false;
   #stopSequence: string | undefined;
@@ -76,10 +82,8 @@ export class ChatDecoder extends EventDecoder {
         this.#choice(choice, events);
         const reason = reasonIn(choice.finish_reason);
         if (reason === undefined) continue;
-        const finish = endingFor(reason, {
-          called: this.#calls.size > 0,
-          hasContent: this.#hasText || this.#calls.size > 0,
-        });
+        const called = this.#lastCall !== undefined;
+        const finish = endingFor(reason, { called, hasContent: this.#hasText || called });
         if (typeof finish !== "string") return [...events, ...this.fail(finish)];
         this.#finish = finish;
       }
@@ -95,11 +99,8 @@ export class ChatDecoder extends EventDecoder {
     if (this.over || this.#finish === undefined) return [];
     this.over = true;
     const events: AnswerEvent[] = [];
-    this.#close(events);
-    for (const call of this.#waiting.splice(0)) {
-      this.#start(call, events);
-      this.#close(events);
-    }
+    this.#signLast();
+    this.#blocks.endAll(events);
     if (this.#reasoning.hasMore) this.#sign(this.#reasoning.take(), events);
     events.push({ kind: "finish", ...endOf(this.#finish, this.#stopSequence, this.#usage) });
     return events;
@@ -112,8 +113,9 @@ export class ChatDecoder extends EventDecoder {
     this.#text("text", contentTextOf(delta.content), events);
     if (delta.images !== undefined || Array.isArray(delta.content))
       for (const picture of picturesIn(delta)) {
-        this.#close(events);
-        events.push(...eventsOf({ blocks: [picture], finish: "stop" }).slice(0, -1));
+        this.#signLast();
+        for (const event of eventsOf({ blocks: [picture], finish: "stop" }))
+          if (event.kind === "block") this.#blocks.whole(event.block, events);
       }
     this.#text("refusal", delta.refusal, events);
     for (const call of listOf(delta.tool_calls)) this.#call(objectOf(call), events);
@@ -123,74 +125,55 @@ export class ChatDecoder extends EventDecoder {
   #text(kind: "text" | "refusal" | "reasoning", value: unknown, events: AnswerEvent[]): void {
     const text = textOf(value);
     if (text === undefined) return;
-    if (this.#open !== kind) {
-      this.#close(events);
-      this.#open = kind;
+    let { last } = this.#blocks;
+    if (last?.start.kind !== kind) {
+      this.#signLast();
       this.#hasText ||= kind !== "reasoning";
-      events.push({ kind: "block", block: { kind } });
+      last = this.#blocks.begin({ kind }, events);
     }
-    events.push({ kind: "delta", text });
+    this.#blocks.add(last, text, events);
   }
 
   #call(delta: Record<string, unknown>, events: AnswerEvent[]): void {
-    const id = textOf(delta.id);
-    const place = typeof delta.index === "number" ? delta.index : this.#placeOf(id);
     const { name, input } = callOf(delta);
-    let call = this.#calls.get(place);
-    if (call === undefined || isNext(call, id, name)) {
-      call = { id: id ?? newCallId(), name, progress: new JsonProgress(), waiting: [], signature: undefined };
-      this.#calls.set(place, call);
-      this.#waiting.push(call);
-    }
-    if (call !== this.#open && call.name === "") call.name = name;
-    call.signature ??= callSignatureOf(delta);
-    if (input !== "") {
-      call.progress.push(input);
-      if (call === this.#open) events.push({ kind: "delta", text: input });
-      else call.waiting.push(input);
-    }
-    this.#startNext(events);
+    const id = textOf(delta.id);
+    const index = indexOf(delta);
+    const known = this.#callAt(index, id, name);
+    const isNew = known === undefined || isNext(known, id, name, input);
+    const call = isNew ? this.#begin(delta, name, events) : known;
+    this.#lastCall = call;
+    this.#blocks.name(call.block, name, events);
+    if (input !== "") this.#blocks.add(call.block, input, events);
   }
 
-  /** Servers that omit the index start a new call with a new id. */
-  #placeOf(id: string | undefined): number {
-    if (id === undefined) return Math.max(0, this.#calls.size - 1);
-    const known = this.#placesById.get(id);
-    if (known !== undefined) return known;
-    this.#placesById.set(id, this.#calls.size);
-    return this.#calls.size;
+  /** The call that a chunk continues, if it does not begin one: that of its index, or else of its id, or else the last one. */
+  #callAt(index: number | undefined, id: string | undefined, name: string): OpenCall | undefined {
+    const sameId = id === undefined ? undefined : this.#callsById.get(id);
+    if (index !== undefined) return sameId?.index === index ? sameId : this.#calls.get(index);
+    return sameId ?? (id === undefined || name === "" ? this.#lastCall : undefined);
   }
 
-  /** Opens the next call once the previous one is complete. */
-  #startNext(events: AnswerEvent[]): void {
-    while (this.#waiting.length > 0 && (typeof this.#open !== "object" || this.#open.progress.isWhole))
-      this.#start(this.#waiting.shift() as OpenCall, events);
-  }
-
-  #start(call: OpenCall, events: AnswerEvent[]): void {
-    this.#close(events);
+  #begin(delta: Record<string, unknown>, name: string, events: AnswerEvent[]): OpenCall {
+    const id = textOf(delta.id);
+    const index = indexOf(delta);
+    this.#signLast();
     if (this.#reasoning.hasMore) this.#sign(this.#reasoning.take(), events);
-    this.#sign(call.signature, events);
-    this.#open = call;
-    events.push({ kind: "block", block: { kind: "call", id: call.id, name: call.name } });
-    for (const text of call.waiting.splice(0)) events.push({ kind: "delta", text });
+    const block = this.#blocks.begin({ kind: "call", id: id ?? newCallId(), name }, events, callSignatureOf(delta));
+    const call = { block, index, id };
+    if (index !== undefined) this.#calls.set(index, call);
+    if (id !== undefined) this.#callsById.set(id, call);
+    return call;
+  }
+
+  /** Gives the reasoning that ends its signature. */
+  #signLast(): void {
+    const { last } = this.#blocks;
+    if (last?.start.kind === "reasoning") last.signature = this.#reasoning.take();
   }
 
   /** A signature without text, in a block of its own. */
   #sign(signature: Signature | undefined, events: AnswerEvent[]): void {
-    if (signature !== undefined)
-      events.push(
-        { kind: "block", block: { kind: "reasoning" } },
-        { kind: "signature", signature },
-        { kind: "block-end" },
-      );
-  }
-
-  #close(events: AnswerEvent[]): void {
-    const signature = this.#open === "reasoning" ? this.#reasoning.take() : undefined;
-    if (signature !== undefined) events.push({ kind: "signature", signature });
-    if (this.#open !== undefined) events.push({ kind: "block-end" });
-    this.#open = undefined;
+    if (signature !== undefined) this.#blocks.whole({ kind: "reasoning" }, events, signature);
   }
 }
 

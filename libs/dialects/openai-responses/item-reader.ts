@@ -14,6 +14,9 @@ export class ItemReader {
   #inputSeen = false;
   #blockSeen = false;
   done = false;
+  /** The item was announced. */
+  isBegun = false;
+  isCall = false;
 
   take(): AnswerEvent[] {
     return this.#events.splice(0);
@@ -21,10 +24,12 @@ export class ItemReader {
 
   /** A call opens its block once its name is known, other items with their first text. */
   begin(item: Record<string, unknown>): void {
+    this.isBegun = true;
     const isCustom = item.type === "custom_tool_call";
     const name = textOf(item.name);
     if (this.#kind !== undefined || name === undefined || !(isCustom || item.type === "function_call")) return;
     this.#kind = isCustom ? "custom" : "function";
+    this.isCall = true;
     this.#write({ kind: "block", block: { kind: "call", id: callIdOf(item.call_id), name } });
   }
 

@@ -12,8 +12,12 @@ import { ItemReader, partOf } from "./item-reader.ts";
 export class ResponsesDecoder extends EventDecoder {
   finished = false;
   usage: Usage | undefined;
-  /** By output index. */
+  /** The last item of each output index. Some servers give all items one index, or none. */
   readonly #items = new Map<number, ItemReader>();
+  readonly #itemsById = new Map<string, ItemReader>();
+  #lastCall: ItemReader | undefined;
+  /** Text without an item of its own. */
+  #apart: ItemReader | undefined;
   /** Items in order; only the first one's events come out. */
   readonly #queue: ItemReader[] = [];
   #lastIndex = 0;
@@ -31,21 +35,21 @@ export class ResponsesDecoder extends EventDecoder {
     const { type, item } = event;
     switch (type) {
       case "response.output_item.added":
-        this.#itemOf(event).begin(objectOf(item));
+        this.#begin(event);
         return this.#drained();
       case "response.output_item.done":
-        this.#itemOf(event).end(objectOf(item));
+        this.#newOr(event, ({ done }) => done).end(objectOf(item));
         return this.#drained();
       case "response.completed":
       case "response.incomplete":
         return this.#finish(event);
       case "response.function_call_arguments.delta":
       case "response.custom_tool_call_input.delta":
-        this.#itemOf(event).input(textOf(event.delta) ?? "");
+        this.#callOf(event).input(textOf(event.delta) ?? "");
         return this.#drained();
       case "response.function_call_arguments.done":
       case "response.custom_tool_call_input.done":
-        this.#itemOf(event).wholeInput(textOf(event.arguments) ?? textOf(event.input) ?? "");
+        this.#callOf(event).wholeInput(textOf(event.arguments) ?? textOf(event.input) ?? "");
         return this.#drained();
       case "error":
       case "response.failed":
@@ -57,21 +61,61 @@ export class ResponsesDecoder extends EventDecoder {
     const place = partOf(event);
     if (place !== undefined) {
       const { kind, part } = place;
-      if (typeof event.delta === "string") this.#itemOf(event).text(kind, part, event.delta);
-      else this.#itemOf(event).wholeText(kind, part, textOf(event.text) ?? textOf(event.refusal) ?? "");
+      if (typeof event.delta === "string") this.#textOf(event).text(kind, part, event.delta);
+      else this.#textOf(event).wholeText(kind, part, textOf(event.text) ?? textOf(event.refusal) ?? "");
       return this.#drained();
     }
     return type === undefined && isGiven(event.error) ? this.fail(upstreamErrorOf(event)) : [];
   }
 
-  #itemOf({ output_index: index }: Record<string, unknown>): ItemReader {
+  /** The item of an event: by its id, or else by its index, because some servers give an item another id in each event. */
+  #itemOf({ output_index: index, item_id: id }: Record<string, unknown>): ItemReader | undefined {
     if (typeof index === "number") this.#lastIndex = index;
-    const known = this.#items.get(this.#lastIndex);
-    if (known !== undefined) return known;
+    const [byId, byIndex] = [this.#itemsById.get(String(id)), this.#items.get(this.#lastIndex)];
+    return [byId, byIndex].find((item) => item?.done === false) ?? byIndex ?? byId;
+  }
+
+  /** The item of an event with a whole item; a new one if this was said of the known one already. */
+  #newOr(event: Record<string, unknown>, wasSaid: (item: ItemReader) => boolean): ItemReader {
+    const id = textOf(objectOf(event.item).id);
+    const known = this.#itemOf({ ...event, item_id: id });
+    const isRepeated =
+      id !== undefined && known === this.#itemsById.get(id) && known === this.#items.get(this.#lastIndex);
+    const item = known === undefined || (wasSaid(known) && !isRepeated) ? this.#newItem() : known;
+    if (id !== undefined) this.#itemsById.set(id, item);
+    return item;
+  }
+
+  #begin(event: Record<string, unknown>): void {
+    const item = this.#newOr(event, ({ isBegun }) => isBegun);
+    item.begin(objectOf(event.item));
+    if (item.isCall) this.#lastCall = item;
+  }
+
+  #newItem(): ItemReader {
     const item = new ItemReader();
     this.#items.set(this.#lastIndex, item);
     this.#queue.push(item);
     return item;
+  }
+
+  /** The call that an event adds to: the open one, if the event names an item that is no call. */
+  #callOf(event: Record<string, unknown>): ItemReader {
+    const item = this.#itemOf(event);
+    if (item?.isCall === true) this.#lastCall = item;
+    else if (this.#lastCall?.done === false) return this.#lastCall;
+    return item ?? this.#newItem();
+  }
+
+  /** The item that an event's text adds to. Text that names a call is apart from it. */
+  #textOf(event: Record<string, unknown>): ItemReader {
+    const item = this.#itemOf(event);
+    if (item?.isCall !== true) return item ?? this.#newItem();
+    if (this.#apart?.done !== false) {
+      this.#apart = new ItemReader();
+      this.#queue.push(this.#apart);
+    }
+    return this.#apart;
   }
 
   /** The events of the first item, and of the next ones if it is complete. */

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { withCallRules } from "#dialects/call-rules.ts";
+import type { StreamDecoder } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { type AnswerEvent, foldedOf, type NeutralRequest } from "#dialects/neutral.ts";
@@ -223,6 +224,67 @@ test("of several calls only the first is delivered to a caller who wants no para
     assert.equal(calls(requestOf["openai-chat"]({})), "ab");
   }
 });
+
+test("an id that a server repeats is replaced, in whole answers and in streams", () => {
+  for (const spoken of conversationDialects) {
+    const repeated = JSON.parse(JSON.stringify(twoCalls[spoken]).replaceAll('id":"b"', 'id":"a"'));
+    const request = requestOf["openai-chat"]({});
+    const idsIn = (events: readonly AnswerEvent[]) =>
+      events.flatMap((event) => (event.kind === "block" && event.block.kind === "call" ? [event.block.id] : []));
+    const whole = idsIn(withCallRules(codecs[spoken], request, spoken).decodeAnswer(repeated));
+    const streamed = idsIn(
+      streamOf(withCallRules(codecs[spoken], request, spoken).streamDecoder(), repeatedStreams[spoken]),
+    );
+    for (const ids of [whole, streamed]) {
+      assert.equal(ids.length, 2, spoken);
+      assert.equal(ids[0], "a");
+      assert.match(String(ids[1]), /^call_[0-9a-f]{24}$/);
+    }
+  }
+});
+
+const streamOf = (decoder: StreamDecoder, events: readonly Json[]): AnswerEvent[] => [
+  ...events.flatMap((event) => decoder.push({ event: undefined, data: Buffer.from(JSON.stringify(event)) })),
+  ...decoder.end(),
+];
+
+/** Two calls with one id. */
+const repeatedStreams: Record<ConversationDialect, Json[]> = {
+  "openai-chat": [
+    ...[0, 1].map((index) => ({
+      choices: [
+        { delta: { tool_calls: [{ index, id: "a", type: "function", function: { name: "a", arguments: "{}" } }] } },
+      ],
+    })),
+    { choices: [{ delta: {}, finish_reason: "tool_calls" }] },
+  ],
+  "openai-responses": [
+    ...[0, 1].map((output_index) => ({
+      type: "response.output_item.done",
+      output_index,
+      item: { type: "function_call", call_id: "a", name: "a", arguments: "{}" },
+    })),
+    { type: "response.completed", response: { status: "completed", output: [] } },
+  ],
+  "anthropic-messages": [
+    ...[0, 1].flatMap((index) => [
+      {
+        type: "content_block_start",
+        index,
+        content_block: { type: "tool_use", id: "a", name: "a", input: {} },
+      },
+      { type: "content_block_stop", index },
+    ]),
+    { type: "message_delta", delta: { stop_reason: "tool_use" } },
+    { type: "message_stop" },
+  ],
+  gemini: [
+    ...[0, 1].map(() => ({
+      candidates: [{ content: { parts: [{ functionCall: { id: "a", name: "a", args: {} } }] } }],
+    })),
+    { candidates: [{ finishReason: "STOP" }] },
+  ],
+};
 
 test("a streamed answer keeps to the same rules", () => {
   const request = codecs["openai-chat"].decodeRequest({

@@ -1,0 +1,123 @@
+/**
+ * The blocks of a streamed answer in an order in which none overlaps another. Dialects and their servers let blocks overlap: text arrives while the arguments of a
+ * call are incomplete, and calls arrive in turns. A block that must not be interrupted keeps all later ones waiting, so that nothing of it is lost.
+ */
+import { JsonProgress } from "./json.ts";
+import type { AnswerEvent, BlockStart, Signature } from "./neutral.ts";
+
+type Making<Start extends BlockStart> = {
+  start: Start;
+  /** The signature of reasoning, written at its end, or of a call, written before it in a block of its own. */
+  signature: Signature | undefined;
+  /** The deltas until its turn comes. */
+  waiting: string[];
+  state: "waiting" | "open" | "closed";
+  /** Nothing more of it follows. */
+  isOver: boolean;
+  /** Another block may not interrupt it before it is over, unless it is a call whose arguments are complete. */
+  isFirm: boolean;
+  /** How far the arguments of a call are. */
+  progress: JsonProgress | undefined;
+};
+
+export type MadeBlock = Making<BlockStart>;
+export type MadeCall = Making<Extract<BlockStart, { kind: "call" }>>;
+
+const madeOf = <Start extends BlockStart>(start: Start, signature?: Signature): Making<Start> => ({
+  start,
+  signature,
+  waiting: [],
+  state: "waiting",
+  isOver: false,
+  isFirm: start.kind === "call",
+  progress: start.kind === "call" ? new JsonProgress() : undefined,
+});
+
+/** True if another block may begin. */
+const isInterruptible = ({ progress, isOver, isFirm }: MadeBlock): boolean =>
+  isOver || !isFirm || progress?.isWhole === true;
+
+/** True if a block may open: some servers name a call after they began it. */
+const isReady = ({ start, isOver }: MadeBlock): boolean => isOver || start.kind !== "call" || start.name !== "";
+
+export class BlockSequence {
+  #open: MadeBlock | undefined;
+  readonly #waiting: MadeBlock[] = [];
+
+  /** The block that began last; undefined if it is closed. */
+  get last(): MadeBlock | undefined {
+    return this.#waiting.at(-1) ?? this.#open;
+  }
+
+  /** Begins a block behind all others, and opens it if no call before it is incomplete. */
+  begin<Start extends BlockStart>(start: Start, events: AnswerEvent[], signature?: Signature): Making<Start> {
+    const block = madeOf(start, signature);
+    this.#waiting.push(block);
+    this.#openNext(events);
+    return block;
+  }
+
+  /** A whole block: an image, or a signature without text. */
+  whole(start: BlockStart, events: AnswerEvent[], signature?: Signature): void {
+    this.end(this.begin(start, events, signature), events);
+  }
+
+  /** Adds to a block that is not closed. */
+  add(block: MadeBlock, text: string, events: AnswerEvent[]): void {
+    block.progress?.push(text);
+    if (block.state === "open") events.push({ kind: "delta", text });
+    else block.waiting.push(text);
+    if (block.progress?.isWhole === true) this.#openNext(events);
+  }
+
+  /** Gives a call its name, if it has none. */
+  name(call: MadeCall, name: string, events: AnswerEvent[]): void {
+    if (call.state !== "waiting" || call.start.name !== "" || name === "") return;
+    call.start.name = name;
+    this.#openNext(events);
+  }
+
+  /** Ends a block. */
+  end(block: MadeBlock, events: AnswerEvent[]): void {
+    block.isOver = true;
+    if (block === this.#open) this.#close(events);
+    this.#openNext(events);
+  }
+
+  /** Ends all blocks, at the end of the answer. */
+  endAll(events: AnswerEvent[]): void {
+    for (const block of this.#waiting) block.isOver = true;
+    if (this.#open !== undefined) this.end(this.#open, events);
+    this.#openNext(events);
+  }
+
+  #openNext(events: AnswerEvent[]): void {
+    while (this.#open === undefined || isInterruptible(this.#open)) {
+      const block = this.#waiting[0];
+      if (block === undefined || !isReady(block)) break;
+      this.#close(events);
+      this.#waiting.shift();
+      block.state = "open";
+      this.#open = block;
+      if (block.start.kind === "call" && block.signature !== undefined)
+        events.push(
+          { kind: "block", block: { kind: "reasoning" } },
+          { kind: "signature", signature: block.signature },
+          { kind: "block-end" },
+        );
+      events.push({ kind: "block", block: block.start });
+      for (const text of block.waiting.splice(0)) events.push({ kind: "delta", text });
+      if (block.isOver) this.#close(events);
+    }
+  }
+
+  #close(events: AnswerEvent[]): void {
+    const open = this.#open;
+    if (open === undefined) return;
+    this.#open = undefined;
+    open.state = "closed";
+    if (open.start.kind === "reasoning" && open.signature !== undefined)
+      events.push({ kind: "signature", signature: open.signature });
+    events.push({ kind: "block-end" });
+  }
+}
