@@ -51,7 +51,7 @@ const folders: Record<string, string[]> = {
 /** Packages that only some folders may use; all others are free. */
 const packages: Record<string, string[]> = {
   bullmq: ["libs/relay/redis"],
-  undici: ["apps/worker"],
+  undici: ["apps/worker", "apps/control/alerts", "libs/service"],
   "google-auth-library": ["apps/worker"],
   "@smithy": ["apps/worker"],
   "@aws-sdk": ["apps/worker"],

@@ -23,7 +23,7 @@ const groups = {
     "worker/{answer,attempt,observability}/*.test.ts",
   ],
   clients: ["clients/*.test.ts"],
-  control: ["control/{access,alerts,budgets,catalogue,catalogue-diff,conditions,content,input,keys}.test.ts"],
+  control: ["control/{access,alerts,budgets,catalogue,catalogue-diff,conditions,content,exposure,input,keys}.test.ts"],
   ingress: [
     "ingress/{content,http,interactions,ollama,stored}/*.test.ts",
     "ingress/{file-rewrites,ingress,log-subscriber,outlast-redis}.test.ts",

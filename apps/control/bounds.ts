@@ -48,9 +48,15 @@ export const filterValuesMax = 100;
 export const callersMax = 50_000;
 
 // Sign-in.
-/** Wrong passwords in a row for one address of a user, and how often another may follow. */
-export const wrongPasswordsMax = 5;
-export const wrongPasswordEveryMs = 60_000;
+/** Wrong passwords in a row for one user from one IP address, and how often another may follow. */
+export const wrongPasswords = { max: 5, everyMs: 60_000 };
+/** Those for one user from all IP addresses together. */
+export const userWrongPasswords = { max: 100, everyMs: 10_000 };
+/** Mails that reset a password: for one user from one IP address, and from all together. */
+export const passwordMails = { max: 5, everyMs: 60_000 };
+export const userPasswordMails = { max: 20, everyMs: 600_000 };
+/** How long an IP address is known as one from which a user has signed in. */
+export const knownAddressMs = 90 * 86_400_000;
 /** Attempts to sign in from one IP address, and how often another may follow. */
 export const signInsMax = 20;
 export const signInEveryMs = 3_000;

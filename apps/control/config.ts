@@ -3,6 +3,7 @@ import { nameForm } from "#access/record.ts";
 import { auditDaysBounds, originPattern, usageDaysBounds } from "#api/settings.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import { integerSetting, proxySettings, readSettings, secretSetting, textSetting } from "#service/config.ts";
+import { networksSetting } from "#service/public-agent.ts";
 
 /** Settings of the installation, which operators also change in the console. A variable that is set wins over what is stored there. */
 export const installationSettings = {
@@ -79,6 +80,10 @@ const startSettings = {
     "",
     "The directory of the built console (`node apps/console/build.ts DIRECTORY`). Without it, control serves no console.",
     "a path",
+  ),
+  webhookNetworks: networksSetting(
+    "WEBHOOK_NETWORKS",
+    "Private networks in which a webhook may be whose address is stored in the console, such as 10.0.0.0/8. None by default; ALERT_WEBHOOK_URL may name any address.",
   ),
   callsPerMinute: integerSetting(
     "CONTROL_CALLS_PER_MINUTE",

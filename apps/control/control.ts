@@ -114,7 +114,13 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const mail = createMail(settings.current, log);
   opened.defer(() => mail.close());
   const alertsDeps = { database, redis, keyspace, catalogue: catalogue.current, log };
-  const alerts = startAlerts({ ...alertsDeps, settings: settings.current, mail });
+  const alerts = startAlerts({
+    ...alertsDeps,
+    settings: settings.current,
+    isWebhookFixed: settings.isFixed("alertWebhookUrl"),
+    webhookNetworks: config.webhookNetworks,
+    mail,
+  });
   opened.defer(() => alerts.close());
   opened.defer(startAuditRetention({ database, days: () => settings.current().auditDays, log }));
   registerControlMetrics(registry, { ledger, projection, redis });

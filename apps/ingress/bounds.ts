@@ -189,3 +189,8 @@ export const fileRewriteCheckMsMax = 10_000;
 export const firstHeartbeatMsMax = 5_000;
 /** Characters of the user in a usage record. */
 export const userLengthMax = 200;
+
+/** Wrong passwords of operators from one IP address, and how often another may follow. */
+export const wrongOperatorPasswords = { max: 20, everyMs: 10_000 };
+/** IP addresses whose wrong passwords are counted; the one that tried longest ago is forgotten first. */
+export const operatorAddressesMax = 10_000;

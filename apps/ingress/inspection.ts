@@ -7,9 +7,22 @@ import fastifyBasicAuth from "@fastify/basic-auth";
 import type { FastifyInstance } from "fastify";
 import type { QueuedJob } from "#relay/job.ts";
 import type { RedisJobQueue } from "#relay/redis/job-queue.ts";
+import { callerOf, TokenBuckets } from "#service/token-buckets.ts";
+import { operatorAddressesMax, wrongOperatorPasswords } from "./bounds.ts";
 
 const basePath = "/queues";
 const operatorName = "operator";
+
+/** The board has inline styles, and asks another server for fonts, which it does not get. */
+const policy = [
+  "default-src 'self'",
+  "style-src 'self' 'unsafe-inline'",
+  "img-src 'self' data:",
+  "object-src 'none'",
+  "frame-ancestors 'none'",
+  "base-uri 'self'",
+  "form-action 'self'",
+].join("; ");
 
 /** Serves the board of these queues, by name, under /queues for the user `operator` with this password. It is read-only, because jobs belong to their owners. */
 export async function addInspection(
@@ -33,12 +46,22 @@ export async function addInspection(
       addQueue(adapter);
     }
   };
+  const attempts = new TokenBuckets({ ...wrongOperatorPasswords, keysMax: operatorAddressesMax });
   await operations.register(async (scope) => {
+    scope.addHook("onRequest", async (_request, reply) => {
+      reply.header("content-security-policy", policy).header("x-content-type-options", "nosniff");
+    });
     await scope.register(fastifyBasicAuth, {
       authenticate: { realm: "sluice" },
-      validate: async (name, given) => {
+      validate: async (name, given, { ip }, reply) => {
+        const waitSeconds = attempts.take(callerOf(ip));
+        if (waitSeconds > 0) {
+          reply.header("retry-after", waitSeconds);
+          throw Object.assign(new Error("Too many wrong passwords from this address"), { statusCode: 429 });
+        }
         if (name !== operatorName || !isSame(given, password))
           throw Object.assign(new Error("Unauthorized"), { statusCode: 401 });
+        attempts.giveBack(callerOf(ip));
       },
     });
     scope.addHook("onRequest", scope.basicAuth);

@@ -8,34 +8,23 @@ import {
   memoryShare,
   readSettings,
   type ServiceConfig,
-  type Setting,
   serviceConfigOf,
 } from "#service/config.ts";
+import { networksSetting } from "#service/public-agent.ts";
 import { StartupFault } from "#service/startup.ts";
-import { type Network, networksOf } from "./attachments/attachment-fetcher.ts";
 import { capacityMax } from "./bounds.ts";
-
-const attachmentNetworks: Setting<Network[]> = {
-  variable: "ATTACHMENT_NETWORKS",
-  formerVariable: "SOURCE_NETWORKS",
-  description:
-    "Private networks from which the worker may fetch images and documents that requests name by address, such as 10.0.0.0/8,fd00::/8. None by default.",
-  default: "",
-  bounds: "networks in CIDR notation, separated by commas",
-  read(environment) {
-    try {
-      return networksOf(environment.ATTACHMENT_NETWORKS ?? "");
-    } catch {
-      throw new StartupFault(`ATTACHMENT_NETWORKS must be ${this.bounds}, not "${environment.ATTACHMENT_NETWORKS}"`);
-    }
-  },
-};
 
 const mebibyte = 1 << 20;
 
 export const workerSettings = {
   drainMs: drainSettings.drainMs,
-  attachmentNetworks,
+  attachmentNetworks: {
+    formerVariable: "SOURCE_NETWORKS",
+    ...networksSetting(
+      "ATTACHMENT_NETWORKS",
+      "Private networks from which the worker may fetch images and documents that requests name by address, such as 10.0.0.0/8,fd00::/8. None by default.",
+    ),
+  },
   attachmentBytesMax: {
     formerVariable: "SOURCE_BYTES_MAX",
     ...integerSetting(

@@ -25,8 +25,10 @@ const invitation = Type.Object({
 
 const newInvitation = Type.Object({
   ...invitation.properties,
-  url: Type.String({ description: "The link, shown only here." }),
-  isSent: Type.Boolean({ description: "Whether it was also handed to the mail server." }),
+  url: orNull(Type.String({ description: "The link, shown only here; null if it went by mail." })),
+  isSent: Type.Boolean({
+    description: "Whether the link was handed to the mail server, as it is whenever there is one and an address.",
+  }),
 });
 
 const account = { account: id("The id of an account.") };

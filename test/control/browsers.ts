@@ -149,11 +149,13 @@ export async function startApi(database: Database, environment: Record<string, s
     },
     async member(account, role) {
       const email = `${uniqueName(role)}@example.com`;
-      const { body } = await machine<{ url: string }>("POST", `/accounts/${account}/invitations`, { role, email });
+      // Without an address: with a mail server, nobody else sees the link of an invitation for one.
+      const { body } = await machine<{ url: string }>("POST", `/accounts/${account}/invitations`, { role });
       const browser = new Browser(url);
       const { user } = await browser.api<{ user: string }>("POST", "/invitations/accept", {
         token: tokenOf(body.url),
         name: role,
+        email,
         password: goodPassword,
       });
       assert.equal((await browser.signIn(email)).status, 200);

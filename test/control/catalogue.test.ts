@@ -126,6 +126,20 @@ test("who is signed in reads every group, with its prices", async () => {
   assert.doesNotMatch(body, /secret|SECRET|10\.1\.2\.3|their-name|0\.77/);
 });
 
+test("a token reads every group only with the scope for it", async () => {
+  const read = async (scopes: string[]) => {
+    const { token } = (await (await control.call("POST", "/tokens", { name: "ci", scopes })).json()) as {
+      token: string;
+    };
+    const response = await fetch(url, { headers: { authorization: `Bearer ${token}` } });
+    return ((await response.json()) as Catalogue).groups.map(({ name }) => name);
+  };
+  for (const scopes of [["listKeys"], ["listKeys", "createKey"], ["list*"]])
+    assert.deepEqual(await read(scopes), ["default"]);
+  for (const scopes of [["readCatalogue"], ["read*"], ["*"]])
+    assert.deepEqual(await read(scopes), ["default", "partners"]);
+});
+
 test("a caller who has the answer gets 304, until the catalogue changes; then nothing is public any more", async () => {
   const etag = (await fetch(url)).headers.get("etag") ?? "";
   const same = await fetch(url, { headers: { "if-none-match": etag } });

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { getMigrations } from "better-auth/db/migration";
 import { pino } from "pino";
+import { createAttempts } from "../../apps/control/sign-in/attempts.ts";
 import { authOptionsOf } from "../../apps/control/sign-in/auth.ts";
 import { goodPassword, randomAddress, startApi, uniqueName } from "./browsers.ts";
 import { onPostgres } from "./databases.ts";
@@ -117,24 +118,111 @@ onPostgres("a host name that is not ours has no sign-in", async (database) => {
   assert.match(cookies.join(), /__Secure-sluice\.session_token=.*Secure/);
 });
 
-onPostgres(
-  "the sixth wrong password waits, whatever address it comes from; the right one costs nothing",
-  async (database) => {
-    await using api = await startApi(database, { TRUSTED_PROXIES: "127.0.0.1" });
-    const { email } = await api.member(await api.account(), "member");
-    const attempt = (password: string, user = email) =>
-      api
-        .browser()
-        .call("POST", "/api/auth/sign-in/email", { email: user, password }, { "x-forwarded-for": randomAddress() });
-    for (let times = 0; times < 8; times++) assert.equal((await attempt(goodPassword)).status, 200);
-    for (let times = 0; times < 5; times++) assert.equal((await attempt("wrong password")).status, 401);
-    const sixth = await attempt("wrong password");
-    assert.equal(sixth.status, 429);
-    assert.ok(Number(sixth.headers.get("retry-after")) > 50);
-    assert.equal((await attempt(goodPassword, email.toUpperCase())).status, 429);
-    assert.equal((await attempt("wrong password", "nobody@example.com")).status, 401);
-  },
-);
+onPostgres("the sixth wrong password from an address waits; the user signs in from another", async (database) => {
+  await using api = await startApi(database, { TRUSTED_PROXIES: "127.0.0.1" });
+  const { email } = await api.member(await api.account(), "member");
+  const [theirs, own] = [randomAddress(), randomAddress()];
+  const attempt = (password: string, from = theirs, user = email) =>
+    api.browser().call("POST", "/api/auth/sign-in/email", { email: user, password }, { "x-forwarded-for": from });
+  for (let times = 0; times < 30; times++) assert.equal((await attempt(goodPassword)).status, 200);
+  for (let times = 0; times < 5; times++) assert.equal((await attempt("wrong password")).status, 401);
+  const sixth = await attempt("wrong password");
+  assert.equal(sixth.status, 429);
+  assert.ok(Number(sixth.headers.get("retry-after")) > 50);
+  assert.equal((await attempt(goodPassword, theirs, email.toUpperCase())).status, 429);
+  assert.equal((await attempt("wrong password", theirs, "nobody@example.com")).status, 401);
+  // The right password begins anew.
+  for (const password of ["wrong password", "wrong password", goodPassword, ...Array(5).fill("wrong password")])
+    assert.equal((await attempt(password, own)).status, password === goodPassword ? 200 : 401);
+});
+
+onPostgres("guessing from many addresses waits too, but not where the user has signed in before", async (database) => {
+  await using api = await startApi(database, { TRUSTED_PROXIES: "127.0.0.1" });
+  const { email } = await api.member(await api.account(), "member");
+  const attempt = (password: string, from: string) =>
+    api.browser().call("POST", "/api/auth/sign-in/email", { email, password }, { "x-forwarded-for": from });
+  const own = randomAddress();
+  assert.equal((await attempt(goodPassword, own)).status, 200);
+  const passwords = createAttempts({
+    perAddress: { max: 5, everyMs: 60_000 },
+    perUser: { max: 7, everyMs: 60_000 },
+    database,
+    detail: "wait",
+  });
+  for (let times = 0; times < 7; times++) await passwords.take(email, randomAddress());
+  await assert.rejects(passwords.take(email, randomAddress()), { kind: "too_many_requests" });
+  await passwords.take(email, own);
+  await assert.rejects(passwords.take("somebody@example.com", own).then(() => passwords.take(email, "::1")));
+});
+
+onPostgres("another spelling of the cookie is the same session", async (database) => {
+  await using api = await startApi(database);
+  const { browser } = await api.member(await api.account(), "member");
+  const [name = "", value = ""] = browser.cookie.split("=");
+  const spellings = [
+    `${name}=${value}`,
+    `${name}=${decodeURIComponent(value)}`,
+    `other=1; ${name}=${value}`,
+    `${name}="${value}"`,
+    `${name}=${value.replace(/[a-z]/, (letter) => `%${letter.charCodeAt(0).toString(16)}`)}`,
+    `${name}=x; ${name}=${value}`,
+    `${name}=${value}; ${name}=x`,
+  ];
+  const statuses: number[] = [];
+  for (let times = 0; times < 3; times++)
+    for (const cookie of spellings) {
+      const body = { password: "wrong password" };
+      statuses.push((await browser.call("POST", "/api/auth/two-factor/enable", body, { cookie })).status);
+    }
+  assert.equal(statuses.filter((status) => status === 400).length, 5, statuses.join());
+  assert.equal((await browser.call("POST", "/api/auth/two-factor/enable", { password: goodPassword })).status, 429);
+});
+
+onPostgres("no link leads to another host, however its address is spelled", async (database) => {
+  await using api = await startApi(database, { TRUSTED_PROXIES: "127.0.0.1" });
+  const { browser, user } = await api.member(await api.account(), "member");
+  const addresses = [
+    "https://evil.example",
+    "//evil.example",
+    "/..//evil.example",
+    "/.//evil.example",
+    "/a/../..//evil.example",
+    "/%2e%2e//evil.example",
+    "/%2e//evil.example",
+    "/\\evil.example",
+    "/..\\/evil.example",
+    "/\t/evil.example",
+    "/;@evil.example/..//evil.example",
+    "javascript:alert(1)",
+    "data:text/html,x",
+    " //evil.example",
+  ];
+  const { body } = await api.machine<{ url: string }>("POST", "/sign-in-links", { user });
+  const token = new URL(body.url).searchParams.get("token") ?? "";
+  const links = [
+    "/verify-email?token=x&callbackURL=",
+    "/magic-link/verify?token=x&callbackURL=",
+    `/magic-link/verify?token=${token}&callbackURL=`,
+  ];
+  for (const parameter of ["errorCallbackURL", "newUserCallbackURL"])
+    links.push(`/magic-link/verify?token=x&callbackURL=%2F&${parameter}=`);
+  const open = (path: string) =>
+    browser.call("GET", `/api/auth${path}`, undefined, { "x-forwarded-for": randomAddress() });
+  let redirects = 0;
+  for (const link of links)
+    for (const address of addresses) {
+      const { headers } = await open(`${link}${encodeURIComponent(address)}`);
+      const location = headers.get("location");
+      if (location === null) continue;
+      redirects++;
+      const { origin, pathname } = new URL(location, api.url);
+      assert.equal(origin, api.url, `${link}${address}: ${location}`);
+      assert.ok(!pathname.startsWith("//"), `${link}${address}: ${location}`);
+    }
+  assert.ok(redirects > 0);
+  const { headers } = await open("/verify-email?token=x&callbackURL=%2Faccounts%3Fa%3D1");
+  assert.equal(headers.get("location"), "/accounts?a=1&error=INVALID_TOKEN");
+});
 
 onPostgres("one address can't try many users; a forged X-Forwarded-For does not help", async (database) => {
   await using api = await startApi(database);
@@ -180,6 +268,14 @@ onPostgres("a second factor is asked for, by code or backup code, and guards aga
   assert.equal((await verify(next, codeOf(totpURI))).status, 200);
   assert.equal((await next.api("GET", "/me")).email, email);
 
+  // Whoever has both factors may sign in often.
+  for (let times = 0; times < 6; times++) {
+    const often = api.browser();
+    assert.equal((await often.signIn(email)).body.twoFactorRedirect, true);
+    assert.equal((await verify(often, codeOf(totpURI))).status, 200);
+    await often.call("POST", "/api/auth/sign-out", {});
+  }
+
   const last = api.browser();
   await last.signIn(email);
   const code = backupCodes[0];
@@ -191,11 +287,11 @@ onPostgres("a second factor is asked for, by code or backup code, and guards aga
   );
   const { body: log } = await api.machine<{ items: { action: string; after: { method: string } | null }[] }>(
     "GET",
-    `/audit?actor=${user}&limit=4`,
+    `/audit?actor=${user}&limit=10`,
   );
   assert.deepEqual(
     log.items.map(({ action, after }) => after?.method ?? action),
-    ["second-factor", "second-factor", "enableSecondFactor", "password"],
+    [...Array(8).fill("second-factor"), "enableSecondFactor", "password"],
   );
 });
 

@@ -266,6 +266,10 @@ test("with a password jobs can be inspected but not changed, and callers' conten
     }
   }
   assert.match((await ask("/queues")).headers.get("www-authenticate") ?? "", /^Basic realm/);
+  for (const path of ["/queues", "/queues/api/queues"]) {
+    const { headers } = await ask(path, password);
+    assert.match(headers.get("content-security-policy") ?? "", /^default-src 'self'.*frame-ancestors 'none'/);
+  }
   const board = await ask("/queues", password);
   assert.equal(board.status, 200);
   assert.match(await board.text(), /<html/i);
@@ -300,4 +304,21 @@ test("with a password jobs can be inspected but not changed, and callers' conten
   assert.match(await (await ask(listing, password)).text(), /characters, not shown/);
   controller.abort();
   await waiting;
+});
+
+test("who guesses the password of the inspection waits, and others do not", async () => {
+  const board = new URL("/queues", ingress.urls.operations as string);
+  const ask = async (secret: string) => {
+    const authorization = `Basic ${Buffer.from(`operator:${secret}`).toString("base64")}`;
+    const response = await fetch(board, { headers: { authorization } });
+    await response.arrayBuffer();
+    return response;
+  };
+  for (let times = 0; times < 30; times++) assert.equal((await ask(password)).status, 200);
+  const statuses: number[] = [];
+  for (let times = 0; times < 25; times++) statuses.push((await ask("wrong")).status);
+  assert.deepEqual([statuses.at(0), statuses.at(-1)], [401, 429]);
+  const refused = await ask(password);
+  assert.equal(refused.status, 429);
+  assert.ok(Number(refused.headers.get("retry-after")) > 0);
 });

@@ -10,6 +10,7 @@ import { readPage } from "../api/pages.ts";
 import { invitationHours, openInvitationsMax } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import type { InvitationRow, Role } from "../database/tables.ts";
+import type { Mail } from "../sign-in/mail.ts";
 import { setPassword } from "../sign-in/me.ts";
 import { requireAccount } from "./members.ts";
 import { refuseWiderRole } from "./operator-tokens.ts";
@@ -19,8 +20,7 @@ type NewUser = InputOf<(typeof memberOperations)["acceptInvitation"]>["body"];
 
 export interface InvitationOptions {
   linkOf(token: string): string;
-  /** False if it was not sent. */
-  send(to: string, subject: string, text: string): boolean;
+  mail: Pick<Mail, "isAvailable" | "send">;
   hashPassword(password: string): Promise<string>;
   /** Counts attempts by the caller's IP address. Throws a Fault. */
   limit(address: string): void;
@@ -85,7 +85,7 @@ export function invitationHandlers(options: InvitationOptions): Pick<Handlers<ty
 }
 
 async function create(
-  { linkOf, send }: InvitationOptions,
+  { linkOf, mail }: InvitationOptions,
   account: string,
   { role, email, expiresInHours = invitationHours }: { role: Role; email?: string; expiresInHours?: number },
   context: Context,
@@ -104,9 +104,11 @@ async function create(
     expires_at: new Date(now.getTime() + expiresInHours * hourMs),
     accepted_at: null,
     accepted_by: null,
+    is_mailed: email !== undefined && mail.isAvailable(),
   };
-  const { name } = await database.transaction().execute(async (transaction) => {
-    const found = await requireAccount({ database: transaction, scope }, account, true);
+  const url = linkOf(token);
+  await database.transaction().execute(async (transaction) => {
+    const { name } = await requireAccount({ database: transaction, scope }, account, true);
     // Those that have expired make room.
     await transaction
       .deleteFrom("invitations")
@@ -129,17 +131,12 @@ async function create(
       subject: `invitation ${row.id}`,
       after: invitationOf(row, now),
     });
-    return found;
+    if (row.email === null || !row.is_mailed) return;
+    const text = `You are invited to ${name}. Open this link before ${row.expires_at.toISOString()}:\n\n${url}`;
+    if (!mail.send(row.email, "You are invited", text))
+      throw new Fault("unavailable", "Too many mails wait for the mail server; try again later.");
   });
-  const url = linkOf(token);
-  const isSent =
-    row.email !== null &&
-    send(
-      row.email,
-      "You are invited",
-      `You are invited to ${name}. Open this link before ${row.expires_at.toISOString()}:\n\n${url}`,
-    );
-  return { ...invitationOf(row, now), url, isSent };
+  return { ...invitationOf(row, now), url: row.is_mailed ? null : url, isSent: row.is_mailed };
 }
 
 /** One transaction: of two who accept at once, one succeeds. */
@@ -149,8 +146,9 @@ async function accept({ hashPassword }: InvitationOptions, body: NewUser, contex
   if (context.actor.kind === "token") throw new Fault("forbidden", "Only people can accept invitations.");
   const hashed = isSignedIn || body.password === undefined ? "" : await hashPassword(body.password);
   return database.transaction().execute(async (transaction) => {
-    const { id, account, role, email } = await openInvitation(transaction, body.token, now, true);
-    const actor = isSignedIn ? context.actor : await createUser(transaction, body, email, hashed, now);
+    const invitation = await openInvitation(transaction, body.token, now, true);
+    const { id, account, role, email } = invitation;
+    const actor = isSignedIn ? context.actor : await createUser(transaction, body, invitation, hashed, now);
     if (email !== null && email !== actor.name.toLowerCase())
       throw new Fault("forbidden", "This invitation is for another address; sign in with that one.");
     const { numInsertedOrUpdatedRows } = await transaction
@@ -178,11 +176,11 @@ async function accept({ hashPassword }: InvitationOptions, body: NewUser, contex
   });
 }
 
-/** Whoever has a link that was made for an address has proven that it is theirs, or that the inviter trusts them. */
+/** Whoever has a link that went by mail only has proven that the address is theirs. */
 async function createUser(
   transaction: Database,
   { name, email: given, password }: NewUser,
-  invited: string | null,
+  { email: invited, is_mailed }: InvitationRow,
   hashed: string,
   now: Date,
 ): Promise<Actor> {
@@ -197,7 +195,7 @@ async function createUser(
     .insertInto("users")
     .values({
       ...user,
-      emailVerified: invited === email,
+      emailVerified: is_mailed && invited === email,
       image: null,
       twoFactorEnabled: false,
       isOperator: false,

@@ -1,6 +1,7 @@
 /** Composes alerts: who raises them, and who gets them. */
 import type { Logger } from "pino";
-import { alertMailsMax } from "../bounds.ts";
+import { createPublicAgent, type Network } from "#service/public-agent.ts";
+import { alertMailsMax, webhookMs } from "../bounds.ts";
 import type { InstallationValues } from "../config.ts";
 import type { Database } from "../database/database.ts";
 import type { Mail } from "../sign-in/mail.ts";
@@ -10,18 +11,27 @@ import { Webhook } from "./webhook.ts";
 export interface StartAlertsOptions
   extends Pick<AlertsOptions, "database" | "redis" | "keyspace" | "catalogue" | "log"> {
   settings(): InstallationValues;
+  /** Whether the webhook's address comes from the environment, whose author may name any address. */
+  isWebhookFixed: boolean;
+  /** Private networks that a stored address may be in. */
+  webhookNetworks: readonly Network[];
   mail: Mail;
 }
 
-export function startAlerts({ mail, ...options }: StartAlertsOptions): { webhook: Webhook; close(): void } {
+export function startAlerts({ mail, isWebhookFixed, webhookNetworks, ...options }: StartAlertsOptions): {
+  webhook: Webhook;
+  close(): void;
+} {
   const { database, log } = options;
-  const webhook = new Webhook(options);
+  const agent = isWebhookFixed ? undefined : createPublicAgent(webhookNetworks, { timeout: webhookMs, connections: 1 });
+  const webhook = new Webhook({ ...options, dispatcher: () => agent });
   const alerts = new Alerts({ ...options, raised: (alert) => void mailOwners(database, mail, alert, log) });
   return {
     webhook,
     close() {
       alerts.close();
       webhook.close();
+      void agent?.destroy();
     },
   };
 }

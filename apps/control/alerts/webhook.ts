@@ -5,7 +5,9 @@
 import { createHmac, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Logger } from "pino";
+import { type Dispatcher, fetch } from "undici";
 import { OutageLog } from "#service/outage-log.ts";
+import { Unreachable } from "#service/public-agent.ts";
 import { StartupFault } from "#service/startup.ts";
 import { deliveredTogetherMax, deliveryEveryMs, deliveryLeaseMs, webhookMs } from "../bounds.ts";
 import type { InstallationValues } from "../config.ts";
@@ -17,6 +19,8 @@ export interface WebhookOptions {
   database: Database;
   /** Those in force now. */
   settings(): WebhookSettings;
+  /** Makes the connections. Undefined: any address may be called. */
+  dispatcher?(): Dispatcher | undefined;
   log: Logger;
 }
 
@@ -114,6 +118,7 @@ export class Webhook {
     const { alertWebhookUrl: url, alertWebhookSecret: secret } = this.#options.settings();
     if (url === undefined) return "no webhook";
     const seconds = Math.floor(Date.now() / 1_000);
+    const dispatcher = this.#options.dispatcher?.();
     try {
       const response = await fetch(url, {
         method: "POST",
@@ -125,12 +130,15 @@ export class Webhook {
         },
         body,
         redirect: "error",
+        ...(dispatcher && { dispatcher }),
         signal: AbortSignal.timeout(webhookMs),
       });
       await response.body?.cancel();
       return response.ok ? undefined : `status ${response.status}`;
     } catch (error) {
-      return (error as Error).name === "TimeoutError" ? "no answer in time" : "no connection";
+      const { name, cause } = error as Error;
+      if (cause instanceof Unreachable) return "its address is not a public one, nor in WEBHOOK_NETWORKS";
+      return name === "TimeoutError" ? "no answer in time" : "no connection";
     }
   }
 }

@@ -8,6 +8,7 @@ import { Value } from "typebox/value";
 import { problem } from "#api/common.ts";
 import type { Operation } from "#api/operation.ts";
 import { operations } from "#api/operations.ts";
+import { callerOf, TokenBuckets } from "#service/token-buckets.ts";
 import { bodyBytesMax, callersMax, publicSeconds } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import { type Actor, scopeOf } from "./actor.ts";
@@ -16,7 +17,7 @@ import { addConsole, type ConsoleOptions } from "./console.ts";
 import { Fault } from "./faults.ts";
 import type { Answered, Context, Handlers } from "./handlers.ts";
 import { answerOnce } from "./idempotency.ts";
-import { callerOf, TokenBuckets } from "./rate-limits.ts";
+import { takeFrom } from "./rate-limits.ts";
 import { addReferencePage } from "./reference.ts";
 import { unstorableField } from "./texts.ts";
 
@@ -117,7 +118,7 @@ function protect(server: FastifyInstance, callsPerMinute: number): void {
   const addresses = new TokenBuckets({ max: calls, everyMs: 60_000 / calls, keysMax: callersMax });
   server.addHook("onRequest", async (request, reply) => {
     reply.headers(safeHeaders);
-    addresses.take(callerOf(request.ip), "Too many calls from this address; wait a little.");
+    takeFrom(addresses, callerOf(request.ip), "Too many calls from this address; wait a little.");
   });
 }
 
@@ -151,7 +152,7 @@ function addRoute(
     handler: async (request, reply) => {
       const actor = await options.identify(request);
       if (actor !== undefined)
-        options.callers.take(`${actor.kind} ${actor.id}`, "You have made too many calls; wait a little.");
+        takeFrom(options.callers, `${actor.kind} ${actor.id}`, "You have made too many calls; wait a little.");
       const scope = scopeOf(actor, name, access);
       const context: Context = {
         database: options.database,
@@ -239,7 +240,10 @@ function faultOf(error: FastifyError | Fault): Fault {
   if (error.statusCode === 413) return new Fault("too_large", `The body is larger than ${bodyBytesMax} bytes.`);
   if (error.statusCode === 415)
     return new Fault("unsupported_media_type", "Send JSON with `Content-Type: application/json`.");
-  if (error.statusCode === 400) return new Fault("invalid", error.message);
+  // Such as a path that leaves the directory of the console.
+  if (error.statusCode === 403 || error.statusCode === 404)
+    return new Fault("not_found", "There is nothing at this address.");
+  if (error.statusCode !== undefined && error.statusCode < 500) return new Fault("invalid", error.message);
   return new Fault("internal", "The call failed by an error of the gateway; the log has more.");
 }
 

@@ -4,7 +4,7 @@ import type { catalogueOperations } from "#api/catalogue.ts";
 import type { AnswerOf } from "#api/operation.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { groupPricesOf } from "#catalogue/offers.ts";
-import { isSignedIn } from "../api/actor.ts";
+import { isSignedIn, mayCall } from "../api/actor.ts";
 import { Fault } from "../api/faults.ts";
 import type { Answered, Handlers } from "../api/handlers.ts";
 
@@ -19,11 +19,12 @@ export function catalogueHandlers(
   return {
     async readCatalogue(_input, { actor }) {
       const current = catalogue();
-      if (isSignedIn(actor)) return everything(current);
+      // Everybody may read what is public, also a token whose scopes allow no more.
+      if (isSignedIn(actor) && mayCall(actor, "readCatalogue")) return everything(current);
       if (current.publicGroup === undefined)
         throw new Fault(
           "unauthenticated",
-          "Sign in, or send a token as `Authorization: Bearer …`: no group is public.",
+          "Sign in, or send a token with the scope readCatalogue as `Authorization: Bearer …`: no group is public.",
         );
       return inPublic(current);
     },

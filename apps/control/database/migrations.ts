@@ -16,6 +16,7 @@ import { up as settings } from "./migrations/0010-settings.ts";
 import { up as views } from "./migrations/0011-views.ts";
 import { up as content } from "./migrations/0012-content.ts";
 import { up as usageUnits } from "./migrations/0013-usage-units.ts";
+import { up as mailedInvitations } from "./migrations/0014-mailed-invitations.ts";
 
 /** In the order of their names. */
 const migrations: Record<string, Migration> = {
@@ -31,6 +32,7 @@ const migrations: Record<string, Migration> = {
   "0011-views": { up: views },
   "0012-content": { up: content },
   "0013-usage-units": { up: usageUnits },
+  "0014-mailed-invitations": { up: mailedInvitations },
 };
 
 export async function migrate<Tables>(database: Kysely<Tables>): Promise<void> {

@@ -74,6 +74,7 @@ export interface InvitationRow {
   expires_at: Date;
   accepted_at: Date | null;
   accepted_by: string | null;
+  is_mailed: boolean;
 }
 
 export interface TokenRow {

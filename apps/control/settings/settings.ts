@@ -103,6 +103,11 @@ export class Settings {
   /** What is in force now. */
   readonly current = (): Installation => this.#current;
 
+  /** Whether the environment sets it. */
+  isFixed(name: Name): boolean {
+    return this.#fixed.has(name);
+  }
+
   /** What operators see, with its version. */
   get answer(): Answered<Body> {
     return { body: this.#described(this.#row, this.#current), version: this.#row.version };
@@ -147,7 +152,7 @@ export class Settings {
       const value = change[name];
       if (value === undefined) continue;
       const { variable } = installationSettings[name];
-      if (this.#fixed.has(name))
+      if (this.isFixed(name))
         throw new Fault("invalid", `${variable} sets ${name}; change the variable, or remove it.`, { field: name });
       if (addresses.includes(name) && value !== null && value !== "" && !URL.canParse(String(value)))
         throw new Fault("invalid", `${name} is not an address.`, { field: name });
@@ -190,7 +195,7 @@ export class Settings {
   #inForce({ stored, sealed, logo }: Row): Installation {
     const values: Record<string, unknown> = { ...this.#initial };
     for (const name of names) {
-      if (this.#fixed.has(name)) continue;
+      if (this.isFixed(name)) continue;
       const value = sealed[name] === undefined ? stored[name] : this.#unsealed(name, sealed[name]);
       if (value !== undefined) values[name] = value;
     }
@@ -214,7 +219,7 @@ export class Settings {
     const described = names.map((name) => {
       const value = current[name];
       const isStored = isSecret(name) ? sealed[name] !== undefined && value !== undefined : stored[name] !== undefined;
-      const source = this.#fixed.has(name) ? "environment" : isStored ? "stored" : "default";
+      const source = this.isFixed(name) ? "environment" : isStored ? "stored" : "default";
       const shown = isSecret(name)
         ? { isSet: value !== undefined, shown: value === undefined ? null : secrets[name]?.(String(value)) }
         : { value };

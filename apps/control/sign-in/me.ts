@@ -5,13 +5,12 @@ import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { readPage } from "../api/pages.ts";
-import type { TokenBuckets } from "../api/rate-limits.ts";
 import { freshSessionMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
+import type { Attempts } from "./attempts.ts";
 import type { Auth } from "./auth.ts";
 import type { Links } from "./links.ts";
 import type { Mail } from "./mail.ts";
-import { tooManyPasswords } from "./routes.ts";
 import type { SessionRow } from "./tables.ts";
 
 type Person = Actor & { session: string };
@@ -19,8 +18,8 @@ type Names = "getMe" | "updateMe" | "setMyPassword" | "listSessions" | "endSessi
 
 export interface MeOptions {
   auth: Auth;
-  /** Counted by the user's address, as for sign-in. */
-  wrongPasswords: TokenBuckets;
+  /** Those at sign-in count too. */
+  passwords: Attempts;
   links: Pick<Links, "newEmail">;
   /** Without a mail server, a new address counts at once. */
   mail: Pick<Mail, "isAvailable" | "send">;
@@ -30,13 +29,13 @@ export interface MeOptions {
 
 export function meHandlers({
   auth,
-  wrongPasswords,
+  passwords,
   links,
   mail,
   limit,
 }: MeOptions): Pick<Handlers<typeof peopleOperations>, Names> {
   const prove = (context: Context, person: Person, password: string | undefined) =>
-    checkPassword(auth, wrongPasswords, context, person, password);
+    checkPassword(auth, passwords, context, person, password);
   return {
     getMe: async (_input, context) => ({ body: await meOf(context) }),
 
@@ -154,8 +153,8 @@ function personOf({ actor }: Pick<Context, "actor">): Person {
 /** Throws a Fault unless the caller proves to know the password, has none, or has just used a sign-in link. */
 async function checkPassword(
   auth: Auth,
-  wrongPasswords: TokenBuckets,
-  { database, now }: Context,
+  passwords: Attempts,
+  { database, now, address }: Context,
   person: Person,
   password: string | undefined,
 ): Promise<void> {
@@ -169,10 +168,11 @@ async function checkPassword(
   if (session?.method === "link" && now.getTime() - session.createdAt.getTime() < freshSessionMs) return;
   const field = "currentPassword";
   if (password === undefined) throw new Fault("invalid", "The current password is required.", { field });
-  wrongPasswords.take(person.name, tooManyPasswords);
+  const user = person.name.toLowerCase();
+  await passwords.take(user, address);
   if (!(await (await auth.$context).password.verify({ hash: login.password, password })))
     throw new Fault("invalid", "The current password is not right.", { field });
-  wrongPasswords.giveBack(person.name);
+  passwords.succeeded(user, address);
 }
 
 const passwordLogin = (database: Database, user: string) =>

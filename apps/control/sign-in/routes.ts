@@ -1,56 +1,70 @@
 /** Mounts better-auth at /api/auth: only the paths below, limited by IP address and by user, and without the tokens of sessions in answers. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { callerOf, TokenBuckets } from "#service/token-buckets.ts";
 import { Fault } from "../api/faults.ts";
-import { callerOf, TokenBuckets } from "../api/rate-limits.ts";
+import { takeFrom } from "../api/rate-limits.ts";
 import {
   callersMax,
+  passwordMails,
   signInBodyBytesMax,
   signInEveryMs,
   signInsMax,
-  wrongPasswordEveryMs,
-  wrongPasswordsMax,
+  userPasswordMails,
+  userWrongPasswords,
+  wrongPasswords,
 } from "../bounds.ts";
+import type { Database } from "../database/database.ts";
+import { type Attempts, createAttempts } from "./attempts.ts";
 import { type Auth, addressHeader, authPath } from "./auth.ts";
 import { checkOrigin, isOwnHost } from "./origins.ts";
 
-export const tooManyPasswords = "Too many wrong passwords for this user; wait, or use a sign-in link.";
+const tooManyPasswords = "Too many wrong passwords for this user; wait, or use a sign-in link.";
+const tooManyMails = "Too many mails for this user; wait, or ask an operator for a sign-in link.";
 export const tooManyAttempts = "Too many attempts from this address; wait a little.";
 
 interface Path {
   method: "GET" | "POST";
-  /** Attempts count by IP address. */
+  /** Attempts count by IP address. Those that succeed do not. */
   limited?: boolean;
-  /** Whose wrong passwords they count as: the user of the address in the body, or of the session. Those that succeed do not count. */
-  by?: "email" | "session";
+  /** What counts by user: the one of the address in the body, or of the session. */
+  attempts?: { at: "passwords" | "mails"; by: "body" | "session" };
 }
 
-const resetPath = "/request-password-reset";
-
 const paths: Record<string, Path> = {
-  "/sign-in/email": { method: "POST", limited: true, by: "email" },
+  "/sign-in/email": { method: "POST", limited: true, attempts: { at: "passwords", by: "body" } },
   "/sign-in/social": { method: "POST", limited: true },
   "/callback/oidc": { method: "GET", limited: true },
   "/sign-out": { method: "POST" },
   "/get-session": { method: "GET" },
   "/magic-link/verify": { method: "GET", limited: true },
   "/verify-email": { method: "GET", limited: true },
-  [resetPath]: { method: "POST", limited: true, by: "email" },
+  "/request-password-reset": { method: "POST", limited: true, attempts: { at: "mails", by: "body" } },
   "/reset-password": { method: "POST", limited: true },
-  "/two-factor/enable": { method: "POST", limited: true, by: "session" },
-  "/two-factor/disable": { method: "POST", limited: true, by: "session" },
+  "/two-factor/enable": { method: "POST", limited: true, attempts: { at: "passwords", by: "session" } },
+  "/two-factor/disable": { method: "POST", limited: true, attempts: { at: "passwords", by: "session" } },
   "/two-factor/verify-totp": { method: "POST", limited: true },
   "/two-factor/verify-backup-code": { method: "POST", limited: true },
-  "/two-factor/generate-backup-codes": { method: "POST", limited: true, by: "session" },
+  "/two-factor/generate-backup-codes": { method: "POST", limited: true, attempts: { at: "passwords", by: "session" } },
 };
+
+/** They end what a password has begun. */
+const secondFactors = new Set(["/two-factor/verify-totp", "/two-factor/verify-backup-code"]);
 
 export interface SignInLimits {
   byAddress: TokenBuckets;
-  byUser: TokenBuckets;
+  passwords: Attempts;
+  mails: Attempts;
 }
 
-export const signInLimits = (clock: () => number = Date.now): SignInLimits => ({
-  byAddress: new TokenBuckets({ max: signInsMax, everyMs: signInEveryMs, keysMax: callersMax, clock }),
-  byUser: new TokenBuckets({ max: wrongPasswordsMax, everyMs: wrongPasswordEveryMs, keysMax: callersMax, clock }),
+export const signInLimits = (database: Database): SignInLimits => ({
+  byAddress: new TokenBuckets({ max: signInsMax, everyMs: signInEveryMs, keysMax: callersMax }),
+  passwords: createAttempts({
+    perAddress: wrongPasswords,
+    perUser: userWrongPasswords,
+    database,
+    detail: tooManyPasswords,
+  }),
+  mails: createAttempts({ perAddress: passwordMails, perUser: userPasswordMails, database, detail: tooManyMails }),
 });
 
 export interface SignInRouteOptions {
@@ -73,7 +87,7 @@ export async function addSignInRoutes(
       { parseAs: "string", bodyLimit: signInBodyBytesMax },
       (_request, body, done) => done(null, body),
     );
-    for (const [path, { method, limited = false, by }] of Object.entries(paths))
+    for (const [path, { method, limited = false, attempts }] of Object.entries(paths))
       scope.route({
         method,
         url: authPath + path,
@@ -82,24 +96,35 @@ export async function addSignInRoutes(
           if (!isOwnHost(request, url))
             throw new Fault("forbidden", "People cannot sign in under this host name: set CONTROL_URL to it.");
           checkOrigin(request, url);
-          if (path === resetPath && !hasMail())
+          if (attempts?.at === "mails" && !hasMail())
             throw new Fault("invalid", "There is no mail server; ask an operator for a sign-in link.");
-          if (limited) limits.byAddress.take(callerOf(request.ip), tooManyAttempts);
-          const user = by === "email" ? userOf(request.body) : by === "session" ? sessionOf(request) : undefined;
-          if (user !== undefined) limits.byUser.take(user, tooManyPasswords);
-          const response = await auth.handler(requestOf(request, url));
+          const { ip } = request;
+          if (limited) takeFrom(limits.byAddress, callerOf(ip), tooManyAttempts);
+          const given = requestOf(request, url);
+          const user = attempts && (attempts.by === "body" ? userOf(request.body) : await sessionOf(auth, given));
+          if (user !== undefined) await limits[attempts?.at ?? "passwords"].take(user, ip);
+          const response = await auth.handler(given);
           const text = await response.text();
-          const isOver = response.ok && path !== resetPath && !text.includes('"twoFactorRedirect"');
-          if (user !== undefined && isOver) limits.byUser.giveBack(user);
-          return answer(reply, response, text);
+          // A password that a second factor must follow is no success yet, and a mail never is one.
+          const succeeded = response.ok && attempts?.at !== "mails" && !text.includes('"twoFactorRedirect"');
+          if (limited && succeeded) limits.byAddress.giveBack(callerOf(ip));
+          if (succeeded && user !== undefined) limits.passwords.succeeded(user, ip);
+          if (succeeded && secondFactors.has(path)) limits.passwords.succeeded(signedInUser(text), ip);
+          return answer(reply, response, text, new URL(given.url).origin);
         },
       });
   });
 }
 
-/** What stands for the session in its cookie. */
-const sessionOf = ({ headers: { cookie = "" } }: FastifyRequest): string =>
-  /sluice\.session_token=([^;]{1,200})/.exec(cookie)?.[1] ?? "";
+/** Stands for the request's session, as better-auth reads it: its cookie can be spelled in many ways. */
+async function sessionOf(auth: Auth, { headers }: Request): Promise<string | undefined> {
+  const found = await auth.api.getSession({ headers, query: { disableRefresh: true } });
+  return found === null ? undefined : `session ${found.session.id}`;
+}
+
+/** The user that a second factor has signed in. */
+const signedInUser = (text: string): string =>
+  (JSON.parse(text) as { user: { email: string } }).user.email.toLowerCase();
 
 /** The user whose password is tried. Throws a Fault for a body that is not JSON. */
 function userOf(body: unknown): string {
@@ -126,16 +151,24 @@ function requestOf(request: FastifyRequest, url: string): Request {
   });
 }
 
-async function answer(reply: FastifyReply, response: Response, text: string): Promise<FastifyReply> {
+async function answer(reply: FastifyReply, response: Response, text: string, own: string): Promise<FastifyReply> {
   reply.code(response.status).header("cache-control", "no-store");
-  for (const name of text === "" ? ["location"] : ["location", "content-type"]) {
-    const value = response.headers.get(name);
-    if (value !== null) reply.header(name, value);
-  }
+  const location = response.headers.get("location");
+  if (location !== null) reply.header("location", isRedirect(response) ? ownAddress(location, own) : location);
+  const type = response.headers.get("content-type");
+  if (text !== "" && type !== null) reply.header("content-type", type);
   const cookies = response.headers.getSetCookie();
   if (cookies.length > 0) reply.header("set-cookie", cookies);
   if (response.status === 429) reply.header("retry-after", response.headers.get("x-retry-after") ?? "60");
   return reply.serializer(String).send(text === "" ? text : withoutTokens(text));
+}
+
+const isRedirect = ({ status }: Response) => status >= 300 && status < 400;
+
+/** An address of ours stays; any other becomes the first page. Read as browsers do: https://url.spec.whatwg.org/#concept-basic-url-parser */
+function ownAddress(location: string, own: string): string {
+  const { origin, pathname } = new URL(URL.canParse(location, own) ? location : "/", own);
+  return origin === own && !pathname.startsWith("//") ? location : "/";
 }
 
 /** Scripts of pages need no token of a session: it is in a cookie that they cannot read. */

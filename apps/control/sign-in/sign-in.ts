@@ -4,12 +4,13 @@ import type { Logger } from "pino";
 import type { memberOperations } from "#api/members.ts";
 import type { peopleOperations } from "#api/people.ts";
 import { StartupFault } from "#service/startup.ts";
+import { callerOf } from "#service/token-buckets.ts";
 import { invitationHandlers } from "../accounts/invitations.ts";
 import { memberHandlers } from "../accounts/members.ts";
 import type { Actor } from "../api/actor.ts";
 import { recordChange } from "../api/audit.ts";
 import type { Handlers } from "../api/handlers.ts";
-import { callerOf } from "../api/rate-limits.ts";
+import { takeFrom } from "../api/rate-limits.ts";
 import { expireEveryMs } from "../bounds.ts";
 import type { ControlConfig } from "../config.ts";
 import type { Database } from "../database/database.ts";
@@ -58,7 +59,7 @@ export async function createSignIn({ database, config, secret, mail, address, lo
   const { url, oidcName } = config;
   const oidc = providerOf(config);
   const base = () => url || address();
-  const limits = signInLimits();
+  const limits = signInLimits(database);
   const links = linksOf(base, () => auth, database);
   const auth = createAuth({
     database,
@@ -70,7 +71,7 @@ export async function createSignIn({ database, config, secret, mail, address, lo
     log,
   });
   const { password } = await auth.$context;
-  const limit = (caller: string) => limits.byAddress.take(callerOf(caller), tooManyAttempts);
+  const limit = (caller: string) => takeFrom(limits.byAddress, callerOf(caller), tooManyAttempts);
   await ensureOperator(database);
   const timer = setInterval(
     () => void deleteExpired(database).catch((error: Error) => log.warn({ err: error }, "sign-in")),
@@ -78,12 +79,12 @@ export async function createSignIn({ database, config, secret, mail, address, lo
   );
   return {
     handlers: {
-      ...meHandlers({ auth, wrongPasswords: limits.byUser, links, mail, limit }),
+      ...meHandlers({ auth, passwords: limits.passwords, links, mail, limit }),
       ...userHandlers({ links, oidc: oidc === undefined ? null : oidcName, hasMail: mail.isAvailable }),
       ...memberHandlers,
       ...invitationHandlers({
         linkOf: links.invitation,
-        send: (to, subject, text) => mail.send(to, subject, text),
+        mail,
         hashPassword: password.hash,
         limit,
       }),

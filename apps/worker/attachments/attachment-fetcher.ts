@@ -3,14 +3,13 @@
  * which is checked after DNS resolution and at every redirect. Size, time and type are bounded.
  */
 
-import { lookup as resolve } from "node:dns";
 import { lookup as resolveAll } from "node:dns/promises";
-import type { LookupFunction } from "node:net";
-import ipaddr from "ipaddr.js";
-import { Agent, type Dispatcher, request } from "undici";
+import { isIP } from "node:net";
+import { type Dispatcher, request } from "undici";
 import { type AttachmentAddress, mimeTypeOf } from "#dialects/attachments.ts";
 import { Refusal } from "#dialects/field-support.ts";
 import { type Clock, systemClock } from "#service/clock.ts";
+import { createPublicAgent, isReachable, type Network, Unreachable } from "#service/public-agent.ts";
 import {
   attachmentBytesMax,
   attachmentConnectTimeoutMs,
@@ -35,28 +34,6 @@ const mimeTypes: Record<AttachmentAddress["part"], readonly string[]> = {
   media: [],
   server: [],
 };
-
-export type Network = [ipaddr.IPv4 | ipaddr.IPv6, number];
-
-/** Networks in CIDR notation, separated by commas. Throws for anything else. */
-export const networksOf = (text: string): Network[] =>
-  text
-    .split(",")
-    .map((part) => part.trim())
-    .filter((part) => part !== "")
-    .map((part) => ipaddr.parseCIDR(part));
-
-/** Unicast addresses that are not on the internet: IPv4-compatible IPv6 addresses, and Azure's metadata server. */
-const internal = networksOf("::/96, 168.63.129.16/32");
-
-/** Whether an address belongs to the public internet or to one of the networks. */
-export function isReachable(address: string, networks: readonly Network[]): boolean {
-  if (!ipaddr.isValid(address)) return false;
-  const parsed = ipaddr.process(address);
-  const isIn = (among: readonly Network[]) =>
-    among.some(([network, bits]) => network.kind() === parsed.kind() && parsed.match(network, bits));
-  return (parsed.range() === "unicast" && !isIn(internal)) || isIn(networks);
-}
 
 /** A fetched attachment, as base64 in blocks. Its owner puts the blocks back into their pool. */
 export interface Fetched extends Base64 {
@@ -92,18 +69,9 @@ export function createAttachmentFetcher(
   mayBeProxied = false,
   clock: Clock = systemClock,
 ): AttachmentFetcher {
-  const lookup: LookupFunction = (hostname, options, callback) =>
-    resolve(hostname, { ...options, all: true }, (error, addresses) => {
-      const reachable = error === null ? addresses.filter(({ address }) => isReachable(address, networks)) : [];
-      const [first] = reachable;
-      if (first === undefined) callback(error ?? new Unreachable(), "", 0);
-      else if (options.all === true) callback(null, reachable);
-      else callback(null, first.address, first.family);
-    });
-  const agent = new Agent({
-    connect: { lookup, timeout: attachmentConnectTimeoutMs },
+  const agent = createPublicAgent(networks, {
+    timeout: attachmentConnectTimeoutMs,
     connections: hostConnectionsMax,
-    pipelining: 1,
   });
   const publicHosts = new Map<string, { isPublic: Promise<boolean>; until: number }>();
   return {
@@ -153,7 +121,7 @@ export function createAttachmentFetcher(
 }
 
 async function fetchWith(
-  agent: Agent,
+  agent: Dispatcher,
   networks: readonly Network[],
   { url, path, part }: AttachmentAddress,
   sink: Sink,
@@ -201,8 +169,6 @@ async function readResponse(
   }
 }
 
-class Unreachable extends Error {}
-
 /** Thrown by a claim when the budget has no more bytes for it now. */
 export class TooMuch extends Error {}
 
@@ -218,7 +184,7 @@ function checkAddress(
   if (protocol !== "http:" && protocol !== "https:") throw unfetched(path, "it is not an http(s) address");
   if (username !== "" || password !== "") throw unfetched(path, "it may not hold a name or password");
   const literal = hostname.replace(/^\[|\]$/g, "");
-  if (ipaddr.isValid(literal) && !isReachable(literal, networks)) throw new Unreachable();
+  if (isIP(literal) !== 0 && !isReachable(literal, networks)) throw new Unreachable();
 }
 
 function addressOf(url: string, path: string): URL {

@@ -5,12 +5,9 @@ import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import type { RemoteAttachment } from "#dialects/attachments.ts";
 import { Refusal } from "#dialects/field-support.ts";
+import { isReachable, networksOf } from "#service/public-agent.ts";
 import { AttachmentBudget } from "../../../apps/worker/attachments/attachment-budget.ts";
-import {
-  createAttachmentFetcher,
-  isReachable,
-  networksOf,
-} from "../../../apps/worker/attachments/attachment-fetcher.ts";
+import { createAttachmentFetcher } from "../../../apps/worker/attachments/attachment-fetcher.ts";
 import { BlockPool, partsOf } from "../../../apps/worker/attachments/base64.ts";
 import { Pace } from "../../../apps/worker/attachments/pace.ts";
 import { RequestAttachments } from "../../../apps/worker/attachments/request-attachments.ts";

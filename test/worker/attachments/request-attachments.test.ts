@@ -5,8 +5,9 @@ import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import type { Data } from "#dialects/attachments.ts";
 import { Refusal } from "#dialects/field-support.ts";
+import { networksOf } from "#service/public-agent.ts";
 import { AttachmentBudget } from "../../../apps/worker/attachments/attachment-budget.ts";
-import { createAttachmentFetcher, networksOf } from "../../../apps/worker/attachments/attachment-fetcher.ts";
+import { createAttachmentFetcher } from "../../../apps/worker/attachments/attachment-fetcher.ts";
 import { AttachmentsBusy, RequestAttachments } from "../../../apps/worker/attachments/request-attachments.ts";
 
 const mebibyte = 1 << 20;

@@ -1,0 +1,76 @@
+/** Connections to addresses that somebody else names: public ones only, and those of networks that the operator allows. */
+import { lookup as resolve } from "node:dns";
+import { isIP, type LookupFunction } from "node:net";
+import ipaddr from "ipaddr.js";
+import { Agent, buildConnector } from "undici";
+import type { Setting } from "./config.ts";
+import { StartupFault } from "./startup.ts";
+
+export type Network = [ipaddr.IPv4 | ipaddr.IPv6, number];
+
+/** Networks in CIDR notation, separated by commas. Throws for anything else. */
+export const networksOf = (text: string): Network[] =>
+  text
+    .split(",")
+    .map((part) => part.trim())
+    .filter((part) => part !== "")
+    .map((part) => ipaddr.parseCIDR(part));
+
+/** A setting with networks; none by default. */
+export const networksSetting = (variable: string, description: string): Setting<Network[]> => ({
+  variable,
+  description,
+  default: "",
+  bounds: "networks in CIDR notation, separated by commas",
+  read(environment) {
+    try {
+      return networksOf(environment[variable] ?? "");
+    } catch {
+      throw new StartupFault(`${variable} must be ${this.bounds}, not "${environment[variable]}"`);
+    }
+  },
+});
+
+/** Unicast addresses that are not on the internet: IPv4-compatible IPv6 addresses, and Azure's metadata server. */
+const internal = networksOf("::/96, 168.63.129.16/32");
+
+/** Whether an address belongs to the public internet or to one of the networks. */
+export function isReachable(address: string, networks: readonly Network[]): boolean {
+  if (!ipaddr.isValid(address)) return false;
+  const parsed = ipaddr.process(address);
+  const isIn = (among: readonly Network[]) =>
+    among.some(([network, bits]) => network.kind() === parsed.kind() && parsed.match(network, bits));
+  return (parsed.range() === "unicast" && !isIn(internal)) || isIn(networks);
+}
+
+/** The address is neither public nor in one of the networks. */
+export class Unreachable extends Error {}
+
+/**
+ * Connects to public addresses and to those of the networks only. Whatever a name stands for is checked when the connection is made, so a name that changes its
+ * address gains nothing. Requests of other addresses reject with `Unreachable`, or with an error whose cause it is.
+ */
+export function createPublicAgent(
+  networks: readonly Network[],
+  { timeout, connections }: { timeout: number; connections: number },
+): Agent {
+  const lookup: LookupFunction = (hostname, options, callback) =>
+    resolve(hostname, { ...options, all: true }, (error, addresses) => {
+      const reachable = error === null ? addresses.filter(({ address }) => isReachable(address, networks)) : [];
+      const [first] = reachable;
+      if (first === undefined) callback(error ?? new Unreachable(), "", 0);
+      else if (options.all === true) callback(null, reachable);
+      else callback(null, first.address, first.family);
+    });
+  const connect = buildConnector({ lookup, timeout });
+  return new Agent({
+    connections,
+    pipelining: 1,
+    connect(options, callback) {
+      // A literal address is never looked up.
+      const literal = options.hostname.replace(/^\[|\]$/g, "");
+      if (isIP(literal) !== 0 && !isReachable(literal, networks)) callback(new Unreachable(), null);
+      else connect(options, callback);
+    },
+  });
+}
