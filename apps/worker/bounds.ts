@@ -39,8 +39,10 @@ export const settingsLengthMax = 256 * 1024;
 export const settingLengthMax = 1_000;
 /** A request or an answer up to this size takes an event loop about 20 ms at most, whatever its content. A larger one goes to a thread. */
 export const preparedAtOnceBytesMax = 128 * 1024;
-/** How long a thread may take over one request or answer. The largest takes a few seconds at most. */
+/** How long a thread may take over one request, or over each part of an answer. The largest takes a few seconds at most. */
 export const taskTimeoutMs = 10_000;
+/** Bytes of such a part. */
+export const taskPartBytes = 32 << 20;
 
 // Attachments.
 /** All attachments of a request together; one that is named twice counts twice. */
@@ -81,8 +83,10 @@ export const pingIntervalMs = 15_000;
 export const hashedAtOnceBytes = 4 << 20;
 /** Characters of an upstream's request id that are passed on. */
 export const requestIdLengthMax = 100;
-/** A whole answer, and one event of a stream. */
-export const answerBytesMax = 32 << 20;
+/** Answers up to this size claim no memory (answer-memory.ts). */
+export const unclaimedAnswerBytesMax = 1 << 20;
+/** Memory for larger answers is claimed in such steps. */
+export const claimedAtOnceBytes = 4 << 20;
 /** Bytes of an error response that are read. */
 export const errorBytesMax = 64 * 1024;
 /** The longest Retry-After that is passed on, so that no caller sleeps for hours. */

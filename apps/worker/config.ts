@@ -25,6 +25,13 @@ export const workerSettings = {
       "Private networks from which the worker may fetch images and documents that requests name by address, such as 10.0.0.0/8,fd00::/8. None by default.",
     ),
   },
+  answerBytesMax: integerSetting(
+    "ANSWER_BYTES_MAX",
+    memoryShare(8, 512 * mebibyte),
+    mebibyte,
+    64 * 1024 * mebibyte,
+    "Bytes of the answers above 1 MiB that one worker holds until they are complete and sent, such as images. An answer that finds no space is read on once there is some; if all wait, the oldest goes on. One key alone gets 4/5 of it. In memory an answer takes two to five times its size while it is read.",
+  ),
   attachmentBytesMax: {
     formerVariable: "SOURCE_BYTES_MAX",
     ...integerSetting(

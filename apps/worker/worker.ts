@@ -21,6 +21,7 @@ import { startProcessReports } from "#service/process-reports.ts";
 import { type Redis, unhurried } from "#service/redis.ts";
 import { version } from "#service/version.ts";
 import { registerTracingMetrics, type Tracing } from "#tracing/tracing.ts";
+import { AnswerMemory } from "./answer/answer-memory.ts";
 import { AttachmentBudget } from "./attachments/attachment-budget.ts";
 import { createAttachmentFetcher } from "./attachments/attachment-fetcher.ts";
 import { RequestAttachments } from "./attachments/request-attachments.ts";
@@ -108,6 +109,7 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   const attachments = openAttachments(config, opened);
   const preparationThread = new PreparationThread();
   opened.defer(() => preparationThread.close());
+  const answerMemory = new AnswerMemory(config.answerBytesMax);
   const relay = await openRelay(deps.redis, bounds, clock, (owner, now) => usage.heard(owner, now));
   const attemptDeps: AttemptDeps = {
     clock,
@@ -117,6 +119,7 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
     routing: routing.routing,
     refusedFields: new RefusedFields(),
     preparationThread,
+    answerMemory,
     attachmentsFor: attachments.forKey,
     readBody: (generation) => redis.getBuffer(deps.redis.keyspace.body(generation)),
     send: (run, kind, payload) => relay.runner.send(run, kind, payload, clock.now()),
@@ -145,7 +148,14 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   });
   registerRelayMetrics(registry, relay.mailbox, () => relay.runner.resends);
   registerCatalogueMetrics(registry, catalogue);
-  registerWorkerGauges(registry, { intake, queues, ...routing, attachmentBudget: attachments.budget, clock });
+  registerWorkerGauges(registry, {
+    intake,
+    queues,
+    ...routing,
+    attachmentBudget: attachments.budget,
+    answerMemory,
+    clock,
+  });
   const own = {
     notReady: () => (queues.isStopping ? "stopping" : relay.isReady() ? undefined : "no link to Redis"),
     status: () => statusOf(catalogue, queues, intake, routing, load, clock),

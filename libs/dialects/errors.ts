@@ -45,6 +45,8 @@ export interface Failure {
   operatorFault?: OperatorFault;
   /** The upstream's own id of the request that failed: printable ASCII. */
   upstreamRequestId?: string;
+  /** The upstream answered, and its answer cannot be passed on: the caller is charged, and another try would be charged again. */
+  isPaid?: true;
 }
 
 /**

@@ -38,6 +38,11 @@ export class SseReader {
     this.#eventBytesMax = eventBytesMax;
   }
 
+  /** Bytes of the unfinished event. */
+  get heldBytes(): number {
+    return this.#partsBytes + this.#dataBytes;
+  }
+
   /** The events that these bytes complete. Throws SseEventTooLarge, after which the reader must not be used. */
   push(chunk: Buffer): SseEvent[] {
     const events: SseEvent[] = [];
@@ -50,7 +55,7 @@ export class SseReader {
       from = end + 1;
     }
     if (from < bytes.length) this.#hold(bytes.subarray(from));
-    if (this.#partsBytes + this.#dataBytes > this.#eventBytesMax)
+    if (this.heldBytes > this.#eventBytesMax)
       throw new SseEventTooLarge(`an event of more than ${this.#eventBytesMax} bytes`);
     return events;
   }

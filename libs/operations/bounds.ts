@@ -22,5 +22,22 @@ export const embeddedTextsMax = 2_048;
 /** A response with a success status is read as an error only up to this size. */
 export const embeddingsErrorBytesMax = 64 * 1024;
 
+/** Bytes of an answer whose request asks for nothing unusual. */
+export const usualAnswerBytesMax = 32 << 20;
+/** Bytes of the largest answer: a little less than V8's longest string, and a few seconds of a thread. */
+export const answerBytesMax = 480 << 20;
+/** Bytes of one image in base64 whose size is not asked for. */
+export const imageBytes = 16 << 20;
+/** Bytes of a pixel in base64: four channels of eight bits that do not compress. */
+export const pixelBytes = 6;
+/** Bytes of a number in a vector: a double, its comma and white space. */
+export const numberBytes = 24;
+/** Numbers of a vector whose length is not asked for: as many as the largest models give by default. */
+export const numbersDefault = 4_096;
+/** Bytes of a token in an answer: long words, escaped. */
+export const tokenBytes = 64;
+/** Bytes of a token with its log probability, as a text and as a list of bytes. */
+export const probabilityBytes = 300;
+
 /** The longest warning for a caller, in characters: it is a header. */
 export const warningLengthMax = 1_000;

@@ -3,7 +3,7 @@ import type { ConversationDialect } from "#dialects/dialect.ts";
 import { objectOf } from "#dialects/json.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { GeneratedImages } from "#dialects/usage.ts";
-import { choicesMax } from "./bounds.ts";
+import { choicesMax, imageBytes } from "./bounds.ts";
 
 export interface Demand {
   /** Output tokens of each choice, if the caller limits them. */
@@ -16,23 +16,41 @@ export interface Demand {
   attachedTokens: number;
   /** The images of an operation that makes them. */
   images?: GeneratedImages;
+  /** Tokens whose probabilities the answer lists for each token of its own; absent for none. */
+  listedTokens?: number;
+  /** The most bytes of images or numbers in a whole answer, beyond those of a usual one. Absent for none. */
+  dataBytes?: number;
 }
 
 /** For a file sent by its address. An image takes less at every vendor, a long document more. */
 const referenceTokens = 2_000;
 /** Speech or images in a conversation: the most that the models for them produce. */
 const spokenTokens = 16_384;
+/** Alternatives of a token, as at OpenAI and Google. */
+const listedTokensMax = 20;
 
 /** The demand of a request with a conversation. */
 export function conversationDemandOf(body: Record<string, unknown>, dialect: ConversationDialect): Demand {
   const { askedLengthOf, conversation } = profiles[dialect];
-  const { outputTokensMax, choices, wantsMedia } = askedLengthOf(body);
+  const { outputTokensMax, choices: asked, wantsMedia } = askedLengthOf(body);
+  const choices = Math.min(choicesMax, asked);
   return {
     outputTokensMax,
     mediaTokens: wantsMedia ? spokenTokens : undefined,
-    choices: Math.min(choicesMax, choices),
+    choices,
     attachedTokens: referencesIn(body[conversation.field]) * referenceTokens,
+    // Models of images make them without being asked.
+    ...(choices > 1 && { dataBytes: (choices - 1) * imageBytes }),
+    ...listedTokensOf(body),
   };
+}
+
+/** Each dialect's fields of log probabilities, in the request or in Gemini's settings; a number says how many alternatives each token has. */
+export function listedTokensOf(body: Record<string, unknown>): Pick<Demand, "listedTokens"> {
+  const config = objectOf(body.generationConfig ?? body.generation_config);
+  const asked = [body.top_logprobs, body.logprobs, config.logprobs, config.responseLogprobs, config.response_logprobs];
+  const counts = asked.filter((value) => value === true || (typeof value === "number" && value >= 0)).map(Number);
+  return counts.length === 0 ? {} : { listedTokens: 1 + Math.min(listedTokensMax, Math.max(...counts)) };
 }
 
 /** The demand of a request without an answer of text. `content` may refer to files by address. */

@@ -5,6 +5,7 @@ import { framings } from "#dialects/codec.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
 import { type ErrorCode, type Failure, isErrorCode } from "#dialects/errors.ts";
 import type { Usage } from "#dialects/usage.ts";
+import { answerBytesMax } from "#operations/bounds.ts";
 import { operationNames } from "#operations/operations.ts";
 import { contentTypeLengthMax, generationsPerJobMax, payloadBytesMax } from "./bounds.ts";
 
@@ -59,6 +60,13 @@ const generationJobSchema = Type.Object({
     Type.String({
       description:
         "The part of the answer that the caller has received, as whole events; the attempt resumes from there.",
+    }),
+  ),
+  answerBytesMax: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: answerBytesMax,
+      description: "The most bytes of a whole answer, and of one event; absent for the usual bound.",
     }),
   ),
   body: Type.Union([Type.String(), Type.Null()], {
@@ -148,8 +156,8 @@ export interface AnswerEnd {
   source?: AnswerSource;
 }
 
-/** Payload of `fail`. */
-export type AnswerFailure = Failure & { source?: AnswerSource };
+/** Payload of `fail`. Of an answer that was paid: the catalogue's id of its model, and the upstream's count if it is known. */
+export type AnswerFailure = Failure & { source?: AnswerSource; model?: string; usage?: Usage | undefined };
 
 export const encodePayload = (payload: AnswerHead | AnswerProgress | null | AnswerEnd | AnswerFailure): Buffer =>
   Buffer.from(JSON.stringify(payload));

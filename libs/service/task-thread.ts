@@ -14,6 +14,7 @@ export interface Sent<Value> {
 
 interface Waiting<Task, Result> extends PromiseWithResolvers<Result> {
   make(): Sent<Task>;
+  timeoutMs: number;
 }
 
 interface Answer<Result> {
@@ -36,11 +37,13 @@ export interface TaskOptions {
   key: string;
   /** Cancels a task that has not started. */
   signal?: AbortSignal;
+  /** In place of the thread's own limit. */
+  timeoutMs?: number;
 }
 
 /**
  * One thread that runs one task at a time. Keys share its time equally: the key with the least used time is next, and the tasks of one key run in order. A task that
- * takes longer than `timeoutMs` ends the thread. The next task starts a new one.
+ * takes longer than its limit ends the thread. The next task starts a new one.
  */
 export class TaskThread<Task, Result> {
   readonly #module: URL;
@@ -64,11 +67,11 @@ export class TaskThread<Task, Result> {
   /**
    * Calls `make` just before the task runs. Rejects with the work's error, with an error when the thread ends, with TaskTimeout, or with the reason of the aborted signal.
    */
-  run(make: () => Sent<Task>, { key, signal }: TaskOptions): Promise<Result> {
+  run(make: () => Sent<Task>, { key, signal, timeoutMs = this.#timeoutMs }: TaskOptions): Promise<Result> {
     if (this.#isClosed) return Promise.reject(new Error("the thread has ended"));
     if (signal?.aborted) return Promise.reject(signal.reason);
     const line = this.#lineOf(key);
-    const waiting = { make, ...Promise.withResolvers<Result>() };
+    const waiting = { make, timeoutMs, ...Promise.withResolvers<Result>() };
     const leave = () => {
       line.waiting.delete(waiting);
       waiting.reject(signal?.reason);
@@ -110,7 +113,7 @@ export class TaskThread<Task, Result> {
       this.#servedMs = line.takenMs;
       const startedAt = performance.now();
       try {
-        next.resolve(await this.#do(next.make()));
+        next.resolve(await this.#do(next.make(), next.timeoutMs));
       } catch (error) {
         next.reject(error);
       }
@@ -131,7 +134,7 @@ export class TaskThread<Task, Result> {
     return next;
   }
 
-  #do({ value, transfer = [] }: Sent<Task>): Promise<Result> {
+  #do({ value, transfer = [] }: Sent<Task>, timeoutMs: number): Promise<Result> {
     this.#worker ??= this.#start();
     const worker = this.#worker;
     return new Promise<Result>((settle, fail) => {
@@ -141,7 +144,7 @@ export class TaskThread<Task, Result> {
         await setImmediate();
         isLate = this.#answered === answered;
         if (isLate) void worker.terminate();
-      }, this.#timeoutMs);
+      }, timeoutMs);
       const over = () => {
         clearTimeout(timer);
         this.#answered = undefined;
@@ -155,7 +158,7 @@ export class TaskThread<Task, Result> {
       this.#answered = answered;
       this.#ended = (cause) => {
         over();
-        fail(isLate ? new TaskTimeout(`the task took longer than ${this.#timeoutMs} ms`) : cause);
+        fail(isLate ? new TaskTimeout(`the task took longer than ${timeoutMs} ms`) : cause);
       };
       worker.postMessage(value, transfer);
     });
@@ -192,6 +195,12 @@ export function serveTasks<Task, Result>(work: (task: Task) => Promise<Sent<Resu
 
 /** A copy of bytes that can be moved to another thread. */
 export const copyOf = (bytes: Uint8Array): Uint8Array<ArrayBuffer> => new Uint8Array(bytes);
+
+/** Bytes in a buffer of their own, which can be moved to another thread; a copy where they share it. */
+export const movable = (bytes: Buffer): Uint8Array<ArrayBuffer> =>
+  bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength
+    ? (bytes as Uint8Array<ArrayBuffer>)
+    : copyOf(bytes);
 
 /** The Buffer for bytes of a task or a result, because structured clone turns a Buffer into a Uint8Array. */
 export const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer =>

@@ -5,6 +5,7 @@ import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { bytesPerToken, plainUsageOf, type Usage } from "#dialects/usage.ts";
 import type { GenerationFacts } from "#events/ingress-events.ts";
+import { answerBytesMax, probabilityBytes, tokenBytes, usualAnswerBytesMax } from "#operations/bounds.ts";
 import type { Demand } from "#operations/demand.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
 import { estimatedOutputTokensMax } from "../bounds.ts";
@@ -39,4 +40,17 @@ export function estimatedUsageOf({ operation, model, bodyBytes, ...demand }: Lim
     bills === "input" ? 0 : demand.choices * each,
   );
   return { ...usage, ...(demand.images && { images: demand.images }), isEstimated: true };
+}
+
+/** The most bytes of a whole answer to this request, if that is more than usual; undefined otherwise. */
+export function answerBytesMaxOf({
+  model,
+  outputTokensMax = model.outputTokensMax ?? 0,
+  choices,
+  dataBytes = 0,
+  listedTokens = 0,
+}: Demand & Pick<LimitedRequest, "model">): number | undefined {
+  const tokens = choices * Math.min(outputTokensMax, model.outputTokensMax ?? outputTokensMax);
+  const bytes = dataBytes + tokens * (tokenBytes + listedTokens * probabilityBytes);
+  return bytes <= usualAnswerBytesMax ? undefined : Math.min(answerBytesMax, usualAnswerBytesMax + bytes);
 }

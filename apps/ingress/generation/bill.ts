@@ -8,7 +8,7 @@ import { estimatedUsageOf } from "../admission/estimate.ts";
 import type { Generation } from "./generation.ts";
 
 /**
- * A failed generation is not billed. A caller who leaves, whose key is revoked, or whose generation an operator stops, is billed for what was produced, whether or not
+ * A failed generation is not billed, unless its answer was paid and is too large to be passed on: its upstream's count, or what was reserved, is billed. A caller who leaves, whose key is revoked, or whose generation an operator stops, is billed for what was produced, whether or not
  * all of it was sent: nothing before an upstream begins a stream, and the estimate where the amount is unknown.
  * `receivedAt` is in epoch milliseconds: the prices of that moment apply.
  */
@@ -28,7 +28,9 @@ interface Billed {
 }
 
 function billedOf(generation: Generation, outcome: GenerationOutcome): Billed | undefined {
-  const { state, usage, modelAnswered, progress } = generation;
+  const { state, usage, modelAnswered, progress, paidAnswer } = generation;
+  if (paidAnswer !== undefined)
+    return { usage: paidAnswer.usage ?? estimatedUsageOf(generation), model: paidAnswer.model };
   if (operations[generation.operation].isSession === true) return sessionUsageOf(generation);
   if (outcome === "complete" && usage !== null) return { usage: withTokens(usage, generation), model: modelAnswered };
   if (!billedOutcomes.includes(outcome)) return undefined;

@@ -96,6 +96,7 @@ export function createGeneration(
     chunks: 0,
     answerBytes: 0,
     usage: null,
+    paidAnswer: undefined,
     bill: undefined,
     source: undefined,
     progress: undefined,

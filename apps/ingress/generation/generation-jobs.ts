@@ -10,6 +10,7 @@ import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { isRefusal } from "#service/redis.ts";
 import { headersOf } from "#tracing/trace-context.ts";
+import { answerBytesMaxOf } from "../admission/estimate.ts";
 import { bodyLifeMs } from "../bounds.ts";
 import type { Generation, GenerationRequest } from "./generation.ts";
 
@@ -115,6 +116,7 @@ export class GenerationJobs {
 function jobOf(generation: Generation, attempt: number, owner: string): GenerationJob {
   const { body, storage, trace } = generation;
   const { delivered } = generation.answer;
+  const answerBytesMax = answerBytesMaxOf(generation);
   const fallbacks = generation.model.fallbacks.filter((id) => allowsModel(generation.caller, id));
   return {
     generation: generation.id,
@@ -135,6 +137,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
     ...(trace !== undefined && headersOf(trace)),
     ...(storage !== undefined && { storage }),
     ...(delivered !== undefined && { delivered }),
+    ...(answerBytesMax !== undefined && { answerBytesMax }),
     body: body === undefined || isApart(generation, body) ? null : body.toString("utf8"),
   };
 }

@@ -107,6 +107,8 @@ export interface Generation extends GenerationRequest {
   answerBytes: number;
   /** The usage that its upstream reported at the end. */
   usage: Usage | null;
+  /** An answer that was paid and could not be passed on, with its upstream's count if it is known. */
+  paidAnswer: { readonly model: string; readonly usage: Usage | undefined } | undefined;
   /** Once it is over; undefined for nothing. */
   bill: Bill | undefined;
   /** Where the answer, or the last failure, came from; undefined while no upstream was called. */

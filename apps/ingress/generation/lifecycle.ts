@@ -319,7 +319,8 @@ export class GenerationLifecycle implements TransportHandlers {
       }
       case "fail": {
         const answer: AnswerFailure = decodeFailure(payload) ?? internalFailure;
-        const { source = generation.source, ...failure } = answer;
+        const { source = generation.source, model, usage, ...failure } = answer;
+        if (failure.isPaid) generation.paidAnswer = { model: model ?? generation.model.id, usage };
         generation.upstreamRequestId = failure.upstreamRequestId ?? generation.upstreamRequestId;
         generation.source = source;
         this.#fail(generation, failure);

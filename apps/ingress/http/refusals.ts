@@ -10,9 +10,15 @@ import { ollamaErrorOf } from "../ollama/answer.ts";
 import { dialectOf, isOllamaPath, requestIdHeadersOf } from "./endpoints.ts";
 
 /** The headers of an error response. */
-export function failureHeadersOf({ code, retryAfterSeconds, upstreamRequestId }: Failure): Record<string, string> {
+export function failureHeadersOf({
+  code,
+  retryAfterSeconds,
+  upstreamRequestId,
+  isPaid,
+}: Failure): Record<string, string> {
   // A request that an operator stopped would run again at once.
-  const isFinal = code === "budget_exhausted" || (code === "stopped" && retryAfterSeconds === undefined);
+  const isFinal =
+    code === "budget_exhausted" || isPaid === true || (code === "stopped" && retryAfterSeconds === undefined);
   return {
     "content-type": "application/json",
     ...(retryAfterSeconds !== undefined && { "retry-after": String(retryAfterSeconds) }),

@@ -8,7 +8,6 @@ import { type Repair, repairOf } from "#dialects/repairs.ts";
 import { type SseEvent, SseEventTooLarge, type SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { MessagePartKind } from "#relay/session-messages.ts";
-import { answerBytesMax } from "../bounds.ts";
 
 /** The result of reading some bytes of a response. */
 export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; bytes: Buffer[] } | FailedStep | LateStep;
@@ -38,6 +37,8 @@ export interface AnswerReader {
   readonly finish: Finish | undefined;
   /** What the upstream has produced so far; undefined for an answer that is not streamed. */
   readonly produced: ProducedCounts | undefined;
+  /** Bytes of the answer that are kept until more arrives. */
+  readonly heldBytes: number;
   /** Events that could not be read. The answer fails if one of them may have carried content. */
   readonly malformedEvents: number;
   /** Content for the caller was seen. */
@@ -60,21 +61,27 @@ export const unreadable: Failure = {
   code: "upstream_failed",
   message: "The upstream of this model sent an answer that is not in its format.",
 };
-export const tooLarge: Failure = {
-  code: "upstream_failed",
-  message: `The upstream of this model sent more than the ${answerBytesMax} bytes that an answer may hold.`,
-};
+/** An answer that exceeds its bound. Another one would be as large, and the upstream is paid for this one. */
+export const tooLarge = (bytesMax: number): FailedStep => ({
+  kind: "failed",
+  bytes: [],
+  failure: {
+    code: "upstream_failed",
+    message: `The upstream of this model sent more than the ${bytesMax} bytes that the answer to this request may hold.`,
+    isPaid: true,
+  },
+});
 
 /** Some servers and proxies answer with a success status other than 200. */
 export const isAnswerStatus = (status: number): boolean =>
   status >= 200 && status <= 206 && status !== 204 && status !== 205;
 
 /** The events of a chunk, or the failure of an event that is too large. */
-export function eventsIn(reader: SseReader, chunk: Buffer): SseEvent[] | AnswerStep {
+export function eventsIn(reader: SseReader, chunk: Buffer, bytesMax: number): SseEvent[] | AnswerStep {
   try {
     return reader.push(chunk);
   } catch (error) {
-    if (error instanceof SseEventTooLarge) return { kind: "failed", bytes: [], failure: tooLarge };
+    if (error instanceof SseEventTooLarge) return tooLarge(bytesMax);
     throw error;
   }
 }

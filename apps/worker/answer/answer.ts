@@ -32,12 +32,12 @@ export function readerOf(
 ): AnswerReader {
   const errorReader = () => new ErrorReader(status, reading, retryAfterSecondsOf(headers, arrivedAt), isQuoted);
   if (!isAnswerStatus(status)) return errorReader();
-  const { adapted, raw } = reading;
+  const { adapted, raw, bytesMax } = reading;
   const type = String(headers["content-type"] ?? "").toLowerCase();
   if (raw?.kind === "session") return new SessionReader(raw.session);
   // Some servers answer a request for a stream in a text.
   if (raw?.kind === "text" && (!reading.streams || !/^(?:$|text\/event-stream|application\/json)/.test(type)))
-    return new WholeReader(reading.whole);
+    return new WholeReader(reading.whole, bytesMax);
   // Some servers report errors with a success status.
   if (raw?.kind === "bytes")
     return /^(?:application\/json|text\/)/.test(type) ? errorReader() : new BytesReader(raw.usage);
@@ -45,11 +45,11 @@ export function readerOf(
     isJsonStart(firstByte) ??
     (reading.streams ? type.startsWith("application/json") : !type.startsWith("text/event-stream"));
   if (reading.streams) {
-    if (!isJson && reading.stream !== undefined) return new StreamReader(reading.stream());
-    return adapted === undefined ? errorReader() : new WholeReader(adapted.toStream);
+    if (!isJson && reading.stream !== undefined) return new StreamReader(reading.stream(), bytesMax);
+    return adapted === undefined ? errorReader() : new WholeReader(adapted.toStream, bytesMax);
   }
-  if (isJson) return new WholeReader(reading.whole);
-  return adapted?.events === undefined ? errorReader() : new FoldingReader(adapted.events());
+  if (isJson) return new WholeReader(reading.whole, bytesMax);
+  return adapted?.events === undefined ? errorReader() : new FoldingReader(adapted.events(), bytesMax);
 }
 
 /** True for the start of a JSON object or list, false for the start of an event stream, undefined for anything else. */

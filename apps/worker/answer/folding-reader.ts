@@ -4,7 +4,6 @@ import type { AnswerEvent, Finish } from "#dialects/neutral.ts";
 import { Produced } from "#dialects/produced.ts";
 import { SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
-import { answerBytesMax } from "../bounds.ts";
 import type { Reading } from "../preparation/exchange.ts";
 import { type AnswerReader, type AnswerStep, eventsIn, incomplete, stepOf, tooLarge } from "./answer-reader.ts";
 
@@ -16,19 +15,22 @@ export class FoldingReader implements AnswerReader {
   settled = false;
   readonly malformedEvents = 0;
   readonly produced = new Produced();
-  readonly #events = new SseReader(answerBytesMax);
+  heldBytes = 0;
+  readonly #bytesMax: number;
+  readonly #events: SseReader;
   readonly #stream: FoldedStream;
   readonly #gathered: AnswerEvent[] = [];
-  #bytes = 0;
 
-  constructor(stream: FoldedStream) {
+  constructor(stream: FoldedStream, bytesMax: number) {
     this.#stream = stream;
+    this.#bytesMax = bytesMax;
+    this.#events = new SseReader(bytesMax);
   }
 
   push(chunk: Buffer): AnswerStep {
-    this.#bytes += chunk.length;
-    if (this.#bytes > answerBytesMax) return { kind: "failed", bytes: [], failure: tooLarge };
-    const events = eventsIn(this.#events, chunk);
+    this.heldBytes += chunk.length;
+    if (this.heldBytes > this.#bytesMax) return tooLarge(this.#bytesMax);
+    const events = eventsIn(this.#events, chunk, this.#bytesMax);
     if (!Array.isArray(events)) return events;
     return this.#gather(events.flatMap((event) => this.#stream.push(event)));
   }

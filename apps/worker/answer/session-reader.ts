@@ -10,6 +10,7 @@ export class SessionReader implements AnswerReader {
   readonly finish = undefined;
   committed = false;
   readonly malformedEvents = 0;
+  readonly heldBytes = 0;
   readonly settled = false;
   readonly #session: UpstreamSession;
 

@@ -5,15 +5,22 @@ import type { Finish } from "#dialects/neutral.ts";
 import type { Produced } from "#dialects/produced.ts";
 import { type SseEvent, SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
-import { answerBytesMax } from "../bounds.ts";
 import { type AnswerReader, type AnswerStep, eventsIn, failedWith, incomplete } from "./answer-reader.ts";
 
 export class StreamReader implements AnswerReader {
-  readonly #events = new SseReader(answerBytesMax);
+  readonly #bytesMax: number;
+  readonly #events: SseReader;
   readonly #answer: StreamRelay;
 
-  constructor(answer: StreamRelay) {
+  /** `bytesMax` is that of one event. */
+  constructor(answer: StreamRelay, bytesMax: number) {
     this.#answer = answer;
+    this.#bytesMax = bytesMax;
+    this.#events = new SseReader(bytesMax);
+  }
+
+  get heldBytes(): number {
+    return this.#events.heldBytes;
   }
 
   get usage(): Usage | undefined {
@@ -45,7 +52,7 @@ export class StreamReader implements AnswerReader {
   }
 
   push(chunk: Buffer): AnswerStep {
-    const events = eventsIn(this.#events, chunk);
+    const events = eventsIn(this.#events, chunk, this.#bytesMax);
     return Array.isArray(events) ? this.#read(events) : events;
   }
 

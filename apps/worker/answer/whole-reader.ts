@@ -3,9 +3,19 @@
 import type { WholeAnswer } from "#dialects/codec.ts";
 import type { Finish } from "#dialects/neutral.ts";
 import type { Usage } from "#dialects/usage.ts";
-import { answerBytesMax } from "../bounds.ts";
+import { TaskTimeout } from "#service/task-thread.ts";
 import type { Reading } from "../preparation/exchange.ts";
-import { type AnswerReader, type AnswerStep, stepOf, tooLarge } from "./answer-reader.ts";
+import { type AnswerReader, type AnswerStep, type FailedStep, stepOf, tooLarge } from "./answer-reader.ts";
+
+const unreadInTime: FailedStep = {
+  kind: "failed",
+  bytes: [],
+  failure: {
+    code: "upstream_failed",
+    message: "The gateway could not read the answer of this model's upstream in time.",
+    isPaid: true,
+  },
+};
 
 export class WholeReader implements AnswerReader {
   usage: Usage | undefined;
@@ -15,25 +25,29 @@ export class WholeReader implements AnswerReader {
   readonly malformedEvents = 0;
   readonly produced = undefined;
   readonly settled = false;
+  heldBytes = 0;
   readonly #read: Reading["whole"];
-  readonly #chunks: Buffer[] = [];
-  #bytes = 0;
+  readonly #bytesMax: number;
+  #chunks: Buffer[] = [];
 
-  constructor(read: Reading["whole"]) {
+  constructor(read: Reading["whole"], bytesMax: number) {
     this.#read = read;
+    this.#bytesMax = bytesMax;
   }
 
   push(chunk: Buffer): AnswerStep {
-    this.#bytes += chunk.length;
-    if (this.#bytes > answerBytesMax) return { kind: "failed", bytes: [], failure: tooLarge };
+    this.heldBytes += chunk.length;
+    if (this.heldBytes > this.#bytesMax) return tooLarge(this.#bytesMax);
     this.#chunks.push(chunk);
     return { kind: "more", bytes: [] };
   }
 
   end(): AnswerStep {
-    const answer = this.#read(Buffer.concat(this.#chunks));
+    const bytes = Buffer.concat(this.#chunks);
+    this.#chunks = [];
+    const answer = this.#read(bytes);
     return answer instanceof Promise
-      ? { kind: "late", bytes: [], step: answer.then((read) => this.#stepOf(read)) }
+      ? { kind: "late", bytes: [], step: answer.then((read) => this.#stepOf(read), lateStepOf) }
       : this.#stepOf(answer);
   }
 
@@ -45,4 +59,9 @@ export class WholeReader implements AnswerReader {
     }
     return stepOf(answer);
   }
+}
+
+function lateStepOf(error: unknown): FailedStep {
+  if (error instanceof TaskTimeout) return unreadInTime;
+  throw error;
 }

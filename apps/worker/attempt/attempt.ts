@@ -43,8 +43,10 @@ import type { Outcome, Run } from "#relay/runner.ts";
 import { encodeMessage } from "#relay/session-messages.ts";
 import type { Clock } from "#service/clock.ts";
 import { continued, headersOf } from "#tracing/trace-context.ts";
+import type { AnswerClaim, AnswerMemory } from "../answer/answer-memory.ts";
 import { type AnswerStep, type FailedStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import type { RequestAttachments } from "../attachments/request-attachments.ts";
+import { unclaimedAnswerBytesMax } from "../bounds.ts";
 import type { Exchange, Exchanged } from "../preparation/exchange.ts";
 import { exchangeOf } from "../preparation/operations.ts";
 import { Preparation, type PreparationThread } from "../preparation/preparation.ts";
@@ -69,6 +71,7 @@ export interface AttemptDeps {
   routing: Routing;
   refusedFields: RefusedFields;
   preparationThread: PreparationThread;
+  answerMemory: AnswerMemory;
   /** The attachments of one request of this key. */
   attachmentsFor(keyId: string): RequestAttachments;
   /** The body of a job that carries none; null when it is gone. */
@@ -103,6 +106,8 @@ export class Attempt {
   readonly #targets: TargetReports;
   readonly #preparation: Preparation;
   readonly #attachments: RequestAttachments;
+  /** Of a large answer; undefined before that. */
+  #claim: AnswerClaim | undefined;
   /** Ends the preparation of the request and the waits between calls. */
   readonly #ended = new AbortController();
   /** Undefined until the relay starts the attempt. */
@@ -316,7 +321,25 @@ export class Attempt {
       this.#session = upstreams.open(upstream, permit.credential, opened, target.model, handlers);
       call.connection = this.#session;
     } else call.connection = upstreams.call(upstream, permit.credential, request, handlers);
-    if (this.#frames.isBlocked) call.flow(false);
+    if (this.#isBlocked) call.flow(false);
+  }
+
+  /** The upstream must not be read: the caller is slow, or the answer waits for memory. */
+  get #isBlocked(): boolean {
+    return this.#frames.isBlocked || this.#claim?.isWaiting === true;
+  }
+
+  #claimMemory(call: TargetCall): void {
+    this.#claim ??= this.#deps.answerMemory.claim(this.#job.keyId, () => this.#readAgain());
+    this.#claim.hold(call.heldBytes);
+    if (this.#claim.isWaiting) call.flow(false);
+  }
+
+  #readAgain(): void {
+    const call = this.#call;
+    if (call === undefined || call.isOver) return;
+    call.progressedAt = this.#deps.clock.now();
+    call.flow(!this.#isBlocked);
   }
 
   #headArrived(call: TargetCall, status: number, headers: UpstreamHeaders): void {
@@ -335,6 +358,7 @@ export class Attempt {
       return;
     }
     this.#noteProgress(call);
+    if (call.heldBytes > unclaimedAnswerBytesMax) this.#claimMemory(call);
     if (step.kind !== "failed" && call.hasContent && !call.isProven) {
       this.#targets.proven(call);
       this.#learnFrom(call);
@@ -390,7 +414,7 @@ export class Attempt {
       this.#writeHead(call.contentType, call.exchange.reading.headers);
     }
     this.#frames.data(bytes, call);
-    if (this.#frames.isBlocked) call.flow(false);
+    if (this.#isBlocked) call.flow(false);
   }
 
   #writeHead(contentType: string, headers: Record<string, string> = {}): void {
@@ -458,7 +482,7 @@ export class Attempt {
     if (retryAfterSeconds !== undefined) call.retryAfterMs = Math.max(0, retryAfterSeconds * 1_000);
     const durationMs = clock.now() - call.startedAt;
     const request = this.#request;
-    const mayCallAgain = this.#mayCallAgain(call, failureClass);
+    const mayCallAgain = this.#mayCallAgain(call, failure, failureClass);
     const isRepeated =
       repair !== undefined &&
       mayCallAgain &&
@@ -475,7 +499,9 @@ export class Attempt {
     });
     this.#logCall(call, failure.code);
     call.abort();
-    this.#leave(call, isRepeated ? "answered" : outcomeOf(failureClass));
+    this.#claim?.end();
+    this.#claim = undefined;
+    this.#leave(call, isRepeated || failure.isPaid ? "answered" : outcomeOf(failureClass));
     if (
       request === undefined ||
       !mayCallAgain ||
@@ -489,8 +515,8 @@ export class Attempt {
   }
 
   /** Whether another call would be of use to the caller, whichever targets are left. */
-  #mayCallAgain(call: TargetCall, failureClass: FailureClass): boolean {
-    if (this.#frames.hasHead && call.exchange.resumed?.canResume !== true) return false;
+  #mayCallAgain(call: TargetCall, failure: Failure, failureClass: FailureClass): boolean {
+    if (failure.isPaid || (this.#frames.hasHead && call.exchange.resumed?.canResume !== true)) return false;
     const isUnanswered =
       failureClass === "silent" || (failureClass === "transient" && call.diagnosis.status === undefined);
     if (isUnanswered && !operations[this.#job.operation].isRepeatable) return false;
@@ -550,6 +576,7 @@ export class Attempt {
       ...failure,
       ...(upstreamRequestId !== undefined && { upstreamRequestId }),
       ...(call !== undefined && { source: this.#sourceOf(call) }),
+      ...(failure.isPaid && { model: this.#model, usage: this.#usage }),
     });
     this.#end();
   }
@@ -586,9 +613,9 @@ export class Attempt {
   /** The relay's window opens or closes. While it is closed and bytes wait, the upstream is not read, and no timeout but the total one counts. */
   flow(isOpen: boolean): void {
     this.#guarded(() => {
-      if (isOpen && this.#call !== undefined) this.#call.progressedAt = this.#deps.clock.now();
       this.#frames.setOpen(isOpen);
-      this.#call?.flow(!this.#frames.isBlocked);
+      if (isOpen) this.#readAgain();
+      else this.#call?.flow(!this.#isBlocked);
     });
   }
 
@@ -617,7 +644,7 @@ export class Attempt {
   watch(now: number): void {
     const call = this.#call;
     // An upstream that is not read can't be late.
-    if (this.#isOver || call === undefined || call.isOver || call.isReadingWhole || this.#frames.isBlocked) return;
+    if (this.#isOver || call === undefined || call.isOver || call.isReadingWhole || this.#isBlocked) return;
     this.#guarded(() => {
       this.#reports.reportGrowth(call);
       const step = call.lateEnd(now);
@@ -653,6 +680,7 @@ export class Attempt {
   /** The relay forgets the attempt, so its slot is free. */
   forget(): void {
     this.#slot.release();
+    this.#claim?.end();
     const failure = this.#failure;
     this.#deps.events.emit("ended", {
       attempt: this.#info,

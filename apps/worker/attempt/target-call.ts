@@ -144,6 +144,11 @@ export class TargetCall implements CallProgress, AnsweringCall {
     return this.#reader?.settled === true;
   }
 
+  /** Bytes of the answer that are kept until more arrives. */
+  get heldBytes(): number {
+    return this.#reader?.heldBytes ?? 0;
+  }
+
   get usage(): Usage | undefined {
     return this.#reader?.usage;
   }

@@ -4,6 +4,7 @@ import type { Usage } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
 import type { Clock } from "#service/clock.ts";
+import type { AnswerMemory } from "../answer/answer-memory.ts";
 import type { AttachmentBudget } from "../attachments/attachment-budget.ts";
 import type { Intake } from "../intake.ts";
 import type { WorkerQueues } from "../queues.ts";
@@ -100,13 +101,14 @@ export interface GaugeDeps {
   credentials: Pick<Credentials, "cooling">;
   slots: Pick<Slots, "taken">;
   attachmentBudget: Pick<AttachmentBudget, "reservedBytes" | "waiting">;
+  answerMemory: Pick<AnswerMemory, "used" | "waiting">;
   clock: Clock;
 }
 
 /** Registers the gauges, which are read at every scrape. */
 export function registerWorkerGauges(
   registry: Registry,
-  { intake, queues, circuitBreakers, credentials, slots, attachmentBudget, clock }: GaugeDeps,
+  { intake, queues, circuitBreakers, credentials, slots, attachmentBudget, answerMemory, clock }: GaugeDeps,
 ): void {
   const gauge = <Label extends string>(
     name: string,
@@ -175,6 +177,18 @@ export function registerWorkerGauges(
     "Requests that wait until this worker may fetch their images and documents.",
     [],
     (waiting) => waiting.set(attachmentBudget.waiting),
+  );
+  gauge(
+    "sluice_worker_answer_bytes",
+    "Bytes of answers above 1 MiB that this worker holds until they are complete and sent (ANSWER_BYTES_MAX).",
+    [],
+    (bytes) => bytes.set(answerMemory.used),
+  );
+  gauge(
+    "sluice_worker_answers_waiting",
+    "Answers above 1 MiB that are read on once this worker has memory for them.",
+    [],
+    (waiting) => waiting.set(answerMemory.waiting),
   );
   gauge(
     "sluice_circuit_breaker_open",

@@ -32,6 +32,7 @@ import { TranslatedStream } from "#dialects/translated.ts";
 import type { Usage } from "#dialects/usage.ts";
 import { roughUsageOf } from "#dialects/usage-estimate.ts";
 import { wholeOf } from "#operations/answer/exchange.ts";
+import { usualAnswerBytesMax } from "#operations/bounds.ts";
 import { isConversation, readableRequestOf } from "#operations/conversation.ts";
 import type {
   DecodedRequest,
@@ -55,6 +56,8 @@ export interface Reading {
   streams: boolean;
   /** Undefined if the caller gets the upstream's own. */
   contentType: string | undefined;
+  /** Bytes of a whole answer, or of one event. */
+  bytesMax: number;
   /** Set for a response that is neither JSON nor events. */
   raw?: RawResponse | undefined;
   /** Further headers of the caller's response. */
@@ -185,8 +188,12 @@ async function exchangeSpeaking(input: ExchangeInput, spoken: UpstreamDialect): 
     : translatedExchangeOf(input, spoken, prepared, decoded, continued !== undefined);
 }
 
-const commonReadingOf = ({ framing }: GenerationJob, spoken: ConversationDialect) => ({
+const commonReadingOf = (
+  { framing, answerBytesMax = usualAnswerBytesMax }: GenerationJob,
+  spoken: ConversationDialect,
+) => ({
   streams: framing !== "whole",
+  bytesMax: answerBytesMax,
   contentType: contentTypes[framing],
   errorOf: codecs[spoken].upstreamErrorOf,
 });

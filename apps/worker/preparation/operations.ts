@@ -1,6 +1,7 @@
 /** The exchange of each operation with an upstream: a conversation (exchange.ts), or a single call. */
 import { spokenWith } from "#catalogue/catalogue.ts";
 import { contentTypes } from "#dialects/codec.ts";
+import { usualAnswerBytesMax } from "#operations/bounds.ts";
 import type { PreparedCall, RawResponse } from "#operations/exchange.ts";
 import { callExchanges } from "#operations/exchanges.ts";
 import type { OperationName } from "#operations/operations.ts";
@@ -72,6 +73,7 @@ function readingOf(
   const whole = (bytes: Buffer) => preparation.read(() => ({ operation, context }), bytes);
   return {
     streams,
+    bytesMax: job.answerBytesMax ?? usualAnswerBytesMax,
     raw,
     contentType: contentTypeOf(raw, streams),
     ...(headers !== undefined && { headers }),

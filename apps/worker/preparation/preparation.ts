@@ -2,22 +2,17 @@
 
 import type { Data } from "#dialects/attachments.ts";
 import type { WholeAnswer } from "#dialects/codec.ts";
-import type { Failure, UpstreamError } from "#dialects/errors.ts";
+import type { Failure } from "#dialects/errors.ts";
 import { parsedObject } from "#dialects/json.ts";
 import type { PreparationTask, Prepared, ResolveAddresses } from "#operations/exchange.ts";
 import { isEstimated, prepare, readWhole, type WholeTask } from "#operations/exchanges.ts";
-import { bufferOf, copyOf, TaskThread, TaskTimeout } from "#service/task-thread.ts";
-import { preparedAtOnceBytesMax, taskTimeoutMs } from "../bounds.ts";
+import { bufferOf, copyOf, movable, TaskThread, TaskTimeout } from "#service/task-thread.ts";
+import { preparedAtOnceBytesMax, taskPartBytes, taskTimeoutMs } from "../bounds.ts";
 import type { ThreadAnswer, ThreadTask } from "./prepare-thread.ts";
 
 const tookTooLong: Failure = {
   code: "invalid_request",
   message: `The gateway could not prepare this request for its upstream within ${taskTimeoutMs / 1_000} s. Send a smaller or a simpler one.`,
-};
-
-const unreadInTime: UpstreamError = {
-  message: `The gateway could not read the answer of this model's upstream within ${taskTimeoutMs / 1_000} s.`,
-  status: 502,
 };
 
 /** Shared by all requests of a worker. */
@@ -43,13 +38,14 @@ export class PreparationThread {
     );
   }
 
-  /** Reads a whole answer; `key` as above. Rejects with TaskTimeout. */
-  async read(task: WholeTask, bytes: Buffer, key: string): Promise<WholeAnswer> {
-    const copy = copyOf(bytes);
-    const read = await this.#thread.run(
-      () => ({ value: { kind: "read", task, bytes: copy }, transfer: [copy.buffer] }),
-      { key },
-    );
+  /** Reads a whole answer, whose bytes move to the thread; `key` as above. Rejects with TaskTimeout. */
+  async read(task: WholeTask, given: Buffer, key: string): Promise<WholeAnswer> {
+    const bytes = movable(given);
+    const timeoutMs = taskTimeoutMs * Math.ceil(bytes.length / taskPartBytes);
+    const read = await this.#thread.run(() => ({ value: { kind: "read", task, bytes }, transfer: [bytes.buffer] }), {
+      key,
+      timeoutMs,
+    });
     if (read.kind !== "read") throw new Error(`an answer was read as ${read.kind}`);
     return read.answer.kind === "answer" ? { ...read.answer, body: bufferOf(read.answer.body) } : read.answer;
   }
@@ -87,13 +83,11 @@ export class Preparation {
     return prepared;
   }
 
-  /** Reads a whole answer. */
+  /** Reads a whole answer, whose bytes are not used afterwards. May reject with TaskTimeout. */
   read(task: () => WholeTask, bytes: Buffer): WholeAnswer | Promise<WholeAnswer> {
-    if (bytes.length <= preparedAtOnceBytesMax) return readWhole(task(), bytes);
-    return this.#thread.read(task(), bytes, this.#key).catch((error: unknown): WholeAnswer => {
-      if (error instanceof TaskTimeout) return { kind: "error", error: unreadInTime };
-      throw error;
-    });
+    return bytes.length <= preparedAtOnceBytesMax
+      ? readWhole(task(), bytes)
+      : this.#thread.read(task(), bytes, this.#key);
   }
 
   /** Content arrived, so another target is unlikely: frees the kept result. */

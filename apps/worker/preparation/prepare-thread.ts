@@ -5,7 +5,7 @@ import { parsedObject } from "#dialects/json.ts";
 import { roughTokensOf } from "#dialects/usage-estimate.ts";
 import type { PreparationTask, Prepared } from "#operations/exchange.ts";
 import { prepare, readWhole, type WholeTask } from "#operations/exchanges.ts";
-import { bufferOf, copyOf, type Sent, serveTasks } from "#service/task-thread.ts";
+import { bufferOf, movable, type Sent, serveTasks } from "#service/task-thread.ts";
 import { settingsTextOf, shortened } from "./decoded-request.ts";
 
 export type ThreadTask =
@@ -78,9 +78,3 @@ function sentOf(prepared: Prepared, { body, spoken }: PreparationTask): Sent<Thr
     transfer,
   };
 }
-
-/** Bytes in a buffer of their own, which can move to another thread. */
-const movable = (bytes: Buffer): Uint8Array<ArrayBuffer> =>
-  bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength
-    ? (bytes as Uint8Array<ArrayBuffer>)
-    : copyOf(bytes);

@@ -11,6 +11,9 @@ export const embeddingRequestSchema = Type.Object({
     minLength: 1,
     maxItems: 100_000,
     items: { type: ["string", "integer", "array"], minimum: 0, minItems: 1, items: { type: "integer", minimum: 0 } },
+    // A list of token ids is one input; of texts or lists there are only so many.
+    if: { type: "array", items: { type: ["string", "array"] } },
+    then: { maxItems: embeddedTextsMax },
   }),
   dimensions: optional({ ...nullable("integer"), minimum: 1, maximum: 65_536 }),
   encoding_format: Type.Optional(Type.Enum(["float", "base64"])),

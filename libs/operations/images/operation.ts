@@ -3,7 +3,7 @@ import { typedFormOf, valuesOf } from "#dialects/openai-images/form.ts";
 import { imageEditSchema, imageRequestSchema, imageVariationSchema } from "#dialects/openai-images/schema.ts";
 import { isCount } from "#dialects/profile.ts";
 import { generatedImagesOf } from "#dialects/usage.ts";
-import { choicesMax, imagePromptBytesMax } from "../bounds.ts";
+import { choicesMax, imageBytes, imagePromptBytesMax, pixelBytes } from "../bounds.ts";
 import type { Demand } from "../demand.ts";
 import type { Operation } from "../operation.ts";
 
@@ -37,12 +37,18 @@ function demandOf(body: Body): Demand {
     choices: count,
     attachedTokens: 0,
     images: generatedImagesOf(count, body),
+    dataBytes: count * Math.max(imageBytes, pixelsOf(body) * pixelBytes),
   };
 }
 
-function tokensOfEach({ quality, size, partial_images: partial }: Body): number {
+function pixelsOf({ size }: Body): number {
   const [, width, height] = /^(\d{1,5})x(\d{1,5})$/.exec(String(size ?? "")) ?? [];
-  const pixels = width === undefined ? autoPixels : Number(width) * Number(height);
+  return width === undefined ? autoPixels : Number(width) * Number(height);
+}
+
+function tokensOfEach(body: Body): number {
+  const { quality, partial_images: partial } = body;
+  const pixels = pixelsOf(body);
   const tokens = imageTokens[String(quality ?? "auto")] ?? imageTokensDefault;
   return Math.ceil((tokens * pixels) / imagePixels) + (isCount(partial) ? partial * partialImageTokens : 0);
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
-import { estimatedUsageOf, type LimitedRequest } from "../../../apps/ingress/admission/estimate.ts";
+import { answerBytesMaxOf, estimatedUsageOf, type LimitedRequest } from "../../../apps/ingress/admission/estimate.ts";
 
 const model = { id: "m", outputTokensMax: 8_000, contextWindow: 100_000 } as CatalogueModel;
 
@@ -163,4 +163,55 @@ test("completions count every prompt and every try; moderation and rankings have
   assert.deepEqual(reservedFor({ query: "a" }, "rerank"), { inputTokens: 100, outputTokens: 0 });
   const image = { type: "image_url", image_url: { url: "https://example.com/a.png" } };
   assert.equal(inputOf({ input: [image] }, "moderation"), 2_100);
+});
+
+const mebibyte = 1 << 20;
+/** What each kind of request may get at most, in MiB; undefined for the usual 32. */
+const largest: [operation: OperationName, body: Record<string, unknown>, mebibytes: number | undefined][] = [
+  ["answer", {}, undefined],
+  ["answer", { max_tokens: 8_000 }, undefined],
+  ["answer", { n: 2 }, undefined],
+  ["answer", { n: 8 }, 32 + 7 * 16 + 4],
+  ["answer", { n: 1_000_000, max_tokens: 1_000_000 }, 480],
+  ["answer", { logprobs: true, top_logprobs: 20 }, 32 + 49],
+  ["answer", { max_output_tokens: 8_000, top_logprobs: 20 }, 32 + 49],
+  ["answer", { generationConfig: { responseLogprobs: true, logprobs: 20 } }, 32 + 49],
+  ["answer", { generationConfig: { candidateCount: 8 } }, 32 + 7 * 16 + 4],
+  ["completion", { prompt: "a" }, undefined],
+  ["completion", { prompt: Array(2_048).fill("a"), max_tokens: 8_000 }, 32 + 489],
+  ["completion", { prompt: "a", n: 8, logprobs: 5 }, 32 + 113],
+  ["embedding", { input: "a" }, undefined],
+  ["embedding", { input: Array(2_000).fill("a") }, 32 + 188],
+  ["embedding", { input: Array(2_048).fill([1, 2]), dimensions: 256 }, undefined],
+  ["embedding", { input: Array(100_000).fill(1) }, undefined],
+  ["embedding", { content: {}, outputDimensionality: 65_536 }, undefined],
+  ["embedding", { requests: Array(2_000).fill({ content: {} }) }, 32 + 188],
+  ["embedding", { requests: Array(2_000).fill({ content: {}, outputDimensionality: 3_072 }) }, 32 + 141],
+  ["image-generation", { n: 1 }, undefined],
+  ["image-generation", { n: 8 }, 32 + 8 * 16 + 3],
+  ["image-generation", { n: 10, size: "1024x1024" }, 32 + 160 + 3],
+  ["image-generation", { n: 2, size: "4096x4096" }, 32 + 192 + 1],
+  ["image-generation", { n: 10, size: "99999x99999", frame_count: 16 }, 480],
+  ["image-edit", { n: 10 }, 32 + 160 + 4],
+  ["image-variation", { n: 10 }, 32 + 160 + 4],
+  ["speech", { input: "a" }, undefined],
+  ["transcription", { file: { size: 25_000_000 } }, undefined],
+  ["translation", { file: { size: 25_000_000 } }, undefined],
+  ["moderation", { input: Array(2_048).fill("a") }, undefined],
+  ["rerank", { documents: Array(10_000).fill("a") }, undefined],
+  ["rerank-with-documents", { documents: Array(10_000).fill("a") }, undefined],
+  ["token-count", {}, undefined],
+];
+
+test("a whole answer may be as large as what its request asks for, in every operation", () => {
+  for (const [operation, body, expected] of largest) {
+    const demand = operations[operation].demandOf(body, dialectOf(body));
+    const bytes = answerBytesMaxOf({ model, ...demand });
+    const most = expected === undefined ? undefined : Math.min(480, expected);
+    const found = bytes === undefined ? undefined : Math.ceil(bytes / mebibyte);
+    assert.ok(
+      found === most || Math.abs((found ?? 0) - (most ?? 0)) <= 2,
+      `${operation} ${JSON.stringify(body).slice(0, 80)}: ${found}`,
+    );
+  }
 });

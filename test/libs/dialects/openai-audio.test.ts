@@ -15,7 +15,7 @@ const done = eventOf({ type: "transcript.text.done", text: "hello", usage });
 
 /** What the caller gets of these bytes, and how the answer ends. */
 function read(relay: StreamRelay, text: string) {
-  const reader = new StreamReader(relay);
+  const reader = new StreamReader(relay, 1_000_000);
   const steps = [reader.push(Buffer.from(text))];
   if (steps[0]?.kind === "more") steps.push(reader.end());
   return {

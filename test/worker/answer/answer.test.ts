@@ -7,7 +7,13 @@ import { readerOf } from "../../../apps/worker/answer/answer.ts";
 function failureOf(dialect: (typeof conversationDialects)[number], status: number, body: string, type: string) {
   const reader = readerOf(
     { status, headers: { "content-type": type }, arrivedAt: 0 },
-    { streams: false, contentType: "", whole: () => ({ kind: "malformed" }), errorOf: codecs[dialect].upstreamErrorOf },
+    {
+      streams: false,
+      bytesMax: 1_000,
+      contentType: "",
+      whole: () => ({ kind: "malformed" }),
+      errorOf: codecs[dialect].upstreamErrorOf,
+    },
     body.charCodeAt(0),
   );
   for (let at = 0; at < body.length; at += 1_000) {

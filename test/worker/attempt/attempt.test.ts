@@ -6,6 +6,7 @@ import { parseCatalogue } from "#catalogue/load.ts";
 import { EventStream } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
 import { decodeData, type GenerationJob } from "#relay/job.ts";
+import { AnswerMemory } from "../../../apps/worker/answer/answer-memory.ts";
 import { Attempt, type AttemptDeps } from "../../../apps/worker/attempt/attempt.ts";
 import { RefusedFields } from "../../../apps/worker/routing/refused-fields.ts";
 import type { CallOutcome } from "../../../apps/worker/routing/routing.ts";
@@ -74,6 +75,7 @@ function startAttempt(model: string, more: Partial<GenerationJob> = {}, refusedF
   const catalogue = catalogueOf(model);
   const time = { now: 1_000 };
   const outcomes: string[] = [];
+  const answerMemory = new AnswerMemory(16 << 20);
   const frames: { kind: string; payload: Buffer }[] = [];
   const events: Recorded[] = [];
   const calls: UpstreamCall[] = [];
@@ -105,6 +107,7 @@ function startAttempt(model: string, more: Partial<GenerationJob> = {}, refusedF
       ended: ({ key }: { key: string }, _permit: unknown, outcome: CallOutcome) => outcomes.push(`${key} ${outcome}`),
     },
     refusedFields,
+    answerMemory,
     attachmentsFor: () => ({ filled: (body: Buffer) => body, release() {} }),
     clock: { now: () => time.now, epoch: () => time.now },
     events: new EventStream<WorkerEvents>(
@@ -123,6 +126,7 @@ function startAttempt(model: string, more: Partial<GenerationJob> = {}, refusedF
     attempt,
     started,
     time,
+    answerMemory,
     outcomes,
     frames,
     events,
@@ -504,4 +508,60 @@ test("functions beside reasoning go to the endpoint of Responses, if the upstrea
   assert.deepEqual([several.path, several.reasoning_effort], ["/chat/completions", "none"]);
   const alone = await calledWith("first", "gpt-5.6-sol", { tools: functions, reasoning_effort: "high" });
   assert.deepEqual([alone.path, alone.reasoning_effort], ["/chat/completions", "none"]);
+});
+
+const whole = { "content-type": "application/json" };
+const long = "x".repeat(2_000);
+/** An answer of more bytes than its request may get, in each framing that an upstream may choose. */
+const oversized: [what: string, framing: GenerationJob["framing"], head: Record<string, string>, bytes: Buffer][] = [
+  ["whole", "whole", whole, Buffer.from(JSON.stringify({ choices: [{ message: { content: long } }] }))],
+  ["whole, for a stream", "sse", whole, Buffer.from(JSON.stringify({ choices: [{ message: { content: long } }] }))],
+  ["streamed, for a whole answer", "whole", streamHead, delta({ content: long })],
+  ["one event of a stream", "sse", streamHead, delta({ content: long })],
+];
+
+test("an answer that is too large is paid for: no target is called again, and the caller is charged", async () => {
+  for (const [what, framing, head, bytes] of oversized) {
+    const stream = framing === "sse";
+    const body = JSON.stringify({ model: "m", stream, messages: [{ role: "user", content: "hello" }] });
+    const { attempt, called, failure, outcomes, events } = startAttempt(twoTargets, {
+      framing,
+      body,
+      answerBytesMax: 1_000,
+    });
+    const upstream = await called(1);
+    upstream.head(200, head);
+    for (let at = 0; at < bytes.length; at += 300) upstream.data(bytes.subarray(at, at + 300));
+    const { code, isPaid, model, message } = failure();
+    assert.deepEqual([code, isPaid, model], ["upstream_failed", true, "m"], what);
+    assert.match(message, /1000 bytes/, what);
+    assert.equal(upstream.isAborted, true, what);
+    attempt.settle("done", false);
+    attempt.forget();
+    assert.equal(events.filter(({ kind }) => kind === "upstreamCallStarted").length, 1, what);
+    assert.equal(outcomes.includes("first/theirs transient"), false, what);
+  }
+});
+
+test("a large answer that finds no memory is not read, cannot be late, and goes on when there is some", async () => {
+  const { attempt, answerMemory, called, time, failure, frames } = startAttempt(oneTarget, {
+    framing: "whole",
+    body: '{"model":"m","messages":[{"role":"user","content":"hello"}]}',
+  });
+  const other = answerMemory.claim("key_2", () => undefined);
+  other.hold(12 << 20);
+  const upstream = await called(1);
+  upstream.head(200, whole);
+  upstream.data(Buffer.from('{"choices":[{"index":0,"finish_reason":"stop","message":{"content":"'));
+  for (let count = 0; count < 5; count++) upstream.data(Buffer.alloc(1 << 20, "x"));
+  assert.equal(upstream.isRead, false);
+  time.now += 3_600_000;
+  attempt.watch(time.now);
+  assert.equal(failure(), null);
+  other.end();
+  assert.equal(upstream.isRead, true);
+  assert.equal(answerMemory.used, 8 << 20);
+  attempt.abort();
+  attempt.forget();
+  assert.deepEqual([answerMemory.used, frames.length], [0, 0]);
 });

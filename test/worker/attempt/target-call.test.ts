@@ -13,6 +13,7 @@ const callOf = (contentType: string | undefined, status = 200) => {
     request: { path: "/audio/speech", headers: {}, body: Buffer.alloc(0) },
     reading: {
       streams: false,
+      bytesMax: 1_000,
       contentType: undefined,
       raw: { kind: "bytes", usage: plainUsageOf(7) },
       whole: (body) => ({ kind: "answer", body, usage: undefined }),
