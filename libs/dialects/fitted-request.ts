@@ -6,6 +6,7 @@ import { withFewMarks } from "./cache-marks.ts";
 import type { Target } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
 import { checkFieldSupport, type FieldSupport, refuse } from "./field-support.ts";
+import { withUserLast } from "./history.ts";
 import { type NeutralRequest, type SettingName, type Settings, withoutOwnImages } from "./neutral.ts";
 import { askedEffortOf, effortAmong } from "./reasoning.ts";
 import { withWireNames } from "./schema/tool-schemas.ts";
@@ -20,7 +21,9 @@ export function fitted(
 ): NeutralRequest {
   checkFieldSupport(request, fieldSupport);
   checkModalities(request, fieldSupport);
-  const callable = withCallsAllowed(withImagesInPlace(request, dialect), dialect, target);
+  const placed = withImagesInPlace(request, dialect);
+  const ended = target.traits.prefill === false ? { ...placed, messages: withUserLast(placed.messages) } : placed;
+  const callable = withCallsAllowed(ended, dialect, target);
   const isOpenai = dialect === "openai-chat" || dialect === "openai-responses";
   const reasoning = isOpenai ? withEffort(callable, dialect, target) : callable;
   const named = withWireNames(reasoning, dialect);

@@ -76,6 +76,22 @@ export const openingTurn = (path: string): Message => ({
   path,
 });
 
+/** In the words that the vendor recommends: https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/claude-prompting-best-practices */
+export const continueText =
+  "Your last message was interrupted. Continue it from exactly where it ends: write only what follows, and repeat nothing of it.";
+
+/**
+ * The messages with an instruction to continue, if they end with a turn of the assistant that models without prefill refuse. What the assistant said stays in its
+ * own turn.
+ */
+export function withUserLast(messages: Message[]): Message[] {
+  const last = messages.findLast(({ parts }) => parts.some((part) => part.kind !== "text" || part.text.trim() !== ""));
+  const isEnd = last?.role === "assistant" && last.parts.every(({ kind }) => kind !== "call");
+  if (!isEnd || last.parts.every(({ kind }) => kind === "reasoning")) return messages;
+  const { path } = last;
+  return [...messages, { role: "user", parts: [{ kind: "text", text: continueText, path }], path }];
+}
+
 function read(messages: readonly Message[]): { turns: Turn[]; orphans: Set<ResultPart>; isOrdered: boolean } {
   const turns: Turn[] = [];
   const orphans = new Set<ResultPart>();

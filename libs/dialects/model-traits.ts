@@ -90,7 +90,7 @@ export const modelTraitsSchema = Type.Object({
   prefill: Type.Optional(
     Type.Boolean({
       description:
-        "The model continues an assistant turn at the end of a request. Overrides `prefill` of its upstreams.",
+        "The model continues an assistant turn at the end of a request. Overrides `prefill` of its upstreams. If false, the model refuses such a request, and an instruction to continue follows the turn.",
     }),
   ),
 });
@@ -145,6 +145,7 @@ const kimiThinking = "https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinki
 const qwenThinking = "https://www.alibabacloud.com/help/en/model-studio/deep-thinking";
 const glmChat = "https://docs.z.ai/api-reference/llm/chat-completion";
 const grokReasoning = "https://docs.x.ai/docs/guides/reasoning";
+const claudeMigration = "https://platform.claude.com/docs/en/about-claude/models/migration-guide";
 const mistralReasoning = "https://docs.mistral.ai/capabilities/reasoning";
 
 const gpt = /(?:^|[/:.])gpt-\d/;
@@ -288,9 +289,10 @@ export const modelRules: Partial<Record<UpstreamDialect, readonly Row[]>> = {
     },
     {
       model: /mi[sx]tral|ministral|codestral|devstral|pixtral|magistral/,
-      traits: { turns: "alternating" },
+      traits: { turns: "alternating", prefill: false },
       source: "https://docs.mistral.ai/api/#tag/chat",
     },
+    { model: /claude/, from: 406, traits: { prefill: false }, source: claudeMigration },
     {
       model: /(?:^|[/:])gemma/,
       traits: { turns: "alternating" },
@@ -320,6 +322,7 @@ export const modelRules: Partial<Record<UpstreamDialect, readonly Row[]>> = {
     { model: /claude/, to: 400, traits: { jsonSchemas: false } },
     { model: /claude/, from: 401, to: 406, traits: { sampling: "one" } },
     { model: /claude/, to: 406, traits: { efforts: ["low", "medium", "high", "max"] } },
+    { model: /claude/, from: 406, traits: { prefill: false }, source: claudeMigration },
     { model: /claude/, from: 407, traits: { sampling: "none" } },
     { model: /claude/, from: 500, traits: { thinksByDefault: true, systemTurns: true } },
     { model: /(?=.*claude).*(?:fable|mythos)/, from: 500, traits: { thinksAlways: true, forcedCalls: "never" } },

@@ -3,7 +3,8 @@ import type { CallerRequest, Codec, Target } from "./codec.ts";
 import { consistent } from "./consistent.ts";
 import type { ConversationDialect } from "./dialect.ts";
 import { Refusal } from "./field-support.ts";
-import { jsonBytesOf, parsedObject, withMembers, withValues } from "./json.ts";
+import { continueText } from "./history.ts";
+import { isEmptyArray, jsonBytesOf, parsedObject, withMembers, withValues } from "./json.ts";
 import type { ModelTraits } from "./model-traits.ts";
 import type { NeutralRequest, Part } from "./neutral.ts";
 import type { Repair } from "./repairs.ts";
@@ -17,6 +18,7 @@ export const repairedTarget = (target: Target, repairs: readonly Repair[]): Targ
 const repairedTraits: Partial<Record<Repair["kind"], Partial<ModelTraits>>> = {
   placeholders: { requiresReasoning: true },
   signatures: { signsCalls: true, signedCalls: true },
+  ending: { prefill: false },
   turns: { systemTurns: false, turns: "alternating" },
 };
 
@@ -68,7 +70,8 @@ export function repairedBytes(
   let edited = bytes;
   let isReordered = true;
   for (const repair of repairs) {
-    const changed = codec.verbatim.repaired(edited, repair);
+    const changed =
+      repair.kind === "ending" ? withInstruction(edited, dialect) : codec.verbatim.repaired(edited, repair);
     if (changed === edited && (repair.kind === "history" || repair.kind === "turns")) isReordered = false;
     edited = changed;
   }
@@ -90,6 +93,25 @@ export function repairedBytes(
     if (encoded[name] !== undefined) repaired = withValues(repaired, { [name]: jsonBytesOf(encoded[name]) });
   }
   return repaired;
+}
+
+/** The turns of a request, and an instruction to continue the last one. */
+const endings: Record<ConversationDialect, [member: string, turn: object]> = {
+  "openai-chat": ["messages", { role: "user", content: continueText }],
+  "openai-responses": ["input", { role: "user", content: continueText }],
+  "anthropic-messages": ["messages", { role: "user", content: continueText }],
+  gemini: ["contents", { role: "user", parts: [{ text: continueText }] }],
+};
+
+/** The caller's bytes with the instruction behind the last turn. */
+function withInstruction(bytes: Buffer, dialect: ConversationDialect): Buffer {
+  const [member, turn] = endings[dialect];
+  return withMembers(bytes, member, (turns) => {
+    const end = turns.lastIndexOf("]");
+    return end < 0 || isEmptyArray(turns)
+      ? turns
+      : Buffer.concat([turns.subarray(0, end), Buffer.from(","), jsonBytesOf(turn), turns.subarray(end)]);
+  });
 }
 
 function unlessRefused<Result>(act: () => Result): Result | undefined {

@@ -11,11 +11,12 @@ import { refusedFieldsOf } from "./refused-fields.ts";
  * - `placeholders`: calls of earlier turns whose reasoning was lost get an empty one.
  * - `signatures`: calls without Google's signature get the one that Google documents for calls that none of its models made.
  * - `history`: calls and results are matched.
+ * - `ending`: an instruction to continue follows a turn of the assistant at the end.
  * - `turns`: the conversation begins with the user, roles alternate, and all instructions come first.
  * - `omit`: fields that only optimise, or that newer models dropped, are left out (see omitted-fields.ts). Lasting ones are left out of later requests too.
  */
 export type Repair =
-  | { kind: "companions" | "item-ids" | "placeholders" | "signatures" | "history" | "turns" }
+  | { kind: "companions" | "item-ids" | "placeholders" | "signatures" | "history" | "ending" | "turns" }
   | { kind: "omit"; fields: readonly string[]; isLasting: boolean };
 
 /** The most repairs of one request for one target. */
@@ -51,6 +52,11 @@ const rules: readonly Rule[] = [
     repair: { kind: "history" },
     words:
       /tool_use[`'"]? ids? (?:were found without|must be unique)|unexpected [`'"]?tool_use_id|must have a (?:single result|corresponding [`'"]?tool_(?:use|result))|multiple [`'"]?tool_result[`'"]? blocks with id|tool_calls['"`]? must be followed by tool messages|tool_call_ids did not have response|role ['"`]?tool['"`]? must be a response to a prec?e?eding|no tool (?:output|call) found for|number of function (?:response parts|calls and responses)|function call turn comes immediately after|function response turn comes immediately after|not the same number of function calls|tool (?:call )?(?:result's tool )?id\(?s?\)?[^.]{0,60} not found|duplicate (?:item|tool|function)\S{0,20} (?:found )?(?:with|for) (?:id|call)|unexpected tool call id|content\S{0,40} type[^.]{0,40}(?:tool_use|tool_result)|unknown variant `(?:tool_use|tool_result|thinking)`|invalid value: '(?:tool_use|tool_result|thinking)'/i,
+  },
+  {
+    repair: { kind: "ending" },
+    words:
+      /support assistant message prefill|prefilling assistant messages|conversation must end with a user|expected last role[^.]{0,80}got assistant|requests ends? with a user role/i,
   },
   {
     repair: { kind: "turns" },

@@ -113,7 +113,7 @@ export interface ExchangeInput {
 
 const targetOf = ({ model, upstream, name }: ExchangeInput, spoken: UpstreamDialect): Target => ({
   model: name,
-  traits: modelTraitsOf(spoken, name, model.traits),
+  traits: modelTraitsOf(spoken, name, { ...(upstream.prefill && { prefill: true }), ...model.traits }),
   outputTokensMax: model.outputTokensMax,
   reasons: reasonsOf(model),
   streamUsage: upstream.streamUsage,
@@ -176,6 +176,9 @@ async function exchangeSpeaking(input: ExchangeInput, spoken: UpstreamDialect): 
   const { job, upstream, model, resumed: earlier } = input;
   if (!isConversation(spoken)) return { kind: "refused", failure: imagesOnly };
   const continued = earlier !== undefined && canContinue(upstream, model) ? earlier.text : undefined;
+  // Only the caller's own turn can be followed by an instruction.
+  if (continued !== undefined && input.repairs.some(({ kind }) => kind === "ending"))
+    return { kind: "refused", failure: notContinued };
   const prepared = await preparedFor(input, spoken, { continued });
   if (prepared.kind === "refused") return prepared;
   if (prepared.kind !== "conversation") throw new Error(`a conversation was prepared as ${prepared.kind}`);

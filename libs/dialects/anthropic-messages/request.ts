@@ -171,7 +171,9 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
   const { traits } = target;
   const { system, messages, called } = encodeConversation(request, target);
   const { tools, choice, forced } = encodeTools(request, called);
-  const thinking = thinkingOf(settings, { target, forced, begunWithout: isBegunWithoutThinking(messages) });
+  const isContinued = messages.findLast(({ role }) => role !== "system")?.role === "assistant";
+  const begunWithout = isContinued || isBegunWithoutThinking(messages);
+  const thinking = thinkingOf(settings, { target, forced, begunWithout });
   const { format, instruction } = formatOf(settings.format, traits);
   if (instruction !== undefined) system.push({ type: "text", text: instruction });
   boundCacheMarks([...tools, ...system, ...messages.flatMap(({ content }) => content)]);

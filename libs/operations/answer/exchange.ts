@@ -77,9 +77,11 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   await resolveIn(request, resolve);
   if (target.reasons === false) request.settings = withoutThinking(request.settings);
   const messages = continued === undefined ? request.messages : [...request.messages, answeredSoFar(continued)];
+  const repaired = repairedTarget(target, repairs);
+  const fitted = continued === undefined ? repaired : { ...repaired, traits: { ...repaired.traits, prefill: true } };
   return {
     kind: "conversation",
-    request: codecs[spoken].encodeRequest({ ...request, messages }, framing, repairedTarget(target, repairs)),
+    request: codecs[spoken].encodeRequest({ ...request, messages }, framing, fitted),
     resumes,
     decoded: {
       body: parsed,
