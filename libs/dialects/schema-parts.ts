@@ -30,6 +30,13 @@ export const metadata = optional(
 export const cacheOptions = optionalObject({ mode: nullable("string"), ttl: nullable("string") });
 export const safetyIdentifier = optional(nullable("string", { maxLength: 128 }));
 export const when = (condition: Schema, ...required: string[]): Schema => ({ if: condition, then: { required } });
+/** The schema of a tool's arguments. Agents also write a list or a flag for none. */
+export const looseParameters: Schema = { type: ["object", "array", "boolean", "null"] };
+/** A call's result: a list of parts, or any value that a tool returned. */
+export const partsOrValue = (part: object): Schema => ({
+  if: { type: "array", items: { type: "object", required: ["type"] } },
+  then: { items: part },
+});
 /** The member is present and has one of these values. A missing member is reported as missing, rather than by the rules that depend on it. */
 export const has = (member: string, ...values: string[]) => ({
   required: [member],

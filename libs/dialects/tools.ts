@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { argumentsDepthMax, toolsMax } from "./bounds.ts";
 import { refuse } from "./field-support.ts";
-import { isGiven, isObject, nestsDeeperThan, parseExact, textOf } from "./json.ts";
+import { isGiven, isObject, nestsDeeperThan, objectOf, parseExact, textOf } from "./json.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
 
 /** Fits all dialects: https://platform.openai.com/docs/api-reference/chat/create has the shortest maximum, Google the strictest first character. */
@@ -106,9 +106,24 @@ export function descriptionOf({ description, grammar, examples }: Tool, enforces
 /** The arguments of a free-text call. */
 export const inputOfText = (text: string): string => JSON.stringify({ input: text });
 
-/** The arguments of a call as JSON text; "" for none. Some servers send them as a value. */
+/** The arguments of a call as JSON text; "" for none. Some servers and agents send them as a value, and some languages an empty object as a list. */
 export const inputTextOf = (input: unknown): string =>
-  typeof input === "string" ? input : isGiven(input) ? JSON.stringify(input) : "";
+  typeof input === "string" ? input : isGiven(input) && !isEmptyList(input) ? JSON.stringify(input) : "";
+
+const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
+
+/** The schema of a tool's arguments, an object or the JSON text of one; nothing for anything else, which agents write for a tool without arguments. */
+export function parametersOf(value: unknown): Pick<Tool, "parameters"> {
+  const parameters = typeof value === "string" ? argumentsOf(value) : value;
+  return isObject(parameters) && !Array.isArray(parameters) ? { parameters } : {};
+}
+
+/** The content of a call's result: a text or a list of parts. Agents also send what their tool returned, which becomes JSON text. */
+export function resultContentOf(value: unknown): string | unknown[] {
+  if (typeof value === "string") return value;
+  if (Array.isArray(value) && value.every((part) => typeof objectOf(part).type === "string")) return value;
+  return isGiven(value) ? JSON.stringify(value) : [];
+}
 
 /**
  * The free text of a call whose arguments are `{"input": "…"}`, an object with one text of another name, or a JSON string; otherwise the arguments themselves.

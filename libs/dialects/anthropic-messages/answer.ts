@@ -19,7 +19,7 @@ import { unshownText } from "../unshown.ts";
 import { upstreamErrorOf as readError } from "../upstream-errors.ts";
 import { countedUnits, plausible, serviceTierOf, tokensOf, type Usage } from "../usage.ts";
 import { wrappedSignatureOf } from "../wrapped-signature.ts";
-import { dialect, inputObjectOf, thinkingBlockOf } from "./blocks.ts";
+import { dialect, inputObjectOf, inputOf, thinkingBlockOf } from "./blocks.ts";
 import type { WireBlock } from "./cache.ts";
 
 const stopReasons: Record<Finish, string> = {
@@ -179,12 +179,11 @@ export function blockOf(block: WireBlock): Block | undefined {
       };
     }
     case "tool_use": {
-      const input = Object.keys(objectOf(block.input)).length === 0 ? "" : JSON.stringify(block.input);
       return {
         kind: "call",
         id: textOf(block.id) ?? `toolu_${randomBytes(12).toString("hex")}`,
         name: textOf(block.name) ?? "",
-        input,
+        input: inputOf(block.input),
       };
     }
     default:

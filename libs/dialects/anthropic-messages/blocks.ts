@@ -16,7 +16,7 @@ import {
   type TextPart,
   type Tool,
 } from "../neutral.ts";
-import { argumentsOf, toolNameOf } from "../tools.ts";
+import { argumentsOf, inputTextOf, resultContentOf, toolNameOf } from "../tools.ts";
 import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
 import { cacheOf, type WireBlock } from "./cache.ts";
 
@@ -75,7 +75,7 @@ export function partsOfBlock(
       ];
     case "tool_result": {
       const callId = String(block.tool_use_id);
-      const content = partsOf(block.content, `${path}.content`, tools, called).map((part) =>
+      const content = partsOf(resultContentOf(block.content), `${path}.content`, tools, called).map((part) =>
         isInner(part) ? part : refuse(part.path),
       );
       return [
@@ -107,7 +107,11 @@ export function partsOfBlock(
 const ofVendor =
   /^(?:server_tool_use|mcp_tool_use|mcp_tool_result|(?:web_search|web_fetch|code_execution|bash_code_execution|text_editor_code_execution|tool_search_tool|tool_search|advisor)_(?:tool_)?result)$/;
 
-const inputOf = (input: unknown): string => (Object.keys(objectOf(input)).length === 0 ? "" : JSON.stringify(input));
+/** A call's input as JSON text; "" for none. */
+export function inputOf(input: unknown): string {
+  const text = inputTextOf(input);
+  return text === "{}" ? "" : text;
+}
 
 function checkedSource(source: WireBlock, path: string): ImagePart["source"] {
   switch (source.type) {

@@ -3,6 +3,7 @@ import Type from "typebox";
 import {
   has,
   int32Max,
+  looseParameters,
   modelName,
   nullable,
   optional,
@@ -12,6 +13,7 @@ import {
   optionalNumber,
   optionalObject,
   optionalText,
+  partsOrValue,
   type Schema,
   text,
 } from "../schema-parts.ts";
@@ -86,10 +88,10 @@ const block = {
   properties: { type: text, cache_control: cacheControl, title: nullable("string"), context: nullable("string") },
   allOf: [
     ...shared,
-    when(["tool_use"], ["id", "name", "input"], { id: given, name: given, input: object }),
+    when(["tool_use"], ["id", "name", "input"], { id: given, name: given }),
     when(["tool_result"], ["tool_use_id"], {
+      content: partsOrValue(innerBlock),
       tool_use_id: given,
-      content: { type: ["string", "array", "null"], items: innerBlock },
       is_error: nullable("boolean"),
     }),
     when(["thinking"], ["thinking"], { thinking: text, signature: nullable("string") }),
@@ -131,7 +133,7 @@ const tool = {
     properties: {
       name: { type: "string", pattern: "^[a-zA-Z0-9_-]{1,128}$" },
       // A tool of a caller's tool server may have any schema: one that is wrong must not refuse the whole request (schema/tool-schemas.ts).
-      input_schema: object,
+      input_schema: looseParameters,
     },
   },
 };

@@ -6,7 +6,7 @@ import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral.ts";
 import { structuredSchemaOf } from "../schema/anthropic.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
-import { descriptionOf, namedTools, toolNameOf } from "../tools.ts";
+import { descriptionOf, namedTools, parametersOf, toolNameOf } from "../tools.ts";
 import { cacheOf, type WireBlock } from "./cache.ts";
 import { clientToolOf } from "./client-tools.ts";
 
@@ -66,7 +66,7 @@ function toolOf(tool: WireBlock, path: string): Omit<Tool, "name"> {
     ...(typeof description === "string" && { description }),
     ...(typeof strict === "boolean" && { strict }),
     ...(examples.length > 0 && { examples }),
-    parameters: objectOf(schema),
+    ...parametersOf(schema),
     ...cacheOf(control),
   };
 }

@@ -6,7 +6,7 @@ import { refuse } from "../field-support.ts";
 import { isGiven, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import type { CallPart, ImagePart, Part, ReasoningPart, Tool } from "../neutral.ts";
-import { argumentsOf, toolNameOf } from "../tools.ts";
+import { argumentsOf, inputTextOf, toolNameOf } from "../tools.ts";
 import { unwrappedSignature } from "../wrapped-signature.ts";
 import { detailOf, dialect, encodeMedia, mediaOf, mintedOf, nothingIn } from "./parts.ts";
 
@@ -55,7 +55,7 @@ export class ModelTurn {
       kind: "call",
       id: textOf(id) ?? mintedOf(path),
       name: toolNameOf(this.#tools, String(name)),
-      input: JSON.stringify(objectOf(args)),
+      input: inputTextOf(args) || "{}",
       path: `${path}.functionCall`,
     };
     this.parts.push(call);

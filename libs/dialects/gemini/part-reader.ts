@@ -1,7 +1,7 @@
 /** Reads the parts of an upstream's answer in Google's Gemini format into neutral events. */
 import { objectOf, textOf } from "../json.ts";
 import type { AnswerEvent } from "../neutral.ts";
-import { newCallId } from "../tools.ts";
+import { inputTextOf, newCallId } from "../tools.ts";
 import { unshownText } from "../unshown.ts";
 import { dialect } from "./parts.ts";
 
@@ -71,7 +71,7 @@ export class PartReader {
     this.hasContent = true;
     events.push(
       { kind: "block", block: { kind: "call", id: textOf(id) ?? newCallId(), name } },
-      { kind: "delta", text: JSON.stringify(objectOf(args)) },
+      { kind: "delta", text: inputTextOf(args) || "{}" },
       { kind: "block-end" },
     );
   }

@@ -111,7 +111,8 @@ export function resultOf(
     content: [...(text === "" ? [] : [{ kind: "text" as const, text, path: `${path}.response` }]), ...media],
     isError: name === "error",
     ...(!(typeof value === "string" && (name === "output" || name === "error")) &&
-      isObject(response) && { native: { dialect, value: objectOf(response) } }),
+      isObject(response) &&
+      !Array.isArray(response) && { native: { dialect, value: objectOf(response) } }),
   };
 }
 

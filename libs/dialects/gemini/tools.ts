@@ -1,10 +1,10 @@
 /** Functions and tool choice in Google's Gemini format, in both directions: https://ai.google.dev/gemini-api/docs/function-calling */
 import { refuse } from "../field-support.ts";
-import { isGiven, isObject, listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
 import { jsonSchemaOf } from "../schema/google.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
-import { descriptionOf, namedTools, toolNamed, toolNameOf } from "../tools.ts";
+import { descriptionOf, namedTools, parametersOf, toolNamed, toolNameOf } from "../tools.ts";
 import { itemsOf } from "./names.ts";
 
 /** Throws Refusal for tools that Google runs: even an unused one changes the answer in ways that no other model can reproduce. */
@@ -21,15 +21,15 @@ export function decodeTools(value: unknown): Tool[] {
 const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
 
 function toolOf(
-  { name, description, parameters, parametersJsonSchema }: Record<string, unknown>,
+  { name, description, parameters: given, parametersJsonSchema }: Record<string, unknown>,
   path: string,
 ): Omit<Tool, "name"> {
-  const schema = parametersJsonSchema ?? parameters;
+  const { parameters } = parametersOf(parametersJsonSchema ?? given);
   return {
     path,
     callerName: String(name),
     ...(textOf(description) !== undefined && { description: description as string }),
-    ...(isObject(schema) && { parameters: jsonSchemaOf(schema) }),
+    ...(parameters !== undefined && { parameters: jsonSchemaOf(parameters) }),
   };
 }
 

@@ -18,6 +18,7 @@ import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../
 import { pictureOf } from "../unshown.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
+import { asksForFunctions } from "./legacy-functions.ts";
 import { reasoningDetailOf } from "./messages.ts";
 import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning.ts";
 
@@ -31,7 +32,9 @@ const finishes: Record<Finish, string> = {
   paused: "length",
 };
 
-export const finishNameOf = (finish: Finish): string => finishes[finish];
+/** `isLegacy`: for a request with `functions`. */
+export const finishNameOf = (finish: Finish, isLegacy: boolean): string =>
+  isLegacy && finish === "calls" ? "function_call" : finishes[finish];
 
 /** The error of the first choice that failed. https://openrouter.ai/docs/api/reference/errors-and-debugging */
 export function failureIn(choices: readonly Record<string, unknown>[]): UpstreamError | undefined {
@@ -168,6 +171,7 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
   const textsOf = (kind: "text" | "refusal" | "reasoning") =>
     blocks.flatMap((block) => (block.kind === kind ? [block.text] : [])).join("");
   const { fields, thinking, ofCalls } = reasoningFieldsOf(blocks, undefined);
+  const isLegacy = asksForFunctions(context.body);
   const calls = blocks
     .filter((block) => block.kind === "call")
     .map((block, place) => ({ ...callBodyOf(block, context), extra_content: ofCalls[place] }));
@@ -185,14 +189,14 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
     ...(reasoning !== "" && { reasoning_content: reasoning }),
     ...(details.length > 0 && { reasoning_details: details }),
     ...(images.length > 0 && { images }),
-    ...(calls.length > 0 && { tool_calls: calls }),
+    ...(calls.length > 0 && (isLegacy ? { function_call: calls[0]?.function } : { tool_calls: calls })),
   };
   return jsonOf({
     id: chatIdOf(context),
     object: "chat.completion",
     created: context.createdAt,
     model: context.model,
-    choices: [{ index: 0, message, logprobs: null, finish_reason: finishNameOf(finish) }],
+    choices: [{ index: 0, message, logprobs: null, finish_reason: finishNameOf(finish, isLegacy) }],
     usage: usage && usageBodyOf(usage),
   });
 }

@@ -21,7 +21,7 @@ import {
   type Tool,
 } from "../neutral.ts";
 import { audioOf, documentSourceOf, imageOf, mediaUrlOf } from "../openai-parts.ts";
-import { inputOfText, textOfCall, toolNamed, toolNameOf } from "../tools.ts";
+import { inputOfText, inputTextOf, resultContentOf, textOfCall, toolNamed, toolNameOf } from "../tools.ts";
 import { unwrappedSignature, wrappedSignatureOf } from "../wrapped-signature.ts";
 import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning.ts";
 import { alternatingMessages, type WireMessage } from "./turns.ts";
@@ -68,7 +68,7 @@ export function decodeMessages(
       case "tool": {
         const callId = textOf(message.tool_call_id) ?? open.values().next().value ?? "";
         open.delete(callId);
-        const content = partsOf(message.content, `${path}.content`).map((part) =>
+        const content = partsOf(resultContentOf(message.content), `${path}.content`).map((part) =>
           part.kind === "text" || isMedia(part) ? part : refuse(part.path, "must be text or an attachment"),
         );
         messages.push({
@@ -173,7 +173,6 @@ function textPartsOf(content: unknown, path: string): TextPart[] {
 
 function assistantPartsOf(message: Record<string, unknown>, path: string, tools: readonly Tool[]): Part[] {
   if (isGiven(message.audio)) refuse(`${path}.audio`);
-  if (isGiven(message.function_call)) refuse(`${path}.function_call`, "is no longer supported; use tool_calls");
   const thoughts = listOf(message.reasoning_details).map((detail, place) =>
     thoughtOf(objectOf(detail), `${path}.reasoning_details[${place}]`),
   );
@@ -210,11 +209,9 @@ function assistantPartsOf(message: Record<string, unknown>, path: string, tools:
       name: neutralName,
       input: isText
         ? inputOfText(textOfCall(input))
-        : typeof input === "string"
-          ? input
-          : typeof text === "string"
-            ? inputOfText(text)
-            : "",
+        : isGiven(called)
+          ? inputTextOf(input)
+          : inputOfText(textOfCall(inputTextOf(text))),
       path: `${path}.tool_calls[${place}]`,
     });
   }

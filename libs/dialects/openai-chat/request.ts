@@ -20,9 +20,10 @@ import { grammarOf } from "../openai-responses/tools.ts";
 import { askedEffortOf } from "../reasoning.ts";
 import { fitsStrict, openaiFormatOf } from "../schema/openai.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
-import { descriptionOf, namedTools, toolNameOf } from "../tools.ts";
+import { descriptionOf, namedTools, parametersOf, toolNameOf } from "../tools.ts";
 import { stopsOf } from "../within-bounds.ts";
 import { decodeForeign, messagesIn } from "./foreign-shape.ts";
+import { withTools } from "./legacy-functions.ts";
 import { decodeMessages, encodeTurns } from "./messages.ts";
 import { readableRequestSchema } from "./schema.ts";
 import { arrangedTurns } from "./turns.ts";
@@ -37,7 +38,6 @@ export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
   ["logprobs", (value) => value === false],
   ["top_logprobs", (value) => value === 0],
   ["logit_bias", (value) => Object.keys(objectOf(value)).length === 0],
-  ["functions", (value) => listOf(value).length === 0],
   ["audio", () => false],
   ["modalities", (value) => listOf(value).every(isModality)],
   ["web_search_options", () => false],
@@ -46,9 +46,10 @@ export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
 export function decodeRequest({ body: written }: CallerRequest): NeutralRequest {
   const said = messagesIn(written);
   if (!isGiven(said) && isGiven(written.input)) return decodeForeign(written);
-  const body = said === written.messages ? written : { ...written, messages: said };
-  const fault = invalidFieldIn(readableRequestSchema, body);
+  const asked = said === written.messages ? written : { ...written, messages: said };
+  const fault = invalidFieldIn(readableRequestSchema, asked);
   if (fault !== undefined) throw new Refusal(fault.param, fault.message);
+  const body = withTools(asked);
   for (const [name, asksNothing] of refusedFields) if (isGiven(body[name]) && !asksNothing(body[name])) refuse(name);
   const tools = namedTools(listOf(body.tools).flatMap(toolOf));
   const { system, messages } = decodeMessages(listOf(body.messages), tools);
@@ -89,7 +90,7 @@ function toolOf(value: unknown, place: number): Omit<Tool, "name">[] {
             ...(!isGiven(nested) && { textAsArguments: true }),
             ...grammarOf({ ...format, ...objectOf(grammar) }),
           }
-        : isObject(parameters) && { parameters: objectOf(parameters) }),
+        : parametersOf(parameters)),
     },
   ];
 }

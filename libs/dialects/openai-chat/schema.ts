@@ -19,6 +19,7 @@ import {
   optionalNumber,
   optionalObject,
   optionalText,
+  partsOrValue,
   safetyIdentifier,
   text,
   when,
@@ -54,9 +55,9 @@ const contentPart = Type.Object(
 const toolCall = Type.Object(
   {
     type: optionalText,
-    id: text,
-    function: Type.Optional(Type.Object({ name: text, arguments: Type.Optional(text) })),
-    custom: Type.Optional(Type.Object({ name: text, input: text })),
+    id: optionalText,
+    function: Type.Optional(Type.Object({ name: text })),
+    custom: Type.Optional(Type.Object({ name: text })),
   },
   {
     allOf: [when(isOrLacks("type", "function", null), "function"), ...whenNamed("custom")],
@@ -69,25 +70,31 @@ const message = Type.Object(
       type: "string",
       enum: ["system", "developer", "user", "assistant", "tool", "function"],
     }),
-    content: optional({ type: ["string", "array", "null"], items: contentPart }),
     name: optionalText,
     tool_call_id: optionalText,
     tool_calls: optionalList(toolCall),
     refusal: optionalText,
     audio: optionalObject({ id: text }, "id"),
-    function_call: optionalObject({ name: text, arguments: text }, "name"),
+    function_call: optionalObject({ name: text }, "name"),
   },
   {
     allOf: [
-      when(has("role", "tool"), "content"),
       when(has("role", "function"), "name", "content"),
+      {
+        if: has("role", "tool", "function"),
+        then: { required: ["content"], properties: { content: partsOrValue(contentPart) } },
+      },
+      {
+        if: has("role", "assistant"),
+        then: { properties: { content: { type: ["string", "array", "null"], items: contentPart } } },
+      },
       when(
         { allOf: [has("role", "assistant"), lacksAll("tool_calls", "function_call", "audio", "refusal")] },
         "content",
       ),
       {
         if: has("role", "system", "developer", "user"),
-        then: { required: ["content"], properties: { content: { type: ["string", "array"] } } },
+        then: { required: ["content"], properties: { content: { type: ["string", "array"], items: contentPart } } },
       },
     ],
   },
@@ -108,7 +115,6 @@ const tool = Type.Object(
       Type.Object({
         name,
         description: optionalText,
-        parameters: optionalObject(),
         strict: optionalFlag,
       }),
     ),
@@ -124,8 +130,6 @@ const tool = Type.Object(
     ),
     name: Type.Optional(name),
     description: optionalText,
-    parameters: optionalObject(),
-    input_schema: optionalObject(),
     strict: optionalFlag,
   },
   { allOf: [isNested("function"), isNested("custom")] },

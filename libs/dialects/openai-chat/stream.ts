@@ -23,6 +23,7 @@ import {
   usageBodyOf,
   usageOf,
 } from "./answer.ts";
+import { asksForFunctions } from "./legacy-functions.ts";
 import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning.ts";
 
 const done = "[DONE]";
@@ -181,6 +182,7 @@ export class ChatEncoder implements StreamEncoder {
   readonly #context: AnswerContext;
   readonly #beginning: string;
   readonly #usageShown: boolean;
+  readonly #isLegacy: boolean;
   /** The blocks so far; their texts are kept only if needed later. */
   readonly #blocks: Block[] = [];
   #calls = 0;
@@ -190,6 +192,7 @@ export class ChatEncoder implements StreamEncoder {
     this.#context = context;
     const { createdAt, model } = context;
     this.#beginning = `data: ${jsonOf({ id: chatIdOf(context), object: "chat.completion.chunk", created: createdAt, model }).slice(0, -1)},"choices":[`;
+    this.#isLegacy = asksForFunctions(context.body);
     this.#usageShown = objectOf(context.body.stream_options).include_usage === true;
   }
 
@@ -211,11 +214,8 @@ export class ChatEncoder implements StreamEncoder {
         return "";
       case "block-end":
         if (open?.kind !== "call") return "";
-        if (this.#takesText(open))
-          return this.#chunk({ tool_calls: [{ index: this.#calls - 1, ...callBodyOf(open, this.#context) }] });
-        return open.input === ""
-          ? this.#chunk({ tool_calls: [{ index: this.#calls - 1, function: { arguments: "{}" } }] })
-          : "";
+        if (this.#takesText(open)) return this.#callChunk(callBodyOf(open, this.#context));
+        return open.input === "" ? this.#callChunk({ function: { arguments: "{}" } }) : "";
       case "finish":
         return this.#finish(event.finish, event.usage);
       default:
@@ -240,7 +240,7 @@ export class ChatEncoder implements StreamEncoder {
           function: { name, arguments: "" },
           extra_content: ofCalls.at(-1),
         };
-        return this.#chunk({ tool_calls: [{ index: this.#calls - 1, ...called }] });
+        return this.#callChunk(called);
       }
       default:
         this.#blocks.push({ kind: block.kind, text: "" });
@@ -263,7 +263,7 @@ export class ChatEncoder implements StreamEncoder {
           return "";
         }
         open.input = text;
-        return this.#chunk({ tool_calls: [{ index: this.#calls - 1, function: { arguments: text } }] });
+        return this.#callChunk({ function: { arguments: text } });
       default:
         return "";
     }
@@ -277,7 +277,13 @@ export class ChatEncoder implements StreamEncoder {
     const thoughts = Object.keys(signed).length > 0 ? this.#chunk(signed) : "";
     const counted =
       this.#usageShown && usage !== undefined ? `${this.#beginning}],"usage":${jsonOf(usageBodyOf(usage))}}\n\n` : "";
-    return `${thoughts}${this.#chunk({}, finishNameOf(finish))}${counted}data: ${done}\n\n`;
+    return `${thoughts}${this.#chunk({}, finishNameOf(finish, this.#isLegacy))}${counted}data: ${done}\n\n`;
+  }
+
+  #callChunk(call: { function?: object }): string {
+    return this.#chunk(
+      this.#isLegacy ? { function_call: call.function } : { tool_calls: [{ index: this.#calls - 1, ...call }] },
+    );
   }
 
   #takesText({ name }: Extract<Block, { kind: "call" }>): boolean {

@@ -5,7 +5,7 @@ import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
 import { isGiven, isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, type Block, endWith, eventsOf, type Finish, failed } from "../neutral.ts";
 import { openaiUsageOf } from "../openai-parts.ts";
-import { calledTool, inputOfText, inputTextOf, newCallId } from "../tools.ts";
+import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import { tokensOf, type Units, type Usage } from "../usage.ts";
 import { wrappedSignatureOf } from "../wrapped-signature.ts";
@@ -301,6 +301,6 @@ export const callIdOf = (id: unknown): string => textOf(id) ?? newCallId();
 
 /** The JSON input of a whole call item. */
 export function inputOfItem({ type, input, arguments: given }: Record<string, unknown>): string {
-  if (type === "custom_tool_call") return inputOfText(textOf(input) ?? "");
+  if (type === "custom_tool_call") return inputOfText(textOfCall(inputTextOf(input)));
   return inputTextOf(given);
 }

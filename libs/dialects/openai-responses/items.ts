@@ -17,7 +17,7 @@ import {
   type Tool,
 } from "../neutral.ts";
 import { audioOf, documentSourceOf, imageOf, mediaUrlOf } from "../openai-parts.ts";
-import { inputOfText, textOfCall, toolNamed, toolNameOf } from "../tools.ts";
+import { inputOfText, inputTextOf, resultContentOf, textOfCall, toolNamed, toolNameOf } from "../tools.ts";
 import { unwrappedSignature } from "../wrapped-signature.ts";
 import { clientCallIn, clientOutputIn, clientTypeOf } from "./client-tools.ts";
 import { compactionWarning, itemsOf, unreadableCompaction } from "./stateless.ts";
@@ -71,7 +71,7 @@ export function decodeInput(
           kind: "call",
           id: String(callId),
           name: neutralNameOf(tools, String(name), namespace),
-          input: item.type === "custom_tool_call" ? inputOfText(String(text)) : String(input),
+          input: item.type === "custom_tool_call" ? inputOfText(textOfCall(inputTextOf(text))) : inputTextOf(input),
           path,
         };
         called.set(call.id, call.name);
@@ -89,7 +89,7 @@ export function decodeInput(
             kind: "result",
             callId,
             name,
-            content: partsOf(item.output, `${path}.output`).map(checkedResult),
+            content: partsOf(resultContentOf(item.output), `${path}.output`).map(checkedResult),
             isError: false,
             path,
           },

@@ -4,6 +4,7 @@ import {
   cacheOptions,
   has,
   int32Max,
+  looseParameters,
   metadata,
   modelName,
   nullable,
@@ -15,6 +16,7 @@ import {
   optionalNumber,
   optionalObject,
   optionalText,
+  partsOrValue,
   safetyIdentifier,
   text,
   when,
@@ -50,7 +52,7 @@ const toolMembers = {
   type: text,
   name: Type.Optional(Type.String({ minLength: 1, maxLength: 256 })),
   description: optionalText,
-  parameters: optionalObject(),
+  parameters: optional(looseParameters),
   strict: optionalFlag,
   format: optional({
     ...objectWith({ type: text, syntax: text, definition: text }, "type"),
@@ -100,16 +102,16 @@ const item = Type.Object(
         if: has("type", "function_call"),
         then: {
           required: ["call_id", "name", "arguments"],
-          properties: { call_id: text, name: text, arguments: text },
+          properties: { call_id: text, name: text },
         },
       },
       {
         if: has("type", "custom_tool_call"),
-        then: { required: ["call_id", "name", "input"], properties: { call_id: text, name: text, input: text } },
+        then: { required: ["call_id", "name", "input"], properties: { call_id: text, name: text } },
       },
       {
         if: has("type", "function_call_output", "custom_tool_call_output"),
-        then: { required: ["call_id", "output"], properties: { call_id: text, output: partsOrText } },
+        then: { required: ["call_id", "output"], properties: { call_id: text, output: partsOrValue(contentPart) } },
       },
       when(has("type", "reasoning"), "summary"),
       {

@@ -1,10 +1,10 @@
 /** Tools and tool choice in OpenAI's Responses format, in both directions. Callers may also put tools in their input, and group them in namespaces. */
 import { refuse } from "../field-support.ts";
-import { isGiven, isObject, listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
 import { fitsStrict } from "../schema/openai.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
-import { descriptionOf, namedTools, offeredTool, toolNamed, toolNameOf } from "../tools.ts";
+import { descriptionOf, namedTools, offeredTool, parametersOf, toolNamed, toolNameOf } from "../tools.ts";
 import { clientToolOf, clientTypeOf } from "./client-tools.ts";
 
 type UnnamedTool = Omit<Tool, "name">;
@@ -59,7 +59,7 @@ function toolOf(tool: Record<string, unknown>, path: string, namespace: string |
     ...(tool.type === "custom"
       ? { takesText: true, ...grammarOf(tool.format) }
       : {
-          ...(isObject(parameters) && { parameters: objectOf(parameters) }),
+          ...parametersOf(parameters),
           ...(typeof strict === "boolean" && { strict }),
         }),
   };

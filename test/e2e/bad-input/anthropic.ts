@@ -12,7 +12,7 @@ export const messages: RichRequest = {
   },
   opaque: /(^|\.)(input|input_schema|schema|input_examples)\b./,
   alsoGood:
-    /^((system|messages\[\d\]\.content|messages\[2\]\.content\[0\]\.content|messages\[0\]\.content\[4\]\.source\.content) string|context_management\.edits\[0\]\.keep object)$/,
+    /^((system|messages\[\d\]\.content|messages\[2\]\.content\[0\]\.content|messages\[0\]\.content\[4\]\.source\.content) string|context_management\.edits\[0\]\.keep object|messages\[1\]\.content\[1\]\.input \w+|messages\[2\]\.content\[0\]\.content(\[\d\])? \w+|tools\[\d\]\.input_schema (array|boolean))$/,
   bodyOf: (model) => ({
     model,
     max_tokens: 4096,

@@ -35,7 +35,8 @@ export const chatCompletions: RichRequest = {
   },
   opaque:
     /^(metadata|logit_bias|tools\[\d\]\.function\.parameters|response_format\.json_schema\.schema|prediction|web_search_options|moderation)\b./,
-  alsoGood: /^(messages\[\d\]\.content|messages\[3\]\.refusal|stop|messages\[2\]\.content\[1\]\.image_url) string$/,
+  alsoGood:
+    /^((messages\[\d\]\.content|messages\[3\]\.refusal|stop|messages\[2\]\.content\[1\]\.image_url) string|(messages\[[45]\]\.content(\[\d\])?|messages\[3\]\.tool_calls\[\d\]\.(function\.arguments|custom\.input)|tools\[0\]\.function\.parameters) \w+)$/,
   bodyOf: (model) => ({
     model,
     messages: [
@@ -162,7 +163,6 @@ export const chatCompletions: RichRequest = {
     ],
     ["messages[2].content[2].file", { file_data: "nonsense" }, { file_id: "file_1" }],
     ["messages[3].tool_calls[0].type", "weird"],
-    ["functions", [{ name: "x" }]],
     ["web_search_options", {}],
   ],
 };
@@ -175,7 +175,8 @@ export const responses: RichRequest = {
     (["openai-chat", "anthropic-messages", "gemini"] as const).map((upstream) => [modelOf(upstream), ["top_logprobs"]]),
   ),
   opaque: /^(metadata|client_metadata|tools\[\d\](\.tools\[\d\])?\.parameters|text\.format\.schema|moderation)\b./,
-  alsoGood: /^(input(\[\d\]\.(content|output))?) string$/,
+  alsoGood:
+    /^((input|input\[\d\]\.content) string|input\[\d\]\.(arguments|input|output(\[\d\])?) \w+|tools\[\d\](\.tools\[\d\])?\.parameters (array|boolean))$/,
   bodyOf: (model) => ({
     model,
     instructions: "Be brief.",

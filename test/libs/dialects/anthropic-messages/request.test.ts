@@ -3,6 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { anthropicMessages } from "#dialects/anthropic-messages/codec.ts";
 import { Refusal } from "#dialects/field-support.ts";
+import { continueText } from "#dialects/history.ts";
 import type { Message, NeutralRequest, Part, Settings, TextPart, Tool } from "#dialects/neutral.ts";
 import { structuredSchemaOf } from "#dialects/schema/anthropic.ts";
 import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
@@ -427,7 +428,7 @@ test("turns are brought into the order that the format requires", () => {
     ["user", "tool_result a_1_3"],
     ["assistant", "No."],
   ];
-  assert.deepEqual(messagesOf(conversation), [
+  assert.deepEqual(messagesOf(conversation, "claude-sonnet-4-5"), [
     begin,
     calls,
     ["user", "tool_result a_1_2", "tool_result a_1", "<instructions>\nMind the gap.\n</instructions>", "well?"],
@@ -438,7 +439,9 @@ test("turns are brought into the order that the format requires", () => {
     calls,
     ["user", "tool_result a_1_2", "tool_result a_1", "well?"],
     ["system", "Mind the gap."],
-    ...end,
+    ...end.slice(0, -1),
+    ["assistant", "No. "],
+    ["user", continueText],
   ]);
   assert.deepEqual(messagesOf({ ...requestOf(), system: [text("Talk.")], messages: [] }), [["user", "Talk."]]);
 });

@@ -103,7 +103,7 @@ test("an error names its field", async () => {
       block({ type: "tool_result", tool_use_id: "a", content: [{ type: "image" }] }),
       "messages[0].content[0].content[0].source",
     ],
-    [block({ type: "tool_use", id: "a", name: "b", input: "{}" }), "messages[0].content[0].input"],
+    [block({ type: "tool_use", id: "a", name: "b" }), "messages[0].content[0].input"],
     [block({ type: "redacted_thinking" }), "messages[0].content[0].data"],
     [{ system: [{ type: "image" }] }, "system[0].text"],
     [{ system: {} }, "system"],

@@ -497,10 +497,7 @@ test("errors name the invalid field", async () => {
     [/input\/0\/role /, { model: "m", input: [{ role: "tool", content: "Hi" }] }],
     [/input\/0\/content\/0 .*'text'/, { model: "m", input: [{ role: "user", content: [{ type: "input_text" }] }] }],
     [/input\/0 .*'call_id'/, { model: "m", input: [{ type: "function_call", name: "a", arguments: "{}" }] }],
-    [
-      /input\/0\/arguments /,
-      { model: "m", input: [{ type: "function_call", call_id: "c", name: "a", arguments: {} }] },
-    ],
+    [/input\/0 .*'arguments'/, { model: "m", input: [{ type: "function_call", call_id: "c", name: "a" }] }],
     [/input\/0 .*'output'/, { model: "m", input: [{ type: "function_call_output", call_id: "c" }] }],
     [/input\/0\/tools\/0 .*'type'/, { model: "m", input: [{ type: "additional_tools", tools: [{}] }] }],
     [/tools\/0 .*'name'/, { model: "m", input: "Hi", tools: [{ type: "function" }] }],

@@ -1,0 +1,182 @@
+/** Values that agents and languages write in place of those that the formats name: arguments as objects, results as what a tool returned, lists for empty objects. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { codecs } from "#dialects/codecs.ts";
+import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
+import { invalidFieldIn } from "#dialects/invalid-field.ts";
+import { foldedOf, type NeutralRequest } from "#dialects/neutral.ts";
+import { profiles } from "#dialects/profiles.ts";
+import { targetOf } from "../../support/target.ts";
+
+type Json = Record<string, unknown>;
+
+interface Values {
+  args?: unknown;
+  result?: unknown;
+  parameters?: unknown;
+}
+
+/** A conversation of each dialect with one call and its result. */
+const bodyOf: Record<ConversationDialect, (values: Values) => Json> = {
+  "openai-chat": ({ args = "{}", result = "ok", parameters }) => ({
+    model: "m",
+    messages: [
+      { role: "user", content: "Go" },
+      {
+        role: "assistant",
+        content: null,
+        tool_calls: [{ id: "a", type: "function", function: { name: "f", arguments: args } }],
+      },
+      { role: "tool", tool_call_id: "a", content: result },
+    ],
+    tools: [{ type: "function", function: { name: "f", parameters } }],
+  }),
+  "openai-responses": ({ args = "{}", result = "ok", parameters }) => ({
+    model: "m",
+    input: [
+      { role: "user", content: "Go" },
+      { type: "function_call", call_id: "a", name: "f", arguments: args },
+      { type: "function_call_output", call_id: "a", output: result },
+    ],
+    tools: [{ type: "function", name: "f", parameters }],
+  }),
+  "anthropic-messages": ({ args = {}, result = "ok", parameters = { type: "object" } }) => ({
+    model: "m",
+    max_tokens: 10,
+    messages: [
+      { role: "user", content: "Go" },
+      { role: "assistant", content: [{ type: "tool_use", id: "a", name: "f", input: args }] },
+      { role: "user", content: [{ type: "tool_result", tool_use_id: "a", content: result }] },
+    ],
+    tools: [{ name: "f", input_schema: parameters }],
+  }),
+  gemini: ({ args = {}, result = { output: "ok" }, parameters }) => ({
+    contents: [
+      { role: "user", parts: [{ text: "Go" }] },
+      { role: "model", parts: [{ functionCall: { id: "a", name: "f", args } }] },
+      { role: "user", parts: [{ functionResponse: { id: "a", name: "f", response: result } }] },
+    ],
+    tools: [{ functionDeclarations: [{ name: "f", parameters }] }],
+  }),
+};
+
+const schemaOf = (dialect: ConversationDialect): object => profiles[dialect].endpoints.answer?.[0]?.schema ?? {};
+
+function read(dialect: ConversationDialect, values: Values): NeutralRequest {
+  const body = bodyOf[dialect](values);
+  assert.equal(invalidFieldIn(schemaOf(dialect), body), undefined, `${dialect} ${JSON.stringify(values)}`);
+  return codecs[dialect].decodeRequest({ body, framing: "whole" });
+}
+
+const parts = ({ messages }: NeutralRequest) => messages.flatMap((message) => message.parts);
+const inputIn = (request: NeutralRequest) => parts(request).find((part) => part.kind === "call")?.input || "{}";
+const resultIn = (request: NeutralRequest) =>
+  parts(request)
+    .find((part) => part.kind === "result")
+    ?.content.map((part) => (part.kind === "text" ? part.text : part.kind))
+    .join("|");
+
+const args: [unknown, string][] = [
+  [{ x: 1 }, '{"x":1}'],
+  ['{"x":1}', '{"x":1}'],
+  [[], "{}"],
+  ["", "{}"],
+  [null, "{}"],
+  ["not JSON", "not JSON"],
+  [[1], "[1]"],
+];
+
+const results: [unknown, string][] = [
+  [{ a: { b: [1] } }, '{"a":{"b":[1]}}'],
+  [["a", 1], '["a",1]'],
+  [[{ a: 1 }], '[{"a":1}]'],
+  [7.5, "7.5"],
+  [false, "false"],
+  ["plain", "plain"],
+];
+
+const parameters: unknown[] = [[], true, false, {}];
+
+/** Google's own API refuses such values, so its clients send none. */
+const callers = conversationDialects.filter((dialect) => dialect !== "gemini");
+
+for (const dialect of callers) {
+  test(`a call's arguments of ${dialect} callers are read as objects and as text`, () => {
+    for (const [given, expected] of args) assert.equal(inputIn(read(dialect, { args: given })), expected);
+  });
+
+  test(`a call's result of ${dialect} callers is text, whatever the tool returned`, () => {
+    for (const [given, expected] of results) assert.equal(resultIn(read(dialect, { result: given })), expected);
+  });
+
+  test(`a tool of ${dialect} callers whose parameters are no object takes no arguments, and every upstream accepts it`, () => {
+    for (const given of dialect === "openai-chat" ? [...parameters, 7, "none", '["x"]'] : parameters) {
+      const request = read(dialect, { parameters: given });
+      assert.deepEqual(request.tools[0]?.parameters ?? {}, {});
+      for (const spoken of conversationDialects)
+        codecs[spoken].encodeRequest(request, "whole", targetOf(spoken, "upstream-name"));
+    }
+  });
+}
+
+test("parameters of chat callers may be the JSON text of a schema", () => {
+  const text = JSON.stringify({ type: "object", properties: { x: { type: "string" } } });
+  assert.deepEqual(read("openai-chat", { parameters: text }).tools[0]?.parameters, JSON.parse(text));
+});
+
+/** A whole answer of each dialect with these arguments. */
+const answerOf: Record<ConversationDialect, (args: unknown) => Json> = {
+  "openai-chat": (given) => ({
+    choices: [
+      {
+        message: { tool_calls: [{ id: "a", function: { name: "f", arguments: given } }] },
+        finish_reason: "tool_calls",
+      },
+    ],
+  }),
+  "openai-responses": (given) => ({
+    status: "completed",
+    output: [{ type: "function_call", call_id: "a", name: "f", arguments: given }],
+  }),
+  "anthropic-messages": (given) => ({
+    content: [{ type: "tool_use", id: "a", name: "f", input: given }],
+    stop_reason: "tool_use",
+  }),
+  gemini: (given) => ({
+    candidates: [{ content: { parts: [{ functionCall: { id: "a", name: "f", args: given } }] }, finishReason: "STOP" }],
+  }),
+};
+
+test("arguments in answers are read as objects and as text from every upstream", () => {
+  for (const dialect of conversationDialects)
+    for (const [given, expected] of args) {
+      const answer = foldedOf(codecs[dialect].decodeAnswer(answerOf[dialect](given)));
+      assert.ok(answer !== undefined && !("error" in answer));
+      const [call] = answer.blocks;
+      assert.equal((call?.kind === "call" && call.input) || "{}", expected, dialect);
+    }
+});
+
+test("the text of a call of a custom tool may be an object", () => {
+  const chat = codecs["openai-chat"].decodeRequest({
+    framing: "whole",
+    body: {
+      model: "m",
+      messages: [
+        { role: "user", content: "Go" },
+        { role: "assistant", tool_calls: [{ id: "a", type: "custom", custom: { name: "f", input: { input: "x" } } }] },
+      ],
+      tools: [{ type: "custom", custom: { name: "f" } }],
+    },
+  });
+  const responses = codecs["openai-responses"].decodeRequest({
+    framing: "whole",
+    body: {
+      model: "m",
+      input: [{ type: "custom_tool_call", call_id: "a", name: "f", input: { y: 1 } }],
+      tools: [{ type: "custom", name: "f" }],
+    },
+  });
+  assert.equal(inputIn(chat), '{"input":"x"}');
+  assert.equal(inputIn(responses), JSON.stringify({ input: '{"y":1}' }));
+});
