@@ -194,3 +194,9 @@ export const userLengthMax = 200;
 export const wrongOperatorPasswords = { max: 20, everyMs: 10_000 };
 /** IP addresses whose wrong passwords are counted; the one that tried longest ago is forgotten first. */
 export const operatorAddressesMax = 10_000;
+
+/** Look-ups of keys that are not known here: of one IP address, and of all together. */
+export const lookUpsOfCaller = { max: 10, everyMs: 1_000 };
+export const lookUps = { max: 200, everyMs: 5 };
+/** IP addresses whose look-ups are counted. */
+export const callersLookedUpMax = 10_000;

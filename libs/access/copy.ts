@@ -13,6 +13,8 @@ import { isLater, type KeyRecord } from "./record.ts";
 
 export interface KeyCopy {
   find(hash: string): KeyRecord | undefined;
+  /** Asks Redis for a record that the copy lacks: its notice may be on the way. Rejects when Redis does not answer. */
+  look(hash: string): Promise<KeyRecord | undefined>;
   /** Whether this copy knows that the key with this record id is revoked, or its account disabled. */
   isRevoked(id: string): boolean;
   /** The origins of all keys' records. Those of a key that was revoked since the last complete read may be among them. */
@@ -58,6 +60,13 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
     version = versionBefore;
   };
 
+  const put = (hash: string, record: KeyRecord) => {
+    records.set(hash, record);
+    if (isEnded(record)) revoked.add(record.id);
+    else revoked.delete(record.id);
+    if (record.revokedAt === undefined) for (const origin of record.origins ?? []) origins.add(origin);
+  };
+
   const apply = async (pending: Notice[]) => {
     const news = pending.filter((notice) => notice.version > version);
     const hashes = news.flatMap(({ hash }) => hash ?? []);
@@ -68,12 +77,7 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
     for (const [index, hash] of hashes.entries()) {
       const [record, copied] = [changed[index], records.get(hash)];
       if (record === undefined || (copied && isLost(copied, record))) isStale = true;
-      else {
-        records.set(hash, record);
-        if (isEnded(record)) revoked.add(record.id);
-        else revoked.delete(record.id);
-        if (record.revokedAt === undefined) for (const origin of record.origins ?? []) origins.add(origin);
-      }
+      else put(hash, record);
     }
     version += news.length;
   };
@@ -103,6 +107,12 @@ export function createKeyCopy(redis: Redis, keyspace: Keyspace, log: Logger): Ke
 
   return {
     find: (hash) => records.get(hash),
+    look: async (hash) => {
+      const [record] = records.has(hash) ? [] : await readSome(redis, keyspace, [hash]);
+      // A notice that came meanwhile may have brought a later one.
+      if (record !== undefined && !records.has(hash)) put(hash, record);
+      return records.get(hash);
+    },
     isRevoked: (id) => revoked.has(id),
     origins: () => origins,
     count: () => records.size,

@@ -10,7 +10,7 @@ import { compareEveryMs } from "./bounds.ts";
 import { createKeyCopy, type KeyCopy } from "./copy.ts";
 import { noticeOf } from "./projection.ts";
 
-export interface KeyFollower extends Pick<KeyCopy, "find" | "isRevoked" | "origins" | "count"> {
+export interface KeyFollower extends Pick<KeyCopy, "find" | "look" | "isRevoked" | "origins" | "count"> {
   close(): void;
 }
 
@@ -54,5 +54,6 @@ export async function followKeys({ redis, subscriber, keyspace, log }: FollowOpt
   }
   redis.on("ready", copy.invalidate);
   timer = setTimeout(compare, compareEveryMs);
-  return { find: copy.find, isRevoked: copy.isRevoked, origins: copy.origins, count: copy.count, close };
+  const { find, look } = copy;
+  return { find, look, isRevoked: copy.isRevoked, origins: copy.origins, count: copy.count, close };
 }

@@ -136,7 +136,7 @@ export async function issueKey(
   return { key, record };
 }
 
-/** Adds a new key's record; every ingress accepts the key within a second. After a time-out the outcome is unknown, and the same call may be repeated. */
+/** Adds a new key's record; every ingress accepts the key from then on. After a time-out the outcome is unknown, and the same call may be repeated. */
 export async function addRecord(redis: Redis, keyspace: Keyspace, hash: string, record: KeyRecord): Promise<void> {
   if (!(await write(redis, keyspace, hash, "", JSON.stringify(record))))
     throw new Error("another record already has this hash");

@@ -54,6 +54,17 @@ const expired = await keyWith({ expiresAt: Date.now() - 1_000 });
 const otherDigit = (character: string | undefined) => (character === "0" ? "1" : "0");
 const mistyped = live.slice(0, -1) + otherDigit(live.at(-1));
 
+test("a key is accepted at once everywhere, also where no notice of it has arrived", async () => {
+  for (const url of urls) {
+    const { key, hash, hint } = createKey();
+    const record = { id: `key_${hash.slice(0, 24)}`, name: "new", group: "default", hint, createdAt: Date.now() };
+    assert.equal(await statusAt(url, bearer(key)), 401);
+    // Without a notice and a new version, which would make the ingress read it.
+    await redis.hset(keyspace.keys, hash, JSON.stringify(record));
+    assert.equal(await statusAt(url, bearer(key)), 200);
+  }
+});
+
 test("a key is read from each of the four places where clients put it", async () => {
   const places: [Record<string, string>, string][] = [
     [bearer(live), ""],

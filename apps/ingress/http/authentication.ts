@@ -1,14 +1,19 @@
-/** Authenticates the caller by the API key in the request's headers or query. */
+/**
+ * Authenticates the caller by the API key in the request's headers or query. A key is valid everywhere as soon as its creation is answered: an ingress that has not heard of a key asks
+ * Redis. Whoever sends many unknown keys is refused without that.
+ */
 import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyRequest } from "fastify";
-import { authenticate } from "#access/authenticate.ts";
+import { authenticate, hashesOf } from "#access/authenticate.ts";
 import type { KeyRecord } from "#access/record.ts";
-import { invalidKey } from "./failures.ts";
-import { Refused } from "./refused.ts";
+import { callerOf, TokenBuckets } from "#service/token-buckets.ts";
+import { callersLookedUpMax, lookUps, lookUpsOfCaller } from "../bounds.ts";
 
 /** The records of keys by the hash of the key. */
 export interface KeyDirectory {
   find(hash: string): KeyRecord | undefined;
+  /** Asks Redis for a record that is not known here yet. */
+  look(hash: string): Promise<KeyRecord | undefined>;
   /** The web origins of all keys' records. */
   origins(): ReadonlySet<string>;
 }
@@ -25,16 +30,39 @@ declare module "fastify" {
   }
 }
 
-/** Sets the caller of a request. Throws Refused for a key that is not valid, or not any more at `now` (epoch milliseconds). */
+/** Sets the caller of a request. False for a key that is not valid, or not any more at `now` (epoch milliseconds). */
 export function authenticateCaller(
   keys: KeyDirectory,
   now: number,
   request: Pick<FastifyRequest, "headers" | "url" | "caller" | "apiKey">,
-): void {
+): boolean {
   const authentication = authenticate(credentialsOf(request.headers, request.url), keys, now);
-  if (authentication.kind === "refused") throw new Refused(invalidKey);
+  if (authentication.kind === "refused") return false;
   request.caller = authentication.record;
   request.apiKey = authentication.apiKey;
+  return true;
+}
+
+/** Finds keys that are not known here yet. */
+export class NewKeys {
+  readonly #keys: KeyDirectory;
+  readonly #callers = new TokenBuckets({ ...lookUpsOfCaller, keysMax: callersLookedUpMax });
+  readonly #all = new TokenBuckets({ ...lookUps, keysMax: 1 });
+
+  constructor(keys: KeyDirectory) {
+    this.#keys = keys;
+  }
+
+  /** Whether a credential of the request is a key that was not known before. False too while Redis is away, and for a caller who has sent many unknown keys. */
+  async learn({ headers, url, ip }: Pick<FastifyRequest, "headers" | "url" | "ip">): Promise<boolean> {
+    const unknown = hashesOf(credentialsOf(headers, url)).filter((hash) => this.#keys.find(hash) === undefined);
+    for (const hash of unknown) {
+      if (this.#callers.take(callerOf(ip)) > 0 || this.#all.take("") > 0) return false;
+      const record = await this.#keys.look(hash).catch(() => undefined);
+      if (record !== undefined) return true;
+    }
+    return false;
+  }
 }
 
 /**

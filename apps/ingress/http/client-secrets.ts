@@ -11,6 +11,7 @@ import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 import { clientSecretsMax } from "../bounds.ts";
 import { Sealing } from "../stored/sealing.ts";
+import type { KeyDirectory } from "./authentication.ts";
 
 const form = /^ek_[A-Za-z0-9_-]{43}$/;
 const sealedName = "client secret";
@@ -67,7 +68,7 @@ export class ClientSecrets {
   /** What the first valid secret among these credentials allows at `now` (epoch milliseconds). Rejects while Redis is away. */
   async grantOf(
     credentials: readonly string[],
-    keys: { find(hash: string): KeyRecord | undefined },
+    keys: Pick<KeyDirectory, "find" | "look">,
     now: number,
   ): Promise<Grant | undefined> {
     const secret = credentials.find((credential) => form.test(credential));
@@ -76,7 +77,7 @@ export class ClientSecrets {
     const stored = await this.#redis.getBuffer(this.#keyspace.clientSecret(hashed));
     const opened = stored === null ? undefined : Sealing.of(secret, hashed).open(sealedName, stored);
     const sealed = opened && (parsedObject(opened) as Sealed | undefined);
-    const record = sealed && keys.find(sealed.keyHash);
+    const record = sealed && (keys.find(sealed.keyHash) ?? (await keys.look(sealed.keyHash)));
     if (sealed === undefined || record === undefined || stateOf(record, now) !== "live") return undefined;
     return { record, model: sealed.model, session: sealed.session };
   }

@@ -15,11 +15,11 @@ import { labelsOf } from "../admission/labels.ts";
 import { headerBytesMax, refusedMs } from "../bounds.ts";
 import type { IngressConfig } from "../config.ts";
 import { outlastRedis } from "../outlast-redis.ts";
-import { authenticateCaller, credentialsOf, type KeyDirectory } from "./authentication.ts";
+import { authenticateCaller, credentialsOf, type KeyDirectory, NewKeys } from "./authentication.ts";
 import type { ClientSecrets, Grant } from "./client-secrets.ts";
 import { Cors } from "./cors.ts";
 import { isSocketHandshake, pathOf, requestIdHeadersOf } from "./endpoints.ts";
-import { addressNotAllowed, failureOf, notFoundOf } from "./failures.ts";
+import { addressNotAllowed, failureOf, invalidKey, notFoundOf } from "./failures.ts";
 import { PublicModels } from "./public-models.ts";
 import { closeWithin, hasUnknownCoding, ResponsesInProgress, sendFailure } from "./refusals.ts";
 import { Refused } from "./refused.ts";
@@ -69,6 +69,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
   const { config, events, bodies, draining } = options;
   const responses = new ResponsesInProgress();
   const cors = new Cors(options);
+  const newKeys = new NewKeys(options.keys);
   const publicModels = new PublicModels(options);
   const isUpgrade = (request: IncomingMessage) => isSocketHandshake(request, options.socketPaths);
   const refuse = (failure: Failure, request: FastifyRequest, reply: FastifyReply) => {
@@ -116,8 +117,11 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     cors.expose(request, reply.raw);
     if (cors.answersPreflight(request, reply)) return reply;
     if (publicModels.answers(request, reply)) return reply;
-    const grant = pathOf(request.url) === realtimePath ? await grantOf(options, request) : undefined;
-    admitCaller(options, request, reply, grant);
+    if (hasUnknownCoding(request)) throw new Refused(unknownCoding);
+    request.grant = pathOf(request.url) === realtimePath ? await grantOf(options, request) : undefined;
+    if (!identifies(options, request) && !((await newKeys.learn(request)) && identifies(options, request)))
+      throw new Refused(invalidKey);
+    openClaims(options, request, reply);
     cors.check(request);
     if (request.is404) throw new Refused(notFoundOf(request, reply, server));
   });
@@ -161,21 +165,21 @@ function grantOf(
   return outlastRedis({ clock, redisWaitMs }, () => clientSecrets.grantOf(credentials, keys, clock.epoch()));
 }
 
-/** Authenticates the caller and opens its claims. Throws Refused. */
-function admitCaller(
-  { keys, bodies, unread, clock }: RequestServerOptions,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  grant: Grant | undefined,
-): void {
-  if (hasUnknownCoding(request))
-    throw new Refused({
-      code: "invalid_request",
-      message: "The only transfer coding that is supported is 'chunked'.",
-    });
-  request.grant = grant;
-  if (grant === undefined) authenticateCaller(keys, clock.epoch(), request);
-  else request.caller = grant.record;
+const unknownCoding: Failure = {
+  code: "invalid_request",
+  message: "The only transfer coding that is supported is 'chunked'.",
+};
+
+/** Sets the caller of a request. False if it has no valid credential. */
+function identifies({ keys, clock }: RequestServerOptions, request: FastifyRequest): boolean {
+  const { grant } = request;
+  if (grant === undefined) return authenticateCaller(keys, clock.epoch(), request);
+  request.caller = grant.record;
+  return true;
+}
+
+/** Opens the claims of an authenticated caller. Throws Refused for an address that its key does not allow. */
+function openClaims({ bodies, unread }: RequestServerOptions, request: FastifyRequest, reply: FastifyReply): void {
   if (!allowsAddress(request.caller, request.ip)) throw new Refused(addressNotAllowed(request.ip));
   bodies.open(request);
   const { socket } = request.raw;

@@ -352,7 +352,7 @@ export class DetachedGenerations {
     const { keys, clock, runs } = this.#options;
     const owner: StoreOwner = { keyId: run.keyId, sealing: Sealing.limited(run.keys) };
     const endpoint = endpoints.get(run.endpoint);
-    const caller = keys.find(run.keyHash);
+    const caller = keys.find(run.keyHash) ?? (await keys.look(run.keyHash));
     const isValid = caller !== undefined && stateOf(caller, clock.epoch()) === "live" && endpoint !== undefined;
     const log = isLogged(run)
       ? await logStateOf(this.#options.store, owner, run.id)

@@ -20,7 +20,7 @@ import { authenticateCaller, type KeyDirectory } from "../http/authentication.ts
 import { readJson } from "../http/body.ts";
 import { type BodyReader, isReadAtOnce } from "../http/body-reader.ts";
 import { responses } from "../http/endpoints.ts";
-import { tooLarge } from "../http/failures.ts";
+import { invalidKey, tooLarge } from "../http/failures.ts";
 import { Refused } from "../http/refused.ts";
 import type { RequestBodies } from "../http/request-bodies.ts";
 import { callerLeftStatus } from "../http/server.ts";
@@ -129,7 +129,7 @@ export class Turns {
     const { keys, clock } = this.#options;
     const request = this.#request;
     // The key may have been revoked since the connection was opened.
-    authenticateCaller(keys, clock.epoch(), request);
+    if (!authenticateCaller(keys, clock.epoch(), request)) throw new Refused(invalidKey);
     const { previousId, generates } = turnOf(frame);
     const before = previousId === undefined ? undefined : this.#conversation.upTo(previousId);
     const items = [...(before ?? []), itemsOf(frame)];

@@ -19,7 +19,10 @@ beforeEach(() => redis.flushall());
 
 const record: KeyRecord = { id: "key_1", name: "n", group: "default", hint: "abcd", createdAt: 0 };
 const sealed = { keyHash: "hash", model: "m", session: { type: "realtime", instructions: "x" } };
-const keysWith = (found: KeyRecord) => ({ find: (hash: string) => (hash === "hash" ? found : undefined) });
+const keysWith = (found: KeyRecord) => ({
+  find: () => undefined,
+  look: async (hash: string) => (hash === "hash" ? found : undefined),
+});
 const grantOf = (secret: string, found = record) => secrets.grantOf(["sk-other", secret], keysWith(found), 1_000);
 
 test("a secret allows what it was created for, until it expires", async () => {
