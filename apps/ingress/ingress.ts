@@ -171,8 +171,8 @@ function createPath(
     ...subscribers,
   );
   const capacities = {
-    bodies: new Capacity(config.bodiesBytesMax, smallBodyBytesMax),
-    answers: new Capacity(config.answersBytesMax, smallAnswerBytesMax),
+    bodies: new Capacity(config.bodiesBytesMax, { smallMax: smallBodyBytesMax }),
+    answers: new Capacity(config.answersBytesMax, { smallMax: smallAnswerBytesMax }),
     generations: new Capacity(config.generationsMax),
     recorded: new Capacity(config.keptBytesMax),
     followers: new Capacity(followersMax),

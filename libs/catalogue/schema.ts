@@ -41,7 +41,8 @@ const queue = Type.Object(
       minimum: 1,
       maximum: 1_000_000,
       default: 10_000,
-      description: "The number of generations that one ingress keeps waiting for this queue.",
+      description:
+        "The number of generations that one ingress keeps waiting for this queue. A key without one may add one more, until twice as many wait.",
     }),
     waitMs: millisecondsOr(
       60_000,

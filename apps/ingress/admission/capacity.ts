@@ -15,12 +15,15 @@ export class Capacity {
   max: number;
   /** A claim above this amount is large. */
   readonly #smallMax: number;
+  readonly #own: number;
   readonly #held = new LiveMap<string, number>();
   #used = 0;
 
-  constructor(max: number, smallMax = Number.POSITIVE_INFINITY) {
+  /** `own`: what every key may hold although the capacity is used up, until twice `max` is used. */
+  constructor(max: number, { smallMax = Number.POSITIVE_INFINITY, own = 0 }: { smallMax?: number; own?: number } = {}) {
     this.max = max;
     this.#smallMax = smallMax;
+    this.#own = own;
   }
 
   get used(): number {
@@ -40,8 +43,9 @@ export class Capacity {
   /** For claims: why this key can't take `more` for a claim that then holds `total`; undefined when it can. */
   shortageOf(key: string, more: number, total: number): Shortage | undefined {
     const free = freeOf(this.max, this.#smallMax, total) - this.#used - more;
-    if (this.max < sharedFrom) return free >= 0 ? undefined : "ingress";
     const held = (this.#held.get(key) ?? 0) + more;
+    if (held <= this.#own && this.#used + more <= 2 * this.max) return undefined;
+    if (this.max < sharedFrom) return free >= 0 ? undefined : "ingress";
     if (isFairShare(held, free)) return undefined;
     const keys = this.#held.size + (held === more ? 1 : 0);
     return held > this.max / Math.max(2, keys) ? "key" : "ingress";

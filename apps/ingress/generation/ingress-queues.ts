@@ -73,7 +73,7 @@ export class IngressQueues {
         isOpen: () => queue.awaySince === undefined && isOpen(),
         release: dispatch,
       }),
-      waiting: new Capacity(0),
+      waiting: new Capacity(0, { own: 1 }),
       awaySince: undefined,
     };
     this.#queues.set(name, queue);

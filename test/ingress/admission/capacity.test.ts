@@ -50,8 +50,21 @@ test("a capacity below six is first come, first served", () => {
   }
 });
 
+test("a capacity with places of their own gives every key one, also when others have filled it, up to twice its size", () => {
+  for (const max of [1, 2, 5, 6, 20]) {
+    const capacity = new Capacity(max, { own: 1 });
+    for (const key of ["a", "b", "c"]) takeAll(capacity, key);
+    const filled = capacity.used;
+    assert.ok(filled >= Math.min(max, 3) && filled <= max + 2, `${max}: ${filled}`);
+    for (let key = 0; capacity.used < 2 * max; key++) assert.equal(takeAll(capacity, `other${key}`), 1);
+    assert.notEqual(capacity.claim("last").hold(1), undefined);
+    assert.notEqual(capacity.claim("a").hold(1), undefined);
+  }
+  assert.equal(new Capacity(0, { own: 1 }).claim("a").hold(1), "ingress");
+});
+
 test("large claims leave an eighth to small ones", () => {
-  const capacity = new Capacity(8_000, 10);
+  const capacity = new Capacity(8_000, { smallMax: 10 });
   for (const key of ["a", "b", "c", "d", "e", "f"]) takeAll(capacity, key, 20);
   assert.ok(capacity.used <= 7_000);
   assert.ok(takeAll(capacity, "small", 10) >= 500);
@@ -59,7 +72,7 @@ test("large claims leave an eighth to small ones", () => {
 });
 
 test("a growing claim counts as large once it passes the bound", () => {
-  const capacity = new Capacity(1_000, 10);
+  const capacity = new Capacity(1_000, { smallMax: 10 });
   const claim = capacity.claim("a");
   assert.equal(claim.hold(10), undefined);
   const largest = largestClaimOf(1_000, 10);
@@ -71,7 +84,7 @@ test("a growing claim counts as large once it passes the bound", () => {
 test("largestClaimOf is the most that an empty capacity serves", () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 10_000 }), fc.integer({ min: 0, max: 10_000 }), (max, smallMax) => {
-      const capacity = new Capacity(max, smallMax);
+      const capacity = new Capacity(max, { smallMax });
       const largest = largestClaimOf(max, smallMax);
       assert.equal(capacity.claim("a").shortageFor(largest), undefined);
       for (const more of [1, 2, max])
@@ -121,7 +134,7 @@ const steps = fc.array(
 test("for any sequence of claims: nothing is lost or released twice, a key that holds less is never refused what a key that holds more would get, and some stays free", () => {
   fc.assert(
     fc.property(steps, fc.integer({ min: 6, max: 1_000 }), fc.nat(400), (played, max, smallMax) => {
-      const capacity = new Capacity(max, smallMax);
+      const capacity = new Capacity(max, { smallMax });
       const keyOf = (index: number) => String(index % 4);
       const claims: Claim[] = Array.from({ length: 12 }, (_, index) => capacity.claim(keyOf(index)));
       const ended = new Set<Claim>();
