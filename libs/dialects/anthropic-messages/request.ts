@@ -7,6 +7,7 @@ import { isGiven, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import { efforts, type NeutralRequest, type SettingName, type Settings } from "../neutral.ts";
 import { structuredSchemaOf } from "../schema/anthropic.ts";
+import { leftOutWarnings } from "../vendor-tools.ts";
 import { stopsOf } from "../within-bounds.ts";
 import { dialect } from "./blocks.ts";
 import { boundCacheMarks } from "./cache.ts";
@@ -44,15 +45,16 @@ export function decodeRequest({ body, headers }: CallerRequest): NeutralRequest 
   const { system, messages } = decodeConversation(body, tools);
   const toolChoice = decodeToolChoice(body.tool_choice, tools);
   const cited = citedIn(body.messages, "messages");
+  const warnings = leftOutWarnings(listOf(body.tools).map((tool, place) => [objectOf(tool).type, `tools[${place}]`]));
+  if (cited !== undefined)
+    warnings.push(`${cited} asks for citations, which the model that answers does not report; its answer has none.`);
   return {
     system,
     messages,
     tools,
     ...(toolChoice !== undefined && { toolChoice }),
     settings: settingsOf(body),
-    ...(cited !== undefined && {
-      warnings: [`${cited} asks for citations, which the model that answers does not report; its answer has none.`],
-    }),
+    ...(warnings.length > 0 && { warnings }),
   };
 }
 

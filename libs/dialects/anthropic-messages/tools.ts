@@ -7,6 +7,7 @@ import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral.ts";
 import { structuredSchemaOf } from "../schema/anthropic.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
 import { descriptionOf, namedTools, parametersOf, toolNameOf } from "../tools.ts";
+import { isDispensable } from "../vendor-tools.ts";
 import { cacheOf, type WireBlock } from "./cache.ts";
 import { clientToolOf } from "./client-tools.ts";
 
@@ -18,7 +19,7 @@ export function decodeTools(body: Record<string, unknown>): Tool[] {
   const offered = new Map<string, Omit<Tool, "name">>();
   const removed = new Set<string>();
   const offer = (value: unknown, path: string) => {
-    if (offeredByHabit.test(String(objectOf(value).type))) return;
+    if (isDispensable(objectOf(value).type)) return;
     const tool = toolOf(objectOf(value), path);
     offered.set(tool.callerName, tool);
     removed.delete(tool.callerName);
@@ -39,9 +40,6 @@ export function decodeTools(body: Record<string, unknown>): Tool[] {
 }
 
 const examplesMax = 8;
-
-/** Tools that agents offer with every request: without them the model sees deferred tools at once, and advises itself. */
-const offeredByHabit = /^(?:tool_search_tool|advisor)_/;
 
 function toolOf(tool: WireBlock, path: string): Omit<Tool, "name"> {
   const { type, name, description, strict, input_schema: schema, input_examples: given, cache_control: control } = tool;

@@ -8,6 +8,7 @@ import type { NeutralRequest, Setting, Settings } from "../neutral.ts";
 import { geminiTarget } from "../schema/gemini.ts";
 import { jsonSchemaOf } from "../schema/google.ts";
 import { readSchema } from "../schema/read.ts";
+import { leftOutWarnings } from "../vendor-tools.ts";
 import { stopsOf } from "../within-bounds.ts";
 import { decodeContents, decodeSystem, encodeConversation } from "./contents.ts";
 import { enumMimeType, enumObjectSchemaOf } from "./enum.ts";
@@ -15,7 +16,7 @@ import { camelOf, pathOf } from "./names.ts";
 import { detailOf, dialect } from "./parts.ts";
 import { statefulFieldIn } from "./stateless.ts";
 import { decodeThinking, encodeThinking } from "./thinking.ts";
-import { decodeToolChoice, decodeTools, encodeTools } from "./tools.ts";
+import { decodeToolChoice, decodeTools, encodeTools, hostedIn } from "./tools.ts";
 
 const isEmpty = (value: unknown): boolean => Object.keys(objectOf(value)).length === 0 && listOf(value).length === 0;
 
@@ -49,12 +50,14 @@ export function decodeRequest({ body: written }: CallerRequest): NeutralRequest 
     if (isGiven(config[name]) && !asksNothing(config[name])) refuse(`generationConfig.${name}`);
   const tools = decodeTools(body.tools);
   const toolChoice = decodeToolChoice(body.toolConfig, tools);
+  const warnings = leftOutWarnings(hostedIn(body.tools));
   return {
     system: decodeSystem(body.systemInstruction),
     messages: decodeContents(body.contents, tools, detailOf(config.mediaResolution)),
     tools,
     ...(toolChoice !== undefined && { toolChoice }),
     settings: settingsOf(body, config),
+    ...(warnings.length > 0 && { warnings }),
   };
 }
 

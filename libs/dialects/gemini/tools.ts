@@ -5,18 +5,27 @@ import type { Tool, ToolChoice } from "../neutral.ts";
 import { jsonSchemaOf } from "../schema/google.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
 import { descriptionOf, namedTools, parametersOf, toolNamed, toolNameOf } from "../tools.ts";
+import { isDispensable } from "../vendor-tools.ts";
 import { itemsOf } from "./names.ts";
 
-/** Throws Refusal for tools that Google runs: even an unused one changes the answer in ways that no other model can reproduce. */
+/** Throws Refusal for tools that Google runs, except those that a model can do without. */
 export function decodeTools(value: unknown): Tool[] {
+  const hosted = hostedIn(value).find(([name]) => !isDispensable(name));
+  if (hosted !== undefined) refuse(hosted[1]);
   const declared = itemsOf(value, "tools").flatMap(([tool, path]) => {
-    const { functionDeclarations, ...others } = objectOf(tool);
-    const [hosted] = Object.entries(others).filter(([, setting]) => isGiven(setting) && !isEmptyList(setting));
-    if (hosted !== undefined) refuse(`${path}.${hosted[0]}`);
+    const { functionDeclarations } = objectOf(tool);
     return itemsOf(functionDeclarations, `${path}.functionDeclarations`);
   });
   return namedTools(declared.map(([declaration, path]) => toolOf(objectOf(declaration), path)));
 }
+
+/** The names of the tools that Google runs, with their paths. */
+export const hostedIn = (value: unknown): [name: string, path: string][] =>
+  itemsOf(value, "tools").flatMap(([tool, path]) =>
+    Object.entries(objectOf(tool))
+      .filter(([name, setting]) => name !== "functionDeclarations" && isGiven(setting) && !isEmptyList(setting))
+      .map(([name]): [string, string] => [name, `${path}.${name}`]),
+  );
 
 const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
 

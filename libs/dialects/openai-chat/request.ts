@@ -21,6 +21,7 @@ import { askedEffortOf } from "../reasoning.ts";
 import { fitsStrict, openaiFormatOf } from "../schema/openai.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
 import { descriptionOf, namedTools, parametersOf, toolNameOf } from "../tools.ts";
+import { isDispensable, leftOutWarnings } from "../vendor-tools.ts";
 import { stopsOf } from "../within-bounds.ts";
 import { decodeForeign, messagesIn } from "./foreign-shape.ts";
 import { withTools } from "./legacy-functions.ts";
@@ -57,18 +58,26 @@ export function decodeRequest({ body: written }: CallerRequest): NeutralRequest 
   const settings = settingsOf(body);
   if (objectOf(body.tool_choice).disable_parallel_tool_use === true)
     settings.parallelCalls ??= { value: false, path: "tool_choice.disable_parallel_tool_use" };
-  return { system, messages, tools, ...(toolChoice !== undefined && { toolChoice }), settings };
+  const warnings = leftOutWarnings(listOf(body.tools).map((tool, place) => [objectOf(tool).type, `tools[${place}]`]));
+  return {
+    system,
+    messages,
+    tools,
+    ...(toolChoice !== undefined && { toolChoice }),
+    settings,
+    ...(warnings.length > 0 && { warnings }),
+  };
 }
 
 /**
  * A tool in any shape that agents send here: nested as in this dialect, flat as in OpenAI's Responses, or with the `input_schema` of Anthropic's Messages.
- * Undefined for tools of a vendor that agents offer with every request, needed or not.
+ * None for a tool that its vendor runs.
  */
 function toolOf(value: unknown, place: number): Omit<Tool, "name">[] {
   const path = `tools[${place}]`;
   const tool = objectOf(value);
   const type = tool.type ?? "function";
-  if (offeredByHabit.test(String(type))) return [];
+  if (isDispensable(type)) return [];
   if (type !== "function" && type !== "custom") refuse(`${path}.type`);
   const isFree = type === "custom" && tool.input_schema === undefined;
   const nested = isFree ? tool.custom : tool.function;
@@ -94,8 +103,6 @@ function toolOf(value: unknown, place: number): Omit<Tool, "name">[] {
     },
   ];
 }
-
-const offeredByHabit = /^(?:web_search|tool_search|image_generation)/;
 
 function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoice | undefined {
   if (!isGiven(choice)) return undefined;

@@ -16,6 +16,7 @@ import {
 import { schemaFormatOf } from "../openai-parts.ts";
 import { askedEffortOf } from "../reasoning.ts";
 import { openaiFormatOf } from "../schema/openai.ts";
+import { leftOutWarnings } from "../vendor-tools.ts";
 import { decodeInput, dialect, encodeItems } from "./items.ts";
 import { refuseTrigger, statefulFieldIn } from "./stateless.ts";
 import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice } from "./tools.ts";
@@ -31,6 +32,7 @@ export function decodeRequest({ body }: CallerRequest): NeutralRequest {
   if (typeof body.top_logprobs === "number" && body.top_logprobs > 0) refuse("top_logprobs");
   const tools = decodeTools(body);
   const { system, messages, warnings } = decodeInput(body, tools);
+  warnings.push(...leftOutWarnings(listOf(body.tools).map((tool, place) => [objectOf(tool).type, `tools[${place}]`])));
   const toolChoice = decodeToolChoice(body.tool_choice, tools);
   return {
     system,

@@ -5,11 +5,12 @@ import type { Tool, ToolChoice } from "../neutral.ts";
 import { fitsStrict } from "../schema/openai.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
 import { descriptionOf, namedTools, offeredTool, parametersOf, toolNamed, toolNameOf } from "../tools.ts";
+import { isDispensable } from "../vendor-tools.ts";
 import { clientToolOf, clientTypeOf } from "./client-tools.ts";
 
 type UnnamedTool = Omit<Tool, "name">;
 
-/** All tools of a request that the caller runs. Throws Refusal for tools that the vendor runs, except those that agents offer with every request. */
+/** All tools of a request that the caller runs. Throws Refusal for tools that the vendor runs, except those that a model can do without. */
 export function decodeTools(body: Record<string, unknown>): Tool[] {
   const added = listOf(body.input).flatMap((value, place) => {
     const { type, tools } = objectOf(value);
@@ -34,7 +35,7 @@ function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool
     if (tool.type === "function" || tool.type === "custom") return [toolOf(tool, own, namespaceOf(namespace))];
     const known = clientToolOf(tool);
     if (known !== undefined) return [{ path: own, ...known }];
-    if (!offeredByHabit.test(String(tool.type)))
+    if (!isDispensable(tool.type))
       refuse(
         `${own}.type`,
         `is ${JSON.stringify(tool.type)}, which the upstream of this model does not support: it takes functions and tools that the caller runs`,
@@ -42,9 +43,6 @@ function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool
     return [];
   });
 }
-
-/** Tools that agents offer with every request, needed or not. Other tools of the vendor are essential for the answer. */
-const offeredByHabit = /^(web_search|tool_search|image_generation|programmatic_tool_calling)/;
 
 /** This default namespace counts as none: clients treat calls with and without it alike. */
 const namespaceOf = (name: unknown): string | undefined => (name === "functions" ? undefined : textOf(name));

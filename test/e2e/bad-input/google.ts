@@ -110,7 +110,7 @@ export const generateContent: RichRequest = {
     ["contents[0].parts[1].inlineData.mimeType", "nonsense"],
     ["contents[0].parts[1]", { fileData: { fileUri: "ftp://x/y" } }, { fileData: { fileUri: "files/abc" } }],
     ["systemInstruction.parts[0]", { inlineData: { mimeType: "image/png", data: "aaaa" } }],
-    ["tools[0].googleSearch", {}],
+    ["tools[0].fileSearch", {}],
     ["toolConfig.functionCallingConfig.mode", "SOMETIMES", "AUTO"],
     ["toolConfig.functionCallingConfig.allowedFunctionNames", ["nobody"]],
     ["generationConfig.candidateCount", 2],

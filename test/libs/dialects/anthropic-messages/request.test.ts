@@ -298,7 +298,7 @@ test("a field that no other dialect supports is rejected by name", () => {
     [{ output_config: { effort: "utmost" } }, "output_config.effort"],
     [{ output_config: { format: { type: "grammar" } } }, "output_config.format.type"],
     [{ tool_choice: { type: "most" } }, "tool_choice.type"],
-    [{ tools: [{ type: "web_search_20260318", name: "web_search" }] }, "tools[0].type"],
+    [{ tools: [{ type: "mcp_toolset", mcp_server_name: "s" }] }, "tools[0].type"],
     [block({ type: "image", source: { type: "file", file_id: "f" } }), "messages[0].content[0].source.file_id"],
     [
       block({ type: "image", source: { type: "base64", media_type: "image/png", data: "!" } }),

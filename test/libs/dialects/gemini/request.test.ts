@@ -341,8 +341,8 @@ test("a field that the neutral form cannot express is rejected by name", () => {
       { systemInstruction: { parts: [{ inlineData: { mimeType: "image/png", data: png } }] } },
       "systemInstruction.parts[0]",
     ],
-    [{ tools: [{ functionDeclarations: [{ name: "f" }] }, { googleSearch: {} }] }, "tools[1].googleSearch"],
-    [{ tools: [{ code_execution: {} }] }, "tools[0].codeExecution"],
+    [{ tools: [{ functionDeclarations: [{ name: "f" }] }, { fileSearch: {} }] }, "tools[1].fileSearch"],
+    [{ tools: [{ mcp_servers: [{}] }] }, "tools[0].mcpServers"],
     [
       { toolConfig: { functionCallingConfig: { mode: "ANY", allowedFunctionNames: ["no"] } } },
       "toolConfig.functionCallingConfig.allowedFunctionNames",
