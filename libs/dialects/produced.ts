@@ -28,7 +28,10 @@ export interface Delivered {
 }
 
 /** What an upstream has produced so far. */
-export type ProducedCounts = Pick<Produced, "outputTokens" | "reasoningTokens" | "reported">;
+export interface ProducedCounts extends Pick<Produced, "outputTokens" | "reasoningTokens" | "reported"> {
+  /** Of a session: what its upstream has not reported, estimated. */
+  readonly unreported?: Usage;
+}
 
 export class Produced {
   readonly #delivered: Delivered;

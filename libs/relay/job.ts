@@ -144,6 +144,8 @@ export interface AnswerProgress {
   reasoningTokens: number;
   /** The upstream's own count, if it has reported one. */
   reported?: Usage;
+  /** Of a session: what its upstream has produced since then, estimated. */
+  unreported?: Usage;
   source?: AnswerSource;
 }
 

@@ -3,6 +3,7 @@ import { plausible, type Usage } from "#dialects/usage.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { type Bill, priced } from "#ledger/bill.ts";
 import { operations } from "#operations/operations.ts";
+import { sumOf } from "#operations/realtime/upstream-session.ts";
 import type { AnswerProgress } from "#relay/job.ts";
 import { estimatedUsageOf } from "../admission/estimate.ts";
 import type { Generation } from "./generation.ts";
@@ -10,9 +11,13 @@ import type { Generation } from "./generation.ts";
 /**
  * A failed generation is not billed, unless its answer was paid and is too large to be passed on: its upstream's count, or what was reserved, is billed. A caller who leaves, whose key is revoked, or whose generation an operator stops, is billed for what was produced, whether or not
  * all of it was sent: nothing before an upstream begins a stream, and the estimate where the amount is unknown.
- * `receivedAt` is in epoch milliseconds: the prices of that moment apply.
+ * `outcome` is undefined for a session that runs. `receivedAt` is in epoch milliseconds: the prices of that moment apply.
  */
-export function billOf(generation: Generation, outcome: GenerationOutcome, receivedAt?: number): Bill | undefined {
+export function billOf(
+  generation: Generation,
+  outcome: GenerationOutcome | undefined,
+  receivedAt?: number,
+): Bill | undefined {
   const { catalogue, caller, model: requested } = generation;
   const billed = billedOf(generation, outcome);
   if (billed === undefined) return undefined;
@@ -27,13 +32,13 @@ interface Billed {
   model: string;
 }
 
-function billedOf(generation: Generation, outcome: GenerationOutcome): Billed | undefined {
+function billedOf(generation: Generation, outcome: GenerationOutcome | undefined): Billed | undefined {
   const { state, usage, modelAnswered, progress, paidAnswer } = generation;
   if (paidAnswer !== undefined)
     return { usage: paidAnswer.usage ?? estimatedUsageOf(generation), model: paidAnswer.model };
-  if (operations[generation.operation].isSession === true) return sessionUsageOf(generation);
+  if (operations[generation.operation].isSession === true) return sessionUsageOf(generation, outcome !== undefined);
   if (outcome === "complete" && usage !== null) return { usage: withTokens(usage, generation), model: modelAnswered };
-  if (!billedOutcomes.includes(outcome)) return undefined;
+  if (outcome === undefined || !billedOutcomes.includes(outcome)) return undefined;
   if (progress !== undefined && !mayThinkUnseen(generation, progress)) return producedBy(generation, progress);
   const hasBegun =
     outcome === "complete" || progress !== undefined || (state === "running" && !isStreamedAnswer(generation));
@@ -47,10 +52,20 @@ const withTokens = (usage: Usage, generation: Generation): Usage =>
     ? { ...estimatedUsageOf(generation), images: usage.images }
     : usage;
 
-/** A session is billed what its upstream reported, however it ends. */
-function sessionUsageOf({ usage, modelAnswered, progress }: Generation): Billed | undefined {
+/** A session is billed what its upstream reported, however it ends, and then also what it was producing. */
+function sessionUsageOf({ usage, modelAnswered, progress }: Generation, isOver: boolean): Billed | undefined {
   if (usage !== null) return { usage, model: modelAnswered };
-  return progress?.reported && { usage: progress.reported, model: progress.model };
+  if (progress === undefined) return undefined;
+  const used = isOver ? sumOf(progress.reported, unreportedOf(progress)) : progress.reported;
+  return used && { usage: used, model: progress.model };
+}
+
+/** With the tokens of the last messages, which are taken to be like those before them. */
+function unreportedOf({ outputTokens: all, reported, unreported }: AnswerProgress): Usage | undefined {
+  if (unreported === undefined) return undefined;
+  const { outputTokens: known, audioOutputTokens: audio = 0 } = unreported;
+  const outputTokens = Math.max(known, all - (reported?.outputTokens ?? 0));
+  return { ...unreported, outputTokens, audioOutputTokens: Math.ceil(audio * (outputTokens / Math.max(1, known))) };
 }
 
 function producedBy(

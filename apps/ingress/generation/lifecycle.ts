@@ -335,7 +335,7 @@ export class GenerationLifecycle implements TransportHandlers {
   #charge(generation: Generation): void {
     const { operation, reservation } = generation;
     if (operations[operation].isSession !== true || reservation === undefined) return;
-    const bill = billOf(generation, "complete", generation.facts.receivedAt);
+    const bill = billOf(generation, undefined, generation.facts.receivedAt);
     if (bill === undefined) return;
     reservation
       .charge(bill)
@@ -615,9 +615,10 @@ function awaySinceOf({ state, redisAwaySince, startedAt, ingressQueue }: Generat
   return awaySince !== undefined && startedAt >= awaySince ? startedAt : undefined;
 }
 
-/** An attempt that resumes another's answer may know fewer tokens than that one did. */
+/** An attempt that resumes another's answer may know fewer tokens than that one did. Those of a session may be fewer than was estimated. */
 function updateProgress(generation: Generation, progress: AnswerProgress | undefined, outputTokens = 0): void {
-  const before = generation.answer.hasBegun ? (generation.progress?.outputTokens ?? 0) : 0;
+  const mayResume = generation.answer.hasBegun && operations[generation.operation].isSession !== true;
+  const before = mayResume ? (generation.progress?.outputTokens ?? 0) : 0;
   generation.progress = progress;
   if (progress !== undefined) progress.outputTokens = Math.max(before, outputTokens);
 }

@@ -2,7 +2,7 @@
 import { failureOf } from "#dialects/errors.ts";
 import type { ProducedCounts } from "#dialects/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
-import type { UpstreamSession } from "#operations/realtime/upstream-session.ts";
+import { sumOf, type UpstreamSession } from "#operations/realtime/upstream-session.ts";
 import { decodeClose, encodeMessage, type MessagePartKind } from "#relay/session-messages.ts";
 import { type AnswerReader, type AnswerStep, failedWith, incomplete } from "./answer-reader.ts";
 
@@ -22,13 +22,20 @@ export class SessionReader implements AnswerReader {
     return this.committed;
   }
 
+  /** With an estimate of what the upstream has not reported. */
   get usage(): Usage | undefined {
-    return this.#session.usage;
+    const { usage, unreported } = this.#session;
+    return sumOf(usage, unreported);
   }
 
   get produced(): ProducedCounts {
-    const { usage } = this;
-    return { outputTokens: usage?.outputTokens ?? 0, reasoningTokens: usage?.reasoningTokens ?? 0, reported: usage };
+    const { usage, unreported } = this.#session;
+    return {
+      outputTokens: (usage?.outputTokens ?? 0) + (unreported?.outputTokens ?? 0),
+      reasoningTokens: usage?.reasoningTokens ?? 0,
+      reported: usage,
+      ...(unreported !== undefined && { unreported }),
+    };
   }
 
   push(chunk: Buffer, kind: MessagePartKind = "text"): AnswerStep {

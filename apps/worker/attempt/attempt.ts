@@ -309,6 +309,7 @@ export class Attempt {
         unlessOver(() => this.#received(call, call.end()));
         call.connectionEnded();
       },
+      sent: (fragment, isFirst) => unlessOver(() => call.sent(fragment, isFirst)),
       failed: (failure, cause) => {
         unlessOver(() => this.#connectionFailed(call, failure, cause));
         call.connectionEnded();
@@ -572,6 +573,7 @@ export class Attempt {
     const call = this.#call;
     const upstreamRequestId = call?.diagnosis.requestId;
     this.#failure = failure;
+    if (call?.isSession) this.#reports.reportGrowth(call);
     this.#frames.fail({
       ...failure,
       ...(upstreamRequestId !== undefined && { upstreamRequestId }),

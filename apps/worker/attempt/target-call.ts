@@ -194,6 +194,12 @@ export class TargetCall implements CallProgress, AnsweringCall {
     return this.#counted(this.#readerFrom(chunk[from]).push(answer));
   }
 
+  /** A part of the caller's message reached the upstream of a session. */
+  sent(fragment: Buffer, isFirst: boolean): void {
+    const { raw } = this.exchange.reading;
+    if (raw?.kind === "session") raw.session.sent(fragment, isFirst);
+  }
+
   /** The step for the end of the response. */
   end(): AnswerStep {
     return this.#counted(this.#readerFrom(undefined).end());

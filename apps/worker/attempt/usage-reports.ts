@@ -34,21 +34,31 @@ export class UsageReports {
 
   report({ model, produced, source }: AnsweringCall): void {
     if (operations[this.#operation].reportsProgress !== true) return;
-    const { outputTokens = 0, reasoningTokens = 0, reported } = produced ?? {};
-    this.#last = { model, outputTokens, reasoningTokens, ...(reported !== undefined && { reported }), source };
+    const { outputTokens = 0, reasoningTokens = 0, reported, unreported } = produced ?? {};
+    this.#last = {
+      model,
+      outputTokens,
+      reasoningTokens,
+      ...(reported !== undefined && { reported }),
+      ...(unreported !== undefined && { unreported }),
+      source,
+    };
     this.#send("usage", encodePayload(this.#last));
   }
 
   /** Reports if the upstream produced more than the owner knows. */
   reportGrowth(call: AnsweringCall): void {
-    if ((call.produced?.outputTokens ?? 0) > (this.#last?.outputTokens ?? 0)) this.report(call);
+    const { outputTokens = 0, unreported } = call.produced ?? {};
+    const isKnown = unreported?.outputTokens === this.#last?.unreported?.outputTokens;
+    if (outputTokens > (this.#last?.outputTokens ?? 0) || !isKnown) this.report(call);
   }
 
-  /** Reports if the upstream's input count differs from the last report. */
+  /** Reports if an input count differs from the last report. */
   reportNewInput(call: AnsweringCall): void {
-    const reported = call.produced?.reported;
-    const known = this.#last?.reported;
-    if (reported !== undefined && inputCounts.some((name) => reported[name] !== known?.[name])) this.report(call);
+    const { reported, unreported } = call.produced ?? {};
+    const known = this.#last;
+    const isNew = reported !== undefined && inputCounts.some((name) => reported[name] !== known?.reported?.[name]);
+    if (isNew || unreported?.inputTokens !== known?.unreported?.inputTokens) this.report(call);
   }
 
   /** A failed call is not billed if its caller has nothing of its answer. */

@@ -32,6 +32,8 @@ export class SessionCall extends PooledCall {
   #gathered: Buffer[] = [];
   #gatheredBytes = 0;
   #isBinary = false;
+  /** The message that is being sent has begun. */
+  #isWithin = false;
 
   constructor(handlers: UpstreamHandlers, options: SessionOptions) {
     super(handlers);
@@ -124,7 +126,10 @@ export class SessionCall extends PooledCall {
 
   #opened(socket: WebSocket): void {
     if (this.isOver) return;
-    if (this.#options.first.length > 0) socket.send(this.#options.first, { binary: false });
+    if (this.#options.first.length > 0) {
+      socket.send(this.#options.first, { binary: false });
+      this.handlers.sent?.(this.#options.first, true);
+    }
     if (!this.#isOpen) socket.pause();
     this.#ping = setInterval(() => {
       // A paused socket does not see its pongs.
@@ -138,6 +143,8 @@ export class SessionCall extends PooledCall {
     const bytes = this.#gathered.length === 1 ? (this.#gathered[0] as Buffer) : Buffer.concat(this.#gathered);
     this.#gathered = [];
     this.#gatheredBytes = 0;
+    this.handlers.sent?.(bytes, !this.#isWithin);
+    this.#isWithin = !isLast;
     socket.send(bytes, { binary: this.#isBinary, fin: isLast }, (error) => {
       if (error) return;
       this.#moved = true;

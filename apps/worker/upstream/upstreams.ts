@@ -23,6 +23,8 @@ export interface UpstreamHandlers {
   /** Always decompressed. `kind` is set for a message of a session, which comes whole, and for the close frame that ends it. */
   data(chunk: Buffer, kind?: "text" | "binary" | "close"): void;
   end(): void;
+  /** A part of a message of the caller was sent to the upstream of a session. */
+  sent?(fragment: Buffer, isFirst: boolean): void;
   /** Nothing follows. Not called after `abort`. `cause` is the transport's error code, for the operator. */
   failed(failure: Failure, cause: string): void;
 }

@@ -11,6 +11,10 @@ export type SessionMessage =
 export interface UpstreamSession {
   /** All usage that the upstream reported so far; undefined if there was none. */
   readonly usage: Usage | undefined;
+  /** What it produces now and has not reported, estimated; undefined while it produces nothing. */
+  readonly unreported: Usage | undefined;
+  /** The upstream got this part of a message of the caller, or all of it. */
+  sent(fragment: Buffer, isFirst: boolean): void;
   /** The message as the caller gets it: with the catalogue's name of the model, and otherwise unchanged. */
   read(message: Buffer): SessionMessage;
   /** The error of an upstream that closed the connection before its first message. */

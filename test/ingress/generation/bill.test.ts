@@ -97,7 +97,25 @@ const cases: [what: string, generation: object, outcome: GenerationOutcome, expe
   ["revoked in the middle", { progress: { ...begun, outputTokens: 90 } }, "invalid_key", "25 in, 90 out, fallback"],
   ["stopped in the middle", { progress: { ...begun, outputTokens: 90 } }, "stopped", "25 in, 90 out, fallback"],
   ["failed in the middle", { progress: { ...begun, outputTokens: 90 } }, "upstream_failed", nothing],
+  ["a session, left while nothing was answered", { operation: "realtime", progress: begun }, "complete", nothing],
+  ...(["complete", "left", "upstream_failed", "worker_lost", "unavailable", "budget_exhausted"] as const).map(
+    (outcome): (typeof cases)[number] => [
+      `a session that ends in the middle of an answer: ${outcome}`,
+      {
+        operation: "realtime",
+        progress: { ...begun, outputTokens: 90, reported: plainUsageOf(7, 50), unreported: plainUsageOf(60, 30) },
+      },
+      outcome,
+      "67 in, 90 out, fallback",
+    ],
+  ),
 ];
+
+test("bill: a session that runs, by its upstream's reports alone", () => {
+  const progress = { ...begun, outputTokens: 90, reported: plainUsageOf(7, 50), unreported: plainUsageOf(60, 30) };
+  const bill = billOf({ ...asked, operation: "realtime", progress } as unknown as Generation, undefined);
+  assert.deepEqual([bill?.usage.inputTokens, bill?.usage.outputTokens], [7, 50]);
+});
 
 for (const [what, generation, outcome, expected] of cases)
   test(`bill: ${what}`, () => {

@@ -97,3 +97,172 @@ test("audio of a session adds up, without what came from the cache", () => {
   });
   assert.deepEqual([gemini.usage?.audioInputTokens, gemini.usage?.audioOutputTokens], [45, 20]);
 });
+
+const unreportedOf = ({ unreported }: UpstreamSession) =>
+  unreported && {
+    input: unreported.inputTokens,
+    audioInput: unreported.audioInputTokens ?? 0,
+    cached: unreported.cachedInputTokens,
+    output: unreported.outputTokens,
+    audioOutput: unreported.audioOutputTokens ?? 0,
+  };
+const send = (session: UpstreamSession, message: unknown) => session.sent(Buffer.from(JSON.stringify(message)), true);
+/** Base64 of audio of so many seconds. */
+const audioOf = (seconds: number, bytesPerSecond: number) => "A".repeat((seconds * bytesPerSecond * 4) / 3);
+const text = "four bytes of text are about one token";
+
+/** Sessions as they are when their caller leaves: what is charged besides the reports. */
+const left: [
+  what: string,
+  session: UpstreamSession,
+  act: (session: UpstreamSession) => void,
+  expected: object | undefined,
+][] = [
+  [
+    "nothing was asked",
+    new OpenaiSession("ours"),
+    (session) => {
+      send(session, { type: "conversation.item.create", item: { content: [{ type: "input_text", text }] } });
+      send(session, { type: "input_audio_buffer.append", audio: audioOf(60, 48_000) });
+    },
+    undefined,
+  ],
+  [
+    "a response in progress costs its input and what it produced",
+    new OpenaiSession("ours"),
+    (session) => {
+      send(session, { type: "conversation.item.create", item: { content: [{ type: "input_text", text }] } });
+      send(session, { type: "response.create" });
+      read(session, { type: "response.created", response: {} });
+      for (let count = 0; count < 10; count++) read(session, { type: "response.output_text.delta", delta: "word" });
+    },
+    { input: 37, audioInput: 0, cached: 0, output: 10, audioOutput: 0 },
+  ],
+  [
+    "audio costs its seconds, in both directions, and its transcript",
+    new OpenaiSession("ours"),
+    (session) => {
+      send(session, { type: "input_audio_buffer.append", audio: audioOf(3, 48_000) });
+      read(session, { type: "input_audio_buffer.committed", item_id: "item_1" });
+      read(session, { type: "response.created", response: {} });
+      read(session, { type: "response.output_audio.delta", delta: audioOf(2, 48_000) });
+      read(session, { type: "response.audio_transcript.delta", delta: "word" });
+    },
+    { input: 31, audioInput: 31, cached: 0, output: 41, audioOutput: 40 },
+  ],
+  [
+    "silence around speech costs nothing",
+    new OpenaiSession("ours"),
+    (session) => {
+      send(session, { type: "input_audio_buffer.append", audio: audioOf(60, 48_000) });
+      read(session, { type: "input_audio_buffer.speech_started", audio_start_ms: 30_000 });
+      read(session, { type: "input_audio_buffer.speech_stopped", audio_end_ms: 32_000 });
+      read(session, { type: "input_audio_buffer.committed", item_id: "item_1" });
+      read(session, { type: "response.created", response: {} });
+    },
+    { input: 20, audioInput: 20, cached: 0, output: 0, audioOutput: 0 },
+  ],
+  [
+    "telephone audio has fewer bytes",
+    new OpenaiSession("ours"),
+    (session) => {
+      const format = { type: "audio/pcmu" };
+      read(session, {
+        type: "session.updated",
+        session: { audio: { input: { format }, output: { format } }, model: "m" },
+      });
+      send(session, { type: "input_audio_buffer.append", audio: audioOf(30, 8_000) });
+      read(session, { type: "input_audio_buffer.committed", item_id: "item_1" });
+      read(session, { type: "response.created", response: {} });
+      read(session, { type: "response.output_audio.delta", delta: audioOf(2, 8_000) });
+    },
+    { input: 301, audioInput: 301, cached: 0, output: 40, audioOutput: 40 },
+  ],
+  [
+    "a later response costs the conversation before it again, with what was cached of it",
+    new OpenaiSession("ours"),
+    (session) => {
+      const usage = { input_tokens: 500, output_tokens: 40, input_token_details: { cached_tokens: 400 } };
+      read(session, { type: "response.created", response: {} });
+      read(session, { type: "response.done", response: { usage } });
+      read(session, { type: "response.created", response: {} });
+      read(session, { type: "response.function_call_arguments.delta", delta: "abcdefgh" });
+    },
+    { input: 540, audioInput: 0, cached: 400, output: 2, audioOutput: 0 },
+  ],
+  [
+    "a transcript in progress costs its audio",
+    new OpenaiSession("ours"),
+    (session) => {
+      read(session, { type: "session.updated", session: { type: "transcription" }, model: "m" });
+      send(session, { type: "input_audio_buffer.append", audio: audioOf(3, 48_000) });
+      read(session, { type: "input_audio_buffer.committed", item_id: "item_1" });
+      read(session, { type: "conversation.item.input_audio_transcription.delta", delta: "word" });
+    },
+    { input: 31, audioInput: 31, cached: 0, output: 1, audioOutput: 0 },
+  ],
+  [
+    "Live: nothing was answered",
+    new GeminiSession(),
+    (session) => {
+      send(session, { setup: { model: "models/m" } });
+      send(session, { realtimeInput: { audio: { data: audioOf(3, 32_000), mimeType: "audio/pcm;rate=16000" } } });
+    },
+    undefined,
+  ],
+  [
+    "Live: a turn in progress costs its input and what it produced",
+    new GeminiSession(),
+    (session) => {
+      send(session, { realtimeInput: { audio: { data: audioOf(3, 32_000), mimeType: "audio/pcm;rate=16000" } } });
+      send(session, { realtime_input: { video: { data: audioOf(3, 32_000), mime_type: "image/jpeg" } } });
+      const inlineData = { mimeType: "audio/pcm;rate=24000", data: audioOf(2, 48_000) };
+      read(session, { serverContent: { modelTurn: { parts: [{ inlineData }, { text: "abcdefgh" }] } } });
+    },
+    { input: 334, audioInput: 76, cached: 0, output: 52, audioOutput: 50 },
+  ],
+  [
+    "Live: what was reported in the turn is not counted again",
+    new GeminiSession(),
+    (session) => {
+      read(session, { serverContent: { modelTurn: { parts: [{ text: "abcdefgh" }] } } });
+      read(session, { usageMetadata: { promptTokenCount: 50, responseTokenCount: 20 } });
+      read(session, { serverContent: { modelTurn: { parts: [{ text: "abcd" }] } } });
+    },
+    { input: 0, audioInput: 0, cached: 0, output: 1, audioOutput: 0 },
+  ],
+];
+
+test("what a session produces before it is reported is estimated, so that leaving early is not free", () => {
+  for (const [what, session, act, expected] of left) {
+    if (session instanceof OpenaiSession) read(session, { type: "session.created", session: {} });
+    act(session);
+    assert.deepEqual(unreportedOf(session), expected, what);
+  }
+});
+
+test("a cancelled response without a report, and a turn without one, cost what they produced, once", () => {
+  const openai = new OpenaiSession("ours");
+  read(openai, { type: "session.created", session: {} });
+  read(openai, { type: "response.created", response: {} });
+  read(openai, { type: "response.output_text.delta", delta: "abcdefgh" });
+  read(openai, { type: "response.done", response: { status: "cancelled", usage: null } });
+  assert.deepEqual([usageOf(openai), openai.unreported], [{ input: 0, cached: 0, output: 2 }, undefined]);
+  read(openai, { type: "response.created", response: {} });
+  read(openai, { type: "response.output_text.delta", delta: "abcdefgh" });
+  read(openai, { type: "response.done", response: { status: "failed" } });
+  assert.deepEqual(usageOf(openai), { input: 0, cached: 0, output: 2 });
+
+  const gemini = new GeminiSession();
+  const turn = () => {
+    read(gemini, { serverContent: { modelTurn: { parts: [{ text: "abcdefgh" }] } } });
+    read(gemini, { serverContent: { turnComplete: true } });
+  };
+  turn();
+  assert.deepEqual([usageOf(gemini), unreportedOf(gemini)?.output], [undefined, 2]);
+  read(gemini, { usageMetadata: { promptTokenCount: 10, responseTokenCount: 3 } });
+  assert.deepEqual([usageOf(gemini), gemini.unreported], [{ input: 10, cached: 0, output: 3 }, undefined]);
+  turn();
+  turn();
+  assert.deepEqual([usageOf(gemini)?.output, unreportedOf(gemini)?.output], [5, 2]);
+});
