@@ -19,6 +19,8 @@ const stalling = `${slow};stall=10`;
 const broken = "sim-text;status=400";
 const modelLine = (id: string, model: string) =>
   `  - { id: ${id}, outputTokensMax: 100, prices: { inputPerMillion: 1000, outputPerMillion: 1000 }, route: [{ upstream: simulator, model: "${model}" }] }`;
+const freeLine = (id: string, model: string, fallbacks: string) =>
+  `  - { id: ${id}, retries: 0, fallbacks: ${fallbacks}, prices: { inputPerMillion: 0, outputPerMillion: 0 }, route: [{ upstream: simulator, model: "${model}" }] }`;
 const gateway = await startGateway({
   ingresses: 2,
   environment: { REDIS_WAIT_MS: "1000" },
@@ -30,6 +32,8 @@ const gateway = await startGateway({
   left: { models: ["*"], limits: { tokensPerMinute: 100000 } }
   tokens: { models: ["*"], limits: { tokensPerMinute: 130 } }
   budget: { models: ["*"], keyLimits: { budgetPerDay: 0.01 } }
+  together: { models: ["*"], limits: { budgetTotal: 0.01 } }
+  family: { models: ["*"], accountLimits: { budgetPerMonth: 0.01 } }
   slots: { models: ["*"], keyLimits: { generationsMax: 1 } }
   spending: { models: ["*"], keyLimits: { requestsPerMinute: 1000, budgetPerDay: 100 } }
 upstreams:
@@ -40,6 +44,10 @@ ${modelLine("slow", slow)}
 ${modelLine("stalling", stalling)}
 ${modelLine("brief", brief)}
 ${modelLine("broken", broken)}
+${freeLine("free", "sim-text;rate=0;first=0;tokens=10", "[priced]")}
+${freeLine("free-broken", "sim-text;status=500", "[gratis, priced]")}
+${freeLine("gratis", "sim-text;status=503", "[]")}
+${modelLine("priced", "sim-text;rate=0;first=0;tokens=12")}
 `,
 });
 const redis = await connectRedis(gateway.redis.url, "request");
@@ -168,6 +176,31 @@ test("a spent budget is an error in each dialect's form that tells clients not t
     );
     return true;
   });
+});
+
+test("a spent budget of a key, a group or an account is not passed by through a free model with a priced fallback", async () => {
+  const calls = async () => (await gateway.seen("sim-text;rate=0;first=0;tokens=12")).length;
+  for (const [group, more] of [["budget"], ["together"], ["family", { account: "spent" }]] as const) {
+    const key = await gateway.createKey(group, more);
+    // A fallback answers while there is money, and spends it.
+    const before = await calls();
+    assert.equal(await statusOf(ask(key, urls[0], "free-broken")), 200, group);
+    assert.equal(await calls(), before + 1, group);
+    await until("the budget is spent", async () => (await statusOf(ask(key, urls[0], "priced"))) === 429);
+    for (const stream of [false, true])
+      for (let count = 0; count < 10; count++)
+        assert.notEqual(await statusOf(ask(key, urls[count % 2], "free-broken", { stream })), 200, group);
+    assert.equal(await statusOf(ask(key, urls[0], "free")), 200, group);
+    assert.equal(await calls(), before + 1, group);
+  }
+});
+
+test("a free model reserves what its dearest fallback would cost, so that many at once do not exceed a budget", async () => {
+  const key = await gateway.createKey("budget");
+  const before = (await gateway.seen("sim-text;rate=0;first=0;tokens=12")).length;
+  const statuses = await Promise.all(Array.from({ length: 60 }, () => statusOf(ask(key, urls[0], "free-broken"))));
+  const priced = (await gateway.seen("sim-text;rate=0;first=0;tokens=12")).length - before;
+  assert.deepEqual([statuses.filter((status) => status === 200).length, priced], [1, 1]);
 });
 
 test("a budget reserved by running requests is a temporary limit, in each dialect's form", async () => {

@@ -20,6 +20,8 @@ export interface LimitedRequest extends Demand {
   dialect: ConversationDialect;
   operation: OperationName;
   model: CatalogueModel;
+  /** The other models that may answer. */
+  fallbacks: readonly CatalogueModel[];
   bodyBytes: number;
   /** In force at its admission. */
   catalogue: Pick<Catalogue, "models" | "groups" | "version">;

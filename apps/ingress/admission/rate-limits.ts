@@ -1,6 +1,7 @@
 /** Rate limits and budgets of callers: admits requests by reserving their estimate, and replaces the estimate by the usage record at the end. */
 
 import type { Logger } from "pino";
+import { isBudget } from "#access/limits.ts";
 import {
   LimitCounters,
   type LimitDecision,
@@ -13,7 +14,7 @@ import {
   usageLimitsOf,
 } from "#access/rate-limits.ts";
 import { allowsModel, type KeyRecord } from "#access/record.ts";
-import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
@@ -55,7 +56,13 @@ interface LimitsRefusal {
   failure: Failure;
 }
 export type LimitsAnswer =
-  | { kind: "admitted"; headers: Record<string, string>; reservation: LimitsReservation }
+  | {
+      kind: "admitted";
+      headers: Record<string, string>;
+      reservation: LimitsReservation;
+      /** The other models that the reservation covers. */
+      fallbacks: readonly CatalogueModel[];
+    }
   | LimitsRefusal;
 export type ReplayAnswer = { kind: "admitted"; headers: Record<string, string> } | LimitsRefusal;
 
@@ -141,28 +148,41 @@ export class RateLimiter {
   }
 
   async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<LimitsAnswer> {
-    const { dialect, model, catalogue, caller } = request;
-    const usage = estimatedUsageOf(request);
-    const { inputTokens, outputTokens } = usage;
-    const bill = priced(catalogue, caller.group, model, usage, request.facts.receivedAt);
+    const { dialect, model, caller } = request;
+    let { fallbacks } = request;
+    const own = estimatedNanoOf(request, model);
+    const dearest = Math.max(own, ...fallbacks.map((fallback) => estimatedNanoOf(request, fallback)));
+    let reserved = await this.#reserve(request, subjects, dearest);
+    if (reserved.decision.kind === "refused" && isBudget(reserved.decision.limit) && own === 0 && dearest > 0) {
+      // Without money, only models that cost nothing may answer.
+      fallbacks = fallbacks.filter((fallback) => estimatedNanoOf(request, fallback) === 0);
+      reserved = await this.#reserve(request, subjects, 0);
+    }
+    const { decision, reservation } = reserved;
+    const answer = this.#answerOf(decision, caller, dialect);
+    if (answer.kind === "refused") return answer;
+    this.#reserved.set(reservation.generation, reservation);
+    return { ...answer, reservation: this.#reservationOf(request, reservation), fallbacks };
+  }
+
+  async #reserve(
+    request: LimitedRequest,
+    subjects: LimitedSubject[],
+    nano: number,
+  ): Promise<{ decision: LimitDecision; reservation: Reservation }> {
+    const { inputTokens, outputTokens } = estimatedUsageOf(request);
     const reservation = reservationOf(
       // An earlier one, whose outcome is unknown, is being settled.
       request.admissions > 1 ? `${request.id}-${request.admissions}` : request.id,
       subjects,
-      { inputTokens, outputTokens, nano: Number(bill.cost) },
+      { inputTokens, outputTokens, nano },
       request.facts.receivedAt,
     );
     const decision = await this.#counters.admit(reservation).catch((error: unknown) => {
       this.#settle(reservation, { tokens: 0, nano: 0, neverBegan: true });
       throw error;
     });
-    const answer = this.#answerOf(decision, request.caller, dialect);
-    if (answer.kind === "refused") return answer;
-    this.#reserved.set(reservation.generation, reservation);
-    return {
-      ...answer,
-      reservation: this.#reservationOf(request, reservation),
-    };
+    return { decision, reservation };
   }
 
   #reservationOf({ caller, dialect }: LimitedRequest, reservation: Reservation): LimitsReservation {
@@ -252,6 +272,12 @@ export class RateLimiter {
   #subjectsOf(caller: KeyRecord): LimitedSubject[] {
     return limitedSubjectsOf(caller, this.#options.catalogue().groups.get(caller.group));
   }
+}
+
+/** What the request is estimated to cost if this model answers. */
+function estimatedNanoOf(request: LimitedRequest, model: CatalogueModel): number {
+  const { catalogue, caller, facts } = request;
+  return Number(priced(catalogue, caller.group, model, estimatedUsageOf({ ...request, model }), facts.receivedAt).cost);
 }
 
 const usedOf = (bill: Bill | undefined): Used =>

@@ -1,4 +1,5 @@
 /** The beginning of a generation: its slots, its record and its response. */
+import { allowsModel } from "#access/record.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
@@ -102,6 +103,9 @@ export function createGeneration(
     progress: undefined,
     upstreamRequestId: undefined,
     modelAnswered: model.id,
+    fallbacks: model.fallbacks.flatMap((id) =>
+      allowsModel(caller, id) ? (request.catalogue.modelFor(caller.group, id) ?? []) : [],
+    ),
     reservation: undefined,
     isUsageRecorded: false,
     redisAwaySince: undefined,

@@ -1,6 +1,5 @@
 /** Puts generations on their queues with their bodies, removes them, and asks the queues for their states. */
 
-import { allowsModel } from "#access/record.ts";
 import { jobBodyBytesMax } from "#relay/bounds.ts";
 import type { GenerationJob } from "#relay/job.ts";
 import type { JobState, Owner } from "#relay/owner.ts";
@@ -114,10 +113,9 @@ export class GenerationJobs {
 }
 
 function jobOf(generation: Generation, attempt: number, owner: string): GenerationJob {
-  const { body, storage, trace } = generation;
+  const { body, storage, trace, fallbacks } = generation;
   const { delivered } = generation.answer;
   const answerBytesMax = answerBytesMaxOf(generation);
-  const fallbacks = generation.model.fallbacks.filter((id) => allowsModel(generation.caller, id));
   return {
     generation: generation.id,
     owner,
@@ -129,7 +127,7 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
     contentType: generation.contentType,
     headers: generation.callerHeaders,
     model: generation.model.id,
-    ...(fallbacks.length > 0 && { fallbacks }),
+    ...(fallbacks.length > 0 && { fallbacks: fallbacks.map(({ id }) => id) }),
     group: generation.caller.group,
     ...(generation.caller.account !== undefined && { account: generation.caller.account }),
     keyId: generation.caller.id,

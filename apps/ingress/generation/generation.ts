@@ -32,7 +32,7 @@ export interface GenerationRequest extends Demand {
   caller: KeyRecord;
   dialect: ConversationDialect;
   /** In force at its admission: its prices apply. */
-  catalogue: Pick<Catalogue, "models" | "groups" | "version">;
+  catalogue: Pick<Catalogue, "models" | "groups" | "version" | "modelFor">;
   model: CatalogueModel;
   /** How many generations may wait on its queue in this ingress, and how long. */
   queue: { readonly waitingMax: number; readonly waitMs: number };
@@ -119,6 +119,8 @@ export interface Generation extends GenerationRequest {
   upstreamRequestId: string | undefined;
   /** The model that answered: the requested one, or a fallback. */
   modelAnswered: string;
+  /** The other models that may answer: fallbacks that its key may use, and that its reservation covers. */
+  fallbacks: readonly CatalogueModel[];
   /** Its reservation in the caller's limits; undefined if it has none. */
   reservation: LimitsReservation | undefined;
   isUsageRecorded: boolean;

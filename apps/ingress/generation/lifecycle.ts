@@ -175,6 +175,7 @@ export class GenerationLifecycle implements TransportHandlers {
     else if (generation.state === "over") answer.reservation.settle(undefined);
     else {
       generation.reservation = answer.reservation;
+      generation.fallbacks = answer.fallbacks;
       this.#queue(generation);
     }
   }
