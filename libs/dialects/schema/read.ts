@@ -6,7 +6,7 @@
 import { schemaDepthMax, schemaNodesMax, schemaNodesMin } from "../bounds.ts";
 import { isObject, listOf, objectOf, textOf } from "../json.ts";
 import type { PropertyNames } from "./property-names.ts";
-import { definitionIn, mergedWith, referenced } from "./references.ts";
+import { definitionIn, mergedWith, ReferenceLoops, referenced, referenceIn, withoutReference } from "./references.ts";
 
 export type Schema = Record<string, unknown>;
 
@@ -52,6 +52,7 @@ class SchemaReader {
   readonly #root: Schema;
   readonly #target: SchemaTarget;
   readonly #names: PropertyNames | undefined;
+  readonly #loops: ReferenceLoops;
   #left: number;
   /** Definitions that a kept reference names, in the order of their first mention: `$defs` or `definitions`, and the name. */
   readonly #definitions = new Map<string, [string, string]>();
@@ -60,6 +61,7 @@ class SchemaReader {
     this.#root = root;
     this.#target = target;
     this.#names = names;
+    this.#loops = new ReferenceLoops(root);
     this.#left = Math.min(schemaNodesMax, Math.max(schemaNodesMin, 4 * sizeOf(root)));
   }
 
@@ -82,8 +84,8 @@ class SchemaReader {
   #schema(value: unknown, depth: number, within: readonly string[]): Schema {
     if (--this.#left < 0) throw new TooLarge();
     if (!isPlainObject(value) || depth > schemaDepthMax) return {};
-    const { $ref: reference } = value;
-    if (typeof reference === "string") return this.#reference(value, reference, depth, within);
+    const reference = referenceIn(value);
+    if (reference !== undefined) return this.#reference(value, reference, depth, within);
     const members = Object.entries(value).flatMap(([keyword, member]) => this.#member(keyword, member, depth, within));
     const plain = plainOf(Object.fromEntries(members), value);
     const required = this.#required(value.required, plain.properties);
@@ -92,13 +94,15 @@ class SchemaReader {
   }
 
   #reference(value: Schema, reference: string, depth: number, within: readonly string[]): Schema {
-    const { $ref: _, ...rest } = value;
-    const definition = this.#target.keepsReferences ? definitionIn(this.#root, reference) : undefined;
+    const rest = withoutReference(value);
+    const isKept = this.#target.keepsReferences && !this.#loops.has(reference);
+    const definition = isKept ? definitionIn(this.#root, reference) : undefined;
     if (definition !== undefined) {
-      this.#definitions.set(reference, definition);
+      const pointer = `#/${definition.join("/")}`;
+      this.#definitions.set(pointer, definition);
       const { $defs: _defs, definitions: _definitions, ...others } = rest;
       const beside = Object.keys(others).length === 0 ? {} : this.#schema(others, depth, within);
-      return { $ref: reference, ...beside };
+      return { $ref: pointer, ...beside };
     }
     const found = referenced(this.#root, reference);
     if (!isPlainObject(found)) return this.#schema(rest, depth, within);

@@ -4,8 +4,9 @@
  */
 import { schemaAlternativesMax, schemaDepthMax } from "../bounds.ts";
 import { isObject, listOf, objectOf, textOf } from "../json.ts";
+import { withNotes } from "./notes.ts";
 import type { Schema } from "./read.ts";
-import { mergedWith, referenced } from "./references.ts";
+import { mergedWith, referenced, referenceIn, withoutReference } from "./references.ts";
 
 /** The schema with an object at its root; the same one if it has that already. */
 export function withObjectRoot(schema: Schema): Schema {
@@ -14,25 +15,27 @@ export function withObjectRoot(schema: Schema): Schema {
     oneOf,
     allOf,
     not,
-    enum: _enum,
-    const: _const,
-    if: _if,
-    then: _then,
-    else: _else,
+    enum: values,
+    const: constant,
+    if: condition,
+    then,
+    else: otherwise,
     ...root
   } = resolved(schema, schema);
+  const rules = { not, enum: values, const: constant, if: condition, then, else: otherwise };
   const isPlain =
     schema.type === "object" &&
-    typeof schema.$ref !== "string" &&
-    [anyOf, oneOf, allOf, not, _enum, _const, _if, _then, _else].every((keyword) => keyword === undefined);
+    referenceIn(schema) === undefined &&
+    [anyOf, oneOf, allOf, ...Object.values(rules)].every((keyword) => keyword === undefined);
   if (isPlain) return schema;
   const parts = listOf(allOf)
     .slice(0, schemaAlternativesMax)
     .map((part) => resolved(part, schema));
-  const alternatives = [...listOf(anyOf), ...listOf(oneOf)]
+  const options = [...listOf(anyOf), ...listOf(oneOf)]
     .slice(0, schemaAlternativesMax)
     .map((part) => resolved(part, schema))
-    .filter((part) => isObject(part.properties) || Array.isArray(part.required));
+    .filter(({ type }) => type === undefined || [type].flat().includes("object"));
+  const alternatives = options.some((part) => isObject(part.properties) || Array.isArray(part.required)) ? options : [];
   const required = [root, ...parts].flatMap(requiredIn);
   const common =
     alternatives.length === 0
@@ -43,7 +46,7 @@ export function withObjectRoot(schema: Schema): Schema {
   const rule = alternatives.length < 2 ? undefined : ruleOf(alternatives);
   const description = [textOf(root.description), rule].filter((text) => text !== undefined).join("\n\n");
   const { additionalProperties } = root;
-  return {
+  const united = {
     ...root,
     type: "object",
     ...(description !== "" && { description }),
@@ -53,17 +56,48 @@ export function withObjectRoot(schema: Schema): Schema {
       ? { additionalProperties: isObject(additionalProperties) ? additionalProperties : undefined }
       : {}),
   };
+  const told = Object.entries({ ...rules, allOf: conditionsIn(parts), anyOf: conditionsIn(options) });
+  return withNotes(
+    united,
+    told.filter(([, rule]) => rule !== undefined),
+  );
+}
+
+/** Keywords of a branch that the union of its properties contains. */
+const unitedKeywords = ["properties", "required", "type", "title", "description", "additionalProperties"];
+const annotations = [
+  "$id",
+  "id",
+  "$schema",
+  "$comment",
+  "$anchor",
+  "$dynamicAnchor",
+  "$defs",
+  "definitions",
+  "examples",
+  "default",
+];
+
+/** What branches demand beyond their properties, for the model to read; undefined for nothing. */
+function conditionsIn(branches: readonly Schema[]): Schema[] | undefined {
+  const conditions = branches.map((branch) =>
+    Object.fromEntries(
+      Object.entries(branch).filter(([keyword]) => !unitedKeywords.includes(keyword) && !annotations.includes(keyword)),
+    ),
+  );
+  const demanding = conditions.filter((condition) => Object.keys(condition).length > 0);
+  return demanding.length === 0 ? undefined : demanding;
 }
 
 /** A schema at the root, with its references followed and parts that only wrap another one opened. */
 function resolved(value: unknown, root: Schema): Schema {
   let schema = objectOf(value);
-  for (let hops = 0; typeof schema.$ref === "string" && hops < schemaDepthMax; hops++) {
-    const { $ref, ...rest } = schema;
-    schema = mergedWith(objectOf(referenced(root, $ref as string)), rest);
+  for (let hops = 0; hops < schemaDepthMax; hops++) {
+    const reference = referenceIn(schema);
+    if (reference === undefined) break;
+    schema = mergedWith(objectOf(referenced(root, reference)), withoutReference(schema));
   }
-  const { $ref: _, ...plain } = schema;
-  return plain;
+  return withoutReference(schema);
 }
 
 const requiredIn = ({ required }: Schema): unknown[] => listOf(required);

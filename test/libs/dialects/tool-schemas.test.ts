@@ -104,6 +104,39 @@ const hostile: [string, Json][] = [
       },
     ),
   ],
+  [
+    "references in a circle",
+    object(
+      { a: { $ref: "#/$defs/a" }, c: { $ref: "#/$defs/c" }, d: { $ref: "#/$defs/d" } },
+      {
+        $defs: {
+          a: { $ref: "#/$defs/b" },
+          b: { $ref: "#/$defs/a", description: "Back" },
+          c: { anyOf: [{ $ref: "#/$defs/c" }, { type: "string" }] },
+          d: { $ref: "#/properties/d" },
+        },
+      },
+    ),
+  ],
+  [
+    "anchors and identifiers",
+    object(
+      {
+        a: { $ref: "#a" },
+        b: { $ref: "https://example.com/b" },
+        c: { $ref: "https://example.com/root#/$defs/a" },
+        d: { $dynamicRef: "#tree" },
+      },
+      {
+        $id: "https://example.com/root",
+        $defs: {
+          a: { $anchor: "a", type: "string" },
+          b: { $id: "https://example.com/b", type: "integer" },
+          tree: { $dynamicAnchor: "tree", type: "array", items: { $dynamicRef: "#tree" } },
+        },
+      },
+    ),
+  ],
   ["a reference to the root", object({ self: { $ref: "#" } })],
   ["a reference as the root", { $ref: "#/$defs/a", $defs: { a: object({ b: { type: "string" } }) } }],
   ["constants", object({ a: { const: "x" }, b: { const: 1 }, c: { const: true }, d: { const: null } })],
@@ -280,6 +313,78 @@ test("what a keyword says survives in the description if the vendor does not enf
     properties: { kind: { enum: ["a", "b"] }, a: {} },
     required: ["kind"],
   });
+});
+
+test("what the root demands beyond its properties is in its description", () => {
+  const roots: [Json, RegExp][] = [
+    [
+      { if: object({ a: { const: 1 } }), then: { required: ["b"] }, else: { required: ["c"] } },
+      /\{if: \{.*"const":1.*\}, then: \{"required":\["b"\]\}, else: \{"required":\["c"\]\}\}$/,
+    ],
+    [{ not: { required: ["a", "b"] } }, /^An f\n\n\{not: \{"required":\["a","b"\]\}\}$/],
+    [
+      { allOf: [{ if: object({ a: { const: 1 } }), then: { required: ["b"] } }, { required: ["a"] }] },
+      /\{allOf: \[\{"if":\{.*"then":\{"required":\["b"\]\}\}\]\}$/,
+    ],
+    [{ anyOf: [{ not: { required: ["a"] } }, { required: ["b"] }] }, /\{anyOf: .*"not":\{"required":\["a"\]\}/],
+    [{ enum: [{ a: 1 }, { b: 2 }] }, /\{enum: \[\{"a":1\},\{"b":2\}\]\}/],
+    [{ const: { a: 1 } }, /\{const: \{"a":1\}\}/],
+  ];
+  for (const [more, told] of roots)
+    for (const spoken of conversationDialects) {
+      const { schema } = toolSchemaOf(toolOf(object({ a: {}, b: {} }, { description: "An f", ...more })), spoken);
+      assert.match(String(schema.description), told, spoken);
+      assert.equal(faultOf[spoken](schema), undefined);
+    }
+});
+
+test("references by anchor and by identifier name the same schemas as pointers", () => {
+  const schema = object(
+    { a: { $ref: "#a" }, b: { $ref: "https://example.com/b" }, tree: { $dynamicRef: "#tree" }, c: { $ref: "#inner" } },
+    {
+      $defs: {
+        a: { $anchor: "a", type: "string" },
+        b: { $id: "https://example.com/b", type: "integer" },
+        tree: { $dynamicAnchor: "tree", type: "array", items: { $dynamicRef: "#tree" } },
+        d: object({ e: { $anchor: "inner", type: "boolean" } }),
+      },
+    },
+  );
+  for (const spoken of ["openai-chat", "openai-responses", "anthropic-messages"] as const) {
+    const { properties, $defs } = toolSchemaOf(toolOf(schema), spoken).schema as { properties: Json; $defs: Json };
+    assert.deepEqual(properties, {
+      a: { $ref: "#/$defs/a" },
+      b: { $ref: "#/$defs/b" },
+      tree: { $ref: "#/$defs/tree" },
+      c: { type: "boolean" },
+    });
+    assert.deepEqual($defs.tree, { type: "array", items: { $ref: "#/$defs/tree" } });
+  }
+  const { properties } = toolSchemaOf(toolOf(schema), "gemini").schema as { properties: Json };
+  assert.deepEqual(properties, {
+    a: { type: "string" },
+    b: { type: "integer" },
+    tree: { type: "array", items: { type: "array" } },
+    c: { type: "boolean" },
+  });
+});
+
+test("a circle of references becomes any object, and a recursive type stays one", () => {
+  const schema = object(
+    { a: { $ref: "#/$defs/a" }, list: { $ref: "#/$defs/list" } },
+    {
+      $defs: {
+        a: { $ref: "#/$defs/b" },
+        b: { $ref: "#/$defs/a" },
+        list: object({ next: { anyOf: [{ $ref: "#/$defs/list" }, { type: "null" }] } }),
+      },
+    },
+  );
+  for (const spoken of ["openai-chat", "openai-responses", "anthropic-messages"] as const) {
+    const { properties, $defs } = toolSchemaOf(toolOf(schema), spoken).schema as { properties: Json; $defs: Json };
+    assert.deepEqual(properties, { a: { type: "object" }, list: { $ref: "#/$defs/list" } });
+    assert.deepEqual(Object.keys($defs), ["list"]);
+  }
 });
 
 test("a schema without faults stays as it is for OpenAI and Anthropic", () => {
