@@ -165,16 +165,26 @@ export function chatDelta(delta: Record<string, unknown>, produced: Produced): v
     refusal,
     reasoning_content: thinking,
     reasoning,
+    reasoning_text: thought,
     reasoning_details: details,
     tool_calls: calls,
     images,
     audio,
   } = delta;
   if (typeof content === "string") produced.text(content);
-  else for (const part of listOf(content)) produced.text(objectOf(part).text);
+  else
+    for (const part of listOf(content)) {
+      produced.text(objectOf(part).text);
+      for (const words of listOf(objectOf(part).thinking)) produced.thought(objectOf(words).text);
+    }
   produced.text(refusal);
-  produced.thought(textOf(thinking) ?? reasoning);
-  for (const detail of listOf(details)) produced.sealed(objectOf(detail).data ?? objectOf(detail).signature);
+  const shown = textOf(thinking) ?? textOf(reasoning) ?? textOf(thought);
+  produced.thought(shown);
+  for (const value of listOf(details)) {
+    const { data, signature, text, summary } = objectOf(value);
+    produced.sealed(data ?? signature);
+    if (shown === undefined) produced.thought(textOf(text) ?? summary);
+  }
   for (const call of listOf(calls)) {
     const { function: named, custom } = objectOf(call);
     for (const called of [objectOf(named), objectOf(custom)])

@@ -2,7 +2,7 @@
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, endingFor, isFailure, reasonIn, stoppedBy } from "../finish.ts";
-import { isGiven, jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { isGiven, isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import {
   type Answer,
   type AnswerEvent,
@@ -63,9 +63,24 @@ export const endOf = (finish: Finish, stopSequence: string | undefined, usage: U
     ? endWith("stop-sequence", { stopSequence, usage })
     : endWith(finish, { usage });
 
-/** The usage in an answer or a chunk; undefined if it has none. */
-export const usageOf = ({ usage, service_tier: tier }: Record<string, unknown>): Usage | undefined =>
-  openaiUsageOf(usage, "prompt", "completion", tier);
+/**
+ * The usage in an answer or a chunk; undefined if it has none. Groq reports it in `x_groq` (https://console.groq.com/docs/api-reference#chat-create), Moonshot in the
+ * choice that ends (https://platform.moonshot.ai/docs/api/chat).
+ */
+export function usageOf(answer: Record<string, unknown>): Usage | undefined {
+  const { usage, x_groq: groq, choices, service_tier: tier } = answer;
+  if (isObject(usage)) return openaiUsageOf(usage, "prompt", "completion", tier);
+  if (groq !== undefined && isObject(objectOf(groq).usage)) return usageOf({ usage: objectOf(groq).usage });
+  if (!Array.isArray(choices)) return undefined;
+  for (const choice of choices) if (isObject(choice?.usage)) return usageOf({ ...answer, usage: choice.usage });
+  return undefined;
+}
+
+/** The error in an answer or a chunk; undefined if it has none. */
+export function errorIn({ error, x_groq: groq }: Record<string, unknown>): unknown {
+  if (isGiven(error)) return error;
+  return groq === undefined ? undefined : textOf(objectOf(groq).error);
+}
 
 export const usageBodyOf = ({
   inputTokens,
@@ -125,7 +140,8 @@ export function callOf(call: Record<string, unknown>): { name: string; input: st
 export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const choices = listOf(body.choices).map(objectOf);
   const [choice] = choices;
-  if (isGiven(body.error)) return failed(upstreamErrorOf(body));
+  const error = errorIn(body);
+  if (isGiven(error)) return failed(upstreamErrorOf({ ...body, error }));
   if (choice === undefined) return failed(body.choices === undefined ? upstreamErrorOf(body) : emptyAnswer);
   const failure = failureIn(choices);
   if (failure !== undefined) return failed(failure);

@@ -14,6 +14,7 @@ import {
   chatIdOf,
   contentTextOf,
   endOf,
+  errorIn,
   failureIn,
   finishNameOf,
   imageBodyOf,
@@ -71,7 +72,8 @@ export class ChatDecoder extends EventDecoder {
   }
 
   protected override read(chunk: Record<string, unknown>): AnswerEvent[] {
-    if (isGiven(chunk.error)) return this.fail(upstreamErrorOf(chunk));
+    const error = errorIn(chunk);
+    if (isGiven(error)) return this.fail(upstreamErrorOf({ ...chunk, error }));
     const events: AnswerEvent[] = [];
     const usage = usageOf(chunk);
     if (usage !== undefined) this.#usage = usage;

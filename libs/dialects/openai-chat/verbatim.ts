@@ -27,7 +27,7 @@ import type { Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
 import { withAddresses } from "../verbatim-attachments.ts";
 import { isWrappedSignature, wrappedSignatureMark } from "../wrapped-signature.ts";
-import { failureIn, usageOf } from "./answer.ts";
+import { errorIn, failureIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 import { CustomCalls, customChoicesOf } from "./custom-calls.ts";
 import { withoutReasoning, withPlaceholder, withSignedCall } from "./reasoning.ts";
@@ -210,13 +210,15 @@ class ChatWatcher implements Watcher {
   }
 
   look({ data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
-    const { error, usage, choices: listed } = value;
+    const { choices: listed } = value;
+    const error = errorIn(value);
     if (isGiven(error)) return failedWith(upstreamErrorOf(error));
     const choices = listOf(listed).map(objectOf);
     const failure = failureIn(choices);
     if (failure !== undefined) return failedWith(failure);
-    if (isGiven(usage)) {
-      this.usage = usageOf(value) ?? this.usage;
+    const usage = usageOf(value);
+    if (usage !== undefined) {
+      this.usage = usage;
       if (choices.length === 0) {
         this.#usageChunkSeen = true;
         if (!this.#usageShown) return { kind: "hidden" };
@@ -262,7 +264,7 @@ function answerOf(
 ): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
-  const { error } = body;
+  const error = errorIn(body);
   if (isGiven(error)) return failedWith(upstreamErrorOf(error));
   if (body.choices === undefined) return { kind: "malformed" };
   const choices = listOf(body.choices).map(objectOf);
