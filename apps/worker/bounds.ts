@@ -119,6 +119,8 @@ export const cooldownsMax = 10_000;
 export const backOffMs = 200;
 /** The longest pause before a target is called again. */
 export const backOffMsMax = 5_000;
+/** A target that let an attempt wait for this long in vain, in all of its calls, is not called again: it counts as silent. */
+export const vainWaitMsMax = 5_000;
 /** The longest Retry-After that an attempt waits for. A longer wait is the caller's decision, so the caller gets an error with a Retry-After. */
 export const waitMsMax = 5_000;
 /** How long an attempt waits for targets that are full or rate limited. */

@@ -47,7 +47,7 @@ import type { AnswerClaim, AnswerMemory } from "../answer/answer-memory.ts";
 import { type AnswerStep, type FailedStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import type { RequestAttachments } from "../attachments/request-attachments.ts";
 import { unclaimedAnswerBytesMax } from "../bounds.ts";
-import type { Exchange, Exchanged } from "../preparation/exchange.ts";
+import { type Exchange, type Exchanged, lost } from "../preparation/exchange.ts";
 import { exchangeOf } from "../preparation/operations.ts";
 import { Preparation, type PreparationThread } from "../preparation/preparation.ts";
 import type { RefusedFields } from "../routing/refused-fields.ts";
@@ -207,7 +207,9 @@ export class Attempt {
       });
       return undefined;
     }
-    return { body, retryState: new RetryState(candidates, this.#deps.clock.now(), Math.random) };
+    const retryState = new RetryState(candidates, this.#deps.clock.now(), Math.random);
+    if (this.#job.delivered !== undefined) retryState.keep(lost);
+    return { body, retryState };
   }
 
   /** Calls the next target that may be called, and waits for one if the retry state says so. Fails the attempt when none is left. */
@@ -479,10 +481,13 @@ export class Attempt {
     const repair = proposed !== undefined && changes(call.exchange.request, proposed) ? proposed : undefined;
     const { clock, events } = this.#deps;
     const { candidate, diagnosis } = call;
-    const failureClass = classifyFailure(failure, diagnosis.status);
+    const failureClass = call.classOf(classifyFailure(failure, diagnosis.status));
     if (retryAfterSeconds !== undefined) call.retryAfterMs = Math.max(0, retryAfterSeconds * 1_000);
-    const durationMs = clock.now() - call.startedAt;
+    const now = clock.now();
+    const durationMs = now - call.startedAt;
     const request = this.#request;
+    // A later call that can't go on with the answer says nothing that the caller could act on.
+    if (this.#frames.hasHead) request?.retryState.keep(failure);
     const mayCallAgain = this.#mayCallAgain(call, failure, failureClass);
     const isRepeated =
       repair !== undefined &&
@@ -503,12 +508,25 @@ export class Attempt {
     this.#claim?.end();
     this.#claim = undefined;
     this.#leave(call, isRepeated || failure.isPaid ? "answered" : outcomeOf(failureClass));
-    if (
-      request === undefined ||
-      !mayCallAgain ||
-      !(isRepeated || request.retryState.failed(candidate, failureClass, failure, call.retryAfterMs, clock.now()))
-    ) {
+    if (request === undefined) {
       this.#fail(failure);
+      return;
+    }
+    const vainWaitMs = now - (this.#frames.hasHead ? call.progressedAt : call.startedAt);
+    const isFinal =
+      !mayCallAgain ||
+      !(
+        isRepeated ||
+        request.retryState.failed(
+          candidate,
+          failureClass,
+          failure,
+          { retryAfterMs: call.retryAfterMs, vainWaitMs },
+          now,
+        )
+      );
+    if (isFinal) {
+      this.#fail(mayCallAgain ? request.retryState.failure : failure);
       return;
     }
     if (!this.#frames.hasHead) this.#reports.withdraw();

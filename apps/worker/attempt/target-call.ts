@@ -12,6 +12,7 @@ import { readerOf, type UpstreamHead } from "../answer/answer.ts";
 import { type AnswerReader, type AnswerStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import { leadingBytesMax, lingerMs } from "../bounds.ts";
 import type { Exchange } from "../preparation/exchange.ts";
+import type { FailureClass } from "../routing/retry-state.ts";
 import type { Candidate } from "../routing/route.ts";
 import type { Permit } from "../routing/routing.ts";
 import { type UpstreamCall, upstreamRequestIdOf } from "../upstream/upstreams.ts";
@@ -115,6 +116,11 @@ export class TargetCall implements CallProgress, AnsweringCall {
 
   get streams(): boolean {
     return this.exchange.reading.streams;
+  }
+
+  /** A call that goes on with an answer has a request of the gateway's own making, so a refusal is never the caller's fault. */
+  classOf(failureClass: FailureClass): FailureClass {
+    return this.info.resumes && (failureClass === "caller" || failureClass === "context") ? "unclear" : failureClass;
   }
 
   /** For the caller's response. Without a readable one from the upstream, that of arbitrary bytes: https://www.rfc-editor.org/rfc/rfc9110#section-8.3 */

@@ -8,7 +8,7 @@
 import { credentialNamesOf } from "#catalogue/environment.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { type Repair, repairsMax } from "#dialects/repairs.ts";
-import { backOffMs, backOffMsMax, blockedMsMax, retryAfterSecondsMax, waitMsMax } from "../bounds.ts";
+import { backOffMs, backOffMsMax, blockedMsMax, retryAfterSecondsMax, vainWaitMsMax, waitMsMax } from "../bounds.ts";
 import type { Candidate } from "./route.ts";
 import type { BlockedBy, CallOutcome } from "./routing.ts";
 
@@ -16,11 +16,11 @@ import type { BlockedBy, CallOutcome } from "./routing.ts";
  * The class of a failed call, which decides about the next one.
  *
  * - `caller`: the request is at fault. The failure is passed on at once.
- * - `context`: the prompt is too long. Only models with a larger window are called.
+ * - `context`: the prompt is too long. Only other models are called whose window is larger, or unknown.
  * - `credential`, `quota`: the credential was rejected, or its account is exhausted. The next credential or target is used.
  * - `capacity`: a rate limit of this credential. Retried after a pause, or at once elsewhere.
  * - `transient`: the target failed. Retried after a pause, or at once elsewhere.
- * - `silent`, `missing`: the target did not answer, or lacks the model. This attempt does not call it again.
+ * - `silent`, `missing`: the target did not answer, or lacks the model. This attempt does not call it again, nor a target whose failures took seconds.
  * - `unclear`: the request or the target may be at fault. The next target is called, and nothing is concluded about this one.
  */
 export type FailureClass =
@@ -106,9 +106,12 @@ export class RetryState {
   #repeated: Candidate | undefined;
   /** By the target's key, because a target that is listed twice is still one target. */
   readonly #pauses = new Map<string, Pause>();
+  /** How long this attempt waited in vain for each target, by its key. */
+  readonly #vainWaitsMs = new Map<string, number>();
   readonly #startedAt: number;
   #calls = 0;
   #failure: Failure | undefined;
+  #kept: Failure | undefined;
   /** The last reason why a target was blocked. */
   #blocked: { by: BlockedBy; forMs: number } | undefined;
 
@@ -194,12 +197,15 @@ export class RetryState {
     return true;
   }
 
-  /** A call failed. Returns whether another call is possible. */
+  /**
+   * A call failed. Returns whether another call is possible. `vainWaitMs`: how long the call had sent nothing for the caller when it failed. A failure that took
+   * long is like silence: the next call of this target would take as long again.
+   */
   failed(
     candidate: Candidate,
     failureClass: FailureClass,
     failure: Failure,
-    retryAfterMs: number | undefined,
+    { retryAfterMs, vainWaitMs = 0 }: { retryAfterMs?: number | undefined; vainWaitMs?: number },
     now: number,
   ): boolean {
     this.#failure = failure;
@@ -208,8 +214,9 @@ export class RetryState {
       case "caller":
         return false;
       case "context": {
-        const window = candidate.model.contextWindow ?? 0;
-        this.#giveUp((other) => (other.model.contextWindow ?? 0) <= window);
+        const { model } = candidate;
+        this.#giveUp((other) => other.model === model || !mayBeLarger(other.model, model));
+        this.keep(failure);
         break;
       }
       case "credential":
@@ -223,6 +230,12 @@ export class RetryState {
         break;
       case "capacity":
       case "transient": {
+        const vainWaitsMs = (this.#vainWaitsMs.get(candidate.key) ?? 0) + vainWaitMs;
+        this.#vainWaitsMs.set(candidate.key, vainWaitsMs);
+        if (vainWaitsMs >= vainWaitMsMax) {
+          this.#giveUp(({ key }) => key === candidate.key);
+          break;
+        }
         const calls = this.#modelOf(candidate)?.calls ?? 1;
         const backOff = Math.min(backOffMsMax, backOffMs * 2 ** (calls - 1)) * (0.5 + this.#random());
         const pauseMs = failureClass === "capacity" && hasOtherCredentials ? 0 : Math.max(backOff, retryAfterMs ?? 0);
@@ -240,8 +253,14 @@ export class RetryState {
     return this.#models.some((model) => this.#leftOf(model).some((other) => other.key !== key));
   }
 
+  /** The caller gets this failure, whatever later calls fail with. The first one counts. */
+  keep(failure: Failure): void {
+    this.#kept ??= failure;
+  }
+
   /** The failure that the caller gets if no target is left. */
   get failure(): Failure {
+    if (this.#kept !== undefined) return this.#kept;
     if (this.#failure !== undefined) return this.#failure;
     const retryAfterSeconds = Math.min(
       retryAfterSecondsMax,
@@ -299,3 +318,7 @@ export class RetryState {
       for (const candidate of candidates) if (isGivenUp(candidate)) this.#givenUp.add(candidate);
   }
 }
+
+/** Whether the window of `other` may be larger than that of `model`; true if one of them is unknown. */
+const mayBeLarger = (other: Candidate["model"], model: Candidate["model"]): boolean =>
+  other.contextWindow === undefined || model.contextWindow === undefined || other.contextWindow > model.contextWindow;

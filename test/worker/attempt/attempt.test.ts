@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
 import { test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
 import { parseCatalogue } from "#catalogue/load.ts";
 import { EventStream } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
@@ -18,6 +19,7 @@ const catalogueOf = (model: string) =>
 upstreams:
   first: { dialect: openai-chat, baseUrl: "http://127.0.0.1:9/v1" }
   second: { dialect: openai-chat, baseUrl: "http://127.0.0.1:10/v1" }
+  filling: { dialect: openai-chat, prefill: true, baseUrl: "http://127.0.0.1:13/v1" }
   both: { dialect: openai-chat, alsoSpeaks: [openai-responses], baseUrl: "http://127.0.0.1:12/v1" }
   google: { dialect: gemini, baseUrl: "http://127.0.0.1:11/v1beta" }
 models: [{ id: m, prices: { inputPerMillion: 1, outputPerMillion: 2 }, ${model} }]
@@ -296,6 +298,86 @@ test("a stream that breaks after its content is resumed by another target, where
   const started = events.flatMap((event) => (event.kind === "upstreamCallStarted" ? [event.call.resumes] : []));
   assert.deepEqual(started, [false, true]);
 });
+
+test("a refusal of a request that goes on with an answer never reaches the caller: the next target is called, and the first failure stays", async () => {
+  const refusals: [status: number, message: string][] = [
+    [400, "This model does not support assistant message prefill. The conversation must end with a user message."],
+    [400, "messages: final assistant content cannot end with trailing whitespace"],
+    [400, "This model's maximum context length is 10 tokens. Please reduce the length of the messages."],
+    [413, "too large"],
+    [422, "messages[1]: role assistant is not allowed here"],
+  ];
+  for (const [status, message] of refusals) {
+    const route =
+      "route: [{ upstream: first, model: a }, { upstream: filling, model: b }, { upstream: filling, model: c }]";
+    const { called, text, failure, time } = startAttempt(`resume: true, retries: 3, ${route}`);
+    const first = await called(1);
+    first.head(200, streamHead);
+    first.data(delta({ role: "assistant", content: "one " }));
+    first.failed({ code: "upstream_failed", message: "The upstream broke." }, "ECONNRESET");
+    const refuse = async (number: number) => {
+      const call = await called(number);
+      assert.match(String(call.request.body), /"role":"assistant","content":"one/);
+      call.head(status, {});
+      call.data(Buffer.from(JSON.stringify({ error: { message, type: "invalid_request_error" } })));
+      call.end();
+    };
+    await refuse(2);
+    await refuse(3);
+    time.now += 10_000;
+    while (failure() === null) await sleep(10);
+    assert.match(text(), /one /);
+    assert.equal(failure().message, "The upstream broke.", message);
+  }
+});
+
+/** How a call fails, and the class of the failure that its caller gets. */
+const slowFailures: Record<string, (call: UpstreamCall) => void> = {
+  "a reset connection": (call) => call.failed({ code: "upstream_failed", message: "reset" }, "ECONNRESET"),
+  "a response that ends without an answer": (call) => {
+    call.head(200, streamHead);
+    call.end();
+  },
+  "an error inside a stream": (call) => {
+    call.head(200, streamHead);
+    call.data(Buffer.from('data: {"error":{"message":"The server had an error","type":"server_error"}}\n\n'));
+  },
+  ...Object.fromEntries(
+    [408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529, 599].map((status) => [
+      `the status ${status}`,
+      (call: UpstreamCall) => {
+        call.head(status, {});
+        call.end();
+      },
+    ]),
+  ),
+};
+
+for (const framing of ["sse", "whole"] as const)
+  test(`a failure after seconds of silence counts as silent: its target is not called again (${framing})`, async () => {
+    const durations = [
+      [0, 3],
+      [1_000, 3],
+      [3_000, 2],
+      [5_000, 1],
+      [8_000, 1],
+    ] as const;
+    const play = async (name: string, fail: (call: UpstreamCall) => void, silenceMs: number, calls: number) => {
+      const { called, time, failure } = startAttempt("retries: 2, route: [{ upstream: first, model: a }]", { framing });
+      for (let number = 1; number <= calls; number++) {
+        const call = await called(number);
+        time.now += silenceMs;
+        fail(call);
+        time.now += 2_000;
+        assert.equal(failure() === null, number < calls, `${name} after ${silenceMs} ms: call ${number}`);
+      }
+    };
+    await Promise.all(
+      Object.entries(slowFailures).flatMap(([name, fail]) =>
+        durations.map(([silenceMs, calls]) => play(name, fail, silenceMs, calls)),
+      ),
+    );
+  });
 
 test("the caller's own fault fails the attempt at once, although another target is left", async () => {
   const { called, failure, outcomes } = startAttempt(twoTargets);

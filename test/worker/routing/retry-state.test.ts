@@ -6,7 +6,8 @@ import { classifyFailure, outcomeOf, RetryState } from "../../../apps/worker/rou
 import { type Candidate, candidatesOf } from "../../../apps/worker/routing/route.ts";
 
 const failure = { code: "upstream_failed", message: "no" } as const;
-const modelOf = (retries: number, contextWindow = 1_000) => ({ retries, contextWindow }) as unknown as CatalogueModel;
+const modelOf = (retries: number, contextWindow: number | null = 1_000) =>
+  ({ retries, contextWindow: contextWindow ?? undefined }) as unknown as CatalogueModel;
 const candidateOf = (key: string, model: CatalogueModel, credentials: string[] = []) =>
   ({ key, model, upstream: { name: key, credential: "KEY", credentials } }) as unknown as Candidate;
 const keysOf = (candidates: Candidate[]) => candidates.map(({ key }) => key);
@@ -106,9 +107,10 @@ const fail = (
   failureClass: Parameters<RetryState["failed"]>[1],
   now: number,
   retryAfterMs?: number,
+  vainWaitMs = 0,
 ) => {
   state.began(candidate);
-  return state.failed(candidate, failureClass, failure, retryAfterMs, now);
+  return state.failed(candidate, failureClass, failure, { retryAfterMs, vainWaitMs }, now);
 };
 
 test("another target is called at once, the same target only after a growing pause", () => {
@@ -228,6 +230,43 @@ test("a request that is too long for one model moves only to models with a large
   assert.ok(fail(state, small, "context", 0));
   assert.deepEqual(keysOf(state.ready(0)), ["large"]);
   assert.ok(!fail(state, large, "context", 0));
+});
+
+test("a prompt that is too long moves to another model whose window is unknown, and the caller gets that failure if none answers", () => {
+  const unknown = modelOf(1, null);
+  const [own, again] = [candidateOf("own", unknown), candidateOf("again", unknown)];
+  const other = candidateOf("other", modelOf(0, null));
+  const state = new RetryState([own, again, other], 0, half);
+  const tooLong: Failure = { code: "context_too_long", message: "too long" };
+  state.began(own);
+  assert.ok(state.failed(own, "context", tooLong, {}, 0));
+  assert.deepEqual(keysOf(state.ready(0)), ["other"], "targets of one model have one window");
+  assert.ok(!fail(state, other, "transient", 0));
+  assert.equal(state.failure, tooLong);
+});
+
+test("a target whose failures took seconds is not called again, whatever they were and however the time adds up", () => {
+  for (const [failureClass, waitsMs] of [
+    ["transient", [8_000]],
+    ["transient", [60_000]],
+    ["transient", [5_000]],
+    ["transient", [3_000, 2_000]],
+    ["capacity", [8_000]],
+    ["capacity", [1_000, 4_000]],
+  ] as const) {
+    const [own, other] = [candidateOf("own", modelOf(5)), candidateOf("other", modelOf(5))];
+    const state = new RetryState([own, other], 0, half);
+    for (const [place, waitMs] of waitsMs.entries()) {
+      assert.deepEqual(keysOf(state.ready(place * 1e4)), ["own"]);
+      assert.ok(fail(state, own, failureClass, place * 1e4, undefined, waitMs));
+    }
+    assert.deepEqual(keysOf(state.ready(1e6)), ["other"], `${failureClass} ${waitsMs}`);
+    assert.ok(!fail(new RetryState([own], 0, half), own, failureClass, 0, undefined, 8_000));
+  }
+  const [own, other] = [candidateOf("own", modelOf(5)), candidateOf("other", modelOf(5))];
+  const state = new RetryState([own, other], 0, half);
+  assert.ok(fail(state, own, "transient", 0, undefined, 4_999));
+  assert.deepEqual(keysOf(state.ready(1e4)), ["own"], "a quick failure is retried");
 });
 
 test("an attempt waits for a full or rate-limited upstream, but not for an open circuit breaker or a refused credential", () => {
