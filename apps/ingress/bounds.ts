@@ -118,6 +118,8 @@ export const conversationBodyBytesMax = 8 << 20;
 export const sweepEveryMs = 10_000;
 
 // Background responses.
+/** Bytes that are counted as stored before parts of this size together are appended to a value. */
+export const countedAheadBytes = 32 * 1024;
 /** How long events wait for others before they are appended to the log together. */
 export const logGatherMs = 20;
 /** Events of this size together are appended to the log at once. */

@@ -74,6 +74,9 @@ function decoded(bytes: Buffer): Part {
   }
 }
 
+/** No part follows. */
+const isEnd = ({ kind }: Part): boolean => kind === "end" || kind === "failed" || kind === "broken";
+
 export interface LogWriterOptions {
   store: SealedStore;
   owner: StoreOwner;
@@ -165,7 +168,7 @@ export class LogWriter {
   #append(part: Part): void {
     const bytes = part.kind === "events" ? part.bytes.length : 0;
     this.#written = this.#written.then(async () => {
-      const isAppended = await this.#appendInTime(encoded(part));
+      const isAppended = await this.#appendInTime(part);
       this.#parts++;
       this.#pendingBytes -= bytes;
       if (!isAppended) this.abandon();
@@ -174,11 +177,13 @@ export class LogWriter {
   }
 
   /** Redis may be away for a while. An append that it did not answer may have happened, and is then not repeated: this process alone writes the log. */
-  async #appendInTime(part: Buffer): Promise<boolean> {
+  async #appendInTime(part: Part): Promise<boolean> {
     const { store, owner, id, clock } = this.#options;
+    const bytes = encoded(part);
+    const isLast = isEnd(part);
     const until = clock.now() + logAppendMsMax;
     while (!this.#isAbandoned) {
-      const parts = await store.append(owner, logIdOf(id), part, this.#parts).catch(() => undefined);
+      const parts = await store.append(owner, logIdOf(id), bytes, this.#parts, isLast).catch(() => undefined);
       if (parts !== undefined) return parts === this.#parts + 1;
       if (clock.now() > until) return false;
       await delay(logRetryMs);
@@ -203,7 +208,7 @@ export async function logStateOf(store: SealedStore, owner: StoreOwner, id: stri
     for (const part of parts.map(decoded)) {
       state.parts++;
       if (part.kind === "events") state.events = part.first + eventsOf(part.bytes).length;
-      state.hasEnded ||= part.kind === "end" || part.kind === "failed" || part.kind === "broken";
+      state.hasEnded ||= isEnd(part);
     }
     if (parts.length < partsPerRead) return state;
   }

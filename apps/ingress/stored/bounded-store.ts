@@ -5,7 +5,7 @@
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
-import { aliasesMax } from "../bounds.ts";
+import { aliasesMax, countedAheadBytes } from "../bounds.ts";
 import type { RedisSpace } from "./redis-space.ts";
 
 /** Ids and aliases. */
@@ -18,11 +18,13 @@ export const isStorableName = (name: string): boolean => nameForm.test(name);
  * "<id> <bytes>" → expiry), `log:<key>:<id>` (list: what was appended to the value), `aliases:<key>` (hash: alias → id), `bytes` (sorted set: key → its
  * bytes), `total` (bytes of all), and `expiry` (sorted set: "<key> <id> <bytes>" → expiry).
  */
-const common = `${redisClock}
+const names = `
 local prefix = KEYS[1]
-local bytesKey, totalKey, expiryKey = prefix .. ":bytes", prefix .. ":total", prefix .. ":expiry"
 local function logOf(key, id) return prefix .. ":log:" .. key .. ":" .. id end
-local function entryOf(key, id) return prefix .. ":entry:" .. key .. ":" .. id end
+local function entryOf(key, id) return prefix .. ":entry:" .. key .. ":" .. id end`;
+
+const counting = `${redisClock}
+local bytesKey, totalKey, expiryKey = prefix .. ":bytes", prefix .. ":total", prefix .. ":expiry"
 local function orderOf(key) return prefix .. ":order:" .. key end
 local function aliasesOf(key) return prefix .. ":aliases:" .. key end
 local function uncount(key, id, bytes)
@@ -70,6 +72,8 @@ local function dropExpired(most)
   end
 end`;
 
+const common = `${names}${counting}`;
+
 /**
  * ARGV: key, id, value, aliases (separated by spaces), detail (empty to keep that of the version before), life in ms, expected version (-1 for any), bytes of one
  * key and of all keys at most.
@@ -99,25 +103,42 @@ return version + 1`,
 );
 
 /**
- * ARGV: key, id, a part, the number of parts before it, life in ms, bytes of one key and of all keys at most.
+ * ARGV: key, id, a part, the number of parts before it, life in ms, bytes of one key and of all keys at most, bytes to count ahead, 0 for the last part.
  * Returns the number of parts afterwards: one more if it was appended. -1 if the value is not stored (any more), or finds no space.
+ * Bytes are counted ahead, so most parts change no count: three commands. The last part returns what is spare.
  */
 const appendScript = scriptOf(
-  `${common}
-local key, id, lifeMs = ARGV[1], ARGV[2], tonumber(ARGV[5])
+  `${names}
+local key, id, lifeMs, ahead = ARGV[1], ARGV[2], tonumber(ARGV[5]), tonumber(ARGV[8])
 local entry, log = entryOf(key, id), logOf(key, id)
-local bytes = tonumber(redis.call("HGET", entry, "bytes"))
-if not bytes then return -1 end
-local length = redis.call("LLEN", log)
-if length ~= tonumber(ARGV[4]) then return length end
-if not makeSpace(key, #ARGV[3], tonumber(ARGV[6]), tonumber(ARGV[7])) or redis.call("EXISTS", entry) == 0 then return -1 end
-redis.call("RPUSH", log, ARGV[3])
+local found = redis.call("HMGET", entry, "bytes", "spare")
+if not found[1] then return -1 end
+local length = redis.call("RPUSH", log, ARGV[3])
+if length ~= ARGV[4] + 1 then
+  redis.call("RPOP", log)
+  return length - 1
+end
+local bytes, spare = tonumber(found[1]), (tonumber(found[2]) or 0) - #ARGV[3]
+if spare >= 0 and ahead > 0 then
+  redis.call("HSET", entry, "spare", spare)
+  return length
+end
+${counting}
+local keyMax, max = tonumber(ARGV[6]), tonumber(ARGV[7])
+local more = -spare
+if more > 0 and not makeSpace(key, more, keyMax, max) or redis.call("EXISTS", entry) == 0 then
+  redis.call("RPOP", log)
+  return -1
+end
+-- What is counted ahead displaces nothing.
+local used = tonumber(redis.call("ZSCORE", bytesKey, key)) or 0
+if ahead > 0 and used + more + ahead <= keyMax and (tonumber(redis.call("GET", totalKey)) or 0) + more + ahead <= max then more = more + ahead end
 redis.call("PEXPIRE", log, lifeMs)
 redis.call("PEXPIRE", entry, lifeMs)
 uncount(key, id, bytes)
-redis.call("HSET", entry, "bytes", bytes + #ARGV[3])
-count(key, id, bytes + #ARGV[3], lifeMs)
-return length + 1`,
+redis.call("HSET", entry, "bytes", bytes + more, "spare", spare + more)
+count(key, id, bytes + more, lifeMs)
+return length`,
   "refuse",
 );
 
@@ -244,12 +265,13 @@ export class BoundedStore {
   }
 
   /**
-   * Appends a part to a value that has `before` parts; does nothing if it has another number. Returns the number of parts afterwards, -1 if the value is not
+   * Appends a part to a value that has `before` parts; does nothing if it has another number. `isLast`: none follows. Returns the number of parts afterwards, -1 if the value is not
    * stored (any more) or finds no space. Rejects when Redis does not answer.
    */
-  async append(keyId: string, id: string, part: Buffer, before: number): Promise<number> {
+  async append(keyId: string, id: string, part: Buffer, before: number, isLast = false): Promise<number> {
     const { redis, keyspace, lifeMs, keyBytesMax, bytesMax } = this.#options;
-    const values = [keyId, id, part, before, lifeMs, keyBytesMax, bytesMax];
+    const ahead = isLast ? 0 : countedAheadBytes;
+    const values = [keyId, id, part, before, lifeMs, keyBytesMax, bytesMax, ahead];
     return Number(await runScript(redis, appendScript, [keyspace.stored], values));
   }
 

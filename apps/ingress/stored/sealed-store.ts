@@ -50,8 +50,8 @@ export class SealedStore {
   }
 
   /** As BoundedStore.append. */
-  append({ keyId, sealing }: StoreOwner, id: string, part: Buffer, before: number): Promise<number> {
-    return this.#store.append(keyId, id, sealing.seal(id, part), before).catch(refuseUnavailable);
+  append({ keyId, sealing }: StoreOwner, id: string, part: Buffer, before: number, isLast = false): Promise<number> {
+    return this.#store.append(keyId, id, sealing.seal(id, part), before, isLast).catch(refuseUnavailable);
   }
 
   /** Parts of a value from this index on, at most so many; undefined where the value is not stored. */

@@ -117,6 +117,45 @@ test("ids that could be mistaken for others' are neither stored nor found", asyn
   assert.equal(await store.remove("key", "a b"), false);
 });
 
+/** The commands that Redis runs for this work, those of scripts included. */
+async function commandsOf(work: () => Promise<unknown>): Promise<number> {
+  await redis.config("RESETSTAT");
+  await work();
+  const calls = [...(await redis.info("commandstats")).matchAll(/cmdstat_(\S+?):calls=(\d+)/g)];
+  return calls.reduce((sum, [, name = "", count]) => sum + (/^(config|info)/.test(name) ? 0 : Number(count)), 0);
+}
+
+test("most parts of a value cost four commands, and the last one leaves the exact count", async () => {
+  const store = storeWith({ keyBytesMax: 10_000_000, bytesMax: 20_000_000 });
+  await put("key", "log", 10);
+  const part = value(300);
+  await store.append("key", "log", part, 0);
+  const commands = await commandsOf(async () => {
+    for (let parts = 1; parts < 100; parts++) assert.equal(await store.append("key", "log", part, parts), parts + 1);
+  });
+  assert.ok(commands <= 4 * 99, `${commands} commands`);
+  const counted = await total();
+  assert.ok(counted >= 10 + 100 * 300 && counted <= 10 + 100 * 300 + 33_000, String(counted));
+  assert.equal(await store.append("key", "log", value(5), 100, true), 101);
+  assert.equal(await total(), 10 + 100 * 300 + 5);
+  assert.equal(await store.bytesOf("key", ["log"], true), 10 + 100 * 300 + 5);
+  assert.equal(await store.remove("key", "log"), true);
+  assert.equal(await total(), 0);
+});
+
+test("bytes that are counted ahead displace no value, and are there for the next parts", async () => {
+  const store = storeWith({ keyBytesMax: 40_000, bytesMax: 80_000 });
+  for (const id of ["log", "other"]) await store.put("key", { id, value: value(100) });
+  for (let parts = 0; parts < 20; parts++)
+    assert.equal(await store.append("key", "log", value(1_000), parts), parts + 1);
+  assert.deepEqual(await stored("key", "other", "log"), [true, true]);
+  assert.ok((await total()) <= 40_000);
+  for (let parts = 20; parts < 39; parts++)
+    assert.equal(await store.append("key", "log", value(1_000), parts), parts + 1);
+  assert.equal(await store.append("key", "log", value(1), 39, true), 40);
+  assert.ok((await total()) <= 40_000);
+});
+
 test("a value grows by parts, in order and within its key's space", async () => {
   await put("key", "other", 30);
   await put("key", "log", 10);
