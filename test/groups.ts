@@ -34,7 +34,7 @@ const groups = {
     "libs/relay/redis/{bullmq-internals,mailbox,queue-slots,split-queue}.test.ts",
   ],
   media: ["e2e/{attachments,audio,chat-audio,content,cors,model-lists,models,public-models,realtime}.test.ts"],
-  "requests-1": ["e2e/{access,background,chat,diagnosis,early-limits,leaving,log,once}.test.ts"],
+  "requests-1": ["e2e/{access,background,background-ends,chat,diagnosis,early-limits,leaving,log,once}.test.ts"],
   "requests-2": ["e2e/{operations,refused-handshakes,responses-socket,resumable,shares}.test.ts"],
   "requests-3": [
     "e2e/{faults,reasoning-turns,repairs,stored-responses,strict-upstreams,unknown-paths,usage,verbatim}.test.ts",

@@ -202,3 +202,9 @@ export const lookUpsOfCaller = { max: 10, everyMs: 1_000 };
 export const lookUps = { max: 200, everyMs: 5 };
 /** IP addresses whose look-ups are counted. */
 export const callersLookedUpMax = 10_000;
+
+/** The end of an answer of up to so many bytes is stored while Redis' memory is full. */
+export const smallEndBytesMax = 64 * 1024;
+
+/** More attempts than one ingress makes of a generation. A record has no more than 65,535 altogether. */
+export const attemptsPerRun = 10_000;

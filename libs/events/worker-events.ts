@@ -12,6 +12,8 @@ export interface AttemptInfo {
   readonly generation: string;
   /** Counted from 1. A generation has another attempt when its worker was lost. */
   readonly attempt: number;
+  /** How usage records name it, where that differs: it repeats an attempt of a lost ingress. */
+  readonly recorded?: { readonly generation: string; readonly attempt: number } | undefined;
   readonly queue: string;
   readonly operation: OperationName;
   readonly dialect: ConversationDialect;

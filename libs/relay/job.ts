@@ -36,6 +36,12 @@ const generationJobSchema = Type.Object({
   account: Type.Optional(Type.String({ description: "Of the caller's key." })),
   keyId: Type.String({ description: "The id of the caller's key, never the key." }),
   admittedAt: Type.Number({ description: "When the caller's request was admitted: epoch milliseconds." }),
+  recorded: Type.Optional(
+    Type.Object(
+      { generation: Type.String({ maxLength: 70 }), attempt: Type.Integer({ minimum: 1, maximum: 0xffff }) },
+      { description: "How usage records name the attempt, where that differs: it repeats one of a lost ingress." },
+    ),
+  ),
   traceparent: Type.Optional(
     Type.String({
       maxLength: 200,

@@ -9,7 +9,7 @@ import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { isForm } from "#operations/operations.ts";
 import { contentTypeLengthMax } from "#relay/bounds.ts";
 import type { BeginTrace } from "#tracing/tracing.ts";
-import type { SessionInput } from "../generation/generation.ts";
+import type { EarlierRun, SessionInput } from "../generation/generation.ts";
 import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { Body, ReadBody } from "../http/body.ts";
@@ -50,8 +50,8 @@ export interface AdmissionRequest {
   storage?: StorageFields | undefined;
   /** In place of the model's own queue. */
   queue?: string;
-  /** Another ingress began it before, so it is no new request. */
-  isTakenOver?: boolean;
+  /** Set where another ingress began it before, so it is no new request. */
+  earlier?: EarlierRun | undefined;
   /** Called when a worker has taken it. */
   onBound?: (() => void) | undefined;
   /** Called when the generation is over. */
@@ -110,7 +110,7 @@ export class Admission {
     const { url, headers } = request;
     const begun = generations.begin(
       {
-        id: requestId.replace("req_", "gen_"),
+        id: generationIdOf(requestId),
         caller: request.caller,
         labels: labelsOf(request.caller, headers, asked.body),
         trace: this.#options.beginTrace?.(headers),
@@ -129,7 +129,7 @@ export class Admission {
         response,
         input: asked.input,
         storage: asked.storage,
-        isTakenOver: asked.isTakenOver,
+        earlier: asked.earlier,
         onBound: asked.onBound,
         onEnd: asked.onEnd,
         requestId,
@@ -143,6 +143,8 @@ export class Admission {
     if (begun.kind === "refused") throw new Refused(begun.failure);
   }
 }
+
+export const generationIdOf = (requestId: string): string => requestId.replace("req_", "gen_");
 
 /** Throws Refused for a type that is longer than any client's. */
 function contentTypeOf({ "content-type": type = "" }: IncomingHttpHeaders): string {

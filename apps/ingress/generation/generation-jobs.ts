@@ -11,7 +11,7 @@ import { isRefusal } from "#service/redis.ts";
 import { headersOf } from "#tracing/trace-context.ts";
 import { answerBytesMaxOf } from "../admission/estimate.ts";
 import { bodyLifeMs } from "../bounds.ts";
-import type { Generation, GenerationRequest } from "./generation.ts";
+import { attemptsBefore, type Generation, type GenerationRequest } from "./generation.ts";
 
 export interface GenerationJobsOptions {
   /** A separate connection for large bodies, so that they do not delay jobs. */
@@ -132,6 +132,9 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
     ...(generation.caller.account !== undefined && { account: generation.caller.account }),
     keyId: generation.caller.id,
     admittedAt: generation.facts.receivedAt,
+    ...(generation.earlier !== undefined && {
+      recorded: { generation: generation.facts.generationId, attempt: attemptsBefore(generation) + attempt },
+    }),
     ...(trace !== undefined && headersOf(trace)),
     ...(storage !== undefined && { storage }),
     ...(delivered !== undefined && { delivered }),

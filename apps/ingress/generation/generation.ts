@@ -16,6 +16,7 @@ import type { TraceContext } from "#tracing/trace-context.ts";
 import type { Claim } from "../admission/capacity.ts";
 import type { Labels } from "../admission/labels.ts";
 import type { LimitsReservation } from "../admission/rate-limits.ts";
+import { attemptsPerRun } from "../bounds.ts";
 import type { AnswerResponse, GenerationResponse } from "./generation-response.ts";
 import type { IngressQueue } from "./ingress-queues.ts";
 
@@ -25,6 +26,15 @@ export interface SessionInput {
   open(send: (payload: Buffer) => void): void;
   /** The window of what the upstream has not taken is full (`isOpen` is false), or has capacity again. */
   flow(isOpen: boolean): void;
+}
+
+/** A generation that an ingress takes over: it is recorded as a later attempt of the one that a lost ingress began. */
+export interface EarlierRun {
+  generationId: string;
+  /** Epoch milliseconds. */
+  receivedAt: number;
+  /** How often it was taken over. */
+  times: number;
 }
 
 export interface GenerationRequest extends Demand {
@@ -53,8 +63,8 @@ export interface GenerationRequest extends Demand {
   input?: SessionInput | undefined;
   /** What the answer says of its storage. */
   storage?: StorageFields | undefined;
-  /** Another ingress began it before: a queue that an operator drains still takes it. */
-  isTakenOver?: boolean | undefined;
+  /** Set where another ingress began it before: a queue that an operator drains still takes it. */
+  earlier?: EarlierRun | undefined;
   /** Called when a worker has taken it; again if it is restarted. */
   onBound?: (() => void) | undefined;
   /** Called when it is over, after everything was written to the response. */
@@ -130,12 +140,16 @@ export interface Generation extends GenerationRequest {
   admissions: number;
 }
 
+/** How many attempts its record counts before its own: more than any earlier run had. */
+export const attemptsBefore = ({ earlier }: Pick<GenerationRequest, "earlier">): number =>
+  (earlier?.times ?? 0) * attemptsPerRun;
+
 /** True while it waits for a worker. */
 export const isWaiting = ({ state }: Pick<Generation, "state">): boolean =>
   state === "admitting" || state === "queued" || state === "dispatched";
 
 export const factsOf = (request: GenerationRequest, bodyBytes: number, receivedAt: number): GenerationFacts => ({
-  generationId: request.id,
+  generationId: request.earlier?.generationId ?? request.id,
   requestId: request.requestId,
   keyId: request.caller.id,
   group: request.caller.group,
@@ -147,7 +161,7 @@ export const factsOf = (request: GenerationRequest, bodyBytes: number, receivedA
   operation: request.operation,
   framing: request.framing,
   bodyBytes,
-  receivedAt,
+  receivedAt: request.earlier?.receivedAt ?? receivedAt,
   trace: request.trace,
 });
 
@@ -173,7 +187,7 @@ export const endedEventOf = (generation: Generation, outcome: GenerationOutcome,
   durationMs: now - generation.startedAt,
   bill: generation.bill,
   source: sourceOf(generation),
-  attempt: generation.attempt,
+  attempt: attemptsBefore(generation) + generation.attempt,
   queuedMs: generation.queuedMs,
   dispatchedMs: generation.dispatchedMs,
   chunks: generation.chunks,

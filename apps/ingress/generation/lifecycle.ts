@@ -127,7 +127,7 @@ export class GenerationLifecycle implements TransportHandlers {
     if (this.#isStopping || !this.isReady || queue === undefined) return { kind: "refused", failure: unavailable };
     const { clock, controls } = this.#options;
     const control = controls.of("queue", asked.model.queue, clock.epoch());
-    if (control?.state === "draining" && asked.isTakenOver !== true)
+    if (control?.state === "draining" && asked.earlier === undefined)
       return { kind: "refused", failure: queueDraining(control, clock.epoch()) };
     const claimed = claimSlots(asked, queue, this.#options);
     if (claimed.kind === "refused") return claimed;

@@ -13,7 +13,7 @@ import { Refused } from "../http/refused.ts";
 import { outputOf } from "./items.ts";
 import type { ErrorResponse } from "./logged-response.ts";
 import type { StoreOwner } from "./sealed-store.ts";
-import type { StoredResponses } from "./stored-responses.ts";
+import { noSpace, type StoredResponses } from "./stored-responses.ts";
 
 type Response = Record<string, unknown>;
 
@@ -39,6 +39,7 @@ export const firstEventsOf = (response: Response): Buffer[] => [
 ];
 
 const serverError = { code: "server_error", message: "The response could not be completed; create it again." };
+const notStored = { code: "server_error", message: "The answer could not be stored; create the response again." };
 
 export interface BackgroundAnswerOptions {
   id: string;
@@ -55,6 +56,7 @@ export class BackgroundAnswer {
   readonly #items = new Map<number, unknown>();
   #final: Response | undefined;
   #isInProgress = false;
+  #isStored = false;
 
   constructor(options: BackgroundAnswerOptions) {
     this.#options = options;
@@ -83,28 +85,38 @@ export class BackgroundAnswer {
     if (response !== undefined) this.#final = this.#ownOf(response);
   }
 
-  /** Stores the outcome; resolves to the event that ends a stream. Never rejects. `number` is that event's. */
-  async ending(error: ErrorResponse | undefined, number: number): Promise<Buffer[]> {
-    const { id, owner, responses, queued } = this.#options;
-    const final = error === undefined && this.#final !== undefined ? this.#final : failedOf(this.#ownOf(queued), error);
-    const stored = await this.#stored(() => responses.update(owner, id, (found) => ({ ...found, ...final }))).catch(
-      () => final,
-    );
-    const { status } = stored;
-    // There is no event for a response that was cancelled.
-    if (status === "cancelled") return [];
-    return [eventOf({ type: `response.${String(status)}`, sequence_number: number, response: stored })];
+  /** Nobody has to end the response any more. */
+  get isStored(): boolean {
+    return this.#isStored;
   }
 
-  /** Redis may be away for a while. Rejects when it is away for long, or the response is not stored any more. */
-  async #stored(store: () => Promise<Response>): Promise<Response> {
-    const { clock } = this.#options;
-    const until = clock.now() + logAppendMsMax;
+  /**
+   * Stores the outcome, or a failure where Redis does not take the outcome in time; resolves to the event that ends a stream. Never rejects. `number` is that
+   * event's. While `isStored` is false afterwards, the response still waits for its end.
+   */
+  async ending(error: ErrorResponse | undefined, number: number): Promise<Buffer[]> {
+    const queued = this.#ownOf(this.#options.queued);
+    const final = error === undefined && this.#final !== undefined ? this.#final : failedOf(queued, error);
+    const stored =
+      (await this.#stored(final, logAppendMsMax)) ?? (await this.#stored({ ...queued, ...failure(notStored) }, 0));
+    this.#isStored = stored !== undefined;
+    // There is no event for a response that was cancelled or deleted.
+    if (stored === "gone" || stored?.status === "cancelled") return [];
+    const ended = stored ?? { ...queued, ...failure(notStored) };
+    return [eventOf({ type: `response.${String(ended.status)}`, sequence_number: number, response: ended })];
+  }
+
+  /** Redis may be away or full for a while, and is asked again for `ms`. Undefined when it did not take the response in time, or it is too large. */
+  async #stored(final: Response, ms: number): Promise<Response | "gone" | undefined> {
+    const { id, owner, responses, clock } = this.#options;
+    const until = clock.now() + ms;
     for (;;)
       try {
-        return await store();
+        return await responses.update(owner, id, (found) => ({ ...found, ...final }));
       } catch (error) {
-        if (!(error instanceof Refused && error.failure === unavailable) || clock.now() > until) throw error;
+        const refused = error instanceof Refused ? error.failure : undefined;
+        if (refused?.code === "not_found") return "gone";
+        if ((refused !== unavailable && refused !== noSpace) || clock.now() >= until) return undefined;
         await delay(logRetryMs);
       }
   }
@@ -142,11 +154,11 @@ function failedOf(response: Response, error: ErrorResponse | undefined): Respons
   const { code, type, message } = objectOf(objectOf(parsedObject(Buffer.from(error?.body ?? ""))).error);
   return {
     ...response,
-    status: "failed",
-    error: {
+    ...failure({
       code: textOf(code) ?? textOf(type) ?? serverError.code,
       message: textOf(message) ?? serverError.message,
-    },
-    usage: null,
+    }),
   };
 }
+
+const failure = (error: { code: string; message: string }): Response => ({ status: "failed", error, usage: null });

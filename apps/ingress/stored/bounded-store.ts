@@ -5,7 +5,7 @@
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
-import { aliasesMax, countedAheadBytes } from "../bounds.ts";
+import { aliasesMax, countedAheadBytes, smallEndBytesMax } from "../bounds.ts";
 import type { RedisSpace } from "./redis-space.ts";
 
 /** Ids and aliases. */
@@ -79,8 +79,7 @@ const common = `${names}${counting}`;
  * key and of all keys at most.
  * Returns the new version, 0 if another version was found, -1 if the value does not fit.
  */
-const putScript = scriptOf(
-  `${common}
+const putText = `${common}
 local key, id, detail, lifeMs = ARGV[1], ARGV[2], ARGV[5], tonumber(ARGV[6])
 local expected, keyMax, max = tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
 dropExpired(100)
@@ -98,9 +97,10 @@ if detail ~= "" then redis.call("HSET", entry, "detail", detail, "detailBytes", 
 redis.call("PEXPIRE", entry, lifeMs)
 for alias in string.gmatch(ARGV[4], "%S+") do redis.call("HSET", aliasesOf(key), alias, id) end
 count(key, id, bytes, lifeMs)
-return version + 1`,
-  "refuse",
-);
+return version + 1`;
+const putScript = scriptOf(putText, "refuse");
+/** Also while Redis' memory is full. */
+const putEndScript = scriptOf(putText, "run");
 
 /**
  * ARGV: key, id, a part, the number of parts before it, life in ms, bytes of one key and of all keys at most, bytes to count ahead, 0 for the last part.
@@ -199,6 +199,8 @@ export interface ValueToStore {
   aliases?: readonly string[];
   /** Stores only in place of this version; 0 for none. */
   replaces?: number;
+  /** The end of something that has begun: it is stored although Redis has little space, and a small one although it has none. */
+  isEnd?: boolean;
 }
 
 export class BoundedStore {
@@ -211,13 +213,14 @@ export class BoundedStore {
   /** The new version; "conflict" if another version is stored than the one to replace, "full" if there is no space. Rejects when Redis does not answer. */
   async put(
     keyId: string,
-    { id, value, detail = nothing, aliases = [], replaces = -1 }: ValueToStore,
+    { id, value, detail = nothing, aliases = [], replaces = -1, isEnd = false }: ValueToStore,
   ): Promise<number | "conflict" | "full"> {
     const { redis, keyspace, space, lifeMs, keyBytesMax, bytesMax } = this.#options;
-    if (!(await space.hasSpace())) return "full";
+    if (!isEnd && !(await space.hasSpace())) return "full";
     const names = aliases.filter(isStorableName).slice(0, aliasesMax).join(" ");
     const values = [keyId, id, value, names, detail, lifeMs, replaces, keyBytesMax, bytesMax];
-    const version = Number(await runScript(redis, putScript, [keyspace.stored], values));
+    const script = isEnd && value.length + detail.length <= smallEndBytesMax ? putEndScript : putScript;
+    const version = Number(await runScript(redis, script, [keyspace.stored], values));
     return version > 0 ? version : version === 0 ? "conflict" : "full";
   }
 

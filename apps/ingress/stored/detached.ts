@@ -14,9 +14,10 @@ import { profiles } from "#dialects/profiles.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
-import type { Admission, AdmissionRequest } from "../admission/admission.ts";
+import { type Admission, type AdmissionRequest, generationIdOf } from "../admission/admission.ts";
 import type { Capacity } from "../admission/capacity.ts";
 import { takeOversMax } from "../bounds.ts";
+import type { EarlierRun } from "../generation/generation.ts";
 import { type AnswerResponse, streamHeaders } from "../generation/generation-response.ts";
 import type { KeyDirectory } from "../http/authentication.ts";
 import type { BodyReader } from "../http/body-reader.ts";
@@ -30,7 +31,7 @@ import { LoggedResponse, type LoggedResponseOptions } from "./logged-response.ts
 import type { Run, Runs, TakenRun } from "./runs.ts";
 import { detailNameOf, type SealedStore, type StoreOwner } from "./sealed-store.ts";
 import { Sealing } from "./sealing.ts";
-import type { StoredResponses } from "./stored-responses.ts";
+import { isOver, type StoredResponses } from "./stored-responses.ts";
 import { type ResolvedBody, storageOf } from "./storing.ts";
 import { WholeSink } from "./whole-sink.ts";
 
@@ -70,7 +71,7 @@ interface Start {
   queued?: Record<string, unknown> | undefined;
   live: AnswerResponse | undefined;
   /** Another ingress began it before. */
-  isTakenOver?: boolean;
+  earlier?: EarlierRun | undefined;
   /** What the generation answers through, around the response with the log. */
   wrap?: ((response: AnswerResponse) => Pick<AdmissionRequest, "response" | "storage">) | undefined;
 }
@@ -111,7 +112,14 @@ export class DetachedGenerations {
       return { id, isNew: false };
     const names = [id, detailNameOf(id), logIdOf(id), ...(conversationId === undefined ? [] : [conversationId])];
     const framing = live === undefined ? "whole" : "sse";
-    const own = { id, model, framing, isBackground: true, keys: owner.sealing.keysFor(names) } as const;
+    const own = {
+      id,
+      model,
+      framing,
+      isBackground: true,
+      keys: owner.sealing.keysFor(names),
+      receivedAt: clock.epoch(),
+    } as const;
     const run = runOf(request, endpoint, apiKey, own);
     const bytes = withMembers(resolved.bytes, "background", () => undefined);
     try {
@@ -152,7 +160,7 @@ export class DetachedGenerations {
       wrap,
     }: { id: string; model: string; apiKey: string; fingerprint: string; wrap: Start["wrap"] },
   ): Promise<boolean> {
-    const { store, runs } = this.#options;
+    const { store, runs, clock } = this.#options;
     const logId = logIdOf(id);
     const opened = await store.put(owner, { id: logId, value: Buffer.from(fingerprint), replaces: 0 });
     if (opened === "full") throw new Refused(noSpace);
@@ -160,7 +168,15 @@ export class DetachedGenerations {
       await this.checkFingerprint(owner, id, fingerprint, { gone: unavailable, other: otherRequest });
       return false;
     }
-    const own = { id, model, framing: "sse", isBackground: false, keys: owner.sealing.keysFor([logId]) } as const;
+    const receivedAt = clock.epoch();
+    const own = {
+      id,
+      model,
+      framing: "sse",
+      isBackground: false,
+      keys: owner.sealing.keysFor([logId]),
+      receivedAt,
+    } as const;
     const run = runOf(request, endpoint, apiKey, own);
     try {
       await outlastRedis(this.#options, () => runs.begin(run, resolved.bytes));
@@ -274,7 +290,7 @@ export class DetachedGenerations {
         body: body.body,
         bytes: body.bytes,
         onBound,
-        isTakenOver: start.isTakenOver ?? false,
+        earlier: start.earlier,
         ...(run.isBackground && { queue: backgroundQueue }),
       });
     } catch (error) {
@@ -291,11 +307,11 @@ export class DetachedGenerations {
     const { run, owner, log } = start;
     const answer = this.#backgroundAnswer(run, owner, queued);
     const onBound = () => answer.begun();
-    if (!isLogged(run)) return { response: new WholeSink({ answer, ended: () => this.#ended(run) }), onBound };
+    if (!isLogged(run)) return { response: new WholeSink({ answer, ended: () => this.#ended(run, answer) }), onBound };
     const response = this.#loggedResponse(start, (writer) => ({
       changed: (event, number) => answer.changed(event, number),
       ending: (error) => answer.ending(error, writer.nextEvent),
-      ended: () => this.#ended(run),
+      ended: () => this.#ended(run, answer),
     }));
     if (log.events === 0) response.begin({ status: 200, headers: streamHeaders }, firstEventsOf(queued));
     return { response, onBound };
@@ -306,9 +322,14 @@ export class DetachedGenerations {
     return new BackgroundAnswer({ id, owner, clock, responses, queued });
   }
 
-  /** The response of a background generation as it is stored. Rejects with Refused. */
-  async #storedOf({ id }: Run, owner: StoreOwner): Promise<Record<string, unknown>> {
-    return parsedObject((await this.#options.responses.find(owner, id)).response) ?? {};
+  /** The response of a background generation as it is stored; undefined if it was deleted. Rejects with Refused when Redis does not answer. */
+  async #storedOf({ id }: Run, owner: StoreOwner): Promise<Record<string, unknown> | undefined> {
+    try {
+      return parsedObject((await this.#options.responses.find(owner, id)).response) ?? {};
+    } catch (error) {
+      if (error instanceof Refused && error.failure.code === "not_found") return undefined;
+      throw error;
+    }
   }
 
   #resumableResponse(start: Start): LoggedResponse {
@@ -323,10 +344,10 @@ export class DetachedGenerations {
   }
 
   #loggedResponse(
-    { run, owner, log, live, endpoint, request, isTakenOver = false }: Start,
+    { run, owner, log, live, endpoint, request, earlier }: Start,
     hooksOf: (writer: LogWriter) => Pick<LoggedResponseOptions, "changed" | "ending" | "ended">,
   ): LoggedResponse {
-    const writer = this.#writerOf(run, owner, { ...log, isTakenOver }, () => response.drained());
+    const writer = this.#writerOf(run, owner, { ...log, isTakenOver: earlier !== undefined }, () => response.drained());
     const sendsIds = profiles[endpoint.dialect].rejectsEventIds?.(request.headers) !== true;
     const response: LoggedResponse = new LoggedResponse({ log: writer, live, sendsIds, ...hooksOf(writer) });
     return response;
@@ -342,10 +363,11 @@ export class DetachedGenerations {
     return new LogWriter({ store, owner, id: run.id, parts, events, isTakenOver, clock, drained });
   }
 
-  #ended(run: Run): void {
+  /** A response whose end is not stored keeps its lease: it is taken over when that expires. */
+  #ended(run: Run, { isStored }: Pick<BackgroundAnswer, "isStored"> = { isStored: true }): void {
     if (this.#running.get(run.id)?.run !== run) return;
     this.#running.delete(run.id);
-    void this.#options.runs.end(run);
+    if (isStored) void this.#options.runs.end(run);
   }
 
   async #takeOver({ run, times, isCancelled }: TakenRun): Promise<void> {
@@ -359,10 +381,13 @@ export class DetachedGenerations {
       : { parts: 0, events: 0, hasEnded: false };
     // A background stream begins with two events of the gateway's own.
     const hasContent = log === undefined || log.events > (run.isBackground ? 2 : 0);
-    const body = isCancelled || !isValid || hasContent || times > takeOversMax ? undefined : await runs.bodyOf(run);
+    // Redis may have lost that a response is over, and what its end released.
+    const queued = run.isBackground ? await this.#storedOf(run, owner) : undefined;
+    const isDone = run.isBackground && (queued === undefined || isOver(queued));
+    const isLost = isCancelled || isDone || !isValid || hasContent || times > takeOversMax;
+    const body = isLost ? undefined : await runs.bodyOf(run);
     if (caller === undefined || endpoint === undefined || body === undefined || log === undefined) {
-      await this.#fail(run, owner, log);
-      await runs.end(run);
+      if (await this.#fail(run, owner, log, queued)) await runs.end(run);
       return;
     }
     const held = this.#options.bodyBytes.claim(caller.id);
@@ -380,8 +405,8 @@ export class DetachedGenerations {
         requestId: `${run.requestId}t${times}`,
         log,
         live: undefined,
-        isTakenOver: true,
-        queued: run.isBackground ? await this.#storedOf(run, owner) : undefined,
+        earlier: { generationId: generationIdOf(run.requestId), receivedAt: run.receivedAt, times },
+        queued,
       });
     } catch (error) {
       held.end();
@@ -389,27 +414,36 @@ export class DetachedGenerations {
     }
   }
 
-  /** Ends an answer that nobody runs any more. */
-  async #fail(run: Run, owner: StoreOwner, log: LogPlace | undefined): Promise<void> {
-    const events = await this.#lastEventsOf(run, owner, log?.events ?? 0);
-    if (log === undefined || !isLogged(run)) return;
+  /** Ends an answer that nobody runs any more, as it is stored or as failed. False where the end could not be stored. */
+  async #fail(
+    run: Run,
+    owner: StoreOwner,
+    log: LogPlace | undefined,
+    queued: Record<string, unknown> | undefined,
+  ): Promise<boolean> {
+    const { events, isStored } = await this.#lastEventsOf(run, owner, log?.events ?? 0, queued);
+    if (!isStored || log === undefined || !isLogged(run)) return isStored;
     const writer = this.#writerOf(run, owner, { ...log, isTakenOver: true }, () => undefined);
     for (const event of events) writer.event(event);
     await writer.end(run.isBackground ? "end" : "failed");
+    return true;
   }
 
-  async #lastEventsOf(run: Run, owner: StoreOwner, number: number): Promise<readonly Buffer[]> {
+  async #lastEventsOf(
+    run: Run,
+    owner: StoreOwner,
+    number: number,
+    queued: Record<string, unknown> | undefined,
+  ): Promise<{ events: readonly Buffer[]; isStored: boolean }> {
     const { errorBodyOf, errorEventOf } = profiles[endpoints.get(run.endpoint)?.dialect ?? "openai-chat"];
     if (!run.isBackground) {
       const answer = { requestId: run.requestId, model: run.model, events: number };
-      return [Buffer.from(errorEventOf(workerLost, answer))];
+      return { events: [Buffer.from(errorEventOf(workerLost, answer))], isStored: true };
     }
-    const queued = await this.#storedOf(run, owner).catch(() => undefined);
-    if (queued === undefined) return [];
-    return this.#backgroundAnswer(run, owner, queued).ending(
-      { status: 502, body: errorBodyOf(workerLost, run.requestId) },
-      number,
-    );
+    if (queued === undefined) return { events: [], isStored: true };
+    const answer = this.#backgroundAnswer(run, owner, queued);
+    const events = await answer.ending({ status: 502, body: errorBodyOf(workerLost, run.requestId) }, number);
+    return { events, isStored: answer.isStored };
   }
 }
 
@@ -417,7 +451,7 @@ function runOf(
   request: FastifyRequest,
   endpoint: ServedEndpoint,
   apiKey: string,
-  own: Pick<Run, "id" | "model" | "framing" | "isBackground" | "keys">,
+  own: Pick<Run, "id" | "model" | "framing" | "isBackground" | "keys" | "receivedAt">,
 ): Run {
   return {
     ...own,

@@ -15,6 +15,8 @@ export interface Run {
   /** Of the API key. */
   keyHash: string;
   requestId: string;
+  /** When the request was received: epoch milliseconds. */
+  receivedAt: number;
   /** The name of its endpoint, and the model and the framing that were asked for. A stream has a log. */
   endpoint: string;
   model: string;

@@ -145,7 +145,10 @@ export class StoredResponses {
     return true;
   }
 
-  /** Replaces a response that has no answer yet; `change` returns undefined to leave it. Returns the response that is stored afterwards. Throws Refused. */
+  /**
+   * Replaces a response that has no answer yet; `change` returns undefined to leave it. Returns the response that is stored afterwards. Throws Refused: `noSpace`
+   * and `unavailable` may pass.
+   */
   async update(
     owner: StoreOwner,
     id: string,
@@ -161,7 +164,13 @@ export class StoredResponses {
       const changed = jsonBytesOf(after);
       const output = listIn(changed, "output");
       const value = encoded({ ...kept, response: changed });
-      const stored = await this.#store.put(owner, { id, value, aliases: idsIn(output), replaces: found.version });
+      const stored = await this.#store.put(owner, {
+        id,
+        value,
+        aliases: idsIn(output),
+        replaces: found.version,
+        isEnd: isOver(after),
+      });
       if (stored === "full") throw new Refused(noSpace);
       if (stored === "conflict") continue;
       const conversationId = textOf(objectOf(after.conversation).id);
@@ -282,9 +291,9 @@ export class StoredResponses {
 }
 
 /** Has the response its answer, or will it have none? */
-const isOver = ({ status }: Record<string, unknown>): boolean => status !== "queued" && status !== "in_progress";
+export const isOver = ({ status }: Record<string, unknown>): boolean => status !== "queued" && status !== "in_progress";
 
-const noSpace: Failure = {
+export const noSpace: Failure = {
   code: "overloaded",
   message: "The gateway has no space to store this response; try again later.",
 };

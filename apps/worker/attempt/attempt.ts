@@ -143,6 +143,7 @@ export class Attempt {
     this.#info = {
       generation,
       attempt,
+      recorded: slot.job.recorded,
       queue: slot.queue,
       operation,
       dialect,
