@@ -6,7 +6,20 @@ import type { TraceContext } from "#tracing/trace-context.ts";
 
 export function logSubscriber(log: Logger): Subscriber<IngressEvents> {
   return {
-    ended: (event) => log.info(generationLineOf(event), "generation"),
+    ended(event) {
+      log.info(generationLineOf(event), "generation");
+      const { bill, source, generation } = event;
+      if (bill?.usage.isCapped)
+        log.warn(
+          {
+            generation: generation.generationId,
+            upstream: source?.upstream,
+            target: source?.target,
+            model: bill.model,
+          },
+          "an upstream reported more than an answer of its model to this request can have used; the most that it can is charged",
+        );
+    },
     requestEnded({ requestId, method, path, status, keyId, durationMs, retries, outcome, trace }) {
       if (outcome !== "answered") return;
       const line = {

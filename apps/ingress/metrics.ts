@@ -29,7 +29,8 @@ export function metricsSubscriber(registry: Registry): Subscriber<IngressEvents>
     },
     sessionMessage: ({ direction, dialect }) => counters.sessionMessages.inc({ direction, dialect }),
     restarted: ({ generation: { queue } }) => counters.restarts.inc({ queue }),
-    ended({ generation: { queue }, outcome, bill }) {
+    ended({ generation: { queue }, outcome, bill, source }) {
+      if (bill?.usage.isCapped) counters.cappedUsage.inc({ upstream: source?.upstream ?? "", model: bill.model });
       if (bill?.unitPrices.units !== undefined)
         for (const kind of unpricedUnitsOf(bill.unitPrices))
           counters.unpricedUnits.inc({ kind }, bill.usage.units?.[kind]);
@@ -70,6 +71,12 @@ function countersOf(registry: Registry) {
       name: "sluice_session_messages_total",
       help: "Messages of sessions, from callers (up) and to them (down).",
       labelNames: ["direction", "dialect"],
+      registers,
+    }),
+    cappedUsage: new Counter({
+      name: "sluice_capped_usage_total",
+      help: "Answers whose upstream reported more than their model and request allow, such as more tokens than the window of the model. The most that they allow is charged.",
+      labelNames: ["upstream", "model"],
       registers,
     }),
     unpricedUnits: new Counter({

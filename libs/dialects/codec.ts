@@ -46,6 +46,8 @@ export interface Target {
   traits: ModelTraits;
   /** The longest answer of the model in tokens, if the catalogue states it. */
   outputTokensMax: number | undefined;
+  /** Tokens of input and output together, if the catalogue says so. */
+  contextWindow?: number | undefined;
   /** Whether the model reasons; undefined if the catalogue does not state it. */
   reasons?: boolean | undefined;
   /** The upstream accepts `stream_options.include_usage` (openai-chat). */

@@ -73,11 +73,29 @@ export const plainUsageOf = (inputTokens: number, outputTokens = 0): Usage =>
 export const tokensOf = (value: unknown): number =>
   typeof value === "number" && Number.isInteger(value) && value > 0 ? value : 0;
 
-/** Bounds a report: a counter beyond the bound is cut and marked as capped, no part exceeds its whole, and parts do not overlap. */
-export function plausible(usage: Usage): Usage {
+/** The most that one answer can have used. */
+export interface UsageBounds {
+  inputTokens: number;
+  outputTokens: number;
+  images: number;
+  /** Of each kind that is no part of a count. */
+  units: number;
+  audioSeconds: number;
+}
+
+const anyAnswer: UsageBounds = {
+  inputTokens: reportedTokensMax,
+  outputTokens: reportedTokensMax,
+  images: reportedImagesMax,
+  units: reportedUnitsMax,
+  audioSeconds: reportedUnitsMax,
+};
+
+/** Bounds a report: a counter beyond its bound is cut and marked as capped, no part exceeds its whole, and parts do not overlap. */
+export function plausible(usage: Usage, bounds: UsageBounds = anyAnswer): Usage {
   const { inputTokens, outputTokens, audioInputTokens = 0, audioOutputTokens = 0, images, serviceTier, units } = usage;
-  const input = Math.min(inputTokens, reportedTokensMax);
-  const output = Math.min(outputTokens, reportedTokensMax);
+  const input = Math.min(inputTokens, bounds.inputTokens);
+  const output = Math.min(outputTokens, bounds.outputTokens);
   const cached = Math.min(usage.cachedInputTokens, input);
   const written = Math.min(usage.cacheWriteTokens, input - cached);
   const reasoning = Math.min(usage.reasoningTokens, output);
@@ -92,23 +110,38 @@ export function plausible(usage: Usage): Usage {
     ...(audioInput > 0 && { audioInputTokens: audioInput }),
     ...(audioOutput > 0 && { audioOutputTokens: audioOutput }),
     ...(units !== undefined &&
-      boundedUnits(units, {
-        inputTokens: input - cached - written - audioInput,
-        cachedInputTokens: cached,
-        cacheWriteTokens: written,
-        outputTokens: output - reasoning - audioOutput,
-      })),
-    ...(images && { images }),
+      boundedUnits(
+        units,
+        {
+          inputTokens: input - cached - written - audioInput,
+          cachedInputTokens: cached,
+          cacheWriteTokens: written,
+          outputTokens: output - reasoning - audioOutput,
+        },
+        bounds,
+      )),
+    ...(images && { images: { ...images, count: Math.min(images.count, bounds.images) } }),
     ...(serviceTier !== undefined && { serviceTier }),
-    ...((usage.isCapped || inputTokens > reportedTokensMax || outputTokens > reportedTokensMax) && { isCapped: true }),
+    ...((usage.isCapped || isBeyond(usage, bounds)) && { isCapped: true }),
+    ...(usage.isEstimated && { isEstimated: true }),
   };
 }
 
+const isBeyond = ({ inputTokens, outputTokens, images, units }: Usage, bounds: UsageBounds): boolean =>
+  inputTokens > bounds.inputTokens ||
+  outputTokens > bounds.outputTokens ||
+  (images !== undefined && images.count > bounds.images) ||
+  (units !== undefined &&
+    unitNames.some((kind) => unitKinds[kind] === undefined && (units[kind] ?? 0) > unitBoundOf(kind, bounds)));
+
+const unitBoundOf = (kind: UnitKind, { units, audioSeconds }: UsageBounds): number =>
+  kind === "audioSeconds" ? audioSeconds : units;
+
 /** Of each kind at most what is left of its whole. */
-function boundedUnits(units: Units, left: Record<string, number>): Pick<Usage, "units"> {
+function boundedUnits(units: Units, left: Record<string, number>, bounds: UsageBounds): Pick<Usage, "units"> {
   const bounded = unitNames.flatMap((kind) => {
     const whole = unitKinds[kind];
-    const count = Math.min(units[kind] ?? 0, whole === undefined ? reportedUnitsMax : (left[whole] ?? 0));
+    const count = Math.min(units[kind] ?? 0, whole === undefined ? unitBoundOf(kind, bounds) : (left[whole] ?? 0));
     return count > 0 ? [[kind, count] as const] : [];
   });
   return bounded.length === 0 ? {} : { units: Object.fromEntries(bounded) };

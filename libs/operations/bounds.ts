@@ -39,5 +39,17 @@ export const tokenBytes = 64;
 /** Bytes of a token with its log probability, as a text and as a list of bytes. */
 export const probabilityBytes = 300;
 
+/** Tokens of a model's window or answer that its catalogue entry does not state: as many as the largest models have. */
+export const unknownWindowTokens = 2_000_000;
+/** How often a vendor's own tools read a conversation for one answer. */
+export const hostedRoundsMax = 32;
+/** Searches and the like for one answer, with tools of the vendor and without: some models search without being asked. */
+export const hostedUnitsMax = 1_000;
+export const searchesMax = 100;
+/** Seconds of audio in one answer to a request without a recording: the longest session. */
+export const heardSecondsMax = 7_200;
+/** How much longer a recording may be than its size lets expect: Opus at 6 kbit/s in place of MP3 at 128. */
+export const secondsRatioMax = 24;
+
 /** The longest warning for a caller, in characters: it is a header. */
 export const warningLengthMax = 1_000;

@@ -1,6 +1,6 @@
 /** The demand of a request according to its body: the base of the estimate that is reserved in its caller's limits. */
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { objectOf } from "#dialects/json.ts";
+import { isGiven, listOf, objectOf } from "#dialects/json.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { GeneratedImages } from "#dialects/usage.ts";
 import { choicesMax, imageBytes } from "./bounds.ts";
@@ -16,6 +16,12 @@ export interface Demand {
   attachedTokens: number;
   /** The images of an operation that makes them. */
   images?: GeneratedImages;
+  /** Inputs that are read apart from each other. Absent for one. */
+  prompts?: number;
+  /** Tools that the vendor runs may be used. */
+  hostsTools?: true;
+  /** Of a recording, as its size lets expect. */
+  audioSeconds?: number;
   /** Tokens whose probabilities the answer lists for each token of its own; absent for none. */
   listedTokens?: number;
   /** The most bytes of images or numbers in a whole answer, beyond those of a usual one. Absent for none. */
@@ -42,8 +48,24 @@ export function conversationDemandOf(body: Record<string, unknown>, dialect: Con
     // Models of images make them without being asked.
     ...(choices > 1 && { dataBytes: (choices - 1) * imageBytes }),
     ...listedTokensOf(body),
+    ...(hostsTools(body) && { hostsTools: true }),
   };
 }
+
+/** Fields besides `tools` with which some vendors offer tools that they run. */
+const hostingFields = ["web_search_options", "search_parameters", "plugins", "mcp_servers"];
+/** Tools that the caller runs, by their type, or by the member of a tool in Gemini's format. */
+const ownTools = new Set(["function", "custom", "functionDeclarations", "function_declarations"]);
+
+/** Whether a request of any dialect offers tools that the vendor runs. */
+const hostsTools = (body: Record<string, unknown>): boolean =>
+  hostingFields.some((name) => isGiven(body[name])) ||
+  listOf(body.tools).some((tool) => {
+    const { type, ...members } = objectOf(tool);
+    return typeof type === "string"
+      ? !ownTools.has(type)
+      : !Object.keys(members).some((name) => ownTools.has(name) || name === "name");
+  });
 
 /** Each dialect's fields of log probabilities, in the request or in Gemini's settings; a number says how many alternatives each token has. */
 export function listedTokensOf(body: Record<string, unknown>): Pick<Demand, "listedTokens"> {
@@ -54,11 +76,12 @@ export function listedTokensOf(body: Record<string, unknown>): Pick<Demand, "lis
 }
 
 /** The demand of a request without an answer of text. `content` may refer to files by address. */
-export const plainDemandOf = (content?: unknown): Demand => ({
+export const plainDemandOf = (content?: unknown, prompts = 1): Demand => ({
   outputTokensMax: undefined,
   mediaTokens: undefined,
   choices: 1,
   attachedTokens: referencesIn(content) * referenceTokens,
+  ...(prompts > 1 && { prompts }),
 });
 
 /** The members that refer to a file, in all dialects. */

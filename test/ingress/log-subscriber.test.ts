@@ -141,3 +141,18 @@ test("lines have the trace's id while tracing is on", () => {
     [trace.traceId, trace.traceId, undefined],
   );
 });
+
+test("the operator sees which upstream reported more than its model can use", () => {
+  const lines: Record<string, unknown>[] = [];
+  const log = pino({ base: null }, { write: (line: string) => lines.push(JSON.parse(line)) });
+  const events = new EventStream<IngressEvents>(logSubscriber(log));
+  const bill = { ...ended.bill, usage: { ...plainUsageOf(7, 8), isCapped: true } } as GenerationEnded["bill"];
+  const source = { upstream: "far", target: "theirs", dialect: "gemini", calls: 1 };
+  events.emit("ended", ended);
+  events.emit("ended", { ...ended, bill, source });
+  const warnings = lines.filter(({ level }) => level === 40);
+  assert.deepEqual(
+    warnings.map(({ generation, upstream, target, model }) => [generation, upstream, target, model]),
+    [["gen_1", "far", "theirs", "fallback"]],
+  );
+});

@@ -4,6 +4,7 @@ import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { type Bill, priced } from "#ledger/bill.ts";
 import { operations } from "#operations/operations.ts";
 import { sumOf } from "#operations/realtime/upstream-session.ts";
+import { usageBoundsOf } from "#operations/usage-bounds.ts";
 import type { AnswerProgress } from "#relay/job.ts";
 import { estimatedUsageOf } from "../admission/estimate.ts";
 import type { Generation } from "./generation.ts";
@@ -22,7 +23,10 @@ export function billOf(
   const billed = billedOf(generation, outcome);
   if (billed === undefined) return undefined;
   const model = catalogue.models.find(({ id }) => id === billed.model) ?? requested;
-  return priced(catalogue, caller.group, model, billed.usage, receivedAt);
+  // A session has many answers; its worker bounds each of them.
+  const isSession = operations[generation.operation].isSession === true;
+  const usage = isSession ? billed.usage : plausible(billed.usage, usageBoundsOf(model, generation));
+  return priced(catalogue, caller.group, model, usage, receivedAt);
 }
 
 const billedOutcomes: readonly GenerationOutcome[] = ["complete", "left", "invalid_key", "stopped"];
@@ -46,11 +50,16 @@ function billedOf(generation: Generation, outcome: GenerationOutcome | undefined
   return { usage: estimatedUsageOf(generation), model: generation.model.id };
 }
 
-/** Some upstreams report no tokens of their images. They are estimated, so that models without a price for each image bear a cost. */
-const withTokens = (usage: Usage, generation: Generation): Usage =>
-  usage.images !== undefined && usage.inputTokens + usage.outputTokens === 0
-    ? { ...estimatedUsageOf(generation), images: usage.images }
-    : usage;
+/**
+ * A report without input tokens, or with none that are numbers, counts nothing of the input, and without tokens of either kind nothing at all: that part is
+ * estimated. Some upstreams report no tokens of their images.
+ */
+function withTokens(usage: Usage, generation: Generation): Usage {
+  if (usage.inputTokens > 0 || operations[generation.operation].bills === "nothing") return usage;
+  const { inputTokens, outputTokens } = estimatedUsageOf(generation);
+  const output = usage.outputTokens > 0 ? usage.outputTokens : outputTokens;
+  return { ...usage, inputTokens, outputTokens: output, isEstimated: true };
+}
 
 /** A session is billed what its upstream reported, however it ends, and then also what it was producing. */
 function sessionUsageOf({ usage, modelAnswered, progress }: Generation, isOver: boolean): Billed | undefined {

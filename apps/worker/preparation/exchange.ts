@@ -115,6 +115,7 @@ const targetOf = ({ model, upstream, name }: ExchangeInput, spoken: UpstreamDial
   model: name,
   traits: modelTraitsOf(spoken, name, { ...(upstream.prefill && { prefill: true }), ...model.traits }),
   outputTokensMax: model.outputTokensMax,
+  contextWindow: model.contextWindow,
   reasons: reasonsOf(model),
   streamUsage: upstream.streamUsage,
   tokenLimitField: upstream.tokenLimitField,

@@ -16,6 +16,7 @@ export const completion: Operation = {
     mediaTokens: undefined,
     choices: Math.min(choicesMax, promptsIn(prompt) * Math.max(isCount(n) ? n : 1, isCount(tries) ? tries : 1)),
     attachedTokens: 0,
+    ...(promptsIn(prompt) > 1 && { prompts: promptsIn(prompt) }),
     ...listedTokensOf({ logprobs }),
   }),
 };

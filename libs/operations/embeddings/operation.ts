@@ -46,5 +46,5 @@ export const embedding: Operation = {
   ],
   bills: "input",
   isRepeatable: true,
-  demandOf: (body) => ({ ...plainDemandOf(), dataBytes: bytesOf(body) }),
+  demandOf: (body) => ({ ...plainDemandOf(undefined, countOf(body)), dataBytes: bytesOf(body) }),
 };

@@ -1,4 +1,5 @@
 /** Moderation of texts and images: https://platform.openai.com/docs/api-reference/moderations */
+import { promptsIn } from "../completions/prompts.ts";
 import { plainDemandOf } from "../demand.ts";
 import type { Operation } from "../operation.ts";
 import { moderationRequestSchema } from "./schema.ts";
@@ -14,5 +15,5 @@ export const moderation: Operation = {
   ],
   bills: "input",
   isRepeatable: true,
-  demandOf: ({ input }) => plainDemandOf(input),
+  demandOf: ({ input }) => plainDemandOf(input, promptsIn(input)),
 };

@@ -1,8 +1,11 @@
 /** Sessions at upstreams of the caller's own API. There is no translation between OpenAI's Realtime and Gemini's Live. */
 import { jsonBytesOf, parsedObject } from "#dialects/json.ts";
+import type { UsageBounds } from "#dialects/usage.ts";
 import { withMember } from "#dialects/verbatim.ts";
+import { plainDemandOf } from "../demand.ts";
 import { type CallExchange, refused } from "../exchange.ts";
 import { errorIn } from "../openai-call.ts";
+import { usageBoundsOf } from "../usage-bounds.ts";
 import { GeminiSession } from "./gemini-session.ts";
 import { OpenaiSession } from "./openai-session.ts";
 import { livePath, transcriptionModelPath } from "./operation.ts";
@@ -11,6 +14,8 @@ interface Context {
   api: "openai" | "gemini";
   /** The catalogue's id. */
   model: string;
+  /** Of each answer. */
+  bounds: UsageBounds;
 }
 
 const openaiDialects = ["openai-chat", "openai-responses"];
@@ -19,10 +24,15 @@ export const realtimeExchange: CallExchange<Context> = {
   wantedOf: (dialect) => (dialect === "gemini" ? "gemini" : "openai-chat"),
   async prepare({ dialect, spoken, body, target, model }) {
     const common = { kind: "call", errors: "own" } as const;
+    const bounds = usageBoundsOf(target, plainDemandOf());
     if (dialect === "gemini") {
       if (spoken !== "gemini") return refused("This model does not serve Gemini's Live API.", "setup.model");
       const setup = withMember(body, ["setup", "model"], jsonBytesOf(`models/${target.model}`));
-      return { ...common, request: { path: livePath, headers: {}, body: setup }, context: { api: "gemini", model } };
+      return {
+        ...common,
+        request: { path: livePath, headers: {}, body: setup },
+        context: { api: "gemini", model, bounds },
+      };
     }
     if (!openaiDialects.includes(spoken))
       return refused("This model does not serve OpenAI's Realtime API; it may serve Gemini's Live API.", "model");
@@ -30,7 +40,7 @@ export const realtimeExchange: CallExchange<Context> = {
     if (typeof transcription === "string") {
       const update = withMember(Buffer.from(transcription), transcriptionModelPath, jsonBytesOf(target.model));
       const request = { path: "/realtime?intent=transcription", headers: {}, body: update };
-      return { ...common, request, context: { api: "openai", model } };
+      return { ...common, request, context: { api: "openai", model, bounds } };
     }
     // The settings of a client secret.
     const first = session === undefined ? Buffer.alloc(0) : jsonBytesOf({ type: "session.update", session });
@@ -38,12 +48,12 @@ export const realtimeExchange: CallExchange<Context> = {
     return {
       ...common,
       request: { path, headers: {}, body: first },
-      context: { api: "openai", model },
+      context: { api: "openai", model, bounds },
     };
   },
-  rawOf: ({ api, model }) => ({
+  rawOf: ({ api, model, bounds }) => ({
     kind: "session",
-    session: api === "gemini" ? new GeminiSession() : new OpenaiSession(model),
+    session: api === "gemini" ? new GeminiSession(bounds) : new OpenaiSession(model, bounds),
   }),
   /** A session has no whole response. */
   read: () => errorIn(undefined),

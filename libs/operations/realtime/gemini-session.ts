@@ -3,7 +3,7 @@ import type { UpstreamError } from "#dialects/errors.ts";
 import { usageOf } from "#dialects/gemini/answer.ts";
 import { listOf, objectOf, textOf } from "#dialects/json.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
-import type { Usage } from "#dialects/usage.ts";
+import { plausible, type Usage, type UsageBounds } from "#dialects/usage.ts";
 import { textTokensIn, UnreportedUsage } from "./unreported-usage.ts";
 import { readIfNaming, type SessionMessage, sumOf, type UpstreamSession } from "./upstream-session.ts";
 
@@ -22,8 +22,14 @@ export class GeminiSession implements UpstreamSession {
   #current: Usage | undefined;
   /** The estimate of a turn that ended without a report, which may still come. */
   #late: Usage | undefined;
+  readonly #bounds: UsageBounds | undefined;
   readonly #unreported = new UnreportedUsage();
   #sending: "audio" | "image" | "text" = "text";
+
+  /** `bounds` are those of each turn. */
+  constructor(bounds?: UsageBounds) {
+    this.#bounds = bounds;
+  }
 
   get usage(): Usage | undefined {
     return sumOf(this.#complete, this.#current);
@@ -37,7 +43,7 @@ export class GeminiSession implements UpstreamSession {
     const value = readIfNaming(message, ["usageMetadata", "turnComplete", "modelTurn", "toolCall"]);
     const content = objectOf(value?.serverContent);
     this.#countTurn(content, objectOf(value?.toolCall));
-    const report = value?.usageMetadata === undefined ? undefined : reportOf(value.usageMetadata);
+    const report = value?.usageMetadata === undefined ? undefined : reportOf(value.usageMetadata, this.#bounds);
     if (report !== undefined) {
       if (this.#late === undefined) this.#current = report;
       else this.#complete = sumOf(this.#complete, report);
@@ -105,7 +111,7 @@ function sendingOf(fragment: Buffer): "audio" | "image" | "text" {
 }
 
 /** Undefined for a report without tokens. */
-function reportOf(value: unknown): Usage | undefined {
+function reportOf(value: unknown, bounds: UsageBounds | undefined): Usage | undefined {
   const usage = usageOf(value);
-  return usage !== undefined && usage.inputTokens + usage.outputTokens > 0 ? usage : undefined;
+  return usage !== undefined && usage.inputTokens + usage.outputTokens > 0 ? plausible(usage, bounds) : undefined;
 }

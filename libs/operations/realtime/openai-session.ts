@@ -4,7 +4,7 @@ import { jsonBytesOf, objectOf, objectSpansOf, readSpan, textOf } from "#dialect
 import { audioUsageOf } from "#dialects/openai-audio.ts";
 import { modalitiesOf } from "#dialects/openai-parts.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
-import { plausible, tokensOf, type Usage } from "#dialects/usage.ts";
+import { plausible, tokensOf, type Usage, type UsageBounds } from "#dialects/usage.ts";
 import { withMember } from "#dialects/verbatim.ts";
 import { transcriptionModelPath } from "./operation.ts";
 import { type Medium, textTokensIn, UnreportedUsage } from "./unreported-usage.ts";
@@ -24,6 +24,7 @@ const base64Ratio = 4 / 3;
 export class OpenaiSession implements UpstreamSession {
   usage: Usage | undefined;
   readonly #model: Buffer;
+  readonly #bounds: UsageBounds | undefined;
   readonly #unreported = new UnreportedUsage();
   #hasBegun = false;
   /** Each item is an answer of its own. */
@@ -37,9 +38,10 @@ export class OpenaiSession implements UpstreamSession {
   /** When the speech in them began and ended, in ms of the session. */
   #speech: { start: number; end: number | undefined } | undefined;
 
-  /** `model` is the catalogue's id. */
-  constructor(model: string) {
+  /** `model` is the catalogue's id, `bounds` those of each response. */
+  constructor(model: string, bounds?: UsageBounds) {
     this.#model = jsonBytesOf(model);
+    this.#bounds = bounds;
   }
 
   get unreported(): Usage | undefined {
@@ -156,13 +158,17 @@ export class OpenaiSession implements UpstreamSession {
   #responseDone({ usage, status }: Record<string, unknown>): void {
     const reported = responseUsageOf(usage);
     const used = reported ?? (status === "failed" ? undefined : this.#unreported.usage);
-    this.usage = sumOf(this.usage, used);
+    this.#add(used);
     if (reported !== undefined) this.#unreported.reported(reported);
     this.#unreported.ended();
   }
 
+  #add(usage: Usage | undefined): void {
+    this.usage = sumOf(this.usage, usage && plausible(usage, this.#bounds));
+  }
+
   #transcribed(usage: Usage | undefined): void {
-    this.usage = sumOf(this.usage, usage ?? (this.#isTranscription ? this.#unreported.usage : undefined));
+    this.#add(usage ?? (this.#isTranscription ? this.#unreported.usage : undefined));
     if (!this.#isTranscription) return;
     if (usage !== undefined) this.#unreported.reported(usage, false);
     this.#unreported.ended();

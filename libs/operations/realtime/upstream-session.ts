@@ -45,5 +45,6 @@ export function sumOf(one: Usage | undefined, other: Usage | undefined): Usage |
       units: Object.fromEntries(unitNames.map((kind) => [kind, (one.units?.[kind] ?? 0) + (other.units?.[kind] ?? 0)])),
     }),
     ...(isEstimated && { isEstimated }),
+    ...((one.isCapped || other.isCapped) && { isCapped: true }),
   };
 }

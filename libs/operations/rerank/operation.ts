@@ -1,4 +1,5 @@
 /** Ranks documents by their relevance to a query. The answer has the fields of Cohere's and of Jina's format, so that clients of both can read it. */
+import { listOf } from "#dialects/json.ts";
 import type { Endpoint } from "#dialects/profile.ts";
 import { rerankBodyBytesMax } from "../bounds.ts";
 import { plainDemandOf } from "../demand.ts";
@@ -16,7 +17,7 @@ const rerankAt = (...paths: string[]): Operation => ({
   ),
   bills: "input",
   isRepeatable: true,
-  demandOf: () => plainDemandOf(),
+  demandOf: ({ documents }) => plainDemandOf(undefined, listOf(documents).length),
 });
 
 /** Cohere's: the answer has the documents only if the caller asks for them. */

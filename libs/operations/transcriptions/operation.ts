@@ -27,6 +27,7 @@ const transcriptOperation = (path: string, schema: TSchema): Operation => ({
       mediaTokens: seconds * textTokensPerSecond,
       choices: 1,
       attachedTokens: seconds * tokensPerSecond,
+      audioSeconds: seconds,
     };
   },
 });

@@ -14,7 +14,7 @@ const prices = (inputPerMillion: number) => ({
 });
 const catalogue = {
   models: [
-    { id: "m", prices: prices(1) },
+    { id: "m", prices: prices(1), contextWindow: 8_000, outputTokensMax: 900 },
     { id: "fallback", prices: prices(5) },
   ],
   groups: new Map([["half", { priceRatio: 0.5 }]]),
@@ -54,6 +54,20 @@ const cases: [what: string, generation: object, outcome: GenerationOutcome, expe
     { progress: { ...begun, outputTokens: 90 } },
     "complete",
     "25 in, 90 out, fallback",
+  ],
+  [
+    "complete, counted absurdly, by what its model can use",
+    { usage: plainUsageOf(9e15, 9e15) },
+    "complete",
+    "8000 in, 900 out, m",
+  ],
+  ["complete, counted as nothing, by what was reserved", { usage: plainUsageOf(0, 0) }, "complete", reserved],
+  ["complete, its input not counted", { usage: plainUsageOf(0, 8) }, "complete", "25 in, 8 out, m"],
+  [
+    "left, counted absurdly",
+    { progress: { ...begun, model: "m", outputTokens: 4e9, reported: plainUsageOf(9e15, 1) } },
+    "left",
+    "8000 in, 900 out, m",
   ],
   ["complete and whole, uncounted, by what was reserved", { framing: "whole" }, "complete", reserved],
   ["failed", { progress: { ...begun, outputTokens: 90 } }, "upstream_failed", nothing],
