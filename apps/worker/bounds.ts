@@ -115,6 +115,27 @@ export const rateLimitedMs = 5_000;
 export const cooldownAskedMsMax = 3_600_000;
 /** Cooldowns that a worker remembers. */
 export const cooldownsMax = 10_000;
+/** The first content of an answer, as `firstContentTimeoutMs` bounds it where the catalogue does not. */
+export const firstContentMsMax = 300_000;
+/** Silence before the first content, if another target is left: the least that a target gets, whatever its earlier answers took. */
+export const quietMsMin = { streamed: 10_000, whole: 90_000 };
+/** The same for a model or a request with reasoning, which may say nothing while it thinks. */
+export const thinkingMsMin = { streamed: 120_000, whole: 300_000 };
+/** The least for a stream's last target. */
+export const lastQuietMsMin = 30_000;
+/** How many times the 95th percentile of a target's times to the first content it may take. */
+export const quietFactor = 3;
+/** Bytes of a request that add a millisecond to these times: a prompt of 100,000 tokens adds 20 seconds. */
+export const promptBytesPerMs = 20;
+/** Times to the first content that are remembered of each target, and the targets. */
+export const contentTimesMax = 64;
+export const timedTargetsMax = 1_000;
+/** `betweenContentTimeoutMs` as a multiple of `betweenTokensTimeoutMs`, where the catalogue does not set it. */
+export const contentGapFactor = 4;
+/** Bytes that count as a part of an answer which has no events: fewer in all of the time between two parts are a trickle. */
+export const partBytes = 256;
+/** Bytes of an event that is not complete yet which count as a part of its answer. */
+export const eventPartBytes = 64 * 1024;
 /** The first pause before a target is called again. */
 export const backOffMs = 200;
 /** The longest pause before a target is called again. */

@@ -41,6 +41,7 @@ import { WorkerQueues } from "./queues.ts";
 import type { WorkerRedis } from "./redis.ts";
 import { openRelay, type WorkerRelay } from "./relay.ts";
 import { CircuitBreakers } from "./routing/circuit-breakers.ts";
+import { ContentTimes } from "./routing/content-times.ts";
 import { Credentials } from "./routing/credentials.ts";
 import { RefusedFields } from "./routing/refused-fields.ts";
 import { Routing } from "./routing/routing.ts";
@@ -97,8 +98,10 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
   opened.defer(() => controls.close());
   const usage = openUsage(config, deps, redis, catalogue.current, opened);
   const load = new TargetLoad(clock);
+  const contentTimes = new ContentTimes();
   const events = new EventStream<WorkerEvents>(
     load.subscriber,
+    contentTimes.subscriber,
     createAttemptLog(log),
     createAttemptMetrics(registry),
     usage.subscriber,
@@ -118,6 +121,7 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
     upstreams,
     routing: routing.routing,
     refusedFields: new RefusedFields(),
+    contentTimes,
     preparationThread,
     answerMemory,
     attachmentsFor: attachments.forKey,

@@ -11,6 +11,9 @@ const strict = { additionalProperties: false };
 const millisecondsOr = (ms: number, description: string) =>
   Type.Integer({ minimum: 1, maximum: 86_400_000, default: ms, description });
 
+const milliseconds = (description: string) =>
+  Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400_000, description }));
+
 const text = (lengthMax: number, description: string, more: object = {}) =>
   Type.String({
     minLength: 1,
@@ -120,8 +123,7 @@ const group = Type.Object(
 );
 
 const overridingTimeouts = (owner: string) => {
-  const timeout = (description = "As the upstream's.") =>
-    Type.Optional(Type.Integer({ minimum: 1, maximum: 86_400_000, description }));
+  const timeout = (description = "As the upstream's.") => milliseconds(description);
   return Type.Optional(
     Type.Object(
       {
@@ -129,6 +131,7 @@ const overridingTimeouts = (owner: string) => {
         firstTokenTimeoutMs: timeout("As the upstream's. The worker then tries the next target, if there is one."),
         firstContentTimeoutMs: timeout(),
         betweenTokensTimeoutMs: timeout(),
+        betweenContentTimeoutMs: timeout(),
         totalTimeoutMs: timeout(),
       },
       { ...strict, description: `Timeouts for ${owner}; they override those of its upstream.` },
@@ -139,19 +142,19 @@ const overridingTimeouts = (owner: string) => {
 const timeouts = Type.Object(
   {
     connectTimeoutMs: millisecondsOr(5_000, "Until a connection is open."),
-    firstByteTimeoutMs: millisecondsOr(
-      30_000,
-      "From the request to the headers of a streaming response. firstContentTimeoutMs applies to other responses.",
+    firstByteTimeoutMs: milliseconds(
+      "From the request to the headers of a streaming response. Default: as of firstTokenTimeoutMs.",
     ),
-    firstTokenTimeoutMs: millisecondsOr(
-      30_000,
-      "From the headers of a streaming response to its first content, while the upstream sends nothing at all; keep-alives restart it. Raise it for models that send nothing while they reason.",
+    firstTokenTimeoutMs: milliseconds(
+      "From the headers of a streaming response to its first content, while the upstream sends nothing at all; keep-alives restart it. Default: it adapts. While another target is left, it is three times the time that 95 % of the target's last answers took to begin: at least 10 seconds (2 minutes for a model or a request with reasoning), and more for long prompts. For the last target it is at least 30 seconds.",
     ),
-    firstContentTimeoutMs: millisecondsOr(
-      300_000,
-      "From the request to the first content of the answer, streaming or not; keep-alives do not restart it. The worker then tries the next target. The last target of an answer that does not stream has until totalTimeoutMs. Raise it for models that take longer to answer.",
+    firstContentTimeoutMs: milliseconds(
+      "From the request to the first content of the answer, streaming or not; keep-alives do not restart it. The worker then tries the next target. The last target of an answer that does not stream has until totalTimeoutMs. Default: 5 minutes. For an answer that does not stream the default adapts too, while another target is left and the upstream sends nothing at all: three times what 95 % of the target's last answers took, at least 90 seconds (5 minutes with reasoning).",
     ),
-    betweenTokensTimeoutMs: millisecondsOr(30_000, "Between two chunks of a running answer, of any kind."),
+    betweenTokensTimeoutMs: millisecondsOr(30_000, "In a running answer, while the upstream sends nothing at all."),
+    betweenContentTimeoutMs: milliseconds(
+      "Between two parts of the content of a running answer (text, reasoning, arguments of calls, images, speech, steps of the upstream's own tools); keep-alives, single bytes and empty parts do not restart it. For an answer that does not stream, it applies while another target is left. Default: four times betweenTokensTimeoutMs.",
+    ),
     totalTimeoutMs: millisecondsOr(600_000, "From the request to the end of the answer."),
   },
   { ...strict, default: {} },

@@ -102,6 +102,8 @@ export interface StreamDecoder {
   readonly malformedEvents: number;
   /** The upstream's own count so far, if it has sent one. */
   readonly usage: Usage | undefined;
+  /** Grows with the content that the caller has already; undefined for a decoder that drops none. */
+  readonly repeatedParts?: number;
 }
 
 /** Writes one streamed answer for a caller. `finish` also writes the terminator, if the dialect has one. */

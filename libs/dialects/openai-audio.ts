@@ -5,6 +5,7 @@
 import type { StreamRelay } from "./codec.ts";
 import { isGiven, objectOf } from "./json.ts";
 import { modalitiesOf } from "./openai-parts.ts";
+import type { Produced } from "./produced.ts";
 import type { SseEvent } from "./sse.ts";
 import { upstreamErrorOf } from "./upstream-errors.ts";
 import { plainUsageOf, plausible, tokensOf, type Usage } from "./usage.ts";
@@ -58,13 +59,14 @@ class AudioWatcher implements Watcher {
     return undefined;
   }
 
-  look({ event, data }: SseEvent, value: Record<string, unknown>): Passing {
+  look({ event, data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
     const { type = event, error, usage } = value;
     if (type === "error" || isGiven(error)) return failedWith(upstreamErrorOf(value));
     if (type === this.#last) {
       this.finished = true;
       this.usage = audioUsageOf(usage) ?? this.#usageDefault;
     }
+    produced.other();
     return { kind: "relay", bytes: eventBytesOf(event, data), content: true };
   }
 }

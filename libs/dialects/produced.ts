@@ -3,7 +3,7 @@
  * takes a token for every `bytesPerToken` bytes and at least one for each event with content. Thinking counts whether or not the caller sees it.
  */
 import { finishOf, reasonIn } from "./finish.ts";
-import { isObject, listOf, objectOf, textOf } from "./json.ts";
+import { isGiven, isObject, listOf, objectOf, textOf } from "./json.ts";
 import type { AnswerEvent, BlockStart, Finish } from "./neutral.ts";
 import { bytesPerToken, plausible, type Usage } from "./usage.ts";
 
@@ -39,6 +39,8 @@ export class Produced {
   #tokens: number;
   #thoughtTokens = 0;
   #sealedTokens = 0;
+  #otherParts = 0;
+  #repeatedParts = 0;
   #reported: Usage | undefined;
   /** The estimate as of the last accepted report. */
   #tokensReported: number;
@@ -51,6 +53,21 @@ export class Produced {
     this.#delivered = delivered;
     this.#tokens = delivered.tokens;
     this.#tokensReported = delivered.tokens;
+  }
+
+  /** Grows with each part of the content, whether or not it has tokens to count. Keep-alives and empty parts are none. */
+  get parts(): number {
+    return this.#tokens + this.#thoughtTokens + this.#sealedTokens + this.#otherParts + this.#repeatedParts;
+  }
+
+  /** A part without tokens to count, such as a step of the upstream's own tools. */
+  other(): void {
+    this.#otherParts++;
+  }
+
+  /** How much the upstream has sent so far of what the caller has already. */
+  repeated(parts: number): void {
+    this.#repeatedParts = parts;
   }
 
   /** Text of an answer, thinking or a call. */
@@ -170,6 +187,8 @@ export function chatDelta(delta: Record<string, unknown>, produced: Produced): v
     tool_calls: calls,
     images,
     audio,
+    annotations,
+    function_call: legacyCall,
   } = delta;
   if (typeof content === "string") produced.text(content);
   else
@@ -191,6 +210,7 @@ export function chatDelta(delta: Record<string, unknown>, produced: Produced): v
       for (const text of [called.name, called.arguments, called.input]) produced.text(text);
   }
   for (const _ of listOf(images)) produced.picture();
+  if (listOf(annotations).length > 0 || isGiven(objectOf(legacyCall).arguments)) produced.other();
   produced.text(objectOf(audio).transcript);
   produced.speech(objectOf(audio).data);
 }
@@ -203,7 +223,9 @@ export function messagesChunk({ content_block: block, delta }: Record<string, un
   produced.sealed(data);
   produced.text(name);
   if (type !== undefined && Object.keys(objectOf(input)).length > 0) produced.text(JSON.stringify(input));
-  const { text: more, partial_json: json, thinking: thought, signature } = objectOf(delta);
+  if (type !== undefined && type !== "text" && type !== "thinking") produced.other();
+  const { text: more, partial_json: json, thinking: thought, signature, citation } = objectOf(delta);
+  if (citation !== undefined) produced.other();
   produced.text(more);
   produced.text(json);
   produced.thought(thought);
@@ -219,7 +241,9 @@ export function geminiPart(part: Record<string, unknown>, produced: Produced): v
     functionCall: call,
     inlineData: media,
     executableCode: code,
+    codeExecutionResult: ran,
   } = part;
+  if (ran !== undefined) produced.other();
   if (thought === true) produced.thought(text);
   else produced.text(text);
   produced.sealed(signature);
@@ -230,12 +254,16 @@ export function geminiPart(part: Record<string, unknown>, produced: Produced): v
   else if (textOf(data) !== undefined) produced.picture();
 }
 
-/** An event of OpenAI's Responses format. `done` events repeat what was streamed and are not counted. */
+/** Events of a response before its first item; all others that are no deltas are steps of an item. */
+const lifecycle = /^response\.(?:created|queued|in_progress)$/;
+
+/** An event of OpenAI's Responses format. `done` events repeat what was streamed, so their tokens are not counted. */
 export function responsesChunk(
   type: string,
   { delta, item, ...event }: Record<string, unknown>,
   produced: Produced,
 ): void {
+  if (type.startsWith("response.") && !type.endsWith(".delta") && !lifecycle.test(type)) produced.other();
   if (type === "response.output_item.done") produced.sealed(objectOf(item).encrypted_content);
   else if (type === "response.output_item.added") produced.text(objectOf(item).name);
   else if (type.startsWith("response.image_generation_call.partial_image") && event.partial_image_b64 !== undefined)

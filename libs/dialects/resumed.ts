@@ -111,6 +111,7 @@ export class ResumedDecoder implements StreamDecoder {
   /** White space at the end of the text so far. A request cannot end with it, so the stream may repeat it. */
   #space: string;
   #mode: ResumeMode;
+  repeatedParts = 0;
 
   constructor(answer: ResumedAnswer, decoder: StreamDecoder, mode: ResumeMode) {
     this.#answer = answer;
@@ -142,7 +143,11 @@ export class ResumedDecoder implements StreamDecoder {
 
   /** The new part of these events. */
   #newAmong(events: readonly AnswerEvent[]): AnswerEvent[] {
-    return events.flatMap((event) => (event.kind === "error" ? event : (this.#newIn(event) ?? [])));
+    return events.flatMap((event) => {
+      if (event.kind === "error") return event;
+      if (event.kind === "delta") this.repeatedParts += event.text.length;
+      return this.#newIn(event) ?? [];
+    });
   }
 
   /** The new part of the event; undefined if all of it was delivered, an error if it differs. */

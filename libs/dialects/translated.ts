@@ -79,7 +79,9 @@ export class TranslatedStream implements StreamRelay {
       if (isContent(event)) this.committed = true;
       text += this.#encoder.push(this.#shown(event), this.#decoder.usage);
     }
-    this.produced.report(this.#decoder.usage);
+    const { repeatedParts = 0, usage } = this.#decoder;
+    this.produced.repeated(repeatedParts);
+    this.produced.report(usage);
     this.#held = this.committed ? "" : text;
     if (this.committed && text !== "") out.push(Buffer.from(text));
   }

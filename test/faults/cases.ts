@@ -3,6 +3,7 @@
  * never read from the gateway's code.
  */
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
+import { quietMsMin } from "../../apps/worker/bounds.ts";
 import { isLong } from "../support/long.ts";
 
 /** The format of an error in each dialect. `code` is that of OpenAI's two dialects; null if only the status tells. */
@@ -387,7 +388,12 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
     case "silent": {
       // The only target of an answer that does not stream is waited for until its total time is over.
       const beginMs = arrangement === "one" ? pace.totalMs[patience] : pace.beginMs[patience];
-      const limits = { quiet: pace.quietMs[patience], begin: beginMs, connect: pace.connectMs };
+      const adapts = pace.isDefault && patience === "patient" && arrangement === "two";
+      const limits = {
+        quiet: adapts ? quietMsMin.streamed : pace.quietMs[patience],
+        begin: adapts ? quietMsMin.whole : beginMs,
+        connect: pace.connectMs,
+      };
       const limitMs = resumes && course.by !== "connect" ? resumedMs(pace) : limits[course.by];
       const found: Span = [limitMs, limitMs + watchMs];
       if (arrangement !== "one") return elsewhere(found);

@@ -41,7 +41,7 @@ const arrangementNames: Record<Arrangement, string> = {
   fallback: "a fallback, resumed",
 };
 
-const secondsOf = (ms: number) => (ms >= 60_000 ? `${ms / 60_000} min` : `${ms / 1_000} s`);
+const secondsOf = (ms: number) => (ms >= 60_000 && ms % 60_000 === 0 ? `${ms / 60_000} min` : `${ms / 1_000} s`);
 const timeOf = ([least, most]: Span) =>
   most === 0
     ? "at once"
@@ -143,7 +143,7 @@ function documentOf(exceptions: readonly string[], ofOutages: readonly OutageSee
   return `# When an upstream fails
 
 \`npm run faults\` generates this page. It plays every fault through real processes against the simulator, with the catalogue's default timeouts and circuit breakers
-(5 s to connect; 30 s to a stream's head, to its first token and between tokens; 5 minutes to the first content of any answer; 10 minutes in all; 2 retries), and checks
+(5 s to connect; 30 s of silence in a stream, 10 s before its first token while another target is left; 90 s to a whole answer while another target is left; 10 minutes in all; 2 retries), and checks
 every cell. \`npm test\` checks a selection of the same cells with shorter timeouts. Each fault is played for callers of all four dialects (openai-chat,
 openai-responses, anthropic-messages, gemini), streamed and whole, and over HTTP, HTTPS with HTTP/1.1 and HTTPS with HTTP/2: ${allCells.length} cells. The transport makes no
 difference, so the tables do not repeat it.

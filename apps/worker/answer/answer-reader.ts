@@ -41,6 +41,8 @@ export interface AnswerReader {
   readonly heldBytes: number;
   /** Events that could not be read. The answer fails if one of them may have carried content. */
   readonly malformedEvents: number;
+  /** Grows with each part of the content that arrives. */
+  readonly parts: number;
   /** Content for the caller was seen. */
   readonly committed: boolean;
   /** Content arrived, whether or not the caller gets it yet. */

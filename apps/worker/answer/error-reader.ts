@@ -18,6 +18,7 @@ export class ErrorReader implements AnswerReader {
   readonly malformedEvents = 0;
   readonly heldBytes = 0;
   readonly produced = undefined;
+  readonly parts = 0;
   readonly committed = false;
   readonly begun = false;
   readonly settled = false;

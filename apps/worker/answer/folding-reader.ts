@@ -4,6 +4,7 @@ import type { AnswerEvent, Finish } from "#dialects/neutral.ts";
 import { Produced } from "#dialects/produced.ts";
 import { SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
+import { eventPartBytes } from "../bounds.ts";
 import type { Reading } from "../preparation/exchange.ts";
 import { type AnswerReader, type AnswerStep, eventsIn, incomplete, stepOf, tooLarge } from "./answer-reader.ts";
 
@@ -41,6 +42,10 @@ export class FoldingReader implements AnswerReader {
       ...this.#stream.end(),
     ]);
     return step.kind === "more" ? { kind: "failed", bytes: [], failure: incomplete } : step;
+  }
+
+  get parts(): number {
+    return this.produced.parts + Math.floor(this.heldBytes / eventPartBytes);
   }
 
   get finish(): Finish | undefined {

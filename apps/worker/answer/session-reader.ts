@@ -8,6 +8,7 @@ import { type AnswerReader, type AnswerStep, failedWith, incomplete } from "./an
 
 export class SessionReader implements AnswerReader {
   readonly finish = undefined;
+  readonly parts = 0;
   committed = false;
   readonly malformedEvents = 0;
   readonly heldBytes = 0;

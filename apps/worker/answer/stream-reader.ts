@@ -5,12 +5,14 @@ import type { Finish } from "#dialects/neutral.ts";
 import type { Produced } from "#dialects/produced.ts";
 import { type SseEvent, SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
+import { eventPartBytes } from "../bounds.ts";
 import { type AnswerReader, type AnswerStep, eventsIn, failedWith, incomplete } from "./answer-reader.ts";
 
 export class StreamReader implements AnswerReader {
   readonly #bytesMax: number;
   readonly #events: SseReader;
   readonly #answer: StreamRelay;
+  #bytes = 0;
 
   /** `bytesMax` is that of one event. */
   constructor(answer: StreamRelay, bytesMax: number) {
@@ -35,6 +37,10 @@ export class StreamReader implements AnswerReader {
     return this.#answer.produced;
   }
 
+  get parts(): number {
+    return this.#answer.produced.parts + Math.floor(this.#bytes / eventPartBytes);
+  }
+
   get malformedEvents(): number {
     return this.#answer.malformedEvents;
   }
@@ -52,6 +58,7 @@ export class StreamReader implements AnswerReader {
   }
 
   push(chunk: Buffer): AnswerStep {
+    this.#bytes += chunk.length;
     const events = eventsIn(this.#events, chunk, this.#bytesMax);
     return Array.isArray(events) ? this.#read(events) : events;
   }

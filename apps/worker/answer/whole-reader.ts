@@ -6,6 +6,7 @@ import type { Usage } from "#dialects/usage.ts";
 import { TaskTimeout } from "#service/task-thread.ts";
 import type { Reading } from "../preparation/exchange.ts";
 import { type AnswerReader, type AnswerStep, type FailedStep, stepOf, tooLarge } from "./answer-reader.ts";
+import { Trickle } from "./trickle.ts";
 
 const unreadInTime: FailedStep = {
   kind: "failed",
@@ -28,6 +29,7 @@ export class WholeReader implements AnswerReader {
   heldBytes = 0;
   readonly #read: Reading["whole"];
   readonly #bytesMax: number;
+  readonly #trickle = new Trickle();
   #chunks: Buffer[] = [];
 
   constructor(read: Reading["whole"], bytesMax: number) {
@@ -35,7 +37,12 @@ export class WholeReader implements AnswerReader {
     this.#bytesMax = bytesMax;
   }
 
+  get parts(): number {
+    return this.#trickle.parts;
+  }
+
   push(chunk: Buffer): AnswerStep {
+    this.#trickle.push(chunk);
     this.heldBytes += chunk.length;
     if (this.heldBytes > this.#bytesMax) return tooLarge(this.#bytesMax);
     this.#chunks.push(chunk);

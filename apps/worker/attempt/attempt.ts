@@ -46,10 +46,11 @@ import { continued, headersOf } from "#tracing/trace-context.ts";
 import type { AnswerClaim, AnswerMemory } from "../answer/answer-memory.ts";
 import { type AnswerStep, type FailedStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import type { RequestAttachments } from "../attachments/request-attachments.ts";
-import { unclaimedAnswerBytesMax } from "../bounds.ts";
+import { quietMsMin, unclaimedAnswerBytesMax } from "../bounds.ts";
 import { type Exchange, type Exchanged, lost } from "../preparation/exchange.ts";
 import { exchangeOf } from "../preparation/operations.ts";
 import { Preparation, type PreparationThread } from "../preparation/preparation.ts";
+import type { ContentTimes } from "../routing/content-times.ts";
 import type { RefusedFields } from "../routing/refused-fields.ts";
 import { classifyFailure, type FailureClass, outcomeOf, RetryState } from "../routing/retry-state.ts";
 import { type Candidate, candidatesOf } from "../routing/route.ts";
@@ -57,6 +58,7 @@ import type { CallOutcome, Permit, Routing } from "../routing/routing.ts";
 import type { SessionCall } from "../upstream/session-call.ts";
 import type { UpstreamHandlers, UpstreamHeaders, Upstreams } from "../upstream/upstreams.ts";
 import { AnswerFrames } from "./answer-frames.ts";
+import { quietMsMaxOf } from "./quiet-limit.ts";
 import { isQuotedIn } from "./quoted.ts";
 import { TargetCall } from "./target-call.ts";
 import { TargetReports } from "./target-reports.ts";
@@ -70,6 +72,7 @@ export interface AttemptDeps {
   upstreams: Upstreams;
   routing: Routing;
   refusedFields: RefusedFields;
+  contentTimes: ContentTimes;
   preparationThread: PreparationThread;
   answerMemory: AnswerMemory;
   /** The attachments of one request of this key. */
@@ -92,6 +95,8 @@ const stopping: Failure = {
   message: "The process that ran this session is stopping; open a new session to go on.",
   retryAfterSeconds: 1,
 };
+
+const noBytes = Buffer.alloc(0);
 
 /** Responses by which an upstream says that it has no such endpoint. */
 const noEndpointStatuses = [404, 405, 501];
@@ -342,7 +347,7 @@ export class Attempt {
   #readAgain(): void {
     const call = this.#call;
     if (call === undefined || call.isOver) return;
-    call.progressedAt = this.#deps.clock.now();
+    call.readAgain(this.#deps.clock.now());
     call.flow(!this.#isBlocked);
   }
 
@@ -675,11 +680,19 @@ export class Attempt {
   }
 
   #checkTimeouts(call: TargetCall, now: number): void {
-    const hasAlternative = this.#request?.retryState.hasOther(call.candidate) === true;
-    const overdue = overdueOf(call, this.#firstCallAt, hasAlternative, now);
+    const { candidate, streams } = call;
+    const { operation, dialect } = this.#job;
+    const { contentTimes } = this.#deps;
+    const hasOther = this.#request?.retryState.hasOther(candidate) === true && operations[operation].isRepeatable;
+    const quietMsMax = () =>
+      quietMsMaxOf({ candidate, dialect, body: this.#request?.body ?? noBytes, streams }, contentTimes, hasOther);
+    const overdue = overdueOf(call, this.#firstCallAt, hasOther, quietMsMax, now);
     if (overdue === undefined) return;
-    call.diagnosis.cause = overdue;
-    this.#callFailed(call, { code: "upstream_timeout", message: `The upstream of this model ${overdue}.` });
+    const { says, isAdaptive } = overdue;
+    // What was given up might have come, so the next call may take longer; a target that is always silent gets no more than a few times the least.
+    if (isAdaptive) contentTimes.learn(candidate.key, streams, quietMsMin[streams ? "streamed" : "whole"]);
+    call.diagnosis.cause = says;
+    this.#callFailed(call, { code: "upstream_timeout", message: `The upstream of this model ${says}.` });
   }
 
   /** The attempt counts in this worker's metrics: the owner has the whole answer, or its caller left. The ingress charges the caller. */

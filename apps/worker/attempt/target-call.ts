@@ -46,6 +46,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
   readonly chunk: WorkerEvents["chunk"];
   readonly startedAt: number;
   progressedAt: number;
+  contentAt: number;
   /** When the upstream accepts requests again, as it reports itself. */
   retryAfterMs: number | undefined;
   /** Undefined until the upstream is called. */
@@ -63,6 +64,9 @@ export class TargetCall implements CallProgress, AnsweringCall {
   #head: UpstreamHead | undefined;
   #reader: AnswerReader | undefined;
   #leadingBytes = 0;
+  /** The reader's count at `contentAt`. */
+  #parts = 0;
+  #hadContent = false;
   /** When the head of an error response arrived. */
   #errorHeadAt: number | undefined;
   /** When the answer was known to be whole except its terminator. */
@@ -85,6 +89,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
     this.chunk = { attempt, call: this.info, gapMs: 0 };
     this.startedAt = now;
     this.progressedAt = now;
+    this.contentAt = now;
     this.#isQuoted = isQuoted;
     this.#earlier = earlier;
   }
@@ -188,8 +193,9 @@ export class TargetCall implements CallProgress, AnsweringCall {
    * White space before JSON in the same chunk stays, because such an answer is relayed byte for byte; before an event it would hide a field's name.
    */
   read(chunk: Buffer, now: number, kind?: MessagePartKind): AnswerStep | undefined {
-    if (this.#reader !== undefined) return this.#counted(this.#reader.push(chunk, kind));
-    if (this.exchange.reading.raw !== undefined) return this.#counted(this.#readerFrom(chunk[0]).push(chunk, kind));
+    if (this.#reader !== undefined) return this.#counted(this.#reader.push(chunk, kind), now);
+    if (this.exchange.reading.raw !== undefined)
+      return this.#counted(this.#readerFrom(chunk[0]).push(chunk, kind), now);
     const from = chunk.findIndex((byte) => byte > 0x20);
     this.#leadingBytes += chunk.length;
     if (from < 0 && this.#leadingBytes <= leadingBytesMax) {
@@ -197,7 +203,7 @@ export class TargetCall implements CallProgress, AnsweringCall {
       return undefined;
     }
     const answer = chunk[from] === openBrace || from <= 0 ? chunk : chunk.subarray(from);
-    return this.#counted(this.#readerFrom(chunk[from]).push(answer));
+    return this.#counted(this.#readerFrom(chunk[from]).push(answer), now);
   }
 
   /** A part of the caller's message reached the upstream of a session. */
@@ -217,6 +223,12 @@ export class TargetCall implements CallProgress, AnsweringCall {
     else this.#settledAt ??= now;
     const since = this.#settledAt ?? this.#errorHeadAt;
     return since !== undefined && now - since > lingerMs ? this.end() : undefined;
+  }
+
+  /** The caller reads again, so that the upstream is read again. */
+  readAgain(now: number): void {
+    this.progressedAt = now;
+    this.contentAt = now;
   }
 
   flow(isOpen: boolean): void {
@@ -245,7 +257,13 @@ export class TargetCall implements CallProgress, AnsweringCall {
     return this.#reader;
   }
 
-  #counted(step: AnswerStep): AnswerStep {
+  #counted(step: AnswerStep, now?: number): AnswerStep {
+    const { parts = 0 } = this.#reader ?? {};
+    if (now !== undefined && (parts !== this.#parts || !this.#hadContent)) {
+      this.#parts = parts;
+      this.#hadContent = this.hasContent;
+      this.contentAt = now;
+    }
     const malformedEvents = this.#reader?.malformedEvents ?? 0;
     if (malformedEvents > 0) this.diagnosis.malformedEvents = malformedEvents;
     return step;

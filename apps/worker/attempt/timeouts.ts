@@ -1,5 +1,6 @@
 /** The time limits of a call. */
 import type { UpstreamTimeouts } from "#catalogue/catalogue.ts";
+import { contentGapFactor, firstContentMsMax, quietMsMin } from "../bounds.ts";
 
 /** The progress of a call; times in milliseconds of one clock. */
 export interface CallProgress {
@@ -11,6 +12,8 @@ export interface CallProgress {
   readonly startedAt: number;
   /** When bytes last arrived, or the caller last read some. */
   readonly progressedAt: number;
+  /** When a part of the content last arrived, or the caller last read some. Keep-alives and empty parts are none. */
+  readonly contentAt: number;
   /** The response's status and headers arrived. */
   readonly hasHead: boolean;
   /** Content arrived, whether or not the caller gets it yet. */
@@ -23,25 +26,44 @@ export const isOutOfTime = ({ totalTimeoutMs }: UpstreamTimeouts, firstCallAt: n
 
 /**
  * The exceeded limit, as a predicate for the caller's message; undefined if none is. Bytes without content, such as keep-alives, do not extend
- * `firstContentTimeoutMs`. `hasAlternative`: another target could be called instead.
+ * `firstContentTimeoutMs` and `betweenContentTimeoutMs`. `hasAlternative`: another target could be called instead. `quietMsMax` gives the limit of silence
+ * before the first content, where the catalogue sets none.
  */
 export function overdueOf(
   call: CallProgress,
   firstCallAt: number,
   hasAlternative: boolean,
+  quietMsMax: () => number,
   now: number,
-): string | undefined {
-  const { timeouts, streams, isSession, startedAt, progressedAt, hasHead, hasContent } = call;
+): Overdue | undefined {
+  const { timeouts, streams, isSession, startedAt, progressedAt, contentAt, hasHead, hasContent } = call;
   if (isSession && hasContent) return undefined;
-  if (isOutOfTime(timeouts, firstCallAt, now)) return "did not complete its answer in time";
+  if (isOutOfTime(timeouts, firstCallAt, now)) return { says: "did not complete its answer in time" };
   const silentMs = now - progressedAt;
-  if (hasContent) return silentMs > timeouts.betweenTokensTimeoutMs ? "fell silent" : undefined;
-  const callMs = now - startedAt;
-  if (callMs > timeouts.firstContentTimeoutMs) {
-    // The caller sees an answer that is not streamed only when it is complete, so only another target is a reason to abandon this one.
-    return streams || hasAlternative ? "did not begin to answer in time" : undefined;
+  if (hasContent) {
+    const { betweenTokensTimeoutMs, betweenContentTimeoutMs = contentGapFactor * betweenTokensTimeoutMs } = timeouts;
+    if (silentMs > betweenTokensTimeoutMs) return { says: "fell silent" };
+    // Nothing of an answer that is not streamed is lost while it grows, however slowly, if no target could do better.
+    const isTrickle = now - contentAt > betweenContentTimeoutMs && (streams || hasAlternative);
+    return isTrickle ? { says: "stopped sending content" } : undefined;
   }
-  if (!streams) return undefined;
-  if (!hasHead) return callMs > timeouts.firstByteTimeoutMs ? "did not begin to answer in time" : undefined;
-  return silentMs > timeouts.firstTokenTimeoutMs ? "fell silent" : undefined;
+  const callMs = now - startedAt;
+  const { firstContentTimeoutMs: contentMs, firstByteTimeoutMs: byteMs, firstTokenTimeoutMs: tokenMs } = timeouts;
+  // The caller sees an answer that is not streamed only when it is complete, so only another target is a reason to abandon this one.
+  if (!streams && !hasAlternative) return undefined;
+  if (callMs > (contentMs ?? firstContentMsMax)) return { says: "did not begin to answer in time" };
+  if (!streams) {
+    if (contentMs !== undefined || silentMs <= quietMsMin.whole || silentMs <= quietMsMax()) return undefined;
+    return { says: "did not begin to answer in time", isAdaptive: true };
+  }
+  const says = hasHead ? "fell silent" : "did not begin to answer in time";
+  const setMs = hasHead ? tokenMs : byteMs;
+  if (setMs !== undefined) return silentMs > setMs ? { says } : undefined;
+  return silentMs > quietMsMin.streamed && silentMs > quietMsMax() ? { says, isAdaptive: true } : undefined;
+}
+
+export interface Overdue {
+  says: string;
+  /** The limit was not the catalogue's but followed what the target usually takes. */
+  isAdaptive?: true;
 }

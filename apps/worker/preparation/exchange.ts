@@ -46,6 +46,7 @@ import type {
 import { foreignErrorReaderOf } from "#operations/upstream-errors.ts";
 import type { GenerationJob } from "#relay/job.ts";
 import type { RequestAttachments } from "../attachments/request-attachments.ts";
+import { firstContentMsMax } from "../bounds.ts";
 import type { UpstreamRequest } from "../upstream/upstreams.ts";
 import type { Preparation } from "./preparation.ts";
 import { translatedTask, verbatimTask } from "./whole.ts";
@@ -322,7 +323,11 @@ async function resolveAttachments(
   const passed = found.filter((attachment) => !isFetchedHere(attachment));
   if (passed.length > 0 && !(await attachments.fetcher.isPublic(upstream.baseUrl)))
     for (const attachment of passed) await attachments.fetcher.check(attachment);
-  await attachments.inline(found.filter(isFetchedHere), upstream.timeouts.firstContentTimeoutMs, signal);
+  await attachments.inline(
+    found.filter(isFetchedHere),
+    upstream.timeouts.firstContentTimeoutMs ?? firstContentMsMax,
+    signal,
+  );
 }
 
 type Resume = { kind: "resume"; answer: ResumedAnswer; mode: ResumeMode } | Refused;

@@ -15,6 +15,7 @@ import {
   replaceSpans,
 } from "../json.ts";
 import { modalitiesOf } from "../openai-parts.ts";
+import type { Produced } from "../produced.ts";
 import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import { generatedImagesOf, plainUsageOf, plausible, tokensOf, type Usage } from "../usage.ts";
@@ -107,7 +108,7 @@ class ImageWatcher implements Watcher {
     return undefined;
   }
 
-  look({ event, data }: SseEvent, value: Record<string, unknown>): Passing {
+  look({ event, data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
     const { type, error, usage } = value;
     const name = event ?? type;
     if (name === "error" || isGiven(error)) return failedWith(upstreamErrorOf(value));
@@ -116,6 +117,7 @@ class ImageWatcher implements Watcher {
       const images = generatedImagesOf(++this.#completed, value, this.#asked);
       this.usage = { ...(this.usage ?? plainUsageOf(0)), images };
     }
+    produced.other();
     return { kind: "relay", bytes: eventBytesOf(event, data), content: true };
   }
 }

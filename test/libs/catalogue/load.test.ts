@@ -98,9 +98,6 @@ test("absent settings have their documented defaults", () => {
   assert.equal(catalogue.modelFor("default", "second")?.created, Date.UTC(2025, 7, 7) / 1_000);
   assert.deepEqual(catalogue.upstreams.get("openai")?.timeouts, {
     connectTimeoutMs: 5_000,
-    firstByteTimeoutMs: 30_000,
-    firstTokenTimeoutMs: 30_000,
-    firstContentTimeoutMs: 300_000,
     betweenTokensTimeoutMs: 30_000,
     totalTimeoutMs: 600_000,
   });

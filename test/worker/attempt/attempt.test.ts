@@ -9,6 +9,7 @@ import type { WorkerEvents } from "#events/worker-events.ts";
 import { decodeData, type GenerationJob } from "#relay/job.ts";
 import { AnswerMemory } from "../../../apps/worker/answer/answer-memory.ts";
 import { Attempt, type AttemptDeps } from "../../../apps/worker/attempt/attempt.ts";
+import { ContentTimes } from "../../../apps/worker/routing/content-times.ts";
 import { RefusedFields } from "../../../apps/worker/routing/refused-fields.ts";
 import type { CallOutcome } from "../../../apps/worker/routing/routing.ts";
 import type { UpstreamHandlers, UpstreamRequest } from "../../../apps/worker/upstream/upstreams.ts";
@@ -73,7 +74,12 @@ const kinds = [
 ] as const;
 
 /** Starts an attempt and records its calls, frames and events. */
-function startAttempt(model: string, more: Partial<GenerationJob> = {}, refusedFields = new RefusedFields()) {
+function startAttempt(
+  model: string,
+  more: Partial<GenerationJob> = {},
+  refusedFields = new RefusedFields(),
+  contentTimes = new ContentTimes(),
+) {
   const catalogue = catalogueOf(model);
   const time = { now: 1_000 };
   const outcomes: string[] = [];
@@ -109,6 +115,7 @@ function startAttempt(model: string, more: Partial<GenerationJob> = {}, refusedF
       ended: ({ key }: { key: string }, _permit: unknown, outcome: CallOutcome) => outcomes.push(`${key} ${outcome}`),
     },
     refusedFields,
+    contentTimes,
     answerMemory,
     attachmentsFor: () => ({ filled: (body: Buffer) => body, release() {} }),
     clock: { now: () => time.now, epoch: () => time.now },
@@ -378,6 +385,84 @@ for (const framing of ["sse", "whole"] as const)
       ),
     );
   });
+
+test("comments, pings, single bytes and empty parts do not keep a running answer alive", async () => {
+  for (const noise of [": PROCESSING\n\n", "event: ping\ndata: {}\n\n", "d", delta({ content: "" }), delta({})]) {
+    const { attempt, called, failure, time, text } = startAttempt(oneTarget);
+    const call = await called(1);
+    call.head(200, streamHead);
+    call.data(delta({ content: "one " }));
+    for (let second = 0; second < 200 && failure() === null; second++) {
+      time.now += 1_000;
+      call.data(Buffer.from(noise));
+      if (second === 50 && noise !== "d") call.data(delta({ reasoning_content: "still thinking" }));
+      attempt.watch(time.now);
+    }
+    assert.equal(failure()?.message, "The upstream of this model stopped sending content.");
+    assert.equal(time.now, noise === "d" ? 122_000 : 173_000, "120 seconds after the last content");
+    assert.match(text(), /one /);
+    assert.equal(call.isAborted, true);
+  }
+});
+
+test("a whole answer that trickles is left for another target, and read to its end if there is none", async () => {
+  const trickle = async (model: string) => {
+    const { attempt, called, failure, time } = startAttempt(model, { framing: "whole" });
+    const call = await called(1);
+    call.head(200, { "content-type": "application/json" });
+    call.data(Buffer.from('{"choices":'));
+    for (let second = 0; second < 200 && !call.isAborted; second++) {
+      time.now += 1_000;
+      call.data(Buffer.from(" "));
+      attempt.watch(time.now);
+    }
+    return { called, call, failure, time };
+  };
+  const two = await trickle(twoTargets);
+  assert.equal((await two.called(2)).upstream, "second");
+  assert.equal(two.time.now, 122_000);
+  const alone = await trickle(oneTarget);
+  assert.deepEqual([alone.call.isAborted, alone.failure()], [false, null]);
+});
+
+test("a whole answer is never given up while it grows", async () => {
+  const { attempt, called, time, text } = startAttempt(twoTargets, { framing: "whole" });
+  const call = await called(1);
+  call.head(200, { "content-type": "application/json" });
+  const body = JSON.stringify({
+    choices: [{ index: 0, message: { content: "x".repeat(8_000) }, finish_reason: "stop" }],
+  });
+  for (let at = 0; at < body.length; at += 20) {
+    time.now += 1_000;
+    call.data(Buffer.from(body.slice(at, at + 20)));
+    attempt.watch(time.now);
+  }
+  call.end();
+  assert.match(text(), /xxx/);
+});
+
+test("a silent target is left after ten seconds while another one is left, and gets longer once its answers have taken longer", async () => {
+  const contentTimes = new ContentTimes();
+  const silentMs = async () => {
+    const { attempt, called, time } = startAttempt(twoTargets, {}, new RefusedFields(), contentTimes);
+    const call = await called(1);
+    call.head(200, streamHead);
+    const startedAt = time.now;
+    while (!call.isAborted) {
+      time.now += 250;
+      attempt.watch(time.now);
+    }
+    assert.equal((await called(2)).upstream, "second");
+    return time.now - startedAt;
+  };
+  assert.equal(await silentMs(), 10_250);
+  assert.equal(await silentMs(), 30_250, "what was given up may have been slow");
+  assert.equal(await silentMs(), 30_250, "a target that is always silent gets no more");
+  for (let answer = 0; answer < 64; answer++) contentTimes.learn("first/theirs", true, 500);
+  assert.equal(await silentMs(), 10_250);
+  for (let answer = 0; answer < 64; answer++) contentTimes.learn("first/theirs", true, 15_000);
+  assert.equal(await silentMs(), 45_250);
+});
 
 test("the caller's own fault fails the attempt at once, although another target is left", async () => {
   const { called, failure, outcomes } = startAttempt(twoTargets);
