@@ -23,14 +23,18 @@ type Making<Start extends BlockStart> = {
 export type MadeBlock = Making<BlockStart>;
 export type MadeCall = Making<Extract<BlockStart, { kind: "call" }>>;
 
-const madeOf = <Start extends BlockStart>(start: Start, signature?: Signature): Making<Start> => ({
+const madeOf = <Start extends BlockStart>(
+  start: Start,
+  signature: Signature | undefined,
+  progress: JsonProgress | undefined,
+): Making<Start> => ({
   start,
   signature,
   waiting: [],
   state: "waiting",
   isOver: false,
   isFirm: start.kind === "call",
-  progress: start.kind === "call" ? new JsonProgress() : undefined,
+  progress: progress ?? (start.kind === "call" ? new JsonProgress() : undefined),
 });
 
 /** True if another block may begin. */
@@ -41,6 +45,8 @@ const isInterruptible = ({ progress, isOver, isFirm }: MadeBlock): boolean =>
 const isReady = ({ start, isOver }: MadeBlock): boolean => isOver || start.kind !== "call" || start.name !== "";
 
 export class BlockSequence {
+  /** There was a block. */
+  isBegun = false;
   #open: MadeBlock | undefined;
   readonly #waiting: MadeBlock[] = [];
 
@@ -49,9 +55,15 @@ export class BlockSequence {
     return this.#waiting.at(-1) ?? this.#open;
   }
 
-  /** Begins a block behind all others, and opens it if no call before it is incomplete. */
-  begin<Start extends BlockStart>(start: Start, events: AnswerEvent[], signature?: Signature): Making<Start> {
-    const block = madeOf(start, signature);
+  /** Begins a block behind all others, and opens it if no call before it is incomplete. `progress` is that of a call that another reader follows, too. */
+  begin<Start extends BlockStart>(
+    start: Start,
+    events: AnswerEvent[],
+    signature?: Signature,
+    progress?: JsonProgress,
+  ): Making<Start> {
+    this.isBegun = true;
+    const block = madeOf(start, signature, progress);
     this.#waiting.push(block);
     this.#openNext(events);
     return block;

@@ -29,7 +29,7 @@ export interface Watcher {
   errorOf?(body: unknown): UpstreamError;
   /** The terminator of a finished answer whose upstream sent none; undefined if the dialect has none. */
   terminator(): Buffer | undefined;
-  /** `[DONE]` ends an answer, with or without a reason. */
+  /** `[DONE]` ends an answer that has content, with or without a reason. */
   readonly endsWithDone: boolean;
   /** The whole answer has arrived, perhaps without its terminator. */
   readonly finished: boolean;

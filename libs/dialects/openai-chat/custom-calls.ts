@@ -1,5 +1,5 @@
 /** Function calls of tools with free text, in answers that otherwise pass unchanged: they become the custom calls that the caller expects. */
-import { JsonProgress, jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { textOfCall } from "../tools.ts";
 
 type Json = Record<string, unknown>;
@@ -28,20 +28,11 @@ export function customChoicesOf(choices: unknown, names: Names): unknown[] | und
   return isChanged ? changed : undefined;
 }
 
-interface OpenCall {
-  choice: unknown;
-  call: Json;
-  name: string;
-  input: string;
-  progress: JsonProgress;
-}
-
 /** Holds back the chunks of such calls in a stream until they are complete, because their text is only then certain. */
 export class CustomCalls {
   readonly #names: Names;
-  #calls: OpenCall[] = [];
-  /** The last call of each choice's and call's index: some servers give all calls one. */
-  readonly #last = new Map<string, OpenCall>();
+  /** By the choice's and the call's index. */
+  readonly #open = new Map<string, { choice: unknown; call: Json; name: string; input: string }>();
 
   constructor(names: Names) {
     this.#names = names;
@@ -73,39 +64,26 @@ export class CustomCalls {
   #take(choice: unknown, call: Json): boolean {
     const key = `${choice} ${call.index ?? 0}`;
     const { name, arguments: input } = objectOf(call.function);
-    const known = this.#last.get(key);
-    const isNext = textOf(name) !== undefined && known?.progress.isWhole === true;
-    if (known !== undefined && !isNext) {
-      addTo(known, input);
+    const open = this.#open.get(key);
+    if (open !== undefined) {
+      open.input += textOf(input) ?? "";
       return true;
     }
-    if (!this.#names.has(String(name))) {
-      this.#last.delete(key);
-      return false;
-    }
+    if (!this.#names.has(String(name))) return false;
     const { function: _, ...others } = call;
-    const open = { choice, call: others, name: String(name), input: "", progress: new JsonProgress() };
-    addTo(open, input);
-    this.#calls.push(open);
-    this.#last.set(key, open);
+    this.#open.set(key, { choice, call: others, name: String(name), input: textOf(input) ?? "" });
     return true;
   }
 
   #complete(choice: unknown): Json[] {
-    const complete = this.#calls.filter((open) => open.choice === choice);
-    this.#calls = this.#calls.filter((open) => open.choice !== choice);
-    return complete.map(({ call, name, input }) => ({
-      ...call,
-      type: "custom",
-      custom: { name, input: textOfCall(input) },
-    }));
+    const calls: Json[] = [];
+    for (const [key, open] of this.#open)
+      if (open.choice === choice) {
+        calls.push({ ...open.call, type: "custom", custom: { name: open.name, input: textOfCall(open.input) } });
+        this.#open.delete(key);
+      }
+    return calls;
   }
-}
-
-function addTo(open: OpenCall, input: unknown): void {
-  const text = textOf(input) ?? "";
-  open.input += text;
-  open.progress.push(text);
 }
 
 /** True if a choice has content or an end. */

@@ -10,7 +10,6 @@ import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import {
   callBodyOf,
-  callOf,
   chatIdOf,
   contentTextOf,
   endOf,
@@ -26,38 +25,15 @@ import {
 } from "./answer.ts";
 import { asksForFunctions } from "./legacy-functions.ts";
 import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning.ts";
+import { type StreamedCall, StreamedCalls } from "./streamed-calls.ts";
 
 const done = "[DONE]";
-
-/** A streamed call, and the place that its server gives it: calls may overlap in this format. */
-interface OpenCall {
-  block: MadeCall;
-  index: number | undefined;
-  /** The id of its first chunk. */
-  id: string | undefined;
-}
-
-/**
- * True if a chunk begins a call although the one of its index or id has begun: some servers give all calls of an answer the same index, others the same id or none. A
- * new id alone does not begin a call, because others write one with each chunk. https://github.com/ollama/ollama/issues/15457
- */
-function isNext({ block, id: known }: OpenCall, id: string | undefined, name: string, input: string): boolean {
-  if (name === "") return false;
-  const isWhole = block.progress?.isWhole === true;
-  const hasOtherId = id !== undefined && id !== known;
-  if (block.start.name !== "" && block.start.name !== name) return isWhole || hasOtherId || !block.progress?.isBegun;
-  return isWhole && (hasOtherId || input.trim() !== "");
-}
-
-const indexOf = ({ index }: Record<string, unknown>): number | undefined =>
-  typeof index === "number" ? index : undefined;
 
 export class ChatDecoder extends EventDecoder {
   readonly #blocks = new BlockSequence();
   readonly #reasoning = new ReasoningReader();
-  readonly #calls = new Map<number, OpenCall>();
-  readonly #callsById = new Map<string, OpenCall>();
-  #lastCall: OpenCall | undefined;
+  readonly #calls = new StreamedCalls();
+  readonly #blocksOf = new Map<StreamedCall, MadeCall>();
   #finish: Finish | undefined;
   #hasText = false;
   #stopSequence: string | undefined;
@@ -85,7 +61,7 @@ export class ChatDecoder extends EventDecoder {
         this.#choice(choice, events);
         const reason = reasonIn(choice.finish_reason);
         if (reason === undefined) continue;
-        const called = this.#lastCall !== undefined;
+        const called = !this.#calls.isEmpty;
         const finish = endingFor(reason, { called, hasContent: this.#hasText || called });
         if (typeof finish !== "string") return [...events, ...this.fail(finish)];
         this.#finish = finish;
@@ -94,7 +70,9 @@ export class ChatDecoder extends EventDecoder {
     return events;
   }
 
+  /** It ends an answer, with or without a reason, unless a call is incomplete. */
   protected override done(): AnswerEvent[] {
+    if (this.#blocks.isBegun && !this.#calls.hasIncomplete) this.#finish ??= this.#calls.isEmpty ? "stop" : "calls";
     return this.end();
   }
 
@@ -138,34 +116,20 @@ export class ChatDecoder extends EventDecoder {
   }
 
   #call(delta: Record<string, unknown>, events: AnswerEvent[]): void {
-    const { name, input } = callOf(delta);
-    const id = textOf(delta.id);
-    const index = indexOf(delta);
-    const known = this.#callAt(index, id, name);
-    const isNew = known === undefined || isNext(known, id, name, input);
-    const call = isNew ? this.#begin(delta, name, events) : known;
-    this.#lastCall = call;
-    this.#blocks.name(call.block, name, events);
-    if (input !== "") this.#blocks.add(call.block, input, events);
+    const { call, isNew, name, input } = this.#calls.read(delta);
+    const block = isNew ? this.#begin(call, delta, events) : this.#blocksOf.get(call);
+    if (block === undefined) return;
+    this.#blocks.name(block, name, events);
+    if (input !== "") this.#blocks.add(block, input, events);
   }
 
-  /** The call that a chunk continues, if it does not begin one: that of its index, or else of its id, or else the last one. */
-  #callAt(index: number | undefined, id: string | undefined, name: string): OpenCall | undefined {
-    const sameId = id === undefined ? undefined : this.#callsById.get(id);
-    if (index !== undefined) return sameId?.index === index ? sameId : this.#calls.get(index);
-    return sameId ?? (id === undefined || name === "" ? this.#lastCall : undefined);
-  }
-
-  #begin(delta: Record<string, unknown>, name: string, events: AnswerEvent[]): OpenCall {
-    const id = textOf(delta.id);
-    const index = indexOf(delta);
+  #begin(call: StreamedCall, delta: Record<string, unknown>, events: AnswerEvent[]): MadeCall {
     this.#signLast();
     if (this.#reasoning.hasMore) this.#sign(this.#reasoning.take(), events);
-    const block = this.#blocks.begin({ kind: "call", id: id ?? newCallId(), name }, events, callSignatureOf(delta));
-    const call = { block, index, id };
-    if (index !== undefined) this.#calls.set(index, call);
-    if (id !== undefined) this.#callsById.set(id, call);
-    return call;
+    const start = { kind: "call" as const, id: call.id ?? newCallId(), name: call.name };
+    const block = this.#blocks.begin(start, events, callSignatureOf(delta), call.progress);
+    this.#blocksOf.set(call, block);
+    return block;
   }
 
   /** Gives the reasoning that ends its signature. */

@@ -7,6 +7,7 @@ import {
   isGiven,
   isNull,
   jsonBytesOf,
+  jsonOf,
   listOf,
   memberSpansOf,
   objectOf,
@@ -31,6 +32,7 @@ import { errorIn, failureIn, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 import { CustomCalls, customChoicesOf } from "./custom-calls.ts";
 import { withoutReasoning, withPlaceholder, withSignedCall } from "./reasoning.ts";
+import { StreamedCalls } from "./streamed-calls.ts";
 
 const doneEvent = Buffer.from("data: [DONE]\n\n");
 
@@ -164,12 +166,13 @@ function usageAskedIn(options: Buffer): Buffer | undefined {
   return withValues(options, { include_usage: Buffer.from("true") });
 }
 
+type Json = Record<string, unknown>;
+
 /** The delta of a chunk's choice, or the message of a whole one. */
 type DeltaOf = (choice: Record<string, unknown>) => Record<string, unknown>;
 
 class ChatWatcher implements Watcher {
   usage: Usage | undefined;
-  readonly endsWithDone = true;
   contradicted = false;
   readonly #model: Buffer;
   readonly #deltaOf: DeltaOf;
@@ -179,6 +182,8 @@ class ChatWatcher implements Watcher {
   #usageChunkSeen = false;
   #committed = false;
   readonly #custom: CustomCalls | undefined;
+  /** By the choice's index. */
+  readonly #calls = new Map<unknown, StreamedCalls>();
 
   constructor(
     model: string,
@@ -203,6 +208,11 @@ class ChatWatcher implements Watcher {
 
   get complete(): boolean {
     return this.finished && !this.contradicted && this.#usageChunkSeen;
+  }
+
+  /** A call whose arguments are incomplete must not look complete. */
+  get endsWithDone(): boolean {
+    return this.finished || ![...this.#calls.values()].some(({ hasIncomplete }) => hasIncomplete);
   }
 
   terminator(): Buffer {
@@ -234,13 +244,37 @@ class ChatWatcher implements Watcher {
         produced.finished(reason);
       }
     this.#committed ||= says || choices.some(isEnded);
-    const custom = this.#custom?.chunksFor(value);
+    const placed = this.#placed(value, choices, deltas);
+    const custom = this.#custom?.chunksFor(placed);
     if (custom !== undefined) return this.#passing(custom);
+    if (placed !== value) return this.#passing([jsonOf(placed)]);
     return {
       kind: "relay",
       bytes: eventBytesOf(undefined, data, namedBy(data, value, this.#model)),
       content: this.#committed,
     };
+  }
+
+  /** The chunk with an index of its own for each call: clients join the chunks of one index. The same chunk if its server gave them. */
+  #placed(value: Json, choices: readonly Json[], deltas: readonly Json[]): Json {
+    if (!deltas.some(({ tool_calls: calls }) => calls !== undefined)) return value;
+    let isChanged = false;
+    const placed = choices.map((choice, place) => {
+      const calls = listOf(deltas[place]?.tool_calls).map(objectOf);
+      const indexed = calls.map((call) => this.#indexed(choice.index ?? place, call));
+      if (indexed.every((call, at) => call === calls[at])) return choice;
+      isChanged = true;
+      return { ...choice, delta: { ...deltas[place], tool_calls: indexed } };
+    });
+    return isChanged ? { ...value, choices: placed } : value;
+  }
+
+  #indexed(choice: unknown, call: Json): Json {
+    const calls = this.#calls.get(choice) ?? new StreamedCalls();
+    this.#calls.set(choice, calls);
+    const { call: known, input } = calls.read(call);
+    known.progress.push(input);
+    return call.index === known.ownIndex ? call : { ...call, index: known.ownIndex };
   }
 
   /** Chunks that replace one of the upstream's. */

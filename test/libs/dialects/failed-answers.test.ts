@@ -456,3 +456,29 @@ test("a finish reason with the text null is none, and the answer continues", () 
     assert.equal(play("openai-chat", route, `${begun}${ending()}data: [DONE]\n\n`).outcome, "complete", route);
   }
 });
+
+test("a terminator without a finish reason ends an answer with content, unless a call is incomplete", () => {
+  const { opening } = wires["openai-chat"];
+  const done = "data: [DONE]\n\n";
+  const called = (args: string) =>
+    chunk({ tool_calls: [{ index: 0, id: "a", type: "function", function: { name: "f", arguments: args } }] });
+  const answers: [string, string, string | undefined][] = [
+    ["text", opening + chunk({ content: "Hi" }), "stop"],
+    ["reasoning", opening + chunk({ reasoning_content: "Hm" }), "stop"],
+    [
+      "a call",
+      opening + called('{"x":') + chunk({ tool_calls: [{ index: 0, function: { arguments: "1}" } }] }),
+      "calls",
+    ],
+    ["a call without arguments", opening + called(""), "calls"],
+    ["an incomplete call", opening + called('{"x":'), undefined],
+    ["an incomplete call among others", opening + called("{}") + called('{"y":').replace('"a"', '"b"'), undefined],
+    ["nothing", opening, undefined],
+  ];
+  for (const [what, stream, finish] of answers)
+    for (const route of routes) {
+      const { outcome, text } = play("openai-chat", route, stream + done);
+      assert.equal(outcome === "complete", finish !== undefined, `${what}, ${route}`);
+      if (route === "folded" && finish !== undefined) assert.equal(JSON.parse(text).finish, finish);
+    }
+});

@@ -296,3 +296,75 @@ test("other errors get the gateway's own message, because the upstream's may con
   for (const [status, code] of Object.entries(expected))
     assert.equal(failureOf(Number(status), upstreamErrorOf({})).code, code);
 });
+
+test("each call of a stream has an index of its own, because clients join the chunks of one index", () => {
+  const call = (index: number | undefined, id: string | undefined, name: string | undefined, args: string) => ({
+    index,
+    id,
+    type: "function",
+    function: { name, arguments: args },
+  });
+  const streams: [object[][], (number | undefined)[]][] = [
+    // https://github.com/ollama/ollama/issues/15457
+    [
+      [[call(0, "a", "f", '{"city":"Paris"}')], [call(0, "b", "f", '{"city":"Rome"}')]],
+      [0, 1],
+    ],
+    [
+      [[call(0, "a", "f", "{}"), call(0, "b", "g", "{}")], [call(0, "c", "g", "{}")]],
+      [0, 1, 2],
+    ],
+    [
+      [[call(undefined, "a", "f", "{}")], [call(undefined, "b", "g", "{}")]],
+      [0, 1],
+    ],
+    [
+      [
+        [call(0, "a", "f", '{"x":')],
+        [call(0, undefined, undefined, "1}")],
+        [call(0, "b", "f", '{"y":')],
+        [call(0, undefined, undefined, "2}")],
+      ],
+      [0, 0, 1, 1],
+    ],
+    [
+      [[call(1, "a", "f", "{}")], [call(2, "b", "g", "{}")], [call(2, "c", "g", "{}")]],
+      [1, 2, 3],
+    ],
+  ];
+  for (const [chunks, indexes] of streams) {
+    const stream = streamOf();
+    const out = relayed(
+      stream,
+      ...chunks.map((calls) => chunk({ tool_calls: calls })),
+      chunk({}, "tool_calls"),
+      "[DONE]",
+    );
+    const seen = out
+      .join("")
+      .split("\n")
+      .filter((line) => line.startsWith("data: {"))
+      .flatMap((line) => JSON.parse(line.slice(6)).choices[0].delta.tool_calls ?? []);
+    assert.deepEqual(
+      seen.map((one) => one.index),
+      indexes,
+    );
+    assert.deepEqual(
+      seen.map((one) => one.function.arguments),
+      chunks.flat().map((one) => (one as ReturnType<typeof call>).function.arguments),
+    );
+  }
+});
+
+test("chunks of calls whose indexes are right stay byte for byte", () => {
+  const stream = streamOf();
+  const chunks = [
+    '{"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": ""}}]}}]}',
+    '{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "{}"}}]}}]}',
+    '{"choices": [{"delta": {"tool_calls": [{"index": 1, "id": "b", "function": {"name": "f", "arguments": "{}"}}]}}]}',
+  ];
+  assert.deepEqual(
+    relayed(stream, ...chunks),
+    chunks.map((data) => `data: ${data}\n\n`),
+  );
+});

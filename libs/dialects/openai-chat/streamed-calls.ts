@@ -1,0 +1,73 @@
+/** Which call each chunk of a streamed answer belongs to, whatever indexes and ids its server gives. */
+import { JsonProgress, textOf } from "../json.ts";
+import { callOf } from "./answer.ts";
+
+export interface StreamedCall {
+  /** As its server gave it in the first chunk. */
+  index: number | undefined;
+  id: string | undefined;
+  name: string;
+  progress: JsonProgress;
+  /** An index that no other call of the answer has. */
+  ownIndex: number;
+}
+
+/**
+ * True if a chunk begins a call although the one of its index or id has begun: some servers give all calls of an answer the same index, others the same id or none. A
+ * new id alone does not begin a call, because others write one with each chunk. https://github.com/ollama/ollama/issues/15457
+ */
+function isNext(call: StreamedCall, id: string | undefined, name: string, input: string): boolean {
+  if (name === "") return false;
+  const { isWhole, isBegun } = call.progress;
+  const hasOtherId = id !== undefined && id !== call.id;
+  if (call.name !== "" && call.name !== name) return isWhole || hasOtherId || !isBegun;
+  return isWhole && (hasOtherId || input.trim() !== "");
+}
+
+export class StreamedCalls {
+  readonly #all: StreamedCall[] = [];
+  readonly #byIndex = new Map<number, StreamedCall>();
+  readonly #byId = new Map<string, StreamedCall>();
+  #last: StreamedCall | undefined;
+  #indexMax = -1;
+
+  get isEmpty(): boolean {
+    return this.#last === undefined;
+  }
+
+  /** The arguments of a call are incomplete. */
+  get hasIncomplete(): boolean {
+    return this.#all.some(({ progress }) => progress.isBegun && !progress.isWhole);
+  }
+
+  /** The call of a chunk with its name and its part of the arguments, which the reader adds to the call's progress. */
+  read(chunk: Record<string, unknown>): { call: StreamedCall; isNew: boolean; name: string; input: string } {
+    const { name, input } = callOf(chunk);
+    const id = textOf(chunk.id);
+    const index = typeof chunk.index === "number" ? chunk.index : undefined;
+    const known = this.#callAt(index, id, name);
+    const isNew = known === undefined || isNext(known, id, name, input);
+    const call = isNew ? this.#begin(index, id, name) : known;
+    if (call.name === "") call.name = name;
+    this.#last = call;
+    return { call, isNew, name, input };
+  }
+
+  /** The call that a chunk continues, if it does not begin one: that of its index, or else of its id, or else the last one. */
+  #callAt(index: number | undefined, id: string | undefined, name: string): StreamedCall | undefined {
+    const sameId = id === undefined ? undefined : this.#byId.get(id);
+    if (index !== undefined) return sameId?.index === index ? sameId : this.#byIndex.get(index);
+    return sameId ?? (id === undefined || name === "" ? this.#last : undefined);
+  }
+
+  #begin(index: number | undefined, id: string | undefined, name: string): StreamedCall {
+    const isFree = index !== undefined && !this.#byIndex.has(index);
+    const ownIndex = isFree ? index : this.#indexMax + 1;
+    this.#indexMax = Math.max(this.#indexMax, ownIndex);
+    const call = { index, id, name, progress: new JsonProgress(), ownIndex };
+    this.#all.push(call);
+    if (index !== undefined) this.#byIndex.set(index, call);
+    if (id !== undefined) this.#byId.set(id, call);
+    return call;
+  }
+}
