@@ -10,6 +10,9 @@ export const pendingRecordsMax = 100_000;
 export const streamBytesMax = 256 * 1024 * 1024;
 /** Bytes from files that a process sends before it reads the size of the stream again. */
 export const unmeasuredBytesMax = 2 * 1024 * 1024;
+/** How long records are kept after Redis took them, and how many: they are sent again when another server takes its place. */
+export const sentKeptMs = 10_000;
+export const sentKeptMax = 20_000;
 /** How often the size of the stream is read, and how often records in a file are sent. */
 export const checkEveryMs = 1_000;
 /** Bytes that are read from the file at once. */

@@ -2,19 +2,23 @@
  * Writes usage records to the Redis stream that the ledger reads. An entry is a batch of records: the field `r` holds them as lines of JSON. A record may
  * arrive more than once; the ledger counts it once.
  *
+ * Redis replicates asynchronously: a server that takes its place may lack what was accepted in the last seconds, so that is sent again then.
+ *
  * While Redis is away or the stream is full, records go to a file of this process, and to the stream again later. A record is safe once Redis or the file
  * has it: what is younger than `batchMs` dies with the process.
  */
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
 import { OutageLog } from "#service/outage-log.ts";
-import type { Redis } from "#service/redis.ts";
+import { type Redis, runIdsOf } from "#service/redis.ts";
 import {
   batchesTogetherMax,
   batchMs,
   batchRecordsMax,
   checkEveryMs,
   pendingRecordsMax,
+  sentKeptMax,
+  sentKeptMs,
   spoolChunkBytes,
   streamBytesMax,
   unmeasuredBytesMax,
@@ -66,6 +70,11 @@ export class UsageStream {
   #isClosed = false;
   /** Bytes from files that entered the stream since its size was read. */
   #unmeasuredBytes = 0;
+  /** What Redis took in the last seconds, oldest first. */
+  #sent: { at: number; lines: readonly string[] }[] = [];
+  #sentCount = 0;
+  /** The servers that took it; undefined until they are known. */
+  #servers: string | undefined;
   #written = 0;
   #lost = 0;
   #reportedLost = 0;
@@ -164,6 +173,9 @@ export class UsageStream {
     try {
       await redis.xadd(keyspace.usage, "*", "r", batch.join("\n"));
       this.#written += batch.length;
+      this.#sent.push({ at: performance.now(), lines: batch });
+      this.#sentCount += batch.length;
+      while (this.#sentCount > sentKeptMax) this.#forgetSent();
       return true;
     } catch {
       return false;
@@ -182,11 +194,35 @@ export class UsageStream {
 
   #check(): void {
     this.#reportLost();
-    this.#checking ??= this.#sendFiles()
+    this.#checking ??= this.#followServers()
+      .then(() => this.#sendFiles())
       .catch((error: unknown) => this.#options.log.debug({ err: error }, "usage records in files could not be sent"))
       .finally(() => {
         this.#checking = undefined;
       });
+  }
+
+  /** While Redis does not answer, nothing is forgotten. */
+  async #followServers(): Promise<void> {
+    const { redis } = this.#options;
+    if (redis.status !== "ready") return;
+    const servers = await runIdsOf(redis);
+    const before = this.#servers;
+    this.#servers = servers;
+    if (before === undefined || before === servers) {
+      const since = performance.now() - sentKeptMs;
+      while (this.#sent[0] !== undefined && this.#sent[0].at < since) this.#forgetSent();
+      return;
+    }
+    const lines = this.#sent.flatMap((batch) => batch.lines);
+    this.#sent = [];
+    this.#sentCount = 0;
+    this.#pending.push(...lines);
+    if (lines.length > 0) void this.flush();
+  }
+
+  #forgetSent(): void {
+    this.#sentCount -= this.#sent.shift()?.lines.length ?? 0;
   }
 
   #reportLost(): void {

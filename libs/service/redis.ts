@@ -269,6 +269,17 @@ export function hurryAgain(redis: Redis, copied: object): void {
 /** The servers that a connection leads to: the primaries of a cluster, or the one server. Commands without a key are asked of each. */
 export const serversOf = (redis: Redis): Redis[] => (redis instanceof Cluster ? redis.nodes("master") : [redis]);
 
+/**
+ * The processes that a connection leads to, as a text: it changes when another server takes over, or one restarts. Redis replicates asynchronously, so what it
+ * accepted in the moments before may be lost. Rejects when one does not answer.
+ */
+export async function runIdsOf(redis: Redis): Promise<string> {
+  const ids = await Promise.all(
+    serversOf(redis).map(async (server) => /^run_id:(\w+)/m.exec(await server.info("server"))?.[1]),
+  );
+  return ids.toSorted().join();
+}
+
 /** Calls `use` with a connection for requests, and closes the connection afterwards. */
 export async function withRedis<Result>(url: string, use: (redis: Redis) => Promise<Result>): Promise<Result> {
   const redis = await connectRedis(url, "request");

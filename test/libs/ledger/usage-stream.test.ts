@@ -288,3 +288,28 @@ test("two processes in one directory, with a Redis that refuses now and then: no
   await assertAll([...first.written, ...second.written]);
   assert.equal(first.stream.counts.lost + second.stream.counts.lost, 0);
 });
+
+test("what a server took in its last seconds is sent again when another takes its place, or it restarts without it", async () => {
+  const lossy = await startRedis();
+  const own = (await connectRedis(lossy.url, "request")).on("error", () => undefined);
+  const stream = new UsageStream({
+    redis: own,
+    keyspace,
+    directory: nextDirectory(),
+    log: pino({ level: "silent" }),
+    bounds: { checkEveryMs: 10 },
+  });
+  const idsThere = async () => idsIn((await own.xrange(keyspace.usage, "-", "+").catch(() => [])) as Entry[]);
+  stream.write(usageRecord({ generationId: "gen_before" }));
+  await stream.flush();
+  assert.deepEqual(await idsThere(), ["gen_before"]);
+  const asked = async () => Number(/cmdstat_info:calls=(\d+)/.exec(await own.info("commandstats"))?.[1]);
+  const before = await asked();
+  await until("it knows the server", async () => (await asked()) > before + 4);
+  await lossy.restartEmpty();
+  stream.write(usageRecord({ generationId: "gen_after" }));
+  await until("both are there", async () => new Set(await idsThere()).size === 2);
+  await stream.close();
+  own.disconnect();
+  await lossy[Symbol.asyncDispose]();
+});

@@ -1,10 +1,16 @@
 import assert from "node:assert/strict";
 import { type EventEmitter, once } from "node:events";
 import { readFileSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { pino } from "pino";
+import { decodeUsageRecord } from "#ledger/usage-record.ts";
+import { UsageStream } from "#ledger/usage-stream.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis, serversOf, usedMemoryShare } from "#service/redis.ts";
+import { usageRecord } from "../../control/records.ts";
 import { catalogueOf, startGateway } from "../../support/gateway.ts";
 import type { SecurityOptions } from "../../support/redis-security.ts";
 import {
@@ -58,6 +64,70 @@ async function outlivesFailOvers(topology: Topology): Promise<void> {
 test("Sentinels: connections follow the primary", async () => {
   await using sentinels = await startSentinels();
   await outlivesFailOvers(sentinels);
+});
+
+/** Usage records that are written all the time, while primaries change in order and by force. */
+async function losesNoRecord(topology: Topology): Promise<void> {
+  const keyspace = keyspaceOf("records");
+  const directory = await mkdtemp(join(tmpdir(), "sluice-records-"));
+  const redis = await connectRedis(topology.url, "request");
+  redis.on("error", () => undefined);
+  const stream = new UsageStream({ redis, keyspace, directory, log: pino({ level: "silent" }) });
+  const written = new Set<string>();
+  const writing = setInterval(() => {
+    const generationId = `gen_${written.size}`;
+    written.add(generationId);
+    stream.write(usageRecord({ generationId }));
+  }, 2);
+  const soon = async () => {
+    const { size } = written;
+    await until("more was written", () => written.size > size + 500);
+  };
+  try {
+    for (const fail of [topology.failOver, topology.failOver, killed]) {
+      await soon();
+      await fail(keyspace.usage);
+      await soon();
+      await topology.settled();
+    }
+    clearInterval(writing);
+    await stream.flush();
+    const missing = async () => {
+      const entries = await redis.xrange(keyspace.usage, "-", "+");
+      const lines = entries.flatMap(([, [, text = ""]]) => text.split("\n"));
+      const found = new Set(lines.map((line) => decodeUsageRecord(JSON.parse(line))?.generationId));
+      return [...written].filter((id) => !found.has(id)).length;
+    };
+    let lost = await missing();
+    await until("every record is there", async () => (lost = await missing()) === 0, 20_000).catch(() => undefined);
+    assert.equal(lost, 0, `${lost} of ${written.size} records were lost`);
+  } finally {
+    clearInterval(writing);
+    await stream.close();
+    redis.disconnect();
+    await rm(directory, { recursive: true });
+  }
+
+  async function killed(key: string): Promise<void> {
+    const primary = await topology.primaryOf(key);
+    await primary.kill();
+    await until(
+      "another primary",
+      async () => (await topology.primaryOf(key).catch(() => primary)) !== primary,
+      20_000,
+    );
+    await primary.restart();
+  }
+}
+
+test("Sentinels: no usage record is lost while primaries change", async () => {
+  await using sentinels = await startSentinels();
+  await losesNoRecord(sentinels);
+});
+
+test("a cluster: no usage record is lost while primaries change", async () => {
+  await using cluster = await startCluster();
+  await losesNoRecord(cluster);
 });
 
 test("Sentinels: a connection that is being opened again outlives the announcement of another primary", async () => {
