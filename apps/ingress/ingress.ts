@@ -25,6 +25,7 @@ import { leaseMs, renewEveryMsOf } from "#service/lease.ts";
 import { OpenFiles } from "#service/open-files.ts";
 import { listen } from "#service/operations.ts";
 import { startProcessReports } from "#service/process-reports.ts";
+import { SharedClock } from "#service/shared-clock.ts";
 import { version } from "#service/version.ts";
 import { registerTracingMetrics, type Tracing } from "#tracing/tracing.ts";
 import { Admission } from "./admission/admission.ts";
@@ -111,9 +112,12 @@ export interface Ingress {
 }
 
 /** Opens everything but the ports. */
-export async function createIngress(config: IngressProcessConfig, deps: IngressDeps): Promise<Ingress> {
+export async function createIngress(config: IngressProcessConfig, given: IngressDeps): Promise<Ingress> {
   await using opened = new AsyncDisposableStack();
-  const backends = await openBackends(config, deps, opened);
+  const backends = await openBackends(config, given, opened);
+  const clock = new SharedClock(given.clock);
+  opened.defer(await clock.follow(backends.redis));
+  const deps = { ...given, clock };
   const path = createPath(config, deps, backends, opened);
   const { mailbox, redis, keyspace } = backends;
   await mailbox.listen(path.generations);

@@ -19,6 +19,7 @@ import { createOperations, listen } from "#service/operations.ts";
 import { followControls, type OperatorControls } from "#service/operator-controls.ts";
 import { startProcessReports } from "#service/process-reports.ts";
 import { type Redis, unhurried } from "#service/redis.ts";
+import { SharedClock } from "#service/shared-clock.ts";
 import { version } from "#service/version.ts";
 import { registerTracingMetrics, type Tracing } from "#tracing/tracing.ts";
 import { AnswerMemory } from "./answer/answer-memory.ts";
@@ -78,8 +79,8 @@ export interface Worker {
   close(): Promise<void>;
 }
 
-export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Promise<Worker> {
-  const { log, clock, bounds, registry, upstreams, tracing } = deps;
+export async function createWorker(config: WorkerConfig, given: WorkerDeps): Promise<Worker> {
+  const { log, bounds, registry, upstreams, tracing } = given;
   // Closes what is open, last opened first, also when a later step fails.
   await using opened = new AsyncDisposableStack();
   if (tracing !== undefined) {
@@ -87,12 +88,15 @@ export async function createWorker(config: WorkerConfig, deps: WorkerDeps): Prom
     opened.defer(() => tracing.close());
   }
   opened.defer(() => upstreams.close());
-  const catalogue = followCatalogue(deps, config.environment);
+  const catalogue = followCatalogue(given, config.environment);
   opened.defer(() => catalogue.close());
-  const redis = await deps.redis.connect();
+  const redis = await given.redis.connect();
   opened.defer(() => redis.disconnect());
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
   redis.on("error", onRedisError);
+  const clock = new SharedClock(given.clock);
+  opened.defer(await unhurried(redis, () => clock.follow(redis)));
+  const deps = { ...given, clock };
 
   const controls = await unhurried(redis, () => followControls(redis, deps.redis.keyspace));
   opened.defer(() => controls.close());

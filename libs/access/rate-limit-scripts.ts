@@ -256,7 +256,8 @@ return answer`;
  */
 export const settleScript = `${common}
 local tokens, money, neverBegan, rememberMs = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1', tonumber(ARGV[5])
-local periods = periodsOf(math.floor(tonumber(ARGV[6]) / 86400000))
+-- A process whose clock is ahead begins no period.
+local periods = periodsOf(math.floor(math.min(tonumber(ARGV[6]), nowMs) / 86400000))
 local subjects = (#KEYS - 1) / 4
 local firstKnown = 7 + subjects * 2
 if #ARGV >= firstKnown then redis.call('ZREM', KEYS[1], unpack(ARGV, firstKnown)) end

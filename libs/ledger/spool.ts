@@ -94,11 +94,18 @@ export class Spool {
       await file.handle.appendFile(bytes);
       await file.handle.datasync();
     } catch (error) {
-      await this.complete();
+      await (file.bytes === 0 ? this.#discard(file) : this.complete());
       throw error;
     }
     file.bytes += bytes.length;
     return exists(file.path);
+  }
+
+  /** A full disk would otherwise get an empty file for each try. */
+  async #discard(file: OpenFile): Promise<void> {
+    this.#file = undefined;
+    await file.handle.close().catch(() => undefined);
+    await rm(file.path, { force: true }).catch(() => undefined);
   }
 
   async #drain(chunkBytes: number, send: SendLines): Promise<boolean> {

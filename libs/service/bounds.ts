@@ -28,3 +28,6 @@ export const outageLoggedEveryMs = 60_000;
 export const exitMs = 500;
 /** Connections that the kernel keeps until the process accepts them, as far as its own limit allows. One more must be tried again, after a second at first. */
 export const connectionsPendingMax = 4_096;
+/** How often a process compares its clock with that of Redis, and the least difference that it corrects. */
+export const clockCheckMs = 10_000;
+export const clockDifferenceMs = 1_000;

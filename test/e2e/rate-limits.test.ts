@@ -5,10 +5,12 @@ import { ApiError, GoogleGenAI } from "@google/genai";
 import OpenAI, { RateLimitError } from "openai";
 import { hashOf } from "#access/key.ts";
 import { nanoPerUnit } from "#ledger/money.ts";
+import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { leaseMs } from "#service/lease.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway } from "../support/gateway.ts";
+import { startIngress } from "../support/roles.ts";
 import { until } from "../support/time.ts";
 import { Bare } from "./socket-support.ts";
 
@@ -201,6 +203,32 @@ test("a free model reserves what its dearest fallback would cost, so that many a
   const statuses = await Promise.all(Array.from({ length: 60 }, () => statusOf(ask(key, urls[0], "free-broken"))));
   const priced = (await gateway.seen("sim-text;rate=0;first=0;tokens=12")).length - before;
   assert.deepEqual([statuses.filter((status) => status === 200).length, priced], [1, 1]);
+});
+
+test("budgets follow Redis' clock: an ingress whose clock is days off neither begins a period nor counts in another", async () => {
+  for (const offMs of [86_400_000, -86_400_000, 40 * 86_400_000]) {
+    const clock = { now: systemClock.now, epoch: () => Date.now() + offMs };
+    const environment = { REDIS_URL: gateway.redis.url, SLUICE_CATALOGUE: gateway.catalogueFile, PORT: "0" };
+    const off = await startIngress({ ...environment, SIMULATOR_URL: gateway.simulatorUrl }, clock);
+    try {
+      const key = await gateway.createKey("spending");
+      const budget = keyspace.limit("key", `key_${hashOf(key).slice(0, 24)}`, "budget");
+      assert.equal(await statusOf(ask(key)), 200);
+      await until("the first request is charged", async () => (await redis.hget(budget, "dayNano")) !== null);
+      const before = await redis.hgetall(budget);
+      assert.equal(await statusOf(ask(key, off.urls.api)), 200);
+      await until("the second is charged", async () => (await redis.hget(budget, "dayNano")) !== before.dayNano);
+      const { day, dayNano, month, monthNano } = await redis.hgetall(budget);
+      assert.deepEqual([day, month], [before.day, before.month], `${offMs}`);
+      assert.deepEqual(
+        [Number(dayNano), Number(monthNano)],
+        [Number(before.dayNano) * 2, Number(before.monthNano) * 2],
+        `${offMs}`,
+      );
+    } finally {
+      await off.close();
+    }
+  }
 });
 
 test("a budget reserved by running requests is a temporary limit, in each dialect's form", async () => {

@@ -13,6 +13,7 @@ import { nanoOf, unitsOf } from "#ledger/money.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { OutageLog } from "#service/outage-log.ts";
 import type { Redis } from "#service/redis.ts";
+import { redisEpoch } from "#service/shared-clock.ts";
 import { alertsEveryMs, budgetSubjectsAtOnce, expiringMs, raisedTogetherMax, revokedRecentlyMs } from "../bounds.ts";
 import type { InstallationValues } from "../config.ts";
 import type { Database } from "../database/database.ts";
@@ -98,7 +99,7 @@ export class Alerts {
     const alerts: Alert[] = [];
     for (let start = 0; start < subjects.length; start += budgetSubjectsAtOnce) {
       const some = subjects.slice(start, start + budgetSubjectsAtOnce);
-      const spent = await readBudgets(redis, keyspace, some, now);
+      const spent = await readBudgets(redis, keyspace, some, await redisEpoch(redis));
       for (const [index, subject] of some.entries()) {
         const own = spent[index];
         if (own !== undefined) alerts.push(...budgetAlertsOf(subject, own, currency, now));

@@ -11,6 +11,7 @@ import { type BudgetPeriod, limitsCount } from "#access/limits.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
+import { redisEpoch } from "#service/shared-clock.ts";
 import { budgetSubjectsAtOnce, catchUpMs, caughtUpCheckMs, reconcileEveryMs, recordedWithinMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import { type BudgetSubject, budgetSubjects, periodsOf } from "./budget-subjects.ts";
@@ -74,9 +75,9 @@ export class BudgetReconciler {
 
   async #reconcile(subjects: readonly BudgetSubject[], agreed: Set<string>): Promise<void> {
     const { redis, keyspace, caughtUpAt, log } = this.#options;
-    const now = Date.now();
+    const now = Math.floor(await redisEpoch(redis));
     const before = await readBudgets(redis, keyspace, subjects, now);
-    if (!(await hasCaughtUp(caughtUpAt, now))) return;
+    if (!(await hasCaughtUp(caughtUpAt, Date.now()))) return;
     const sums = await this.#sumsOf(subjects, now);
     const after = await readBudgets(redis, keyspace, subjects, now);
     for (const [index, subject] of subjects.entries())

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
+import { mkdtemp, open, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -151,4 +151,24 @@ test("after a failed append, later lines go to a new file", async () => {
   const { lines, send } = collector();
   await spool.drain(64, send);
   assert.deepEqual(lines, ["one"]);
+});
+
+test("a full disk gets no file for each try, and keeps the lines that it took", async (context) => {
+  const directory = nextDirectory();
+  const spool = new Spool(directory);
+  await spool.append("one");
+  const handle = await open(directory);
+  const full = context.mock.method(Object.getPrototypeOf(handle), "appendFile", async () => {
+    throw Object.assign(new Error("no space left on device"), { code: "ENOSPC" });
+  });
+  await handle.close();
+  for (let count = 0; count < 5; count++) await assert.rejects(spool.append("two"), { code: "ENOSPC" });
+  assert.equal((await readdir(directory)).length, 1);
+  full.mock.restore();
+  await spool.append("three");
+  await spool.complete();
+  const { lines, send } = collector();
+  await spool.drain(64, send);
+  assert.deepEqual(lines, ["one", "three"]);
+  assert.deepEqual(await readdir(directory), []);
 });
