@@ -267,6 +267,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
   const admission = new Admission({
     ...patience,
     catalogue: catalogue.current,
+    catalogueInForceAs: catalogue.inForceAs,
     generations,
     limits,
     beginTrace,

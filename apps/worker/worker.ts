@@ -2,7 +2,6 @@
 
 import type { Logger } from "pino";
 import type { Registry } from "prom-client";
-import type { Catalogue } from "#catalogue/catalogue.ts";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
 import { EventStream, type Subscriber } from "#events/event-stream.ts";
@@ -100,7 +99,7 @@ export async function createWorker(config: WorkerConfig, given: WorkerDeps): Pro
 
   const controls = await unhurried(redis, () => followControls(redis, deps.redis.keyspace));
   opened.defer(() => controls.close());
-  const usage = openUsage(config, deps, redis, catalogue.current, opened);
+  const usage = openUsage(config, deps, redis, catalogue.inForceAs, opened);
   const load = new TargetLoad(clock);
   const contentTimes = new ContentTimes();
   const events = new EventStream<WorkerEvents>(
@@ -184,7 +183,7 @@ function openUsage(
   { usageDirectory }: WorkerConfig,
   { log, clock, registry, redis: { keyspace } }: WorkerDeps,
   redis: Redis,
-  catalogue: () => Catalogue,
+  catalogue: CatalogueWatch["inForceAs"],
   opened: AsyncDisposableStack,
 ): UsageBackup {
   const stream = new UsageStream({ redis, keyspace, directory: usageDirectory, log });

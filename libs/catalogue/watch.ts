@@ -12,10 +12,14 @@ import { loadCatalogue, parseCatalogue, unreadableText, versionOf } from "./load
 
 /** A change takes effect when two consecutive reads find the same content, so within three periods, and never while the file is being written. */
 const periodMs = 200;
+/** Catalogues that are kept for requests that they admitted. */
+const recentMax = 8;
 
 export interface CatalogueWatch {
   /** The last valid catalogue. */
   current(): Catalogue;
+  /** The catalogue with this version, if it was among the last ones in force; otherwise the current one. */
+  inForceAs(version: string | undefined): Catalogue;
   /** Why the current file is not in force; undefined when it is. */
   fault(): string | undefined;
   close(): void;
@@ -37,6 +41,7 @@ export function watchCatalogue(
   { onChange, onFault }: WatchListeners,
 ): CatalogueWatch {
   let current = loadCatalogue(file, environment);
+  const recent = [current];
   let fault: string | undefined;
   let seen: Reading | undefined;
   let settled: Reading | undefined;
@@ -58,6 +63,8 @@ export function watchCatalogue(
     fault = undefined;
     if (isCurrent) return;
     current = outcome;
+    recent.unshift(outcome);
+    recent.splice(recentMax);
     notify(() => onChange(outcome));
   };
   const notify = (listener: () => void) => {
@@ -81,6 +88,7 @@ export function watchCatalogue(
 
   return {
     current: () => current,
+    inForceAs: (version) => recent.find((catalogue) => catalogue.version === version) ?? current,
     fault: () => fault,
     close: () => {
       isClosed = true;

@@ -6,6 +6,7 @@ import type { Repair } from "#dialects/repairs.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { OperationName } from "#operations/operations.ts";
 import type { TraceContext } from "#tracing/trace-context.ts";
+import type { Source } from "./ingress-events.ts";
 
 /** An attempt of a generation. All of its events carry the same object. */
 export interface AttemptInfo {
@@ -23,6 +24,13 @@ export interface AttemptInfo {
   readonly account: string | undefined;
   /** The id of the caller's key, never the key. */
   readonly keyId: string;
+  /** The caller's own marks, for its usage record: not for logs and metrics. */
+  readonly user?: string | undefined;
+  readonly tags?: readonly string[] | undefined;
+  /** The version of the catalogue that was in force at its admission; undefined for a job of an earlier version. */
+  readonly priceVersion?: string | undefined;
+  /** The most that an answer can have used (`unpackedBoundsOf`). */
+  readonly usageMax?: readonly number[] | undefined;
   readonly isStreamed: boolean;
   /** When the ingress received the request, in epoch milliseconds. */
   readonly receivedAt: number;
@@ -110,10 +118,11 @@ export interface WorkerEvents {
     outcome: "done" | "cancelled";
     /** The model that answered last. */
     model: string;
-    upstream: string | undefined;
-    /** The upstream's name of the model. */
-    target: string | undefined;
-    calls: number;
+    /** Where its answer, or the last failure, came from; undefined if no upstream was called. */
+    source: Source | undefined;
+    upstreamRequestId: string | undefined;
+    /** Of the request; 0 if it was not read. */
+    bodyBytes: number;
     /** The upstream's count; an estimate if the caller left before that. */
     usage: Usage | undefined;
     failure: Failure | undefined;

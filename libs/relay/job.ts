@@ -42,6 +42,19 @@ const generationJobSchema = Type.Object({
       { description: "How usage records name the attempt, where that differs: it repeats one of a lost ingress." },
     ),
   ),
+  user: Type.Optional(Type.String({ description: "The caller's own user, for its usage record." })),
+  tags: Type.Optional(Type.Array(Type.String(), { description: "Those of the key and the request, likewise." })),
+  priceVersion: Type.Optional(
+    Type.String({ maxLength: 64, description: "The version of the catalogue whose prices apply." }),
+  ),
+  usageMax: Type.Optional(
+    Type.Array(Type.Integer({ minimum: 0 }), {
+      minItems: 5,
+      maxItems: 5,
+      description:
+        "The values of `UsageBounds` in their order; absent for a request with one choice and nothing unusual.",
+    }),
+  ),
   traceparent: Type.Optional(
     Type.String({
       maxLength: 200,

@@ -121,7 +121,7 @@ export async function startApi(database: Database): Promise<TestApi> {
       ...catalogueFileHandlers({
         file: "catalogue.yaml",
         environment: {},
-        watch: { current: () => catalogue, fault: () => undefined, close() {} },
+        watch: { current: () => catalogue, inForceAs: () => catalogue, fault: () => undefined, close() {} },
         lastChange: new LastChange("catalogue.yaml"),
       }),
       ...liveHandlers({ states, redis, keyspace, catalogue: () => catalogue }),

@@ -49,7 +49,12 @@ models: [{ id: m, retries: 0, prices: { inputPerMillion: 1, outputPerMillion: 2 
     registry: new Registry(),
     redis: workerRedisOf(config),
     upstreams: new Upstreams(createAuthorization(environment), environment),
-    watchCatalogue: () => ({ current: () => catalogue, fault: () => undefined, close() {} }),
+    watchCatalogue: () => ({
+      current: () => catalogue,
+      inForceAs: () => catalogue,
+      fault: () => undefined,
+      close() {},
+    }),
   });
   return { worker, lines };
 }

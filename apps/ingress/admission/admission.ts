@@ -21,6 +21,8 @@ import type { RateLimiter, ReplayAnswer } from "./rate-limits.ts";
 
 export interface AdmissionOptions extends Patience {
   catalogue(): Catalogue;
+  /** The catalogue with this version, or the current one where this process does not know it any more. */
+  catalogueInForceAs(version: string | undefined): Catalogue;
   generations: GenerationLifecycle;
   limits: RateLimiter;
   /** Undefined while tracing is off. */
@@ -66,6 +68,11 @@ export class Admission {
     this.#options = options;
   }
 
+  /** The version of the catalogue whose prices apply to requests that are admitted now. */
+  get priceVersion(): string {
+    return this.#options.catalogue().version;
+  }
+
   /** The model with this id. One that does not exist and one that the caller may not use are refused alike. */
   modelFor({ caller }: Pick<FastifyRequest, "caller">, id: string): CatalogueModel {
     const model = allowsModel(caller, id) ? this.#options.catalogue().modelFor(caller.group, id) : undefined;
@@ -101,8 +108,8 @@ export class Admission {
 
   /** Begins the generation, which takes over the response and the request's claim on the memory for bodies. */
   begin(asked: AdmissionRequest): void {
-    const { request, requestId, framing, bytes, response } = asked;
-    const { generations, draining } = this.#options;
+    const { request, requestId, framing, bytes, response, earlier } = asked;
+    const { generations, draining, catalogueInForceAs } = this.#options;
     const catalogue = this.#options.catalogue();
     const { dialect, operation } = asked.endpoint;
     const offered = this.modelFor(request, asked.model);
@@ -112,7 +119,7 @@ export class Admission {
       {
         id: generationIdOf(requestId),
         caller: request.caller,
-        labels: labelsOf(request.caller, headers, asked.body),
+        labels: earlier?.labels ?? labelsOf(request.caller, headers, asked.body),
         trace: this.#options.beginTrace?.(headers),
         dialect,
         operation,
@@ -121,7 +128,7 @@ export class Admission {
         callerHeaders: callerHeadersOf(dialect, headers),
         model,
         ...asked.demand,
-        catalogue,
+        catalogue: earlier === undefined ? catalogue : catalogueInForceAs(earlier.priceVersion),
         queue: catalogue.queues.get(model.queue) ?? { waitingMax: 0, waitMs: 0 },
         maxWaitMs: maxWaitMsOf(headers),
         weight: catalogue.groups.get(request.caller.group)?.weight ?? 1,
@@ -129,7 +136,7 @@ export class Admission {
         response,
         input: asked.input,
         storage: asked.storage,
-        earlier: asked.earlier,
+        earlier,
         onBound: asked.onBound,
         onEnd: asked.onEnd,
         requestId,

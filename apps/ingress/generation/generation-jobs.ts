@@ -1,5 +1,6 @@
 /** Puts generations on their queues with their bodies, removes them, and asks the queues for their states. */
 
+import { packedBoundsOf } from "#operations/usage-bounds.ts";
 import { jobBodyBytesMax } from "#relay/bounds.ts";
 import type { GenerationJob } from "#relay/job.ts";
 import type { JobState, Owner } from "#relay/owner.ts";
@@ -116,6 +117,8 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
   const { body, storage, trace, fallbacks } = generation;
   const { delivered } = generation.answer;
   const answerBytesMax = answerBytesMaxOf(generation);
+  const usageMax = packedBoundsOf(generation.model, generation);
+  const { user, tags } = generation.labels;
   return {
     generation: generation.id,
     owner,
@@ -132,6 +135,10 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
     ...(generation.caller.account !== undefined && { account: generation.caller.account }),
     keyId: generation.caller.id,
     admittedAt: generation.facts.receivedAt,
+    ...(user !== null && { user }),
+    ...(tags.length > 0 && { tags: [...tags] }),
+    priceVersion: generation.catalogue.version,
+    ...(usageMax !== undefined && { usageMax }),
     ...(generation.earlier !== undefined && {
       recorded: { generation: generation.facts.generationId, attempt: attemptsBefore(generation) + attempt },
     }),

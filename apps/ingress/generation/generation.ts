@@ -1,13 +1,12 @@
 /** The state of a generation in its ingress, from its admission to the end of its answer. */
 import type { KeyRecord } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
+import { upstreamCostOf } from "#catalogue/upstream-cost.ts";
 import type { Framing, StorageFields } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { GenerationEnded, GenerationFacts, GenerationOutcome, Source } from "#events/ingress-events.ts";
 import type { Bill } from "#ledger/bill.ts";
-import { ppmPerUnit } from "#ledger/money.ts";
-import { costOf, unitPricesOf } from "#ledger/prices.ts";
 import type { Demand } from "#operations/demand.ts";
 import type { OperationName } from "#operations/operations.ts";
 import type { AnswerProgress, AnswerSource } from "#relay/job.ts";
@@ -35,6 +34,10 @@ export interface EarlierRun {
   receivedAt: number;
   /** How often it was taken over. */
   times: number;
+  /** Absent for one that an ingress of an earlier version began. */
+  labels?: Labels | undefined;
+  /** The version of the catalogue that was in force at its admission. */
+  priceVersion?: string | undefined;
 }
 
 export interface GenerationRequest extends Demand {
@@ -169,11 +172,8 @@ export const factsOf = (request: GenerationRequest, bodyBytes: number, receivedA
 function sourceOf({ source, bill, catalogue, modelAnswered, facts }: Generation): Source | undefined {
   if (source === undefined || bill === undefined) return source;
   const model = catalogue.models.find(({ id }) => id === modelAnswered);
-  const prices = model?.route.find(
-    (target) => target.upstream === source.upstream && target.model === source.target,
-  )?.prices;
-  if (prices === undefined) return source;
-  return { ...source, cost: costOf(unitPricesOf(prices, bill.usage, facts.receivedAt), bill.usage, ppmPerUnit) };
+  const cost = upstreamCostOf(model, source, bill.usage, facts.receivedAt);
+  return cost === undefined ? source : { ...source, cost };
 }
 
 export const endedEventOf = (generation: Generation, outcome: GenerationOutcome, now: number): GenerationEnded => ({

@@ -16,6 +16,7 @@ import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import { type Admission, type AdmissionRequest, generationIdOf } from "../admission/admission.ts";
 import type { Capacity } from "../admission/capacity.ts";
+import { labelsOf } from "../admission/labels.ts";
 import { takeOversMax } from "../bounds.ts";
 import type { EarlierRun } from "../generation/generation.ts";
 import { type AnswerResponse, streamHeaders } from "../generation/generation-response.ts";
@@ -119,6 +120,8 @@ export class DetachedGenerations {
       isBackground: true,
       keys: owner.sealing.keysFor(names),
       receivedAt: clock.epoch(),
+      labels: labelsOf(request.caller, request.headers, body),
+      priceVersion: admission.priceVersion,
     } as const;
     const run = runOf(request, endpoint, apiKey, own);
     const bytes = withMembers(resolved.bytes, "background", () => undefined);
@@ -176,6 +179,8 @@ export class DetachedGenerations {
       isBackground: false,
       keys: owner.sealing.keysFor([logId]),
       receivedAt,
+      labels: labelsOf(request.caller, request.headers, resolved.body),
+      priceVersion: this.#options.admission.priceVersion,
     } as const;
     const run = runOf(request, endpoint, apiKey, own);
     try {
@@ -405,7 +410,13 @@ export class DetachedGenerations {
         requestId: `${run.requestId}t${times}`,
         log,
         live: undefined,
-        earlier: { generationId: generationIdOf(run.requestId), receivedAt: run.receivedAt, times },
+        earlier: {
+          generationId: generationIdOf(run.requestId),
+          receivedAt: run.receivedAt,
+          times,
+          labels: run.labels,
+          priceVersion: run.priceVersion,
+        },
         queued,
       });
     } catch (error) {
@@ -451,7 +462,7 @@ function runOf(
   request: FastifyRequest,
   endpoint: ServedEndpoint,
   apiKey: string,
-  own: Pick<Run, "id" | "model" | "framing" | "isBackground" | "keys" | "receivedAt">,
+  own: Pick<Run, "id" | "model" | "framing" | "isBackground" | "keys" | "receivedAt" | "labels" | "priceVersion">,
 ): Run {
   return {
     ...own,

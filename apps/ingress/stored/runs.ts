@@ -5,6 +5,7 @@
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
+import type { Labels } from "../admission/labels.ts";
 import { detachedLeaseMs, takeOversAtOnceMax } from "../bounds.ts";
 
 /** The request of a generation, as another ingress needs it. */
@@ -17,6 +18,9 @@ export interface Run {
   requestId: string;
   /** When the request was received: epoch milliseconds. */
   receivedAt: number;
+  /** For its usage record; absent in one of an earlier version. */
+  labels?: Labels;
+  priceVersion?: string;
   /** The name of its endpoint, and the model and the framing that were asked for. A stream has a log. */
   endpoint: string;
   model: string;

@@ -139,6 +139,7 @@ export class Attempt {
   /** The attempt is taken from its queue. */
   constructor(slot: JobSlot, deps: AttemptDeps) {
     const { generation, attempt, operation, dialect, group, account, keyId, model, admittedAt, delivered } = slot.job;
+    const { user, tags, priceVersion, usageMax } = slot.job;
     const send: SendFrame = (kind, payload) => {
       if (this.#run !== undefined) deps.send(this.#run, kind, payload);
     };
@@ -156,6 +157,10 @@ export class Attempt {
       group,
       account,
       keyId,
+      user,
+      tags,
+      priceVersion,
+      usageMax,
       isStreamed: slot.job.framing !== "whole",
       receivedAt: admittedAt,
       owner: slot.job.owner,
@@ -702,9 +707,9 @@ export class Attempt {
       attempt: this.#info,
       outcome,
       model: this.#model,
-      upstream: this.#call?.info.upstream,
-      target: this.#call?.source.target,
-      calls: this.#call?.info.number ?? 0,
+      source: this.#call && this.#sourceOf(this.#call),
+      upstreamRequestId: this.#call?.diagnosis.requestId,
+      bodyBytes: this.#request?.body.length ?? 0,
       usage: this.#usage ?? (outcome === "cancelled" ? this.#estimatedUsage : undefined),
       failure: this.#failure,
       isOrphaned,

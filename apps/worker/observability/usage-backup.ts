@@ -2,18 +2,23 @@
  * Writes the usage records of ingresses that vanished. An ingress writes the record of a generation within a moment of its end, so an ingress that is heard
  * later than that has written it. The record of any other is written here as well: the ledger counts a generation once, and prefers the record of the ingress.
  */
-import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
+import { upstreamCostOf } from "#catalogue/upstream-cost.ts";
+import { plausible, type Usage } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
 import { priced } from "#ledger/bill.ts";
 import { billedFields, nothingBilled, nothingKnown } from "#ledger/record-fields.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
+import { operations } from "#operations/operations.ts";
+import { unpackedBoundsOf } from "#operations/usage-bounds.ts";
 import type { Clock } from "#service/clock.ts";
 import { recordedWithinMs, unheardMs, unheardRecordsMax } from "../bounds.ts";
 
 export interface UsageBackupOptions {
   write(record: UsageRecord): void;
-  catalogue(): Catalogue;
+  /** The catalogue with this version, or the current one where the worker does not know it any more. */
+  catalogue(version: string | undefined): Catalogue;
   clock: Clock;
 }
 
@@ -22,7 +27,7 @@ interface Unconfirmed {
   /** By `clock.now()`, and in epoch milliseconds. */
   endedAt: number;
   endedAtEpoch: number;
-  /** In force at the end: its prices apply. */
+  /** In force at the admission: its prices apply. */
   catalogue: Catalogue;
 }
 
@@ -67,7 +72,12 @@ export class UsageBackup {
 
   #settled(event: WorkerEvents["settled"]): void {
     const { catalogue, clock } = this.#options;
-    const ended = { event, endedAt: clock.now(), endedAtEpoch: clock.epoch(), catalogue: catalogue() };
+    const ended = {
+      event,
+      endedAt: clock.now(),
+      endedAtEpoch: clock.epoch(),
+      catalogue: catalogue(event.attempt.priceVersion),
+    };
     if (event.isOrphaned || this.#unconfirmed.length >= unheardRecordsMax) this.#write(ended);
     else this.#unconfirmed.push(ended);
   }
@@ -77,28 +87,42 @@ export class UsageBackup {
   }
 }
 
+/** With the fields and the prices that the ingress would have written, as far as a worker knows them. */
 function recordOf({ event, endedAtEpoch, catalogue }: Unconfirmed): UsageRecord {
-  const { attempt, outcome, model: id, upstream, target, calls, usage, failure } = event;
+  const { attempt, outcome, model: id, source, upstreamRequestId, bodyBytes, usage, failure } = event;
+  const { recorded = attempt, user, tags = [], usageMax, receivedAt } = attempt;
   const model = catalogue.models.find((model) => model.id === id);
-  const isBilled = usage !== undefined && failure === undefined && model !== undefined;
+  const isSession = operations[attempt.operation].isSession === true;
+  const isCharged = failure === undefined || failure.isPaid === true || isSession;
   return {
     ...nothingKnown,
-    ...(isBilled
-      ? billedFields(priced(catalogue, attempt.group, model, usage, attempt.receivedAt), undefined)
+    ...(usage !== undefined && model !== undefined && isCharged
+      ? chargedFieldsOf(
+          event,
+          catalogue,
+          model,
+          isSession ? usage : plausible(usage, unpackedBoundsOf(model, usageMax)),
+        )
       : nothingBilled),
-    generationId: attempt.generation,
-    requestId: attempt.generation.replace("gen_", "req_"),
-    attempt: attempt.attempt,
+    generationId: recorded.generation,
+    requestId: recorded.generation.replace("gen_", "req_"),
+    attempt: recorded.attempt,
     isOwner: false,
-    receivedAt: attempt.receivedAt,
+    receivedAt,
     account: attempt.account ?? null,
+    user: user ?? null,
+    tags: [...tags],
     keyId: attempt.keyId,
     group: attempt.group,
     model: attempt.requestedModel,
     modelAnswered: id,
-    upstream: upstream ?? null,
-    target: target ?? null,
-    calls,
+    ...(source && {
+      upstream: source.upstream,
+      target: source.target,
+      upstreamDialect: source.dialect,
+      calls: source.calls,
+      ...(source.callLog && { callLog: source.callLog.map((each) => [...each]) }),
+    }),
     operation: attempt.operation,
     dialect: attempt.dialect,
     queue: attempt.queue,
@@ -106,8 +130,19 @@ function recordOf({ event, endedAtEpoch, catalogue }: Unconfirmed): UsageRecord 
     status: 0,
     outcome: failure !== undefined ? "failed" : outcome === "done" ? "complete" : "left",
     errorCode: failure?.code ?? null,
-    durationMs: Math.max(0, Math.round(endedAtEpoch - attempt.receivedAt)),
-    bodyBytes: 0,
+    durationMs: Math.max(0, Math.round(endedAtEpoch - receivedAt)),
+    bodyBytes,
+    upstreamRequestId: upstreamRequestId ?? null,
     traceId: attempt.trace?.traceId ?? null,
   };
+}
+
+function chargedFieldsOf(
+  { attempt: { group, receivedAt }, source }: WorkerEvents["settled"],
+  catalogue: Catalogue,
+  model: CatalogueModel,
+  usage: Usage,
+): ReturnType<typeof billedFields> {
+  const cost = source && upstreamCostOf(model, source, usage, receivedAt);
+  return billedFields(priced(catalogue, group, model, usage, receivedAt), cost);
 }

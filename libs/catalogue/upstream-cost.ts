@@ -1,0 +1,16 @@
+/** What the operator pays for an answer. */
+import type { Usage } from "#dialects/usage.ts";
+import { ppmPerUnit } from "#ledger/money.ts";
+import { costOf, unitPricesOf } from "#ledger/prices.ts";
+import type { CatalogueModel } from "./catalogue.ts";
+
+/** In nano-units; undefined where the catalogue does not state the prices of this target. `at` is when the request was received, in epoch milliseconds. */
+export function upstreamCostOf(
+  model: CatalogueModel | undefined,
+  { upstream, target: name }: { readonly upstream: string; readonly target: string },
+  usage: Usage,
+  at: number,
+): bigint | undefined {
+  const prices = model?.route.find((target) => target.upstream === upstream && target.model === name)?.prices;
+  return prices && costOf(unitPricesOf(prices, usage, at), usage, ppmPerUnit);
+}

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import { parseCatalogue } from "#catalogue/load.ts";
+import { plainUsageOf } from "#dialects/usage.ts";
+import { EventStream } from "#events/event-stream.ts";
+import type { WorkerEvents } from "#events/worker-events.ts";
+import { decodeUsageRecord, encodeUsageRecord, type UsageRecord } from "#ledger/usage-record.ts";
+import { UsageBackup } from "../../../apps/worker/observability/usage-backup.ts";
+
+const catalogueOf = (price: number): Catalogue =>
+  parseCatalogue(
+    Buffer.from(`groups: { default: { models: ["*"], priceRatio: 2 } }
+upstreams: { far: { dialect: openai-chat, baseUrl: "http://127.0.0.1:9/v1" } }
+models:
+  - { id: m, contextWindow: 1000, outputTokensMax: 100, prices: { inputPerMillion: ${price}, outputPerMillion: ${price} }, route: [{ upstream: far, model: theirs, prices: { inputPerMillion: 3, outputPerMillion: 3 } }] }
+`),
+    "catalogue.yaml",
+    {},
+  );
+
+const settled: WorkerEvents["settled"] = {
+  attempt: {
+    generation: "gen_1",
+    attempt: 2,
+    queue: "chat",
+    operation: "answer",
+    dialect: "openai-chat",
+    requestedModel: "m",
+    group: "default",
+    account: "acme",
+    keyId: "key_1",
+    user: "alice",
+    tags: ["ci"],
+    priceVersion: "old",
+    isStreamed: true,
+    receivedAt: 1_000,
+    owner: "ingress-1",
+    trace: undefined,
+  },
+  outcome: "done",
+  model: "m",
+  source: { upstream: "far", target: "theirs", dialect: "openai-chat", calls: 1 },
+  upstreamRequestId: "up_1",
+  bodyBytes: 123,
+  usage: plainUsageOf(10, 20),
+  failure: undefined,
+  isOrphaned: true,
+};
+
+/** The record of an attempt whose owner vanished. */
+function recordOf(event: WorkerEvents["settled"]): UsageRecord {
+  const records: UsageRecord[] = [];
+  const backup = new UsageBackup({
+    write: (record) => records.push(record),
+    catalogue: (version) => catalogueOf(version === "old" ? 1 : 7),
+    clock: { now: () => 0, epoch: () => 5_000 },
+  });
+  new EventStream<WorkerEvents>(backup.subscriber).emit("settled", event);
+  const [record] = records;
+  assert.ok(record !== undefined && decodeUsageRecord(JSON.parse(encodeUsageRecord(record))) !== undefined);
+  return record;
+}
+
+test("a worker's record has the fields of an ingress's, and the prices of the admission", () => {
+  const record = recordOf(settled);
+  const { user, tags, bodyBytes, upstreamDialect, upstreamRequestId, cost, upstreamCost, account } = record;
+  assert.deepEqual(
+    { user, tags, bodyBytes, upstreamDialect, upstreamRequestId, account },
+    {
+      user: "alice",
+      tags: ["ci"],
+      bodyBytes: 123,
+      upstreamDialect: "openai-chat",
+      upstreamRequestId: "up_1",
+      account: "acme",
+    },
+  );
+  assert.deepEqual([cost, upstreamCost], [String(30 * 1_000 * 2), String(30 * 3_000)]);
+});
+
+test("a worker's record names the attempt as that of the generation which it repeats", () => {
+  const recorded = { generation: "gen_0", attempt: 1_001 };
+  const { generationId, requestId, attempt } = recordOf({ ...settled, attempt: { ...settled.attempt, recorded } });
+  assert.deepEqual([generationId, requestId, attempt], ["gen_0", "req_0", 1_001]);
+});
+
+test("a worker's record is capped like an ingress's, by what the request allows", () => {
+  const usage = plainUsageOf(9e15, 9e15);
+  const alone = recordOf({ ...settled, usage });
+  assert.deepEqual([alone.inputTokens, alone.outputTokens], [1_000, 100]);
+  const attempt = { ...settled.attempt, usageMax: [3_000, 300, 1, 1, 1] };
+  const several = recordOf({ ...settled, usage, attempt });
+  assert.deepEqual([several.inputTokens, several.outputTokens], [3_000, 300]);
+});
+
+test("of failed attempts, only a paid answer and a session cost something", () => {
+  const failure = { code: "upstream_failed", message: "" } as const;
+  assert.equal(recordOf({ ...settled, failure }).cost, "0");
+  assert.equal(recordOf({ ...settled, failure: { ...failure, isPaid: true } }).cost, "60000");
+  assert.equal(recordOf({ ...settled, failure, attempt: { ...settled.attempt, operation: "realtime" } }).cost, "60000");
+});
