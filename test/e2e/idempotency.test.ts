@@ -192,6 +192,42 @@ test("the Idempotency-Key of a running request is refused with another body, at 
   }
 });
 
+test("a request that joined another never runs: without an answer it gets an error, and the next one runs", async () => {
+  for (const at of [0, 1]) {
+    const fails = Promise.withResolvers<void>();
+    let runs = 0;
+    upstream.answerWith(async (response) => {
+      runs++;
+      if (runs > 1) return jsonAnswer(chatCompletion)(response);
+      await fails.promise;
+      response.writeHead(400, { "content-type": "application/json" }).end('{"error":{"message":"no"}}');
+    });
+    const name = `joined-${at}`;
+    const first = send(name, "scripted");
+    await until("it runs", () => runs === 1);
+    await redis.config("RESETSTAT");
+    const joined = send(name, "scripted", { at });
+    // At the same ingress it has a slot; at another one it also tries to claim the key.
+    const waits =
+      at === 0
+        ? async () => /limit="generations",queue=""\} 2$/m.test(await (await operations(at, "/metrics")).text())
+        : async () => /cmdstat_set:/.test(await redis.info("commandstats"));
+    await until("the other one waits", waits);
+    fails.resolve();
+    assert.equal((await told(first)).status, 400);
+    const { status, text } = await told(joined);
+    // At the same ingress it gets the same error.
+    if (at === 0) assert.equal(status, 400, text);
+    else {
+      assert.equal(status, 503, text);
+      assert.match(text, /ended without an answer/);
+    }
+    assert.equal(runs, 1);
+    assert.equal((await told(send(name, "scripted", { at }))).status, 200);
+    assert.equal(runs, 2);
+  }
+});
+
 test("failed and too large answers are not stored", async () => {
   for (const attempt of [1, 2]) {
     assert.equal((await send("failing", "failing")).status, 400);

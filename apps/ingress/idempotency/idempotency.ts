@@ -1,7 +1,7 @@
 /**
  * `Idempotency-Key`: a retry with the same key and body joins the running generation or receives the stored answer
  * (https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/). A failed answer is not stored: its Idempotency-Key is free
- * again.
+ * again, for the next request. One that waited for the answer gets an error and does not run itself.
  */
 import { createHash, randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
@@ -37,6 +37,12 @@ const stillRunning: Failure = {
   code: "unavailable",
   message: `The request with this ${header} is still running; send it again to get its answer.`,
   retryAfterSeconds: 2,
+};
+
+const endedWithout: Failure = {
+  code: "unavailable",
+  message: `The request with this ${header} ended without an answer that others can have; send it again.`,
+  retryAfterSeconds: 1,
 };
 
 interface Running {
@@ -94,10 +100,15 @@ export class Idempotency {
     if (response.closed) return;
     const slot = this.#claimSlot(request, response);
     const until = clock.now() + elsewhereMsMax;
+    /** Another request with this key was seen to run: at this ingress or elsewhere. */
+    let joined: "here" | "elsewhere" | undefined;
+    /** Since when Redis has no entry of it. */
+    let goneSince: number | undefined;
     while (!response.closed) {
       const running = this.#running.get(claim.key);
       if (running !== undefined) {
         if (running.claim.fingerprint !== claim.fingerprint) throw new Refused(otherRequest);
+        joined = "here";
         if (own === undefined) {
           own = await count();
           // The generation may have ended meanwhile.
@@ -106,13 +117,21 @@ export class Idempotency {
         if (!running.response.join(response, own)) throw new Refused(stillRunning);
         return;
       }
-      if (await outlastRedis(this.#options, () => this.#stored.claim(claim))) {
+      if (joined === undefined && (await outlastRedis(this.#options, () => this.#stored.claim(claim)))) {
         slot.end();
         this.#begin(claim, response, begin);
         return;
       }
       const found = await outlastRedis(this.#options, () => this.#stored.find(claim));
-      if (found === undefined) continue;
+      if (found === undefined) {
+        if (joined === undefined) continue;
+        // A Redis that lost the entry has it again once it is renewed.
+        goneSince ??= clock.now();
+        if (joined === "here" || clock.now() - goneSince > renewMs) throw new Refused(endedWithout);
+        await setTimeout(elsewhereCheckMs);
+        continue;
+      }
+      goneSince = undefined;
       if (found.fingerprint !== claim.fingerprint) throw new Refused(otherRequest);
       if (found.answer !== undefined) {
         own ??= await count();
@@ -120,6 +139,7 @@ export class Idempotency {
         response.end(found.answer.body);
         return;
       }
+      joined ??= "elsewhere";
       if (clock.now() > until) throw new Refused(stillRunning);
       if (this.#running.get(claim.key) === undefined) await setTimeout(elsewhereCheckMs);
     }
