@@ -17,6 +17,13 @@ export const knownNameBytesMax = 64;
 export const toolsMax = 4_096;
 /** Levels of objects and arrays in a call's arguments: deeper ones could not be written again. */
 export const argumentsDepthMax = 200;
+/** Arguments of one call that are read as JSON; any others stay the text that they are. */
+export const argumentsBounds = {
+  depthMax: argumentsDepthMax,
+  containersMax: 20_000,
+  membersMax: 20_000,
+  valuesMax: 100_000,
+};
 /** References between definitions of a schema in a row. A longer chain counts as recursion. */
 export const definitionChainMax = 100;
 /** Fields of a form, far more than any endpoint has. */

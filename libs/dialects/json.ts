@@ -414,11 +414,14 @@ export function boundBroken(
   return undefined;
 }
 
-/** True if a text is nested deeper than this many levels of objects and arrays. Requires valid JSON; linear in the text. */
-export function nestsDeeperThan(text: string, levelsMax: number): boolean {
-  // Each level needs an opening and a closing bracket.
-  if (text.length <= 2 * levelsMax) return false;
+/** As `boundBroken`, for a text: whether it exceeds a bound. */
+export function exceedsBounds(text: string, { depthMax, containersMax, membersMax, valuesMax }: JsonBounds): boolean {
+  // Each level needs an opening and a closing bracket; each container and each member two characters as well.
+  if (text.length <= 2 * Math.min(depthMax, containersMax, membersMax, valuesMax)) return false;
   let depth = 0;
+  let containers = 0;
+  let members = 0;
+  let commas = 0;
   for (let at = 0; at < text.length; at++) {
     switch (text.charCodeAt(at)) {
       case quote:
@@ -426,11 +429,17 @@ export function nestsDeeperThan(text: string, levelsMax: number): boolean {
         break;
       case openBrace:
       case openBracket:
-        if (++depth > levelsMax) return true;
+        if (++depth > depthMax || ++containers > containersMax) return true;
         break;
       case closeBrace:
       case closeBracket:
         depth--;
+        break;
+      case colon:
+        if (++members > membersMax) return true;
+        break;
+      case comma:
+        if (++commas + containers > valuesMax) return true;
         break;
     }
   }

@@ -1,8 +1,8 @@
 /** Tool names that fit every dialect, and the mapping to the caller's names. */
 import { randomBytes } from "node:crypto";
-import { argumentsDepthMax, toolsMax } from "./bounds.ts";
+import { argumentsBounds, toolsMax } from "./bounds.ts";
 import { refuse } from "./field-support.ts";
-import { isGiven, isObject, nestsDeeperThan, objectOf, parseExact, textOf } from "./json.ts";
+import { exceedsBounds, isGiven, isObject, objectOf, parseExact, textOf } from "./json.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
 
 /** Fits all dialects: https://platform.openai.com/docs/api-reference/chat/create has the shortest maximum, Google the strictest first character. */
@@ -145,10 +145,10 @@ function jsonTextOf(input: string): string | undefined {
   }
 }
 
-/** A call's arguments as an object; {} for none; undefined if they are not a JSON object, or nested deeper than 200 levels. */
+/** A call's arguments as an object; {} for none; undefined if they are not a JSON object, or exceed `argumentsBounds`. */
 export function argumentsOf(input: string): Record<string, unknown> | undefined {
   if (input.trim() === "") return {};
-  if (nestsDeeperThan(input, argumentsDepthMax)) return undefined;
+  if (exceedsBounds(input, argumentsBounds)) return undefined;
   try {
     const value = parseExact(input);
     return isObject(value) && !Array.isArray(value) ? value : undefined;

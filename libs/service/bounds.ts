@@ -31,3 +31,9 @@ export const connectionsPendingMax = 4_096;
 /** How often a process compares its clock with that of Redis, and the least difference that it corrects. */
 export const clockCheckMs = 10_000;
 export const clockDifferenceMs = 1_000;
+/** Threads of one kind that run large tasks: as many as the machine has cores to spare, and no more than this. */
+export const largeThreadsMax = 3;
+/** Tasks of up to so many bytes have a thread of their own. */
+export const smallTaskBytesMax = 1 << 20;
+/** A task may take so many times its limit of CPU time until it ends because the machine is too busy. */
+export const tardiness = 6;

@@ -1,10 +1,12 @@
 /**
- * Runs pure work in a worker thread, so that it does not block the event loop. Tasks and results are copied between the threads (structured clone), so
+ * Runs pure work in worker threads, so that it does not block the event loop. Tasks and results are copied between the threads (structured clone), so
  * they should be small, or bytes that are transferred.
  */
 import assert from "node:assert/strict";
-import { setImmediate } from "node:timers/promises";
+import { availableParallelism } from "node:os";
+import { setTimeout as delay, setImmediate } from "node:timers/promises";
 import { isMainThread, parentPort, Worker } from "node:worker_threads";
+import { largeThreadsMax, smallTaskBytesMax, tardiness } from "./bounds.ts";
 
 /** A message to another thread. The memory in `transfer` is moved, not copied. */
 export interface Sent<Value> {
@@ -15,70 +17,88 @@ export interface Sent<Value> {
 interface Waiting<Task, Result> extends PromiseWithResolvers<Result> {
   make(): Sent<Task>;
   timeoutMs: number;
+  isSmall: boolean;
 }
 
 interface Answer<Result> {
   result?: Result;
   error?: string;
+  /** CPU time of the thread since its start. */
+  cpuMs: number;
 }
 
 /** The tasks of one key. */
 interface Line<Task, Result> {
   waiting: Set<Waiting<Task, Result>>;
-  /** The thread time that the key has used, in ms. A new key starts at the value of the key that was served last. */
+  running: number;
+  /** The CPU time that the key has used, in ms. A new key starts at the value of the key that was served last. */
   takenMs: number;
 }
 
-/** A task exceeded its time limit. */
-export class TaskTimeout extends Error {}
+/** A task exceeded its limit of CPU time; or, where `isBusy`, the machine gave it too little of that. */
+export class TaskTimeout extends Error {
+  readonly isBusy: boolean;
+
+  constructor(limitMs: number, isBusy: boolean) {
+    super(isBusy ? "the machine is too busy for the task" : `the task took more than ${limitMs} ms of CPU time`);
+    this.isBusy = isBusy;
+  }
+}
 
 export interface TaskOptions {
-  /** Keys share the thread's time. */
+  /** Keys share the threads' time. */
   key: string;
+  /** The size of what the task works on. */
+  bytes: number;
   /** Cancels a task that has not started. */
   signal?: AbortSignal;
-  /** In place of the thread's own limit. */
+  /** CPU time, in place of the threads' own limit. */
   timeoutMs?: number;
 }
 
 /**
- * One thread that runs one task at a time. Keys share its time equally: the key with the least used time is next, and the tasks of one key run in order. A task that
- * takes longer than its limit ends the thread. The next task starts a new one.
+ * A few threads, each of which runs one task at a time; the first one runs small tasks only, so that large ones of however many keys do not keep them waiting. Keys share the
+ * CPU time of the threads equally: of the keys with the fewest running tasks, the one with the least used time is next. A task that uses more CPU time than its
+ * limit ends its thread. The next task starts a new one.
  */
-export class TaskThread<Task, Result> {
-  readonly #module: URL;
+export class TaskThreads<Task, Result> {
   readonly #timeoutMs: number;
-  #worker: Worker | undefined;
+  readonly #threads: readonly { thread: Thread<Task, Result>; isForSmall: boolean }[];
   #lines = new Map<string, Line<Task, Result>>();
   /** The time used by the key that was served last, before its last task. */
   #servedMs = 0;
-  #isBusy = false;
+  #busy = new Set<Thread<Task, Result>>();
   #isClosed = false;
-  /** Called at the end of the running task. */
-  #answered: ((answer: Answer<Result>) => void) | undefined;
-  #ended: ((cause: Error) => void) | undefined;
 
-  /** `module` must call `serveTasks`. */
-  constructor(module: URL, timeoutMs: number) {
-    this.#module = module;
+  /** `module` must call `serveTasks`. `timeoutMs`: CPU time of a task. `largeThreads`: those for tasks of any size. */
+  constructor(
+    module: URL,
+    timeoutMs: number,
+    largeThreads = Math.min(largeThreadsMax, Math.max(1, availableParallelism() - 1)),
+  ) {
     this.#timeoutMs = timeoutMs;
+    this.#threads = Array.from({ length: 1 + largeThreads }, (_, index) => ({
+      thread: new Thread(module),
+      isForSmall: index === 0,
+    }));
   }
 
   /**
    * Calls `make` just before the task runs. Rejects with the work's error, with an error when the thread ends, with TaskTimeout, or with the reason of the aborted signal.
    */
-  run(make: () => Sent<Task>, { key, signal, timeoutMs = this.#timeoutMs }: TaskOptions): Promise<Result> {
+  run(make: () => Sent<Task>, { key, bytes, signal, timeoutMs = this.#timeoutMs }: TaskOptions): Promise<Result> {
     if (this.#isClosed) return Promise.reject(new Error("the thread has ended"));
     if (signal?.aborted) return Promise.reject(signal.reason);
     const line = this.#lineOf(key);
-    const waiting = { make, timeoutMs, ...Promise.withResolvers<Result>() };
+    const isSmall = bytes <= smallTaskBytesMax;
+    const waiting = { make, timeoutMs, isSmall, ...Promise.withResolvers<Result>() };
     const leave = () => {
       line.waiting.delete(waiting);
       waiting.reject(signal?.reason);
     };
     line.waiting.add(waiting);
     signal?.addEventListener("abort", leave);
-    if (!this.#isBusy) void this.#work();
+    this.#wake();
     return waiting.promise.finally(() => signal?.removeEventListener("abort", leave));
   }
 
@@ -87,86 +107,160 @@ export class TaskThread<Task, Result> {
     for (const { waiting } of this.#lines.values())
       for (const { reject } of waiting) reject(new Error("the thread has ended"));
     this.#lines.clear();
-    await this.#worker?.terminate();
+    await Promise.all(this.#threads.map(({ thread }) => thread.close()));
   }
 
   #lineOf(key: string): Line<Task, Result> {
     const known = this.#lines.get(key);
     if (known !== undefined) {
-      if (known.waiting.size === 0) known.takenMs = Math.max(known.takenMs, this.#servedMs);
+      if (known.waiting.size + known.running === 0) known.takenMs = Math.max(known.takenMs, this.#servedMs);
       return known;
     }
-    const line = { waiting: new Set<Waiting<Task, Result>>(), takenMs: this.#servedMs };
+    const line = { waiting: new Set<Waiting<Task, Result>>(), running: 0, takenMs: this.#servedMs };
     this.#lines.set(key, line);
     return line;
   }
 
-  /** Runs the waiting tasks one by one. Each gets its own turn of the event loop, because copying a large task takes time. */
-  async #work(): Promise<void> {
-    this.#isBusy = true;
+  /** Gives each free thread work that it may do. */
+  #wake(): void {
+    for (const { thread, isForSmall } of this.#threads)
+      if (!this.#busy.has(thread) && this.#next(isForSmall) !== undefined) void this.#work(thread, isForSmall);
+  }
+
+  /** Runs waiting tasks one by one. Each gets its own turn of the event loop, because copying a large task takes time. */
+  async #work(thread: Thread<Task, Result>, isForSmall: boolean): Promise<void> {
+    this.#busy.add(thread);
     for (;;) {
       await setImmediate();
-      const line = this.#nextLine();
-      if (line === undefined) break;
-      const [next] = line.waiting as Iterable<Waiting<Task, Result>> as [Waiting<Task, Result>];
-      line.waiting.delete(next);
+      const next = this.#next(isForSmall);
+      if (next === undefined) break;
+      const { line, task } = next;
+      line.waiting.delete(task);
+      line.running++;
       this.#servedMs = line.takenMs;
-      const startedAt = performance.now();
+      const before = thread.cpuMs;
       try {
-        next.resolve(await this.#do(next.make(), next.timeoutMs));
+        task.resolve(await thread.run(task.make(), task.timeoutMs));
       } catch (error) {
-        next.reject(error);
+        task.reject(error);
       }
-      line.takenMs += performance.now() - startedAt;
+      line.running--;
+      line.takenMs += Math.max(0, thread.cpuMs - before);
     }
+    this.#busy.delete(thread);
+    if (this.#busy.size > 0) return;
     this.#lines.clear();
     this.#servedMs = 0;
-    this.#isBusy = false;
   }
 
   /** Forgets a key without tasks once it has no more used time than the key that was served last. */
-  #nextLine(): Line<Task, Result> | undefined {
-    let next: Line<Task, Result> | undefined;
-    for (const [key, line] of this.#lines)
-      if (line.waiting.size > 0) {
-        if (next === undefined || line.takenMs < next.takenMs) next = line;
-      } else if (line.takenMs <= this.#servedMs) this.#lines.delete(key);
+  #next(isForSmall: boolean): { line: Line<Task, Result>; task: Waiting<Task, Result> } | undefined {
+    let next: { line: Line<Task, Result>; task: Waiting<Task, Result> } | undefined;
+    for (const [key, line] of this.#lines) {
+      const task = firstOf(line.waiting, isForSmall);
+      if (task !== undefined) {
+        if (next === undefined || isBefore(line, next.line)) next = { line, task };
+      } else if (line.waiting.size + line.running === 0 && line.takenMs <= this.#servedMs) this.#lines.delete(key);
+    }
     return next;
   }
+}
 
-  #do({ value, transfer = [] }: Sent<Task>, timeoutMs: number): Promise<Result> {
+type Share = Pick<Line<unknown, unknown>, "running" | "takenMs">;
+
+const isBefore = (one: Share, other: Share): boolean =>
+  one.running < other.running || (one.running === other.running && one.takenMs < other.takenMs);
+
+function firstOf<Task, Result>(
+  waiting: ReadonlySet<Waiting<Task, Result>>,
+  isForSmall: boolean,
+): Waiting<Task, Result> | undefined {
+  for (const task of waiting) if (task.isSmall || !isForSmall) return task;
+  return undefined;
+}
+
+/** One thread, which starts with its first task. */
+class Thread<Task, Result> {
+  readonly #module: URL;
+  #worker: Worker | undefined;
+  /** CPU time that it and its predecessors have used, up to their last answers. */
+  #cpuMs = 0;
+  /** That of the worker alone. */
+  #workerMs = 0;
+  /** Called at the end of the running task. */
+  #answered: ((answer: Answer<Result>) => void) | undefined;
+  #ended: ((cause: Error) => void) | undefined;
+
+  constructor(module: URL) {
+    this.#module = module;
+  }
+
+  get cpuMs(): number {
+    return this.#cpuMs;
+  }
+
+  async close(): Promise<void> {
+    await this.#worker?.terminate();
+  }
+
+  run({ value, transfer = [] }: Sent<Task>, limitMs: number): Promise<Result> {
     this.#worker ??= this.#start();
     const worker = this.#worker;
     return new Promise<Result>((settle, fail) => {
-      let isLate = false;
-      const timer = setTimeout(async () => {
-        // If this process was blocked, the answer may already have arrived.
-        await setImmediate();
-        isLate = this.#answered === answered;
-        if (isLate) void worker.terminate();
-      }, timeoutMs);
+      let timeout: TaskTimeout | undefined;
+      const leaving = new AbortController();
       const over = () => {
-        clearTimeout(timer);
+        leaving.abort();
         this.#answered = undefined;
         this.#ended = undefined;
       };
-      const answered = ({ result, error }: Answer<Result>) => {
+      this.#answered = ({ result, error, cpuMs }) => {
         over();
+        this.#used(cpuMs);
         if (error === undefined) settle(result as Result);
         else fail(new Error(error));
       };
-      this.#answered = answered;
       this.#ended = (cause) => {
         over();
-        fail(isLate ? new TaskTimeout(`the task took longer than ${timeoutMs} ms`) : cause);
+        fail(timeout ?? cause);
       };
       worker.postMessage(value, transfer);
+      void this.#watch(worker, limitMs, leaving.signal).then((late) => {
+        // If this process was blocked, the answer may have arrived meanwhile.
+        if (late === undefined || leaving.signal.aborted) return;
+        timeout = late;
+        this.#used(this.#workerMs + limitMs);
+        void worker.terminate();
+      });
     });
+  }
+
+  #used(workerMs: number): void {
+    this.#cpuMs += workerMs - this.#workerMs;
+    this.#workerMs = workerMs;
+  }
+
+  /** Resolves when the running task has exceeded its limit, or is over. */
+  async #watch(worker: Worker, limitMs: number, signal: AbortSignal): Promise<TaskTimeout | undefined> {
+    const before = this.#workerMs;
+    const until = performance.now() + tardiness * limitMs;
+    let usedMs = 0;
+    while (!signal.aborted) {
+      // It cannot use more CPU time than passes.
+      await delay(Math.max(1, limitMs - usedMs), undefined, { signal, ref: false }).catch(() => undefined);
+      await setImmediate();
+      if (signal.aborted) return undefined;
+      usedMs = msOf(await worker.cpuUsage().catch(() => ({ user: 0, system: 0 }))) - before;
+      if (usedMs >= limitMs) return new TaskTimeout(limitMs, false);
+      if (performance.now() > until) return new TaskTimeout(limitMs, true);
+    }
+    return undefined;
   }
 
   #start(): Worker {
     const worker = new Worker(this.#module);
     let cause = new Error("the thread has ended");
+    this.#workerMs = 0;
     worker.on("message", (answer: Answer<Result>) => this.#answered?.(answer));
     worker.on("error", (error: Error) => {
       cause = error;
@@ -179,16 +273,20 @@ export class TaskThread<Task, Result> {
   }
 }
 
+const msOf = ({ user, system }: { user: number; system: number }): number => (user + system) / 1_000;
+
 /** Runs in the thread and does the work of every task. Buffers of a task arrive as Uint8Array. */
 export function serveTasks<Task, Result>(work: (task: Task) => Promise<Sent<Result>>): void {
   assert(!isMainThread && parentPort !== null);
   const port = parentPort;
+  const cpuMs = () => msOf(process.threadCpuUsage());
   port.on("message", async (task: Task) => {
     try {
       const { value, transfer } = await work(task);
-      port.postMessage({ result: value }, transfer);
+      port.postMessage({ result: value, cpuMs: cpuMs() }, transfer);
     } catch (error) {
-      port.postMessage({ error: error instanceof Error ? (error.stack ?? error.message) : String(error) });
+      const text = error instanceof Error ? (error.stack ?? error.message) : String(error);
+      port.postMessage({ error: text, cpuMs: cpuMs() });
     }
   });
 }

@@ -1,6 +1,6 @@
 /** Reads small bodies at once and large ones in a thread, so that no body blocks the event loop for long. */
 import type { Failure } from "#dialects/errors.ts";
-import { bufferOf, copyOf, type TaskOptions, TaskThread, TaskTimeout } from "#service/task-thread.ts";
+import { bufferOf, copyOf, TaskThreads, TaskTimeout } from "#service/task-thread.ts";
 import { bodyReadAtOnceBytesMax, bodyReadTimeoutMs } from "../bounds.ts";
 import { type InteractionRequest, readInteraction } from "../interactions/request.ts";
 import { type ModelPath, type OllamaRequest, readOllamaRequest } from "../ollama/request.ts";
@@ -16,11 +16,16 @@ export const isReadAtOnce = ({ length }: { length: number }): boolean => length 
 
 const tookTooLong: Failure = {
   code: "invalid_request",
-  message: `The gateway could not read this request within ${bodyReadTimeoutMs / 1_000} s. Send a smaller or a simpler one.`,
+  message: `To read this request takes more than ${bodyReadTimeoutMs / 1_000} s of CPU time. Send a smaller or a simpler one.`,
+};
+const tooBusy: Failure = {
+  code: "overloaded",
+  message: "The gateway is too busy to read this request; try again.",
+  retryAfterSeconds: 5,
 };
 
 export class BodyReader {
-  readonly #thread = new TaskThread<BodyTask, BodyAnswer>(
+  readonly #thread = new TaskThreads<BodyTask, BodyAnswer>(
     new URL("./body-thread.ts", import.meta.url),
     bodyReadTimeoutMs,
   );
@@ -30,7 +35,7 @@ export class BodyReader {
     for (const { schema } of endpoints.values()) validatorOf(schema);
   }
 
-  /** Reads the body of a request to this endpoint; of a large one only its settings. `contentType` is given for a form. Keys take turns in the thread. */
+  /** Reads the body of a request to this endpoint; of a large one only its settings. `contentType` is given for a form. Keys share the time of the threads. */
   read(
     endpoint: ServedEndpoint,
     bytes: Buffer,
@@ -76,14 +81,21 @@ export class BodyReader {
     return { ...read.value, bytes };
   }
 
-  async #inThread(taskOf: (copy: Uint8Array) => BodyTask, bytes: Buffer, options: TaskOptions): Promise<BodyAnswer> {
+  async #inThread(
+    taskOf: (copy: Uint8Array) => BodyTask,
+    bytes: Buffer,
+    { key }: { key: string },
+  ): Promise<BodyAnswer> {
     try {
-      return await this.#thread.run(() => {
-        const copy = copyOf(bytes);
-        return { value: taskOf(copy), transfer: [copy.buffer] };
-      }, options);
+      return await this.#thread.run(
+        () => {
+          const copy = copyOf(bytes);
+          return { value: taskOf(copy), transfer: [copy.buffer] };
+        },
+        { key, bytes: bytes.length },
+      );
     } catch (error) {
-      if (error instanceof TaskTimeout) return { kind: "refused", failure: tookTooLong };
+      if (error instanceof TaskTimeout) return { kind: "refused", failure: error.isBusy ? tooBusy : tookTooLong };
       throw error;
     }
   }

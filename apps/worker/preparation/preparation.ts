@@ -6,23 +6,28 @@ import type { Failure } from "#dialects/errors.ts";
 import { parsedObject } from "#dialects/json.ts";
 import type { PreparationTask, Prepared, ResolveAddresses } from "#operations/exchange.ts";
 import { isEstimated, prepare, readWhole, type WholeTask } from "#operations/exchanges.ts";
-import { bufferOf, copyOf, movable, TaskThread, TaskTimeout } from "#service/task-thread.ts";
+import { bufferOf, copyOf, movable, TaskThreads, TaskTimeout } from "#service/task-thread.ts";
 import { preparedAtOnceBytesMax, taskPartBytes, taskTimeoutMs } from "../bounds.ts";
 import type { ThreadAnswer, ThreadTask } from "./prepare-thread.ts";
 
 const tookTooLong: Failure = {
   code: "invalid_request",
-  message: `The gateway could not prepare this request for its upstream within ${taskTimeoutMs / 1_000} s. Send a smaller or a simpler one.`,
+  message: `To prepare this request for its upstream takes more than ${taskTimeoutMs / 1_000} s of CPU time. Send a smaller or a simpler one.`,
+};
+const tooBusy: Failure = {
+  code: "overloaded",
+  message: "The gateway is too busy to prepare this request; try again.",
+  retryAfterSeconds: 5,
 };
 
 /** Shared by all requests of a worker. */
 export class PreparationThread {
-  readonly #thread = new TaskThread<ThreadTask, ThreadAnswer>(
+  readonly #thread = new TaskThreads<ThreadTask, ThreadAnswer>(
     new URL("./prepare-thread.ts", import.meta.url),
     taskTimeoutMs,
   );
 
-  /** `key` is the caller's key; keys share the thread's time equally. Rejects with TaskTimeout, and with the signal's reason. */
+  /** `key` is the caller's key; keys share the threads' time equally. Rejects with TaskTimeout, and with the signal's reason. */
   prepare(
     task: PreparationTask,
     data: readonly (Data | undefined)[] | undefined,
@@ -34,7 +39,7 @@ export class PreparationThread {
         const body = copyOf(task.body);
         return { value: { kind: "prepare", task: { ...task, body: body as Buffer }, data }, transfer: [body.buffer] };
       },
-      { key, signal },
+      { key, signal, bytes: task.body.length },
     );
   }
 
@@ -45,6 +50,7 @@ export class PreparationThread {
     const read = await this.#thread.run(() => ({ value: { kind: "read", task, bytes }, transfer: [bytes.buffer] }), {
       key,
       timeoutMs,
+      bytes: bytes.length,
     });
     if (read.kind !== "read") throw new Error(`an answer was read as ${read.kind}`);
     return read.answer.kind === "answer" ? { ...read.answer, body: bufferOf(read.answer.body) } : read.answer;
@@ -98,7 +104,7 @@ export class Preparation {
   async #inThread(task: PreparationTask, resolve: ResolveAddresses, signal: AbortSignal): Promise<Prepared> {
     const given = (data?: readonly (Data | undefined)[]) =>
       this.#thread.prepare(task, data, this.#key, signal).catch((error: unknown): ThreadAnswer => {
-        if (error instanceof TaskTimeout) return { kind: "refused", failure: tookTooLong };
+        if (error instanceof TaskTimeout) return { kind: "refused", failure: error.isBusy ? tooBusy : tookTooLong };
         throw error;
       });
     let answer = await given();

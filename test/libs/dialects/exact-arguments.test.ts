@@ -5,6 +5,7 @@ import { codecs } from "#dialects/codecs.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
 import { parsedObject } from "#dialects/json.ts";
 import { type Answer, foldedOf } from "#dialects/neutral.ts";
+import { argumentsOf } from "#dialects/tools.ts";
 import { targetOf } from "../../support/target.ts";
 
 const digits = "1234567890123456789";
@@ -50,4 +51,19 @@ test("deeply nested arguments reach upstreams of every dialect, as text where an
     const sent = codecs[upstream].encodeRequest(request, "whole", target).body;
     assert.ok(sent.includes(JSON.stringify(deep)), upstream);
   }
+});
+
+test("arguments with more members, containers or values than a call can need stay text, and are read in no time", () => {
+  const members = (count: number) => `{${Array.from({ length: count }, (_, index) => `"a${index}":1`).join()}}`;
+  assert.equal(Object.keys(argumentsOf(members(20_000)) ?? {}).length, 20_000);
+  for (const input of [
+    members(20_001),
+    `{"a":[${"{},".repeat(20_000)}1]}`,
+    `{"a":[${"1,".repeat(100_001)}1]}`,
+    `${'{"a":'.repeat(201)}1${"}".repeat(201)}`,
+  ])
+    assert.equal(argumentsOf(input), undefined, input.slice(0, 20));
+  // Text has no such bound, whatever it looks like.
+  const text = JSON.stringify({ text: members(30_000) });
+  assert.deepEqual(argumentsOf(text), JSON.parse(text));
 });

@@ -4,9 +4,9 @@ import fc from "fast-check";
 import {
   boundBroken,
   elementSpansOf,
+  exceedsBounds,
   jsonOf,
   memberSpansOf,
-  nestsDeeperThan,
   objectSpansOf,
   parseExact,
   parseJson,
@@ -326,7 +326,7 @@ test("the two line separators are escaped and everything else stays", () => {
   }
 });
 
-test("nestsDeeperThan measures the depth of a text", () => {
+test("exceedsBounds measures depth, containers, members and values of a text", () => {
   for (const [text, isDeep] of [
     [`${"[".repeat(100)}${"]".repeat(100)}`, false],
     [`${"[".repeat(101)}${"]".repeat(101)}`, true],
@@ -335,5 +335,9 @@ test("nestsDeeperThan measures the depth of a text", () => {
     [`["\\"${"[".repeat(300)}"]`, false],
     [`["\\\\",${"[".repeat(100)}${"]".repeat(100)}]`, true],
   ] as const)
-    assert.equal(nestsDeeperThan(text, 100), isDeep, text.slice(0, 20));
+    assert.equal(
+      exceedsBounds(text, { depthMax: 100, containersMax: 450, membersMax: 220, valuesMax: 900 }),
+      isDeep,
+      text.slice(0, 20),
+    );
 });

@@ -223,7 +223,7 @@ test("the thread reads a large answer exactly as the main thread does", async ()
       };
       const sent = Buffer.from(codecs[to].encodeAnswer(answer, { ...context, request: { ...request, tools: [] } }));
       const task = () => translatedTask(from, to, context);
-      const read = await preparation.read(task, sent);
+      const read = await preparation.read(task, Buffer.from(sent));
       const plain = translatedAnswerOf(sent, from, to, context);
       assert.ok(read.kind === "answer" && plain.kind === "answer");
       assert.equal(read.body.toString(), plain.body.toString());
