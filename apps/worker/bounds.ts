@@ -109,10 +109,13 @@ export const circuitBreakerLifeSeconds = 600;
 export const firstCooldownMs = { credential: 1_000, quota: 5_000, missing: 1_000 };
 /** The longest cooldown after refusals in a row, so that a credential that was repaired is soon used again. */
 export const cooldownMsMax = { credential: 60_000, quota: 300_000, missing: 60_000 };
-/** The cooldown of a rate-limited credential if its upstream names no time and has other credentials. */
+/** The cooldown of a rate-limited credential if its upstream names no time and has other credentials; and the longest for callers who were not limited themselves. */
 export const rateLimitedMs = 5_000;
 /** The longest cooldown that an upstream can ask for. */
 export const cooldownAskedMsMax = 3_600_000;
+/** How long after its cooldown a refusal still counts with one of another caller, and of how many callers refusals are remembered for each credential. */
+export const refusalKnownMs = 60_000;
+export const refusedCallersMax = 8;
 /** Cooldowns that a worker remembers. */
 export const cooldownsMax = 10_000;
 /** The first content of an answer, as `firstContentTimeoutMs` bounds it where the catalogue does not. */

@@ -254,7 +254,12 @@ export class Attempt {
     }
     const { generation, attempt } = this.#job;
     // Blocked: its circuit breaker is open, its concurrency is used up, or its credentials cool down.
-    const permission = await routing.permit(candidate, `${generation}-${attempt}-${retryState.calls}`);
+    const { account, keyId } = this.#job;
+    const permission = await routing.permit(
+      candidate,
+      `${generation}-${attempt}-${retryState.calls}`,
+      account ?? keyId,
+    );
     if (permission.kind === "blocked") {
       retryState.blocked(candidate, permission.by, Math.max(1, permission.forMs), clock.now());
       return false;

@@ -1,7 +1,15 @@
 /** The credentials of upstreams. They take turns, and each cools down by itself when its upstream refuses it or limits its rate. */
 
 import { credentialNamesOf } from "#catalogue/environment.ts";
-import { cooldownAskedMsMax, cooldownMsMax, cooldownsMax, firstCooldownMs, rateLimitedMs } from "../bounds.ts";
+import {
+  cooldownAskedMsMax,
+  cooldownMsMax,
+  cooldownsMax,
+  firstCooldownMs,
+  rateLimitedMs,
+  refusalKnownMs,
+  refusedCallersMax,
+} from "../bounds.ts";
 import type { Candidate } from "./route.ts";
 
 /** `credential` is a name; undefined for an upstream without credentials. */
@@ -14,9 +22,13 @@ export type Refusal = "credential" | "quota" | "missing";
 
 type TargetRef = Pick<Candidate, "upstream" | "key">;
 
+/** Why and until when callers do not get a credential at a target. */
 interface Cooldown {
-  until: number;
   by: "credential" | "rate-limit";
+  /** For all callers. */
+  until: number;
+  /** For those that it was refused to lately, by the account or the key of each. */
+  callers: Map<string, number>;
   /** Refusals in a row. */
   refusals: number;
 }
@@ -24,13 +36,15 @@ interface Cooldown {
 /**
  * A cooldown belongs to a credential at one target. Vendors limit each model separately, and an upstream may be a gateway with its own
  * account behind each model, so one target says nothing about another.
+ *
+ * A request can make an upstream refuse a good credential, so a refusal concerns its caller alone, until another caller's request is refused as well.
  */
 export class Credentials {
   readonly #cooldowns = new Map<string, Cooldown>();
   readonly #turns = new Map<string, number>();
 
-  /** The next credential in turn that does not cool down. */
-  choose({ upstream, key }: TargetRef, now: number): Chosen {
+  /** The next credential in turn that does not cool down for this caller. */
+  choose({ upstream, key }: TargetRef, caller: string, now: number): Chosen {
     const names = credentialNamesOf(upstream);
     const turn = this.#turns.get(upstream.name) ?? 0;
     if (names.length > 1) this.#turns.set(upstream.name, (turn + 1) % names.length);
@@ -38,8 +52,9 @@ export class Credentials {
     for (let index = 0; index < Math.max(1, names.length); index++) {
       const credential = names[(turn + index) % names.length];
       const cooldown = this.#cooldowns.get(idOf(key, credential));
-      if (cooldown === undefined || cooldown.until <= now) return { kind: "chosen", credential };
-      const forMs = cooldown.until - now;
+      const until = cooldown === undefined ? 0 : Math.max(cooldown.until, cooldown.callers.get(caller) ?? 0);
+      if (cooldown === undefined || until <= now) return { kind: "chosen", credential };
+      const forMs = until - now;
       if (soonest === undefined || forMs < soonest.forMs) soonest = { by: cooldown.by, forMs };
     }
     return { kind: "blocked", ...(soonest as { by: Cooldown["by"]; forMs: number }) };
@@ -51,28 +66,32 @@ export class Credentials {
     credential: string | undefined,
     why: Refusal,
     retryAfterMs: number | undefined,
+    caller: string,
     now: number,
   ): void {
-    const id = idOf(key, credential);
-    const refusals = (this.#cooldowns.get(id)?.refusals ?? 0) + 1;
-    const cooldownMs = retryAfterMs ?? Math.min(cooldownMsMax[why], firstCooldownMs[why] * 2 ** (refusals - 1));
-    this.#set(id, { until: now + Math.min(cooldownAskedMsMax, cooldownMs), by: "credential", refusals });
+    const cooldown = this.#of(idOf(key, credential), "credential");
+    cooldown.refusals++;
+    const ownMs = Math.min(cooldownMsMax[why], firstCooldownMs[why] * 2 ** (cooldown.refusals - 1));
+    coolDown(cooldown, caller, now, retryAfterMs ?? ownMs);
   }
 
-  /** The upstream limits the rate. Without a time from the upstream and without other credentials, only this attempt's retries wait. */
+  /**
+   * The upstream limits the rate. Without a time from the upstream and without other credentials, only this attempt's retries wait. A short time holds for
+   * everybody, because limits are mostly those of the credential.
+   */
   rateLimited(
     { upstream, key }: TargetRef,
     credential: string | undefined,
     retryAfterMs: number | undefined,
+    caller: string,
     now: number,
   ): void {
     const cooldownMs = retryAfterMs ?? (credentialNamesOf(upstream).length > 1 ? rateLimitedMs : undefined);
-    if (cooldownMs !== undefined)
-      this.#set(idOf(key, credential), {
-        until: now + Math.min(cooldownAskedMsMax, cooldownMs),
-        by: "rate-limit",
-        refusals: 0,
-      });
+    if (cooldownMs === undefined) return;
+    const cooldown = this.#of(idOf(key, credential), "rate-limit");
+    cooldown.refusals = 0;
+    cooldown.until = Math.max(cooldown.until, now + Math.min(rateLimitedMs, cooldownMs));
+    coolDown(cooldown, caller, now, cooldownMs);
   }
 
   /** The upstream accepted the credential for this target. */
@@ -80,15 +99,35 @@ export class Credentials {
     if (this.#cooldowns.size > 0) this.#cooldowns.delete(idOf(key, credential));
   }
 
-  /** The credentials that cool down, as `<target>: <credential>`. */
+  /** The credentials that cool down for some caller, as `<target>: <credential>`. */
   cooling(now: number): string[] {
-    return [...this.#cooldowns].filter(([, { until }]) => until > now).map(([id]) => id);
+    const isCooling = ({ until, callers }: Cooldown) => Math.max(until, ...callers.values()) > now;
+    return [...this.#cooldowns].filter(([, cooldown]) => isCooling(cooldown)).map(([id]) => id);
   }
 
-  #set(id: string, cooldown: Cooldown): void {
+  #of(id: string, by: Cooldown["by"]): Cooldown {
+    const known = this.#cooldowns.get(id);
+    if (known !== undefined) {
+      known.by = by;
+      return known;
+    }
     if (this.#cooldowns.size >= cooldownsMax) this.#cooldowns.clear();
+    const cooldown = { by, until: 0, callers: new Map<string, number>(), refusals: 0 };
     this.#cooldowns.set(id, cooldown);
+    return cooldown;
   }
+}
+
+/** For the caller, and for all if another caller was refused a while ago or still is. */
+function coolDown(cooldown: Cooldown, caller: string, now: number, askedMs: number): void {
+  const { callers } = cooldown;
+  const until = now + Math.min(cooldownAskedMsMax, askedMs);
+  for (const [other, at] of callers) if (at < now - refusalKnownMs) callers.delete(other);
+  const isShared = callers.size > (callers.has(caller) ? 1 : 0);
+  callers.delete(caller);
+  callers.set(caller, until);
+  if (callers.size > refusedCallersMax) callers.delete(callers.keys().next().value as string);
+  if (isShared) cooldown.until = Math.max(cooldown.until, until);
 }
 
 const idOf = (key: string, credential = "no credential"): string => `${key}: ${credential}`;

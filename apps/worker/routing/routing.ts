@@ -15,6 +15,7 @@ export type BlockedBy = "circuit breaker" | "concurrency" | "credential" | "rate
 export interface Permit {
   kind: "permitted";
   credential: string | undefined;
+  caller: string;
   leave(outcome: CallOutcome | undefined): void;
 }
 
@@ -47,11 +48,11 @@ export class Routing {
     this.#credentials = credentials;
   }
 
-  /** `holder` names the call and is unique. */
-  async permit(candidate: Candidate, holder: string): Promise<Permission> {
+  /** `holder` names the call and is unique; `caller` the account or the key of its request. */
+  async permit(candidate: Candidate, holder: string, caller: string): Promise<Permission> {
     const { upstream, key } = candidate;
     const now = this.#clock.now();
-    const chosen = this.#credentials.choose(candidate, now);
+    const chosen = this.#credentials.choose(candidate, caller, now);
     if (chosen.kind === "blocked") return chosen;
     const isProbe = this.#circuitBreakers.stateOf(key, now) !== "closed";
     const openMs = await this.#circuitBreakers.enter(key, holder, now);
@@ -68,6 +69,7 @@ export class Routing {
     return {
       kind: "permitted",
       credential: chosen.credential,
+      caller,
       leave: (outcome) => {
         this.#slots.release(upstream.name, holder);
         if (isProbe && outcome !== "answered" && outcome !== "transient") this.#circuitBreakers.unproven(key);
@@ -87,7 +89,12 @@ export class Routing {
   }
 
   /** Updates the circuit breaker and the credential's cooldown after a call. */
-  ended(candidate: Candidate, { credential }: Permit, outcome: CallOutcome, retryAfterMs: number | undefined): void {
+  ended(
+    candidate: Candidate,
+    { credential, caller }: Permit,
+    outcome: CallOutcome,
+    retryAfterMs: number | undefined,
+  ): void {
     const { upstream, key } = candidate;
     const now = this.#clock.now();
     switch (outcome) {
@@ -100,12 +107,12 @@ export class Routing {
           this.#circuitBreakers.failed(key, upstream.circuitBreakerFailuresMax);
         return;
       case "capacity":
-        this.#credentials.rateLimited(candidate, credential, retryAfterMs, now);
+        this.#credentials.rateLimited(candidate, credential, retryAfterMs, caller, now);
         return;
       case "credential":
       case "quota":
       case "missing":
-        this.#credentials.refused(candidate, credential, outcome, retryAfterMs, now);
+        this.#credentials.refused(candidate, credential, outcome, retryAfterMs, caller, now);
         return;
       default:
         outcome satisfies never;
