@@ -1,6 +1,7 @@
 /**
  * Writes the usage records of ingresses that vanished. An ingress writes the record of a generation within a moment of its end, so an ingress that is heard
  * later than that has written it. The record of any other is written here as well: the ledger counts a generation once, and prefers the record of the ingress.
+ * An answer that its ingress did not confirm may never have reached the caller, who pays nothing for it; what the operator pays is recorded.
  */
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import { upstreamCostOf } from "#catalogue/upstream-cost.ts";
@@ -89,21 +90,23 @@ export class UsageBackup {
 
 /** With the fields and the prices that the ingress would have written, as far as a worker knows them. */
 function recordOf({ event, endedAtEpoch, catalogue }: Unconfirmed): UsageRecord {
-  const { attempt, outcome, model: id, source, upstreamRequestId, bodyBytes, usage, failure } = event;
+  const { attempt, outcome, model: id, source, upstreamRequestId, bodyBytes, usage, failure, isOrphaned } = event;
   const { recorded = attempt, user, tags = [], usageMax, receivedAt } = attempt;
   const model = catalogue.models.find((model) => model.id === id);
   const isSession = operations[attempt.operation].isSession === true;
   const isCharged = failure === undefined || failure.isPaid === true || isSession;
-  return {
-    ...nothingKnown,
-    ...(usage !== undefined && model !== undefined && isCharged
+  const charged =
+    usage !== undefined && model !== undefined && isCharged
       ? chargedFieldsOf(
           event,
           catalogue,
           model,
           isSession ? usage : plausible(usage, unpackedBoundsOf(model, usageMax)),
         )
-      : nothingBilled),
+      : nothingBilled;
+  return {
+    ...nothingKnown,
+    ...(isOrphaned ? { ...nothingBilled, upstreamCost: charged.upstreamCost } : charged),
     generationId: recorded.generation,
     requestId: recorded.generation.replace("gen_", "req_"),
     attempt: recorded.attempt,
@@ -128,7 +131,7 @@ function recordOf({ event, endedAtEpoch, catalogue }: Unconfirmed): UsageRecord 
     queue: attempt.queue,
     isStreamed: attempt.isStreamed,
     status: 0,
-    outcome: failure !== undefined ? "failed" : outcome === "done" ? "complete" : "left",
+    outcome: failure !== undefined ? "failed" : outcome === "done" && !isOrphaned ? "complete" : "left",
     errorCode: failure?.code ?? null,
     durationMs: Math.max(0, Math.round(endedAtEpoch - receivedAt)),
     bodyBytes,

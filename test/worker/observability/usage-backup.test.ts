@@ -45,7 +45,7 @@ const settled: WorkerEvents["settled"] = {
   bodyBytes: 123,
   usage: plainUsageOf(10, 20),
   failure: undefined,
-  isOrphaned: true,
+  isOrphaned: false,
 };
 
 /** The record of an attempt whose owner vanished. */
@@ -57,6 +57,7 @@ function recordOf(event: WorkerEvents["settled"]): UsageRecord {
     clock: { now: () => 0, epoch: () => 5_000 },
   });
   new EventStream<WorkerEvents>(backup.subscriber).emit("settled", event);
+  backup.close();
   const [record] = records;
   assert.ok(record !== undefined && decodeUsageRecord(JSON.parse(encodeUsageRecord(record))) !== undefined);
   return record;
@@ -77,6 +78,24 @@ test("a worker's record has the fields of an ingress's, and the prices of the ad
     },
   );
   assert.deepEqual([cost, upstreamCost], [String(30 * 1_000 * 2), String(30 * 3_000)]);
+});
+
+test("an answer that its ingress did not confirm costs the caller nothing, and the operator what it cost", () => {
+  const record = recordOf({ ...settled, isOrphaned: true });
+  const { cost, upstreamCost, inputTokens, outputTokens, unitPrices, outcome, status } = record;
+  assert.deepEqual(
+    { cost, upstreamCost, inputTokens, outputTokens, unitPrices, outcome, status },
+    {
+      cost: "0",
+      upstreamCost: String(30 * 3_000),
+      inputTokens: 0,
+      outputTokens: 0,
+      unitPrices: null,
+      outcome: "left",
+      status: 0,
+    },
+  );
+  assert.equal(recordOf({ ...settled, isOrphaned: true, usage: undefined }).upstreamCost, null);
 });
 
 test("a worker's record names the attempt as that of the generation which it repeats", () => {
