@@ -213,6 +213,10 @@ export const rows: Row[] = [
       panel("Unreadable events", "reqps", [
         [`sum by (upstream) (${rate("sluice_upstream_malformed_events_total", upstream)})`, "{{upstream}}"],
       ]),
+      panel("Large answers at workers", "bytes", [
+        [`sum(sluice_worker_answer_bytes{${all}})`, "held"],
+        [`sum(sluice_worker_answers_waiting{${all}})`, "wait for memory"],
+      ]),
       panel(
         "Requests repeated with a change",
         "reqps",
@@ -349,6 +353,15 @@ export const rows: Row[] = [
         "short",
         [[`sum by (kind) (${rate("sluice_unpriced_units_total")})`, "{{kind}} per second"]],
         { description: "Upstreams report them, and the catalogue has no price for them." },
+      ),
+      panel(
+        "Usage above what is possible",
+        "short",
+        [[`sum by (upstream, model) (${rate("sluice_capped_usage_total")})`, "{{upstream}}: {{model}}"]],
+        {
+          description:
+            "An upstream reported more than the model and the request allow; the most that they allow is charged.",
+        },
       ),
       panel("Budget differences", "short", [[`max(sluice_budget_differences{${all}})`, "corrected"]]),
       panel("Keys", "short", [

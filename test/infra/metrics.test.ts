@@ -112,13 +112,14 @@ test("each process exports exactly the metrics that docs/metrics.md has for its 
 
 /** Labels that Prometheus adds to what it scrapes. */
 const targetLabels = ["instance", "job", "namespace"];
-/** They need a lost worker, a session, an upstream that refuses a field, or a search without a price. */
+/** They need a lost worker, a session, an upstream that refuses a field or reports too much, or a search without a price. */
 const notInThisTraffic = [
   "sluice_restarts_total",
   "sluice_session_messages_total",
   "sluice_credentials_cooling",
   "sluice_upstream_repairs_total",
   "sluice_unpriced_units_total",
+  "sluice_capped_usage_total",
 ];
 
 test("the dashboard and the alerts use metrics and labels that processes export", () => {
