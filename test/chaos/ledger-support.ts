@@ -11,6 +11,8 @@ export interface LedgerRecord {
   id: string;
   requestId: string;
   outcome: string;
+  /** That the caller got; 0 in a worker's record. */
+  status: number | null;
   key: string;
   model: string;
   attempts: number;

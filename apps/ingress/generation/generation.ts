@@ -153,7 +153,7 @@ export const isWaiting = ({ state }: Pick<Generation, "state">): boolean =>
 
 export const factsOf = (request: GenerationRequest, bodyBytes: number, receivedAt: number): GenerationFacts => ({
   generationId: request.earlier?.generationId ?? request.id,
-  requestId: request.requestId,
+  requestId: request.earlier?.generationId.replace("gen_", "req_") ?? request.requestId,
   keyId: request.caller.id,
   group: request.caller.group,
   account: request.caller.account,

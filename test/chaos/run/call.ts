@@ -29,6 +29,9 @@ export interface Call extends CallResult {
   endedAt: number;
 }
 
+/** The detail of a complete call whose request ran more than once, as its answers say. Only a fault may be why. */
+export const ranAgain = "ran again";
+
 /** No call may take longer; the longest answer takes six seconds. */
 export const callMsMax = 90_000;
 

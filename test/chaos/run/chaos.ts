@@ -2,6 +2,8 @@
  * A chaos run: real processes under a mixed load, struck by faults at moments that the seed determines, and afterwards the checks of what must hold.
  *
  *   npm run chaos -- --seed 1 --minutes 5 [--topology single|sentinel|cluster] [--callers 24] [--report DIRECTORY]
+ *
+ * The minutes are those of the whole run, with its start and its checks. After each fault it hands out what it knows, so a run that is stopped leaves a report.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -33,6 +35,7 @@ import { type Member, type Stack, startStack, type TopologyName } from "./stack.
 
 export interface ChaosOptions {
   seed: number;
+  /** From the start to the end of the checks. */
   minutes: number;
   topology: TopologyName;
   /** How many callers send at a time. */
@@ -40,10 +43,16 @@ export interface ChaosOptions {
   /** Only faults whose name contains it. */
   only?: string | undefined;
   tell(line: string): void;
+  /** Called after each fault with what is known until then. */
+  save?(result: ChaosResult): Promise<void>;
+  /** Ends the faults early; the checks follow. */
+  signal?: AbortSignal | undefined;
 }
 
 export interface ChaosResult {
-  options: Omit<ChaosOptions, "tell">;
+  options: Pick<ChaosOptions, "seed" | "minutes" | "topology" | "callers" | "only">;
+  /** False before the checks of the ledger and of what is left. */
+  isWhole: boolean;
   /** When the callers started, in epoch milliseconds. */
   startedAt: number;
   violations: Violation[];
@@ -61,9 +70,16 @@ const recoveryMsMax = 10_000;
 /** After so long without recovery the run goes on. */
 const unhealthyMsMax = 120_000;
 const pauseMs = { min: 2_000, max: 12_000 };
+/** What the checks get of a run, and at most. */
+const checksShare = 0.35;
+const checksMsMax = 110_000;
+/** A fault that begins later does not end in time. */
+const faultMs = 20_000;
 
 export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
-  const { seed, minutes, topology, callers, tell } = options;
+  const { seed, minutes, topology, callers, only, tell } = options;
+  const runMs = minutes * 60_000;
+  const faultsUntil = Date.now() + runMs - Math.min(checksMsMax, runMs * checksShare);
   const directory = await mkdtemp(join(tmpdir(), "chaos-"));
   try {
     await using stack = await startStack(topology, directory);
@@ -71,22 +87,30 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
     const load = await startLoad(stack, seed);
     await warmUp(stack, load);
     const before = { keys: await keptKeys(stack), sample: await sampleOf(stack) };
-    tell(`${topology} runs; ${callers} callers send for ${minutes} minutes`);
+    tell(`${topology} runs; ${callers} callers send for ${seconds(Math.max(0, faultsUntil - Date.now()))}`);
 
     load.add(callers);
     const sampler = startSampler(stack, () => load.calls.length);
     const startedAt = Date.now();
-    const struck = await strikeUntil(startedAt + minutes * 60_000, stack, load, options);
+    const resultOf = (struck: readonly StruckAndHealed[], violations: Violation[]): ChaosResult => ({
+      options: { seed, minutes, topology, callers, only },
+      isWhole: false,
+      startedAt,
+      violations: [...violationsOfFaults(struck), ...violations],
+      calls: load.calls,
+      struck,
+      samples: sampler.samples,
+      upstreamRequests: journal.requests,
+      doneAgain: 0,
+      records: 0,
+    });
+    const struck = await strikeUntil(faultsUntil, stack, load, options, async (struck) =>
+      options.save?.(resultOf(struck, violationsOfCalls(load.calls, struck))),
+    );
     await load.pause();
     await sampler.stop();
     tell("the faults are over; checking");
-    const violations = [
-      ...struck.flatMap(({ mishaps }) => mishaps),
-      ...struck
-        .filter(({ healedAt, healthyAt }) => healthyAt - healedAt > recoveryMsMax)
-        .map(({ name, healedAt, healthyAt }) => `${name}: healthy only after ${seconds(healthyAt - healedAt)}`),
-      ...(await violationsOfSlots(load)),
-    ];
+    const violations = await violationsOfSlots(load);
     await load.stop();
     violations.push(...(await violationsOfGauges(stack, journal)), ...violationsOfCalls(load.calls, struck));
     const records = await settledRecords(stack, load.calls);
@@ -98,15 +122,9 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
       ...violationsOfKeys(before.keys, await keptKeys(stack)),
       ...(await violationsOfProcesses(stack, before.sample)),
     );
-    const { tell: _, ...shown } = options;
     return {
-      options: shown,
-      startedAt,
-      violations,
-      calls: load.calls,
-      struck,
-      samples: sampler.samples,
-      upstreamRequests: journal.requests,
+      ...resultOf(struck, violations),
+      isWhole: true,
       doneAgain: doneAgain(records, journal),
       records: records.length,
     };
@@ -122,17 +140,26 @@ interface StruckAndHealed extends Struck {
   mishaps: readonly Violation[];
 }
 
+function violationsOfFaults(struck: readonly StruckAndHealed[]): Violation[] {
+  const slow = struck.filter(({ healedAt, healthyAt }) => healthyAt - healedAt > recoveryMsMax);
+  return [
+    ...struck.flatMap(({ mishaps }) => mishaps),
+    ...slow.map(({ name, healedAt, healthyAt }) => `${name}: healthy only after ${seconds(healthyAt - healedAt)}`),
+  ];
+}
+
 /** Strikes with one fault after the other, until a time in epoch milliseconds. */
 async function strikeUntil(
   until: number,
   stack: Stack,
   load: Load,
-  { seed, topology, only = "", tell }: ChaosOptions,
+  { seed, topology, only = "", tell, signal }: ChaosOptions,
+  save: (struck: readonly StruckAndHealed[]) => Promise<void>,
 ): Promise<StruckAndHealed[]> {
   const struck: StruckAndHealed[] = [];
   const random = randomOf(seed);
   const faults = faultsOf(topology).filter(({ name }) => name.includes(only));
-  while (Date.now() < until) {
+  while (Date.now() + faultMs < until && signal?.aborted !== true) {
     await delay(random.integer(pauseMs.min, pauseMs.max));
     const fault = random.pick(faults);
     tell(fault.name);
@@ -140,6 +167,7 @@ async function strikeUntil(
     struck.push(one);
     const [lasted, recovered] = [one.healedAt - one.startedAt, one.healthyAt - one.healedAt];
     tell(`  over after ${seconds(lasted)}, healthy ${seconds(recovered)} later`);
+    await save(struck);
   }
   return struck;
 }

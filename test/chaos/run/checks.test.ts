@@ -21,6 +21,7 @@ const record = (more: Partial<LedgerRecord>): LedgerRecord => ({
   id: "gen_a",
   requestId: "req_a",
   outcome: "complete",
+  status: 200,
   key: "key_a",
   model: "fast",
   attempts: 1,
@@ -62,6 +63,15 @@ test("an answer is in the ledger once, with the tokens that the caller saw, and 
   const repeated = call({ requestIds: ["req_a", "req_b"] });
   assert.equal(violationsOfLedger([repeated], twice, again, []).length, 1);
   assert.deepEqual(violationsOfLedger([repeated], twice, again, [fault]), []);
+});
+
+test("an answer that died with its ingress costs nothing", () => {
+  const cut = call({ outcome: "cut" });
+  const paid = record({ status: 0 });
+  assert.equal(violationsOfLedger([cut], [paid], journalOf({ up_a: [40] }), [fault]).length, 1);
+  for (const fine of [record({ status: 0, outcome: "left" }), record({})])
+    assert.deepEqual(violationsOfLedger([cut], [fine], journalOf({ up_a: [40] }), [fault]), []);
+  assert.deepEqual(violationsOfLedger([cut], [paid], journalOf({ up_a: [40] }), []), []);
 });
 
 test("many keys of a new shape that Redis keeps are left over", () => {

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { until } from "../../support/time.ts";
 import { type LedgerRecord, nanoOfRecord, recordsOf } from "../ledger-support.ts";
-import type { Call } from "./call.ts";
+import { type Call, ranAgain } from "./call.ts";
 import type { UpstreamJournal } from "./journal.ts";
 import { budgeted } from "./kinds.ts";
 import type { Load } from "./load.ts";
@@ -34,7 +34,7 @@ export function violationsOfCalls(calls: readonly Call[], struck: readonly Struc
   const violations: Violation[] = [];
   for (const call of calls) {
     const { outcome, kind, number, detail, message = "" } = call;
-    if (outcome === "complete" || outcome === "left") continue;
+    if ((outcome === "complete" && detail !== ranAgain) || outcome === "left") continue;
     const causes = struck.filter((one) => overlaps(call, one));
     const says = (what: string) =>
       violations.push(
@@ -78,6 +78,14 @@ export function violationsOfLedger(
     const tokens = own[0]?.tokens;
     if (tokens && usage && (tokens.input !== usage.input || tokens.output !== usage.output))
       violations.push(`the ledger has other tokens than the caller of call ${number} (${kind})`);
+  }
+  for (const call of calls) {
+    // What a slow reader's ingress had whole counts as the caller's.
+    if (call.outcome !== "cut" || call.kind === "slow reader") continue;
+    const isKilled = struck.some((one) => one.name === "kill: ingress" && overlaps(call, one));
+    const own = call.requestIds.flatMap((id) => byRequest.get(id) ?? []);
+    if (isKilled && own.some((record) => record.outcome === "complete" && record.status === 0))
+      violations.push(`call ${call.number} (${call.kind}) paid for an answer that died with its ingress`);
   }
   const billed = Map.groupBy(
     records.filter(({ outcome, upstreamRequestId }) => outcome === "complete" && upstreamRequestId !== null),

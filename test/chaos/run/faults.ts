@@ -76,7 +76,7 @@ async function partition(
 
 const ofProcesses: Fault[] = (
   [
-    ["ingress", 2],
+    ["ingress", 3],
     ["chat worker", 3],
     ["image worker", 1],
     ["control", 1],
@@ -212,18 +212,31 @@ const ofServers: Fault[] = [
   },
   {
     name: "full: Redis",
-    weight: 1,
-    async run({ stack, random }) {
-      const limit = (bytes: number) =>
-        Promise.all(
-          stack.topology.servers.map((server) => server.ask((redis) => redis.config("SET", "maxmemory", bytes))),
-        );
-      await limit(1_000_000);
-      await ms(random, 500, 6_000);
-      await limit(0);
-    },
+    weight: 2,
+    run: (strike) => filled(strike, () => 1_000_000),
+  },
+  {
+    name: "more than half full: Redis",
+    weight: 2,
+    run: (strike) => filled(strike, (used) => Math.round(used * 1.4)),
   },
 ];
+
+/** For a while, the servers have as much memory as `bytesOf` says of what each uses. */
+async function filled({ stack, random }: Strike, bytesOf: (used: number) => number): Promise<void> {
+  const limit = (limitOf: (used: number) => number) =>
+    Promise.all(
+      stack.topology.servers.map((server) =>
+        server.ask(async (redis) => {
+          const used = Number(/used_memory:(\d+)/.exec(await redis.info("memory"))?.[1]);
+          await redis.config("SET", "maxmemory", limitOf(used));
+        }),
+      ),
+    );
+  await limit(bytesOf);
+  await ms(random, 1_000, 8_000);
+  await limit(() => 0);
+}
 
 async function reload(stack: Stack, text: string): Promise<void> {
   await writeFile(`${stack.catalogueFile}.next`, text);

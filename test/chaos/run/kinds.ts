@@ -5,7 +5,17 @@ import { WebSocket } from "ws";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { callers } from "../../conformance/callers/callers.ts";
 import { operationCases } from "../../conformance/operations.ts";
-import { type CallResult, callMsMax, dialects, headersOf, judge, type Received, refusalOf, send } from "./call.ts";
+import {
+  type CallResult,
+  callMsMax,
+  dialects,
+  headersOf,
+  judge,
+  type Received,
+  ranAgain,
+  refusalOf,
+  send,
+} from "./call.ts";
 import type { Random } from "./random.ts";
 import type { Keys } from "./stack.ts";
 
@@ -82,7 +92,7 @@ const readSlowly = (context: CallContext) =>
     },
   });
 
-/** Sends the same request twice at once to two ingresses, and then again: all get the same bytes. */
+/** Sends the same request twice at once to two ingresses, and then again: all get the same bytes, unless the answer could not be kept and it says that it ran again. */
 async function repeat({ prompt, url, otherUrl, random, keys, expected }: CallContext): Promise<CallResult> {
   const model = random.pick(["fast", paced(random)]);
   const { path, body } = callers["openai-chat"].requestOf({ turns: [{ role: "user", text: prompt }] }, model, false);
@@ -96,12 +106,16 @@ async function repeat({ prompt, url, otherUrl, random, keys, expected }: CallCon
   const text = await expected(prompt, model);
   const results = received.map((one) => judge(one, "openai-chat", false, text));
   const requestIds = results.flatMap((result) => result.requestIds);
-  const bodies = new Set(
-    received.filter((_, place) => results[place]?.outcome === "complete").map((one) => one?.body.toString()),
-  );
-  if (bodies.size > 1) return { outcome: "wrong", detail: `${bodies.size} answers to one Idempotency-Key`, requestIds };
+  const whole = received.filter((_, place) => results[place]?.outcome === "complete");
+  const isReplayed = (one: Received | undefined) => one?.headers.get("idempotent-replayed") === "true";
+  const bodiesOf = (some: typeof whole) => new Set(some.map((one) => one?.body.toString()));
+  const runs = whole.filter((one) => !isReplayed(one));
+  const strange = bodiesOf(whole.filter(isReplayed)).difference(bodiesOf(runs));
+  // The first one may have failed for its own caller alone.
+  if (strange.size > (runs.length === 0 ? 1 : 0))
+    return { outcome: "wrong", detail: `${bodiesOf(whole).size} answers to one Idempotency-Key`, requestIds };
   const worst = results.find(({ outcome }) => outcome !== "complete") ?? (results[0] as CallResult);
-  return { ...worst, requestIds };
+  return { ...worst, ...(runs.length > 1 && worst.outcome === "complete" && { detail: ranAgain }), requestIds };
 }
 
 /** Breaks a resumable stream, and goes on with it at another ingress. */
@@ -143,6 +157,55 @@ async function resume({ prompt, url, otherUrl, random, keys, expected }: CallCon
   if (second.status !== 200) return refusalOf(second, callers["openai-chat"]);
   const requestIds = [first.headers.get("x-request-id") as string];
   return { ...whole({ ...second, body: Buffer.concat([Buffer.from(begun), second.body]) }), requestIds };
+}
+
+const isOver = (status: unknown): boolean => status !== "queued" && status !== "in_progress";
+
+/** A background response, polled at the other ingress until it is over; now and then it is cancelled there. */
+async function inBackground({ prompt, url, otherUrl, random, keys, expected }: CallContext): Promise<CallResult> {
+  const model = random.pick(["fast", paced(random), "long"]);
+  const headers = headersOf(keys.plain);
+  const cancelsAt = random.integer(0, 5) === 0 ? Date.now() + random.integer(0, 3_000) : Number.POSITIVE_INFINITY;
+  const until = Date.now() + callMsMax - 5_000;
+  const body = JSON.stringify({ model, input: prompt, background: true });
+  const created = await send(`${url}/v1/responses`, { headers, body, signal: timeout() });
+  if (created === undefined || (created.isBroken && created.status === 200))
+    return { outcome: "cut", detail: "no response", requestIds: [] };
+  if (created.status !== 200) return refusalOf(created, callers["openai-responses"]);
+  const requestIds = [created.headers.get("x-request-id") as string];
+  const { id } = JSON.parse(created.body.toString()) as { id: string };
+  const at = `${otherUrl}/v1/responses/${id}`;
+  for (let isCancelled = false; Date.now() < until; await delay(250)) {
+    const cancels: boolean = !isCancelled && Date.now() > cancelsAt;
+    const found: Received | undefined = cancels
+      ? await send(`${at}/cancel`, { headers, signal: timeout() })
+      : await send(at, { method: "GET", headers, signal: timeout() });
+    // A primary that fails takes the last moments with it.
+    if (found?.status === 404) return { outcome: "refused", detail: "404", requestIds };
+    if (found === undefined || found.isBroken || found.status !== 200) continue;
+    isCancelled ||= cancels;
+    const { status, error, usage, output } = JSON.parse(found.body.toString()) as BackgroundResponse;
+    if (!isOver(status)) continue;
+    if (status === "cancelled" && isCancelled) return { outcome: "left", detail: "", requestIds };
+    if (status === "failed") return { outcome: "failed", detail: String(error?.message).slice(0, 80), requestIds };
+    const text = output.flatMap(({ content = [] }) => content.map((part) => part.text)).join("");
+    return status === "completed" && text === (await expected(prompt, model))
+      ? {
+          outcome: "complete",
+          detail: "",
+          requestIds,
+          usage: { input: usage.input_tokens, output: usage.output_tokens },
+        }
+      : { outcome: "wrong", detail: `a background response is ${status}: ${text.slice(0, 200)}`, requestIds };
+  }
+  return { outcome: "wrong", detail: "a background response does not end", requestIds };
+}
+
+interface BackgroundResponse {
+  status: string;
+  error: { message: string } | null;
+  usage: { input_tokens: number; output_tokens: number };
+  output: { content?: { text: string }[] }[];
 }
 
 /** A Responses call over a WebSocket. */
@@ -255,8 +318,9 @@ export const kinds: readonly CallKind[] = [
   },
   { name: "caller that leaves", weight: 3, run: leave },
   { name: "slow reader", weight: 1, run: readSlowly },
-  { name: "idempotent retry", weight: 2, callsBoth: true, run: repeat },
-  { name: "resumed stream", weight: 2, callsBoth: true, run: resume },
+  { name: "idempotent retry", weight: 3, callsBoth: true, run: repeat },
+  { name: "resumed stream", weight: 3, callsBoth: true, run: resume },
+  { name: "background response", weight: 3, callsBoth: true, run: inBackground },
   { name: "WebSocket", weight: 3, run: overWebsocket },
   { name: "image", weight: 2, run: draw },
   { name: "other operation", weight: 2, run: operate },

@@ -1,4 +1,7 @@
-/** `npm run chaos`: reads its options, runs, writes the report, and exits with 1 if a promise was broken. */
+/**
+ * `npm run chaos`: reads its options, runs, writes the report, and exits with 1 if a promise was broken. SIGINT or SIGTERM ends the faults, and a second one the run: the report
+ * then has what was known after the last fault.
+ */
 import { parseArgs } from "node:util";
 import { runChaos } from "./chaos.ts";
 import { writeReport } from "./report.ts";
@@ -23,7 +26,23 @@ if (topology === undefined || !Number.isSafeInteger(seed) || !(minutes > 0) || !
 const began = performance.now();
 const tell = (line: string) =>
   console.log(`${((performance.now() - began) / 1_000).toFixed(0).padStart(5)} s  ${line}`);
-const result = await runChaos({ seed, minutes, topology, callers, only: values.only, tell });
+const ending = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"] as const)
+  process.on(signal, () => {
+    if (ending.signal.aborted) process.exit(130);
+    tell(`${signal}: no more faults; checking`);
+    ending.abort();
+  });
+const result = await runChaos({
+  seed,
+  minutes,
+  topology,
+  callers,
+  only: values.only,
+  tell,
+  save: (known) => writeReport(values.report, known),
+  signal: ending.signal,
+});
 await writeReport(values.report, result);
 for (const violation of result.violations.slice(0, 50)) console.log(`broken: ${violation}`);
 console.log(

@@ -28,7 +28,7 @@ const row = (cells: readonly (string | number)[]) => `| ${cells.join(" | ")} |`;
 const inSeconds = (ms: number) => (ms / 1_000).toFixed(1);
 
 function textOf(result: ChaosResult): string {
-  const { options, struck, calls, violations, upstreamRequests, records } = result;
+  const { options, struck, calls, violations, upstreamRequests, records, isWhole } = result;
   const byFault = Map.groupBy(struck, ({ name }) => name);
   const faultRows = [...byFault]
     .sort(([one], [other]) => one.localeCompare(other))
@@ -38,6 +38,7 @@ function textOf(result: ChaosResult): string {
     });
   const outcomes = Object.entries(outcomesOf(result)).sort(([one], [other]) => one.localeCompare(other));
   return [
+    ...(isWhole ? [] : ["The run was stopped: the ledger, and what is left over, were not checked.", ""]),
     `Topology ${options.topology}, seed ${options.seed}, ${options.minutes} minutes, ${options.callers} callers: ${calls.length} calls, ${upstreamRequests} requests of the upstream, ${result.doneAgain} answers produced again after a fault, ${records} usage records, ${struck.length} faults, ${violations.length} broken promises.`,
     "",
     row(["fault", "times", "slowest recovery, s"]),

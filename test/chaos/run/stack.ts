@@ -183,7 +183,8 @@ async function startMembers(
     });
   const addWorker = (kind: "chat worker" | "image worker", name: string, queues: string) =>
     add(kind, name, (own) => startRole("worker", ["--queues", queues], { ...own, DRAIN_MS: "8000" }));
-  for (let number = 1; number <= 3; number++) await addWorker("chat worker", `chat worker ${number}`, "chat=200");
+  for (let number = 1; number <= 3; number++)
+    await addWorker("chat worker", `chat worker ${number}`, "chat=200,background=50");
   await addWorker("image worker", "image worker", "image=8");
   return () => control as ControlProcess;
 }
