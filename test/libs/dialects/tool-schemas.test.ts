@@ -6,6 +6,7 @@ import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import type { NeutralRequest, Tool } from "#dialects/neutral.ts";
 import { callerArgumentsOf, toolSchemaOf } from "#dialects/schema/tool-schemas.ts";
+import { isLong } from "../../support/long.ts";
 import {
   anthropicFault,
   geminiFault,
@@ -504,7 +505,7 @@ test("any schema is accepted by the rules of every vendor", () => {
             assert.equal(openaiStrictFault(tool.schema), undefined, JSON.stringify(tool.schema));
         }
     }),
-    { numRuns: 500 },
+    { numRuns: isLong ? 1_000 : 100 },
   );
 });
 
@@ -533,6 +534,6 @@ test("arguments for any schema come back with the caller's names", () => {
         }
       },
     ),
-    { numRuns: 200 },
+    { numRuns: isLong ? 500 : 60 },
   );
 });
