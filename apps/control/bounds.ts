@@ -40,8 +40,11 @@ export const contentSweptEveryMs = 600_000;
 export const bodyBytesMax = 1 << 20;
 /** How often partitions that are too old are dropped. */
 export const dropEveryMs = 3_600_000;
-/** Rows of a sum of usage. */
+/** Rows of a sum of usage, and of one as CSV. */
 export const sumRowsMax = 10_000;
+export const csvRowsMax = 200_000;
+/** Days with records of a filter that the log looks into one by one. */
+export const filteredDaysMax = 100;
 /** Values of one filter. */
 export const filterValuesMax = 100;
 /** Callers whose calls are counted; the one that has not called for longest is forgotten first. */

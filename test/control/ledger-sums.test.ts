@@ -182,3 +182,50 @@ onBoth("sums of one error code are those of its records, over time and by group"
   assert.equal((await sums({ errorCode: "upstream_failed,overloaded" })).total.failed, 3);
   assert.equal((await sums({ errorCode: "nothing" })).rows.length, 0);
 });
+
+onBoth("a filter of the log finds what is there, and answers from the totals where nothing is", async (database) => {
+  const account = "filtered-log";
+  const days = [0, 3, 3, 20];
+  await insertUsage(
+    database,
+    days.map((day, index) =>
+      usageRecord({
+        account,
+        model: "rare",
+        modelAnswered: index === 2 ? "other" : "rare",
+        receivedAt: start - day * 86_400_000,
+      }),
+    ),
+  );
+  let statements = 0;
+  const counted = database.withPlugin({
+    transformQuery: ({ node }) => {
+      statements++;
+      return node;
+    },
+    transformResult: async ({ result }) => result,
+  });
+  const itemsOf = async (query: object): Promise<unknown[]> => {
+    statements = 0;
+    const log = { from: "2031-04-25T00:00:00Z", to: range.to, account, ...query };
+    const context = contextOf(counted, { now: new Date("2031-05-21T00:00:00Z") });
+    return (await usageHandlers.listUsage({ query: log } as never, context)).body.items;
+  };
+  const cases: [query: object, items: number][] = [
+    [{ model: "rare" }, 3],
+    [{ model: "other" }, 1],
+    [{ model: "rare", from: "2031-05-10T00:00:00Z" }, 2],
+    [{ upstream: "u", model: "rare", limit: 1 }, 1],
+    [{ group: "default" }, 4],
+  ];
+  for (const [query, items] of cases) assert.equal((await itemsOf(query)).length, items, JSON.stringify(query));
+  for (const nothing of [
+    { model: "none" },
+    { upstream: "none" },
+    { group: "none" },
+    { model: "rare", group: "none" },
+  ]) {
+    assert.deepEqual(await itemsOf(nothing), [], JSON.stringify(nothing));
+    assert.equal(statements, 1, JSON.stringify(nothing));
+  }
+});

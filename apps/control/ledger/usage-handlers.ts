@@ -9,7 +9,7 @@ import { within } from "../api/actor.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { readPage } from "../api/pages.ts";
-import { filterValuesMax, sumRowsMax } from "../bounds.ts";
+import { csvRowsMax, filteredDaysMax, filterValuesMax, sumRowsMax } from "../bounds.ts";
 import { countedAs, dimensions, type Measure, measureNames, type UsageRow } from "./columns.ts";
 import { csvOf } from "./csv.ts";
 
@@ -43,6 +43,11 @@ export const usageHandlers: Handlers<typeof usageOperations> = {
       .where(within("account", scope))
       .where(timesOf(query, now))
       .where(filterOf(query, dimensions.model));
+    if (query.model !== undefined || query.group !== undefined || query.upstream !== undefined) {
+      const days = await daysWith(query, { database, scope, now });
+      if (days.length === 0) return { body: { items: [], nextCursor: null } };
+      listed = listed.where(withinDays(days));
+    }
     if (outcome !== undefined) listed = listed.where("outcome", "in", valuesOf(outcome, "outcome"));
     if (errorCode !== undefined) listed = listed.where("error_code", "in", valuesOf(errorCode, "errorCode"));
     // The index of what is not complete is small, and errors are rare.
@@ -75,7 +80,7 @@ export const usageHandlers: Handlers<typeof usageOperations> = {
   },
 
   async exportUsage({ query }, context) {
-    const { rows, keyNames } = await sumsOf(query, context);
+    const { rows, keyNames } = await sumsOf(query, context, csvRowsMax);
     const names = groupedBy(query.by).flatMap((name) => (name === "key" ? ["key", "keyName"] : [name]));
     return {
       body: csvOf(
@@ -90,6 +95,29 @@ export const usageHandlers: Handlers<typeof usageOperations> = {
     };
   },
 };
+
+/** The days that have records of this filter, by their totals, newest first: no index of the log knows models, groups or upstreams. */
+async function daysWith(
+  query: Filters,
+  { database, scope, now }: Pick<Context, "database" | "scope" | "now">,
+): Promise<Date[]> {
+  const { start, end } = spanOf(query, now);
+  const { rows } = await sql<{ day: Date }>`
+    select day from usage_days
+    where day >= ${new Date(floorTo(dayMs, start.getTime()))} and day < ${end}
+      and ${within("account", scope)} and ${filterOf(query, "model")}
+    group by day having sum(requests) > 0 order by day desc`.execute(database);
+  return rows.map(({ day }) => day);
+}
+
+/** Records of other days are not looked for. Where there are many days, the oldest ones are one span. */
+function withinDays(days: readonly Date[]): Expression<SqlBool> {
+  const spans = days.slice(0, filteredDaysMax).map((day) => ({ from: day, to: new Date(day.getTime() + dayMs) }));
+  const [last, oldest] = [spans.at(-1), days.at(-1)];
+  if (last !== undefined && oldest !== undefined) last.from = oldest;
+  const each = spans.map(({ from, to }) => sql<SqlBool>`(received_at >= ${from} and received_at < ${to})`);
+  return sql<SqlBool>`(${sql.join(each, sql` or `)})`;
+}
 
 /** Whether the content of a row of `usage` is stored. */
 const hasContent =
@@ -140,7 +168,11 @@ const sizes = {
   images: "images",
 } as const satisfies Record<(typeof topMeasures)[number], string>;
 
-async function sumsOf(query: SumQuery & TopQuery, { database, scope, actor, now }: Context) {
+async function sumsOf(
+  query: SumQuery & TopQuery,
+  { database, scope, actor, now }: Context,
+  rowsMax: number = sumRowsMax,
+) {
   const { interval = "day", timeZone = "UTC" } = query;
   const by = groupedBy(query.by);
   const step = stepOf(interval, timeZone);
@@ -154,17 +186,17 @@ async function sumsOf(query: SumQuery & TopQuery, { database, scope, actor, now 
     with steps as (${steps})
     ${query.top === undefined || by.length === 0 ? sql`select *, false as is_others from steps` : largestOf(by, query)}
     order by step, is_others${sql.raw(by.map((name) => `, "${name}"`).join(""))}
-    limit ${sumRowsMax + 1}`
+    limit ${rowsMax + 1}`
     .execute(database)
     .catch((error: Error & { code?: string }) => {
       // invalid_parameter_value: https://www.postgresql.org/docs/current/errcodes-appendix.html
       if (error.code === "22023") throw unknownTimeZone(timeZone);
       throw error;
     });
-  if (rows.length > sumRowsMax)
+  if (rows.length > rowsMax)
     throw new Fault(
       "invalid",
-      `The answer has more than ${sumRowsMax} rows; choose a longer interval, fewer dimensions or a filter.`,
+      `The answer has more than ${rowsMax} rows; choose a longer interval, fewer dimensions or a filter.`,
     );
   return {
     total: sumOf(totalOf(rows), actor.isOperator),
@@ -272,9 +304,14 @@ const unknownTimeZone = (timeZone: string) =>
   });
 
 /** The times of a query in the log. */
-function timesOf({ from, to }: Filters, now: Date): Expression<SqlBool> {
+function spanOf({ from, to }: Filters, now: Date): { start: Date; end: Date } {
   const end = to === undefined ? now : new Date(to);
-  const start = from === undefined ? new Date(end.getTime() - 30 * dayMs) : new Date(from);
+  return { start: from === undefined ? new Date(end.getTime() - 30 * dayMs) : new Date(from), end };
+}
+
+/** SQL for that span. */
+function timesOf(query: Filters, now: Date): Expression<SqlBool> {
+  const { start, end } = spanOf(query, now);
   return sql<SqlBool>`(received_at >= ${start} and received_at < ${end})`;
 }
 
