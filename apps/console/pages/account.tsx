@@ -58,7 +58,9 @@ const texts = translated({
     removeWhy: "The person can no longer see or change anything in this account. Keys stay valid.",
     linkTitle: "Send this link",
     linkWhy: (hours: string) => `It is shown only here, works for one person, and is valid until ${hours}.`,
-    sent: "It was sent by mail, and is shown to nobody else.",
+    sentTitle: "The invitation was sent",
+    sent: (hours: string) =>
+      `The link went by mail and is shown to nobody else. It works for one person, and is valid until ${hours}.`,
     done: "Done",
     invitations: "Open invitations",
     anyone: "Anyone with the link",
@@ -119,7 +121,8 @@ const texts = translated({
     removeWhy: "此人将无法再查看或修改此账户的任何内容。密钥仍然有效。",
     linkTitle: "请发送此链接",
     linkWhy: (hours: string) => `链接仅在此显示一次，仅限一人使用，有效期至 ${hours}。`,
-    sent: "链接已通过邮件发送，不会向其他人显示。",
+    sentTitle: "邀请已发送",
+    sent: (hours: string) => `链接已通过邮件发送，不会向其他人显示。仅限一人使用，有效期至 ${hours}。`,
     done: "完成",
     invitations: "待接受的邀请",
     anyone: "任何持有链接的人",
@@ -396,9 +399,13 @@ function Members({ account, canManage }: { account: string; canManage: boolean }
       )}
       {isInviting && <InviteForm account={account} onClose={() => setIsInviting(false)} onCreated={setInvited} />}
       {invited && (
-        <SecretDialog title={t.linkTitle} done={t.done} onClose={() => setInvited(undefined)}>
-          <Text>{t.linkWhy(format.time(invited.expiresAt))}</Text>
-          {invited.url === null ? <Text>{t.sent}</Text> : <CopyText value={invited.url} />}
+        <SecretDialog
+          title={invited.url === null ? t.sentTitle : t.linkTitle}
+          done={t.done}
+          onClose={() => setInvited(undefined)}
+        >
+          <Text>{(invited.url === null ? t.sent : t.linkWhy)(format.time(invited.expiresAt))}</Text>
+          {invited.url !== null && <CopyText value={invited.url} />}
         </SecretDialog>
       )}
     </Stack>
