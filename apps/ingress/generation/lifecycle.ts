@@ -447,7 +447,10 @@ export class GenerationLifecycle implements TransportHandlers {
       case "list":
         return runningOf(all(), command.filter, command.limit, (number) => this.#owner.workerOf(number));
       case "stop":
-        return this.#endMatching(stoppedByOperator(command.reason), ({ id }) => id === command.generation);
+        return this.#endMatching(
+          stoppedByOperator(command.reason),
+          ({ facts }) => facts.generationId === command.generation,
+        );
       case "clear":
         return this.#endMatching(
           queueCleared(command.reason),
