@@ -197,16 +197,16 @@ onBoth("a filter of the log finds what is there, and answers from the totals whe
       }),
     ),
   );
-  let statements = 0;
+  let statements: string[] = [];
   const counted = database.withPlugin({
     transformQuery: ({ node }) => {
-      statements++;
+      statements.push(node.kind);
       return node;
     },
     transformResult: async ({ result }) => result,
   });
   const itemsOf = async (query: object): Promise<unknown[]> => {
-    statements = 0;
+    statements = [];
     const log = { from: "2031-04-25T00:00:00Z", to: range.to, account, ...query };
     const context = contextOf(counted, { now: new Date("2031-05-21T00:00:00Z") });
     return (await usageHandlers.listUsage({ query: log } as never, context)).body.items;
@@ -226,6 +226,7 @@ onBoth("a filter of the log finds what is there, and answers from the totals whe
     { model: "rare", group: "none" },
   ]) {
     assert.deepEqual(await itemsOf(nothing), [], JSON.stringify(nothing));
-    assert.equal(statements, 1, JSON.stringify(nothing));
+    // The totals alone: the log is read by a SelectQueryNode.
+    assert.deepEqual(statements, ["RawNode"], JSON.stringify(nothing));
   }
 });
