@@ -77,6 +77,10 @@ export const writtenAtOnceBytes = 1 << 20;
 // Upstreams.
 /** How long an upstream may take to show that it is reachable. */
 export const presenceMs = 2_000;
+/** Bytes of a response's head. Some upstreams send large cookies and policies. */
+export const responseHeadBytesMax = 80 << 10;
+/** How long each call of an upstream that reset a kept connection has a connection of its own. */
+export const freshConnectionsMs = 60_000;
 /** An HTTP/2 connection whose upstream does not answer a ping within this time is closed. */
 export const pingIntervalMs = 15_000;
 /** Bytes of a body that are hashed for its signature before other work has a turn. */

@@ -339,7 +339,10 @@ export class Attempt {
       const opened = { ...request, body: request.body };
       this.#session = upstreams.open(upstream, permit.credential, opened, target.model, handlers);
       call.connection = this.#session;
-    } else call.connection = upstreams.call(upstream, permit.credential, request, handlers);
+    } else {
+      const { isRepeatable } = operations[this.#job.operation];
+      call.connection = upstreams.call(upstream, permit.credential, request, handlers, isRepeatable);
+    }
     if (this.#isBlocked) call.flow(false);
   }
 

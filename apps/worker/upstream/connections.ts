@@ -3,10 +3,12 @@
 import { readFileSync } from "node:fs";
 import { Agent as HttpAgent } from "node:http";
 import { Agent as HttpsAgent } from "node:https";
+import type { Socket } from "node:net";
 import { buildConnector, type Dispatcher, EnvHttpProxyAgent, Pool } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Environment } from "#catalogue/environment.ts";
-import { pingIntervalMs } from "../bounds.ts";
+import { pingIntervalMs, responseHeadBytesMax } from "../bounds.ts";
+import { watchSocket } from "./plain-socket.ts";
 
 /** Loopback addresses are never reached through a proxy. */
 const localHosts = ["localhost", "127.0.0.1", "::1"];
@@ -23,7 +25,12 @@ export function openConnections(
   const { connectTimeoutMs } = upstream.timeouts;
   const { origin } = new URL(upstream.baseUrl);
   const tls = tlsOptionsOf(upstream);
-  const common = { connections: connectionsMax, headersTimeout: 0, bodyTimeout: 0 };
+  const common = {
+    connections: connectionsMax,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    maxHeaderSize: responseHeadBytesMax,
+  };
   const [httpProxy, httpsProxy] = proxiesOf(environment);
   if (httpProxy !== undefined || httpsProxy !== undefined) {
     const noProxy = noProxyOf(environment);
@@ -42,13 +49,21 @@ export function openConnections(
   }
   // An undici pool with HTTP/2 queues all requests until its first connection has negotiated a protocol, so one stalled handshake would stall
   // all of them. Therefore HTTP/2 is off for the pool, and each connection negotiates its own protocol.
+  const connect = buildConnector({ timeout: connectTimeoutMs, allowH2: true, ...tls });
   return new Pool(origin, {
     ...common,
     allowH2: false,
     h2Options: { pingInterval: pingIntervalMs },
-    connect: buildConnector({ timeout: connectTimeoutMs, allowH2: true, ...tls }),
+    connect: (options, callback) =>
+      connect(options, (...outcome) => {
+        const [, socket] = outcome;
+        if (socket && !isHttp2(socket)) watchSocket(socket);
+        callback(...outcome);
+      }),
   });
 }
+
+const isHttp2 = (socket: Socket): boolean => "alpnProtocol" in socket && socket.alpnProtocol === "h2";
 
 /** The same for a connection of a WebSocket. */
 export function socketOptionsOf(upstream: CatalogueUpstream, environment: Environment) {
@@ -61,6 +76,7 @@ export function socketOptionsOf(upstream: CatalogueUpstream, environment: Enviro
   const isSecure = upstream.baseUrl.startsWith("https:");
   return {
     ...tlsOptionsOf(upstream),
+    maxHeaderSize: responseHeadBytesMax,
     ...(isProxied(environment) && { agent: isSecure ? new HttpsAgent({ proxyEnv }) : new HttpAgent({ proxyEnv }) }),
   };
 }

@@ -9,10 +9,11 @@ import type { Failure } from "#dialects/errors.ts";
 import { upstreamProfiles } from "#dialects/profiles.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { BodyWithAttachments } from "../attachments/request-attachments.ts";
-import { presenceMs, requestIdLengthMax } from "../bounds.ts";
+import { freshConnectionsMs, presenceMs, requestIdLengthMax } from "../bounds.ts";
 import type { Authorize, SignedRequest } from "./authorization.ts";
 import { openConnections, socketOptionsOf } from "./connections.ts";
 import { decompressorOf } from "./decompress.ts";
+import { isOfReused } from "./plain-socket.ts";
 import { PooledCall } from "./pooled-call.ts";
 import { SessionCall, sessionUrlOf } from "./session-call.ts";
 
@@ -51,6 +52,8 @@ interface Pool {
   readonly connections: Dispatcher;
   /** Calls that have a connection, or are about to open one. */
   calls: number;
+  /** Until then each call has a connection of its own, because the upstream reset a kept one. In milliseconds of `performance.now`. */
+  freshUntil: number;
   /** Calls that wait for a connection, in order. Undici's own pool would keep the body of an aborted call. */
   readonly waiting: LiveMap<number, () => void>;
 }
@@ -69,25 +72,43 @@ export class Upstreams {
     this.#environment = environment;
   }
 
-  /** Sends a POST. `credential` is a name. The caller enforces all time limits except the connect timeout. */
+  /**
+   * Sends a POST. `credential` is a name. The caller enforces all time limits except the connect timeout. If the upstream resets a kept connection before its
+   * response, a request that may be repeated is sent once more, on a connection of its own.
+   */
   call(
     upstream: CatalogueUpstream,
     credential: string | undefined,
     request: UpstreamRequest,
     handlers: UpstreamHandlers,
+    isRepeatable = false,
   ): UpstreamCall {
     const call = new Call(handlers);
     const { url, ...options } = dispatchOptionsOf(upstream, request);
     const { headers } = options;
     const signed = { method: "POST", url, headers, body: request.body } as const;
-    this.#begin(call, upstream, credential, signed, ({ connections }, authorization) =>
-      call.send(connections, {
-        ...options,
-        body: dispatchedOf(options.body),
-        origin: url.origin,
-        headers: { ...headers, ...authorization },
-      }),
-    );
+    this.#begin(call, upstream, credential, signed, (pool, authorization) => {
+      const send = (connections: Dispatcher, again?: () => boolean) =>
+        call.send(
+          connections,
+          {
+            ...options,
+            body: dispatchedOf(options.body),
+            origin: url.origin,
+            headers: { ...headers, ...authorization },
+            ...(pool.freshUntil > performance.now() && { reset: true }),
+          },
+          again,
+        );
+      send(pool.connections, () => {
+        pool.freshUntil = performance.now() + freshConnectionsMs;
+        if (!isRepeatable) return false;
+        const connections = openConnections(upstream, 1, this.#environment);
+        call.onceLeft(() => void connections.close().catch(() => undefined));
+        send(connections);
+        return true;
+      });
+    });
     return call;
   }
 
@@ -209,7 +230,7 @@ export class Upstreams {
     }
     this.#retire(upstream.name);
     const connections = openConnections(upstream, upstream.connectionsMax, this.#environment);
-    const pool: Pool = { upstream, connections, calls: 0, waiting: new LiveMap() };
+    const pool: Pool = { upstream, connections, calls: 0, freshUntil: 0, waiting: new LiveMap() };
     this.#pools.set(upstream.name, pool);
     return pool;
   }
@@ -237,8 +258,12 @@ class Call extends PooledCall implements Dispatcher.DispatchHandler {
   #controller: Controller | undefined;
   #decompressor: Transform | undefined;
   #open = true;
+  #hasHead = false;
+  #again: (() => boolean) | undefined;
 
-  send(connections: Dispatcher, options: Dispatcher.DispatchOptions): void {
+  /** `again` sends the request once more after a kept connection was reset; false if it may not. */
+  send(connections: Dispatcher, options: Dispatcher.DispatchOptions, again?: () => boolean): void {
+    this.#again = again;
     if (this.isOver) this.leave();
     else connections.dispatch(options, this);
   }
@@ -286,6 +311,7 @@ class Call extends PooledCall implements Dispatcher.DispatchHandler {
         this.fail(failureOfEncoding, "content-encoding");
       });
     }
+    this.#hasHead = true;
     this.handlers.head(status, headers);
     if (!this.#open) this.flow(false);
   }
@@ -303,6 +329,7 @@ class Call extends PooledCall implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_controller: Controller, error: Error): void {
+    if (!this.isOver && !this.#hasHead && isOfReused(error) && this.#again?.() === true) return;
     this.fail(failureOfTransport(error), (error as NodeJS.ErrnoException).code ?? error.name);
   }
 
@@ -378,15 +405,26 @@ export const unreachableInTime: Failure = {
   message: "The upstream of this model could not be reached in time.",
 };
 
+/** Of the network and of DNS: https://nodejs.org/api/errors.html#common-system-errors, https://nodejs.org/api/dns.html#error-codes */
+const unreachable =
+  /^(?:ECONNREFUSED|EHOST(?:UNREACH|DOWN)|ENET(?:UNREACH|DOWN)|EADDRNOTAVAIL|ENOTFOUND|ENODATA|ESERVFAIL|EAI_[A-Z]+)$/;
+/** Of TLS: https://nodejs.org/api/tls.html#x509-certificate-error-codes, https://nodejs.org/api/errors.html */
+const untrusted =
+  /CERT|^(?:UNABLE_TO_|CRL_|ERR_TLS_|ERR_SSL_|ERROR_IN_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED|EPROTO)/;
+
 /** The caller sees the message, so it names no address. */
 export function failureOfTransport(error: Error): Failure {
   if (error instanceof errors.ConnectTimeoutError) return unreachableInTime;
-  if (
-    ["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"].includes(
-      (error as NodeJS.ErrnoException).code ?? "",
-    )
-  )
+  const code = (error as NodeJS.ErrnoException).code ?? "";
+  if (unreachable.test(code))
     return { code: "upstream_failed", message: "The upstream of this model could not be reached." };
+  if (untrusted.test(code))
+    return {
+      code: "upstream_failed",
+      message: "The upstream of this model could not be reached securely.",
+    };
+  if (error instanceof errors.HeadersOverflowError)
+    return { code: "upstream_failed", message: "The upstream of this model sent headers that are too large." };
   return {
     code: "upstream_failed",
     message: "The upstream of this model broke the connection before its answer was complete.",

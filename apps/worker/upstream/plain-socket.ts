@@ -1,0 +1,60 @@
+/**
+ * Connections of HTTP/1.1 as undici needs them. It takes an informational response that nobody asked for as an error
+ * (https://www.rfc-editor.org/rfc/rfc9110#section-15.2 allows any number of them), and does not tell whether a connection that broke had served a request before.
+ */
+import type { Socket } from "node:net";
+import { responseHeadBytesMax } from "../bounds.ts";
+
+/** Errors of connections that broke before any byte of the response, and had served another request before. */
+const ofReused = new WeakSet<Error>();
+
+/** True if the upstream closed a kept connection instead of reading the request, or as it did. */
+export const isOfReused = (error: Error): boolean => ofReused.has(error);
+
+/** Undici writes the head of a request as one text. */
+const requestStart = /^[A-Z]+ \//;
+const informational = /^HTTP\/1\.[01] 1(?!01)\d\d/;
+/** A text that may become the beginning of an informational response. */
+const mayBeInformational = (text: string): boolean => "HTTP/1.".startsWith(text.slice(0, 7)) && text.length < 12;
+const headEnd = "\r\n\r\n";
+
+/** Hides informational responses from the reader of a socket, and notes errors of a reused one. */
+export function watchSocket(socket: Socket): void {
+  const [write, read] = [socket.write, socket.read];
+  let requests = 0;
+  /** No byte of the final response has arrived. */
+  let isAwaited = false;
+  let held: Buffer | undefined;
+  socket.write = function (this: Socket, ...args: unknown[]) {
+    if (typeof args[0] === "string" && requestStart.test(args[0])) {
+      requests++;
+      isAwaited = true;
+    }
+    return (write as (...args: unknown[]) => boolean).apply(this, args);
+  } as Socket["write"];
+  socket.read = function (this: Socket, size?: number) {
+    const chunk: unknown = read.call(this, size);
+    if (!isAwaited || !Buffer.isBuffer(chunk)) return chunk;
+    const bytes = withoutInformational(held === undefined ? chunk : Buffer.concat([held, chunk]));
+    held = bytes.isWhole ? undefined : bytes.rest;
+    if (!bytes.isWhole) return null;
+    isAwaited = false;
+    return bytes.rest;
+  };
+  socket.prependListener("error", (error) => {
+    if (isAwaited && requests > 1) ofReused.add(error);
+  });
+}
+
+/** What follows the informational responses; not whole while it may still be one of them. */
+function withoutInformational(bytes: Buffer): { isWhole: boolean; rest: Buffer } {
+  let rest = bytes;
+  for (;;) {
+    const start = rest.toString("latin1", 0, 12);
+    if (mayBeInformational(start)) return { isWhole: false, rest };
+    if (!informational.test(start)) return { isWhole: true, rest };
+    const end = rest.indexOf(headEnd);
+    if (end < 0) return { isWhole: rest.length > responseHeadBytesMax, rest };
+    rest = rest.subarray(end + headEnd.length);
+  }
+}
