@@ -348,11 +348,12 @@ const model = Type.Object(
       description:
         "Ids of other models that answer, in this order, when no target of this model can. The answer names the model that answered, and its prices apply.",
     }),
-    resume: Type.Boolean({
-      default: false,
-      description:
-        "Resumes a streaming answer at the next target when its upstream fails mid-stream: at a target with `prefill`, or at any target of a `deterministic` model. Such answers are always translated, never forwarded unchanged.",
-    }),
+    resume: Type.Optional(
+      Type.Boolean({
+        description:
+          "Whether a streaming answer whose upstream fails mid-stream is resumed at the next target. Default: only plain text is, once: a target with `prefill` continues it; at another target or fallback the answer starts again, and goes on if it repeats what the caller has. `true`: also reasoning and calls, and after the loss of a worker, at a target with `prefill` or at any target of a `deterministic` model; such answers are always translated, never forwarded unchanged. `false`: never.",
+      }),
+    ),
     deterministic: Type.Boolean({
       default: false,
       description:

@@ -1,4 +1,5 @@
 /** A codec reads and writes the requests and answers of one dialect, and relays those of its own dialect unchanged. It is pure and synchronous. */
+import type { Continuation, RelayedText } from "./continuation.ts";
 import type { UpstreamError } from "./errors.ts";
 import type { ModelTraits } from "./model-traits.ts";
 import type { Answer, AnswerEvent, Finish, NeutralRequest } from "./neutral.ts";
@@ -89,6 +90,8 @@ export interface AnswerContext extends AnswerIdentity {
   body: Record<string, unknown>;
   /** An estimate of the prompt's tokens, for dialects that begin a stream with their count. */
   inputTokens?: number | undefined;
+  /** The answer goes on with one that was relayed unchanged. */
+  continues?: Continuation | undefined;
 }
 
 /** Reads one streamed answer of an upstream. It returns nothing after an error. */
@@ -134,6 +137,8 @@ export interface StreamRelay {
   /** The upstream's count, with what it has produced since; undefined if it has counted nothing. */
   readonly usage: Usage | undefined;
   readonly produced: Produced;
+  /** What the caller has of an answer of plain text, if it was relayed unchanged. */
+  readonly relayedText?: RelayedText | undefined;
   readonly error: UpstreamError | undefined;
   readonly malformedEvents: number;
 }

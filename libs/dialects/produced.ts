@@ -2,6 +2,7 @@
  * Counts the tokens that an upstream has produced of a streamed answer: its own count as of its last report, plus an estimate of later content. The estimate
  * takes a token for every `bytesPerToken` bytes and at least one for each event with content. Thinking counts whether or not the caller sees it.
  */
+import { resumableLengthMax } from "./bounds.ts";
 import { finishOf, reasonIn } from "./finish.ts";
 import { isGiven, isObject, listOf, objectOf, textOf } from "./json.ts";
 import type { AnswerEvent, BlockStart, Finish } from "./neutral.ts";
@@ -40,6 +41,9 @@ export class Produced {
   #thoughtTokens = 0;
   #sealedTokens = 0;
   #otherParts = 0;
+  /** The text so far, while it is kept and the answer has nothing else. */
+  #plain: string[] | undefined;
+  #plainLength = 0;
   #repeatedParts = 0;
   #reported: Usage | undefined;
   /** The estimate as of the last accepted report. */
@@ -60,8 +64,9 @@ export class Produced {
     return this.#tokens + this.#thoughtTokens + this.#sealedTokens + this.#otherParts + this.#repeatedParts;
   }
 
-  /** A part without tokens to count, such as a step of the upstream's own tools. */
-  other(): void {
+  /** A part without tokens to count, such as a step of the upstream's own tools. `isPlain`: it only opens a text. */
+  other(isPlain = false): void {
+    if (!isPlain) this.#plain = undefined;
     this.#otherParts++;
   }
 
@@ -70,26 +75,55 @@ export class Produced {
     this.#repeatedParts = parts;
   }
 
-  /** Text of an answer, thinking or a call. */
+  /** Keeps the text of an answer that is nothing but text: another target may go on with it. Call it before the first part. */
+  keepPlain(): void {
+    this.#plain = [];
+  }
+
+  /** Plain text of an answer. */
+  plainText(text: unknown): void {
+    if (typeof text !== "string" || text === "") return;
+    this.#tokens += tokensIn(text);
+    if (this.#plain === undefined) return;
+    this.#plain.push(text);
+    this.#plainLength += text.length;
+    if (this.#plainLength > resumableLengthMax) this.#plain = undefined;
+  }
+
+  /** The answer so far, if it was kept, is nothing but text, and is not too long. */
+  get plain(): string | undefined {
+    return this.#plainLength > 0 ? this.#plain?.join("") : undefined;
+  }
+
+  /** Text of an answer that is not plain, or a call. */
   text(text: unknown): void {
-    if (typeof text === "string" && text !== "") this.#tokens += tokensIn(text);
+    if (typeof text !== "string" || text === "") return;
+    this.#plain = undefined;
+    this.#tokens += tokensIn(text);
   }
 
   thought(text: unknown): void {
-    if (typeof text === "string" && text !== "") this.#thoughtTokens += tokensIn(text);
+    if (typeof text !== "string" || text === "") return;
+    this.#plain = undefined;
+    this.#thoughtTokens += tokensIn(text);
   }
 
   /** Encrypted thinking, or its signature. Thinking that was also shown counts once. */
   sealed(data: unknown): void {
-    if (typeof data === "string") this.#sealedTokens += Math.ceil(data.length / sealedPerToken);
+    if (typeof data !== "string") return;
+    this.#plain = undefined;
+    this.#sealedTokens += Math.ceil(data.length / sealedPerToken);
   }
 
   picture(): void {
+    this.#plain = undefined;
     this.#tokens += pictureTokens;
   }
 
   speech(base64: unknown): void {
-    if (typeof base64 === "string") this.#tokens += Math.ceil(base64.length / base64PerSpeechToken);
+    if (typeof base64 !== "string") return;
+    this.#plain = undefined;
+    this.#tokens += Math.ceil(base64.length / base64PerSpeechToken);
   }
 
   event(event: AnswerEvent): void {
@@ -190,7 +224,7 @@ export function chatDelta(delta: Record<string, unknown>, produced: Produced): v
     annotations,
     function_call: legacyCall,
   } = delta;
-  if (typeof content === "string") produced.text(content);
+  if (typeof content === "string") produced.plainText(content);
   else
     for (const part of listOf(content)) {
       produced.text(objectOf(part).text);
@@ -226,7 +260,7 @@ export function messagesChunk({ content_block: block, delta }: Record<string, un
   if (type !== undefined && type !== "text" && type !== "thinking") produced.other();
   const { text: more, partial_json: json, thinking: thought, signature, citation } = objectOf(delta);
   if (citation !== undefined) produced.other();
-  produced.text(more);
+  produced.plainText(more);
   produced.text(json);
   produced.thought(thought);
   produced.sealed(signature);
@@ -245,7 +279,7 @@ export function geminiPart(part: Record<string, unknown>, produced: Produced): v
   } = part;
   if (ran !== undefined) produced.other();
   if (thought === true) produced.thought(text);
-  else produced.text(text);
+  else produced.plainText(text);
   produced.sealed(signature);
   produced.text(objectOf(code).code);
   if (isObject(call)) produced.text(JSON.stringify(call));
@@ -263,12 +297,17 @@ export function responsesChunk(
   { delta, item, ...event }: Record<string, unknown>,
   produced: Produced,
 ): void {
-  if (type.startsWith("response.") && !type.endsWith(".delta") && !lifecycle.test(type)) produced.other();
+  if (type.startsWith("response.") && !type.endsWith(".delta") && !lifecycle.test(type))
+    produced.other(
+      type === "response.content_part.added" ||
+        (type === "response.output_item.added" && objectOf(item).type === "message"),
+    );
   if (type === "response.output_item.done") produced.sealed(objectOf(item).encrypted_content);
   else if (type === "response.output_item.added") produced.text(objectOf(item).name);
   else if (type.startsWith("response.image_generation_call.partial_image") && event.partial_image_b64 !== undefined)
     produced.picture();
   else if (type === "response.audio.delta") produced.speech(delta);
   else if (type.startsWith("response.reasoning") && type.endsWith(".delta")) produced.thought(delta);
+  else if (type === "response.output_text.delta") produced.plainText(delta);
   else if (type.endsWith(".delta")) produced.text(delta);
 }

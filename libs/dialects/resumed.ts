@@ -90,6 +90,14 @@ export function resumed(
   return answer.canResume && written === delivered ? answer : undefined;
 }
 
+/** `answer`, still empty, brought to the state after its caller received this text. */
+export function resumedText(answer: ResumedAnswer, text: string): ResumedAnswer {
+  answer.push({ kind: "block", block: { kind: "text" } });
+  answer.push({ kind: "delta", text });
+  answer.isResumed = true;
+  return answer;
+}
+
 const whatOf = ({ block }: Extract<AnswerEvent, { kind: "block" }>): string =>
   block.kind === "call" ? `call ${block.name}` : block.kind;
 

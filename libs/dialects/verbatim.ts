@@ -1,6 +1,7 @@
 /** Relays a stream between an upstream and a caller of the same dialect: every byte is kept except what identifies the answer. The dialect's watcher interprets the events. */
 import { uncommittedEventsMax } from "./bounds.ts";
 import type { StreamRelay } from "./codec.ts";
+import type { RelayedText } from "./continuation.ts";
 import type { UpstreamError } from "./errors.ts";
 import { contentOf } from "./event.ts";
 import { unreadableEvent } from "./finish.ts";
@@ -51,6 +52,8 @@ export class VerbatimStream implements StreamRelay {
   readonly #watcher: Watcher;
   #held: Buffer[] = [];
   #hasContent = false;
+  /** The data of the last event that is no keep-alive. */
+  #last: Record<string, unknown> | undefined;
 
   constructor(watcher: Watcher) {
     this.#watcher = watcher;
@@ -72,11 +75,17 @@ export class VerbatimStream implements StreamRelay {
     return this.produced.usage;
   }
 
+  get relayedText(): RelayedText | undefined {
+    const text = this.produced.plain;
+    return text !== undefined && this.#last !== undefined && !this.finished ? { text, last: this.#last } : undefined;
+  }
+
   push(event: SseEvent, out: Buffer[]): void {
     if (this.ended || this.error !== undefined) return;
     const content = contentOf(event);
     switch (content.kind) {
       case "value":
+        if (content.value.type !== "ping") this.#last = content.value;
         this.#pass(this.#watcher.look(event, content.value, this.produced), out);
         this.produced.report(this.#watcher.usage);
         return;

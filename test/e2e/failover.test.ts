@@ -218,7 +218,7 @@ test("a slow first token moves on to the next target", async () => {
   assert.deepEqual(calls("slow-one", "slow-two"), [1, 1]);
 });
 
-test("after its first content an answer does not fail over", async () => {
+test("an answer that breaks off is never mixed with another: a target that does not repeat it ends it with an error", async () => {
   targetOf("cut-one").answer = (response) => {
     response
       .writeHead(200, { "content-type": "text/event-stream" })
@@ -229,7 +229,8 @@ test("after its first content an answer does not fail over", async () => {
   assert.match(text, /begun/);
   assert.match(text, /"error"/);
   assert.doesNotMatch(text, /\[DONE\]/);
-  assert.deepEqual(calls("cut-one", "cut-two"), [1, 0]);
+  assert.doesNotMatch(text, /"hi"/);
+  assert.deepEqual(calls("cut-one", "cut-two"), [1, 1]);
 });
 
 const streaming = (...parts: string[]) => parts.map((content) => chunk({ content })).join("");

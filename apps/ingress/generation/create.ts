@@ -65,7 +65,7 @@ export function createGeneration(
       model: model.id,
       requestId,
       headers,
-      resumed: model.resume,
+      resumed: model.resume === true,
       deliveredClaim: bodyBytes.claim(caller.id),
       bufferClaim: answerBytes.claim(caller.id),
       listener,

@@ -1,6 +1,7 @@
 /** The common part of all readers of responses: their interface, their steps, and the failures of unusable answers. */
 
 import type { WholeAnswer } from "#dialects/codec.ts";
+import type { RelayedText } from "#dialects/continuation.ts";
 import { type Failure, failureOf, type UpstreamError } from "#dialects/errors.ts";
 import type { Finish } from "#dialects/neutral.ts";
 import type { ProducedCounts } from "#dialects/produced.ts";
@@ -41,6 +42,8 @@ export interface AnswerReader {
   readonly heldBytes: number;
   /** Events that could not be read. The answer fails if one of them may have carried content. */
   readonly malformedEvents: number;
+  /** What the caller has of an answer of plain text, if it was relayed unchanged. */
+  readonly relayedText?: RelayedText | undefined;
   /** Grows with each part of the content that arrives. */
   readonly parts: number;
   /** Content for the caller was seen. */

@@ -1,6 +1,7 @@
 /** Reads a stream for a caller who wants a stream. */
 
 import type { StreamRelay } from "#dialects/codec.ts";
+import type { RelayedText } from "#dialects/continuation.ts";
 import type { Finish } from "#dialects/neutral.ts";
 import type { Produced } from "#dialects/produced.ts";
 import { type SseEvent, SseReader } from "#dialects/sse.ts";
@@ -35,6 +36,10 @@ export class StreamReader implements AnswerReader {
 
   get produced(): Produced {
     return this.#answer.produced;
+  }
+
+  get relayedText(): RelayedText | undefined {
+    return this.#answer.relayedText;
   }
 
   get parts(): number {

@@ -47,7 +47,7 @@ import type { AnswerClaim, AnswerMemory } from "../answer/answer-memory.ts";
 import { type AnswerStep, type FailedStep, isAnswerStatus } from "../answer/answer-reader.ts";
 import type { RequestAttachments } from "../attachments/request-attachments.ts";
 import { quietMsMin, unclaimedAnswerBytesMax } from "../bounds.ts";
-import { type Exchange, type Exchanged, lost } from "../preparation/exchange.ts";
+import { continues as continuesText, type Exchange, type Exchanged, lost } from "../preparation/exchange.ts";
 import { exchangeOf } from "../preparation/operations.ts";
 import { Preparation, type PreparationThread } from "../preparation/preparation.ts";
 import type { ContentTimes } from "../routing/content-times.ts";
@@ -132,6 +132,10 @@ export class Attempt {
   #fault: unknown;
   /** Undefined until the owner or the relay says how the attempt counts. */
   #outcome: Outcome | undefined;
+  /** A target that started the answer again gave another one. */
+  #hasDiffered = false;
+  /** Targets that refused to continue the answer so far, by their keys. */
+  readonly #refusingPrefill = new Set<string>();
   #malformedEvents = 0;
   /** Calls that are over, from the first failure on: an attempt that needs one call has none. */
   #callLog: CallRecord[] | undefined;
@@ -242,7 +246,7 @@ export class Attempt {
   /** False when this target can't be called now, so that the next one is tried. */
   async #tryTarget(candidate: Candidate, { body, retryState }: Request): Promise<boolean> {
     const { routing, clock } = this.#deps;
-    const exchange = await this.#exchangeWith(candidate, body, retryState.repairsFor(candidate));
+    const exchange = await this.#exchangeWith(candidate, body, retryState);
     if (this.#isOver) return true;
     if (exchange.kind === "answered") {
       this.#answerWithoutUpstream(exchange);
@@ -273,12 +277,10 @@ export class Attempt {
   }
 
   /** The request in the target's dialect, and how its answer is read. */
-  async #exchangeWith(
-    { key, model, target, upstream }: Candidate,
-    body: Buffer,
-    repairs: readonly Repair[],
-  ): Promise<Exchanged> {
+  async #exchangeWith(candidate: Candidate, body: Buffer, retryState: RetryState): Promise<Exchanged> {
+    const { key, model, target, upstream } = candidate;
     const { signal } = this.#ended;
+    const call = this.#frames.hasHead ? this.#call : undefined;
     try {
       return await exchangeOf({
         job: this.#job,
@@ -286,12 +288,16 @@ export class Attempt {
         model,
         upstream,
         name: target.model,
-        repairs,
+        repairs: retryState.repairsFor(candidate),
         refusedFields: this.#deps.refusedFields.of(key, this.#deps.clock.now()),
         preparation: this.#preparation,
         attachments: this.#attachments,
         // This attempt's own answer so far; the job has the part that an earlier attempt delivered.
-        resumed: this.#frames.hasHead ? this.#call?.exchange.resumed : undefined,
+        resumed: call?.exchange.resumed,
+        relayed: call?.exchange.resumed === undefined ? call?.relayedText : undefined,
+        mayResume:
+          model.resume !== false && !this.#hasDiffered && (call !== undefined || retryState.hasOther(candidate)),
+        mayContinue: !this.#refusingPrefill.has(key),
         signal,
       });
     } catch (error) {
@@ -501,6 +507,7 @@ export class Attempt {
     const { clock, events } = this.#deps;
     const { candidate, diagnosis } = call;
     const failureClass = call.classOf(classifyFailure(failure, diagnosis.status));
+    const retryClass = this.#frames.hasHead ? this.#classToResume(call, failureClass) : failureClass;
     if (retryAfterSeconds !== undefined) call.retryAfterMs = Math.max(0, retryAfterSeconds * 1_000);
     const now = clock.now();
     const durationMs = now - call.startedAt;
@@ -536,13 +543,7 @@ export class Attempt {
       !mayCallAgain ||
       !(
         isRepeated ||
-        request.retryState.failed(
-          candidate,
-          failureClass,
-          failure,
-          { retryAfterMs: call.retryAfterMs, vainWaitMs },
-          now,
-        )
+        request.retryState.failed(candidate, retryClass, failure, { retryAfterMs: call.retryAfterMs, vainWaitMs }, now)
       );
     if (isFinal) {
       this.#fail(mayCallAgain ? request.retryState.failure : failure);
@@ -554,11 +555,33 @@ export class Attempt {
 
   /** Whether another call would be of use to the caller, whichever targets are left. */
   #mayCallAgain(call: TargetCall, failure: Failure, failureClass: FailureClass): boolean {
-    if (failure.isPaid || (this.#frames.hasHead && call.exchange.resumed?.canResume !== true)) return false;
+    if (failure.isPaid || (this.#frames.hasHead && !this.#canResume(call))) return false;
     const isUnanswered =
       failureClass === "silent" || (failureClass === "transient" && call.diagnosis.status === undefined);
     if (isUnanswered && !operations[this.#job.operation].isRepeatable) return false;
     return !isOutOfTime(call.timeouts, this.#firstCallAt, this.#deps.clock.now());
+  }
+
+  /** The answer so far is kept, or is plain text that was relayed unchanged and that another target may go on with. */
+  #canResume(call: TargetCall): boolean {
+    if (this.#job.operation !== "answer") return false;
+    const { resumed } = call.exchange;
+    if (resumed !== undefined) return resumed.canResume;
+    return call.candidate.model.resume !== false && call.relayedText !== undefined;
+  }
+
+  /**
+   * How a failure in the middle of an answer counts for the next call. A target that refuses to continue the text is asked to start again. Otherwise a target
+   * whose model does not say that answers are resumed there, and that can't continue a text, is not called again: its next answer would be another one.
+   */
+  #classToResume({ candidate, exchange, diagnosis }: TargetCall, failureClass: FailureClass): FailureClass {
+    const { key, model, upstream } = candidate;
+    const isRefused = exchange.mode === "continue" && failureClass === "unclear" && !this.#refusingPrefill.has(key);
+    if (isRefused) this.#refusingPrefill.add(key);
+    if (exchange.mode === "repeat" && !model.deterministic && isAnswerStatus(diagnosis.status ?? 0))
+      this.#hasDiffered = true;
+    if (isRefused) return "transient";
+    return model.resume === true || continuesText(upstream, model) ? failureClass : "silent";
   }
 
   #leave(call: TargetCall, outcome: CallOutcome | undefined): void {

@@ -1,6 +1,7 @@
 /** One call of one target: the connection, the progress of the answer, and its times. It only reads; the attempt decides. */
 
 import { spokenWith, type UpstreamTimeouts } from "#catalogue/catalogue.ts";
+import type { RelayedText } from "#dialects/continuation.ts";
 import type { Finish } from "#dialects/neutral.ts";
 import type { ProducedCounts } from "#dialects/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
@@ -158,6 +159,11 @@ export class TargetCall implements CallProgress, AnsweringCall {
   /** Bytes of the answer that are kept until more arrives. */
   get heldBytes(): number {
     return this.#reader?.heldBytes ?? 0;
+  }
+
+  /** What the caller has of an answer of plain text that was relayed unchanged, so that another target may go on with it. */
+  get relayedText(): RelayedText | undefined {
+    return this.#reader?.relayedText;
   }
 
   get usage(): Usage | undefined {

@@ -15,6 +15,7 @@ import {
   type WholeAnswer,
 } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
+import { continuationsOf, type RelayedText } from "#dialects/continuation.ts";
 import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts";
 import type { Failure, UpstreamError } from "#dialects/errors.ts";
 import { refuse } from "#dialects/field-support.ts";
@@ -25,7 +26,7 @@ import { betaPath } from "#dialects/omitted-fields.ts";
 import type { Produced } from "#dialects/produced.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { Repair } from "#dialects/repairs.ts";
-import { ResumedAnswer, ResumedDecoder, type ResumeMode, resumed } from "#dialects/resumed.ts";
+import { ResumedAnswer, ResumedDecoder, type ResumeMode, resumed, resumedText } from "#dialects/resumed.ts";
 import { answersOf } from "#dialects/stop-cutter.ts";
 import { toolNameOf } from "#dialects/tools.ts";
 import { TranslatedStream } from "#dialects/translated.ts";
@@ -87,6 +88,8 @@ export interface Exchange {
   spoken?: UpstreamDialect;
   /** The answer so far, which another target can resume. */
   resumed?: ResumedAnswer;
+  /** How the answer goes on with an earlier one. */
+  mode?: ResumeMode;
   /** The gateway's own answer if the upstream has no such endpoint. */
   unlessThere?: () => Promise<GatewayAnswer>;
 }
@@ -108,6 +111,12 @@ export interface ExchangeInput {
   attachments: RequestAttachments;
   /** The answer so far, from an earlier target of this attempt. */
   resumed: ResumedAnswer | undefined;
+  /** The same, of an answer that was relayed unchanged. */
+  relayed: RelayedText | undefined;
+  /** Another target may go on with plain text, although the model does not say so. */
+  mayResume: boolean;
+  /** The target did not refuse to continue the answer. */
+  mayContinue: boolean;
   /** Aborted when the attempt is over. */
   signal: AbortSignal;
 }
@@ -130,7 +139,9 @@ export function preparedFor(
 ): Promise<Prepared> {
   const { job, body, model, upstream, repairs, preparation, signal } = input;
   const { operation, dialect, framing, headers, contentType, admittedAt } = job;
-  const resumes = operation === "answer" && model.resume && framing !== "whole";
+  const isTranslated = spoken !== dialect || input.resumed !== undefined || input.relayed !== undefined;
+  const resumes =
+    operation === "answer" && framing !== "whole" && (model.resume === true || (input.mayResume && isTranslated));
   const task = {
     operation,
     dialect,
@@ -175,16 +186,16 @@ function refusesCallsWhileReasoning({ model, upstream, name, body }: ExchangeInp
 }
 
 async function exchangeSpeaking(input: ExchangeInput, spoken: UpstreamDialect): Promise<Exchanged> {
-  const { job, upstream, model, resumed: earlier } = input;
+  const { job, resumed: earlier } = input;
   if (!isConversation(spoken)) return { kind: "refused", failure: imagesOnly };
-  const continued = earlier !== undefined && canContinue(upstream, model) ? earlier.text : undefined;
+  const continued = canContinue(input) ? (earlier?.text ?? input.relayed?.text) : undefined;
   // Only the caller's own turn can be followed by an instruction.
   if (continued !== undefined && input.repairs.some(({ kind }) => kind === "ending"))
     return { kind: "refused", failure: notContinued };
   const prepared = await preparedFor(input, spoken, { continued });
   if (prepared.kind === "refused") return prepared;
   if (prepared.kind !== "conversation") throw new Error(`a conversation was prepared as ${prepared.kind}`);
-  const hasDelivered = job.delivered !== undefined || earlier !== undefined;
+  const hasDelivered = job.delivered !== undefined || earlier !== undefined || input.relayed !== undefined;
   if (hasDelivered && !prepared.resumes)
     return { kind: "refused", failure: job.delivered === undefined ? notContinued : lost };
   const { decoded } = prepared;
@@ -222,7 +233,11 @@ function verbatimExchangeOf(
     request: { ...request, headers: { ...request.headers, ...callerHeadersOf(input) } },
     reading: {
       ...commonReadingOf(job, spoken),
-      stream: () => from.verbatim.stream(settings, job.framing, identity),
+      stream() {
+        const relay = from.verbatim.stream(settings, job.framing, identity);
+        if (input.mayResume) relay.produced.keepPlain();
+        return relay;
+      },
       whole: (bytes) => preparation.read(() => verbatimTask(job.dialect, identity), bytes),
       adapted,
     },
@@ -240,12 +255,16 @@ async function translatedExchangeOf(
   const { job, model, preparation } = input;
   const from = codecs[job.dialect];
   const to = withCallRules(answersOf(codecs[spoken], decoded.cut), decoded.request, spoken);
-  const context = { ...contextOf(job, model, decoded), upstreamModel: input.name };
+  const { relayed } = input;
+  const continues = relayed && continuationsOf[job.dialect](relayed.last);
+  if (relayed !== undefined && continues === undefined) return { kind: "refused", failure: notContinued };
+  const context = { ...contextOf(job, model, decoded), upstreamModel: input.name, continues };
   const usageOf = (produced: Produced) => roughUsageOf(context, produced);
   const begin = () => new ResumedAnswer(from.streamEncoder(context));
   const resumedWith = (delivered: string) =>
     resumed(begin(), from.streamDecoder(), delivered, (callerName) => toolNameOf(decoded.request.tools, callerName));
-  const resume = prepared.resumes ? resumeOf(input, begin, resumedWith) : undefined;
+  const earlier = input.resumed ?? (relayed && resumedText(begin(), relayed.text));
+  const resume = prepared.resumes ? resumeOf(input, earlier, begin, resumedWith) : undefined;
   if (resume?.kind === "refused") return resume;
   let { request } = prepared;
   if (resume?.mode === "continue" && !isContinued) {
@@ -257,7 +276,7 @@ async function translatedExchangeOf(
   return {
     kind: "exchange",
     request,
-    ...(resume !== undefined && { resumed: resume.answer }),
+    ...(resume !== undefined && { resumed: resume.answer, mode: resume.mode }),
     ...(decoded.cut !== undefined && { mayEndEarly: true }),
     reading: {
       ...commonReadingOf(job, spoken),
@@ -347,20 +366,27 @@ export const lost: Failure = {
 };
 
 /** Whether the target continues an assistant turn that a request ends in. */
-const canContinue = ({ prefill }: CatalogueUpstream, { traits }: CatalogueModel): boolean => traits?.prefill ?? prefill;
+export const continues = ({ prefill }: CatalogueUpstream, { traits }: CatalogueModel): boolean =>
+  traits?.prefill ?? prefill;
+
+const canContinue = ({ upstream, model, mayContinue }: ExchangeInput): boolean =>
+  mayContinue && continues(upstream, model);
 
 /** How this target's stream continues what the caller has, from an earlier target of this attempt or from an attempt whose worker was lost. */
 function resumeOf(
-  { job, resumed: earlier, upstream, model }: ExchangeInput,
+  input: ExchangeInput,
+  earlier: ResumedAnswer | undefined,
   begin: () => ResumedAnswer,
   resumedWith: (delivered: string) => ResumedAnswer | undefined,
 ): Resume {
+  const { job, model, mayResume } = input;
   if (earlier === undefined && job.delivered === undefined) return { kind: "resume", answer: begin(), mode: "first" };
   const resumed = earlier ?? resumedWith(job.delivered ?? "");
   if (resumed === undefined) return { kind: "refused", failure: lost };
-  if (canContinue(upstream, model) && resumed.text !== undefined)
-    return { kind: "resume", answer: resumed, mode: "continue" };
-  if (model.deterministic) return { kind: "resume", answer: resumed, mode: "repeat" };
+  if (canContinue(input) && resumed.text !== undefined) return { kind: "resume", answer: resumed, mode: "continue" };
+  // One model rarely gives another's answer, but then nothing of it is lost: what the caller has is a beginning of this answer, or the call ends at once.
+  const mayRepeat = model.deterministic || (earlier !== undefined && mayResume && resumed.text !== undefined);
+  if (mayRepeat) return { kind: "resume", answer: resumed, mode: "repeat" };
   return { kind: "refused", failure: notContinued };
 }
 

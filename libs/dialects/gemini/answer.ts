@@ -214,7 +214,7 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
 /** A response with these parts; `end` is the finish, given with the last response. */
 export function responseOf(
   parts: readonly object[],
-  { id, model }: AnswerContext,
+  { id, model, continues }: AnswerContext,
   end?: { finish: Finish; usage: Usage | undefined; malformed: boolean },
 ): object {
   const reason =
@@ -232,7 +232,7 @@ export function responseOf(
     ],
     ...(end?.usage !== undefined && { usageMetadata: usageBodyOf(end.usage) }),
     modelVersion: model,
-    responseId: id,
+    responseId: continues?.id ?? id,
   };
 }
 

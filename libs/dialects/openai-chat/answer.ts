@@ -111,7 +111,7 @@ export const usageBodyOf = ({
   ...(units?.webSearches !== undefined && { server_tool_use: { web_search_requests: units.webSearches } }),
 });
 
-export const chatIdOf = ({ id }: AnswerContext): string => `chatcmpl-${id}`;
+export const chatIdOf = ({ id, continues }: AnswerContext): string => continues?.id ?? `chatcmpl-${id}`;
 
 /** The text of an answer's content, which some servers send in parts. */
 export const contentTextOf = (content: unknown): string | undefined =>

@@ -156,7 +156,8 @@ export class ChatEncoder implements StreamEncoder {
 
   constructor(context: AnswerContext) {
     this.#context = context;
-    const { createdAt, model } = context;
+    const { model, continues } = context;
+    const createdAt = continues?.createdAt ?? context.createdAt;
     this.#beginning = `data: ${jsonOf({ id: chatIdOf(context), object: "chat.completion.chunk", created: createdAt, model }).slice(0, -1)},"choices":[`;
     this.#isLegacy = asksForFunctions(context.body);
     this.#usageShown = objectOf(context.body.stream_options).include_usage === true;

@@ -62,7 +62,7 @@ export function itemOf(
     case "text":
     case "refusal":
       return {
-        id: itemIdOf("text", context, index),
+        id: (index === 0 ? context.continues?.itemId : undefined) ?? itemIdOf("text", context, index),
         type: "message",
         role: "assistant",
         status,

@@ -28,15 +28,22 @@ interface OpenItem {
   isWaiting: boolean;
 }
 
+/** Events that bring an encoder to an answer's first text, and that text in one: two of the response, two of the item, and the delta. */
+const eventsBeforeText = 5;
+
 /** Writes every event of an item's life: clients reject an item's event out of order, and text that is not repeated at its end. */
 export class ResponsesEncoder implements StreamEncoder {
   readonly #context: AnswerContext;
   readonly #items: object[] = [];
   #open: OpenItem | undefined;
   #sequence = 0;
+  /** What the numbers of events begin with. */
+  readonly #firstSequence: number;
 
   constructor(context: AnswerContext) {
     this.#context = context;
+    const { sequence } = context.continues ?? {};
+    this.#firstSequence = sequence === undefined ? 0 : sequence - eventsBeforeText;
   }
 
   push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
@@ -199,6 +206,6 @@ export class ResponsesEncoder implements StreamEncoder {
   }
 
   #event(type: string, fields: object): string {
-    return `event: ${type}\ndata: ${jsonOf({ type, sequence_number: this.#sequence++, ...fields })}\n\n`;
+    return `event: ${type}\ndata: ${jsonOf({ type, sequence_number: this.#firstSequence + this.#sequence++, ...fields })}\n\n`;
   }
 }

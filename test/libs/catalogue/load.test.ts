@@ -91,7 +91,6 @@ test("absent settings have their documented defaults", () => {
     prices: { inputPerMillion: 1, outputPerMillion: 2, ...noOtherPrices },
     retries: 2,
     fallbacks: [],
-    resume: false,
     deterministic: false,
     route: [{ upstream: "openai", model: "m1" }],
   });

@@ -275,7 +275,7 @@ test("progress of a stream that fails before its content is withdrawn, so that n
 });
 
 test("a stream that breaks after its content fails with what was produced, and its target is marked for that too", async () => {
-  const { attempt, called, outcomes, text, failure, ended } = startAttempt(twoTargets);
+  const { attempt, called, outcomes, text, failure, ended } = startAttempt(`resume: false, ${twoTargets}`);
   const upstream = await called(1);
   upstream.head(200, streamHead);
   upstream.data(delta({ content: "hello" }));
@@ -317,7 +317,7 @@ test("a refusal of a request that goes on with an answer never reaches the calle
   for (const [status, message] of refusals) {
     const route =
       "route: [{ upstream: first, model: a }, { upstream: filling, model: b }, { upstream: filling, model: c }]";
-    const { called, text, failure, time } = startAttempt(`resume: true, retries: 3, ${route}`);
+    const { called, text, failure, time } = startAttempt(`retries: 5, ${route}`);
     const first = await called(1);
     first.head(200, streamHead);
     first.data(delta({ role: "assistant", content: "one " }));
@@ -332,6 +332,14 @@ test("a refusal of a request that goes on with an answer never reaches the calle
     await refuse(2);
     await refuse(3);
     time.now += 10_000;
+    // Both are asked to start again.
+    for (const number of [4, 5]) {
+      const call = await called(number);
+      assert.doesNotMatch(String(call.request.body), /"role":"assistant"/);
+      call.head(status, {});
+      call.data(Buffer.from(JSON.stringify({ error: { message, type: "invalid_request_error" } })));
+      call.end();
+    }
     while (failure() === null) await sleep(10);
     assert.match(text(), /one /);
     assert.equal(failure().message, "The upstream broke.", message);
