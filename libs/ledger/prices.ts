@@ -133,6 +133,14 @@ export type Prices = {
     : Readonly<FilePrices[Name]>;
 };
 
+const priceName = /^(?:per[A-Z]\w*|\w+PerMillion|price)$/;
+
+/** Whether no answer at these prices costs anything, whatever it uses and whenever it is made. */
+export const isFree = (prices: object): boolean =>
+  Object.entries(prices).every(([name, value]) =>
+    typeof value === "object" ? isFree(value) : value === 0 || !priceName.test(name),
+  );
+
 /** The counts that bear a price: parts are included in their wholes, and do not overlap. */
 export type Priced = Omit<Usage, "isCapped" | "isEstimated">;
 

@@ -50,6 +50,7 @@ ${freeLine("free", "sim-text;rate=0;first=0;tokens=10", "[priced]")}
 ${freeLine("free-broken", "sim-text;status=500", "[gratis, priced]")}
 ${freeLine("gratis", "sim-text;status=503", "[]")}
 ${modelLine("priced", "sim-text;rate=0;first=0;tokens=12")}
+  - { id: searching, prices: { inputPerMillion: 0, outputPerMillion: 0, perWebSearch: 1 }, route: [{ upstream: simulator, model: "sim-text;rate=0;first=0;tokens=10" }] }
 `,
 });
 const redis = await connectRedis(gateway.redis.url, "request");
@@ -193,6 +194,7 @@ test("a spent budget of a key, a group or an account is not passed by through a 
       for (let count = 0; count < 10; count++)
         assert.notEqual(await statusOf(ask(key, urls[count % 2], "free-broken", { stream })), 200, group);
     assert.equal(await statusOf(ask(key, urls[0], "free")), 200, group);
+    assert.equal(await statusOf(ask(key, urls[0], "searching")), 429, `${group}: tokens are free, searches are not`);
     assert.equal(await calls(), before + 1, group);
   }
 });

@@ -41,7 +41,12 @@ export function estimatedUsageOf({ operation, model, bodyBytes, ...demand }: Lim
     Math.min(inputTokens, model.contextWindow ?? Number.POSITIVE_INFINITY),
     bills === "input" ? 0 : demand.choices * each,
   );
-  return { ...usage, ...(demand.images && { images: demand.images }), isEstimated: true };
+  return {
+    ...usage,
+    ...(demand.images && { images: demand.images }),
+    ...(demand.audioSeconds && { units: { audioSeconds: demand.audioSeconds } }),
+    isEstimated: true,
+  };
 }
 
 /** The most bytes of a whole answer to this request, if that is more than usual; undefined otherwise. */

@@ -20,6 +20,7 @@ import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { type Bill, priced } from "#ledger/bill.ts";
+import { isFree } from "#ledger/prices.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
@@ -114,7 +115,7 @@ export class RateLimiter {
     if (subjects.length === 0) return undefined;
     const models = this.#options.catalogue().modelsOf(caller.group);
     const isBilled = operations[operation].bills !== "nothing";
-    const costs = isBilled && models.every(({ id, prices }) => prices.inputPerMillion > 0 || !allowsModel(caller, id));
+    const costs = isBilled && models.every(({ id, prices }) => !isFree(prices) || !allowsModel(caller, id));
     const least = { inputTokens: Number(isBilled), outputTokens: 0, nano: Number(costs) };
     return this.#counters.look(subjects, least).then((decision) => this.#answerOf(decision, caller, dialect));
   }
@@ -274,10 +275,13 @@ export class RateLimiter {
   }
 }
 
-/** What the request is estimated to cost if this model answers. */
+/** What the request is estimated to cost if this model answers: nothing only where nothing can cost, as of a search that nobody asked for. */
 function estimatedNanoOf(request: LimitedRequest, model: CatalogueModel): number {
-  const { catalogue, caller, facts } = request;
-  return Number(priced(catalogue, caller.group, model, estimatedUsageOf({ ...request, model }), facts.receivedAt).cost);
+  const { catalogue, caller, facts, operation } = request;
+  const usage = estimatedUsageOf({ ...request, model });
+  const { cost, groupPpm, unitPrices } = priced(catalogue, caller.group, model, usage, facts.receivedAt);
+  const mayCost = operations[operation].bills !== "nothing" && groupPpm * unitPrices.servicePpm > 0;
+  return Number(cost) || Number(mayCost && !isFree(model.prices));
 }
 
 const usedOf = (bill: Bill | undefined): Used =>

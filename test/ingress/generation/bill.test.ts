@@ -131,6 +131,25 @@ test("bill: a session that runs, by its upstream's reports alone", () => {
   assert.deepEqual([bill?.usage.inputTokens, bill?.usage.outputTokens], [7, 50]);
 });
 
+test("bill: a transcript without a report, by the seconds of its recording where they have a price", () => {
+  for (const [own, expected] of [
+    [{ perAudioSecond: 0.006 }, 30_000_000n],
+    // 250 tokens of audio in a form of 25.
+    [{ inputPerMillion: 1 }, 137_500n],
+  ] as const) {
+    const model = { id: "m", capabilities: [], prices: { ...prices(0), ...own } };
+    const recording = { operation: "transcription", attachedTokens: 250, audioSeconds: 10, mediaTokens: 40 };
+    const generation = {
+      ...asked,
+      ...recording,
+      framing: "whole",
+      model,
+      catalogue: { ...catalogue, models: [model] },
+    };
+    assert.equal(billOf(generation as unknown as Generation, "complete")?.cost, expected);
+  }
+});
+
 for (const [what, generation, outcome, expected] of cases)
   test(`bill: ${what}`, () => {
     const bill = billOf({ ...asked, ...generation } as unknown as Generation, outcome);

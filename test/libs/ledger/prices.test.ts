@@ -4,7 +4,15 @@ import fc from "fast-check";
 import { plausible } from "#dialects/usage.ts";
 import { priced } from "#ledger/bill.ts";
 import { unitsOf } from "#ledger/money.ts";
-import { costOf, type Priced, type Prices, type UnitPrices, unitPriceNames, unitPricesOf } from "#ledger/prices.ts";
+import {
+  costOf,
+  isFree,
+  type Priced,
+  type Prices,
+  type UnitPrices,
+  unitPriceNames,
+  unitPricesOf,
+} from "#ledger/prices.ts";
 import { billedFields } from "#ledger/record-fields.ts";
 
 const plain: Prices = { inputPerMillion: 1, outputPerMillion: 2, images: [], tiers: [], serviceTiers: {} };
@@ -166,4 +174,28 @@ test("a service tier has its own factor, or none", () => {
     return costOf(unitPricesOf(list, given), given, 1_000_000);
   };
   assert.deepEqual([costWith("flex"), costWith("default"), costWith("constructor")], [60_000n, 120_000n, 120_000n]);
+});
+
+test("a model is free if none of its prices is above zero, wherever it is written", () => {
+  const none: Prices = {
+    ...plain,
+    inputPerMillion: 0,
+    outputPerMillion: 0,
+    perRequest: 0,
+    images: [{ size: "any", price: 0 }],
+    tiers: [{ aboveInputTokens: 1_000, inputPerMillion: 0 }],
+    serviceTiers: { priority: 2 },
+    periods: [{ from: "2026-01-01", ratio: 2, outputPerMillion: 0 }],
+  };
+  assert.equal(isFree(none), true);
+  for (const more of [
+    { outputPerMillion: 1 },
+    { cachedInputPerMillion: 1 },
+    { perWebSearch: 0.01 },
+    { perAudioSecond: 0.006 },
+    { images: [{ price: 0 }, { price: 0.04 }] },
+    { tiers: [{ aboveInputTokens: 1_000, inputPerMillion: 1 }] },
+    { periods: [{ from: "2026-01-01", perRequest: 1 }] },
+  ])
+    assert.equal(isFree({ ...none, ...more }), false, JSON.stringify(more));
 });
