@@ -54,6 +54,8 @@ export interface AdmissionRequest {
   queue?: string;
   /** Set where another ingress began it before, so it is no new request. */
   earlier?: EarlierRun | undefined;
+  /** When the request was received, in epoch milliseconds; now by default. */
+  receivedAt?: number | undefined;
   /** Called when a worker has taken it. */
   onBound?: (() => void) | undefined;
   /** Called when the generation is over. */
@@ -137,6 +139,7 @@ export class Admission {
         input: asked.input,
         storage: asked.storage,
         earlier,
+        receivedAt: earlier?.receivedAt ?? asked.receivedAt,
         onBound: asked.onBound,
         onEnd: asked.onEnd,
         requestId,

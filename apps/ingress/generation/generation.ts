@@ -68,6 +68,8 @@ export interface GenerationRequest extends Demand {
   storage?: StorageFields | undefined;
   /** Set where another ingress began it before: a queue that an operator drains still takes it. */
   earlier?: EarlierRun | undefined;
+  /** When the request was received, in epoch milliseconds; at its admission by default. */
+  receivedAt?: number | undefined;
   /** Called when a worker has taken it; again if it is restarted. */
   onBound?: (() => void) | undefined;
   /** Called when it is over, after everything was written to the response. */
@@ -164,7 +166,7 @@ export const factsOf = (request: GenerationRequest, bodyBytes: number, receivedA
   operation: request.operation,
   framing: request.framing,
   bodyBytes,
-  receivedAt: request.earlier?.receivedAt ?? receivedAt,
+  receivedAt: request.receivedAt ?? receivedAt,
   trace: request.trace,
 });
 

@@ -296,6 +296,7 @@ export class DetachedGenerations {
         bytes: body.bytes,
         onBound,
         earlier: start.earlier,
+        receivedAt: run.receivedAt,
         ...(run.isBackground && { queue: backgroundQueue }),
       });
     } catch (error) {
