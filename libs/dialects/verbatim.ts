@@ -52,7 +52,7 @@ export class VerbatimStream implements StreamRelay {
   readonly #watcher: Watcher;
   #held: Buffer[] = [];
   #hasContent = false;
-  /** The data of the last event that is no keep-alive. */
+  /** The data of the last event that is neither a keep-alive nor an error. */
   #last: Record<string, unknown> | undefined;
 
   constructor(watcher: Watcher) {
@@ -85,8 +85,8 @@ export class VerbatimStream implements StreamRelay {
     const content = contentOf(event);
     switch (content.kind) {
       case "value":
-        if (content.value.type !== "ping") this.#last = content.value;
         this.#pass(this.#watcher.look(event, content.value, this.produced), out);
+        if (content.value.type !== "ping" && this.error === undefined) this.#last = content.value;
         this.produced.report(this.#watcher.usage);
         return;
       case "error":

@@ -116,8 +116,8 @@ export const transports = ["http", "https", "h2"] as const;
 export type Transport = (typeof transports)[number];
 
 /**
- * What stands behind the first target. `two`: a second target. `resumed`: a second target, and the answer may be resumed there. `fallback`: another model,
- * where the answer may be resumed as well.
+ * What stands behind the first target. `two`: a second target, where a plain text goes on. `resumed`: a second target, and the model says that any answer may be resumed
+ * there. `fallback`: another model, where the answer may be resumed as well.
  */
 export const arrangements = ["one", "two", "resumed", "fallback"] as const;
 export type Arrangement = (typeof arrangements)[number];
@@ -403,7 +403,7 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
     case "broken": {
       const quietMs = course.afterMs === undefined ? 0 : resumes ? resumedMs(pace) : pace.quietMs[patience];
       const found: Span = [quietMs, quietMs === 0 ? 0 : quietMs + watchMs];
-      if (resumes)
+      if (arrangement !== "one")
         return elsewhere(found, arrangement === "fallback" && course.afterMs === undefined ? backOff : noPauses);
       return { ...alone({ ...errorOf(course.error), where: "stream", content: true }), tookMs: found };
     }

@@ -74,8 +74,9 @@ const atOnceMax = 32;
 const upstreamOf = (place: number, dialect: ConversationDialect, transport: Transport) =>
   `row${place}-${dialect}-${transport}`;
 /** Where nothing answers, every cell has an upstream of its own, whose calls the worker counts. */
-const absentOf = (cell: Cell) =>
-  `absent-${cell.place}-${dialectLetters[cell.dialect]}-${cell.streams ? "s" : "w"}-${cell.arrangement}-${cell.transport}`;
+const absentOf = (cell: Cell) => `absent-${shortNameOf(cell)}`;
+const shortNameOf = ({ place, dialect, streams, arrangement, transport }: Cell) =>
+  `${place}-${dialectLetters[dialect]}-${streams ? "s" : "w"}-${arrangement}-${transport}`;
 const dialectLetters: Record<ConversationDialect, string> = {
   "openai-chat": "c",
   "openai-responses": "r",
@@ -93,6 +94,14 @@ const nameOfSecond = (cell: Cell) => `theirs-second-${cell.id}`;
 
 /** Where a row's simulator is reached, over each transport. */
 type Urls = Record<Transport, string>;
+
+/** A connection that was kept after another request is one whose reset says nothing: those that are reset have an upstream of their own. */
+const isAlone = ({ row }: Cell): boolean => row.fault.startsWith("reset=0");
+const aloneOf = (cell: Cell): string => `alone-${shortNameOf(cell)}`;
+const upstreamOfFirst = (cell: Cell): string => {
+  if (isAbsent(cell)) return absentOf(cell);
+  return isAlone(cell) ? aloneOf(cell) : upstreamOf(cell.place, cell.dialect, cell.transport);
+};
 
 function catalogueOf(cells: readonly Cell[], simulators: readonly Urls[], stalledPort: number, pace: Pace): string {
   const limitsOf = (place: number) => {
@@ -133,6 +142,11 @@ function catalogueOf(cells: readonly Cell[], simulators: readonly Urls[], stalle
       .map((cell) =>
         upstream(absentOf(cell), cell.dialect, absentUrl(cell), `, timeouts: { connectTimeoutMs: ${pace.connectMs} }`),
       ),
+    ...cells
+      .filter(isAlone)
+      .map((cell) =>
+        upstream(aloneOf(cell), cell.dialect, (simulators[cell.place] as Urls)[cell.transport], limitsOf(cell.place)),
+      ),
     "models:\n",
     ...rows.flatMap((_, place) =>
       transports.flatMap((transport) =>
@@ -145,10 +159,7 @@ function catalogueOf(cells: readonly Cell[], simulators: readonly Urls[], stalle
     ),
     ...cells.flatMap((cell) => {
       const { id, place, dialect, transport, arrangement } = cell;
-      const first = target(
-        isAbsent(cell) ? absentOf(cell) : upstreamOf(place, dialect, transport),
-        nameOfFirst(cell, pace),
-      );
+      const first = target(upstreamOfFirst(cell), nameOfFirst(cell, pace));
       const second = target(upstreamOf(place, dialectOfSecond[dialect], transport), nameOfSecond(cell));
       switch (arrangement) {
         case "one":
