@@ -104,10 +104,10 @@ export class GeminiSession implements UpstreamSession {
 
 /** By the beginning of a message of the caller, in either spelling: https://ai.google.dev/api/live#bidigeneratecontentrealtimeinput */
 function sendingOf(fragment: Buffer): "audio" | "image" | "text" {
-  const isRealtime = ['"realtimeInput"', '"realtime_input"'].some((name) => fragment.includes(name));
-  if (!isRealtime) return "text";
-  if (fragment.includes("audio/")) return "audio";
-  return fragment.includes("image/") || fragment.includes("video/") ? "image" : "text";
+  const names = (...texts: string[]) => texts.some((text) => fragment.includes(text));
+  if (!names('"realtimeInput"', '"realtime_input"') || names('"text"')) return "text";
+  // The type of long data may come after it.
+  return names('"video"', "image/", "video/") ? "image" : "audio";
 }
 
 /** Undefined for a report without tokens. */

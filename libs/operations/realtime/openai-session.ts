@@ -191,11 +191,14 @@ const readNames = [
 
 type Sending = "buffer" | "audio" | "image" | "text";
 
+/** Bytes of a message that is neither audio nor one that costs: longer ones name their type after their audio. */
+const smallMessageBytes = 4_096;
+
 /** By the beginning of a message: https://platform.openai.com/docs/api-reference/realtime-client-events */
 function sendingOf(fragment: Buffer): Sending | undefined {
   if (fragment.includes('"input_audio_buffer.append"')) return "buffer";
   const costs = ['"conversation.item.create"', '"session.update"', '"response.create"'];
-  if (!costs.some((type) => fragment.includes(type))) return undefined;
+  if (!costs.some((type) => fragment.includes(type))) return fragment.length > smallMessageBytes ? "buffer" : undefined;
   if (fragment.includes('"input_image"')) return "image";
   return fragment.includes('"input_audio"') ? "audio" : "text";
 }

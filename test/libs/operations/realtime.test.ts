@@ -107,6 +107,11 @@ const unreportedOf = ({ unreported }: UpstreamSession) =>
     audioOutput: unreported.audioOutputTokens ?? 0,
   };
 const send = (session: UpstreamSession, message: unknown) => session.sent(Buffer.from(JSON.stringify(message)), true);
+/** In payloads, as they reach the upstream. */
+function sendInParts(session: UpstreamSession, message: unknown): void {
+  const bytes = Buffer.from(JSON.stringify(message));
+  for (let at = 0; at < bytes.length; at += 65_000) session.sent(bytes.subarray(at, at + 65_000), at === 0);
+}
 /** Base64 of audio of so many seconds. */
 const audioOf = (seconds: number, bytesPerSecond: number) => "A".repeat((seconds * bytesPerSecond * 4) / 3);
 const text = "four bytes of text are about one token";
@@ -149,6 +154,17 @@ const left: [
       read(session, { type: "response.audio_transcript.delta", delta: "word" });
     },
     { input: 31, audioInput: 31, cached: 0, output: 41, audioOutput: 40 },
+  ],
+  [
+    "audio whose type comes after it costs its seconds",
+    new OpenaiSession("ours"),
+    (session) => {
+      sendInParts(session, { audio: audioOf(6, 48_000), type: "input_audio_buffer.append" });
+      sendInParts(session, { event_id: "a", type: "response.cancel" });
+      read(session, { type: "input_audio_buffer.committed", item_id: "item_1" });
+      read(session, { type: "response.created", response: {} });
+    },
+    { input: 61, audioInput: 61, cached: 0, output: 0, audioOutput: 0 },
   ],
   [
     "silence around speech costs nothing",
@@ -220,6 +236,19 @@ const left: [
       read(session, { serverContent: { modelTurn: { parts: [{ inlineData }, { text: "abcdefgh" }] } } });
     },
     { input: 334, audioInput: 76, cached: 0, output: 52, audioOutput: 50 },
+  ],
+  [
+    "Live: long audio whose data comes before its type is audio, and text beside media is text",
+    new GeminiSession(),
+    (session) => {
+      const data = audioOf(6, 32_000);
+      sendInParts(session, { realtimeInput: { audio: { data, mimeType: "audio/pcm;rate=16000" } } });
+      sendInParts(session, { realtimeInput: { mediaChunks: [{ data, mimeType: "audio/pcm;rate=16000" }] } });
+      sendInParts(session, { realtimeInput: { video: { data, mimeType: "image/jpeg" } } });
+      sendInParts(session, { realtimeInput: { audio: {}, text: "abcd".repeat(100) } });
+      read(session, { serverContent: { modelTurn: { parts: [{ text: "abcdefgh" }] } } });
+    },
+    { input: 669, audioInput: 301, cached: 0, output: 2, audioOutput: 0 },
   ],
   [
     "Live: what was reported in the turn is not counted again",
