@@ -1,163 +1,20 @@
 /** Every case of an attempt's path, on a clock that the test moves. */
 import assert from "node:assert/strict";
-import { EventEmitter, once } from "node:events";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseCatalogue } from "#catalogue/load.ts";
-import { EventStream } from "#events/event-stream.ts";
-import type { WorkerEvents } from "#events/worker-events.ts";
-import { decodeData, type GenerationJob } from "#relay/job.ts";
-import { AnswerMemory } from "../../../apps/worker/answer/answer-memory.ts";
-import { Attempt, type AttemptDeps } from "../../../apps/worker/attempt/attempt.ts";
+import type { GenerationJob } from "#relay/job.ts";
 import { ContentTimes } from "../../../apps/worker/routing/content-times.ts";
 import { RefusedFields } from "../../../apps/worker/routing/refused-fields.ts";
-import type { CallOutcome } from "../../../apps/worker/routing/routing.ts";
-import type { UpstreamHandlers, UpstreamRequest } from "../../../apps/worker/upstream/upstreams.ts";
-
-const catalogueOf = (model: string) =>
-  parseCatalogue(
-    Buffer.from(`groups: { default: { models: ["*"] } }
-upstreams:
-  first: { dialect: openai-chat, baseUrl: "http://127.0.0.1:9/v1" }
-  second: { dialect: openai-chat, baseUrl: "http://127.0.0.1:10/v1" }
-  filling: { dialect: openai-chat, prefill: true, baseUrl: "http://127.0.0.1:13/v1" }
-  both: { dialect: openai-chat, alsoSpeaks: [openai-responses], baseUrl: "http://127.0.0.1:12/v1" }
-  google: { dialect: gemini, baseUrl: "http://127.0.0.1:11/v1beta" }
-models: [{ id: m, prices: { inputPerMillion: 1, outputPerMillion: 2 }, ${model} }]
-`),
-    "catalogue.yaml",
-    {},
-  );
-
-const oneTarget = "retries: 0, route: [{ upstream: first, model: theirs }]";
-const twoTargets = "retries: 1, route: [{ upstream: first, model: theirs }, { upstream: second, model: theirs }]";
-const resumable = `resume: true, deterministic: true, ${twoTargets}`;
-
-const jobOf = (more: Partial<GenerationJob>): GenerationJob => ({
-  generation: "gen_1",
-  owner: "ingress-test",
-  number: 1,
-  attempt: 1,
-  dialect: "openai-chat",
-  operation: "answer",
-  framing: "sse",
-  contentType: "application/json",
-  headers: {},
-  model: "m",
-  group: "default",
-  keyId: "key_1",
-  admittedAt: 0,
-  body: '{"model":"m","stream":true,"messages":[{"role":"user","content":"hello"}]}',
-  ...more,
-});
-
-interface UpstreamCall extends UpstreamHandlers {
-  upstream: string;
-  request: UpstreamRequest;
-  isAborted: boolean;
-  isRead: boolean;
-}
-
-type Recorded = { [Kind in keyof WorkerEvents]: { kind: Kind } & WorkerEvents[Kind] }[keyof WorkerEvents];
-
-const kinds = [
-  "taken",
-  "dispatched",
-  "upstreamCallStarted",
-  "firstContent",
-  "chunk",
-  "upstreamCallFailed",
-  "fieldsRefused",
-  "upstreamCallEnded",
-  "settled",
-  "ended",
-] as const;
-
-/** Starts an attempt and records its calls, frames and events. */
-function startAttempt(
-  model: string,
-  more: Partial<GenerationJob> = {},
-  refusedFields = new RefusedFields(),
-  contentTimes = new ContentTimes(),
-) {
-  const catalogue = catalogueOf(model);
-  const time = { now: 1_000 };
-  const outcomes: string[] = [];
-  const answerMemory = new AnswerMemory(16 << 20);
-  const frames: { kind: string; payload: Buffer }[] = [];
-  const events: Recorded[] = [];
-  const calls: UpstreamCall[] = [];
-  const changes = new EventEmitter();
-  const deps = {
-    catalogue: () => catalogue,
-    upstreams: {
-      call: (
-        { name }: { name: string },
-        _credential: unknown,
-        request: UpstreamRequest,
-        handlers: UpstreamHandlers,
-      ) => {
-        const call: UpstreamCall = { ...handlers, upstream: name, request, isAborted: false, isRead: true };
-        calls.push(call);
-        changes.emit("call");
-        return {
-          abort: () => {
-            call.isAborted = true;
-          },
-          flow: (isOpen: boolean) => {
-            call.isRead = isOpen;
-          },
-        };
-      },
-    },
-    routing: {
-      permit: async () => ({ kind: "permitted", credential: undefined, leave() {} }),
-      ended: ({ key }: { key: string }, _permit: unknown, outcome: CallOutcome) => outcomes.push(`${key} ${outcome}`),
-    },
-    refusedFields,
-    contentTimes,
-    answerMemory,
-    attachmentsFor: () => ({ filled: (body: Buffer) => body, release() {} }),
-    clock: { now: () => time.now, epoch: () => time.now },
-    events: new EventStream<WorkerEvents>(
-      Object.fromEntries(kinds.map((kind) => [kind, (event: object) => events.push({ kind, ...event } as Recorded)])),
-    ),
-    readBody: async () => null,
-    send(_run: unknown, kind: string, payload: Buffer) {
-      frames.push({ kind, payload });
-      changes.emit("frame");
-    },
-  } as unknown as AttemptDeps;
-  const slot = { queue: "chat", job: jobOf(more), freeSlots: 0, dispatched() {}, release() {} };
-  const attempt = new Attempt(slot, deps);
-  const started = attempt.start({} as never);
-  return {
-    attempt,
-    started,
-    time,
-    answerMemory,
-    outcomes,
-    frames,
-    events,
-    /** Waits for the call with this number, counted from 1. */
-    async called(number: number): Promise<UpstreamCall> {
-      while (calls.length < number) await once(changes, "call");
-      return calls[number - 1] as UpstreamCall;
-    },
-    kinds: () => events.map(({ kind }) => kind),
-    text: () => {
-      const data = frames.filter(({ kind }) => kind === "data");
-      return data.map(({ payload }) => decodeData(payload).bytes.toString()).join("");
-    },
-    failure: () => JSON.parse(String(frames.find(({ kind }) => kind === "fail")?.payload ?? "null")),
-    ended: () => events.find((event) => event.kind === "ended"),
-  };
-}
-
-const streamHead = { "content-type": "text/event-stream", "x-request-id": "theirs-1" };
-const delta = (content: object, finish: string | null = null) =>
-  Buffer.from(`data: ${JSON.stringify({ choices: [{ index: 0, delta: content, finish_reason: finish }] })}\n\n`);
-const done = Buffer.from("data: [DONE]\n\n");
+import {
+  delta,
+  done,
+  oneTarget,
+  resumable,
+  startAttempt,
+  streamHead,
+  twoTargets,
+  type UpstreamCall,
+} from "./start-attempt.ts";
 
 test("a streamed answer marks its target once, with its first content, and ends with usage and model", async () => {
   const { attempt, called, outcomes, frames, kinds, time, events, ended } = startAttempt(oneTarget);
