@@ -22,33 +22,20 @@ export type UsageDemand = Pick<
   "choices" | "mediaTokens" | "attachedTokens" | "prompts" | "hostsTools" | "audioSeconds" | "images"
 >;
 
-/** True for a request that asks for nothing which raises the bounds of its model. */
-const isPlain = ({
-  choices,
-  prompts = 1,
-  mediaTokens,
-  attachedTokens,
-  hostsTools,
-  audioSeconds,
-  images,
-}: UsageDemand) =>
-  choices === 1 &&
-  prompts === 1 &&
-  attachedTokens === 0 &&
-  [mediaTokens, hostsTools, audioSeconds, images].every((value) => value === undefined);
+const plainDemand: UsageDemand = { choices: 1, mediaTokens: undefined, attachedTokens: 0 };
+const names = ["inputTokens", "outputTokens", "images", "units", "audioSeconds"] as const;
 
 /** The bounds as they travel in a job; undefined for those of a plain request. */
 export function packedBoundsOf(limits: ModelLimits, demand: UsageDemand): number[] | undefined {
-  if (isPlain(demand)) return undefined;
-  const { inputTokens, outputTokens, images, units, audioSeconds } = usageBoundsOf(limits, demand);
-  return [inputTokens, outputTokens, images, units, audioSeconds];
+  const [bounds, plain] = [usageBoundsOf(limits, demand), usageBoundsOf(limits, plainDemand)];
+  return names.every((name) => bounds[name] === plain[name]) ? undefined : names.map((name) => bounds[name]);
 }
 
 /** The reverse, for the model that answered. */
-export function unpackedBoundsOf(limits: ModelLimits, packed: readonly number[] | undefined): UsageBounds {
-  if (packed === undefined) return usageBoundsOf(limits, { choices: 1, mediaTokens: undefined, attachedTokens: 0 });
-  const [inputTokens = 0, outputTokens = 0, images = 0, units = 0, audioSeconds = 0] = packed;
-  return { inputTokens, outputTokens, images, units, audioSeconds };
+export function unpackedBoundsOf(limits: ModelLimits, packed: readonly number[] = []): UsageBounds {
+  const bounds = usageBoundsOf(limits, plainDemand);
+  for (const [index, name] of names.entries()) bounds[name] = packed[index] ?? bounds[name];
+  return bounds;
 }
 
 /**
