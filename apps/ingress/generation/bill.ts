@@ -39,7 +39,10 @@ interface Billed {
 function billedOf(generation: Generation, outcome: GenerationOutcome | undefined): Billed | undefined {
   const { state, usage, modelAnswered, progress, paidAnswer } = generation;
   if (paidAnswer !== undefined)
-    return { usage: paidAnswer.usage ?? estimatedUsageOf(generation), model: paidAnswer.model };
+    return {
+      usage: withTokens(paidAnswer.usage ?? estimatedUsageOf(generation), generation),
+      model: paidAnswer.model,
+    };
   if (operations[generation.operation].isSession === true) return sessionUsageOf(generation, outcome !== undefined);
   if (outcome === "complete" && usage !== null) return { usage: withTokens(usage, generation), model: modelAnswered };
   if (outcome === undefined || !billedOutcomes.includes(outcome)) return undefined;

@@ -78,6 +78,12 @@ const cases: [what: string, generation: object, outcome: GenerationOutcome, expe
     "upstream_failed",
     "7 in, 8 out, fallback",
   ],
+  [
+    "failed, paid and counted as nothing, by what was reserved",
+    { paidAnswer: { model: "m", usage: plainUsageOf(0, 0) } },
+    "upstream_failed",
+    reserved,
+  ],
   ["left while it waited", { state: "dispatched" }, "left", nothing],
   ["left before its upstream answered", {}, "left", nothing],
   ["left before anything was produced", { progress: begun }, "left", "25 in, 0 out, fallback"],
