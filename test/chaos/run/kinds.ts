@@ -118,6 +118,10 @@ async function repeat({ prompt, url, otherUrl, random, keys, expected }: CallCon
   return { ...worst, ...(runs.length > 1 && worst.outcome === "complete" && { detail: ranAgain }), requestIds };
 }
 
+/** Without the ids of events, and without the comments that stand in events because libraries read blank lines after an id as events. */
+const withoutIds = (body: Buffer): Buffer =>
+  Buffer.from(body.toString().replaceAll(/^(?:id: .*\n|:.*\n(?=id: |data: |event: ))/gm, ""));
+
 /** Breaks a resumable stream, and goes on with it at another ingress. */
 async function resume({ prompt, url, otherUrl, random, keys, expected }: CallContext): Promise<CallResult> {
   const model = random.pick(["long", "resumed"]);
@@ -133,13 +137,7 @@ async function resume({ prompt, url, otherUrl, random, keys, expected }: CallCon
   clearTimeout(timer);
   const text = await expected(prompt, model);
   const whole = (received: Received | undefined, hasLeft = false) =>
-    judge(
-      received && { ...received, body: Buffer.from(received.body.toString().replaceAll(/^id: .*\n/gm, "")) },
-      "openai-chat",
-      true,
-      text,
-      hasLeft,
-    );
+    judge(received && { ...received, body: withoutIds(received.body) }, "openai-chat", true, text, hasLeft);
   if (!first?.isBroken || first.status !== 200) return whole(first, controller.signal.aborted);
   const read = first.body.toString();
   const begun = read.slice(0, read.lastIndexOf("\n\n") + 2);
