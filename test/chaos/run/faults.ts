@@ -2,6 +2,7 @@
 import { rename, writeFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { keyspaceOf } from "#service/keyspace.ts";
+import { redisMemoryAgeMsMax } from "../../../apps/ingress/bounds.ts";
 import { until } from "../../support/time.ts";
 import { catalogueText } from "./catalogue.ts";
 import type { Direction } from "./proxy.ts";
@@ -236,6 +237,8 @@ async function filled({ stack, random }: Strike, bytesOf: (used: number) => numb
   await limit(bytesOf);
   await ms(random, 1_000, 8_000);
   await limit(() => 0);
+  // Ingresses know for so long how full it was.
+  await delay(redisMemoryAgeMsMax);
 }
 
 async function reload(stack: Stack, text: string): Promise<void> {
