@@ -87,7 +87,12 @@ type Course =
   /** Silence, detected by a timeout. */
   | { kind: "silent"; by: "quiet" | "begin" | "connect" }
   /** After content: an error event. */
-  | { kind: "broken"; error: ErrorName; afterMs?: "quiet" };
+  | {
+      kind: "broken";
+      error: ErrorName;
+      afterMs?: "quiet" /** Only where the model says that answers are resumed. */;
+      isOver?: true;
+    };
 
 /** `patient` targets have the default timeouts, `hasty` ones shorter timeouts set by their operator. */
 type Patience = "patient" | "hasty";
@@ -140,7 +145,7 @@ const retried = (error: ErrorName, pauses = backOff, seconds?: Span): Course => 
 });
 const failed = retried("upstream failed");
 const notAgain = retried("upstream failed", []);
-const broken: Course = { kind: "broken", error: "upstream failed" };
+const broken = { kind: "broken", error: "upstream failed" } as const satisfies Course;
 const harmless: Course = { kind: "harmless" };
 
 const row = (fault: string, says: string, whole: Course, stream = whole, more: Partial<Row> = {}): Row => ({
@@ -233,9 +238,16 @@ export const rows: readonly Row[] = [
     row("reset=3;rate=200", "reset after three tokens", failed, broken),
     row("cut=3", "the body ends after three tokens", failed, broken),
     row("error=3", "an error after three tokens", failed, broken),
-    row("no-end", "no terminator, which bears the finish (openai-responses, gemini)", harmless, broken, {
-      dialects: ["openai-responses", "gemini"],
-    }),
+    row("no-end", "no terminator, which bears the finish (gemini)", harmless, broken, { dialects: ["gemini"] }),
+    row(
+      "no-end",
+      "no terminator, which bears the finish (openai-responses)",
+      harmless,
+      { ...broken, isOver: true },
+      {
+        dialects: ["openai-responses"],
+      },
+    ),
   ]),
   ...under("Silence", [
     silence(`head=${forEver}`, "no head", "patient", false),
@@ -390,7 +402,7 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
       const beginMs = arrangement === "one" ? pace.totalMs[patience] : pace.beginMs[patience];
       const adapts = pace.isDefault && patience === "patient" && arrangement === "two";
       const limits = {
-        quiet: adapts ? quietMsMin.streamed : pace.quietMs[patience],
+        quiet: adapts && streams ? quietMsMin.streamed : pace.quietMs[patience],
         begin: adapts ? quietMsMin.whole : beginMs,
         connect: pace.connectMs,
       };
@@ -403,7 +415,7 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
     case "broken": {
       const quietMs = course.afterMs === undefined ? 0 : resumes ? resumedMs(pace) : pace.quietMs[patience];
       const found: Span = [quietMs, quietMs === 0 ? 0 : quietMs + watchMs];
-      if (arrangement !== "one")
+      if (resumes || (arrangement === "two" && course.isOver !== true))
         return elsewhere(found, arrangement === "fallback" && course.afterMs === undefined ? backOff : noPauses);
       return { ...alone({ ...errorOf(course.error), where: "stream", content: true }), tookMs: found };
     }
