@@ -297,6 +297,11 @@ export function responsesChunk(
   { delta, item, ...event }: Record<string, unknown>,
   produced: Produced,
 ): void {
+  // Nearly all events.
+  if (type === "response.output_text.delta") {
+    produced.plainText(delta);
+    return;
+  }
   if (type.startsWith("response.") && !type.endsWith(".delta") && !lifecycle.test(type))
     produced.other(
       type === "response.content_part.added" ||
@@ -308,6 +313,5 @@ export function responsesChunk(
     produced.picture();
   else if (type === "response.audio.delta") produced.speech(delta);
   else if (type.startsWith("response.reasoning") && type.endsWith(".delta")) produced.thought(delta);
-  else if (type === "response.output_text.delta") produced.plainText(delta);
   else if (type.endsWith(".delta")) produced.text(delta);
 }
