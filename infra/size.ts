@@ -9,7 +9,7 @@ import { SyntaxKind } from "typescript/unstable/ast";
 import { createScanner } from "typescript/unstable/ast/scanner";
 
 const root = resolve(import.meta.dirname, "..");
-const isSource = (file: string) => /^(apps|libs|test|infra|docs)\/.*\.(ts|js)$/.test(file);
+const isSource = (file: string) => /^(apps|libs|test|infra|docs)\/.*\.(tsx?|js)$/.test(file);
 
 /** After these tokens a slash divides; after all others it begins a regular expression. */
 const endsOperand = new Set([
@@ -62,7 +62,7 @@ function sizesOf(files: readonly string[], read: (file: string) => string): Map<
 }
 
 const git = (...args: string[]) => execFileSync("git", args, { cwd: root, encoding: "utf8", maxBuffer: 1 << 28 });
-const now = sizesOf(globSync("{apps,libs,test,infra,docs}/**/*.{ts,js}", { cwd: root }), (file) =>
+const now = sizesOf(globSync("{apps,libs,test,infra,docs}/**/*.{ts,tsx,js}", { cwd: root }), (file) =>
   readFileSync(join(root, file), "utf8"),
 );
 const [commit] = process.argv.slice(2);

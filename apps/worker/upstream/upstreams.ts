@@ -102,8 +102,10 @@ export class Upstreams {
         );
       send(pool.connections, () => {
         pool.freshUntil = performance.now() + freshConnectionsMs;
-        if (!isRepeatable) return false;
-        const connections = openConnections(upstream, 1, this.#environment);
+        // A body with attachments is read once: parts of it come from elsewhere.
+        if (!isRepeatable || !Buffer.isBuffer(request.body)) return false;
+        const connections = this.#openSpare(upstream);
+        if (connections === undefined) return false;
         call.onceLeft(() => void connections.close().catch(() => undefined));
         send(connections);
         return true;
@@ -132,6 +134,15 @@ export class Upstreams {
       }),
     );
     return call;
+  }
+
+  /** A connection for one call, or undefined if the upstream's certificates can't be read any more. */
+  #openSpare(upstream: CatalogueUpstream): Dispatcher | undefined {
+    try {
+      return openConnections(upstream, 1, this.#environment);
+    } catch {
+      return undefined;
+    }
   }
 
   /** Calls `send` once the upstream has a connection for the call, and its authorization is known. */

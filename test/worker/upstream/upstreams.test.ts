@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
+import { mkdtempDisposable, rm, writeFile } from "node:fs/promises";
 import { createServer, type ServerResponse } from "node:http";
 import { type AddressInfo, createServer as createNetServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
-import { failureOfTransport, Upstreams } from "../../../apps/worker/upstream/upstreams.ts";
+import { failureOfTransport, type UpstreamRequest, Upstreams } from "../../../apps/worker/upstream/upstreams.ts";
 import { until } from "../../support/time.ts";
 
 /** An upstream that answers when the test says so, and the calls to it. */
@@ -130,7 +133,8 @@ async function startRaw(play: Play) {
     upstream,
     upstreams,
     connections: () => connections,
-    ask: (isRepeatable = true) => askOf(upstreams, upstream, isRepeatable),
+    ask: (isRepeatable = true, body: UpstreamRequest["body"] = Buffer.from("{}")) =>
+      askOf(upstreams, upstream, isRepeatable, body),
     async [Symbol.asyncDispose]() {
       await upstreams.close();
       server.close();
@@ -139,13 +143,18 @@ async function startRaw(play: Play) {
 }
 
 /** The status and the body of an answer, or the failure's message and cause. */
-const askOf = (upstreams: Upstreams, upstream: CatalogueUpstream, isRepeatable: boolean): Promise<string> =>
+const askOf = (
+  upstreams: Upstreams,
+  upstream: CatalogueUpstream,
+  isRepeatable: boolean,
+  body: UpstreamRequest["body"] = Buffer.from("{}"),
+): Promise<string> =>
   new Promise((resolve) => {
     let text = "";
     upstreams.call(
       upstream,
       undefined,
-      { path: "/x", headers: {}, body: Buffer.from("{}") },
+      { path: "/x", headers: {}, body },
       {
         head: (status) => {
           text += `${status} `;
@@ -218,14 +227,46 @@ for (const [how, close] of closings)
   });
 
 test("a request that may not be repeated is not, and later ones have a connection of their own", async () => {
-  await using theirs = await startRaw((socket, requests) => {
-    if (requests > 1) socket.resetAndDestroy();
-    else socket.write(ok("ok"));
-  });
+  await using theirs = await startResetting();
   assert.equal(await theirs.ask(false), "200 ok");
   assert.match(await theirs.ask(false), /broke the connection .* (?:ECONNRESET|UND_ERR_SOCKET|EPIPE)$/);
   for (let call = 0; call < 3; call++) assert.equal(await theirs.ask(false), "200 ok");
   assert.equal(theirs.connections(), 4);
+});
+
+/** An upstream that answers the first request of a connection, and resets it at the second. */
+const startResetting = () =>
+  startRaw((socket, requests) => {
+    if (requests > 1) socket.resetAndDestroy();
+    else socket.write(ok("ok"));
+  });
+
+test("a body that can be read once is not sent again", async () => {
+  await using theirs = await startResetting();
+  assert.equal(await theirs.ask(), "200 ok");
+  const body = {
+    byteLength: 2,
+    chunks: () => [],
+    async *[Symbol.asyncIterator]() {
+      yield Buffer.from("{}");
+    },
+  };
+  assert.match(await theirs.ask(true, body), /broke the connection .* (?:ECONNRESET|UND_ERR_SOCKET|EPIPE)$/);
+  assert.equal(await theirs.ask(), "200 ok");
+});
+
+test("a request whose certificates are gone when it should be sent again fails like one that is not repeated", async () => {
+  await using theirs = await startResetting();
+  await using folder = await mkdtempDisposable(join(tmpdir(), "sluice-tls-"));
+  const caFile = join(folder.path, "ca.pem");
+  await writeFile(caFile, "");
+  const upstream = { ...theirs.upstream, tls: { caFile } };
+  assert.equal(await askOf(theirs.upstreams, upstream, true), "200 ok");
+  await rm(caFile);
+  assert.match(
+    await askOf(theirs.upstreams, upstream, true),
+    /broke the connection .* (?:ECONNRESET|UND_ERR_SOCKET|EPIPE)$/,
+  );
 });
 
 test("a request is sent once more at most, and not at all if its connection was new or its response had begun", async () => {
