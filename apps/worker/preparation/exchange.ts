@@ -32,7 +32,7 @@ import { toolNameOf } from "#dialects/tools.ts";
 import { TranslatedStream } from "#dialects/translated.ts";
 import type { Usage } from "#dialects/usage.ts";
 import { roughUsageOf } from "#dialects/usage-estimate.ts";
-import { wholeOf } from "#operations/answer/exchange.ts";
+import { mayBeContinued, wholeOf } from "#operations/answer/exchange.ts";
 import { usualAnswerBytesMax } from "#operations/bounds.ts";
 import { isConversation, readableRequestOf } from "#operations/conversation.ts";
 import type {
@@ -201,7 +201,7 @@ async function exchangeSpeaking(input: ExchangeInput, spoken: UpstreamDialect): 
   const { decoded } = prepared;
   return decoded === undefined
     ? verbatimExchangeOf(input, spoken, prepared)
-    : translatedExchangeOf(input, spoken, prepared, decoded, continued !== undefined);
+    : translatedExchangeOf(input, spoken, prepared, decoded);
 }
 
 const commonReadingOf = (
@@ -244,13 +244,11 @@ function verbatimExchangeOf(
   };
 }
 
-/** `isContinued`: the prepared request already ends in the text so far. */
 async function translatedExchangeOf(
   input: ExchangeInput,
   spoken: ConversationDialect,
   prepared: PreparedConversation,
   decoded: DecodedRequest,
-  isContinued: boolean,
 ): Promise<Exchanged> {
   const { job, model, preparation } = input;
   const from = codecs[job.dialect];
@@ -264,10 +262,11 @@ async function translatedExchangeOf(
   const resumedWith = (delivered: string) =>
     resumed(begin(), from.streamDecoder(), delivered, (callerName) => toolNameOf(decoded.request.tools, callerName));
   const earlier = input.resumed ?? (relayed && resumedText(begin(), relayed.text));
-  const resume = prepared.resumes ? resumeOf(input, earlier, begin, resumedWith) : undefined;
+  const mayContinue = canContinue(input) && mayBeContinued(decoded.request);
+  const resume = prepared.resumes ? resumeOf({ ...input, mayContinue }, earlier, begin, resumedWith) : undefined;
   if (resume?.kind === "refused") return resume;
   let { request } = prepared;
-  if (resume?.mode === "continue" && !isContinued) {
+  if (resume?.mode === "continue" && earlier === undefined) {
     const again = await preparedFor(input, spoken, { continued: resume.answer.text ?? "" });
     if (again.kind !== "conversation")
       return { kind: "refused", failure: again.kind === "refused" ? again.failure : lost };
@@ -379,11 +378,11 @@ function resumeOf(
   begin: () => ResumedAnswer,
   resumedWith: (delivered: string) => ResumedAnswer | undefined,
 ): Resume {
-  const { job, model, mayResume } = input;
+  const { job, model, mayResume, mayContinue } = input;
   if (earlier === undefined && job.delivered === undefined) return { kind: "resume", answer: begin(), mode: "first" };
   const resumed = earlier ?? resumedWith(job.delivered ?? "");
   if (resumed === undefined) return { kind: "refused", failure: lost };
-  if (canContinue(input) && resumed.text !== undefined) return { kind: "resume", answer: resumed, mode: "continue" };
+  if (mayContinue && resumed.text !== undefined) return { kind: "resume", answer: resumed, mode: "continue" };
   // One model rarely gives another's answer, but then nothing of it is lost: what the caller has is a beginning of this answer, or the call ends at once.
   const mayRepeat = model.deterministic || (earlier !== undefined && mayResume && resumed.text !== undefined);
   if (mayRepeat) return { kind: "resume", answer: resumed, mode: "repeat" };

@@ -7,7 +7,15 @@ import { consistent } from "#dialects/consistent.ts";
 import { customNamesIn } from "#dialects/custom-calls.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { isGiven, parsedObject } from "#dialects/json.ts";
-import { type Answer, type AnswerEvent, eventsOf, foldedOf, type Message, type Settings } from "#dialects/neutral.ts";
+import {
+  type Answer,
+  type AnswerEvent,
+  eventsOf,
+  foldedOf,
+  type Message,
+  type NeutralRequest,
+  type Settings,
+} from "#dialects/neutral.ts";
 import { foreignShapeOf } from "#dialects/openai-chat/foreign-shape.ts";
 import { Produced } from "#dialects/produced.ts";
 import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/repaired.ts";
@@ -76,9 +84,10 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   const request = repairedRequest(consistent(decoded), repairs, spoken);
   await resolveIn(request, resolve);
   if (target.reasons === false) request.settings = withoutThinking(request.settings);
-  const messages = continued === undefined ? request.messages : [...request.messages, answeredSoFar(continued)];
+  const isContinued = continued !== undefined && mayBeContinued(request);
+  const messages = isContinued ? [...request.messages, answeredSoFar(continued)] : request.messages;
   const repaired = repairedTarget(target, repairs);
-  const fitted = continued === undefined ? repaired : { ...repaired, traits: { ...repaired.traits, prefill: true } };
+  const fitted = isContinued ? { ...repaired, traits: { ...repaired.traits, prefill: true } } : repaired;
   return {
     kind: "conversation",
     request: codecs[spoken].encodeRequest({ ...request, messages }, framing, fitted),
@@ -94,6 +103,9 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
 }
 
 const isOpenai = (dialect: ConversationDialect): boolean => dialect === "openai-chat" || dialect === "openai-responses";
+
+/** False for an answer that must be JSON: after a beginning in a turn of its own, a constrained model writes a whole document. */
+export const mayBeContinued = ({ settings }: NeutralRequest): boolean => settings.format === undefined;
 
 const answeredSoFar = (text: string): Message => ({
   role: "assistant",

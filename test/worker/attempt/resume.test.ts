@@ -15,6 +15,8 @@ interface Wire {
   body: object;
   /** A stream of this text in two parts, with the upstream's own ids; the first part ends inside the text. */
   stream(texts: readonly [string, string], id: string): [string, string];
+  /** Settings by which the answer must be a JSON object. */
+  structured: object;
   /** Something else than text, as the beginning of an answer. */
   other: string;
 }
@@ -22,6 +24,7 @@ interface Wire {
 const wires: Record<ConversationDialect, Wire> = {
   "openai-chat": {
     upstream: "first",
+    structured: { response_format: { type: "json_object" } },
     body: { messages: [{ role: "user", content: "hello" }] },
     stream(texts, id) {
       const chunk = (delta: object, finish: string | null = null) =>
@@ -48,6 +51,7 @@ const wires: Record<ConversationDialect, Wire> = {
   },
   "openai-responses": {
     upstream: "responses",
+    structured: { text: { format: { type: "json_schema", name: "a", schema: { type: "object" } } } },
     body: { input: "hello" },
     stream(texts, id) {
       let number = 0;
@@ -81,6 +85,7 @@ const wires: Record<ConversationDialect, Wire> = {
   },
   "anthropic-messages": {
     upstream: "messages",
+    structured: { output_config: { format: { type: "json_schema", schema: { type: "object" } } } },
     body: { max_tokens: 100, messages: [{ role: "user", content: "hello" }] },
     stream(texts, id) {
       const said = (text: string) => event("content_block_delta", { index: 0, delta: { type: "text_delta", text } });
@@ -111,6 +116,7 @@ const wires: Record<ConversationDialect, Wire> = {
   },
   gemini: {
     upstream: "google",
+    structured: { generationConfig: { responseMimeType: "application/json" } },
     body: { contents: [{ role: "user", parts: [{ text: "hello" }] }] },
     stream(texts, id) {
       const said = (text: string, finishReason?: string) =>
@@ -129,12 +135,12 @@ const wires: Record<ConversationDialect, Wire> = {
 const eventsOf = (text: string) => new SseReader(1 << 20).push(Buffer.from(text));
 
 /** The attempt after its first target broke inside this beginning. */
-async function broken(dialect: ConversationDialect, begin: string, model = "", end = "") {
+async function broken(dialect: ConversationDialect, begin: string, model = "", end = "", more: object = {}) {
   const { upstream, body } = wires[dialect];
   const route = `route: [{ upstream: ${upstream}, model: a }, { upstream: ${upstream}, model: b }, { upstream: ${upstream}, model: c }]`;
   const started = startAttempt(`${model}retries: 5, ${route}`, {
     dialect,
-    body: JSON.stringify({ model: "m", stream: true, ...body }),
+    body: JSON.stringify({ model: "m", stream: true, ...body, ...more }),
   });
   const first = await started.called(1);
   first.head(200, streamHead);
@@ -181,6 +187,26 @@ for (const dialect of conversationDialects) {
       }
       if (dialect === "anthropic-messages")
         assert.equal(text().match(/message_start|content_block_start/g)?.length, 4, "each once, with its name");
+    });
+
+  for (const [format, more, text] of [
+    ["plain text", {}, "one two"],
+    ["JSON", wires[dialect].structured, '{"a":1}'],
+  ] as const)
+    test(`a target with prefill continues plain text and starts JSON again: ${format} (${dialect})`, async () => {
+      const [begin] = stream([text.slice(0, 3), ""], "theirs1");
+      const { called, failure, text: received } = await broken(dialect, begin, "traits: { prefill: true }, ", "", more);
+      const second = await called(2);
+      const isContinued = format === "plain text";
+      assert.equal(String(second.request.body).includes(JSON.stringify(text.slice(0, 3)).slice(1, -1)), isContinued);
+      second.head(200, streamHead);
+      const rest = isContinued ? [text.slice(3, 5), text.slice(5)] : [text.slice(0, 5), text.slice(5)];
+      second.data(Buffer.from(stream(rest as [string, string], "theirs2").join("")));
+      second.end();
+      assert.equal(failure(), null);
+      const decoder = codecs[dialect].streamDecoder();
+      const events = [...eventsOf(received()).flatMap((one) => decoder.push(one)), ...decoder.end()];
+      assert.equal(events.flatMap((one) => (one.kind === "delta" ? [one.text] : [])).join(""), text);
     });
 
   test(`an answer that differs ends with the first failure, and no further target is asked to repeat it (${dialect})`, async () => {
