@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { collectDefaultMetrics, Registry } from "prom-client";
 import { registerControlMetrics } from "../apps/control/metrics.ts";
-import { metricsSubscriber, registerIngressGauges } from "../apps/ingress/metrics.ts";
+import { metricsSubscriber, registerIngressGauges } from "../apps/ingress/observability/metrics.ts";
 import { createAttemptMetrics, registerWorkerGauges } from "../apps/worker/observability/metrics.ts";
 import { registerCatalogueMetrics } from "../libs/catalogue/metrics.ts";
 import { registerContentMetrics } from "../libs/content/content-stream.ts";

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";
 import { controlSettings } from "../apps/control/config.ts";
-import { ingressSettings } from "../apps/ingress/config.ts";
+import { ingressSettings } from "../apps/ingress/common/config.ts";
 import { simulatorSettings } from "../apps/simulator/config.ts";
 import { settingTable } from "../apps/simulator/settings.ts";
 import { workerArguments, workerSettings } from "../apps/worker/config.ts";

@@ -6,7 +6,7 @@
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
 import { type Redis, serversOf } from "#service/redis.ts";
-import { fileRewriteCheckMsMax } from "./bounds.ts";
+import { fileRewriteCheckMsMax } from "./common/bounds.ts";
 
 export interface FileRewritesOptions {
   redis: Redis;

@@ -29,9 +29,12 @@ import { SharedClock } from "#service/shared-clock.ts";
 import { version } from "#service/version.ts";
 import { registerTracingMetrics, type Tracing } from "#tracing/tracing.ts";
 import { Admission } from "./admission/admission.ts";
-import { Capacity } from "./admission/capacity.ts";
 import { RateLimiter } from "./admission/rate-limits.ts";
 import { type BackendDeps, type Backends, openBackends } from "./backends.ts";
+import { DetachedGenerations } from "./background/detached.ts";
+import { LogFollower } from "./background/log-follower.ts";
+import { ResumableStreams } from "./background/resumable.ts";
+import { Runs } from "./background/runs.ts";
 import {
   checkEveryMs,
   firstHeartbeatMsMax,
@@ -40,40 +43,37 @@ import {
   smallAnswerBytesMax,
   smallBodyBytesMax,
   sweepEveryMs,
-} from "./bounds.ts";
-import type { IngressConfig } from "./config.ts";
+} from "./common/bounds.ts";
+import { Capacity } from "./common/capacity.ts";
+import type { IngressConfig } from "./common/config.ts";
+import { RedisSpace } from "./common/redis-space.ts";
 import { ContentRecorder } from "./content/content-recorder.ts";
 import { FileRewrites } from "./file-rewrites.ts";
 import { GenerationLifecycle } from "./generation/lifecycle.ts";
-import { BodyReader } from "./http/body-reader.ts";
-import { ClientSecrets } from "./http/client-secrets.ts";
-import { Connections } from "./http/connections.ts";
-import { addOwnUsageRoutes } from "./http/own-usage.ts";
-import { RequestBodies } from "./http/request-bodies.ts";
-import { addRoutes } from "./http/routes.ts";
-import { createRequestServer } from "./http/server.ts";
-import { UnreadAnswers } from "./http/unread.ts";
 import { Idempotency } from "./idempotency/idempotency.ts";
-import { addInteractionRoutes } from "./interactions/routes.ts";
-import { countLoad } from "./load-counts.ts";
-import { logSubscriber } from "./log-subscriber.ts";
-import { metricsSubscriber } from "./metrics.ts";
-import { addOllamaRoutes } from "./ollama/routes.ts";
+import { countLoad } from "./observability/load-counts.ts";
+import { logSubscriber } from "./observability/log-subscriber.ts";
+import { metricsSubscriber } from "./observability/metrics.ts";
+import { traceSubscriber } from "./observability/trace-subscriber.ts";
+import { usageSubscriber } from "./observability/usage-subscriber.ts";
 import { createIngressOperations } from "./operations.ts";
 import { type PeriodicTask, startPeriodicTasks } from "./periodic-tasks.ts";
+import { BodyReader } from "./request/body-reader.ts";
+import { addRoutes } from "./routes/generations.ts";
+import { addInteractionRoutes } from "./routes/interactions.ts";
+import { addOllamaRoutes } from "./routes/ollama.ts";
+import { addOwnUsageRoutes } from "./routes/own-usage.ts";
+import { addStoredRoutes } from "./routes/stored.ts";
+import { ClientSecrets } from "./server/client-secrets.ts";
+import { Connections } from "./server/connections.ts";
+import { RequestBodies } from "./server/request-bodies.ts";
+import { createRequestServer } from "./server/server.ts";
+import { UnreadAnswers } from "./server/unread.ts";
 import { BoundedStore } from "./stored/bounded-store.ts";
 import { Conversations } from "./stored/conversations.ts";
-import { DetachedGenerations } from "./stored/detached.ts";
-import { LogFollower } from "./stored/log-follower.ts";
-import { RedisSpace } from "./stored/redis-space.ts";
-import { ResumableStreams } from "./stored/resumable.ts";
-import { addStoredRoutes } from "./stored/routes.ts";
-import { Runs } from "./stored/runs.ts";
 import { SealedStore } from "./stored/sealed-store.ts";
 import { StoredResponses } from "./stored/stored-responses.ts";
 import { Storing } from "./stored/storing.ts";
-import { traceSubscriber } from "./trace-subscriber.ts";
-import { usageSubscriber } from "./usage-subscriber.ts";
 import { RealtimeSockets } from "./websocket/realtime/realtime-sockets.ts";
 import { realtimeApis } from "./websocket/realtime/session-api.ts";
 import { ResponsesSockets } from "./websocket/responses-sockets.ts";

@@ -8,7 +8,7 @@ import type { FastifyInstance } from "fastify";
 import type { QueuedJob } from "#relay/job.ts";
 import type { RedisJobQueue } from "#relay/redis/job-queue.ts";
 import { callerOf, TokenBuckets } from "#service/token-buckets.ts";
-import { operatorAddressesMax, wrongOperatorPasswords } from "./bounds.ts";
+import { operatorAddressesMax, wrongOperatorPasswords } from "./common/bounds.ts";
 
 const basePath = "/queues";
 const operatorName = "operator";

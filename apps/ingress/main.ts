@@ -7,7 +7,7 @@ import { serviceConfigOf } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
 import { checkedAtStart, runProcess } from "#service/startup.ts";
 import { openTracing } from "#tracing/tracing.ts";
-import { ingressConfigOf } from "./config.ts";
+import { ingressConfigOf } from "./common/config.ts";
 import { createIngress } from "./ingress.ts";
 
 await runProcess("ingress", async (log, requestStop) => {

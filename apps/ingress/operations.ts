@@ -6,13 +6,13 @@ import type { OpenFiles } from "#service/open-files.ts";
 import { createOperations } from "#service/operations.ts";
 import type { ProcessReporterOptions } from "#service/process-reports.ts";
 import { version } from "#service/version.ts";
-import type { Capacity } from "./admission/capacity.ts";
 import type { Backends } from "./backends.ts";
+import type { DetachedGenerations } from "./background/detached.ts";
+import type { Capacity } from "./common/capacity.ts";
 import type { GenerationLifecycle } from "./generation/lifecycle.ts";
-import type { LoadCounts } from "./load-counts.ts";
-import { registerIngressGauges } from "./metrics.ts";
+import type { LoadCounts } from "./observability/load-counts.ts";
+import { registerIngressGauges } from "./observability/metrics.ts";
 import type { BoundedStore } from "./stored/bounded-store.ts";
-import type { DetachedGenerations } from "./stored/detached.ts";
 
 export interface IngressOperationsOptions {
   registry: Registry;

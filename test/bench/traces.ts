@@ -17,7 +17,7 @@ import { systemClock as clock } from "#service/clock.ts";
 import { waitingSpansMax } from "#tracing/bounds.ts";
 import { childOf, continued, headersOf } from "#tracing/trace-context.ts";
 import { openTracing, type Tracing } from "#tracing/tracing.ts";
-import { traceSubscriber as ingressSubscriber } from "../../apps/ingress/trace-subscriber.ts";
+import { traceSubscriber as ingressSubscriber } from "../../apps/ingress/observability/trace-subscriber.ts";
 import { traceSubscriber as workerSubscriber } from "../../apps/worker/observability/trace-subscriber.ts";
 
 const rounds = Number(process.env.BENCH_ROUNDS ?? 15);

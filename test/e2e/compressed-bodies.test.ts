@@ -4,7 +4,7 @@ import { randomBytes } from "node:crypto";
 import { connect } from "node:net";
 import { after, test } from "node:test";
 import { brotliCompressSync, deflateSync, gunzipSync, gzipSync, zstdCompressSync } from "node:zlib";
-import { zstdFramesMax } from "../../apps/ingress/bounds.ts";
+import { zstdFramesMax } from "../../apps/ingress/common/bounds.ts";
 import { startGateway } from "../support/gateway.ts";
 import { until, workMsOf } from "../support/time.ts";
 import { exchange } from "./support.ts";

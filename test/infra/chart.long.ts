@@ -12,7 +12,7 @@ import Schema from "typebox/schema";
 import { parseAllDocuments, parseDocument } from "yaml";
 import { readSettings, serviceConfigOf } from "#service/config.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
-import { ingressConfigOf } from "../../apps/ingress/config.ts";
+import { ingressConfigOf } from "../../apps/ingress/common/config.ts";
 import { simulatorSettings } from "../../apps/simulator/config.ts";
 import { loadWorkerConfig } from "../../apps/worker/config.ts";
 import { chart, documentedVariables, type Json, type Manifest } from "./chart.ts";

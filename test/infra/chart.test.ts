@@ -58,7 +58,7 @@ test("the templates name settings, metrics and commands that exist, and the char
   // Of the catalogue.
   settings.delete("SIMULATOR_URL");
   for (const name of settings) assert.ok(documentedVariables.has(name), name);
-  const metrics = textOf("apps/ingress/metrics.ts");
+  const metrics = textOf("apps/ingress/observability/metrics.ts");
   for (const [name] of templates.matchAll(/\bsluice_\w+/g)) assert.ok(metrics.includes(`"${name}"`), name);
   for (const [path] of templates.matchAll(/\bapps\/\w+\/main\.ts/g)) assert.ok(textOf(path));
   const { version } = JSON.parse(textOf("package.json")) as { version: string };

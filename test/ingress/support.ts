@@ -7,7 +7,7 @@ import { relayBounds } from "#relay/bounds.ts";
 import { systemClock } from "#service/clock.ts";
 import { serviceConfigOf } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
-import { ingressConfigOf } from "../../apps/ingress/config.ts";
+import { ingressConfigOf } from "../../apps/ingress/common/config.ts";
 import { createIngress, type Ingress, type IngressDeps } from "../../apps/ingress/ingress.ts";
 import type { Gateway } from "../support/gateway.ts";
 

@@ -7,7 +7,7 @@ import { type Clock, systemClock } from "#service/clock.ts";
 import { readSettings, serviceConfigOf } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
 import { openTracing } from "#tracing/tracing.ts";
-import { ingressConfigOf } from "../../apps/ingress/config.ts";
+import { ingressConfigOf } from "../../apps/ingress/common/config.ts";
 import { createIngress } from "../../apps/ingress/ingress.ts";
 import { simulatorSettings } from "../../apps/simulator/config.ts";
 import { createSimulator } from "../../apps/simulator/server.ts";

@@ -9,14 +9,14 @@ import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { isForm } from "#operations/operations.ts";
 import { contentTypeLengthMax } from "#relay/bounds.ts";
 import type { BeginTrace } from "#tracing/tracing.ts";
+import { callerHeadersOf, requestIdHeadersOf, type ServedEndpoint } from "../common/endpoints.ts";
+import { labelsOf } from "../common/labels.ts";
+import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
+import { Refused } from "../common/refused.ts";
 import type { EarlierRun, SessionInput } from "../generation/generation.ts";
-import type { AnswerResponse } from "../generation/generation-response.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
-import type { Body, ReadBody } from "../http/body.ts";
-import { callerHeadersOf, requestIdHeadersOf, type ServedEndpoint } from "../http/endpoints.ts";
-import { Refused } from "../http/refused.ts";
-import { outlastRedis, type Patience } from "../outlast-redis.ts";
-import { labelsOf } from "./labels.ts";
+import type { Body, ReadBody } from "../request/body.ts";
+import type { AnswerResponse } from "../response/generation-response.ts";
 import type { RateLimiter, ReplayAnswer } from "./rate-limits.ts";
 
 export interface AdmissionOptions extends Patience {
@@ -31,7 +31,7 @@ export interface AdmissionOptions extends Patience {
   draining: AbortSignal;
 }
 
-/** A request for a generation, its body read and checked (http/body-reader.ts). */
+/** A request for a generation, its body read and checked (request/body-reader.ts). */
 export interface AdmissionRequest {
   /** The caller and the headers. Its claim on the memory for bodies covers at least `bytes`. */
   request: Pick<FastifyRequest, "caller" | "url" | "headers" | "held">;

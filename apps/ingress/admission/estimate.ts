@@ -8,7 +8,7 @@ import type { GenerationFacts } from "#events/ingress-events.ts";
 import { answerBytesMax, probabilityBytes, tokenBytes, usualAnswerBytesMax } from "#operations/bounds.ts";
 import type { Demand } from "#operations/demand.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
-import { estimatedOutputTokensMax } from "../bounds.ts";
+import { estimatedOutputTokensMax } from "../common/bounds.ts";
 
 /** The estimate of an answer's length when the caller does not bound it. */
 const outputTokensDefault = 1_000;

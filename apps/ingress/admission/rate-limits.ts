@@ -26,7 +26,7 @@ import { LiveMap } from "#relay/live-map.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
-import { recordMsMax, repeatedRecordsMax, unrecordedMax } from "../bounds.ts";
+import { recordMsMax, repeatedRecordsMax, unrecordedMax } from "../common/bounds.ts";
 import { estimatedUsageOf, type LimitedRequest } from "./estimate.ts";
 import { limitFailureOf, limitHeadersOf } from "./rate-limit-messages.ts";
 

@@ -6,10 +6,10 @@ import type { Content, ContentBody } from "#content/content.ts";
 import type { ContentStream } from "#content/content-stream.ts";
 import { operations } from "#operations/operations.ts";
 import type { Clock } from "#service/clock.ts";
-import type { Capacity } from "../admission/capacity.ts";
+import type { Capacity } from "../common/capacity.ts";
 import type { GenerationRequest } from "../generation/generation.ts";
-import { ContentResponse, isText } from "./content-response.ts";
-import { ContentText } from "./content-text.ts";
+import { ContentResponse, isText } from "../response/content-response.ts";
+import { ContentText } from "../response/content-text.ts";
 
 export interface ContentRecorderOptions {
   stream: Pick<ContentStream, "write">;

@@ -4,10 +4,10 @@ import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
-import type { Capacity, Claim } from "../admission/capacity.ts";
-import { overloadOf } from "../http/failures.ts";
+import type { Capacity, Claim } from "../common/capacity.ts";
+import { overloadOf } from "../common/failures.ts";
+import { type AnswerListener, GenerationResponse } from "../response/generation-response.ts";
 import { factsOf, type Generation, type GenerationRequest } from "./generation.ts";
-import { type AnswerListener, GenerationResponse } from "./generation-response.ts";
 import { type IngressQueue, retryAfterSecondsOf } from "./ingress-queues.ts";
 
 interface Claimed {

@@ -11,7 +11,7 @@ import type { Redis } from "#service/redis.ts";
 import { isRefusal } from "#service/redis.ts";
 import { headersOf } from "#tracing/trace-context.ts";
 import { answerBytesMaxOf } from "../admission/estimate.ts";
-import { bodyLifeMs } from "../bounds.ts";
+import { bodyLifeMs } from "../common/bounds.ts";
 import { attemptsBefore, type Generation, type GenerationRequest } from "./generation.ts";
 
 export interface GenerationJobsOptions {

@@ -12,11 +12,11 @@ import type { OperationName } from "#operations/operations.ts";
 import type { AnswerProgress, AnswerSource } from "#relay/job.ts";
 import type { Queued } from "#relay/ports.ts";
 import type { TraceContext } from "#tracing/trace-context.ts";
-import type { Claim } from "../admission/capacity.ts";
-import type { Labels } from "../admission/labels.ts";
 import type { LimitsReservation } from "../admission/rate-limits.ts";
-import { attemptsPerRun } from "../bounds.ts";
-import type { AnswerResponse, GenerationResponse } from "./generation-response.ts";
+import { attemptsPerRun } from "../common/bounds.ts";
+import type { Claim } from "../common/capacity.ts";
+import type { Labels } from "../common/labels.ts";
+import type { AnswerResponse, GenerationResponse } from "../response/generation-response.ts";
 import type { IngressQueue } from "./ingress-queues.ts";
 
 /** The messages that the caller of a session sends. */

@@ -5,8 +5,8 @@ import { announce } from "#relay/redis/queue-slots.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { isRefusal, type Redis } from "#service/redis.ts";
-import { Capacity } from "../admission/capacity.ts";
-import { redisTryEveryMs } from "../bounds.ts";
+import { redisTryEveryMs } from "../common/bounds.ts";
+import { Capacity } from "../common/capacity.ts";
 import { type Generation, isWaiting } from "./generation.ts";
 
 export interface IngressQueue {

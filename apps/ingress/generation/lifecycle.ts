@@ -46,10 +46,9 @@ import type { JobQueue, Transport, TransportHandlers } from "#relay/ports.ts";
 import type { CommandAnswer, GenerationCommand } from "#service/generation-commands.ts";
 import type { OperatorControls } from "#service/operator-controls.ts";
 import type { Redis } from "#service/redis.ts";
-import type { Capacity } from "../admission/capacity.ts";
 import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
-import type { IngressConfig } from "../config.ts";
-import type { ContentRecorder } from "../content/content-recorder.ts";
+import type { Capacity } from "../common/capacity.ts";
+import type { IngressConfig } from "../common/config.ts";
 import {
   queueCleared,
   queueDraining,
@@ -58,7 +57,8 @@ import {
   unavailable,
   waitExpired,
   workerLost,
-} from "../http/failures.ts";
+} from "../common/failures.ts";
+import type { ContentRecorder } from "../content/content-recorder.ts";
 import { billOf } from "./bill.ts";
 import { claimSlots, createGeneration } from "./create.ts";
 import { endedEventOf, type Generation, type GenerationRequest, isWaiting } from "./generation.ts";

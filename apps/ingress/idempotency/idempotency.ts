@@ -13,14 +13,14 @@ import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import { renewEveryMsOf } from "#service/lease.ts";
-import type { Capacity, Claim } from "../admission/capacity.ts";
-import { elsewhereCheckMs, elsewhereMsMax, idempotencyKeyLengthMax, idempotencyLeaseMs } from "../bounds.ts";
-import type { AnswerResponse } from "../generation/generation-response.ts";
-import { requestIdHeadersOf } from "../http/endpoints.ts";
-import { otherRequest, overloadOf } from "../http/failures.ts";
-import { Refused } from "../http/refused.ts";
-import { outlastRedis } from "../outlast-redis.ts";
-import { headersOf, SharedResponse } from "./shared-response.ts";
+import { elsewhereCheckMs, elsewhereMsMax, idempotencyKeyLengthMax, idempotencyLeaseMs } from "../common/bounds.ts";
+import type { Capacity, Claim } from "../common/capacity.ts";
+import { requestIdHeadersOf } from "../common/endpoints.ts";
+import { otherRequest, overloadOf } from "../common/failures.ts";
+import { outlastRedis } from "../common/outlast-redis.ts";
+import { Refused } from "../common/refused.ts";
+import type { AnswerResponse } from "../response/generation-response.ts";
+import { headersOf, SharedResponse } from "../response/shared-response.ts";
 import { type EntryClaim, StoredAnswers, type StoredAnswersOptions } from "./stored-answers.ts";
 
 /** How often the claim of a running generation is renewed. Each has a turn of its own, so that thousands do not renew in one turn of the event loop. */

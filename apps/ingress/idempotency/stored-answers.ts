@@ -5,10 +5,10 @@
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
-import { idempotencyLeaseMs } from "../bounds.ts";
-import { outlastRedis, type Patience } from "../outlast-redis.ts";
-import type { RedisSpace } from "../stored/redis-space.ts";
-import type { KeptAnswer } from "./shared-response.ts";
+import { idempotencyLeaseMs } from "../common/bounds.ts";
+import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
+import type { RedisSpace } from "../common/redis-space.ts";
+import type { KeptAnswer } from "../response/shared-response.ts";
 
 /**
  * KEYS[1] the entry. ARGV: the claim's value; the new value, which is the claim or empty to delete it; its life in ms.

@@ -5,8 +5,8 @@
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
-import { aliasesMax, countedAheadBytes, smallEndBytesMax } from "../bounds.ts";
-import type { RedisSpace } from "./redis-space.ts";
+import { aliasesMax, countedAheadBytes, smallEndBytesMax } from "../common/bounds.ts";
+import type { RedisSpace } from "../common/redis-space.ts";
 
 /** Ids and aliases. */
 const nameForm = /^[A-Za-z0-9_.:-]{1,200}$/;

@@ -3,9 +3,9 @@ import { randomBytes } from "node:crypto";
 import type { Failure } from "#dialects/errors.ts";
 import { withMembers } from "#dialects/json.ts";
 import { jsonListOf } from "#dialects/openai-responses/stored-references.ts";
-import { conversationChangesMax, conversationItemsMax } from "../bounds.ts";
-import { Refused } from "../http/refused.ts";
-import { type Item, itemOf, listIn, valueIn } from "./items.ts";
+import { conversationChangesMax, conversationItemsMax } from "../common/bounds.ts";
+import { type Item, itemOf, listIn, valueIn } from "../common/items.ts";
+import { Refused } from "../common/refused.ts";
 import { notFoundOf } from "./not-found.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 

@@ -1,8 +1,8 @@
 /** Stored values of callers, sealed with their API keys. */
-import { refuseUnavailable } from "../http/failures.ts";
-import { outlastRedis, type Patience } from "../outlast-redis.ts";
+import { refuseUnavailable } from "../common/failures.ts";
+import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
+import type { Sealing } from "../common/sealing.ts";
 import type { BoundedStore, StoredValue, ValueToStore } from "./bounded-store.ts";
-import type { Sealing } from "./sealing.ts";
 
 /** The owner of stored values: an API key, and the sealing of its values. */
 export interface StoreOwner {

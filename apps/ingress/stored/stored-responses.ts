@@ -20,14 +20,14 @@ import {
   withInput,
   withoutRepeated,
 } from "#dialects/openai-responses/stored-references.ts";
-import { chainMax, conversationItemsLeft, conversationItemsMax, storedResponseBytesMax } from "../bounds.ts";
-import { otherRequest, tooLarge } from "../http/failures.ts";
-import { Refused } from "../http/refused.ts";
-import { logIdOf } from "./answer-log.ts";
+import { logIdOf } from "../background/answer-log.ts";
+import { chainMax, conversationItemsLeft, conversationItemsMax, storedResponseBytesMax } from "../common/bounds.ts";
+import { otherRequest, tooLarge } from "../common/failures.ts";
+import { asSent, type Item, itemOf, listIn, shownOf, valueIn } from "../common/items.ts";
+import { Refused } from "../common/refused.ts";
+import { compactionName } from "../response/compacted-response.ts";
 import { isStorableName } from "./bounded-store.ts";
-import { compactionName } from "./compacted-response.ts";
 import { type Conversations, isConversationId, tooManyItems } from "./conversations.ts";
-import { asSent, type Item, itemOf, listIn, shownOf, valueIn } from "./items.ts";
 import { foreignCompaction, itemNotFound, notFoundOf, previousNotFound, previousNotOver } from "./not-found.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 

@@ -7,13 +7,13 @@ import type { WebSocket } from "@fastify/websocket";
 import type { FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
 import type { Clock } from "#service/clock.ts";
-import { socketFullBytes, socketPendingBytesMax } from "../bounds.ts";
-import type { IngressConfig } from "../config.ts";
-import { tooSlow } from "../http/failures.ts";
-import type { Refused } from "../http/refused.ts";
-import type { RequestBodies } from "../http/request-bodies.ts";
-import type { Unread, UnreadAnswers } from "../http/unread.ts";
-import { UploadPace } from "../http/upload-pace.ts";
+import { socketFullBytes, socketPendingBytesMax } from "../common/bounds.ts";
+import type { IngressConfig } from "../common/config.ts";
+import { tooSlow } from "../common/failures.ts";
+import type { Refused } from "../common/refused.ts";
+import type { RequestBodies } from "../server/request-bodies.ts";
+import type { Unread, UnreadAnswers } from "../server/unread.ts";
+import { UploadPace } from "../server/upload-pace.ts";
 
 /** Bytes of a client's control frame besides its payload: https://www.rfc-editor.org/rfc/rfc6455#section-5.2 */
 const controlBytes = 6;

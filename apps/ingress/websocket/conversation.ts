@@ -2,8 +2,8 @@
  * The conversation of one connection up to its latest answer, so that the next turn needs only the new items. Kept for this connection only, within a capacity
  * that all connections share.
  */
-import type { Claim } from "../admission/capacity.ts";
-import { outputOf } from "../stored/items.ts";
+import type { Claim } from "../common/capacity.ts";
+import { outputOf } from "../common/items.ts";
 
 /** Items as JSON, separated by commas. */
 type Items = readonly Buffer[];

@@ -3,8 +3,8 @@
 import type { WebSocket } from "@fastify/websocket";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
-import { Capacity } from "../admission/capacity.ts";
-import { Refused } from "../http/refused.ts";
+import { Capacity } from "../common/capacity.ts";
+import { Refused } from "../common/refused.ts";
 import { Connection, type ConnectionOptions } from "./socket-connection.ts";
 import { claimSocket } from "./sockets.ts";
 

@@ -4,12 +4,12 @@ import type { WebSocket } from "@fastify/websocket";
 import type { FastifyError, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
 import { openaiResponsesProfile, responsesEndpoint } from "#dialects/openai-responses/profile.ts";
-import { isReadAtOnce } from "../http/body-reader.ts";
-import { failureOf } from "../http/failures.ts";
-import { failureHeadersOf } from "../http/refusals.ts";
-import { Refused } from "../http/refused.ts";
+import { failureOf } from "../common/failures.ts";
+import { Refused } from "../common/refused.ts";
+import { isReadAtOnce } from "../request/body-reader.ts";
+import { type CallerFrame, callerFrameOf, errorFrameOf, socketFailure } from "../request/socket-frame.ts";
+import { failureHeadersOf } from "../server/refusals.ts";
 import { CallerSocket, type CallerSocketOptions, closeCodes } from "./caller-socket.ts";
-import { type CallerFrame, callerFrameOf, errorFrameOf, socketFailure } from "./socket-frame.ts";
 import { Turns, type TurnsOptions, turnEndedOf } from "./socket-turns.ts";
 
 export interface ConnectionOptions extends TurnsOptions, CallerSocketOptions {

@@ -12,22 +12,22 @@ import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Admission } from "../admission/admission.ts";
-import type { Capacity } from "../admission/capacity.ts";
-import { labelsOf } from "../admission/labels.ts";
-import { steeringBytesMax, unreadAnswersMax } from "../bounds.ts";
-import type { IngressConfig } from "../config.ts";
-import { authenticateCaller, type KeyDirectory } from "../http/authentication.ts";
-import { readJson } from "../http/body.ts";
-import { type BodyReader, isReadAtOnce } from "../http/body-reader.ts";
-import { responses } from "../http/endpoints.ts";
-import { invalidKey, tooLarge } from "../http/failures.ts";
-import { Refused } from "../http/refused.ts";
-import type { RequestBodies } from "../http/request-bodies.ts";
-import { callerLeftStatus } from "../http/server.ts";
+import { steeringBytesMax, unreadAnswersMax } from "../common/bounds.ts";
+import type { Capacity } from "../common/capacity.ts";
+import type { IngressConfig } from "../common/config.ts";
+import { responses } from "../common/endpoints.ts";
+import { invalidKey, tooLarge } from "../common/failures.ts";
+import { labelsOf } from "../common/labels.ts";
+import { Refused } from "../common/refused.ts";
+import { readJson } from "../request/body.ts";
+import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
+import { bodyOf, type CallerFrame, frameOf, itemsOf, socketFailure, turnOf } from "../request/socket-frame.ts";
+import { SocketResponse, type TurnPort } from "../response/socket-response.ts";
+import { authenticateCaller, type KeyDirectory } from "../server/authentication.ts";
+import type { RequestBodies } from "../server/request-bodies.ts";
+import { callerLeftStatus } from "../server/server.ts";
 import { type ResolvedBody, type Storing, storageOf } from "../stored/storing.ts";
 import { Conversation } from "./conversation.ts";
-import { bodyOf, type CallerFrame, frameOf, itemsOf, socketFailure, turnOf } from "./socket-frame.ts";
-import { SocketResponse, type TurnPort } from "./socket-response.ts";
 
 const noBackground: Failure = {
   code: "invalid_request",

@@ -3,12 +3,12 @@ import fastifyWebsocket from "@fastify/websocket";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
-import type { Capacity } from "../admission/capacity.ts";
-import { socketCloseMs, socketRetryAfterSeconds } from "../bounds.ts";
-import type { IngressConfig } from "../config.ts";
-import { keySubprotocol } from "../http/authentication.ts";
-import { overloadOf } from "../http/failures.ts";
-import { Refused } from "../http/refused.ts";
+import { socketCloseMs, socketRetryAfterSeconds } from "../common/bounds.ts";
+import type { Capacity } from "../common/capacity.ts";
+import type { IngressConfig } from "../common/config.ts";
+import { overloadOf } from "../common/failures.ts";
+import { Refused } from "../common/refused.ts";
+import { keySubprotocol } from "../server/authentication.ts";
 
 /** OpenAI's clients in browsers offer this beside a subprotocol with their key, which is never repeated. */
 const realtimeSubprotocol = "realtime";

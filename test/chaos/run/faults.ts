@@ -2,7 +2,7 @@
 import { rename, writeFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { keyspaceOf } from "#service/keyspace.ts";
-import { redisMemoryAgeMsMax } from "../../../apps/ingress/bounds.ts";
+import { redisMemoryAgeMsMax } from "../../../apps/ingress/common/bounds.ts";
 import { until } from "../../support/time.ts";
 import { catalogueText } from "./catalogue.ts";
 import type { Direction } from "./proxy.ts";

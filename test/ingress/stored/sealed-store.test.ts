@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { unavailable } from "../../../apps/ingress/http/failures.ts";
+import { unavailable } from "../../../apps/ingress/common/failures.ts";
+import { Sealing } from "../../../apps/ingress/common/sealing.ts";
 import type { BoundedStore, ValueToStore } from "../../../apps/ingress/stored/bounded-store.ts";
 import { SealedStore } from "../../../apps/ingress/stored/sealed-store.ts";
-import { Sealing } from "../../../apps/ingress/stored/sealing.ts";
 
 const owner = { keyId: "key_1", sealing: Sealing.of("sk-1", "key_1") };
 const timedOut = () => Promise.reject(new Error("Command timed out"));

@@ -3,7 +3,7 @@ import { totalmem } from "node:os";
 import { test } from "node:test";
 import { memoryShare } from "#service/config.ts";
 import { StartupFault } from "#service/startup.ts";
-import { ingressConfigOf } from "../../../apps/ingress/config.ts";
+import { ingressConfigOf } from "../../../apps/ingress/common/config.ts";
 import { queuesOf, workerConfigOf } from "../../../apps/worker/config.ts";
 
 const mebibyte = 1 << 20;

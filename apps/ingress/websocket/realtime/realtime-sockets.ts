@@ -1,10 +1,10 @@
 /** OpenAI's Realtime and Gemini's Live: the routes, and all sessions of this process. */
 import type { WebSocket } from "@fastify/websocket";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-import type { Capacity } from "../../admission/capacity.ts";
-import { Refused } from "../../http/refused.ts";
+import type { Capacity } from "../../common/capacity.ts";
+import { Refused } from "../../common/refused.ts";
+import { addClientSecretRoute, type ClientSecretOptions } from "../../routes/client-secrets.ts";
 import { claimSocket } from "../sockets.ts";
-import { addClientSecretRoute, type ClientSecretOptions } from "./client-secret-route.ts";
 import { Session, type SessionOptions } from "./session.ts";
 import { realtimeApis, type SessionApi } from "./session-api.ts";
 

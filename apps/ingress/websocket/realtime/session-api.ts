@@ -4,9 +4,9 @@ import { jsonBytesOf, objectSpansOf, parsedObject, readSpan, type Span } from "#
 import { profiles } from "#dialects/profiles.ts";
 import { openaiErrorEventOf } from "#operations/realtime/announcement.ts";
 import { livePath, realtimePath, transcriptionModelPath } from "#operations/realtime/operation.ts";
-import { namedMessageBytesMax } from "../../bounds.ts";
-import type { Grant } from "../../http/client-secrets.ts";
-import { Refused } from "../../http/refused.ts";
+import { namedMessageBytesMax } from "../../common/bounds.ts";
+import { Refused } from "../../common/refused.ts";
+import type { Grant } from "../../server/client-secrets.ts";
 
 export interface SessionApi {
   path: string;

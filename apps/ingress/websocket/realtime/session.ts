@@ -14,13 +14,13 @@ import { announcementOf } from "#operations/realtime/announcement.ts";
 import { sessionMessageBytesMax } from "#relay/bounds.ts";
 import type { MessageChunk, SessionClose } from "#relay/session-messages.ts";
 import type { Admission } from "../../admission/admission.ts";
-import { openingBytesMax, sessionBytesMax } from "../../bounds.ts";
-import { failureOf } from "../../http/failures.ts";
-import { Refused } from "../../http/refused.ts";
+import { openingBytesMax, sessionBytesMax } from "../../common/bounds.ts";
+import { failureOf } from "../../common/failures.ts";
+import { Refused } from "../../common/refused.ts";
+import { SessionResponse } from "../../response/session-response.ts";
 import { CallerSocket, type CallerSocketOptions, type CloseCode, closeCodes } from "../caller-socket.ts";
 import { errorBodyOf, messageOf, type Opening, type SessionApi } from "./session-api.ts";
 import { InputQueue } from "./session-input.ts";
-import { SessionResponse } from "./session-response.ts";
 
 const realtimeQueue = "realtime";
 

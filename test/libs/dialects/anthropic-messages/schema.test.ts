@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { messagesRequestSchema, tokenCountRequestSchema } from "#dialects/anthropic-messages/schema.ts";
 import { statefulFieldIn } from "#dialects/anthropic-messages/stateless.ts";
-import { faultIn } from "../../../../apps/ingress/http/validation.ts";
+import { faultIn } from "../../../../apps/ingress/request/validation.ts";
 
 const user = (content: unknown) => ({ role: "user", content });
 const least = { model: "m", max_tokens: 16, messages: [user("hi")] };

@@ -1,0 +1,317 @@
+/**
+ * The log of a streamed answer: its events, numbered from 0, as they were sent. It is stored while the answer runs and for a while afterwards, so that a caller
+ * whose connection broke can read on at any ingress. One process writes a log at a time.
+ */
+import { setTimeout as delay } from "node:timers/promises";
+import type { Clock } from "#service/clock.ts";
+import {
+  logAppendMsMax,
+  logGatherBytes,
+  logGatherMs,
+  logPendingBytesMax,
+  logPollMsMax,
+  logPollMsMin,
+  logRetryMs,
+  logSilentMsMax,
+} from "../common/bounds.ts";
+import type { SealedStore, StoreOwner } from "../stored/sealed-store.ts";
+
+/** Parts that are read at once. */
+const partsPerRead = 64;
+
+/** The id of the log of an answer with this id. */
+export const logIdOf = (id: string): string => `:log:${id}`;
+
+/** How the answer's response begins. */
+export interface LogHead {
+  status: number;
+  headers: Record<string, string>;
+}
+
+/** A part of a log. `first` is the number of its first event. `another writer`: events that the writer before it had not stored are lost. `failed`: the last event is an error. */
+type Part =
+  | { kind: "head"; head: LogHead }
+  | { kind: "events"; first: number; bytes: Buffer }
+  | { kind: "end" }
+  | { kind: "broken" }
+  | { kind: "another writer" }
+  | { kind: "failed" };
+
+/** The place is what is stored. */
+const kinds = ["head", "events", "end", "broken", "another writer", "failed"] as const;
+const numberBytes = 4;
+
+function encoded(part: Part): Buffer {
+  const kind = Buffer.from([kinds.indexOf(part.kind)]);
+  switch (part.kind) {
+    case "head":
+      return Buffer.concat([kind, Buffer.from(JSON.stringify(part.head))]);
+    case "events": {
+      const first = Buffer.alloc(numberBytes);
+      first.writeUInt32LE(part.first);
+      return Buffer.concat([kind, first, part.bytes]);
+    }
+    default:
+      return kind;
+  }
+}
+
+function decoded(bytes: Buffer): Part {
+  const rest = bytes.subarray(1);
+  switch (kinds[bytes[0] as number]) {
+    case "head":
+      return { kind: "head", head: JSON.parse(rest.toString("utf8")) as LogHead };
+    case "events":
+      return { kind: "events", first: rest.readUInt32LE(), bytes: rest.subarray(numberBytes) };
+    case "end":
+      return { kind: "end" };
+    case "another writer":
+      return { kind: "another writer" };
+    case "failed":
+      return { kind: "failed" };
+    default:
+      return { kind: "broken" };
+  }
+}
+
+/** No part follows. */
+const isEnd = ({ kind }: Part): boolean => kind === "end" || kind === "failed" || kind === "broken";
+
+export interface LogWriterOptions {
+  store: SealedStore;
+  owner: StoreOwner;
+  /** Of the answer; the ids of its events begin with it. */
+  id: string;
+  /** The parts and the events that the log has already. */
+  parts: number;
+  events: number;
+  /** Another process wrote them. */
+  isTakenOver: boolean;
+  clock: Clock;
+  /** Called when everything that waited was appended. */
+  drained(): void;
+}
+
+/** It stops writing when the log was removed, finds no space, or is written by another process. */
+export class LogWriter {
+  readonly #options: LogWriterOptions;
+  #parts: number;
+  #events: number;
+  #pending: Buffer[] = [];
+  #pendingBytes = 0;
+  #timer: NodeJS.Timeout | undefined;
+  /** All that was given to Redis so far. */
+  #written: Promise<void> = Promise.resolve();
+  #isAbandoned = false;
+
+  constructor(options: LogWriterOptions) {
+    this.#options = options;
+    this.#parts = options.parts;
+    this.#events = options.events;
+    if (options.isTakenOver) this.#append({ kind: "another writer" });
+  }
+
+  /** The number of the next event. */
+  get nextEvent(): number {
+    return this.#events;
+  }
+
+  /** The flow must stop until `drained`. */
+  get isFull(): boolean {
+    return this.#pendingBytes > logPendingBytesMax;
+  }
+
+  head(head: LogHead): void {
+    this.#flush();
+    this.#append({ kind: "head", head });
+  }
+
+  /** Logs a whole event; returns it with its id, as it is logged. */
+  event(event: Buffer): Buffer {
+    const bytes = Buffer.concat([Buffer.from(`id: ${this.#options.id}.${this.#events}\n`), event]);
+    this.#pending.push(bytes);
+    this.#pendingBytes += bytes.length;
+    this.#events++;
+    if (this.#pendingBytes >= logGatherBytes) this.#flush();
+    else this.#timer ??= setTimeout(() => this.#flush(), logGatherMs);
+    return bytes;
+  }
+
+  /**
+   * Ends the log; as "failed" where its last event is an error, as "broken" where the answer is not complete and does not say so. Resolves when all of it is
+   * written, or lost.
+   */
+  end(kind: "end" | "failed" | "broken" = "end"): Promise<void> {
+    this.#flush();
+    this.#append({ kind });
+    return this.#written;
+  }
+
+  /** Writes no more. */
+  abandon(): void {
+    this.#isAbandoned = true;
+    clearTimeout(this.#timer);
+    this.#pending = [];
+    this.#pendingBytes = 0;
+  }
+
+  #flush(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    if (this.#pending.length === 0) return;
+    const bytes = Buffer.concat(this.#pending);
+    const first = this.#events - this.#pending.length;
+    this.#pending = [];
+    this.#append({ kind: "events", first, bytes });
+  }
+
+  #append(part: Part): void {
+    const bytes = part.kind === "events" ? part.bytes.length : 0;
+    this.#written = this.#written.then(async () => {
+      const isAppended = await this.#appendInTime(part);
+      this.#parts++;
+      this.#pendingBytes -= bytes;
+      if (!isAppended) this.abandon();
+      if (this.#pendingBytes <= 0) this.#options.drained();
+    });
+  }
+
+  /** Redis may be away for a while. An append that it did not answer may have happened, and is then not repeated: this process alone writes the log. */
+  async #appendInTime(part: Part): Promise<boolean> {
+    const { store, owner, id, clock } = this.#options;
+    const bytes = encoded(part);
+    const isLast = isEnd(part);
+    const until = clock.now() + logAppendMsMax;
+    while (!this.#isAbandoned) {
+      const parts = await store.append(owner, logIdOf(id), bytes, this.#parts, isLast).catch(() => undefined);
+      if (parts !== undefined) return parts === this.#parts + 1;
+      if (clock.now() > until) return false;
+      await delay(logRetryMs);
+    }
+    return false;
+  }
+}
+
+/** What the log has so far. */
+export interface LogState {
+  parts: number;
+  events: number;
+  hasEnded: boolean;
+}
+
+/** The state of the log of the answer with this id. Undefined for a log that is not stored. */
+export async function logStateOf(store: SealedStore, owner: StoreOwner, id: string): Promise<LogState | undefined> {
+  const state = { parts: 0, events: 0, hasEnded: false };
+  for (;;) {
+    const parts = await store.parts(owner, logIdOf(id), state.parts, partsPerRead);
+    if (parts === undefined) return undefined;
+    for (const part of parts.map(decoded)) {
+      state.parts++;
+      if (part.kind === "events") state.events = part.first + eventsOf(part.bytes).length;
+      state.hasEnded ||= isEnd(part);
+    }
+    if (parts.length < partsPerRead) return state;
+  }
+}
+
+export interface LogReader {
+  head(head: LogHead): void;
+  /** Whole events, and the number of the one after them. Resolves when more can be taken. */
+  events(bytes: Buffer, next: number): Promise<void>;
+  /** Called before each wait for more. False ends the reading. */
+  waits(now: number): boolean;
+  /** Is the log still written? Asked when nothing has come for a while. */
+  isWritten(): Promise<boolean>;
+}
+
+/**
+ * Reads the log of the answer with this id to its end, from behind the event with the number `after` (-1 for all). Resolves to "end"; to "failed" if the last event is an error; to "lost" for a log that
+ * broke off, is not stored any more or not written any more, and when Redis is away for long; or to "left" when the reader wants no more. A log without the event
+ * `after`, which its caller saw and another writer did not find, is lost for this caller: what follows may be another answer.
+ */
+export async function readLog(
+  { store, clock }: { store: SealedStore; clock: Clock },
+  owner: StoreOwner,
+  id: string,
+  after: number,
+  reader: LogReader,
+): Promise<"end" | "failed" | "lost" | "left"> {
+  let at = 0;
+  let pollMs = logPollMsMin;
+  let readAt = clock.now();
+  const place = { after, events: 0 };
+  for (;;) {
+    const isSilent = clock.now() - readAt > logSilentMsMax;
+    // Asked first: the last parts may be written in between.
+    const isWritten = !isSilent || (await reader.isWritten().catch(() => false));
+    const parts = await store.parts(owner, logIdOf(id), at, partsPerRead).catch(() => "unavailable" as const);
+    if (parts === undefined) return "lost";
+    if (parts === "unavailable" || parts.length === 0) {
+      if (!isWritten) return "lost";
+      if (isSilent && parts !== "unavailable") readAt = clock.now();
+      pollMs = Math.min(logPollMsMax, 2 * pollMs);
+    } else {
+      at += parts.length;
+      pollMs = logPollMsMin;
+      readAt = clock.now();
+      const end = await readParts(parts.map(decoded), place, reader);
+      if (end !== undefined) return end;
+    }
+    if (!reader.waits(clock.now())) return "left";
+    await delay(pollMs);
+  }
+}
+
+/** How the log ended, if it did. `place.events` counts the events of the log so far. */
+async function readParts(
+  parts: readonly Part[],
+  place: { readonly after: number; events: number },
+  reader: LogReader,
+): Promise<"end" | "failed" | "lost" | undefined> {
+  for (const part of parts) {
+    if (part.kind === "end" || part.kind === "failed") return part.kind;
+    if (part.kind === "broken") return "lost";
+    if (part.kind === "another writer") {
+      if (place.after >= place.events) return "lost";
+    } else if (part.kind === "head") reader.head(part.head);
+    else {
+      const events = eventsOf(part.bytes);
+      place.events = part.first + events.length;
+      const bytes = Buffer.concat(events.slice(Math.max(0, place.after + 1 - part.first)));
+      if (bytes.length > 0) await reader.events(bytes, place.events);
+    }
+  }
+  return undefined;
+}
+
+const eventEnd = Buffer.from("\n\n");
+
+/** The events in these bytes, which are whole events. */
+function eventsOf(bytes: Buffer): Buffer[] {
+  const events: Buffer[] = [];
+  let from = 0;
+  for (let end = bytes.indexOf(eventEnd); end >= 0; end = bytes.indexOf(eventEnd, from)) {
+    events.push(bytes.subarray(from, end + eventEnd.length));
+    from = end + eventEnd.length;
+  }
+  return events;
+}
+
+/** These whole events of a log without their ids. */
+export const withoutIds = (bytes: Buffer): Buffer =>
+  Buffer.concat(eventsOf(bytes).map((event) => event.subarray(event.indexOf("\n") + 1)));
+
+/** Cuts the bytes of a stream into whole events. */
+export class EventCutter {
+  #rest: Buffer = Buffer.alloc(0);
+
+  /** The events that these bytes complete. Throws for an event of more than `bytesMax` bytes. */
+  push(chunk: Buffer, bytesMax: number): Buffer[] {
+    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
+    const events = eventsOf(bytes);
+    const used = events.reduce((sum, { length }) => sum + length, 0);
+    this.#rest = Buffer.from(bytes.subarray(used));
+    if (this.#rest.length > bytesMax) throw new Error("an event is too large for a log");
+    return events;
+  }
+}

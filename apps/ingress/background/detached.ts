@@ -1,0 +1,489 @@
+/**
+ * Generations that go on without their callers: responses with `background: true`, and streams that can be resumed. This ingress leases each one that it runs, and
+ * takes over those of a lost ingress: one without content is dispatched again, one with content fails.
+ */
+import type { ServerResponse } from "node:http";
+import { setTimeout as delay } from "node:timers/promises";
+import type { FastifyRequest } from "fastify";
+import { hashOf } from "#access/key.ts";
+import { stateOf } from "#access/record.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { jsonBytesOf, parsedObject, withMembers } from "#dialects/json.ts";
+import { inputListOf } from "#dialects/openai-responses/stored-references.ts";
+import { profiles } from "#dialects/profiles.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
+import { LiveMap } from "#relay/live-map.ts";
+import { type Admission, type AdmissionRequest, generationIdOf } from "../admission/admission.ts";
+import { takeOversMax } from "../common/bounds.ts";
+import type { Capacity } from "../common/capacity.ts";
+import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../common/endpoints.ts";
+import { otherRequest, unavailable, workerLost } from "../common/failures.ts";
+import { labelsOf } from "../common/labels.ts";
+import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
+import { Refused } from "../common/refused.ts";
+import { Sealing } from "../common/sealing.ts";
+import type { EarlierRun } from "../generation/generation.ts";
+import type { BodyReader } from "../request/body-reader.ts";
+import { type AnswerResponse, streamHeaders } from "../response/generation-response.ts";
+import { LoggedResponse, type LoggedResponseOptions } from "../response/logged-response.ts";
+import { WholeSink } from "../response/whole-sink.ts";
+import type { KeyDirectory } from "../server/authentication.ts";
+import { detailNameOf, type SealedStore, type StoreOwner } from "../stored/sealed-store.ts";
+import { isOver, type StoredResponses } from "../stored/stored-responses.ts";
+import { type ResolvedBody, storageOf } from "../stored/storing.ts";
+import { type LogState, LogWriter, logIdOf, logStateOf } from "./answer-log.ts";
+import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
+import type { Run, Runs, TakenRun } from "./runs.ts";
+
+/** The queue of generations that nobody waits for. */
+const backgroundQueue = "background";
+
+export interface DetachedOptions extends Patience {
+  runs: Runs;
+  store: SealedStore;
+  responses: StoredResponses;
+  admission: Admission;
+  reader: BodyReader;
+  keys: KeyDirectory;
+  events: EventSink<IngressEvents>;
+  /** Bytes of request bodies. */
+  bodyBytes: Capacity;
+}
+
+interface Running {
+  run: Run;
+  response: LoggedResponse | WholeSink;
+}
+
+type LogPlace = Pick<LogState, "parts" | "events">;
+
+/** A request to be begun, or begun again. */
+interface Start {
+  run: Run;
+  owner: StoreOwner;
+  request: AdmissionRequest["request"];
+  endpoint: ServedEndpoint;
+  body: ResolvedBody;
+  requestId: string;
+  /** What its log has already. */
+  log: LogPlace;
+  /** The stored response of a background generation. */
+  queued?: Record<string, unknown> | undefined;
+  live: AnswerResponse | undefined;
+  /** Another ingress began it before. */
+  earlier?: EarlierRun | undefined;
+  /** What the generation answers through, around the response with the log. */
+  wrap?: ((response: AnswerResponse) => Pick<AdmissionRequest, "response" | "storage">) | undefined;
+}
+
+export class DetachedGenerations {
+  readonly #options: DetachedOptions;
+  readonly #running = new LiveMap<string, Running>();
+  #isTicking = false;
+  #isStopping = false;
+
+  constructor(options: DetachedOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Begins a response of OpenAI's Responses that goes on in the background. Resolves to its id; a stream is answered to `live`, and its caller may leave. Rejects
+   * with Refused.
+   */
+  async beginBackground(
+    request: FastifyRequest,
+    owner: StoreOwner,
+    endpoint: ServedEndpoint,
+    resolved: ResolvedBody,
+    live: ServerResponse | undefined,
+    { name, fingerprint, apiKey }: { name: string | undefined; fingerprint: string; apiKey: string },
+  ): Promise<{ id: string; isNew: boolean }> {
+    const { admission, responses, clock } = this.#options;
+    const { body, expansion } = resolved;
+    const model = admission.modelFor(request, String(body.model)).id;
+    const id = `resp_${name === undefined ? request.id.replace(/^req_/, "") : hashOf(`${owner.keyId} ${name}`)}`;
+    const { chain = [], conversationId, input = inputListOf(resolved.bytes) } = expansion ?? {};
+    const queued = {
+      ...queuedResponseOf(id, model, body, Math.floor(clock.epoch() / 1_000)),
+      ...storageOf(true, chain.at(-1), conversationId),
+    };
+    const response = jsonBytesOf(queued);
+    if (!(await responses.begin(owner, { id, chain, conversationId, input, response }, fingerprint)))
+      return { id, isNew: false };
+    const names = [id, detailNameOf(id), logIdOf(id), ...(conversationId === undefined ? [] : [conversationId])];
+    const framing = live === undefined ? "whole" : "sse";
+    const own = {
+      id,
+      model,
+      framing,
+      isBackground: true,
+      keys: owner.sealing.keysFor(names),
+      receivedAt: clock.epoch(),
+      labels: labelsOf(request.caller, request.headers, body),
+      priceVersion: admission.priceVersion,
+    } as const;
+    const run = runOf(request, endpoint, apiKey, own);
+    const bytes = withMembers(resolved.bytes, "background", () => undefined);
+    try {
+      await this.#store(run, owner, bytes);
+      this.#start({
+        run,
+        owner,
+        request,
+        endpoint,
+        body: { ...resolved, bytes },
+        requestId: request.id,
+        log: { parts: 0, events: 0 },
+        live,
+        queued,
+      });
+    } catch (error) {
+      await Promise.all([responses.remove(owner, id).catch(() => undefined), this.#options.runs.end(run)]);
+      throw error instanceof Refused ? error : new Refused(unavailable);
+    }
+    return { id, isNew: true };
+  }
+
+  /**
+   * Begins a stream that its caller can resume under this id. False where there is one already: the caller then reads its log. A stream of another
+   * fingerprint is refused. Rejects with Refused.
+   */
+  async beginResumable(
+    request: FastifyRequest,
+    owner: StoreOwner,
+    endpoint: ServedEndpoint,
+    resolved: ResolvedBody,
+    live: ServerResponse,
+    {
+      id,
+      model,
+      apiKey,
+      fingerprint,
+      wrap,
+    }: { id: string; model: string; apiKey: string; fingerprint: string; wrap: Start["wrap"] },
+  ): Promise<boolean> {
+    const { store, runs, clock } = this.#options;
+    const logId = logIdOf(id);
+    const opened = await store.put(owner, { id: logId, value: Buffer.from(fingerprint), replaces: 0 });
+    if (opened === "full") throw new Refused(noSpace);
+    if (opened === "conflict") {
+      await this.checkFingerprint(owner, id, fingerprint, { gone: unavailable, other: otherRequest });
+      return false;
+    }
+    const receivedAt = clock.epoch();
+    const own = {
+      id,
+      model,
+      framing: "sse",
+      isBackground: false,
+      keys: owner.sealing.keysFor([logId]),
+      receivedAt,
+      labels: labelsOf(request.caller, request.headers, resolved.body),
+      priceVersion: this.#options.admission.priceVersion,
+    } as const;
+    const run = runOf(request, endpoint, apiKey, own);
+    try {
+      await outlastRedis(this.#options, () => runs.begin(run, resolved.bytes));
+      const log = { parts: 0, events: 0 };
+      this.#start({ run, owner, request, endpoint, body: resolved, requestId: request.id, log, live, wrap });
+    } catch (error) {
+      await Promise.all([store.remove(owner, logId).catch(() => undefined), runs.end(run)]);
+      throw error instanceof Refused ? error : new Refused(unavailable);
+    }
+    return true;
+  }
+
+  /** Rejects with Refused: with `other` where the stream with this id was begun by another request, with `gone` where it is not stored. */
+  async checkFingerprint(
+    owner: StoreOwner,
+    id: string,
+    fingerprint: string,
+    { gone, other }: { gone: Failure; other: Failure },
+  ): Promise<void> {
+    const [found] = await this.#options.store.read(owner, [logIdOf(id)]);
+    if (found === undefined) throw new Refused(gone);
+    if (found.value.toString() !== fingerprint) throw new Refused(other);
+  }
+
+  /** Stops a background response, wherever it runs. Resolves to the response as it is stored then. Rejects with Refused. */
+  async cancel(owner: StoreOwner, id: string): Promise<Record<string, unknown>> {
+    const { responses } = this.#options;
+    const stored = await responses.update(owner, id, (found) =>
+      found.background === true ? { ...found, status: "cancelled", output: [], usage: null } : undefined,
+    );
+    if (stored.background !== true) throw new Refused(notCancelled);
+    await this.#abort(owner, id);
+    return stored;
+  }
+
+  /** Deletes a stored response, and stops it if it runs. Rejects with Refused. */
+  async remove(owner: StoreOwner, id: string): Promise<void> {
+    await this.#options.responses.remove(owner, id);
+    await this.#abort(owner, id);
+  }
+
+  async #abort({ keyId }: StoreOwner, id: string): Promise<void> {
+    const running = this.#running.get(id);
+    if (running?.run.keyId === keyId) this.#leave(running, "cancelled");
+    else await outlastRedis(this.#options, () => this.#options.runs.cancel({ keyId, id }));
+  }
+
+  get size(): number {
+    return this.#running.size;
+  }
+
+  /** Renews the leases and takes over generations of lost ingresses. Call it about once a second. Never rejects. */
+  async tick(): Promise<void> {
+    if (this.#isTicking || this.#isStopping) return;
+    this.#isTicking = true;
+    try {
+      const running = [...this.#running.values()];
+      const states = running.length === 0 ? [] : await this.#options.runs.renew(running.map(({ run }) => run));
+      for (const [index, state] of states.entries())
+        if (state !== "kept") this.#leave(running[index] as Running, state);
+      for (const taken of await this.#options.runs.take()) await this.#takeOver(taken);
+    } catch {
+      // Redis does not answer: the leases outlive a short while.
+    } finally {
+      this.#isTicking = false;
+    }
+  }
+
+  /** Waits for the generations to end, so long at most. */
+  async drain(ms: number): Promise<void> {
+    const until = this.#options.clock.now() + ms;
+    while (this.#running.size > 0 && this.#options.clock.now() < until) await delay(100);
+  }
+
+  /** Leaves what still runs to the other ingresses. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    const running = [...this.#running.values()];
+    for (const one of running) this.#leave(one, "lost");
+    if (running.length > 0) await this.#options.runs.release(running.map(({ run }) => run));
+  }
+
+  #leave({ run, response }: Running, why: "cancelled" | "lost"): void {
+    this.#running.delete(run.id);
+    response.leave(why === "cancelled");
+    if (why === "cancelled") void this.#options.runs.end(run);
+  }
+
+  async #store(run: Run, owner: StoreOwner, body: Buffer): Promise<void> {
+    const { store, runs } = this.#options;
+    if (isLogged(run)) await store.put(owner, { id: logIdOf(run.id), value: Buffer.from("log") });
+    await outlastRedis(this.#options, () => runs.begin(run, body));
+  }
+
+  #start(start: Start): void {
+    const { run, request, endpoint, body, requestId, queued } = start;
+    const { response, onBound } =
+      queued === undefined
+        ? { response: this.#resumableResponse(start), onBound: undefined }
+        : this.#backgroundResponse(start, queued);
+    this.#running.set(run.id, { run, response });
+    try {
+      this.#options.admission.begin({
+        ...(start.wrap?.(response) ?? { response }),
+        request,
+        requestId,
+        endpoint,
+        model: run.model,
+        framing: run.framing,
+        demand: body.demand,
+        body: body.body,
+        bytes: body.bytes,
+        onBound,
+        earlier: start.earlier,
+        receivedAt: run.receivedAt,
+        ...(run.isBackground && { queue: backgroundQueue }),
+      });
+    } catch (error) {
+      this.#running.delete(run.id);
+      response.leave(false);
+      throw error;
+    }
+  }
+
+  #backgroundResponse(
+    start: Start,
+    queued: Record<string, unknown>,
+  ): { response: LoggedResponse | WholeSink; onBound: () => void } {
+    const { run, owner, log } = start;
+    const answer = this.#backgroundAnswer(run, owner, queued);
+    const onBound = () => answer.begun();
+    if (!isLogged(run)) return { response: new WholeSink({ answer, ended: () => this.#ended(run, answer) }), onBound };
+    const response = this.#loggedResponse(start, (writer) => ({
+      changed: (event, number) => answer.changed(event, number),
+      ending: (error) => answer.ending(error, writer.nextEvent),
+      ended: () => this.#ended(run, answer),
+    }));
+    if (log.events === 0) response.begin({ status: 200, headers: streamHeaders }, firstEventsOf(queued));
+    return { response, onBound };
+  }
+
+  #backgroundAnswer({ id }: Run, owner: StoreOwner, queued: Record<string, unknown>): BackgroundAnswer {
+    const { clock, responses } = this.#options;
+    return new BackgroundAnswer({ id, owner, clock, responses, queued });
+  }
+
+  /** The response of a background generation as it is stored; undefined if it was deleted. Rejects with Refused when Redis does not answer. */
+  async #storedOf({ id }: Run, owner: StoreOwner): Promise<Record<string, unknown> | undefined> {
+    try {
+      return parsedObject((await this.#options.responses.find(owner, id)).response) ?? {};
+    } catch (error) {
+      if (error instanceof Refused && error.failure.code === "not_found") return undefined;
+      throw error;
+    }
+  }
+
+  #resumableResponse(start: Start): LoggedResponse {
+    const { run, owner } = start;
+    return this.#loggedResponse(start, () => ({
+      ended: (error) => {
+        // A request that failed before its answer may be sent again.
+        if (error !== undefined) void this.#options.store.remove(owner, logIdOf(run.id)).catch(() => undefined);
+        this.#ended(run);
+      },
+    }));
+  }
+
+  #loggedResponse(
+    { run, owner, log, live, endpoint, request, earlier }: Start,
+    hooksOf: (writer: LogWriter) => Pick<LoggedResponseOptions, "changed" | "ending" | "ended">,
+  ): LoggedResponse {
+    const writer = this.#writerOf(run, owner, { ...log, isTakenOver: earlier !== undefined }, () => response.drained());
+    const sendsIds = profiles[endpoint.dialect].rejectsEventIds?.(request.headers) !== true;
+    const response: LoggedResponse = new LoggedResponse({ log: writer, live, sendsIds, ...hooksOf(writer) });
+    return response;
+  }
+
+  #writerOf(
+    run: Run,
+    owner: StoreOwner,
+    { parts, events, isTakenOver }: LogPlace & { isTakenOver: boolean },
+    drained: () => void,
+  ): LogWriter {
+    const { store, clock } = this.#options;
+    return new LogWriter({ store, owner, id: run.id, parts, events, isTakenOver, clock, drained });
+  }
+
+  /** A response whose end is not stored keeps its lease: it is taken over when that expires. */
+  #ended(run: Run, { isStored }: Pick<BackgroundAnswer, "isStored"> = { isStored: true }): void {
+    if (this.#running.get(run.id)?.run !== run) return;
+    this.#running.delete(run.id);
+    if (isStored) void this.#options.runs.end(run);
+  }
+
+  async #takeOver({ run, times, isCancelled }: TakenRun): Promise<void> {
+    const { keys, clock, runs } = this.#options;
+    const owner: StoreOwner = { keyId: run.keyId, sealing: Sealing.limited(run.keys) };
+    const endpoint = endpoints.get(run.endpoint);
+    const caller = keys.find(run.keyHash) ?? (await keys.look(run.keyHash));
+    const isValid = caller !== undefined && stateOf(caller, clock.epoch()) === "live" && endpoint !== undefined;
+    const log = isLogged(run)
+      ? await logStateOf(this.#options.store, owner, run.id)
+      : { parts: 0, events: 0, hasEnded: false };
+    // A background stream begins with two events of the gateway's own.
+    const hasContent = log === undefined || log.events > (run.isBackground ? 2 : 0);
+    // Redis may have lost that a response is over, and what its end released.
+    const queued = run.isBackground ? await this.#storedOf(run, owner) : undefined;
+    const isDone = run.isBackground && (queued === undefined || isOver(queued));
+    const isLost = isCancelled || isDone || !isValid || hasContent || times > takeOversMax;
+    const body = isLost ? undefined : await runs.bodyOf(run);
+    if (caller === undefined || endpoint === undefined || body === undefined || log === undefined) {
+      if (await this.#fail(run, owner, log, queued)) await runs.end(run);
+      return;
+    }
+    const held = this.#options.bodyBytes.claim(caller.id);
+    // Without memory for its body, its lease expires and it is taken over later.
+    if (held.hold(body.length) !== undefined) return;
+    try {
+      const read = await this.#options.reader.read(endpoint, body, { key: caller.id });
+      if (read.kind === "refused") throw new Refused(read.failure);
+      this.#start({
+        run,
+        owner,
+        request: { caller, url: run.url, headers: run.headers, held },
+        endpoint,
+        body: { ...read.value, bytes: body, expansion: undefined },
+        requestId: `${run.requestId}t${times}`,
+        log,
+        live: undefined,
+        earlier: {
+          generationId: generationIdOf(run.requestId),
+          receivedAt: run.receivedAt,
+          times,
+          labels: run.labels,
+          priceVersion: run.priceVersion,
+        },
+        queued,
+      });
+    } catch (error) {
+      held.end();
+      if (!(error instanceof Refused)) this.#options.events.emit("fault", { error, requestId: run.requestId });
+    }
+  }
+
+  /** Ends an answer that nobody runs any more, as it is stored or as failed. False where the end could not be stored. */
+  async #fail(
+    run: Run,
+    owner: StoreOwner,
+    log: LogPlace | undefined,
+    queued: Record<string, unknown> | undefined,
+  ): Promise<boolean> {
+    const { events, isStored } = await this.#lastEventsOf(run, owner, log?.events ?? 0, queued);
+    if (!isStored || log === undefined || !isLogged(run)) return isStored;
+    const writer = this.#writerOf(run, owner, { ...log, isTakenOver: true }, () => undefined);
+    for (const event of events) writer.event(event);
+    await writer.end(run.isBackground ? "end" : "failed");
+    return true;
+  }
+
+  async #lastEventsOf(
+    run: Run,
+    owner: StoreOwner,
+    number: number,
+    queued: Record<string, unknown> | undefined,
+  ): Promise<{ events: readonly Buffer[]; isStored: boolean }> {
+    const { errorBodyOf, errorEventOf } = profiles[endpoints.get(run.endpoint)?.dialect ?? "openai-chat"];
+    if (!run.isBackground) {
+      const answer = { requestId: run.requestId, model: run.model, events: number };
+      return { events: [Buffer.from(errorEventOf(workerLost, answer))], isStored: true };
+    }
+    if (queued === undefined) return { events: [], isStored: true };
+    const answer = this.#backgroundAnswer(run, owner, queued);
+    const events = await answer.ending({ status: 502, body: errorBodyOf(workerLost, run.requestId) }, number);
+    return { events, isStored: answer.isStored };
+  }
+}
+
+function runOf(
+  request: FastifyRequest,
+  endpoint: ServedEndpoint,
+  apiKey: string,
+  own: Pick<Run, "id" | "model" | "framing" | "isBackground" | "keys" | "receivedAt" | "labels" | "priceVersion">,
+): Run {
+  return {
+    ...own,
+    keyId: request.caller.id,
+    keyHash: hashOf(apiKey),
+    requestId: request.id,
+    endpoint: nameOf(endpoint),
+    url: endpoint.path ?? "",
+    headers: callerHeadersOf(endpoint.dialect, request.headers),
+  };
+}
+
+/** Streams have a log. */
+const isLogged = ({ framing }: Run): boolean => framing === "sse";
+
+const noSpace: Failure = {
+  code: "overloaded",
+  message: "The gateway has no space to store this stream; try again later, or without asking to resume it.",
+};
+const notCancelled: Failure = {
+  code: "invalid_request",
+  message: "Only responses that were created with background=true can be cancelled.",
+};

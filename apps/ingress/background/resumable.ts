@@ -1,0 +1,118 @@
+/**
+ * Streams that callers can resume. A caller asks for it with a header, or its group does. When the connection breaks, it sends the request again with `Last-Event-ID`,
+ * or with the same `Idempotency-Key`, to any ingress, and receives the events that it has not seen. The answer goes on meanwhile.
+ */
+import type { FastifyReply, FastifyRequest } from "fastify";
+import { hashOf } from "#access/key.ts";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Framing } from "#dialects/codec.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { isForm } from "#operations/operations.ts";
+import type { ServedEndpoint } from "../common/endpoints.ts";
+import { Refused } from "../common/refused.ts";
+import { fingerprintOf, nameOf } from "../idempotency/idempotency.ts";
+import type { StoreOwner } from "../stored/sealed-store.ts";
+import type { ResolvedBody, Storing } from "../stored/storing.ts";
+import type { DetachedGenerations } from "./detached.ts";
+import type { LogFollower } from "./log-follower.ts";
+
+const resumableHeader = "x-sluice-resumable";
+
+/** The id of an event: that of its stream, and its number. */
+const eventId = /^(gen_[0-9a-z]{1,60}|idem_[0-9a-f]{64})\.(\d{1,9})$/;
+
+export interface ResumableOptions {
+  catalogue(): Catalogue;
+  storing: Storing;
+  detached: DetachedGenerations;
+  follower: LogFollower;
+}
+
+/** A request for a stream, its body read and checked. */
+export interface StreamRequest {
+  request: FastifyRequest;
+  reply: FastifyReply;
+  endpoint: ServedEndpoint;
+  resolved: ResolvedBody;
+  /** The catalogue's id of the model, as the caller gave it. */
+  model: string;
+  /** Admits a request that gets the answer of another one. Rejects with Refused. */
+  replay(): Promise<unknown>;
+}
+
+export class ResumableStreams {
+  readonly #options: ResumableOptions;
+
+  constructor(options: ResumableOptions) {
+    this.#options = options;
+  }
+
+  /** Does the request begin or resume such a stream? */
+  concerns({ headers, caller }: FastifyRequest, { operation }: ServedEndpoint, framing: Framing): boolean {
+    if (framing !== "sse" || isForm(operation)) return false;
+    return (
+      headers[resumableHeader] === "true" ||
+      eventId.test(String(headers["last-event-id"] ?? "")) ||
+      this.#options.catalogue().groups.get(caller.group)?.resumableStreams === true
+    );
+  }
+
+  /** Takes over the response, or rejects with Refused. */
+  async serve({ request, reply, endpoint, resolved, model, replay }: StreamRequest): Promise<void> {
+    const { storing, detached } = this.#options;
+    const owner = storing.ownerOf(request);
+    if (owner === undefined) throw new Refused(needsStorage);
+    const lastId = request.headers["last-event-id"];
+    const [, seenId, seenNumber] = eventId.exec(String(lastId ?? "")) ?? [];
+    if (lastId !== undefined && seenId === undefined) throw new Refused(badEventId);
+    if (seenId !== undefined) {
+      await detached.checkFingerprint(owner, seenId, fingerprintOf(request), { gone, other });
+      return this.follow(request, reply, owner, seenId, Number(seenNumber));
+    }
+    const name = nameOf(request);
+    const id = name === undefined ? request.id.replace("req_", "gen_") : `idem_${hashOf(name)}`;
+    const isNew = await detached.beginResumable(request, owner, endpoint, resolved, reply.raw, {
+      id,
+      model,
+      apiKey: request.apiKey,
+      fingerprint: fingerprintOf(request),
+      wrap: (response) => storing.answered(request, resolved, response, "sse", endpoint),
+    });
+    if (isNew) {
+      request.isGeneration = true;
+      reply.hijack();
+      return;
+    }
+    await replay();
+    await this.follow(request, reply, owner, id, -1);
+  }
+
+  /** Sends what the log of an answer has behind the event with the number `after`, and what comes. Rejects with Refused before it has begun. */
+  follow(request: FastifyRequest, reply: FastifyReply, owner: StoreOwner, id: string, after: number): Promise<void> {
+    return this.#options.follower.follow(request, reply.raw, owner, id, after, gone, () => reply.hijack());
+  }
+}
+
+const needsStorage: Failure = {
+  code: "invalid_request",
+  message: `The gateway stores no answers for this key, so its streams can't be resumed: send the request without ${resumableHeader}.`,
+  param: resumableHeader,
+};
+
+const badEventId: Failure = {
+  code: "invalid_request",
+  message:
+    "last-event-id is not the id of an event of a stream that this gateway has sent: send the request without it.",
+  param: "last-event-id",
+};
+
+const other: Failure = {
+  code: "unprocessable",
+  message: "The stream that last-event-id names answers another request: send the same request to resume it.",
+  param: "last-event-id",
+};
+const gone: Failure = {
+  code: "not_found",
+  message: "The stream that last-event-id names is not stored any more: send the request again without it.",
+  param: "last-event-id",
+};

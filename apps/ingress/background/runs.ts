@@ -1,0 +1,185 @@
+/**
+ * Generations that go on without their callers, each leased to the ingress that runs it. The lease of a lost ingress expires, and another ingress takes the generation
+ * over. Until a generation is over, Redis holds its request, like that of a waiting job, and the keys for what it stores.
+ */
+import type { Keyspace } from "#service/keyspace.ts";
+import type { Redis } from "#service/redis.ts";
+import { redisClock, runScript, scriptOf } from "#service/script.ts";
+import { detachedLeaseMs, takeOversAtOnceMax } from "../common/bounds.ts";
+import type { Labels } from "../common/labels.ts";
+
+/** The request of a generation, as another ingress needs it. */
+export interface Run {
+  /** Of the log or the response that it writes. */
+  id: string;
+  keyId: string;
+  /** Of the API key. */
+  keyHash: string;
+  requestId: string;
+  /** When the request was received: epoch milliseconds. */
+  receivedAt: number;
+  /** For its usage record; absent in one of an earlier version. */
+  labels?: Labels;
+  priceVersion?: string;
+  /** The name of its endpoint, and the model and the framing that were asked for. A stream has a log. */
+  endpoint: string;
+  model: string;
+  framing: "whole" | "sse";
+  url: string;
+  headers: Record<string, string>;
+  /** Whether it is a response of OpenAI's Responses with `background: true`. */
+  isBackground: boolean;
+  /** The keys of what it stores, by name. Secret. */
+  keys: Record<string, string>;
+}
+
+const common = `${redisClock}
+local runs, prefix = KEYS[1], KEYS[2]
+local function memberOf(key, id) return key .. " " .. id end`;
+
+/** ARGV: key, id, ingress, the run as JSON, its body, the lease in ms. */
+const beginScript = scriptOf(
+  `${common}
+local name = prefix .. memberOf(ARGV[1], ARGV[2])
+redis.call("HSET", name, "ingress", ARGV[3], "run", ARGV[4], "body", ARGV[5], "taken", 0)
+redis.call("PEXPIRE", name, 86400000)
+redis.call("ZADD", runs, nowMs + ARGV[6], memberOf(ARGV[1], ARGV[2]))`,
+  "refuse",
+);
+
+/** ARGV: ingress, the lease in ms, members. Returns for each "kept", "cancelled" or "lost". */
+const renewScript = scriptOf(
+  `${common}
+local states = {}
+for place = 3, #ARGV do
+  local found = redis.call("HMGET", prefix .. ARGV[place], "ingress", "cancelled")
+  local state = "kept"
+  -- A Redis that lost its data has no other ingress for it.
+  if found[1] and found[1] ~= ARGV[1] then state = "lost" elseif found[2] then state = "cancelled" end
+  if state ~= "lost" then redis.call("ZADD", runs, nowMs + ARGV[2], ARGV[place]) end
+  table.insert(states, state)
+end
+return states`,
+  "run",
+);
+
+/** ARGV: ingress, members. */
+const releaseScript = scriptOf(
+  `${common}
+for place = 2, #ARGV do
+  if redis.call("HGET", prefix .. ARGV[place], "ingress") == ARGV[1] then redis.call("ZADD", runs, 0, ARGV[place]) end
+end`,
+  "run",
+);
+
+/** ARGV: ingress, the lease in ms, how many. Returns member, run, times taken, and whether it is cancelled, of each. */
+const takeScript = scriptOf(
+  `${common}
+local taken = {}
+for _, member in ipairs(redis.call("ZRANGEBYSCORE", runs, "-inf", nowMs, "LIMIT", 0, ARGV[3])) do
+  local name = prefix .. member
+  local run = redis.call("HGET", name, "run")
+  if not run then redis.call("ZREM", runs, member)
+  else
+    redis.call("HSET", name, "ingress", ARGV[1])
+    redis.call("ZADD", runs, nowMs + ARGV[2], member)
+    table.insert(taken, member)
+    table.insert(taken, run)
+    table.insert(taken, redis.call("HINCRBY", name, "taken", 1))
+    table.insert(taken, redis.call("HEXISTS", name, "cancelled"))
+  end
+end
+return taken`,
+  "run",
+);
+
+/** ARGV: key, id, ingress. */
+const endScript = scriptOf(
+  `${common}
+local name = prefix .. memberOf(ARGV[1], ARGV[2])
+if redis.call("HGET", name, "ingress") ~= ARGV[3] then return end
+redis.call("DEL", name)
+redis.call("ZREM", runs, memberOf(ARGV[1], ARGV[2]))`,
+  "run",
+);
+
+const cancelScript = scriptOf(
+  `${common}
+local name = prefix .. memberOf(ARGV[1], ARGV[2])
+if redis.call("EXISTS", name) == 1 then redis.call("HSET", name, "cancelled", 1) end`,
+  "run",
+);
+
+export interface TakenRun {
+  run: Run;
+  /** How often ingresses have taken it over. */
+  times: number;
+  isCancelled: boolean;
+}
+
+type Held = Pick<Run, "keyId" | "id">;
+
+export class Runs {
+  readonly #redis: Redis;
+  readonly #names: readonly string[];
+  readonly #keyspace: Keyspace;
+  /** The id of this ingress. */
+  readonly #self: string;
+
+  constructor(redis: Redis, keyspace: Keyspace, self: string) {
+    this.#redis = redis;
+    this.#keyspace = keyspace;
+    this.#names = [keyspace.runs, keyspace.run("")];
+    this.#self = self;
+  }
+
+  /** Rejects when Redis does not answer. */
+  async begin(run: Run, body: Buffer): Promise<void> {
+    const values = [run.keyId, run.id, this.#self, JSON.stringify(run), body, detachedLeaseMs];
+    await runScript(this.#redis, beginScript, this.#names, values);
+  }
+
+  /** Renews leases; returns the state of each, in order. Rejects when Redis does not answer. */
+  async renew(runs: readonly Held[]): Promise<("kept" | "cancelled" | "lost")[]> {
+    const members = runs.map(({ keyId, id }) => `${keyId} ${id}`);
+    const values = [this.#self, detachedLeaseMs, ...members];
+    return (await runScript(this.#redis, renewScript, this.#names, values)) as ("kept" | "cancelled" | "lost")[];
+  }
+
+  /** Ends leases, so that another ingress takes the generations over at once. Never rejects. */
+  async release(runs: readonly Held[]): Promise<void> {
+    const members = runs.map(({ keyId, id }) => `${keyId} ${id}`);
+    await runScript(this.#redis, releaseScript, this.#names, [this.#self, ...members]).catch(() => undefined);
+  }
+
+  /** Takes over generations whose leases have expired. Rejects when Redis does not answer. */
+  async take(): Promise<TakenRun[]> {
+    const values = [this.#self, detachedLeaseMs, takeOversAtOnceMax];
+    const found = (await runScript(this.#redis, takeScript, this.#names, values)) as (string | number)[];
+    return Array.from({ length: found.length / 4 }, (_, index) => ({
+      run: JSON.parse(String(found[4 * index + 1])) as Run,
+      times: Number(found[4 * index + 2]),
+      isCancelled: found[4 * index + 3] === 1,
+    }));
+  }
+
+  /** Is the generation not over? Rejects when Redis does not answer. */
+  async has({ keyId, id }: Held): Promise<boolean> {
+    return (await this.#redis.exists(this.#keyspace.run(`${keyId} ${id}`))) === 1;
+  }
+
+  /** The body of a generation's request; undefined if it is over. Rejects when Redis does not answer. */
+  async bodyOf({ keyId, id }: Held): Promise<Buffer | undefined> {
+    return (await this.#redis.hgetBuffer(this.#keyspace.run(`${keyId} ${id}`), "body")) ?? undefined;
+  }
+
+  /** Never rejects. */
+  async end({ keyId, id }: Held): Promise<void> {
+    await runScript(this.#redis, endScript, this.#names, [keyId, id, this.#self]).catch(() => undefined);
+  }
+
+  /** Asks the ingress that runs it to stop. Rejects when Redis does not answer. */
+  async cancel({ keyId, id }: Held): Promise<void> {
+    await runScript(this.#redis, cancelScript, this.#names, [keyId, id]);
+  }
+}

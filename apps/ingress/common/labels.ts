@@ -1,0 +1,36 @@
+/** The caller's own marks on a request, which go into its usage record: its user, and its tags besides those of the key. */
+import { isUtf8 } from "node:buffer";
+import type { IncomingHttpHeaders } from "node:http";
+import type { KeyRecord } from "#access/record.ts";
+import { tagsIn } from "#access/tags.ts";
+import type { Body } from "../request/body.ts";
+import { userLengthMax } from "./bounds.ts";
+
+export interface Labels {
+  readonly user: string | null;
+  readonly tags: readonly string[];
+}
+
+const none: readonly string[] = [];
+
+/** The header `x-sluice-user` counts before the body's `safety_identifier` and `user` (OpenAI) and `metadata.user_id` (Anthropic). */
+export function labelsOf(key: Pick<KeyRecord, "tags">, headers: IncomingHttpHeaders, body?: Body): Labels {
+  const { "x-sluice-tags": given, "x-sluice-user": named } = headers;
+  const user = typeof named === "string" && named !== "" ? textOf(named) : body && userIn(body);
+  const own = key.tags ?? none;
+  return {
+    user: user?.slice(0, userLengthMax) ?? null,
+    tags: typeof given === "string" ? [...new Set([...own, ...tagsIn(textOf(given))])] : own,
+  };
+}
+
+/** Node reads a header's bytes as Latin-1. They are UTF-8 where they are valid as such. */
+function textOf(header: string): string {
+  const bytes = Buffer.from(header, "latin1");
+  return isUtf8(bytes) ? bytes.toString("utf8") : header;
+}
+
+function userIn({ safety_identifier, user, metadata }: Body): string | undefined {
+  const places = [safety_identifier, user, (metadata as Body | null | undefined)?.user_id];
+  return places.find((place): place is string => typeof place === "string" && place !== "");
+}

@@ -1,0 +1,30 @@
+/** Requests outlast short absences of Redis: a command that fails is repeated. Generations wait in generation/lifecycle.ts. */
+import { setTimeout } from "node:timers/promises";
+import type { Clock } from "#service/clock.ts";
+import { isRefusal } from "#service/redis.ts";
+import { redisTryEveryMs } from "./bounds.ts";
+import { refuseUnavailable } from "./failures.ts";
+
+export interface Patience {
+  clock: Clock;
+  /** How long a request waits while Redis is away. */
+  redisWaitMs: number;
+}
+
+/**
+ * Repeats a command while Redis is away. `isRepeated`: an earlier call failed, but Redis may have done what it asked. Rejects with Refused when Redis refuses the
+ * command or is away for too long.
+ */
+export async function outlastRedis<Result>(
+  { clock, redisWaitMs }: Patience,
+  command: (isRepeated: boolean) => Promise<Result>,
+): Promise<Result> {
+  const until = clock.now() + redisWaitMs;
+  for (let isRepeated = false; ; isRepeated = true)
+    try {
+      return await command(isRepeated);
+    } catch (error) {
+      if (isRefusal(error) || clock.now() >= until) refuseUnavailable();
+      await setTimeout(redisTryEveryMs);
+    }
+}

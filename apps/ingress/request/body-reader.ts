@@ -1,0 +1,106 @@
+/** Reads small bodies at once and large ones in a thread, so that no body blocks the event loop for long. */
+import type { Failure } from "#dialects/errors.ts";
+import { bufferOf, copyOf, TaskThreads, TaskTimeout } from "#service/task-thread.ts";
+import { bodyReadAtOnceBytesMax, bodyReadTimeoutMs } from "../common/bounds.ts";
+import { endpoints, nameOf, type ServedEndpoint } from "../common/endpoints.ts";
+import { tooLarge } from "../common/failures.ts";
+import { Refused } from "../common/refused.ts";
+import { type BodyRead, checkBody, type ReadBody, readForm, readJson } from "./body.ts";
+import type { BodyAnswer, BodyTask } from "./body-thread.ts";
+import { type InteractionRequest, readInteraction } from "./interactions.ts";
+import { type ModelPath, type OllamaRequest, readOllamaRequest } from "./ollama.ts";
+import type { CallerFrame } from "./socket-frame.ts";
+import { validatorOf } from "./validation.ts";
+
+export const isReadAtOnce = ({ length }: { length: number }): boolean => length <= bodyReadAtOnceBytesMax;
+
+const tookTooLong: Failure = {
+  code: "invalid_request",
+  message: `To read this request takes more than ${bodyReadTimeoutMs / 1_000} s of CPU time. Send a smaller or a simpler one.`,
+};
+const tooBusy: Failure = {
+  code: "overloaded",
+  message: "The gateway is too busy to read this request; try again.",
+  retryAfterSeconds: 5,
+};
+
+export class BodyReader {
+  readonly #thread = new TaskThreads<BodyTask, BodyAnswer>(
+    new URL("./body-thread.ts", import.meta.url),
+    bodyReadTimeoutMs,
+  );
+
+  constructor() {
+    // Compiling a schema takes as long as reading a large body, so it is done at the start.
+    for (const { schema } of endpoints.values()) validatorOf(schema);
+  }
+
+  /** Reads the body of a request to this endpoint; of a large one only its settings. `contentType` is given for a form. Keys share the time of the threads. */
+  read(
+    endpoint: ServedEndpoint,
+    bytes: Buffer,
+    { key, contentType }: { key: string; contentType?: string | undefined },
+  ): BodyRead<ReadBody> | Promise<BodyRead<ReadBody>> {
+    const { bodyBytesMax = Number.POSITIVE_INFINITY } = endpoint;
+    if (bytes.length > bodyBytesMax) return { kind: "refused", failure: tooLarge(bodyBytesMax) };
+    if (!isReadAtOnce(bytes))
+      return this.#inThread((copy) => ({ kind: "body", bytes: copy, endpoint: nameOf(endpoint), contentType }), bytes, {
+        key,
+      }) as Promise<BodyRead<ReadBody>>;
+    const checked = (read: BodyRead<unknown>) => (read.kind === "read" ? checkBody(endpoint, read.value) : read);
+    return contentType === undefined ? checked(readJson(bytes)) : readForm(endpoint, bytes, contentType).then(checked);
+  }
+
+  /** Reads a request of Ollama's clients, and translates it. */
+  async readOllama(path: ModelPath, bytes: Buffer, key: string): Promise<BodyRead<OllamaRequest>> {
+    if (isReadAtOnce(bytes)) return readOllamaRequest(path, bytes);
+    const read = (await this.#inThread((copy) => ({ kind: "ollama", bytes: copy, path }), bytes, {
+      key,
+    })) as BodyRead<OllamaRequest>;
+    // Bytes lose their class on the way between threads.
+    if (read.kind === "read" && read.value.bytes !== undefined) read.value.bytes = bufferOf(read.value.bytes);
+    return read;
+  }
+
+  /** Reads a request of Gemini's Interactions API, and translates it. */
+  async readInteraction(bytes: Buffer, key: string): Promise<BodyRead<InteractionRequest>> {
+    if (isReadAtOnce(bytes)) return readInteraction(bytes);
+    const read = (await this.#inThread((copy) => ({ kind: "interaction", bytes: copy }), bytes, {
+      key,
+    })) as BodyRead<InteractionRequest>;
+    if (read.kind === "read") read.value.bytes = bufferOf(read.value.bytes);
+    return read;
+  }
+
+  /** Reads a large frame of a WebSocket. Rejects with Refused. */
+  async readFrame(bytes: Buffer, key: string): Promise<CallerFrame> {
+    const read = (await this.#inThread((copy) => ({ kind: "frame", bytes: copy }), bytes, { key })) as BodyRead<
+      Omit<CallerFrame, "bytes">
+    >;
+    if (read.kind === "refused") throw new Refused(read.failure);
+    return { ...read.value, bytes };
+  }
+
+  async #inThread(
+    taskOf: (copy: Uint8Array) => BodyTask,
+    bytes: Buffer,
+    { key }: { key: string },
+  ): Promise<BodyAnswer> {
+    try {
+      return await this.#thread.run(
+        () => {
+          const copy = copyOf(bytes);
+          return { value: taskOf(copy), transfer: [copy.buffer] };
+        },
+        { key, bytes: bytes.length },
+      );
+    } catch (error) {
+      if (error instanceof TaskTimeout) return { kind: "refused", failure: error.isBusy ? tooBusy : tookTooLong };
+      throw error;
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#thread.close();
+  }
+}

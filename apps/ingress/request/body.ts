@@ -1,0 +1,107 @@
+/** Reads and checks a request's body: UTF-8, JSON or a form, bounds, and its endpoint's schema. Pure, so that a thread can do it for large bodies. */
+import { isUtf8 } from "node:buffer";
+import { formFieldsMax } from "#dialects/bounds.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { formOf } from "#dialects/form.ts";
+import { boundBroken, type JsonBounds, parseJson } from "#dialects/json.ts";
+import type { StoredReferences } from "#dialects/openai-responses/stored-references.ts";
+import type { Demand } from "#operations/demand.ts";
+import { operations } from "#operations/operations.ts";
+import { bodyFieldsMax, settingElementsMax, settingLengthMax, settingMembersMax } from "../common/bounds.ts";
+import type { ServedEndpoint } from "../common/endpoints.ts";
+import { faultIn } from "./validation.ts";
+
+/**
+ * Bounds on the recursion and on the time that a body takes to read. The largest requests of coding agents, of 2 MB, come to a tenth of them;
+ * lists of token ids for embeddings are the reason for the many values.
+ */
+const bodyBounds: JsonBounds = { depthMax: 200, containersMax: 100_000, membersMax: 200_000, valuesMax: 1_000_000 };
+
+const boundMessages: Record<keyof JsonBounds, string> = {
+  depthMax: `The body is nested more than ${bodyBounds.depthMax} levels deep.`,
+  containersMax: `The body holds more than ${bodyBounds.containersMax} objects and arrays.`,
+  membersMax: `The objects of the body hold more than ${bodyBounds.membersMax} members together.`,
+  valuesMax: `The body holds more than ${bodyBounds.valuesMax} values.`,
+};
+
+export type Body = Record<string, unknown>;
+
+/** A body, or of a large one only its settings; and the demand of the whole body. */
+export interface ReadBody {
+  body: Body;
+  demand: Demand;
+  /** What the body refers to that is stored for its caller. */
+  references?: StoredReferences | undefined;
+}
+
+export type BodyRead<Value> = { kind: "read"; value: Value } | { kind: "refused"; failure: Failure };
+
+const refused = (message: string): { kind: "refused"; failure: Failure } => ({
+  kind: "refused",
+  failure: { code: "invalid_request", message },
+});
+
+/** Parses the bytes as JSON. */
+export function readJson(bytes: Buffer): BodyRead<unknown> {
+  if (bytes.length === 0) return refused("The body is empty.");
+  if (!isUtf8(bytes)) return refused("The body is not valid UTF-8.");
+  const broken = boundBroken(bytes, bodyBounds);
+  if (broken !== undefined) return refused(boundMessages[broken]);
+  try {
+    return { kind: "read", value: parseJson(bytes) };
+  } catch (error) {
+    const place = /at position \d+/.exec((error as Error).message)?.[0];
+    return refused(`The body is not valid JSON${place === undefined ? "" : ` (${place})`}.`);
+  }
+}
+
+/** Parses the bytes as a form, to the values that the endpoint's schema describes. */
+export async function readForm(
+  { operation }: ServedEndpoint,
+  bytes: Buffer,
+  contentType: string,
+): Promise<BodyRead<Body>> {
+  try {
+    const form = await formOf(bytes, contentType);
+    return { kind: "read", value: (await operations[operation].formValuesOf?.(form)) ?? {} };
+  } catch {
+    return refused(`The body is not a valid form (multipart/form-data), or has more than ${formFieldsMax} fields.`);
+  }
+}
+
+/** Checks a parsed value against its endpoint's schema and rules. */
+export function checkBody(
+  { schema, operation, dialect, faultOf, referencesIn }: ServedEndpoint,
+  value: unknown,
+): BodyRead<ReadBody> {
+  const fault = faultIn(schema, value);
+  if (fault !== undefined) return { kind: "refused", failure: fault };
+  const body = value as Body;
+  if (Object.keys(body).length > bodyFieldsMax) return refused(`The body has more than ${bodyFieldsMax} fields.`);
+  const failure = faultOf?.(body);
+  return failure === undefined
+    ? {
+        kind: "read",
+        value: { body, demand: operations[operation].demandOf(body, dialect), references: referencesIn?.(body) },
+      }
+    : { kind: "refused", failure };
+}
+
+/**
+ * The settings of a body: everything that an ingress reads of a body that was checked in the thread, besides its demand. Content and long values are left out.
+ */
+export function settingsOf(body: Body, depth = 3, left = { members: settingMembersMax }): Body {
+  return Object.fromEntries(
+    Object.entries(body).flatMap(([name, value]): [string, unknown][] => {
+      if (isSetting(value)) return [[name, value]];
+      if (Array.isArray(value))
+        return value.length <= settingElementsMax && value.every(isSetting) ? [[name, value]] : [];
+      const inner = value as Body;
+      left.members -= Object.keys(inner).length;
+      return depth > 1 && left.members >= 0 ? [[name, settingsOf(inner, depth - 1, left)]] : [];
+    }),
+  );
+}
+
+const isSetting = (value: unknown): boolean =>
+  typeof value === "string" ? value.length <= settingLengthMax : typeof value !== "object" || value === null;

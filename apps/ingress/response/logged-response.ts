@@ -1,0 +1,188 @@
+/**
+ * A streamed response that goes to a log, and to its caller as long as that is connected. It goes on without the caller. Each event has an id by which the caller
+ * can read on (https://html.spec.whatwg.org/multipage/server-sent-events.html#the-last-event-id-header).
+ */
+import { EventEmitter } from "node:events";
+import type { OutgoingHttpHeaders } from "node:http";
+import { keepAliveAmongIds } from "#dialects/profile.ts";
+import { EventCutter, type LogHead, type LogWriter } from "../background/answer-log.ts";
+import { loggedEventBytesMax } from "../common/bounds.ts";
+import type { AnswerResponse } from "./generation-response.ts";
+
+/** Headers that belong to one request alone. */
+const notLogged = /ratelimit|request-id|^connection$/;
+
+/** A failure before the first event: an error response. */
+export interface ErrorResponse {
+  status: number;
+  body: string;
+}
+
+export interface LoggedResponseOptions {
+  log: LogWriter;
+  /** The caller that began the answer; undefined for an answer that nobody waits for. */
+  live: AnswerResponse | undefined;
+  /** The caller reads the ids of events. */
+  sendsIds: boolean;
+  /** What is sent and logged for an event; undefined for nothing. `number` is the event's. */
+  changed?(event: Buffer, number: number): Buffer | undefined;
+  /** Called when the generation is over. Resolves to events that end the answer; must not reject. */
+  ending?(error: ErrorResponse | undefined): Promise<readonly Buffer[]>;
+  /** Called when everything is written; `error` is a failure before the first event. */
+  ended(error: ErrorResponse | undefined): void;
+}
+
+export class LoggedResponse implements AnswerResponse {
+  closed = false;
+  readonly #options: LoggedResponseOptions;
+  readonly #cutter = new EventCutter();
+  readonly #emitter = new EventEmitter();
+  #live: AnswerResponse | undefined;
+  #isLiveBlocked = false;
+  #hasHead = false;
+  #hasEnded = false;
+  /** The last event is an error. */
+  #hasFailed = false;
+  #error: { status: number; headers: OutgoingHttpHeaders } | undefined;
+
+  constructor(options: LoggedResponseOptions) {
+    this.#options = options;
+    this.#live = options.live;
+    options.live?.once("close", () => this.#liveLeft());
+  }
+
+  get headersSent(): boolean {
+    return this.#hasHead || this.#error !== undefined;
+  }
+
+  writeHead(status: number, headers: OutgoingHttpHeaders): this {
+    if (status >= 300) this.#error = { status, headers };
+    else if (!this.#hasHead) {
+      this.#hasHead = true;
+      const logged = Object.entries(headers).filter(([name]) => !notLogged.test(name));
+      const head: LogHead = {
+        status,
+        headers: Object.fromEntries(logged.map(([name, value]) => [name, String(value)])),
+      };
+      this.#options.log.head(head);
+      if (this.#live?.closed === false) this.#live.writeHead(status, headers);
+    }
+    return this;
+  }
+
+  write(chunk: string | Buffer, written?: () => void): boolean {
+    // Keep-alives are the only texts without a callback, and are no part of the answer. A text with one is the error event.
+    if (typeof chunk === "string" && written === undefined)
+      this.#send(Buffer.from(this.#options.sendsIds ? keepAliveAmongIds(chunk) : chunk));
+    else {
+      this.#hasFailed = typeof chunk === "string";
+      this.#take(Buffer.from(chunk as Buffer));
+    }
+    if (written !== undefined) process.nextTick(written);
+    return !this.#isBlocked;
+  }
+
+  /** Writes events of the gateway's own, before those of the generation. */
+  begin(head: LogHead, events: readonly Buffer[]): void {
+    this.writeHead(head.status, head.headers);
+    for (const event of events) this.#write(event);
+  }
+
+  end(chunk: string | Buffer = ""): void {
+    if (this.#hasEnded) return;
+    if (this.#error === undefined) this.#take(Buffer.from(chunk as Buffer));
+    void this.#finish(this.#error && { status: this.#error.status, body: String(chunk) });
+  }
+
+  /** The answer broke off. */
+  destroy(): void {
+    if (this.#hasEnded) return;
+    if (this.#options.ending === undefined) this.#breakLive();
+    void this.#finish({ status: 502, body: "" });
+  }
+
+  /**
+   * Stops the generation, as if its caller had left. A log that `ends` has no more events. Otherwise another process writes it on, so the caller's connection is
+   * broken: it reads on there.
+   */
+  leave(ends: boolean): void {
+    this.#hasEnded = true;
+    if (ends) void this.#options.log.end();
+    else {
+      this.#options.log.abandon();
+      this.#breakLive();
+    }
+    this.#close();
+  }
+
+  once(event: "close" | "drain", listener: () => void): void {
+    this.#emitter.once(event, listener);
+  }
+
+  /** The log was appended, so the flow may go on. */
+  drained(): void {
+    if (!this.#isBlocked) this.#emitter.emit("drain");
+  }
+
+  async #finish(error: ErrorResponse | undefined): Promise<void> {
+    this.#hasEnded = true;
+    const { log, ending } = this.#options;
+    for (const event of (await ending?.(error)) ?? []) this.#write(event);
+    const isBroken = error !== undefined && this.#hasHead && ending === undefined;
+    await log.end(isBroken ? (this.#hasFailed ? "failed" : "broken") : "end");
+    const live = this.#live;
+    if (this.#error !== undefined && !this.#hasHead && live?.closed === false) {
+      live.writeHead(this.#error.status, this.#error.headers);
+      live.end(error?.body);
+      this.#live = undefined;
+    }
+    this.#close(this.#hasHead ? undefined : error);
+  }
+
+  #take(bytes: Buffer): void {
+    const { log, changed } = this.#options;
+    for (const event of this.#cutter.push(bytes, loggedEventBytesMax)) {
+      const written = changed === undefined ? event : changed(event, log.nextEvent);
+      if (written !== undefined) this.#write(written);
+    }
+  }
+
+  #write(event: Buffer): void {
+    const logged = this.#options.log.event(event);
+    this.#send(this.#options.sendsIds ? logged : event);
+  }
+
+  #send(bytes: Buffer): void {
+    const live = this.#live;
+    if (live === undefined || live.closed || live.write(bytes) || this.#isLiveBlocked) return;
+    this.#isLiveBlocked = true;
+    live.once("drain", () => {
+      this.#isLiveBlocked = false;
+      this.drained();
+    });
+  }
+
+  get #isBlocked(): boolean {
+    return this.#isLiveBlocked || this.#options.log.isFull;
+  }
+
+  #liveLeft(): void {
+    this.#live = undefined;
+    this.#isLiveBlocked = false;
+    this.drained();
+  }
+
+  #breakLive(): void {
+    const live = this.#live;
+    this.#liveLeft();
+    live?.destroy();
+  }
+
+  #close(error?: ErrorResponse): void {
+    if (this.closed) return;
+    this.closed = true;
+    if (this.#live?.closed === false) this.#live.end();
+    this.#options.ended(error);
+    process.nextTick(() => this.#emitter.emit("close"));
+  }
+}

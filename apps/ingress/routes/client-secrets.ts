@@ -1,0 +1,67 @@
+/** POST /v1/realtime/client_secrets */
+import { randomUUID } from "node:crypto";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { hashOf } from "#access/key.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { isGiven, objectOf, parsedObject, textOf } from "#dialects/json.ts";
+import type { Admission } from "../admission/admission.ts";
+import { clientSecretBodyBytesMax, clientSecretsMax } from "../common/bounds.ts";
+import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
+import { Refused } from "../common/refused.ts";
+import type { ClientSecrets } from "../server/client-secrets.ts";
+
+/** In seconds, as at OpenAI. */
+const lifeMin = 10;
+const lifeMax = 7_200;
+const lifeDefault = 600;
+
+export interface ClientSecretOptions extends Patience {
+  admission: Admission;
+  clientSecrets: ClientSecrets;
+}
+
+const tooMany: Failure = {
+  code: "rate_limited",
+  message: `This key has ${clientSecretsMax} client secrets that are not expired, as many as it may; try again later.`,
+  retryAfterSeconds: lifeMin,
+};
+
+const invalid = (message: string, param?: string) =>
+  new Refused({ code: "invalid_request", message, ...(param !== undefined && { param }) });
+
+export function addClientSecretRoute(scope: FastifyInstance, path: string, options: ClientSecretOptions): void {
+  const { admission, clock, clientSecrets } = options;
+  scope.post(path, { bodyLimit: clientSecretBodyBytesMax }, async (request: FastifyRequest) => {
+    const body = parsedObject(request.bytes);
+    if (body === undefined) throw invalid("The body must be a JSON object.");
+    const { model: named, ...session } = objectOf(body.session);
+    if (session.type !== "realtime")
+      throw invalid("'session.type' must be realtime: sessions of other types are not supported.", "session.type");
+    const model = textOf(named);
+    if (model === undefined) throw invalid("'session.model' must name a model.", "session.model");
+    admission.modelFor(request, model);
+    const seconds = lifeOf(body.expires_after);
+    const now = clock.epoch();
+    const sealed = { keyHash: hashOf(request.apiKey), model, session };
+    const create = () => clientSecrets.create(request.caller.id, sealed, seconds * 1_000);
+    const value = await outlastRedis(options, create);
+    if (value === undefined) throw new Refused(tooMany);
+    return {
+      value,
+      expires_at: Math.floor(now / 1_000) + seconds,
+      session: { object: "realtime.session", id: `sess_${randomUUID().replaceAll("-", "")}`, ...session, model },
+    };
+  });
+}
+
+function lifeOf(value: unknown): number {
+  const { anchor = "created_at", seconds = lifeDefault } = objectOf(value);
+  if (isGiven(value) && anchor !== "created_at")
+    throw invalid("'expires_after.anchor' must be created_at.", "expires_after.anchor");
+  if (typeof seconds === "number" && Number.isInteger(seconds) && seconds >= lifeMin && seconds <= lifeMax)
+    return seconds;
+  throw invalid(
+    `'expires_after.seconds' must be a whole number from ${lifeMin} to ${lifeMax}.`,
+    "expires_after.seconds",
+  );
+}

@@ -1,0 +1,255 @@
+/** The HTTP routes for callers. */
+import type { ServerResponse } from "node:http";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { allowsModel } from "#access/record.ts";
+import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
+import { firstTargetOf, offersOf } from "#catalogue/offers.ts";
+import type { ConversationDialect } from "#dialects/dialect.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { profiles } from "#dialects/profiles.ts";
+import type { GenerationOutcome } from "#events/ingress-events.ts";
+import { isForm } from "#operations/operations.ts";
+import type { Admission } from "../admission/admission.ts";
+import type { ReplayAnswer } from "../admission/rate-limits.ts";
+import type { DetachedGenerations } from "../background/detached.ts";
+import type { ResumableStreams } from "../background/resumable.ts";
+import {
+  dialectOf,
+  endpoints,
+  googleVersions,
+  modelCallOf,
+  requestIdHeadersOf,
+  responses,
+  type ServedEndpoint,
+} from "../common/endpoints.ts";
+import { pathNotFoundOf, printable } from "../common/failures.ts";
+import { Refused } from "../common/refused.ts";
+import { unsupportedPartOf } from "../common/unsupported-paths.ts";
+import { servedBodyOf, servedPathOf } from "../common/vendor-paths.ts";
+import { fingerprintOf, type Idempotency, nameOf } from "../idempotency/idempotency.ts";
+import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
+import type { AnswerResponse } from "../response/generation-response.ts";
+import { noBytes, type RequestBodies } from "../server/request-bodies.ts";
+import type { ResolvedBody, Storing } from "../stored/storing.ts";
+
+export interface RoutesOptions {
+  catalogue(): Catalogue;
+  admission: Admission;
+  idempotency: Idempotency;
+  bodies: RequestBodies;
+  reader: BodyReader;
+  storing: Storing;
+  detached: DetachedGenerations;
+  resumable: ResumableStreams;
+}
+
+/** The model and the method in a Google path, separated by a colon. */
+interface ModelCall {
+  model: string;
+  method: string;
+}
+
+/** Returns the steps that the routes share. */
+export function addRoutes(server: FastifyInstance, options: RoutesOptions): GenerationRoutes {
+  const posts = new GenerationRoutes(options);
+  const serve = (scope: FastifyInstance, wantsForms: boolean) => {
+    for (const endpoint of endpoints.values())
+      if (endpoint.path !== undefined && isForm(endpoint.operation) === wantsForms)
+        scope.post(
+          endpoint.path,
+          { onRequest: (request, reply) => posts.checkEarly(request, reply, endpoint) },
+          (request, reply) => posts.handle(request, reply, endpoint),
+        );
+  };
+  serve(server, false);
+  server.register(async (scope) => {
+    options.bodies.takeForms(scope);
+    serve(scope, true);
+  });
+  for (const version of googleVersions) {
+    server.post(
+      `/${version}/models/*`,
+      { onRequest: async (request, reply) => posts.checkEarly(request, reply, methodOf(request, reply).endpoint) },
+      (request, reply) => {
+        const { endpoint, ...call } = methodOf(request, reply);
+        return posts.handle(request, reply, endpoint, call);
+      },
+    );
+    addModelRoutes(server, version, options);
+  }
+  return posts;
+}
+
+function addModelRoutes(server: FastifyInstance, version: string, { catalogue, admission }: RoutesOptions): void {
+  const withTarget = (model: CatalogueModel) => ({
+    ...model,
+    targetOf: (dialect: ConversationDialect) => firstTargetOf(catalogue(), model, dialect),
+  });
+  const modelsOf = ({ caller }: FastifyRequest) => {
+    const current = catalogue();
+    const isPublic = current.publicGroup !== undefined;
+    const models = isPublic ? [...offersOf(current, caller.group).values()] : current.modelsOf(caller.group);
+    return models.filter(({ id }) => allowsModel(caller, id)).map(withTarget);
+  };
+  const withOffer = (model: CatalogueModel, group: string): CatalogueModel =>
+    catalogue().publicGroup === undefined ? model : (offersOf(catalogue(), group).get(model.id) ?? model);
+  server.get(`/${version}/models`, (request) =>
+    profiles[dialectOf(request.url, request.headers)].modelListOf(
+      modelsOf(request),
+      new URLSearchParams(request.url.split("?", 2)[1] ?? ""),
+    ),
+  );
+  server.get<{ Params: { "*": string } }>(`/${version}/models/*`, (request) => {
+    const { "*": model } = request.params;
+    if (model === "") throw new Refused(pathNotFoundOf(request, `/${version}/models`));
+    const found = withOffer(admission.modelFor(request, model), request.caller.group);
+    return profiles[dialectOf(request.url, request.headers)].modelBodyOf(withTarget(found));
+  });
+}
+
+/** The steps of every POST route, in this order: checkEarly, handle. */
+export class GenerationRoutes {
+  readonly #options: RoutesOptions;
+
+  constructor(options: RoutesOptions) {
+    this.#options = options;
+  }
+
+  /** Before a large body is requested or read: refuses a caller whose limits would refuse every request. */
+  async checkEarly(request: FastifyRequest, reply: FastifyReply, endpoint: ServedEndpoint): Promise<void> {
+    const { admission, idempotency } = this.#options;
+    const { headers } = request;
+    const length =
+      headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.POSITIVE_INFINITY;
+    if (isReadAtOnce({ length })) return;
+    limitHeadersOrThrow(await admission.check(request, endpoint, idempotency.concerns(request)), reply);
+  }
+
+  /** Reads the body, a small one in this turn of the event loop, and begins the generation. */
+  handle(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    endpoint: ServedEndpoint,
+    call?: ModelCall,
+  ): Promise<void> | undefined {
+    const served = request.originalUrl === request.url ? undefined : servedPathOf(request.originalUrl);
+    const contentType = isForm(endpoint.operation) ? request.headers["content-type"] : undefined;
+    if (served !== undefined) request.bytes = servedBodyOf(request.bytes, served, contentType);
+    const read = this.#options.reader.read(endpoint, request.bytes, { key: request.caller.id, contentType });
+    const resolved = this.#options.storing.resolve(request, endpoint, request.bytes, read);
+    const begin = (body: ResolvedBody) =>
+      endpoint === responses && body.body.background === true
+        ? this.#answerInBackground(request, reply, body)
+        : this.#begin(request, reply, endpoint, body, call ?? served);
+    return resolved instanceof Promise ? request.held.during(resolved).then(begin) : begin(resolved);
+  }
+
+  async #answerInBackground(request: FastifyRequest, reply: FastifyReply, resolved: ResolvedBody): Promise<void> {
+    const live = resolved.body.stream === true ? reply.raw : undefined;
+    const response = await this.beginBackground(request, reply, resolved, live);
+    if (response !== undefined) reply.type("application/json").send(response);
+  }
+
+  /** Begins a response in the background. A stream is answered to `live`; otherwise resolves to the JSON of the response so far. Rejects with Refused. */
+  async beginBackground(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    resolved: ResolvedBody,
+    live: ServerResponse | undefined,
+  ): Promise<Buffer | undefined> {
+    const { storing, detached, admission, resumable } = this.#options;
+    const { body } = resolved;
+    const owner = storing.ownerOf(request);
+    if (owner === undefined || body.store === false) throw new Refused(backgroundStores);
+    if (resolved.expansion?.compacts !== undefined) throw new Refused(noBackgroundCompaction);
+    const limits = limitHeadersOrThrow(await admission.check(request, responses, false), reply);
+    for (const [name, value] of Object.entries({ ...requestIdHeadersOf(request), ...limits }))
+      live?.setHeader(name, value);
+    const { id, isNew } = await detached.beginBackground(request, owner, responses, resolved, live, {
+      name: nameOf(request),
+      fingerprint: fingerprintOf(request),
+      apiKey: request.apiKey,
+    });
+    request.isGeneration = isNew;
+    if (live !== undefined && isNew) reply.hijack();
+    else if (live !== undefined) {
+      live.setHeader("idempotent-replayed", "true");
+      await resumable.follow(request, reply, owner, id, -1);
+    } else {
+      const { response } = await storing.responses.find(owner, id);
+      if (!isNew) reply.header("idempotent-replayed", "true");
+      reply.headers(limits);
+      return response;
+    }
+    return undefined;
+  }
+
+  #begin(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    endpoint: ServedEndpoint,
+    resolved: ResolvedBody,
+    call: Partial<ModelCall> | undefined,
+  ): Promise<void> | undefined {
+    const { admission, idempotency, storing, resumable } = this.#options;
+    const { body, demand, bytes } = resolved;
+    const model = call?.model ?? String(body.model ?? endpoint.modelDefault);
+    const { alt } = request.query as { alt?: string };
+    const framing = (endpoint.framingOf ?? profiles[endpoint.dialect].framingOf)(body, call?.method, alt);
+    const replay = async () => limitHeadersOrThrow(await admission.replay({ request, endpoint, model }), reply);
+    if (resumable.concerns(request, endpoint, framing) && resolved.expansion?.compacts === undefined)
+      return resumable.serve({ request, reply, endpoint, resolved, model, replay });
+    const begin = (given: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
+      const { id: requestId } = request;
+      const answered = storing.answered(request, resolved, given, framing, endpoint);
+      admission.begin({ request, requestId, endpoint, model, demand, body, bytes, ...answered, onEnd });
+      request.isGeneration = true;
+    };
+    const takeOver = () => {
+      request.bytes = noBytes;
+      reply.hijack();
+    };
+    if (idempotency.concerns(request)) {
+      return idempotency.serve(request, reply.raw, begin, replay).then(takeOver);
+    }
+    begin(reply.raw);
+    takeOver();
+    return undefined;
+  }
+}
+
+const noBackgroundCompaction: Failure = {
+  code: "invalid_request",
+  message: "A conversation is not compacted in the background: send the request without 'background'.",
+  param: "background",
+};
+const backgroundStores: Failure = {
+  code: "invalid_request",
+  message:
+    "'background' needs stored responses: leave 'store' out or set it to true, and use a key of a group that stores responses.",
+  param: "background",
+};
+
+/** The headers that report the caller's limits. Sets them on the reply and throws Refused if the limits refuse the request. */
+function limitHeadersOrThrow(answer: ReplayAnswer | undefined, reply: FastifyReply): Record<string, string> {
+  if (answer?.kind !== "refused") return answer?.headers ?? {};
+  reply.headers(answer.headers);
+  throw new Refused(answer.failure);
+}
+
+/** The model, the method and the endpoint of a POST below a model's path. */
+function methodOf({ params }: FastifyRequest, reply: FastifyReply): ModelCall & { endpoint: ServedEndpoint } {
+  const call = modelCallOf((params as { "*": string })["*"]);
+  if (call === undefined) {
+    reply.header("allow", "GET, HEAD");
+    throw new Refused({ code: "method_not_allowed", message: "POST is not allowed here; use GET or HEAD." });
+  }
+  const endpoint = endpoints.get(call.method);
+  if (endpoint?.method !== undefined) return { ...call, endpoint };
+  const methods = [...endpoints.values()].flatMap(({ method = [] }) => method).join(", ");
+  const hint = unsupportedPartOf(`:${call.method}`, "gemini");
+  throw new Refused({
+    code: "path_not_found",
+    message: `There is no method '${printable(call.method)}' here; use one of ${methods}.${hint === undefined ? "" : ` ${hint}`}`,
+  });
+}

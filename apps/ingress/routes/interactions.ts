@@ -1,0 +1,148 @@
+/**
+ * Gemini's Interactions API: https://ai.google.dev/api/interactions-api. Its requests become requests for OpenAI's Responses before they are admitted, and the
+ * answers are translated as they are written, so storage, routing, limits and prices are those of Responses.
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { contentTypes } from "#dialects/codec.ts";
+import type { Failure } from "#dialects/errors.ts";
+import { geminiProfile } from "#dialects/gemini/profile.ts";
+import { jsonOf, parsedObject } from "#dialects/json.ts";
+import { elementsOf } from "#dialects/openai-responses/stored-references.ts";
+import type { Admission } from "../admission/admission.ts";
+import type { DetachedGenerations } from "../background/detached.ts";
+import type { Capacity } from "../common/capacity.ts";
+import { googleVersions, responses } from "../common/endpoints.ts";
+import { Refused } from "../common/refused.ts";
+import type { BodyRead } from "../request/body.ts";
+import type { BodyReader } from "../request/body-reader.ts";
+import { failureIn, InteractionStream, interactionOf, ownFailureOf } from "../response/interactions.ts";
+import { type AnswerTranslation, translatedResponseOf } from "../response/translated-response.ts";
+import type { RequestBodies } from "../server/request-bodies.ts";
+import { notFoundOf } from "../stored/not-found.ts";
+import type { StoreOwner } from "../stored/sealed-store.ts";
+import type { Storing } from "../stored/storing.ts";
+import type { GenerationRoutes } from "./generations.ts";
+
+export interface InteractionRoutesOptions {
+  admission: Admission;
+  bodies: RequestBodies;
+  reader: BodyReader;
+  storing: Storing;
+  detached: DetachedGenerations;
+  /** Bytes of whole answers that wait for their end. */
+  recorded: Capacity;
+}
+
+type WithId = { Params: { id: string }; Querystring: { stream?: string; include_input?: string } };
+
+export function addInteractionRoutes(
+  server: FastifyInstance,
+  options: InteractionRoutesOptions,
+  { checkEarly, beginBackground }: Pick<GenerationRoutes, "checkEarly" | "beginBackground">,
+): void {
+  const { storing, detached } = options;
+  for (const version of googleVersions) {
+    const path = `/${version}/interactions`;
+    server.post(path, { onRequest: (request, reply) => checkEarly(request, reply, responses) }, (request, reply) =>
+      inOwnWords(() => begin(options, beginBackground, request, reply)),
+    );
+    server.get<WithId>(`${path}/:id`, (request) =>
+      inOwnWords(async () => {
+        const { id } = request.params;
+        if (request.query.stream === "true") throw new Refused(notStreamed);
+        const owner = ownerOf(request, storing);
+        const { response } = await storing.responses.find(owner, id);
+        const input = request.query.include_input === "true" ? await storing.responses.inputOf(owner, id) : undefined;
+        return interactionOf(
+          parsedObject(response) ?? {},
+          input && elementsOf(input).map((item) => parsedObject(item) ?? {}),
+        );
+      }),
+    );
+    server.delete<WithId>(`${path}/:id`, (request) =>
+      inOwnWords(async () => {
+        await detached.remove(ownerOf(request, storing), request.params.id);
+        return {};
+      }),
+    );
+    server.post<WithId>(`${path}/:id/cancel`, (request) =>
+      inOwnWords(async () => interactionOf(await detached.cancel(ownerOf(request, storing), request.params.id))),
+    );
+  }
+}
+
+const notStreamed: Failure = {
+  code: "invalid_request",
+  message: "A stored interaction cannot be streamed: get it without 'stream'.",
+  param: "stream",
+};
+const noBackgroundStream: Failure = {
+  code: "invalid_request",
+  message: "An interaction in the background cannot be streamed: create it without 'stream', and poll it with GET.",
+  param: "stream",
+};
+
+async function begin(
+  { admission, bodies, reader, storing, recorded }: InteractionRoutesOptions,
+  beginBackground: GenerationRoutes["beginBackground"],
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<unknown> {
+  const { caller, held } = request;
+  const key = caller.id;
+  const { bytes, streams } = valueIn(await held.during(reader.readInteraction(request.bytes, key)));
+  bodies.reserve(request, bytes.length);
+  const reading = reader.read(responses, bytes, { key });
+  const resolved = await held.during(Promise.resolve(storing.resolve(request, responses, bytes, reading)));
+  if (resolved.body.background === true) {
+    if (streams) throw new Refused(noBackgroundStream);
+    const response = await beginBackground(request, reply, resolved, undefined);
+    return interactionOf((response && parsedObject(response)) ?? {});
+  }
+  const framing = streams ? "sse" : "whole";
+  const given = translatedResponseOf(reply.raw, translation(), streams, recorded.claim(key));
+  const answered = storing.answered(request, resolved, given, framing, responses);
+  const { body, demand } = resolved;
+  const { id: requestId } = request;
+  const model = String(body.model);
+  admission.begin({ request, requestId, endpoint: responses, model, demand, body, bytes: resolved.bytes, ...answered });
+  request.isGeneration = true;
+  reply.hijack();
+  return undefined;
+}
+
+function translation(): AnswerTranslation {
+  const stream = new InteractionStream();
+  return {
+    streamType: contentTypes.sse,
+    keepAlive: () => geminiProfile.keepAlive,
+    textOf: (data) => stream.textOf(data),
+    wholeOf(body) {
+      const response = parsedObject(body);
+      return response && jsonOf(interactionOf(response));
+    },
+    errorOf: (status, body) => geminiProfile.errorBodyOf(failureIn(parsedObject(body) ?? {}, status), ""),
+    failureOf: (message) => geminiProfile.errorBodyOf({ code: "internal", message }, ""),
+  };
+}
+
+/** Throws Refused for a caller whose group stores no responses: every id is unknown. */
+function ownerOf(request: FastifyRequest, storing: Storing): StoreOwner {
+  const owner = storing.ownerOf(request);
+  if (owner === undefined) throw new Refused(notFoundOf("Response", (request.params as { id: string }).id));
+  return owner;
+}
+
+/** Names in an error are those of the caller's request. */
+async function inOwnWords<Value>(work: () => Promise<Value>): Promise<Value> {
+  try {
+    return await work();
+  } catch (error) {
+    throw error instanceof Refused ? new Refused(ownFailureOf(error.failure)) : error;
+  }
+}
+
+function valueIn<Value>(read: BodyRead<Value>): Value {
+  if (read.kind === "refused") throw new Refused(read.failure);
+  return read.value;
+}

@@ -1,0 +1,115 @@
+/**
+ * The endpoints of Ollama's API: https://docs.ollama.com/api. Its requests become chat completions and requests for embeddings before they are admitted, and the
+ * answers are translated as they are written, so nothing else knows this format.
+ */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import Type from "typebox";
+import { allowsModel } from "#access/record.ts";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import { name, when } from "#dialects/schema-parts.ts";
+import type { Clock } from "#service/clock.ts";
+import type { Admission } from "../admission/admission.ts";
+import type { Capacity } from "../common/capacity.ts";
+import { endpoints, type ServedEndpoint } from "../common/endpoints.ts";
+import { Refused } from "../common/refused.ts";
+import { type BodyRead, readJson } from "../request/body.ts";
+import type { BodyReader } from "../request/body-reader.ts";
+import { type ModelPath, modelIdOf, modelPaths } from "../request/ollama.ts";
+import { faultIn } from "../request/validation.ts";
+import { OllamaAnswer } from "../response/ollama-answer.ts";
+import { ollamaResponseOf } from "../response/ollama-response.ts";
+import { noBytes, type RequestBodies } from "../server/request-bodies.ts";
+import type { GenerationRoutes } from "./generations.ts";
+import { modelDetailsOf, modelListOf } from "./ollama-models.ts";
+
+export interface OllamaRoutesOptions {
+  catalogue(): Catalogue;
+  admission: Admission;
+  bodies: RequestBodies;
+  reader: BodyReader;
+  clock: Clock;
+  /** Bytes of whole answers that wait for their end. */
+  recorded: Capacity;
+}
+
+/** The version of Ollama's API that is served; some clients refuse older ones. */
+const version = "0.12.0";
+
+const showSchema = Type.Object(
+  { model: Type.Optional(name), name: Type.Optional(name) },
+  when({ not: { required: ["name"] } }, "model"),
+);
+
+const chat = endpoints.get("/v1/chat/completions") as ServedEndpoint;
+const embeddings = endpoints.get("/v1/embeddings") as ServedEndpoint;
+const endpointOf = (path: ModelPath) => (path === "/api/chat" || path === "/api/generate" ? chat : embeddings);
+
+export function addOllamaRoutes(
+  server: FastifyInstance,
+  options: OllamaRoutesOptions,
+  checkEarly: GenerationRoutes["checkEarly"],
+): void {
+  const { catalogue, admission } = options;
+  for (const path of modelPaths)
+    server.post(
+      path,
+      { onRequest: (request, reply) => checkEarly(request, reply, endpointOf(path)) },
+      (request, reply) => begin(options, path, request, reply),
+    );
+  server.get("/", (_request, reply) => reply.type("text/plain").send("Ollama is running"));
+  server.get("/api/version", () => ({ version }));
+  server.get("/api/ps", () => ({ models: [] }));
+  server.get("/api/tags", ({ caller }) =>
+    modelListOf(
+      catalogue()
+        .modelsOf(caller.group)
+        .filter(({ id }) => allowsModel(caller, id)),
+    ),
+  );
+  server.post("/api/show", (request) => {
+    const body = valueIn(readJson(request.bytes));
+    const fault = faultIn(showSchema, body);
+    if (fault !== undefined) throw new Refused(fault);
+    const asked = body as { model?: string; name?: string };
+    return modelDetailsOf(admission.modelFor(request, modelIdOf(String(asked.model ?? asked.name))));
+  });
+}
+
+async function begin(
+  { admission, bodies, reader, clock, recorded }: OllamaRoutesOptions,
+  path: ModelPath,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<unknown> {
+  const { caller, held } = request;
+  const key = caller.id;
+  const asked = valueIn(await held.during(reader.readOllama(path, request.bytes, key)));
+  request.bytes = noBytes;
+  const { model, bytes } = asked;
+  const answer = new OllamaAnswer({ path, ...asked, now: () => clock.now(), epoch: () => clock.epoch() });
+  if (bytes === undefined) {
+    admission.modelFor(request, modelIdOf(model));
+    return answer.loaded(asked.loads);
+  }
+  bodies.reserve(request, bytes.length);
+  const endpoint = endpointOf(path);
+  const { demand } = valueIn(await held.during(Promise.resolve(reader.read(endpoint, bytes, { key }))));
+  admission.begin({
+    request,
+    requestId: request.id,
+    endpoint,
+    model: modelIdOf(model),
+    framing: asked.streams ? "sse" : "whole",
+    demand,
+    bytes,
+    response: ollamaResponseOf(reply.raw, answer, asked.streams, recorded.claim(key)),
+  });
+  request.isGeneration = true;
+  reply.hijack();
+  return undefined;
+}
+
+function valueIn<Value>(read: BodyRead<Value>): Value {
+  if (read.kind === "refused") throw new Refused(read.failure);
+  return read.value;
+}

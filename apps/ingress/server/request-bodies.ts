@@ -1,0 +1,227 @@
+/**
+ * Receives request bodies: bounds the size of each, its minimum rate, and the memory of all together. A handler gets the bytes without their content coding,
+ * in `request.bytes`; body-reader.ts parses them.
+ */
+import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+import { type Readable, Transform } from "node:stream";
+import type { FastifyInstance, FastifyReply, FastifyRequest, RequestPayload } from "fastify";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
+import { LiveMap } from "#relay/live-map.ts";
+import type { Clock } from "#service/clock.ts";
+import { smallBodyBytesMax } from "../common/bounds.ts";
+import type { Capacity, Claim } from "../common/capacity.ts";
+import type { IngressConfig } from "../common/config.ts";
+import { overloadOf, tooLarge, tooSlow } from "../common/failures.ts";
+import { Refused } from "../common/refused.ts";
+import { acceptedCodings, codingOf, decoderOf, unknownCoding } from "./content-codings.ts";
+import { UploadPace, uploadCheckMsOf } from "./upload-pace.ts";
+
+/**
+ * A large body reserves this many times the bytes that have arrived, up to its Content-Length: a fast sender soon has its memory
+ * reserved, and a slow one can't reserve memory that it does not use.
+ */
+const reservedAhead = 4;
+
+export const noBytes = Buffer.alloc(0);
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** The body, decompressed; empty where there is none. */
+    bytes: Buffer;
+    /** The request's part of the memory for bodies; its generation takes it over. */
+    held: Claim;
+  }
+}
+
+export interface RequestBodiesOptions {
+  config: Pick<IngressConfig, "bodyBytesMax" | "requestTimeoutMs" | "uploadBytesPerSecondMin" | "uploadGraceMs">;
+  /** Bytes of request bodies in this process. */
+  capacity: Capacity;
+  events: EventSink<IngressEvents>;
+  clock: Clock;
+}
+
+interface Upload {
+  socket: Socket;
+  body: RequestPayload;
+  pace: UploadPace;
+}
+
+export class RequestBodies {
+  readonly #options: RequestBodiesOptions;
+  readonly #uploads = new LiveMap<string, Upload>();
+
+  constructor(options: RequestBodiesOptions) {
+    this.#options = options;
+  }
+
+  /** How often `tick` must be called. */
+  get checkEveryMs(): number {
+    return uploadCheckMsOf(this.#options.config);
+  }
+
+  /** Ends the uploads that are too slow. */
+  tick(now: number): void {
+    for (const { socket, body, pace } of this.#uploads.values())
+      if (pace.isTooSlow(socket.bytesRead, now)) cutOff(body, new Refused(tooSlow(this.#options.config)));
+  }
+
+  /** Makes the server accept JSON bodies. */
+  addTo(server: FastifyInstance): void {
+    server.decorateRequest("bytes");
+    server.decorateRequest("held");
+    server.addHook("preParsing", async (request, reply, payload) => this.#receive(request, reply, payload));
+    server.removeAllContentTypeParsers();
+    server.addContentTypeParser("application/json", { parseAs: "buffer" }, this.#keepBytes);
+  }
+
+  /** Makes the routes of a scope accept forms instead of JSON. */
+  takeForms(scope: FastifyInstance): void {
+    scope.removeAllContentTypeParsers();
+    scope.addContentTypeParser("multipart/form-data", { parseAs: "buffer" }, this.#keepBytes);
+  }
+
+  /** Opens the request's claim on the memory for bodies. Call it once its caller is known. */
+  open(request: FastifyRequest): void {
+    request.held = this.#options.capacity.claim(request.caller.id);
+  }
+
+  /** Reserves this many bytes for a request, unless it has reserved more. Throws Refused when its key gets no more. */
+  reserve(request: FastifyRequest, bytes: number): void {
+    const shortage = request.held.hold(Math.max(bytes, request.held.amount));
+    if (shortage !== undefined)
+      throw new Refused(overloadOf(this.#options.events, "bodies", shortage, request.caller.id));
+  }
+
+  /** The upload is complete or refused: its rate no longer matters. */
+  uploadEnded(request: FastifyRequest): void {
+    this.#uploads.delete(request.id);
+  }
+
+  /** The response is closed: releases what the request still holds. */
+  close(request: FastifyRequest): void {
+    this.uploadEnded(request);
+    (request.held as Claim | undefined)?.end();
+  }
+
+  #receive(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): RequestPayload {
+    const { config, clock } = this.#options;
+    const body = this.#admit(request, reply, payload);
+    if (request.headers.expect !== undefined) reply.raw.writeContinue();
+    const { socket, complete } = request.raw;
+    if (!complete && !reply.raw.closed)
+      this.#uploads.set(request.id, { socket, body, pace: new UploadPace(config, socket.bytesRead, clock.now()) });
+    return body;
+  }
+
+  /** Returns the stream of the body. Throws Refused before any of it is read. */
+  #admit(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): RequestPayload {
+    const { config, events } = this.#options;
+    const { headers, held } = request;
+    const isChunked = headers["transfer-encoding"] !== undefined;
+    const coding = codingOf(headers["content-encoding"]);
+    if (isChunked && coding === undefined) return this.#counted(request, reply.raw, payload);
+    const announced = Number(headers["content-length"] ?? 0);
+    if (announced > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
+    if (coding !== undefined && (isChunked || announced > 0)) return this.#decoded(request, reply, payload, coding);
+    if (announced <= smallBodyBytesMax) {
+      this.reserve(request, announced);
+      return payload;
+    }
+    const shortage = held.shortageFor(announced);
+    if (shortage !== undefined) throw new Refused(overloadOf(events, "bodies", shortage, request.caller.id));
+    this.reserve(request, smallBodyBytesMax);
+    return this.#counted(request, reply.raw, payload, announced);
+  }
+
+  /** A body in a content coding: its decoded bytes are bounded and reserved, and as many encoded ones may arrive. */
+  #decoded(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload, coding: string): Transform {
+    const { bodyBytesMax } = this.#options.config;
+    const decoder = decoderOf(coding);
+    if (decoder === undefined) {
+      reply.header("accept-encoding", acceptedCodings);
+      throw new Refused(unknownCoding);
+    }
+    const counter = this.#counter(request, reply.raw);
+    // Fastify compares the Content-Length with this number of bytes.
+    const body = Object.assign(counter, { receivedEncodedLength: 0 });
+    payload.on("data", (chunk: Buffer) => {
+      body.receivedEncodedLength += chunk.length;
+      if (body.receivedEncodedLength > bodyBytesMax) counter.destroy(new Refused(tooLarge(bodyBytesMax)));
+    });
+    const discardRest = () => {
+      payload.unpipe(decoder);
+      payload.resume();
+    };
+    decoder.once("error", (error) => counter.destroy(error));
+    // Nothing else listens for errors while no handler reads the body.
+    counter.once("error", discardRest);
+    counter.once("close", () => {
+      decoder.destroy();
+      discardRest();
+    });
+    destroyWithCaller(counter, request, payload);
+    payload.pipe(decoder).pipe(counter);
+    return body;
+  }
+
+  /** A body that reserves its bytes as they arrive. The rest of a refused body is read and discarded. */
+  #counted(request: FastifyRequest, response: ServerResponse, body: RequestPayload, announced?: number): Transform {
+    const counter = this.#counter(request, response, announced);
+    counter.once("error", () => body.resume());
+    destroyWithCaller(counter, request, body);
+    return body.pipe(counter);
+  }
+
+  /** Passes bytes on, bounds and reserves them. */
+  #counter(request: FastifyRequest, response: ServerResponse, announced?: number): Transform {
+    const { bodyBytesMax } = this.#options.config;
+    let bytes = 0;
+    const arrived = (length: number) => {
+      bytes += length;
+      if (bytes > bodyBytesMax) throw new Refused(tooLarge(bodyBytesMax));
+      if (!response.writableEnded && !response.destroyed)
+        this.reserve(request, announced === undefined ? bytes : Math.min(announced, reservedAhead * bytes));
+    };
+    return new Transform({
+      transform(chunk: Buffer, _encoding, done) {
+        try {
+          arrived(chunk.length);
+          done(null, chunk);
+        } catch (error) {
+          done(error as Error);
+        }
+      },
+    });
+  }
+
+  readonly #keepBytes = (
+    request: FastifyRequest,
+    bytes: Buffer,
+    done: (error: Error | null, body?: unknown) => void,
+  ): void => {
+    this.uploadEnded(request);
+    try {
+      this.reserve(request, bytes.length);
+      request.bytes = bytes;
+      done(null);
+    } catch (error) {
+      done(error as Error);
+    }
+  };
+}
+
+function destroyWithCaller(counter: Transform, { raw }: FastifyRequest, payload: Readable): void {
+  payload.once("close", () => {
+    if (!raw.complete) counter.destroy();
+  });
+}
+
+/** Makes the reader of a body fail with this error. */
+function cutOff(body: RequestPayload, error: Refused): void {
+  // Destroying the request itself would break its connection before the response is sent.
+  if (body instanceof Transform) body.destroy(error);
+  else if (body.listenerCount("error") > 0) body.emit("error", error);
+}

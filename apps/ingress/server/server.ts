@@ -1,0 +1,219 @@
+/** The callers' HTTP server, without its routes: bounds on what may arrive, authentication, and errors in the caller's dialect. */
+
+import type { IncomingMessage } from "node:http";
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { allowsAddress } from "#access/addresses.ts";
+import type { KeyRecord } from "#access/record.ts";
+import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { ErrorCode, Failure } from "#dialects/errors.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents, RequestEnded } from "#events/ingress-events.ts";
+import { realtimePath } from "#operations/realtime/operation.ts";
+import type { Clock } from "#service/clock.ts";
+import type { BeginTrace } from "#tracing/tracing.ts";
+import { headerBytesMax, refusedMs } from "../common/bounds.ts";
+import type { IngressConfig } from "../common/config.ts";
+import { isSocketHandshake, pathOf, requestIdHeadersOf } from "../common/endpoints.ts";
+import { addressNotAllowed, failureOf, invalidKey, notFoundOf } from "../common/failures.ts";
+import { labelsOf } from "../common/labels.ts";
+import { outlastRedis } from "../common/outlast-redis.ts";
+import { Refused } from "../common/refused.ts";
+import { servedPathOf } from "../common/vendor-paths.ts";
+import { authenticateCaller, credentialsOf, type KeyDirectory, NewKeys } from "./authentication.ts";
+import type { ClientSecrets, Grant } from "./client-secrets.ts";
+import { Cors } from "./cors.ts";
+import { PublicModels } from "./public-models.ts";
+import { closeWithin, hasUnknownCoding, ResponsesInProgress, sendFailure } from "./refusals.ts";
+import { noBytes, type RequestBodies } from "./request-bodies.ts";
+import { destroyWhenUnread } from "./send-timeout.ts";
+import { CallerResponse, type UnreadAnswers } from "./unread.ts";
+
+/** The status in metrics for a response whose caller left before its end; nobody receives it. */
+export const callerLeftStatus = 499;
+/** The status in metrics for a request that became a WebSocket. */
+const upgradedStatus = 101;
+
+declare module "fastify" {
+  interface FastifyRequest {
+    /** Set if the caller has a client secret instead of an API key. */
+    grant: Grant | undefined;
+    /** A generation answers the request and reports its end. */
+    isGeneration: boolean;
+    /** Of the gateway's own error that answers it. */
+    errorCode: ErrorCode | undefined;
+  }
+}
+
+export interface RequestServerOptions {
+  config: IngressConfig;
+  clock: Clock;
+  events: EventSink<IngressEvents>;
+  keys: KeyDirectory;
+  catalogue(): Catalogue;
+  bodies: RequestBodies;
+  /** Bytes of responses that callers have not taken. */
+  unread: UnreadAnswers;
+  clientSecrets: ClientSecrets;
+  /** Undefined while tracing is off. */
+  beginTrace: BeginTrace | undefined;
+  /** The paths that serve WebSockets. */
+  socketPaths: readonly string[];
+  /** A new id for a request, which its caller gets as `x-request-id`. */
+  nextId(): string;
+  /** Aborted when this process begins to stop: from then on connections are not kept. */
+  draining: AbortSignal;
+}
+
+/** A server without routes. A handler throws Refused for a request that it cannot serve. */
+export function createRequestServer(options: RequestServerOptions): FastifyInstance {
+  const { config, events, bodies, draining } = options;
+  const responses = new ResponsesInProgress();
+  const cors = new Cors(options);
+  const newKeys = new NewKeys(options.keys);
+  const publicModels = new PublicModels(options);
+  const isUpgrade = (request: IncomingMessage) => isSocketHandshake(request, options.socketPaths);
+  const refuse = (failure: Failure, request: FastifyRequest, reply: FastifyReply) => {
+    events.emit("requestRefused", { requestId: request.id, code: failure.code });
+    request.errorCode = failure.code;
+    bodies.uploadEnded(request);
+    return sendFailure(failure, request, reply, draining.aborted);
+  };
+  const server = Fastify({
+    bodyLimit: config.bodyBytesMax,
+    requestTimeout: config.requestTimeoutMs,
+    keepAliveTimeout: 75_000,
+    forceCloseConnections: false,
+    return503OnClosing: false,
+    trustProxy: config.trustedProxies.length > 0 && config.trustedProxies,
+    genReqId: options.nextId,
+    rewriteUrl: ({ url = "" }) => servedPathOf(url).url,
+    routerOptions: { maxParamLength: 300 },
+    http: {
+      ServerResponse: CallerResponse,
+      maxHeaderSize: headerBytesMax,
+      // Node validates this timeout before Fastify sets its own.
+      requestTimeout: config.requestTimeoutMs,
+      headersTimeout: config.requestTimeoutMs / 4,
+      connectionsCheckingInterval: 1_000,
+      // Some clients offer HTTP/2 with every request: such a request is answered over HTTP/1.1.
+      shouldUpgradeCallback: isUpgrade,
+    },
+    clientErrorHandler: (error, socket) => responses.refuseConnection(error, socket),
+    frameworkErrors: (error, request, reply) => {
+      cors.expose(request, reply.raw);
+      return refuse(failureOf(error), request, reply as FastifyReply);
+    },
+  });
+  server.decorateRequest("caller");
+  server.decorateRequest("grant");
+  server.decorateRequest("apiKey");
+  server.decorateRequest("isGeneration", false);
+  server.decorateRequest("errorCode");
+  server.addHook("onRequest", async (request, reply) => {
+    openResponse(options, request, reply);
+    responses.add(request.raw.socket, reply.raw);
+    // Node does not manage the socket of an upgrade, so it is closed after the refusal.
+    if (isUpgrade(request.raw)) reply.raw.once("finish", () => closeWithin(request.raw.socket, refusedMs));
+    cors.expose(request, reply.raw);
+    if (cors.answersPreflight(request, reply)) return reply;
+    if (publicModels.answers(request, reply)) return reply;
+    if (hasUnknownCoding(request)) throw new Refused(unknownCoding);
+    request.grant = pathOf(request.url) === realtimePath ? await grantOf(options, request) : undefined;
+    if (!identifies(options, request) && !((await newKeys.learn(request)) && identifies(options, request)))
+      throw new Refused(invalidKey);
+    openClaims(options, request, reply);
+    cors.check(request);
+    if (request.is404) throw new Refused(notFoundOf(request, reply, server));
+  });
+  // By default Node sends 100 Continue before any handler sees the headers.
+  server.server.on("checkContinue", (request, response) => server.routing(request, response));
+  bodies.addTo(server);
+  server.setErrorHandler<FastifyError | Refused>((error, request, reply) => {
+    const failure = error instanceof Refused ? error.failure : failureOf(error, config.bodyBytesMax);
+    if (failure.code === "internal") events.emit("fault", { error, requestId: request.id });
+    return refuse(failure, request, reply);
+  });
+  return server;
+}
+
+/** Sets up what every response needs, whatever its outcome. */
+function openResponse(
+  { config, clock, events, bodies, draining, beginTrace }: RequestServerOptions,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): void {
+  const startedAt = clock.now();
+  request.bytes = noBytes;
+  reply.headers(requestIdHeadersOf(request));
+  if (draining.aborted) reply.header("connection", "close");
+  destroyWhenUnread(reply.raw, request.raw.socket, config.sendTimeoutMs, clock);
+  reply.raw.once("close", () => {
+    bodies.close(request);
+    (reply.raw as CallerResponse).unread?.end();
+    const isRefused = request.errorCode !== undefined && (request.caller as KeyRecord | undefined) !== undefined;
+    const trace = isRefused ? beginTrace?.(request.headers) : undefined;
+    events.emit("requestEnded", requestEndedOf(request, reply, clock.now() - startedAt, trace));
+  });
+}
+
+/** What the caller's client secret allows; undefined if it has none that is valid. Throws Refused while Redis is away for long. */
+function grantOf(
+  { config: { redisWaitMs }, clientSecrets, keys, clock }: RequestServerOptions,
+  { headers, url }: FastifyRequest,
+): Promise<Grant | undefined> {
+  const credentials = credentialsOf(headers, url);
+  return outlastRedis({ clock, redisWaitMs }, () => clientSecrets.grantOf(credentials, keys, clock.epoch()));
+}
+
+const unknownCoding: Failure = {
+  code: "invalid_request",
+  message: "The only transfer coding that is supported is 'chunked'.",
+};
+
+/** Sets the caller of a request. False if it has no valid credential. */
+function identifies({ keys, clock }: RequestServerOptions, request: FastifyRequest): boolean {
+  const { grant } = request;
+  if (grant === undefined) return authenticateCaller(keys, clock.epoch(), request);
+  request.caller = grant.record;
+  return true;
+}
+
+/** Opens the claims of an authenticated caller. Throws Refused for an address that its key does not allow. */
+function openClaims({ bodies, unread }: RequestServerOptions, request: FastifyRequest, reply: FastifyReply): void {
+  if (!allowsAddress(request.caller, request.ip)) throw new Refused(addressNotAllowed(request.ip));
+  bodies.open(request);
+  const { socket } = request.raw;
+  const response = reply.raw as CallerResponse;
+  response.unread = unread.of(request.caller.id, {
+    bytes: () => (socket.destroyed ? 0 : response.writableLength),
+    cut: () => socket.destroy(),
+  });
+}
+
+function requestEndedOf(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  durationMs: number,
+  trace: RequestEnded["trace"],
+): RequestEnded {
+  const raw = reply.raw as CallerResponse;
+  const isAnswered = raw.writableFinished || (raw.headersSent && raw.isBroken);
+  const isUpgraded = request.ws && !isAnswered;
+  const caller = request.caller as KeyRecord | undefined;
+  return {
+    requestId: request.id,
+    transport: "http",
+    method: request.method,
+    path: request.routeOptions.url ?? "other",
+    status: isAnswered ? raw.statusCode : isUpgraded ? upgradedStatus : callerLeftStatus,
+    keyId: caller?.id,
+    group: caller?.group,
+    account: caller?.account,
+    ...labelsOf(caller ?? {}, request.headers),
+    errorCode: request.errorCode,
+    outcome: request.isGeneration ? "generation" : isAnswered ? "answered" : isUpgraded ? "upgraded" : "left",
+    durationMs: isUpgraded ? undefined : durationMs,
+    retries: String(request.headers["x-stainless-retry-count"] ?? "").slice(0, 4) || undefined,
+    trace,
+  };
+}

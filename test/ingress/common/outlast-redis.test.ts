@@ -1,0 +1,103 @@
+/** Requests that read or change something in Redis by one command outlast a failure of it. The keys of a cluster fail one by one. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { FastifyRequest } from "fastify";
+import { Admission, type AdmissionOptions } from "../../../apps/ingress/admission/admission.ts";
+import { DetachedGenerations, type DetachedOptions } from "../../../apps/ingress/background/detached.ts";
+import { LogFollower, type LogFollowerOptions } from "../../../apps/ingress/background/log-follower.ts";
+import type { ServedEndpoint } from "../../../apps/ingress/common/endpoints.ts";
+import { unavailable } from "../../../apps/ingress/common/failures.ts";
+import { outlastRedis } from "../../../apps/ingress/common/outlast-redis.ts";
+import { StoredAnswers, type StoredAnswersOptions } from "../../../apps/ingress/idempotency/stored-answers.ts";
+import type { StoreOwner } from "../../../apps/ingress/stored/sealed-store.ts";
+import type { ResolvedBody } from "../../../apps/ingress/stored/storing.ts";
+
+const patience = { clock: { now: () => 0, epoch: () => 0 }, redisWaitMs: 1 };
+
+/** Fails once, and then does it. */
+function failsOnce<Result>(command: () => Result): () => Promise<Result> {
+  let calls = 0;
+  return async () => {
+    if (calls++ === 0) throw new Error("Command timed out");
+    return command();
+  };
+}
+
+test("a request is refused when Redis is away for longer than it may wait", async () => {
+  const away = outlastRedis({ ...patience, redisWaitMs: 0 }, () => Promise.reject(new Error("Command timed out")));
+  await assert.rejects(away, { failure: unavailable });
+});
+
+test("a request that gets another one's answer outlasts a failure of its limits", async () => {
+  const admitted = { kind: "admitted", headers: {} };
+  const admission = new Admission({
+    ...patience,
+    catalogue: () => ({ modelFor: () => ({}) }),
+    limits: { admitReplay: failsOnce(() => admitted) },
+  } as unknown as AdmissionOptions);
+  const request = { caller: { group: "default" } } as unknown as FastifyRequest;
+  const endpoint = { dialect: "openai-chat" } as ServedEndpoint;
+  assert.deepEqual(await admission.replay({ request, endpoint, model: "sim" }), admitted);
+});
+
+test("the answer for an Idempotency-Key is stored when Redis fails at first, and its entry is not freed", async () => {
+  const scripts: string[] = [];
+  const run = failsOnce(() => 1);
+  const command = (text: string) => {
+    scripts.push(text);
+    return run();
+  };
+  const answers = new StoredAnswers({
+    ...patience,
+    redis: { eval: command, evalsha: command },
+    keyspace: { idempotency: () => "entry", idempotencyStored: "stored", idempotencyBytes: "bytes" },
+    space: { hasSpace: async () => true },
+    windowMs: 1_000,
+    keyBytesMax: 1_000,
+    bytesMax: 1_000,
+  } as unknown as StoredAnswersOptions);
+  const claim = answers.claimOf("key_1", "hash", "fingerprint", "this request");
+  await answers.store(claim, { status: 200, headers: {}, body: Buffer.from("{}") });
+  assert.equal(scripts.length, 2);
+  assert.match(scripts[0] as string, /HSET|SET/);
+  assert.equal(/^[0-9a-f]{40}$/.test(scripts[1] as string), true, "the same script, by its hash");
+});
+
+test("a resumable stream begins when its lease fails at first", async () => {
+  const begun: string[] = [];
+  const detached = new DetachedGenerations({
+    ...patience,
+    runs: { begin: failsOnce(() => undefined), end: async () => undefined },
+    store: { put: async () => 1, remove: async () => true, append: async () => 1 },
+    admission: { begin: ({ model }: { model: string }) => begun.push(model) },
+  } as unknown as DetachedOptions);
+  const request = { caller: { id: "key_1" }, id: "req_1", headers: {} } as unknown as FastifyRequest;
+  const owner = { keyId: "key_1", sealing: { keysFor: () => ({}) } } as unknown as StoreOwner;
+  const endpoint = {
+    dialect: "openai-chat",
+    operation: "chat",
+    path: "/v1/chat/completions",
+  } as unknown as ServedEndpoint;
+  const live = { once: () => undefined, closed: false } as never;
+  const own = { id: "gen_1", model: "sim", apiKey: "sk-1", fingerprint: "f", wrap: undefined };
+  const resolved = { bytes: Buffer.from("{}"), body: {} } as unknown as ResolvedBody;
+  assert.equal(await detached.beginResumable(request, owner, endpoint, resolved, live, own), true);
+  assert.deepEqual(begun, ["sim"]);
+});
+
+test("a stream is resumed when a read of its log fails at first", async () => {
+  const follower = new LogFollower({
+    ...patience,
+    // Only the reading of whole values outlasts Redis; that of parts is repeated by its loop.
+    store: { read: async () => [{ value: Buffer.from("f"), version: 1 }], parts: failsOnce(() => undefined) },
+    followers: { claim: () => ({ hold: () => undefined, end: () => undefined }) },
+    runs: { has: async () => true },
+  } as unknown as LogFollowerOptions);
+  let isTaken = false;
+  const response = { once: () => undefined, headersSent: true, write: () => true, end: () => undefined, closed: false };
+  const request = { caller: { id: "key_1" }, url: "/v1/chat/completions", headers: {} } as unknown as FastifyRequest;
+  await follower.follow(request, response as never, {} as StoreOwner, "gen_1", 0, unavailable, () => {
+    isTaken = true;
+  });
+  assert.ok(isTaken);
+});

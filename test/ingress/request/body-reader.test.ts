@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import { after, test } from "node:test";
+import { endpoints } from "../../../apps/ingress/common/endpoints.ts";
+import { BodyReader, isReadAtOnce } from "../../../apps/ingress/request/body-reader.ts";
+
+const reader = new BodyReader();
+after(() => reader.close());
+const endpoint = endpoints.get("/v1/chat/completions");
+assert.ok(endpoint !== undefined);
+
+const bodyOf = (text: string, more: object = {}) => {
+  const part = { type: "image_url", image_url: { url: "https://example.com/a.png" } };
+  const content = [...new Array<object>(20).fill(part), { type: "text", text }];
+  return Buffer.from(
+    JSON.stringify({ model: "m", n: 2, max_tokens: 7, messages: [{ role: "user", content }], ...more }),
+  );
+};
+
+test("the demand of a large body equals that of a small one with the same content, attachments included", async () => {
+  const [small, large] = [bodyOf("x"), bodyOf("x".repeat(200_000))];
+  assert.deepEqual([isReadAtOnce(small), isReadAtOnce(large)], [true, false]);
+  const [one, other] = [
+    await reader.read(endpoint, small, { key: "k" }),
+    await reader.read(endpoint, large, { key: "k" }),
+  ];
+  assert.ok(one.kind === "read" && other.kind === "read");
+  assert.equal(one.value.demand.attachedTokens, 40_000);
+  assert.deepEqual(other.value.demand, one.value.demand);
+});
+
+test("the thread returns only the settings of a large body, a thousand members at most", async () => {
+  const metadata = Object.fromEntries(Array.from({ length: 900 }, (_, place) => [`key_${place}`, "value"]));
+  const read = await reader.read(endpoint, bodyOf("x".repeat(200_000), { a: metadata, b: metadata, stream: true }), {
+    key: "k",
+  });
+  assert.ok(read.kind === "read");
+  assert.deepEqual(read.value.body, { model: "m", n: 2, max_tokens: 7, a: metadata, stream: true });
+});

@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { after, test } from "node:test";
+import { conversationDialects } from "#dialects/dialect.ts";
+import { emptyLines } from "#dialects/profile.ts";
+import { profiles } from "#dialects/profiles.ts";
+import type { LogWriter } from "../../../apps/ingress/background/answer-log.ts";
+import { LoggedResponse } from "../../../apps/ingress/response/logged-response.ts";
+
+/** A log that keeps nothing. */
+const log = {
+  nextEvent: 0,
+  isFull: false,
+  head: () => {},
+  event: (event: Buffer) => event,
+  end: async () => {},
+  abandon: () => {},
+} as unknown as LogWriter;
+
+const endings: Record<string, (response: LoggedResponse) => void> = {
+  "/end": (response) => response.end(),
+  "/leave": (response) => response.leave(false),
+  "/destroy": (response) => response.destroy(),
+};
+
+const server = createServer((request, live) => {
+  const response = new LoggedResponse({ log, live, sendsIds: true, ended: () => {} });
+  response.writeHead(200, { "content-type": "text/event-stream" });
+  response.write(Buffer.from("data: one\n\n"), () => endings[request.url as string]?.(response));
+}).listen(0, "127.0.0.1");
+await once(server, "listening");
+after(() => server.close());
+const ask = (path: string) => fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`);
+
+test("a caller of an answer that ended reads it to its end", async () => {
+  assert.equal(await (await ask("/end")).text(), "data: one\n\n");
+});
+
+for (const path of ["/leave", "/destroy"])
+  test(`a caller of an answer that broke off notices (${path.slice(1)})`, async () => {
+    await assert.rejects(ask(path).then((response) => response.text()));
+  });
+
+/** The data of each event as OpenAI's Python library reads it: the last id stays in force, so that an empty line alone is an event without data. */
+function dataAmongIds(text: string): string[] {
+  const events: string[] = [];
+  let data: string[] = [];
+  let hasId = false;
+  for (const line of text.split("\n").slice(0, -1)) {
+    if (line === "") {
+      if (hasId || data.length > 0) events.push(data.join("\n"));
+      data = [];
+    } else if (line.startsWith("id:")) hasId = true;
+    else if (line.startsWith("data:")) data.push(line.slice("data:".length).trim());
+  }
+  return events;
+}
+
+/** What a caller gets of two events with keep-alives before, between and after them. */
+function written(keepAlive: string, sendsIds: boolean, breaks = false): { text: string; kinds: string[] } {
+  const kinds: string[] = [];
+  let text = "";
+  const live = {
+    headersSent: false,
+    closed: false,
+    writeHead: () => undefined,
+    write: (chunk: string | Buffer) => {
+      text += chunk;
+      return true;
+    },
+    end: () => undefined,
+    destroy: () => undefined,
+    once: () => undefined,
+  };
+  const numbered = { ...log, event: (event: Buffer) => Buffer.concat([Buffer.from("id: gen_1.0\n"), event]) };
+  const ending = { ...numbered, end: async (kind = "end") => void kinds.push(kind) } as unknown as LogWriter;
+  const response = new LoggedResponse({ log: ending, live, sendsIds, ended: () => undefined });
+  response.writeHead(200, {});
+  response.write(emptyLines);
+  for (const _ of [1, 2]) {
+    response.write(Buffer.from('data: {"one":1}\n\n'));
+    response.write(keepAlive);
+    response.write(emptyLines);
+  }
+  if (breaks) {
+    response.write('data: {"error":{}}\n\n', () => undefined);
+    response.destroy();
+  }
+  return { text, kinds };
+}
+
+for (const dialect of conversationDialects)
+  test(`${dialect}: between events with ids, no keep-alive is an event without data`, () => {
+    const read = dataAmongIds(written(profiles[dialect].keepAlive, true).text);
+    assert.deepEqual(
+      read.map((data) => typeof JSON.parse(data)),
+      read.map(() => "object"),
+    );
+    assert.equal(read.filter((data) => data === '{"one":1}').length, 2);
+  });
+
+test("a client that fails on ids gets none, and the keep-alives that it knows", () => {
+  const { text } = written(emptyLines, false);
+  assert.equal(text.replaceAll(/\n{2,}/g, "\n\n").trim(), 'data: {"one":1}\n\ndata: {"one":1}');
+});
+
+test("the log of an answer that broke off behind its error event says so", async () => {
+  const { kinds } = written(emptyLines, true, true);
+  await new Promise(setImmediate);
+  assert.deepEqual(kinds, ["failed"]);
+});
