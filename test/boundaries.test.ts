@@ -9,8 +9,9 @@ const root = resolve(import.meta.dirname, "..");
 
 /** The folders that each folder may import besides itself. */
 const folders: Record<string, string[]> = {
-  "libs/dialects": [],
-  "libs/operations": ["libs/dialects"],
+  "libs/wire": [],
+  "libs/dialects": ["libs/wire"],
+  "libs/operations": ["libs/wire", "libs/dialects"],
   "libs/ledger": ["libs/service", "libs/dialects"],
   "libs/api": ["libs/access"],
   "libs/catalogue": ["libs/dialects", "libs/access", "libs/ledger"],
@@ -21,6 +22,7 @@ const folders: Record<string, string[]> = {
   "libs/access": ["libs/service", "libs/ledger"],
   "libs/relay": ["libs/service", "libs/dialects", "libs/operations"],
   "apps/ingress": [
+    "libs/wire",
     "libs/content",
     "libs/dialects",
     "libs/operations",
@@ -33,6 +35,7 @@ const folders: Record<string, string[]> = {
     "libs/tracing",
   ],
   "apps/worker": [
+    "libs/wire",
     "libs/dialects",
     "libs/operations",
     "libs/events",

@@ -15,7 +15,7 @@ const groups = {
     "ingress/common/capacity.test.ts",
     "ingress/observability/trace-subscriber.test.ts",
     "ingress/response/generation-response.test.ts",
-    "libs/{dialects,events,operations}/**/*.test.ts",
+    "libs/{dialects,events,operations,wire}/**/*.test.ts",
     "libs/relay/*.test.ts",
     "libs/tracing/{sampling,trace-context}.test.ts",
     "libs/catalogue/load.test.ts",

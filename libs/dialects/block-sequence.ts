@@ -2,7 +2,7 @@
  * The blocks of a streamed answer in an order in which none overlaps another. Dialects and their servers let blocks overlap: text arrives while the arguments of a
  * call are incomplete, and calls arrive in turns. A block that must not be interrupted keeps all later ones waiting, so that nothing of it is lost.
  */
-import { JsonProgress } from "./json.ts";
+import { JsonProgress } from "#wire/json/progress.ts";
 import type { AnswerEvent, BlockStart, Signature } from "./neutral.ts";
 
 type Making<Start extends BlockStart> = {

@@ -1,18 +1,10 @@
 /** The bounds of reading and writing any dialect. Limits of a vendor's API are in its dialect's folder. */
-/** Data lines of an unfinished event. Each is a buffer, which takes some 100 bytes however short the line is. */
-export const dataLinesMax = 16_384;
-/** More chunks of an unfinished line are joined to one, for the same reason. */
-export const loosePartsMax = 256;
 /** Bytes of an event that may be `[DONE]` or a keep-alive; longer data is neither. */
 export const markLengthMax = 64;
 /** The most events without content that are held back. With one more, the answer is committed. */
 export const uncommittedEventsMax = 32;
 /** Longer than any address; longer strings are taken as base64. */
 export const addressLengthMax = 16_384;
-/** Strings nested deeper are ignored: no dialect nests half as deep. */
-export const namedLevelsMax = 40;
-/** Longest name that a dialect may know, in bytes with its quotes. */
-export const knownNameBytesMax = 64;
 /** Tools of one request: more than any upstream accepts. */
 export const toolsMax = 4_096;
 /** Levels of objects and arrays in a call's arguments: deeper ones could not be written again. */
@@ -26,8 +18,6 @@ export const argumentsBounds = {
 };
 /** References between definitions of a schema in a row. A longer chain counts as recursion. */
 export const definitionChainMax = 100;
-/** Fields of a form, far more than any endpoint has. */
-export const formFieldsMax = 1_000;
 /**
  * Tokens of one answer, in or out, that an upstream may report: ten times the largest context window on offer, because answers with hosted tools
  * count their prompt several times.

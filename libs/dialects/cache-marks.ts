@@ -2,7 +2,7 @@
  * Marks at the end of a prompt's cached part, in the spellings of all dialects: `cache_control` (https://platform.claude.com/docs/en/build-with-claude/prompt-caching,
  * and in chat completions https://openrouter.ai/docs/features/prompt-caching) and `prompt_cache_breakpoint` (https://platform.openai.com/docs/guides/prompt-caching).
  */
-import { isObject, objectOf } from "./json.ts";
+import { isObject, objectOf } from "#wire/json/parse.ts";
 import type { ModelTraits } from "./model-traits.ts";
 import type { NeutralRequest, Part, TextPart } from "./neutral.ts";
 

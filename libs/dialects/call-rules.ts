@@ -3,11 +3,12 @@
  * if the caller wants no parallel calls. Gemini has no such switch, and many servers of openai-chat ignore it. An id that a server repeats is replaced, because
  * callers find a call's result by its id.
  */
+
+import type { SseEvent } from "#wire/sse.ts";
 import type { Codec, StreamDecoder } from "./codec.ts";
 import type { ConversationDialect } from "./dialect.ts";
 import type { AnswerEvent, BlockStart, NeutralRequest } from "./neutral.ts";
 import { callerArgumentsOf } from "./schema/tool-schemas.ts";
-import type { SseEvent } from "./sse.ts";
 import { newCallId } from "./tools.ts";
 import type { Usage } from "./usage.ts";
 

@@ -1,11 +1,12 @@
 /** A codec reads and writes the requests and answers of one dialect, and relays those of its own dialect unchanged. It is pure and synchronous. */
+
+import type { SseEvent } from "#wire/sse.ts";
 import type { Continuation, RelayedText } from "./continuation.ts";
 import type { UpstreamError } from "./errors.ts";
 import type { ModelTraits } from "./model-traits.ts";
 import type { Answer, AnswerEvent, Finish, NeutralRequest } from "./neutral.ts";
 import type { Produced } from "./produced.ts";
 import type { Repair } from "./repairs.ts";
-import type { SseEvent } from "./sse.ts";
 import type { Cut } from "./stop-cutter.ts";
 import type { Usage } from "./usage.ts";
 import type { ReplaceAddress } from "./verbatim-attachments.ts";

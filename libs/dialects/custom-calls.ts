@@ -2,7 +2,8 @@
  * Tools that take free text, in requests that pass to an upstream of the same dialect unchanged. Many servers of OpenAI's dialects know functions only, and answer
  * with a call whose arguments are JSON; the caller gets the free text that it expects.
  */
-import { listOf, objectOf, objectSpansOf, readSpan, textOf } from "./json.ts";
+import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { objectSpansOf, readSpan } from "#wire/json/spans.ts";
 
 const mark = '"custom"';
 

@@ -1,10 +1,11 @@
 /** The common part of all decoders of server-sent events. */
+
+import type { SseEvent } from "#wire/sse.ts";
 import type { StreamDecoder } from "./codec.ts";
 import type { UpstreamError } from "./errors.ts";
 import { contentOf } from "./event.ts";
 import { unreadableEvent } from "./finish.ts";
 import { type AnswerEvent, failed } from "./neutral.ts";
-import type { SseEvent } from "./sse.ts";
 import { upstreamErrorOf } from "./upstream-errors.ts";
 import type { Usage } from "./usage.ts";
 

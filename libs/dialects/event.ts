@@ -1,7 +1,8 @@
 /** The first step of reading a server-sent event, common to all dialects. */
+
+import { parsedObject } from "#wire/json/parse.ts";
+import type { SseEvent } from "#wire/sse.ts";
 import { markLengthMax } from "./bounds.ts";
-import { parsedObject } from "./json.ts";
-import type { SseEvent } from "./sse.ts";
 
 export type EventContent =
   | { kind: "value"; value: Record<string, unknown> }

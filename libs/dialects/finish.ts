@@ -14,8 +14,9 @@
  * Cohere (`COMPLETE`, `ERROR_TOXIC`): https://docs.cohere.com/reference/chat
  * OpenRouter (`error`): https://openrouter.ai/docs/api/reference/errors-and-debugging
  */
+
+import { textOf } from "#wire/json/parse.ts";
 import type { UpstreamError } from "./errors.ts";
-import { textOf } from "./json.ts";
 import type { Finish } from "./neutral.ts";
 import { scrubbed } from "./scrub.ts";
 

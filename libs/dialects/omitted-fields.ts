@@ -1,5 +1,6 @@
 /** Removes fields that an upstream refuses from the bytes of a request; every other byte stays. */
-import { isEmptyObject, jsonBytesOf, withElements, withMembers, withValues } from "./json.ts";
+import { jsonBytesOf } from "#wire/json/parse.ts";
+import { isEmptyObject, withElements, withMembers, withValues } from "#wire/json/spans.ts";
 
 /** Where a request may have cache marks. */
 const markedPlaces = [

@@ -2,11 +2,12 @@
  * Verbatim relay of the events of speech and of transcripts, and their usage:
  * https://platform.openai.com/docs/api-reference/audio/speech-audio-delta-event, https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event
  */
+
+import { isPresent, objectOf } from "#wire/json/parse.ts";
+import type { SseEvent } from "#wire/sse.ts";
 import type { StreamRelay } from "./codec.ts";
-import { isGiven, objectOf } from "./json.ts";
 import { modalitiesOf } from "./openai-parts.ts";
 import type { Produced } from "./produced.ts";
-import type { SseEvent } from "./sse.ts";
 import { upstreamErrorOf } from "./upstream-errors.ts";
 import { plainUsageOf, plausible, tokensOf, type Usage } from "./usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "./verbatim.ts";
@@ -61,7 +62,7 @@ class AudioWatcher implements Watcher {
 
   look({ event, data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
     const { type = event, error, usage } = value;
-    if (type === "error" || isGiven(error)) return failedWith(upstreamErrorOf(value));
+    if (type === "error" || isPresent(error)) return failedWith(upstreamErrorOf(value));
     if (type === this.#last) {
       this.finished = true;
       this.usage = audioUsageOf(usage) ?? this.#usageDefault;

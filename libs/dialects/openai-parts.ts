@@ -1,7 +1,8 @@
 /** Parts of requests and answers that OpenAI's two dialects share. */
+
+import { isObject, isPresent, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, typeByNameOf } from "./attachments.ts";
 import { refuse } from "./field-support.ts";
-import { isGiven, isObject, objectOf, textOf } from "./json.ts";
 import type { Attachment, Part, Settings } from "./neutral.ts";
 import { countedUnits, plausible, serviceTierOf, tokensOf, type Units, type Usage, unitNames } from "./usage.ts";
 
@@ -99,7 +100,7 @@ export function openaiUsageOf(
   const completion = tokensOf(usage[`${output}_tokens`]);
   const reasoningTokens = tokensOf(outputDetails.reasoning_tokens);
   const isApart = reasoningTokens > 0 && tokensOf(usage.total_tokens) === inputTokens + completion + reasoningTokens;
-  const cached = [details.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens].find(isGiven);
+  const cached = [details.cached_tokens, usage.prompt_cache_hit_tokens, usage.cached_tokens].find(isPresent);
   return plausible({
     inputTokens,
     cachedInputTokens: tokensOf(cached),

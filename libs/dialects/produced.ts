@@ -2,9 +2,10 @@
  * Counts the tokens that an upstream has produced of a streamed answer: its own count as of its last report, plus an estimate of later content. The estimate
  * takes a token for every `bytesPerToken` bytes and at least one for each event with content. Thinking counts whether or not the caller sees it.
  */
+
+import { isObject, isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { resumableLengthMax } from "./bounds.ts";
 import { finishOf, reasonIn } from "./finish.ts";
-import { isGiven, isObject, listOf, objectOf, textOf } from "./json.ts";
 import type { AnswerEvent, BlockStart, Finish } from "./neutral.ts";
 import { bytesPerToken, plausible, type Usage } from "./usage.ts";
 
@@ -244,7 +245,7 @@ export function chatDelta(delta: Record<string, unknown>, produced: Produced): v
       for (const text of [called.name, called.arguments, called.input]) produced.text(text);
   }
   for (const _ of listOf(images)) produced.picture();
-  if (listOf(annotations).length > 0 || isGiven(objectOf(legacyCall).arguments)) produced.other();
+  if (listOf(annotations).length > 0 || isPresent(objectOf(legacyCall).arguments)) produced.other();
   produced.text(objectOf(audio).transcript);
   produced.speech(objectOf(audio).data);
 }

@@ -1,10 +1,12 @@
 /** Requests with repairs, in the neutral form and as a caller's own bytes. */
+
+import { jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
+import { isEmptyArray, withMembers, withValues } from "#wire/json/spans.ts";
 import type { CallerRequest, Codec, Target } from "./codec.ts";
 import { consistent } from "./consistent.ts";
 import type { ConversationDialect } from "./dialect.ts";
 import { Refusal } from "./field-support.ts";
 import { continueText } from "./history.ts";
-import { isEmptyArray, jsonBytesOf, parsedObject, withMembers, withValues } from "./json.ts";
 import type { ModelTraits } from "./model-traits.ts";
 import type { NeutralRequest, Part } from "./neutral.ts";
 import type { Repair } from "./repairs.ts";

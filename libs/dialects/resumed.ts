@@ -2,10 +2,11 @@
  * An answer that another upstream can resume if its own fails midway. The delivered part is kept in the neutral form. The next stream either continues it (its
  * request ended with the text so far) or repeats it; the repeated part is dropped.
  */
+
+import { type SseEvent, SseReader } from "#wire/sse.ts";
 import { resumableLengthMax } from "./bounds.ts";
 import type { StreamDecoder, StreamEncoder } from "./codec.ts";
 import type { AnswerEvent } from "./neutral.ts";
-import { type SseEvent, SseReader } from "./sse.ts";
 import { bytesPerToken, type Usage } from "./usage.ts";
 
 interface Delivered {

@@ -2,11 +2,12 @@
  * Ends an answer at stop sequences that its upstream does not know. The text is delayed only by its shortest end that may begin a sequence. An upstream that
  * streams is not read further, so its usage is estimated from there on.
  */
+
+import type { SseEvent } from "#wire/sse.ts";
 import { stopCharactersMax, stopSequencesMax } from "./bounds.ts";
 import type { Codec, StreamDecoder } from "./codec.ts";
 import { type AnswerEvent, endWith } from "./neutral.ts";
 import { Produced } from "./produced.ts";
-import type { SseEvent } from "./sse.ts";
 import { plainUsageOf, type Usage } from "./usage.ts";
 
 /** The sequences that the gateway ends an answer at. */

@@ -1,8 +1,9 @@
 /** Tool names that fit every dialect, and the mapping to the caller's names. */
 import { randomBytes } from "node:crypto";
+import { exceedsBounds } from "#wire/json/bounds.ts";
+import { isObject, isPresent, objectOf, parseExact, textOf } from "#wire/json/parse.ts";
 import { argumentsBounds, toolsMax } from "./bounds.ts";
 import { refuse } from "./field-support.ts";
-import { exceedsBounds, isGiven, isObject, objectOf, parseExact, textOf } from "./json.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
 
 /** Fits all dialects: https://platform.openai.com/docs/api-reference/chat/create has the shortest maximum, Google the strictest first character. */
@@ -108,7 +109,7 @@ export const inputOfText = (text: string): string => JSON.stringify({ input: tex
 
 /** The arguments of a call as JSON text; "" for none. Some servers and agents send them as a value, and some languages an empty object as a list. */
 export const inputTextOf = (input: unknown): string =>
-  typeof input === "string" ? input : isGiven(input) && !isEmptyList(input) ? JSON.stringify(input) : "";
+  typeof input === "string" ? input : isPresent(input) && !isEmptyList(input) ? JSON.stringify(input) : "";
 
 const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
 
@@ -122,7 +123,7 @@ export function parametersOf(value: unknown): Pick<Tool, "parameters"> {
 export function resultContentOf(value: unknown): string | unknown[] {
   if (typeof value === "string") return value;
   if (Array.isArray(value) && value.every((part) => typeof objectOf(part).type === "string")) return value;
-  return isGiven(value) ? JSON.stringify(value) : [];
+  return isPresent(value) ? JSON.stringify(value) : [];
 }
 
 /**

@@ -2,6 +2,8 @@
  * Reads an upstream's error. One reader serves all dialects: it knows their error objects, those of servers and gateways that follow a dialect only roughly,
  * errors nested by proxies, and plain text.
  */
+
+import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import {
   embeddedErrorLengthMax,
   upstreamErrorDepthMax,
@@ -10,7 +12,6 @@ import {
   violationsMax,
 } from "./bounds.ts";
 import type { UpstreamError } from "./errors.ts";
-import { isObject, listOf, objectOf, textOf } from "./json.ts";
 import { scrubbed } from "./scrub.ts";
 import { meaningOf } from "./upstream-error-rules.ts";
 

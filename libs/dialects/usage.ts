@@ -2,8 +2,9 @@
  * What a generation used. Cached tokens, read and written, and audio tokens are parts of the input; reasoning and audio tokens are parts of the output. The parts
  * of one whole never overlap. Dialects count differently; each codec converts.
  */
+
+import { listOf, objectOf } from "#wire/json/parse.ts";
 import { reportedImagesMax, reportedTokensMax, reportedUnitsMax } from "./bounds.ts";
-import { listOf, objectOf } from "./json.ts";
 
 /**
  * Units that some vendors bill apart from the counts of `Usage`. Tokens are parts of the count that stands here, and no token is of two kinds; other units are part

@@ -1,17 +1,11 @@
 /** Finds the addresses of images and documents in a request's bytes, and replaces them with the fetched data. Every other byte stays. */
+
+import { jsonBytesOf } from "#wire/json/parse.ts";
+import { objectSpansOf, readSpan, removalsOf, replaceSpans, type Span } from "#wire/json/spans.ts";
+import { type NamedString, namedStringsOf } from "#wire/json/strings.ts";
 import { type AttachmentAddress, type Data, dataUrlOf } from "./attachments.ts";
 import { addressLengthMax } from "./bounds.ts";
 import { refuse } from "./field-support.ts";
-import {
-  jsonBytesOf,
-  type NamedString,
-  namedStringsOf,
-  objectSpansOf,
-  readSpan,
-  removalsOf,
-  replaceSpans,
-  type Span,
-} from "./json.ts";
 
 type Edit = Span & { by: Buffer };
 

@@ -1,13 +1,14 @@
 /** Relays a stream between an upstream and a caller of the same dialect: every byte is kept except what identifies the answer. The dialect's watcher interprets the events. */
+
+import { chunksOf, replaceSpans, type Span, withMembers } from "#wire/json/spans.ts";
+import type { SseEvent } from "#wire/sse.ts";
 import { uncommittedEventsMax } from "./bounds.ts";
 import type { StreamRelay } from "./codec.ts";
 import type { RelayedText } from "./continuation.ts";
 import type { UpstreamError } from "./errors.ts";
 import { contentOf } from "./event.ts";
 import { unreadableEvent } from "./finish.ts";
-import { chunksOf, replaceSpans, type Span, withMembers } from "./json.ts";
 import { Produced } from "./produced.ts";
-import type { SseEvent } from "./sse.ts";
 import { upstreamErrorOf } from "./upstream-errors.ts";
 import type { Usage } from "./usage.ts";
 

@@ -3,8 +3,8 @@
  * Base64, because one dialect accepts nothing else; a fixed prefix identifies it.
  */
 import { hash } from "node:crypto";
+import { jsonBytesOf } from "#wire/json/parse.ts";
 import { type ConversationDialect, conversationDialects } from "./dialect.ts";
-import { jsonBytesOf } from "./json.ts";
 import type { ReasoningPart, Signature } from "./neutral.ts";
 
 interface Contents {

@@ -1,8 +1,8 @@
 /** The demand of a request according to its body: the base of the estimate that is reserved in its caller's limits. */
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { isGiven, listOf, objectOf } from "#dialects/json.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { GeneratedImages } from "#dialects/usage.ts";
+import { isPresent, listOf, objectOf } from "#wire/json/parse.ts";
 import { choicesMax, imageBytes } from "./bounds.ts";
 
 export interface Demand {
@@ -59,7 +59,7 @@ const ownTools = new Set(["function", "custom", "functionDeclarations", "functio
 
 /** Whether a request of any dialect offers tools that the vendor runs. */
 const hostsTools = (body: Record<string, unknown>): boolean =>
-  hostingFields.some((name) => isGiven(body[name])) ||
+  hostingFields.some((name) => isPresent(body[name])) ||
   listOf(body.tools).some((tool) => {
     const { type, ...members } = objectOf(tool);
     return typeof type === "string"

@@ -1,17 +1,13 @@
 /** The common part of single calls between a caller and an upstream of OpenAI's formats: the model's name, the usage, and errors. */
 import type { WholeAnswer, WireRequest } from "#dialects/codec.ts";
-import { jsonBytesOf, objectOf, objectSpansOf, replaceSpans } from "#dialects/json.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
 import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
 import { withMember } from "#dialects/verbatim.ts";
+import { jsonBytesOf, objectOf } from "#wire/json/parse.ts";
+import { withValues } from "#wire/json/spans.ts";
 
 /** The object with this model, whether or not it named one. All other bytes stay unchanged. */
-export function withModel(bytes: Buffer, model: string): Buffer {
-  const spans = objectSpansOf(bytes, ["model"]);
-  if (spans === undefined || spans.members.model !== undefined) return withMember(bytes, ["model"], jsonBytesOf(model));
-  const by = Buffer.from(`${spans.empty ? "" : ","}"model":${JSON.stringify(model)}`);
-  return replaceSpans(bytes, [{ start: spans.close, end: spans.close, by }]);
-}
+export const withModel = (bytes: Buffer, model: string): Buffer => withValues(bytes, { model: jsonBytesOf(model) });
 
 /** The caller's JSON with the upstream's model name. */
 export const requestFor = (path: string, bytes: Buffer, model: string): WireRequest => ({
@@ -19,6 +15,18 @@ export const requestFor = (path: string, bytes: Buffer, model: string): WireRequ
   headers: {},
   body: withModel(bytes, model),
 });
+
+/** The caller's form with the upstream's model name; all other fields and files stay unchanged, in their order. Modifies `form`. */
+export async function formRequestOf(form: FormData, path: string, model: string): Promise<WireRequest> {
+  form.set("model", model);
+  const response = new Response(form);
+  return {
+    path,
+    // Includes the boundary.
+    headers: { "content-type": response.headers.get("content-type") as string },
+    body: Buffer.from(await response.arrayBuffer()),
+  };
+}
 
 /** The upstream's JSON with the catalogue's id of the model, if it names one. */
 export const namedAnswerOf = (bytes: Buffer, model: string): Buffer => withMember(bytes, ["model"], jsonBytesOf(model));

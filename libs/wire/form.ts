@@ -1,6 +1,5 @@
 /** Forms (multipart/form-data, RFC 7578), for requests with files. Uses Node's own reader. */
 import { formFieldsMax } from "./bounds.ts";
-import type { WireRequest } from "./codec.ts";
 
 /** Rejects if the bytes are not a form, or have too many fields. */
 export async function formOf(bytes: Buffer, contentType: string): Promise<FormData> {
@@ -20,20 +19,8 @@ export function withField(bytes: Buffer, contentType: string, name: string, valu
   return Buffer.concat([bytes.subarray(0, end), field, bytes.subarray(end)]);
 }
 
-/** What each part of a form begins with. */
+/** The bytes at which each part of a form begins. */
 function markOf(contentType: string): string {
   const boundary = /;\s*boundary=(?:"([^"]+)"|([^\s;]+))/i.exec(contentType);
   return `--${boundary?.[1] ?? boundary?.[2] ?? ""}`;
-}
-
-/** The caller's form with the upstream's model name; all other fields and files stay unchanged, in their order. Modifies `form`. */
-export async function formRequestOf(form: FormData, path: string, model: string): Promise<WireRequest> {
-  form.set("model", model);
-  const response = new Response(form);
-  return {
-    path,
-    // Includes the boundary.
-    headers: { "content-type": response.headers.get("content-type") as string },
-    body: Buffer.from(await response.arrayBuffer()),
-  };
 }

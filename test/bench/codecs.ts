@@ -7,8 +7,8 @@ import type { AnswerContext, StreamRelay } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { type AnswerEvent, eventsOf, type NeutralRequest } from "#dialects/neutral.ts";
-import { SseReader } from "#dialects/sse.ts";
 import { TranslatedStream } from "#dialects/translated.ts";
+import { SseReader } from "#wire/sse.ts";
 
 const rounds = 5;
 const roundMs = Number(process.env.BENCH_ROUND_MS ?? 150);

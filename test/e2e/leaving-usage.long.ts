@@ -4,10 +4,10 @@ import { after, test } from "node:test";
 import { hashOf } from "#access/key.ts";
 import { revokeRecord } from "#access/projection.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { SseReader } from "#dialects/sse.ts";
 import { nanoPerUnit } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
+import { SseReader } from "#wire/sse.ts";
 import { startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
 

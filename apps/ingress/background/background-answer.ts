@@ -3,10 +3,10 @@
  * clients poll for. https://platform.openai.com/docs/guides/background
  */
 import { setTimeout as delay } from "node:timers/promises";
-import { isObject, jsonOf, listOf, objectOf, parsedObject, textOf } from "#dialects/json.ts";
 import { responseBodyOf } from "#dialects/openai-responses/answer.ts";
-import { SseReader } from "#dialects/sse.ts";
 import type { Clock } from "#service/clock.ts";
+import { isObject, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { SseReader } from "#wire/sse.ts";
 import { logAppendMsMax, loggedEventBytesMax, logRetryMs } from "../common/bounds.ts";
 import { unavailable } from "../common/failures.ts";
 import { outputOf } from "../common/items.ts";

@@ -1,8 +1,9 @@
 /** Items of stored responses and conversations, as JSON: https://platform.openai.com/docs/api-reference/responses/input-items */
 import { createHash, randomBytes } from "node:crypto";
 import type { Failure } from "#dialects/errors.ts";
-import { objectSpansOf, parsedObject, replaceSpans, textOf, withMembers } from "#dialects/json.ts";
 import { elementsOf, jsonListOf } from "#dialects/openai-responses/stored-references.ts";
+import { parsedObject, textOf } from "#wire/json/parse.ts";
+import { objectSpansOf, replaceSpans, withMembers } from "#wire/json/spans.ts";
 
 export interface Item {
   id: string;

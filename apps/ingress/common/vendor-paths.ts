@@ -7,8 +7,9 @@
  * - Gemini's Live API: https://ai.google.dev/api/live
  * - Google's base URL for OpenAI's clients: https://ai.google.dev/gemini-api/docs/openai
  */
-import { withField } from "#dialects/form.ts";
-import { jsonBytesOf, withMembers, withValues } from "#dialects/json.ts";
+import { withField } from "#wire/form.ts";
+import { jsonBytesOf } from "#wire/json/parse.ts";
+import { withMembers, withValues } from "#wire/json/spans.ts";
 
 export interface ServedPath {
   /** With its query. */

@@ -1,12 +1,13 @@
 /** Reads and checks a request's body: UTF-8, JSON or a form, bounds, and its endpoint's schema. Pure, so that a thread can do it for large bodies. */
 import { isUtf8 } from "node:buffer";
-import { formFieldsMax } from "#dialects/bounds.ts";
 import type { Failure } from "#dialects/errors.ts";
-import { formOf } from "#dialects/form.ts";
-import { boundBroken, type JsonBounds, parseJson } from "#dialects/json.ts";
 import type { StoredReferences } from "#dialects/openai-responses/stored-references.ts";
 import type { Demand } from "#operations/demand.ts";
 import { operations } from "#operations/operations.ts";
+import { formFieldsMax } from "#wire/bounds.ts";
+import { formOf } from "#wire/form.ts";
+import { boundBroken, type JsonBounds } from "#wire/json/bounds.ts";
+import { parseJson } from "#wire/json/parse.ts";
 import { bodyFieldsMax, settingElementsMax, settingLengthMax, settingMembersMax } from "../common/bounds.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
 import { faultIn } from "./validation.ts";

@@ -3,9 +3,9 @@
  * https://ai.google.dev/api/interactions-api (types `CreateModelInteraction` and `Step` of `@google/genai`).
  */
 import Type from "typebox";
-import { isGiven, isObject, jsonBytesOf, listOf, objectOf, textOf } from "#dialects/json.ts";
 import { foreignThoughtId } from "#dialects/openai-responses/answer.ts";
 import { jsonSchemaOf } from "#dialects/schema/google.ts";
+import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { Refused } from "../common/refused.ts";
 import { type BodyRead, readJson } from "./body.ts";
 import { faultIn } from "./validation.ts";
@@ -68,7 +68,7 @@ export function readInteraction(sent: Buffer): BodyRead<InteractionRequest> {
   const read = readJson(sent);
   if (read.kind === "refused") return read;
   try {
-    for (const [name, why] of unsupported) if (isGiven(objectOf(read.value)[name])) invalid(name, why);
+    for (const [name, why] of unsupported) if (isPresent(objectOf(read.value)[name])) invalid(name, why);
     const fault = faultIn(schema, read.value);
     if (fault !== undefined) return { kind: "refused", failure: fault };
     const body = read.value as Body;
@@ -100,7 +100,7 @@ function responsesBodyOf(body: Body): Body {
     background: body.background === true ? true : undefined,
     temperature: config.temperature ?? undefined,
     top_p: config.top_p ?? undefined,
-    max_output_tokens: isGiven(config.max_output_tokens)
+    max_output_tokens: isPresent(config.max_output_tokens)
       ? Math.max(outputTokensMin, config.max_output_tokens as number)
       : undefined,
     ...(stops.length > 0 && { stop: stops }),
@@ -134,7 +134,7 @@ function toolChoiceOf(choice: unknown): unknown {
     (Object.hasOwn(choiceModes, String(mode)) ? choiceModes[String(mode)] : undefined) ??
     invalid(path, "must be auto, any, none or validated");
   const path = "generation_config.tool_choice";
-  if (!isGiven(choice)) return undefined;
+  if (!isPresent(choice)) return undefined;
   if (typeof choice === "string") return modeOf(choice, path);
   const { mode = "auto", tools } = objectOf(objectOf(choice).allowed_tools);
   const own = modeOf(mode, `${path}.allowed_tools.mode`);

@@ -1,6 +1,6 @@
 /** Requests of Ollama's clients as requests for chat completions and embeddings: https://docs.ollama.com/api */
 import Type from "typebox";
-import { isObject, jsonBytesOf, listOf, objectOf, textOf } from "#dialects/json.ts";
+import { isObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { type BodyRead, readJson } from "./body.ts";
 import { faultIn } from "./validation.ts";
 

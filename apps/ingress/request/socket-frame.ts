@@ -2,7 +2,7 @@
 
 import type { OutgoingHttpHeaders } from "node:http";
 import type { Failure } from "#dialects/errors.ts";
-import { type ObjectSpans, objectSpansOf, readSpan, removalsOf, replaceSpans } from "#dialects/json.ts";
+import { type ObjectSpans, objectSpansOf, readSpan, removalsOf, replaceSpans } from "#wire/json/spans.ts";
 import { bodyFieldsMax, frameMemberBytesMax } from "../common/bounds.ts";
 import { Refused } from "../common/refused.ts";
 import { readJson } from "./body.ts";

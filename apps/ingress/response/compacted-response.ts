@@ -2,7 +2,6 @@
 import { randomBytes } from "node:crypto";
 import { contentTypes } from "#dialects/codec.ts";
 import { type Failure, internalFailure } from "#dialects/errors.ts";
-import { jsonOf, parsedObject } from "#dialects/json.ts";
 import {
   compactedBodyOf,
   compactionEventsOf,
@@ -10,6 +9,7 @@ import {
   summaryIn,
 } from "#dialects/openai-responses/compaction.ts";
 import { openaiResponsesProfile } from "#dialects/openai-responses/profile.ts";
+import { jsonOf, parsedObject } from "#wire/json/parse.ts";
 import type { Claim } from "../common/capacity.ts";
 import type { Sealing } from "../common/sealing.ts";
 import type { AnswerResponse } from "./generation-response.ts";

@@ -1,8 +1,8 @@
 /** Responses of OpenAI's Responses API as Gemini's interactions: https://ai.google.dev/api/interactions-api (types `Interaction` and `InteractionSSEEvent` of `@google/genai`). */
 import { type ErrorCode, type Failure, statuses } from "#dialects/errors.ts";
 import { geminiProfile } from "#dialects/gemini/profile.ts";
-import { isObject, jsonOf, listOf, objectOf, parsedObject, parseExact, textOf } from "#dialects/json.ts";
 import { timeTextOf } from "#dialects/profile.ts";
+import { isObject, jsonOf, listOf, objectOf, parsedObject, parseExact, textOf } from "#wire/json/parse.ts";
 
 type Body = Record<string, unknown>;
 

@@ -1,5 +1,5 @@
 /** Answers of chat completions and embeddings in Ollama's format: https://docs.ollama.com/api */
-import { isObject, listOf, objectOf, parsedObject, parseExact, textOf } from "#dialects/json.ts";
+import { isObject, listOf, objectOf, parsedObject, parseExact, textOf } from "#wire/json/parse.ts";
 import { callBytesMax } from "../common/bounds.ts";
 import type { ModelPath } from "../request/ollama.ts";
 

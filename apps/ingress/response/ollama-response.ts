@@ -1,5 +1,5 @@
 /** A response to one of Ollama's clients: translates what is written in the format of chat completions or embeddings. */
-import { jsonOf } from "#dialects/json.ts";
+import { jsonOf } from "#wire/json/parse.ts";
 import type { Claim } from "../common/capacity.ts";
 import type { AnswerResponse } from "./generation-response.ts";
 import { messageIn, type OllamaAnswer, ollamaErrorOf } from "./ollama-answer.ts";

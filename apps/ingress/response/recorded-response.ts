@@ -3,10 +3,11 @@
  * the event or the body that completes the answer.
  */
 import type { OutgoingHttpHeaders } from "node:http";
-import { isEmptyArray, objectSpansOf, readSpan, textOf, withMembers } from "#dialects/json.ts";
 import { eventTypeOf } from "#dialects/openai-responses/event-type.ts";
 import { jsonListOf } from "#dialects/openai-responses/stored-references.ts";
-import { type SseEvent, SseReader } from "#dialects/sse.ts";
+import { textOf } from "#wire/json/parse.ts";
+import { isEmptyArray, objectSpansOf, readSpan, withMembers } from "#wire/json/spans.ts";
+import { type SseEvent, SseReader } from "#wire/sse.ts";
 import { recordedEventBytesMax, storeMsMax } from "../common/bounds.ts";
 import type { Claim } from "../common/capacity.ts";
 import { outputOf, valueIn } from "../common/items.ts";

@@ -9,7 +9,7 @@ import type { OutgoingHttpHeaders } from "node:http";
 import { internalFailure } from "#dialects/errors.ts";
 import { eventTypeOf } from "#dialects/openai-responses/event-type.ts";
 import { openaiResponsesProfile } from "#dialects/openai-responses/profile.ts";
-import { type SseEvent, SseReader } from "#dialects/sse.ts";
+import { type SseEvent, SseReader } from "#wire/sse.ts";
 import { socketEventBytesMax } from "../common/bounds.ts";
 import { errorFrameOf, withStreamId } from "../request/socket-frame.ts";
 import type { AnswerResponse } from "./generation-response.ts";

@@ -2,7 +2,7 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import { contentTypes } from "#dialects/codec.ts";
 import { internalFailure } from "#dialects/errors.ts";
-import { type SseEvent, SseReader } from "#dialects/sse.ts";
+import { type SseEvent, SseReader } from "#wire/sse.ts";
 import { socketEventBytesMax } from "../common/bounds.ts";
 import type { Claim } from "../common/capacity.ts";
 import type { AnswerResponse } from "./generation-response.ts";

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import { hashOf } from "#access/key.ts";
 import type { Failure } from "#dialects/errors.ts";
-import { isGiven, objectOf, parsedObject, textOf } from "#dialects/json.ts";
+import { isPresent, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import type { Admission } from "../admission/admission.ts";
 import { clientSecretBodyBytesMax, clientSecretsMax } from "../common/bounds.ts";
 import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
@@ -56,7 +56,7 @@ export function addClientSecretRoute(scope: FastifyInstance, path: string, optio
 
 function lifeOf(value: unknown): number {
   const { anchor = "created_at", seconds = lifeDefault } = objectOf(value);
-  if (isGiven(value) && anchor !== "created_at")
+  if (isPresent(value) && anchor !== "created_at")
     throw invalid("'expires_after.anchor' must be created_at.", "expires_after.anchor");
   if (typeof seconds === "number" && Number.isInteger(seconds) && seconds >= lifeMin && seconds <= lifeMax)
     return seconds;

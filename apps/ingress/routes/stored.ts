@@ -4,9 +4,9 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import Type from "typebox";
-import { textOf } from "#dialects/json.ts";
 import { conversationItem, responsesRequestSchema } from "#dialects/openai-responses/schema.ts";
 import type { Clock } from "#service/clock.ts";
+import { textOf } from "#wire/json/parse.ts";
 import type { DetachedGenerations } from "../background/detached.ts";
 import type { LogFollower } from "../background/log-follower.ts";
 import { conversationBodyBytesMax } from "../common/bounds.ts";

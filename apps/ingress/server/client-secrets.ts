@@ -5,10 +5,10 @@
  */
 import { hash, randomBytes } from "node:crypto";
 import { type KeyRecord, stateOf } from "#access/record.ts";
-import { parsedObject } from "#dialects/json.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
+import { parsedObject } from "#wire/json/parse.ts";
 import { clientSecretsMax } from "../common/bounds.ts";
 import { Sealing } from "../common/sealing.ts";
 import type { KeyDirectory } from "./authentication.ts";

@@ -1,8 +1,8 @@
 /** Conversations that callers keep at the gateway: https://platform.openai.com/docs/api-reference/conversations */
 import { randomBytes } from "node:crypto";
 import type { Failure } from "#dialects/errors.ts";
-import { withMembers } from "#dialects/json.ts";
 import { jsonListOf } from "#dialects/openai-responses/stored-references.ts";
+import { withMembers } from "#wire/json/spans.ts";
 import { conversationChangesMax, conversationItemsMax } from "../common/bounds.ts";
 import { type Item, itemOf, listIn, valueIn } from "../common/items.ts";
 import { Refused } from "../common/refused.ts";

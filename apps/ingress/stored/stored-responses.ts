@@ -3,7 +3,6 @@
  * https://platform.openai.com/docs/guides/conversation-state
  */
 import type { Failure } from "#dialects/errors.ts";
-import { jsonBytesOf, objectOf, objectSpansOf, parsedObject, textOf } from "#dialects/json.ts";
 import {
   isCompaction,
   isTrigger,
@@ -20,6 +19,8 @@ import {
   withInput,
   withoutRepeated,
 } from "#dialects/openai-responses/stored-references.ts";
+import { jsonBytesOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { objectSpansOf } from "#wire/json/spans.ts";
 import { logIdOf } from "../background/answer-log.ts";
 import { chainMax, conversationItemsLeft, conversationItemsMax, storedResponseBytesMax } from "../common/bounds.ts";
 import { otherRequest, tooLarge } from "../common/failures.ts";

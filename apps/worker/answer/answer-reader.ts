@@ -6,9 +6,9 @@ import { type Failure, failureOf, type UpstreamError } from "#dialects/errors.ts
 import type { Finish } from "#dialects/neutral.ts";
 import type { ProducedCounts } from "#dialects/produced.ts";
 import { type Repair, repairOf } from "#dialects/repairs.ts";
-import { type SseEvent, SseEventTooLarge, type SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { MessagePartKind } from "#relay/session-messages.ts";
+import { type SseEvent, SseEventTooLarge, type SseReader } from "#wire/sse.ts";
 
 /** The result of reading some bytes of a response. */
 export type AnswerStep = { kind: "more"; bytes: Buffer[] } | { kind: "end"; bytes: Buffer[] } | FailedStep | LateStep;

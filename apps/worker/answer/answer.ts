@@ -2,7 +2,7 @@
  * Chooses how an upstream's response is read: as a stream, a whole answer, bytes, an error, or an answer in another framing than requested (a stream for a whole
  * answer, or the reverse).
  */
-import { retryAfterSecondsOf } from "#dialects/retry-after.ts";
+import { retryAfterSecondsOf } from "#wire/retry-after.ts";
 import type { Reading } from "../preparation/exchange.ts";
 import { type AnswerReader, isAnswerStatus } from "./answer-reader.ts";
 import { BytesReader } from "./bytes-reader.ts";

@@ -2,8 +2,8 @@
 
 import type { AnswerEvent, Finish } from "#dialects/neutral.ts";
 import { Produced } from "#dialects/produced.ts";
-import { SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
+import { SseReader } from "#wire/sse.ts";
 import { eventPartBytes } from "../bounds.ts";
 import type { Reading } from "../preparation/exchange.ts";
 import { type AnswerReader, type AnswerStep, eventsIn, incomplete, stepOf, tooLarge } from "./answer-reader.ts";

@@ -4,8 +4,8 @@ import type { StreamRelay } from "#dialects/codec.ts";
 import type { RelayedText } from "#dialects/continuation.ts";
 import type { Finish } from "#dialects/neutral.ts";
 import type { Produced } from "#dialects/produced.ts";
-import { type SseEvent, SseReader } from "#dialects/sse.ts";
 import type { Usage } from "#dialects/usage.ts";
+import { type SseEvent, SseReader } from "#wire/sse.ts";
 import { eventPartBytes } from "../bounds.ts";
 import { type AnswerReader, type AnswerStep, eventsIn, failedWith, incomplete } from "./answer-reader.ts";
 

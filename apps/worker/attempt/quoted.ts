@@ -1,6 +1,6 @@
 /** Checks whether an upstream's message quotes the caller's request: quoted words prove nothing about the operator's account. */
 
-import { parseJson } from "#dialects/json.ts";
+import { parseJson } from "#wire/json/parse.ts";
 import { searchedBytesMax } from "../bounds.ts";
 
 /** Whether the request contains `text`, which is in lower case. True for a request that is too large to be searched. */

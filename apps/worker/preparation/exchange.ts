@@ -19,7 +19,6 @@ import { continuationsOf, type RelayedText } from "#dialects/continuation.ts";
 import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts";
 import type { Failure, UpstreamError } from "#dialects/errors.ts";
 import { refuse } from "#dialects/field-support.ts";
-import { parsedObject } from "#dialects/json.ts";
 import { modelTraitsOf } from "#dialects/model-traits.ts";
 import { type AnswerEvent, eventsOf, foldedOf } from "#dialects/neutral.ts";
 import { betaPath } from "#dialects/omitted-fields.ts";
@@ -46,6 +45,7 @@ import type {
 } from "#operations/exchange.ts";
 import { foreignErrorReaderOf } from "#operations/upstream-errors.ts";
 import type { GenerationJob } from "#relay/job.ts";
+import { parsedObject } from "#wire/json/parse.ts";
 import type { RequestAttachments } from "../attachments/request-attachments.ts";
 import { firstContentMsMax } from "../bounds.ts";
 import type { UpstreamRequest } from "../upstream/upstreams.ts";

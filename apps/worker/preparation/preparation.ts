@@ -3,10 +3,10 @@
 import type { Data } from "#dialects/attachments.ts";
 import type { WholeAnswer } from "#dialects/codec.ts";
 import type { Failure } from "#dialects/errors.ts";
-import { parsedObject } from "#dialects/json.ts";
 import type { PreparationTask, Prepared, ResolveAddresses } from "#operations/exchange.ts";
 import { isEstimated, prepare, readWhole, type WholeTask } from "#operations/exchanges.ts";
 import { bufferOf, copyOf, movable, TaskThreads, TaskTimeout } from "#service/task-thread.ts";
+import { parsedObject } from "#wire/json/parse.ts";
 import { preparedAtOnceBytesMax, taskPartBytes, taskTimeoutMs } from "../bounds.ts";
 import type { ThreadAnswer, ThreadTask } from "./prepare-thread.ts";
 

@@ -1,11 +1,11 @@
 /** The thread that prepares large requests and reads large whole answers. */
 import type { AttachmentAddress, Data } from "#dialects/attachments.ts";
 import type { WholeAnswer } from "#dialects/codec.ts";
-import { parsedObject } from "#dialects/json.ts";
 import { roughTokensOf } from "#dialects/usage-estimate.ts";
 import type { PreparationTask, Prepared } from "#operations/exchange.ts";
 import { prepare, readWhole, type WholeTask } from "#operations/exchanges.ts";
 import { bufferOf, movable, type Sent, serveTasks } from "#service/task-thread.ts";
+import { parsedObject } from "#wire/json/parse.ts";
 import { settingsTextOf, shortened } from "./decoded-request.ts";
 
 export type ThreadTask =

@@ -1,9 +1,9 @@
 /** Whole answers in Anthropic's Messages format, and the parts shared with streamed answers: https://platform.claude.com/docs/en/api/messages */
 import { randomBytes } from "node:crypto";
+import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, endingFor, explanationLengthMax } from "../finish.ts";
-import { isGiven, isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import {
   type Answer,
   type AnswerEvent,
@@ -71,7 +71,7 @@ export class UsageReader {
     read("written", tokensOf(short) + tokensOf(long));
     read("web_searches", objectOf(counters.server_tool_use).web_search_requests);
     for (const name of ["service_tier", "speed", "inference_geo"] as const)
-      if (isGiven(counters[name])) this.#tier[name] = counters[name];
+      if (isPresent(counters[name])) this.#tier[name] = counters[name];
     this.usage = this.#sum();
   }
 

@@ -1,6 +1,7 @@
 /** Addresses of images, documents and tool servers in requests in Anthropic's Messages format. */
+
+import { objectSpansOf, readSpan } from "#wire/json/spans.ts";
 import { documentTextOf } from "../attachments.ts";
-import { objectSpansOf, readSpan } from "../json.ts";
 import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../verbatim-attachments.ts";
 
 /** In a message, a tool result, or a document made of blocks. */

@@ -1,8 +1,9 @@
 /** Content blocks of requests in Anthropic's Messages format, both ways: https://platform.claude.com/docs/en/api/messages/create */
+
+import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, documentTextOf } from "../attachments.ts";
 import { cacheControlOf } from "../cache-marks.ts";
 import { refuse } from "../field-support.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
 import {
   type CallPart,
   type FilePart,

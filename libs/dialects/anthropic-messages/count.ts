@@ -1,6 +1,8 @@
 /** Counting a prompt's tokens in Anthropic's Messages format: https://platform.claude.com/docs/en/api/messages/count_tokens */
+
+import { jsonOf } from "#wire/json/parse.ts";
+import { withMembers } from "#wire/json/spans.ts";
 import type { TokenCount } from "../codec.ts";
-import { jsonOf, withMembers } from "../json.ts";
 import { withoutForeignThoughts } from "./foreign.ts";
 import { apiVersion } from "./request.ts";
 import { outputTokensFilled } from "./thinking.ts";

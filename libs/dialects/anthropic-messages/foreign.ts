@@ -1,5 +1,6 @@
 /** Reasoning of other vendors in earlier answers of a conversation. An upstream of this dialect rejects what it did not sign. */
-import { isEmptyArray, jsonBytesOf, listOf, objectOf, parsedObject, withElements, withMembers } from "../json.ts";
+import { jsonBytesOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
+import { isEmptyArray, withElements, withMembers } from "#wire/json/spans.ts";
 import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
 import { dialect, thinkingBlockOf } from "./blocks.ts";
 import { isBegunWithoutThinking } from "./thinking.ts";

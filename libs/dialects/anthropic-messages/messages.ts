@@ -1,10 +1,10 @@
 /** The turns of a conversation in Anthropic's Messages format, in both directions, and their required order. */
 
+import { listOf, objectOf } from "#wire/json/parse.ts";
 import { cacheControlOf } from "../cache-marks.ts";
 import type { Target } from "../codec.ts";
 import { refuse } from "../field-support.ts";
 import { openingTurn } from "../history.ts";
-import { listOf, objectOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import {
   type CallPart,

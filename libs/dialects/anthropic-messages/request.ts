@@ -1,9 +1,10 @@
 /** Requests in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/api/messages/create */
+
+import { isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { type FieldSupport, Refusal, refuse } from "../field-support.ts";
 import { fitted } from "../fitted-request.ts";
 import { formatInstructionOf } from "../format-instruction.ts";
-import { isGiven, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import { efforts, type NeutralRequest, type SettingName, type Settings } from "../neutral.ts";
 import { structuredSchemaOf } from "../schema/anthropic.ts";
@@ -36,7 +37,7 @@ export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
 export function decodeRequest({ body, headers }: CallerRequest): NeutralRequest {
   const stateful = statefulFieldIn(body);
   if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
-  for (const [name, asksNothing] of refusedFields) if (isGiven(body[name]) && !asksNothing(body[name])) refuse(name);
+  for (const [name, asksNothing] of refusedFields) if (isPresent(body[name]) && !asksNothing(body[name])) refuse(name);
   checkContextEdits(body.context_management);
   checkThinking(body, headers?.["anthropic-beta"] ?? "");
   if (body.max_tokens === 0)

@@ -1,5 +1,5 @@
 /** References in a request to objects that its vendor would have stored. */
-import { isGiven, listOf, objectOf, textOf } from "../json.ts";
+import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 
 export interface StatefulField {
   /** The field at fault, such as `messages[3].content[0].source.file_id`. */
@@ -14,7 +14,7 @@ export interface StatefulField {
  * would share stored objects between all callers of this gateway.
  */
 export function statefulFieldIn(body: Record<string, unknown>): StatefulField | undefined {
-  if (isGiven(body.thread))
+  if (isPresent(body.thread))
     return {
       param: "thread",
       message: "thread: message threads are not supported by this gateway; send all messages with every request.",

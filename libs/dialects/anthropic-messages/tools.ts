@@ -1,8 +1,8 @@
 /** Tools and tool choice in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview */
 
+import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { cacheControlOf } from "../cache-marks.ts";
 import { refuse } from "../field-support.ts";
-import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral.ts";
 import { structuredSchemaOf } from "../schema/anthropic.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
@@ -52,7 +52,7 @@ function toolOf(tool: WireBlock, path: string): Omit<Tool, "name"> {
       parameters: known.parameters,
       ...cacheOf(control),
     };
-  if (isGiven(type) && type !== "custom")
+  if (isPresent(type) && type !== "custom")
     refuse(
       `${path}.type`,
       `is ${JSON.stringify(type)}, which the upstream of this model does not support: it takes tools that the caller runs`,
@@ -70,7 +70,7 @@ function toolOf(tool: WireBlock, path: string): Omit<Tool, "name"> {
 }
 
 export function decodeToolChoice(value: unknown, tools: readonly Tool[]): ToolChoice | undefined {
-  if (!isGiven(value)) return undefined;
+  if (!isPresent(value)) return undefined;
   const path = "tool_choice";
   const { type, name } = objectOf(value);
   switch (type) {

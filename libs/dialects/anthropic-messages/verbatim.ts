@@ -1,21 +1,11 @@
 /** Verbatim relay between a caller and an upstream that both speak Anthropic's Messages: bytes stay unchanged except for the model's name. */
+
+import { isPresent, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { objectSpansOf, readSpan, replaceSpans, withMembers, withValues } from "#wire/json/spans.ts";
+import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer, finishIn, isFailure, stoppedBy } from "../finish.ts";
-import {
-  isGiven,
-  jsonBytesOf,
-  listOf,
-  objectOf,
-  objectSpansOf,
-  parsedObject,
-  readSpan,
-  replaceSpans,
-  textOf,
-  withMembers,
-  withValues,
-} from "../json.ts";
 import { messagesChunk, type Produced } from "../produced.ts";
-import type { SseEvent } from "../sse.ts";
 import type { Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
 import { withAddresses } from "../verbatim-attachments.ts";
@@ -127,7 +117,7 @@ class MessagesWatcher implements Watcher {
       case "error":
         return failedWith(upstreamErrorOf(value));
       default:
-        return isGiven(value.error) ? failedWith(upstreamErrorOf(value)) : relayed(type, data, false);
+        return isPresent(value.error) ? failedWith(upstreamErrorOf(value)) : relayed(type, data, false);
     }
   }
 }
@@ -147,7 +137,7 @@ function answerOf(bytes: Buffer, { model }: AnswerIdentity): WholeAnswer {
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
   const { error, content, stop_reason: reason } = body;
-  if (isGiven(error) || body.type === "error") return failedWith(upstreamErrorOf({ error: objectOf(error) }));
+  if (isPresent(error) || body.type === "error") return failedWith(upstreamErrorOf({ error: objectOf(error) }));
   if (!Array.isArray(content)) return { kind: "malformed" };
   if (isFailure(reason)) return failedWith(stoppedBy(reason));
   if (content.length === 0 && textOf(reason) === undefined) return failedWith(emptyAnswer);

@@ -1,8 +1,9 @@
 /** Answers in Google's Gemini format, and the parts that whole and streamed ones share: https://ai.google.dev/api/generate-content#generatecontentresponse */
+
+import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, endingFor, explanationLengthMax, isFailure, stoppedBy } from "../finish.ts";
-import { isGiven, isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, endWith, eventsOf, type Finish, failed } from "../neutral.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import {
@@ -92,7 +93,7 @@ export function searchesIn({ candidates, modelVersion }: Record<string, unknown>
     if (!isObject(metadata)) continue;
     const { webSearchQueries: queries, groundingChunks } = objectOf(metadata);
     const searched = listOf(queries).length;
-    const isGrounded = listOf(groundingChunks).some((chunk) => isGiven(objectOf(chunk).maps));
+    const isGrounded = listOf(groundingChunks).some((chunk) => isPresent(objectOf(chunk).maps));
     searches = {
       webSearches: /gemini-[12]\b/.test(String(modelVersion)) ? Math.min(1, searched) : searched,
       mapSearches: isGrounded ? 1 : 0,
@@ -149,7 +150,7 @@ export class AnswerReader {
 
   read(response: Record<string, unknown>): AnswerEvent[] {
     if (this.over) return [];
-    if (isGiven(response.error)) return this.fail(upstreamErrorOf(response));
+    if (isPresent(response.error)) return this.fail(upstreamErrorOf(response));
     const events: AnswerEvent[] = [];
     this.#searches = searchesIn(response, this.#searches);
     this.usage = usageOf(response.usageMetadata, this.#searches) ?? this.usage;
@@ -158,7 +159,7 @@ export class AnswerReader {
       this.#explain(objectOf(response.promptFeedback).blockReasonMessage, events);
     }
     for (const { index, content, finishReason, finishMessage } of listOf(response.candidates).map(objectOf)) {
-      if (isGiven(index) && index !== 0) continue;
+      if (isPresent(index) && index !== 0) continue;
       for (const part of listOf(objectOf(content).parts)) this.#parts.read(objectOf(part), events);
       if (!isFinish(finishReason)) continue;
       const hasContent = this.#parts.hasContent;

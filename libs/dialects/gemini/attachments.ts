@@ -1,6 +1,7 @@
 /** Addresses of images, documents and tool servers in requests in Google's Gemini format. */
+
+import { objectSpansOf, readSpan } from "#wire/json/spans.ts";
 import { isLeftToGoogle } from "../attachments.ts";
-import { objectSpansOf, readSpan } from "../json.ts";
 import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../verbatim-attachments.ts";
 import { camelNameOf } from "./names.ts";
 import { fetchedTypeOf } from "./parts.ts";

@@ -1,7 +1,8 @@
 /** The turns of a conversation in Google's Gemini format, in both directions: https://ai.google.dev/api/caching#Content */
+
+import { isPresent, objectOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../field-support.ts";
 import { openingTurn } from "../history.ts";
-import { isGiven, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import {
   type CallPart,
@@ -43,7 +44,7 @@ export function decodeContents(value: unknown, tools: readonly Tool[], detail: I
     const said: Part[] = [];
     for (const [value, own] of itemsOf(parts, `${path}.parts`)) {
       const part = objectOf(value);
-      if (isGiven(part.text) && part.text !== "") checkAlone(part, own);
+      if (isPresent(part.text) && part.text !== "") checkAlone(part, own);
       if (turn === undefined) said.push(...userPartsOf(part, own, tools, detail, calls));
       else {
         const made = turn.add(part, own, detail);
@@ -93,7 +94,7 @@ const data = [
 ];
 
 function checkAlone(part: Json, path: string): void {
-  const other = data.find((name) => isGiven(part[name]));
+  const other = data.find((name) => isPresent(part[name]));
   if (other !== undefined) refuse(`${path}.${other}`, "is given beside a text: a part has only one of them");
 }
 
@@ -104,8 +105,8 @@ function userPartsOf(
   detail: ImagePart["detail"],
   calls: Calls,
 ): Part[] {
-  if (isGiven(part.functionCall)) refuse(`${path}.functionCall`, "must be in a model turn");
-  if (isGiven(part.functionResponse)) {
+  if (isPresent(part.functionCall)) refuse(`${path}.functionCall`, "must be in a model turn");
+  if (isPresent(part.functionResponse)) {
     const own = `${path}.functionResponse`;
     const response = objectOf(part.functionResponse);
     const id = textOf(response.id);

@@ -2,7 +2,7 @@
  * Answers that are one of several values, as bare text (`text/x.enum`): https://ai.google.dev/gemini-api/docs/structured-output. Other dialects enforce a
  * schema only for JSON objects, so their models are asked for an object with one member, and the caller gets its value.
  */
-import { objectOf, textOf } from "../json.ts";
+import { objectOf, textOf } from "#wire/json/parse.ts";
 import { jsonSchemaOf } from "../schema/google.ts";
 
 export const enumMimeType = "text/x.enum";

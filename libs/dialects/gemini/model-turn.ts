@@ -2,8 +2,9 @@
  * A model's turn in Google's Gemini format, in both directions. Parts carry signatures: a call's signature covers the thinking before it, a text's the thinking
  * with it. https://ai.google.dev/gemini-api/docs/thought-signatures
  */
+
+import { isPresent, objectOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../field-support.ts";
-import { isGiven, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import type { CallPart, ImagePart, Part, ReasoningPart, Tool } from "../neutral.ts";
 import { argumentsOf, inputTextOf, toolNameOf } from "../tools.ts";
@@ -27,9 +28,9 @@ export class ModelTurn {
   /** Returns a call, which expects a result. */
   add(part: Json, path: string, detail: ImagePart["detail"]): CallPart | undefined {
     const { text, functionCall } = part;
-    if (isGiven(part.functionResponse)) refuse(`${path}.functionResponse`, "must be in a user turn");
+    if (isPresent(part.functionResponse)) refuse(`${path}.functionResponse`, "must be in a user turn");
     const signed = signedOf(part.thoughtSignature, `${path}.thoughtSignature`);
-    if (isGiven(functionCall)) return this.#addCall(objectOf(functionCall), signed, path);
+    if (isPresent(functionCall)) return this.#addCall(objectOf(functionCall), signed, path);
     const said = textOf(text);
     const isThought = part.thought === true;
     if (isThought && said !== undefined && (signed === undefined || signed.text === "")) {

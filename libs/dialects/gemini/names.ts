@@ -1,5 +1,5 @@
 /** Names in Google's formats: of fields, which have two spellings (https://protobuf.dev/programming-guides/json/), and of models in paths. */
-import { isObject } from "../json.ts";
+import { isObject } from "#wire/json/parse.ts";
 
 /** Members whose value is the caller's own data, so its keys are not respelled. */
 const opaque = new Set([

@@ -1,5 +1,5 @@
 /** Reads the parts of an upstream's answer in Google's Gemini format into neutral events. */
-import { objectOf, textOf } from "../json.ts";
+import { objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerEvent } from "../neutral.ts";
 import { inputTextOf, newCallId } from "../tools.ts";
 import { unshownText } from "../unshown.ts";

@@ -1,7 +1,8 @@
 /** Media and function results in Google's Gemini format, in both directions: https://ai.google.dev/api/caching#Part */
+
+import { isObject, isPresent, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, isTextual, kindOf, typeByNameOf } from "../attachments.ts";
 import { refuse } from "../field-support.ts";
-import { isGiven, isObject, objectOf, textOf } from "../json.ts";
 import type { ImagePart, MediaPart, ResultPart } from "../neutral.ts";
 import { itemsOf } from "./names.ts";
 
@@ -20,8 +21,8 @@ export function mediaOf(
   path: string,
   detail: ImagePart["detail"],
 ): MediaPart | undefined {
-  if (isGiven(part.inlineData)) return inlineOf(objectOf(part.inlineData), `${path}.inlineData`, detail);
-  return isGiven(part.fileData) ? fileOf(objectOf(part.fileData), `${path}.fileData`, detail) : undefined;
+  if (isPresent(part.inlineData)) return inlineOf(objectOf(part.inlineData), `${path}.inlineData`, detail);
+  return isPresent(part.fileData) ? fileOf(objectOf(part.fileData), `${path}.fileData`, detail) : undefined;
 }
 
 /** An id for calls and responses without one, derived from their place. */
@@ -41,7 +42,7 @@ const beside = [
 
 /** Accepts an empty part and throws Refusal for kinds that only Google knows. */
 export function nothingIn(part: Record<string, unknown>, path: string): [] {
-  const [unknown] = Object.entries(part).filter(([name, value]) => isGiven(value) && !beside.includes(name));
+  const [unknown] = Object.entries(part).filter(([name, value]) => isPresent(value) && !beside.includes(name));
   return unknown === undefined ? [] : refuse(`${path}.${unknown[0]}`);
 }
 
@@ -102,7 +103,7 @@ export function resultOf(
   const [name, value] = members.length === 1 ? (members[0] as [string, unknown]) : ["", response];
   const isWrapped = name === "output" || name === "result" || name === "error";
   const given = isWrapped ? value : response;
-  const text = typeof given === "string" ? given : isGiven(given) ? JSON.stringify(given) : "";
+  const text = typeof given === "string" ? given : isPresent(given) ? JSON.stringify(given) : "";
   const media = itemsOf(parts, `${path}.parts`).map(([part, own]) => {
     const found = mediaOf(objectOf(part), own, undefined);
     return found ?? refuse(own);

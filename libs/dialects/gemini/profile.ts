@@ -1,6 +1,7 @@
 /** The profile of Google's Gemini: https://cloud.google.com/apis/design/errors, https://ai.google.dev/api/models */
+
+import { objectOf } from "#wire/json/parse.ts";
 import { type ErrorCode, type Failure, statuses } from "../errors.ts";
-import { objectOf } from "../json.ts";
 import {
   type Endpoint,
   emptyLines,

@@ -1,9 +1,10 @@
 /** Requests in Google's Gemini format, in both directions: https://ai.google.dev/api/generate-content */
+
+import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { type FieldSupport, Refusal, refuse } from "../field-support.ts";
 import { fitted } from "../fitted-request.ts";
 import { formatInstructionOf } from "../format-instruction.ts";
-import { isGiven, isObject, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import type { NeutralRequest, Setting, Settings } from "../neutral.ts";
 import { geminiTarget } from "../schema/gemini.ts";
 import { jsonSchemaOf } from "../schema/google.ts";
@@ -47,7 +48,7 @@ export function decodeRequest({ body: written }: CallerRequest): NeutralRequest 
   const body = objectOf(camelOf(written));
   const config = objectOf(body.generationConfig);
   for (const [name, asksNothing] of refusedFields)
-    if (isGiven(config[name]) && !asksNothing(config[name])) refuse(`generationConfig.${name}`);
+    if (isPresent(config[name]) && !asksNothing(config[name])) refuse(`generationConfig.${name}`);
   const tools = decodeTools(body.tools);
   const toolChoice = decodeToolChoice(body.toolConfig, tools);
   const warnings = leftOutWarnings(hostedIn(body.tools));

@@ -1,5 +1,5 @@
 /** References in a request to objects that Google would have stored. */
-import { objectOf, textOf } from "../json.ts";
+import { objectOf, textOf } from "#wire/json/parse.ts";
 import { camelOf, itemsOf } from "./names.ts";
 
 const fields = [

@@ -2,9 +2,10 @@
  * Streamed answers in Google's Gemini format, in both directions: https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent
  * Every event is a response with some of the parts. Events have no names, and nothing marks the end.
  */
+
+import { jsonOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { EventDecoder } from "../event-decoder.ts";
-import { jsonOf } from "../json.ts";
 import type { AnswerEvent } from "../neutral.ts";
 import type { Usage } from "../usage.ts";
 import { AnswerReader, responseOf } from "./answer.ts";

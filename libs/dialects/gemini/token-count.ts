@@ -1,6 +1,7 @@
 /** Counting a prompt's tokens in Google's Gemini format: https://ai.google.dev/api/tokens */
+
+import { isPresent, jsonOf, objectOf } from "#wire/json/parse.ts";
 import type { TokenCount } from "../codec.ts";
-import { isGiven, jsonOf, objectOf } from "../json.ts";
 import { pathOf, resourceOf } from "./names.ts";
 
 /** Fields of the counted conversation other than its contents. */
@@ -9,7 +10,7 @@ const isMore = (name: string): boolean => name !== "contents" && name !== "model
 /** The complete request whose tokens are counted, if there is one. */
 function wholeIn(body: Record<string, unknown>): Record<string, unknown> | undefined {
   const whole = body.generateContentRequest ?? body.generate_content_request;
-  return isGiven(whole) ? objectOf(whole) : undefined;
+  return isPresent(whole) ? objectOf(whole) : undefined;
 }
 
 export const tokenCount: TokenCount = {

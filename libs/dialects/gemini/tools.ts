@@ -1,6 +1,7 @@
 /** Functions and tool choice in Google's Gemini format, in both directions: https://ai.google.dev/gemini-api/docs/function-calling */
+
+import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../field-support.ts";
-import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
 import { jsonSchemaOf } from "../schema/google.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
@@ -23,7 +24,7 @@ export function decodeTools(value: unknown): Tool[] {
 export const hostedIn = (value: unknown): [name: string, path: string][] =>
   itemsOf(value, "tools").flatMap(([tool, path]) =>
     Object.entries(objectOf(tool))
-      .filter(([name, setting]) => name !== "functionDeclarations" && isGiven(setting) && !isEmptyList(setting))
+      .filter(([name, setting]) => name !== "functionDeclarations" && isPresent(setting) && !isEmptyList(setting))
       .map(([name]): [string, string] => [name, `${path}.${name}`]),
   );
 

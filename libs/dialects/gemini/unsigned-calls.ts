@@ -1,5 +1,6 @@
 /** Calls without a signature in a caller's conversation, for models that require Google's signature on each turn's first call. */
-import { elementSpansOf, jsonBytesOf, parsedObject, textOf, withElements, withMembers, withValues } from "../json.ts";
+import { jsonBytesOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { elementSpansOf, withElements, withMembers, withValues } from "#wire/json/spans.ts";
 
 const callMarks = ['"functionCall"', '"function_call"'];
 const signatureNames = ["thoughtSignature", "thought_signature"] as const;

@@ -1,25 +1,21 @@
 /** Verbatim relay between a caller and an upstream that both speak Google's Gemini: bytes stay unchanged except for the model's name. */
 
-import type { AnswerIdentity, Verbatim, WholeAnswer } from "../codec.ts";
-import { emptyAnswer, finishIn } from "../finish.ts";
+import { isPresent, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import {
   elementSpansOf,
   isEmptyArray,
-  isGiven,
   isNull,
-  jsonOf,
-  listOf,
   memberSpansOf,
-  objectOf,
   objectSpansOf,
-  parsedObject,
   readSpan,
   replaceSpans,
   withElements,
   withMembers,
-} from "../json.ts";
+} from "#wire/json/spans.ts";
+import type { SseEvent } from "#wire/sse.ts";
+import type { AnswerIdentity, Verbatim, WholeAnswer } from "../codec.ts";
+import { emptyAnswer, finishIn } from "../finish.ts";
 import { geminiPart, type Produced } from "../produced.ts";
-import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Units, Usage } from "../usage.ts";
 import { failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
@@ -144,7 +140,7 @@ class GeminiWatcher implements Watcher {
 
   look({ data: sent }: SseEvent, response: Record<string, unknown>, produced: Produced): Passing {
     const { error, candidates: listed, promptFeedback, usageMetadata } = response;
-    if (isGiven(error)) return failedWith(upstreamErrorOf(response));
+    if (isPresent(error)) return failedWith(upstreamErrorOf(response));
     const candidates = listOf(listed).map(objectOf);
     const failure = failureIn(candidates);
     if (failure !== undefined) return failedWith(failure);
@@ -217,7 +213,7 @@ function answerOf(sent: Buffer, { model }: AnswerIdentity): WholeAnswer {
   const body = parsedObject(sent);
   if (body === undefined) return { kind: "malformed" };
   const { error, promptFeedback } = body;
-  if (isGiven(error)) return failedWith(upstreamErrorOf(body));
+  if (isPresent(error)) return failedWith(upstreamErrorOf(body));
   if (body.candidates === undefined && promptFeedback === undefined) return { kind: "malformed" };
   const candidates = listOf(body.candidates).map(objectOf);
   const failure = failureIn(candidates);

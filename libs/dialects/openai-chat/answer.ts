@@ -1,8 +1,9 @@
 /** Whole answers in OpenAI's chat-completions format, and the parts shared with streamed answers: https://platform.openai.com/docs/api-reference/chat/object */
+
+import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, endingFor, isFailure, reasonIn, stoppedBy } from "../finish.ts";
-import { isGiven, isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import {
   type Answer,
   type AnswerEvent,
@@ -39,7 +40,7 @@ export const finishNameOf = (finish: Finish, isLegacy: boolean): string =>
 /** The error of the first choice that failed. https://openrouter.ai/docs/api/reference/errors-and-debugging */
 export function failureIn(choices: readonly Record<string, unknown>[]): UpstreamError | undefined {
   for (const { error, finish_reason: reason } of choices) {
-    if (isGiven(error)) return upstreamErrorOf(error);
+    if (isPresent(error)) return upstreamErrorOf(error);
     if (isFailure(reason)) return stoppedBy(reason);
   }
   return undefined;
@@ -78,7 +79,7 @@ export function usageOf(answer: Record<string, unknown>): Usage | undefined {
 
 /** The error in an answer or a chunk; undefined if it has none. */
 export function errorIn({ error, x_groq: groq }: Record<string, unknown>): unknown {
-  if (isGiven(error)) return error;
+  if (isPresent(error)) return error;
   return groq === undefined ? undefined : textOf(objectOf(groq).error);
 }
 
@@ -141,7 +142,7 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const choices = listOf(body.choices).map(objectOf);
   const [choice] = choices;
   const error = errorIn(body);
-  if (isGiven(error)) return failed(upstreamErrorOf({ ...body, error }));
+  if (isPresent(error)) return failed(upstreamErrorOf({ ...body, error }));
   if (choice === undefined) return failed(body.choices === undefined ? upstreamErrorOf(body) : emptyAnswer);
   const failure = failureIn(choices);
   if (failure !== undefined) return failed(failure);

@@ -1,5 +1,5 @@
 /** Function calls of tools with free text, in answers that otherwise pass unchanged: they become the custom calls that the caller expects. */
-import { jsonOf, listOf, objectOf, textOf } from "../json.ts";
+import { jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { textOfCall } from "../tools.ts";
 
 type Json = Record<string, unknown>;

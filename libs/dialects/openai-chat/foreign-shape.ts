@@ -2,7 +2,8 @@
  * Chat requests in the shapes of other dialects, which Cursor sends: flat tools as in OpenAI's Responses, tools with an `input_schema` as in Anthropic's Messages,
  * or a whole body of Responses. Its answers are chat completions in any case. https://github.com/BerriAI/litellm/pull/34029
  */
-import { elementSpansOf, isGiven, listOf, objectOf, objectSpansOf } from "../json.ts";
+import { isPresent, listOf, objectOf } from "#wire/json/parse.ts";
+import { elementSpansOf, objectSpansOf } from "#wire/json/spans.ts";
 import type { NeutralRequest } from "../neutral.ts";
 import { decodeRequest as decodeResponses } from "../openai-responses/request.ts";
 
@@ -32,7 +33,7 @@ export const messagesIn = ({ messages, input }: Record<string, unknown>): unknow
   messages ?? (isChat(input) ? input : undefined);
 
 const isChat = (input: unknown): boolean =>
-  listOf(input).some((value) => objectOf(value).role === "tool" || isGiven(objectOf(value).tool_calls));
+  listOf(input).some((value) => objectOf(value).role === "tool" || isPresent(objectOf(value).tool_calls));
 
 /** A body of Responses in the neutral form. */
 export function decodeForeign(body: Record<string, unknown>): NeutralRequest {

@@ -2,7 +2,7 @@
  * The functions that tools replaced: `functions`, `function_call` and messages of the role `function`. A request with them is read as one with tools, and its answer
  * goes back in the same form. https://platform.openai.com/docs/api-reference/chat/create#chat-create-functions
  */
-import { isGiven, listOf, objectOf, textOf } from "../json.ts";
+import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 
 type Json = Record<string, unknown>;
 
@@ -13,9 +13,9 @@ export const asksForFunctions = ({ functions, tools }: Json): boolean =>
 /** The body with tools in place of functions; the same one if it has none. */
 export function withTools(body: Json): Json {
   const messages = listOf(body.messages);
-  const isOld = (value: unknown) => objectOf(value).role === "function" || isGiven(objectOf(value).function_call);
+  const isOld = (value: unknown) => objectOf(value).role === "function" || isPresent(objectOf(value).function_call);
   const hasOldTurns = messages.some(isOld);
-  if (!isGiven(body.functions) && !isGiven(body.function_call) && !hasOldTurns) return body;
+  if (!isPresent(body.functions) && !isPresent(body.function_call) && !hasOldTurns) return body;
   const { functions, function_call: choice, ...others } = body;
   const name = textOf(objectOf(choice).name);
   const tools = listOf(functions).map((value) => ({ type: "function", function: value }));
@@ -23,8 +23,8 @@ export function withTools(body: Json): Json {
     ...others,
     ...(hasOldTurns && { messages: withCalls(messages) }),
     ...(tools.length > 0 && { tools: [...listOf(body.tools), ...tools] }),
-    ...(isGiven(choice) &&
-      !isGiven(body.tool_choice) && {
+    ...(isPresent(choice) &&
+      !isPresent(body.tool_choice) && {
         tool_choice: name === undefined ? choice : { type: "function", function: { name } },
       }),
     ...(asksForFunctions(body) && { parallel_tool_calls: false }),
@@ -38,7 +38,7 @@ function withCalls(messages: readonly unknown[]): unknown[] {
     const message = objectOf(value);
     const { function_call: call, ...others } = message;
     if (message.role === "function") return { ...others, role: "tool", tool_call_id: id };
-    if (message.role !== "assistant" || !isGiven(call)) return value;
+    if (message.role !== "assistant" || !isPresent(call)) return value;
     id = `call_${place}`;
     return { ...others, tool_calls: [...listOf(message.tool_calls), { id, type: "function", function: call }] };
   });

@@ -1,10 +1,11 @@
 /** Messages and their parts in OpenAI's chat-completions format, in both directions. */
+
+import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { partsOfBlock } from "../anthropic-messages/blocks.ts";
 import { checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
 import { cacheIn, markFor } from "../cache-marks.ts";
 import type { AnswerContext, Target } from "../codec.ts";
 import { refuse } from "../field-support.ts";
-import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import {
   type Attachment,
@@ -172,7 +173,7 @@ function textPartsOf(content: unknown, path: string): TextPart[] {
 }
 
 function assistantPartsOf(message: Record<string, unknown>, path: string, tools: readonly Tool[]): Part[] {
-  if (isGiven(message.audio)) refuse(`${path}.audio`);
+  if (isPresent(message.audio)) refuse(`${path}.audio`);
   const thoughts = listOf(message.reasoning_details).map((detail, place) =>
     thoughtOf(objectOf(detail), `${path}.reasoning_details[${place}]`),
   );
@@ -180,7 +181,7 @@ function assistantPartsOf(message: Record<string, unknown>, path: string, tools:
     ? thoughts.flatMap(({ part, callId }) => (part === undefined || callId !== undefined ? [] : [part]))
     : plainThoughtOf(message, path);
   const { content } = message;
-  if (isGiven(content))
+  if (isPresent(content))
     for (const part of partsOf(content, `${path}.content`, tools))
       if (part.kind !== "reasoning" || part.signature !== undefined) parts.push(checkedAssistant(part));
   for (const [place, value] of listOf(message.images).entries()) {
@@ -193,7 +194,7 @@ function assistantPartsOf(message: Record<string, unknown>, path: string, tools:
   const thoughtBefore = new Map(thoughts.toReversed().map(({ callId, part }) => [callId, part]));
   for (const [place, value] of listOf(message.tool_calls).entries()) {
     const { id, type, function: called, custom } = objectOf(value);
-    if (isGiven(type) && type !== "function" && type !== "custom") refuse(`${path}.tool_calls[${place}].type`);
+    if (isPresent(type) && type !== "function" && type !== "custom") refuse(`${path}.tool_calls[${place}].type`);
     const { name, arguments: input } = objectOf(called);
     const { name: customName, input: text } = objectOf(custom);
     const before = typeof id === "string" ? thoughtBefore.get(id) : undefined;
@@ -209,7 +210,7 @@ function assistantPartsOf(message: Record<string, unknown>, path: string, tools:
       name: neutralName,
       input: isText
         ? inputOfText(textOfCall(input))
-        : isGiven(called)
+        : isPresent(called)
           ? inputTextOf(input)
           : inputOfText(textOfCall(inputTextOf(text))),
       path: `${path}.tool_calls[${place}]`,

@@ -4,17 +4,8 @@
  * (https://openrouter.ai/docs/use-cases/reasoning-tokens), content parts of the type `thinking` (https://docs.mistral.ai/capabilities/reasoning), and
  * `extra_content` of a call (https://ai.google.dev/gemini-api/docs/thought-signatures).
  */
-import {
-  isObject,
-  jsonBytesOf,
-  listOf,
-  objectOf,
-  parsedObject,
-  textOf,
-  withElements,
-  withMembers,
-  withValues,
-} from "../json.ts";
+import { isObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { withElements, withMembers, withValues } from "#wire/json/spans.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import type { Block, Part, Signature } from "../neutral.ts";
 import { originOf } from "../wrapped-signature.ts";

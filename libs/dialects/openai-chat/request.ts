@@ -1,10 +1,11 @@
 /** Requests in OpenAI's chat-completions format, in both directions: https://platform.openai.com/docs/api-reference/chat/create */
+
+import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { cacheIn, markFor } from "../cache-marks.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { type FieldSupport, Refusal, refuse } from "../field-support.ts";
 import { fitted } from "../fitted-request.ts";
 import { invalidFieldIn } from "../invalid-field.ts";
-import { isGiven, isObject, jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import {
   type Effort,
   efforts,
@@ -46,12 +47,12 @@ export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
 
 export function decodeRequest({ body: written }: CallerRequest): NeutralRequest {
   const said = messagesIn(written);
-  if (!isGiven(said) && isGiven(written.input)) return decodeForeign(written);
+  if (!isPresent(said) && isPresent(written.input)) return decodeForeign(written);
   const asked = said === written.messages ? written : { ...written, messages: said };
   const fault = invalidFieldIn(readableRequestSchema, asked);
   if (fault !== undefined) throw new Refusal(fault.param, fault.message);
   const body = withTools(asked);
-  for (const [name, asksNothing] of refusedFields) if (isGiven(body[name]) && !asksNothing(body[name])) refuse(name);
+  for (const [name, asksNothing] of refusedFields) if (isPresent(body[name]) && !asksNothing(body[name])) refuse(name);
   const tools = namedTools(listOf(body.tools).flatMap(toolOf));
   const { system, messages } = decodeMessages(listOf(body.messages), tools);
   const toolChoice = toolChoiceOf(body.tool_choice, tools);
@@ -81,14 +82,14 @@ function toolOf(value: unknown, place: number): Omit<Tool, "name">[] {
   if (type !== "function" && type !== "custom") refuse(`${path}.type`);
   const isFree = type === "custom" && tool.input_schema === undefined;
   const nested = isFree ? tool.custom : tool.function;
-  const definition = isGiven(nested) ? objectOf(nested) : tool;
+  const definition = isPresent(nested) ? objectOf(nested) : tool;
   const { name, description, strict } = definition;
   const parameters = definition.parameters ?? definition.input_schema;
   const { grammar, ...format } = objectOf(definition.format);
   return [
     {
       path,
-      callerName: textOf(name) ?? refuse(isGiven(nested) ? `${path}.${type}.name` : `${path}.name`, "is missing"),
+      callerName: textOf(name) ?? refuse(isPresent(nested) ? `${path}.${type}.name` : `${path}.name`, "is missing"),
       ...cacheIn(tool),
       ...cacheIn(definition),
       ...(typeof description === "string" && { description }),
@@ -96,7 +97,7 @@ function toolOf(value: unknown, place: number): Omit<Tool, "name">[] {
       ...(isFree
         ? {
             takesText: true,
-            ...(!isGiven(nested) && { textAsArguments: true }),
+            ...(!isPresent(nested) && { textAsArguments: true }),
             ...grammarOf({ ...format, ...objectOf(grammar) }),
           }
         : parametersOf(parameters)),
@@ -105,7 +106,7 @@ function toolOf(value: unknown, place: number): Omit<Tool, "name">[] {
 }
 
 function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoice | undefined {
-  if (!isGiven(choice)) return undefined;
+  if (!isPresent(choice)) return undefined;
   const path = "tool_choice";
   if (choice === "auto" || choice === "none" || choice === "required") return { mode: choice, path };
   const { type, function: named, custom, allowed_tools: allowed } = objectOf(choice);

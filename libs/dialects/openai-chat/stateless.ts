@@ -1,5 +1,5 @@
 /** References in a chat completion's request to objects that a vendor would have stored. */
-import { listOf, objectOf, textOf } from "../json.ts";
+import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
 
 /**
  * The first field that requires stored files or answers; undefined if there is none. An upstream would share stored objects between all callers of this

@@ -1,9 +1,10 @@
 /** Streamed answers in OpenAI's chat-completions format, in both directions: https://platform.openai.com/docs/api-reference/chat/streaming */
+
+import { isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { BlockSequence, type MadeCall } from "../block-sequence.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { EventDecoder } from "../event-decoder.ts";
 import { endingFor, reasonIn } from "../finish.ts";
-import { isGiven, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type AnswerEvent, type Block, type BlockStart, eventsOf, type Finish, type Signature } from "../neutral.ts";
 import { calledTool, newCallId } from "../tools.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
@@ -49,7 +50,7 @@ export class ChatDecoder extends EventDecoder {
 
   protected override read(chunk: Record<string, unknown>): AnswerEvent[] {
     const error = errorIn(chunk);
-    if (isGiven(error)) return this.fail(upstreamErrorOf({ ...chunk, error }));
+    if (isPresent(error)) return this.fail(upstreamErrorOf({ ...chunk, error }));
     const events: AnswerEvent[] = [];
     const usage = usageOf(chunk);
     if (usage !== undefined) this.#usage = usage;

@@ -1,5 +1,6 @@
 /** Which call each chunk of a streamed answer belongs to, whatever indexes and ids its server gives. */
-import { JsonProgress, textOf } from "../json.ts";
+import { textOf } from "#wire/json/parse.ts";
+import { JsonProgress } from "#wire/json/progress.ts";
 import { callOf } from "./answer.ts";
 
 export interface StreamedCall {

@@ -1,18 +1,11 @@
 /** Verbatim relay between a caller and an upstream that both speak OpenAI's chat completions: bytes stay unchanged except for the model's name. */
 
-import type { AnswerIdentity, Framing, StreamRelay, Target, Verbatim, WholeAnswer, WireRequest } from "../codec.ts";
-import { emptyAnswer, finishIn, reasonIn } from "../finish.ts";
+import { isPresent, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import {
   isEmptyArray,
-  isGiven,
   isNull,
-  jsonBytesOf,
-  jsonOf,
-  listOf,
   memberSpansOf,
-  objectOf,
   objectSpansOf,
-  parsedObject,
   readSpan,
   removalsOf,
   replaceSpans,
@@ -20,9 +13,11 @@ import {
   withElements,
   withMembers,
   withValues,
-} from "../json.ts";
+} from "#wire/json/spans.ts";
+import type { SseEvent } from "#wire/sse.ts";
+import type { AnswerIdentity, Framing, StreamRelay, Target, Verbatim, WholeAnswer, WireRequest } from "../codec.ts";
+import { emptyAnswer, finishIn, reasonIn } from "../finish.ts";
 import { chatDelta, type Produced } from "../produced.ts";
-import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
@@ -222,7 +217,7 @@ class ChatWatcher implements Watcher {
   look({ data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
     const { choices: listed } = value;
     const error = errorIn(value);
-    if (isGiven(error)) return failedWith(upstreamErrorOf(error));
+    if (isPresent(error)) return failedWith(upstreamErrorOf(error));
     const choices = listOf(listed).map(objectOf);
     const failure = failureIn(choices);
     if (failure !== undefined) return failedWith(failure);
@@ -299,7 +294,7 @@ function answerOf(
   const body = parsedObject(bytes);
   if (body === undefined) return { kind: "malformed" };
   const error = errorIn(body);
-  if (isGiven(error)) return failedWith(upstreamErrorOf(error));
+  if (isPresent(error)) return failedWith(upstreamErrorOf(error));
   if (body.choices === undefined) return { kind: "malformed" };
   const choices = listOf(body.choices).map(objectOf);
   const failure = failureIn(choices);

@@ -1,10 +1,11 @@
 /** Serves OpenAI's images format with Gemini's models, which generate images in a conversation: https://ai.google.dev/gemini-api/docs/image-generation */
+
+import { isPresent, jsonOf } from "#wire/json/parse.ts";
 import { mimeTypeOf } from "../attachments.ts";
 import type { WholeAnswer, WireRequest } from "../codec.ts";
 import { codecs } from "../codecs.ts";
 import { refuse } from "../field-support.ts";
 import { pathOf } from "../gemini/names.ts";
-import { isGiven, jsonOf } from "../json.ts";
 import { foldedOf } from "../neutral.ts";
 import { generatedImagesOf, plainUsageOf } from "../usage.ts";
 import { imagesOf } from "./form.ts";
@@ -28,7 +29,7 @@ export async function geminiImageRequestOf(
   model: string,
 ): Promise<WireRequest> {
   for (const [name, harmless] of Object.entries(refused))
-    if (isGiven(values[name]) && !harmless.includes(values[name])) refuse(name);
+    if (isPresent(values[name]) && !harmless.includes(values[name])) refuse(name);
   const pictures = await Promise.all((form === undefined ? [] : imagesOf(form)).map(partOf));
   const size = sizeOf(values.size);
   const body = {

@@ -1,22 +1,12 @@
 /** Verbatim relay of images between a caller and an upstream that both speak OpenAI's images format. */
+
+import { isObject, isPresent, jsonBytesOf, jsonOf, listOf, objectOf } from "#wire/json/parse.ts";
+import { elementSpansOf, isNull, objectSpansOf, readSpan, replaceSpans } from "#wire/json/spans.ts";
+import type { SseEvent } from "#wire/sse.ts";
 import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
 import { emptyAnswer } from "../finish.ts";
-import {
-  elementSpansOf,
-  isGiven,
-  isNull,
-  isObject,
-  jsonBytesOf,
-  jsonOf,
-  listOf,
-  objectOf,
-  objectSpansOf,
-  readSpan,
-  replaceSpans,
-} from "../json.ts";
 import { modalitiesOf } from "../openai-parts.ts";
 import type { Produced } from "../produced.ts";
-import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import { generatedImagesOf, plainUsageOf, plausible, tokensOf, type Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
@@ -111,7 +101,7 @@ class ImageWatcher implements Watcher {
   look({ event, data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
     const { type, error, usage } = value;
     const name = event ?? type;
-    if (name === "error" || isGiven(error)) return failedWith(upstreamErrorOf(value));
+    if (name === "error" || isPresent(error)) return failedWith(upstreamErrorOf(value));
     this.usage = usageOf(usage) ?? this.usage;
     if (typeof name === "string" && name.endsWith(".completed")) {
       const images = generatedImagesOf(++this.#completed, value, this.#asked);

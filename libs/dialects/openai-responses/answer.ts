@@ -1,8 +1,9 @@
 /** Whole answers in OpenAI's Responses format, and the parts shared with streamed answers: https://platform.openai.com/docs/api-reference/responses/object */
+
+import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, AnswerIdentity } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
-import { isGiven, isObject, jsonOf, listOf, objectOf, textOf } from "../json.ts";
 import { type Answer, type AnswerEvent, type Block, endWith, eventsOf, type Finish, failed } from "../neutral.ts";
 import { openaiUsageOf } from "../openai-parts.ts";
 import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../tools.ts";
@@ -218,7 +219,7 @@ function hostedUnitsOf({ tool_usage: counted, output }: Record<string, unknown>)
     else if (type === "file_search_call") fileSearches++;
     else if (type === "code_interpreter_call") containers.add(container);
   return {
-    webSearches: isGiven(searches) ? tokensOf(searches) : webSearches,
+    webSearches: isPresent(searches) ? tokensOf(searches) : webSearches,
     fileSearches,
     codeSessions: containers.size,
   };
@@ -246,7 +247,7 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
 
 /** The error of a failed response, in any event. */
 export function failureIn({ error, status }: Record<string, unknown>): UpstreamError | undefined {
-  if (isGiven(error)) return upstreamErrorOf({ error });
+  if (isPresent(error)) return upstreamErrorOf({ error });
   return isFailure(status) ? stoppedBy(status) : undefined;
 }
 

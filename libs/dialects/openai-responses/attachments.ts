@@ -1,7 +1,7 @@
 /** Addresses of images, documents and tool servers in requests in OpenAI's Responses format. */
 
+import { isNull, objectSpansOf } from "#wire/json/spans.ts";
 import { dataUrlOf } from "../attachments.ts";
-import { isNull, objectSpansOf } from "../json.ts";
 import {
   type AttachmentFinder,
   dataUrlAt,

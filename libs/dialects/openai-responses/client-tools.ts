@@ -4,7 +4,7 @@
  * https://platform.openai.com/docs/guides/tools-shell, https://platform.openai.com/docs/guides/tools-apply-patch,
  * https://platform.openai.com/docs/guides/tools-computer-use
  */
-import { isObject, listOf, objectOf, textOf } from "../json.ts";
+import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { ImagePart, TextPart, Tool } from "../neutral.ts";
 import { imageOf } from "../openai-parts.ts";
 import { argumentsOf } from "../tools.ts";

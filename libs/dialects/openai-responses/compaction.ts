@@ -2,7 +2,8 @@
  * Compaction: one item replaces a conversation (https://platform.openai.com/docs/guides/compaction). The gateway asks the request's
  * model for a summary, whatever dialect its upstream speaks, and seals the summary in the item. Any model can continue from it.
  */
-import { jsonOf, listOf, objectOf, objectSpansOf, parsedObject, replaceSpans, textOf, withMembers } from "../json.ts";
+import { jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { objectSpansOf, replaceSpans, withMembers } from "#wire/json/spans.ts";
 
 /** The prefix of the content of the gateway's own items. Items of a vendor have other content. */
 const ownContent = "sluice1.";

@@ -1,5 +1,5 @@
 /** Function calls of tools with free text, in answers that otherwise pass unchanged: they become the custom calls that the caller expects. */
-import { isObject, jsonOf, listOf, objectOf } from "../json.ts";
+import { isObject, jsonOf, listOf, objectOf } from "#wire/json/parse.ts";
 import { FreeTextReader, freeTextOf } from "./free-text.ts";
 
 type Json = Record<string, unknown>;

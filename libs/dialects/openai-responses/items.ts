@@ -1,8 +1,9 @@
 /** The input items of OpenAI's Responses format, in both directions: https://platform.openai.com/docs/api-reference/responses/create#responses_create-input */
+
+import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
 import { cacheIn, markFor } from "../cache-marks.ts";
 import { refuse } from "../field-support.ts";
-import { listOf, objectOf, textOf } from "../json.ts";
 import type { ModelTraits } from "../model-traits.ts";
 import {
   type CallPart,

@@ -3,7 +3,8 @@
  * resolved. https://platform.openai.com/docs/guides/reasoning#encrypted-reasoning-items
  */
 
-import { jsonBytesOf, listOf, parsedObject, textOf, withElements, withMembers, withValues } from "../json.ts";
+import { jsonBytesOf, listOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { withElements, withMembers, withValues } from "#wire/json/spans.ts";
 import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
 import { foreignThoughtId } from "./answer.ts";
 import { isCompaction } from "./compaction.ts";

@@ -1,9 +1,9 @@
 /** Requests in OpenAI's Responses format, in both directions: https://platform.openai.com/docs/api-reference/responses/create */
 
+import { jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { type FieldSupport, Refusal, refuse } from "../field-support.ts";
 import { fitted } from "../fitted-request.ts";
-import { jsonBytesOf, listOf, objectOf, textOf } from "../json.ts";
 import {
   efforts,
   type Message,

@@ -2,16 +2,8 @@
  * References of a request to objects stored for its caller: an earlier response, a conversation, or items of them; and the request with the references replaced
  * by their content. https://platform.openai.com/docs/guides/conversation-state
  */
-import {
-  elementSpansOf,
-  listOf,
-  objectOf,
-  objectSpansOf,
-  parsedObject,
-  removalsOf,
-  replaceSpans,
-  textOf,
-} from "../json.ts";
+import { listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { elementSpansOf, objectSpansOf, removalsOf, replaceSpans } from "#wire/json/spans.ts";
 
 export interface StoredReferences {
   /** `previous_response_id`. */

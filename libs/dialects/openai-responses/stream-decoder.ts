@@ -1,7 +1,7 @@
 /** Decodes streamed answers of upstreams in OpenAI's Responses format: https://platform.openai.com/docs/api-reference/responses-streaming */
 
+import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { EventDecoder } from "../event-decoder.ts";
-import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import { type AnswerEvent, endWith, eventsOf } from "../neutral.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
@@ -65,7 +65,7 @@ export class ResponsesDecoder extends EventDecoder {
       else this.#textOf(event).wholeText(kind, part, textOf(event.text) ?? textOf(event.refusal) ?? "");
       return this.#drained();
     }
-    return type === undefined && isGiven(event.error) ? this.fail(upstreamErrorOf(event)) : [];
+    return type === undefined && isPresent(event.error) ? this.fail(upstreamErrorOf(event)) : [];
   }
 
   /** The item of an event: by its id, or else by its index, because some servers give an item another id in each event. */

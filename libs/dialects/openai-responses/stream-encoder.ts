@@ -1,6 +1,7 @@
 /** Encodes streamed answers for callers in OpenAI's Responses format: https://platform.openai.com/docs/api-reference/responses-streaming */
+
+import { jsonOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
-import { jsonOf } from "../json.ts";
 import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral.ts";
 import type { Usage } from "../usage.ts";
 import {

@@ -1,6 +1,7 @@
 /** Counting a prompt's tokens in OpenAI's Responses format: https://platform.openai.com/docs/api-reference/responses/input-tokens */
+
+import { jsonOf } from "#wire/json/parse.ts";
 import type { TokenCount } from "../codec.ts";
-import { jsonOf } from "../json.ts";
 import { withResolvableReasoning } from "./replayed-items.ts";
 
 /** The fields of a request that make up its prompt. */

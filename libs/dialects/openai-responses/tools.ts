@@ -1,6 +1,7 @@
 /** Tools and tool choice in OpenAI's Responses format, in both directions. Callers may also put tools in their input, and group them in namespaces. */
+
+import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../field-support.ts";
-import { isGiven, listOf, objectOf, textOf } from "../json.ts";
 import type { Tool, ToolChoice } from "../neutral.ts";
 import { fitsStrict } from "../schema/openai.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
@@ -80,7 +81,7 @@ export function neutralNameOf(tools: readonly Tool[], name: string, namespace: u
 const path = "tool_choice";
 
 export function decodeToolChoice(choice: unknown, tools: readonly Tool[]): ToolChoice | undefined {
-  if (!isGiven(choice)) return undefined;
+  if (!isPresent(choice)) return undefined;
   if (choice === "auto" || choice === "none") return tools.length > 0 ? { mode: choice, path } : undefined;
   if (choice === "required")
     return tools.length > 0

@@ -3,24 +3,12 @@
  * the fields that make reasoning usable without storage; bytes of an answer except for the response's id, the model's name, and what is stored.
  */
 
+import { isPresent, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { objectSpansOf, readSpan, replaceSpans, type Span, withMembers, withValues } from "#wire/json/spans.ts";
+import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer, finishIn } from "../finish.ts";
-import {
-  isGiven,
-  jsonBytesOf,
-  listOf,
-  objectOf,
-  objectSpansOf,
-  parsedObject,
-  readSpan,
-  replaceSpans,
-  type Span,
-  textOf,
-  withMembers,
-  withValues,
-} from "../json.ts";
 import { type Produced, responsesChunk } from "../produced.ts";
-import type { SseEvent } from "../sse.ts";
 import { upstreamErrorOf } from "../upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
@@ -115,7 +103,7 @@ class ResponsesWatcher implements Watcher {
       case "response.cancelled":
         return failedWith(upstreamErrorOf(value));
       case undefined:
-        return isGiven(value.error) ? failedWith(upstreamErrorOf(value)) : this.#relay(event, false);
+        return isPresent(value.error) ? failedWith(upstreamErrorOf(value)) : this.#relay(event, false);
       case "response.created":
       case "response.queued":
       case "response.in_progress":

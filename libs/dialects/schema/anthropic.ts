@@ -1,6 +1,7 @@
 /** Schemas for Anthropic's tools and structured outputs: https://platform.claude.com/docs/en/build-with-claude/structured-outputs */
+
+import { isObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { definitionChainMax } from "../bounds.ts";
-import { isObject, listOf, objectOf } from "../json.ts";
 import { withNotes } from "./notes.ts";
 import { readSchema, type Schema, type SchemaTarget } from "./read.ts";
 

@@ -2,7 +2,7 @@
  * Schemas for Google's Gemini, in its fields `parametersJsonSchema` and `responseJsonSchema`, which know a part of JSON Schema:
  * https://ai.google.dev/api/generate-content#FIELDS.response_json_schema
  */
-import { listOf, objectOf } from "../json.ts";
+import { listOf, objectOf } from "#wire/json/parse.ts";
 import { withNotes } from "./notes.ts";
 import type { Schema, SchemaTarget } from "./read.ts";
 import { mergedWith } from "./references.ts";

@@ -1,7 +1,7 @@
 /** Schemas for OpenAI: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas */
 
+import { isObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { formatInstructionOf } from "../format-instruction.ts";
-import { isObject, listOf, objectOf } from "../json.ts";
 import type { Settings } from "../neutral.ts";
 import { readSchema, type Schema, type SchemaTarget } from "./read.ts";
 

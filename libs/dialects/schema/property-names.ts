@@ -2,8 +2,9 @@
  * Names of properties that a target does not accept, mapped there and back. Within a tool each name has one name at the target, at every level, so that arguments
  * can be mapped back without the schema.
  */
+
+import { isObject } from "#wire/json/parse.ts";
 import { argumentsDepthMax, schemaDepthMax } from "../bounds.ts";
-import { isObject } from "../json.ts";
 import type { Schema } from "./read.ts";
 
 /** The names that a target accepts, and the most characters. */

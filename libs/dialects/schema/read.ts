@@ -3,8 +3,9 @@
  * schemas, types that do not exist, references that lead nowhere or in circles. Time and size are bounded by the size of the caller's schema.
  * https://json-schema.org/draft/2020-12/json-schema-validation
  */
+
+import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { schemaDepthMax, schemaNodesMax, schemaNodesMin } from "../bounds.ts";
-import { isObject, listOf, objectOf, textOf } from "../json.ts";
 import type { PropertyNames } from "./property-names.ts";
 import { definitionIn, mergedWith, ReferenceLoops, referenced, referenceIn, withoutReference } from "./references.ts";
 

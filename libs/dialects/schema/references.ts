@@ -2,8 +2,9 @@
  * References within a schema: pointers, anchors, and identifiers of embedded schemas.
  * https://json-schema.org/draft/2020-12/json-schema-core#name-schema-references
  */
+
+import { isObject, objectOf } from "#wire/json/parse.ts";
 import { schemaDepthMax, schemaNodesMax } from "../bounds.ts";
-import { isObject, objectOf } from "../json.ts";
 import type { Schema } from "./read.ts";
 
 const pointerLengthMax = 1_000;

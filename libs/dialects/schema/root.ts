@@ -2,8 +2,9 @@
  * The root of a tool's schema. OpenAI and Anthropic accept only an object there, without `anyOf`, `oneOf`, `allOf`, `not` and `enum`: the branches are merged, and
  * the rule that they state goes into the description.
  */
+
+import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { schemaAlternativesMax, schemaDepthMax } from "../bounds.ts";
-import { isObject, listOf, objectOf, textOf } from "../json.ts";
 import { withNotes } from "./notes.ts";
 import type { Schema } from "./read.ts";
 import { mergedWith, referenced, referenceIn, withoutReference } from "./references.ts";

@@ -1,6 +1,7 @@
 /** The schema of a tool as a target accepts it, and the names of its properties there and back. */
+
+import { jsonOf, objectOf } from "#wire/json/parse.ts";
 import type { ConversationDialect } from "../dialect.ts";
-import { jsonOf, objectOf } from "../json.ts";
 import type { NeutralRequest, Part, Tool } from "../neutral.ts";
 import { argumentsOf, textToolParameters, toolNamed } from "../tools.ts";
 import { anthropicNames, anthropicTarget } from "./anthropic.ts";

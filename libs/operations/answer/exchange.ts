@@ -6,7 +6,6 @@ import { codecs } from "#dialects/codecs.ts";
 import { consistent } from "#dialects/consistent.ts";
 import { customNamesIn } from "#dialects/custom-calls.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { isGiven, parsedObject } from "#dialects/json.ts";
 import {
   type Answer,
   type AnswerEvent,
@@ -22,6 +21,7 @@ import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/repair
 import { answersOf } from "#dialects/stop-cutter.ts";
 import type { Usage } from "#dialects/usage.ts";
 import { roughTokensOf, roughUsageOf } from "#dialects/usage-estimate.ts";
+import { isPresent, parsedObject } from "#wire/json/parse.ts";
 import { cutOf, ownBytesOf, resolveIn, unlessRefused } from "../conversation.ts";
 import {
   type OperationExchange,
@@ -62,7 +62,7 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   const mayStop = spoken === dialect && !takesStops && body.includes('"stop"');
   const foreign = spoken === dialect && dialect === "openai-chat" ? foreignShapeOf(body) : undefined;
   const parsed = spoken !== dialect || resumes || mayStop || foreign !== undefined ? (parsedObject(body) ?? {}) : {};
-  const isTranslated = resumes || foreign === "tools" || (mayStop && isGiven(parsed.stop));
+  const isTranslated = resumes || foreign === "tools" || (mayStop && isPresent(parsed.stop));
   const decode = () => from.decodeRequest({ body: parsed, framing, headers });
   const readable =
     spoken !== dialect || foreign === "body" ? decode() : isTranslated ? unlessRefused(decode) : undefined;

@@ -8,11 +8,11 @@ import { codecs } from "#dialects/codecs.ts";
 import { consistent } from "#dialects/consistent.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { refuse } from "#dialects/field-support.ts";
-import { isGiven, parsedObject } from "#dialects/json.ts";
 import { foldedOf, type NeutralRequest } from "#dialects/neutral.ts";
 import { type Asked, askedIn, verbatimCompletions } from "#dialects/openai-chat/verbatim.ts";
 import { answersOf, type Cut } from "#dialects/stop-cutter.ts";
 import { TranslatedStream } from "#dialects/translated.ts";
+import { isPresent, parsedObject } from "#wire/json/parse.ts";
 import { cutOf, isConversation } from "../conversation.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
 import { CompletionEncoder, type CompletionHead, completionEventsOf, completionOf } from "./answer.ts";
@@ -76,7 +76,8 @@ const refused: readonly [string, (value: unknown) => boolean][] = [
 
 /** A conversation whose only turn is the prompt. Throws Refusal, naming the field. */
 function conversationOf({ prompt, ...settings }: Record<string, unknown>): NeutralRequest {
-  for (const [name, asksNothing] of refused) if (isGiven(settings[name]) && !asksNothing(settings[name])) refuse(name);
+  for (const [name, asksNothing] of refused)
+    if (isPresent(settings[name]) && !asksNothing(settings[name])) refuse(name);
   const text = Array.isArray(prompt) && prompt.length === 1 ? prompt[0] : prompt;
   if (typeof text !== "string" || text === "")
     return refuse("prompt", "must be one text that is not empty, for the upstream of this model");

@@ -1,8 +1,8 @@
 /** Embeddings from upstreams of either format. */
 import type { UpstreamDialect } from "#dialects/dialect.ts";
-import { parsedObject } from "#dialects/json.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { plainUsageOf } from "#dialects/usage.ts";
+import { parsedObject } from "#wire/json/parse.ts";
 import { embeddingsErrorBytesMax } from "../bounds.ts";
 import { isConversation, ownBytesOf } from "../conversation.ts";
 import { type CallExchange, estimatedHeader, refusedFor } from "../exchange.ts";

@@ -5,10 +5,11 @@
 import type { WireRequest } from "#dialects/codec.ts";
 import { refuse } from "#dialects/field-support.ts";
 import { camelOf, pathOf, resourceOf } from "#dialects/gemini/names.ts";
-import { jsonOf, listOf, objectOf, parsedObject, readSpan, textOf, withElements, withMembers } from "#dialects/json.ts";
 import type { Profile } from "#dialects/profile.ts";
 import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
 import { withMember } from "#dialects/verbatim.ts";
+import { jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { readSpan, withElements, withMembers } from "#wire/json/spans.ts";
 import { embeddedTextsMax } from "../bounds.ts";
 import { withModel } from "../openai-call.ts";
 

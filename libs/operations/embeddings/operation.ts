@@ -1,7 +1,7 @@
 /** Embeddings of texts: https://platform.openai.com/docs/api-reference/embeddings, https://ai.google.dev/api/embeddings */
 import type { Failure } from "#dialects/errors.ts";
-import { objectOf } from "#dialects/json.ts";
 import { isCount } from "#dialects/profile.ts";
+import { objectOf } from "#wire/json/parse.ts";
 import { answerBytesMax, embeddingsBodyBytesMax, numberBytes, numbersDefault } from "../bounds.ts";
 import { promptsIn } from "../completions/prompts.ts";
 import { plainDemandOf } from "../demand.ts";

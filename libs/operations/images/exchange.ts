@@ -1,6 +1,5 @@
 /** Images from upstreams of OpenAI's images format and from Gemini's models. */
-import { formOf, formRequestOf } from "#dialects/form.ts";
-import { parsedObject } from "#dialects/json.ts";
+
 import { typedFormOf, valuesOf } from "#dialects/openai-images/form.ts";
 import { geminiImageAnswerOf, geminiImageRequestOf } from "#dialects/openai-images/gemini.ts";
 import {
@@ -10,7 +9,10 @@ import {
   imageStreamOf,
   type Looks,
 } from "#dialects/openai-images/verbatim.ts";
+import { formOf } from "#wire/form.ts";
+import { parsedObject } from "#wire/json/parse.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
+import { formRequestOf } from "../openai-call.ts";
 
 const variations = "/images/variations";
 

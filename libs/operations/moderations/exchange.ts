@@ -1,6 +1,7 @@
 /** Moderation by upstreams of OpenAI's format. */
-import { listOf, objectOf, parsedObject } from "#dialects/json.ts";
+
 import { type AttachmentFinder, dataUrlAt, withAddresses } from "#dialects/verbatim-attachments.ts";
+import { listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { withData } from "../conversation.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
 import { errorIn, namedAnswerOf, reportedUsageOf, requestFor } from "../openai-call.ts";

@@ -1,6 +1,6 @@
 /** The message with which the gateway announces the end of a session to its caller. */
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { jsonBytesOf } from "#dialects/json.ts";
+import { jsonBytesOf } from "#wire/json/parse.ts";
 
 /** Gemini's Live has a message for this (https://ai.google.dev/api/live#goaway). OpenAI's clients get an `error` event, after which a session goes on. */
 export const announcementOf = (dialect: ConversationDialect, seconds: number): Buffer =>

@@ -1,9 +1,9 @@
 /** The messages of Gemini's Live: https://ai.google.dev/api/live#receive-messages */
 import type { UpstreamError } from "#dialects/errors.ts";
 import { usageOf } from "#dialects/gemini/answer.ts";
-import { listOf, objectOf, textOf } from "#dialects/json.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
 import { plausible, type Usage, type UsageBounds } from "#dialects/usage.ts";
+import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { textTokensIn, UnreportedUsage } from "./unreported-usage.ts";
 import { readIfNaming, type SessionMessage, sumOf, type UpstreamSession } from "./upstream-session.ts";
 

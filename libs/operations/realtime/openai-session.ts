@@ -1,11 +1,12 @@
 /** The messages of OpenAI's Realtime: https://platform.openai.com/docs/api-reference/realtime-server-events */
 import type { UpstreamError } from "#dialects/errors.ts";
-import { jsonBytesOf, objectOf, objectSpansOf, readSpan, textOf } from "#dialects/json.ts";
 import { audioUsageOf } from "#dialects/openai-audio.ts";
 import { modalitiesOf } from "#dialects/openai-parts.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
 import { plausible, tokensOf, type Usage, type UsageBounds } from "#dialects/usage.ts";
 import { withMember } from "#dialects/verbatim.ts";
+import { jsonBytesOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { objectSpansOf, readSpan } from "#wire/json/spans.ts";
 import { transcriptionModelPath } from "./operation.ts";
 import { type Medium, textTokensIn, UnreportedUsage } from "./unreported-usage.ts";
 import { readIfNaming, type SessionMessage, sumOf, type UpstreamSession } from "./upstream-session.ts";

@@ -1,7 +1,7 @@
 /** What the worker reads in the messages of a session's upstream: the model's name, usage, and an error in place of the first message. */
 import type { UpstreamError } from "#dialects/errors.ts";
-import { parsedObject } from "#dialects/json.ts";
 import { plausible, type Usage, unitNames } from "#dialects/usage.ts";
+import { parsedObject } from "#wire/json/parse.ts";
 
 export type SessionMessage =
   | { kind: "message"; bytes: Buffer }

@@ -1,7 +1,7 @@
 /** Rankings by upstreams of Cohere's or Jina's format, which share their requests. */
 import { randomUUID } from "node:crypto";
-import { isObject, jsonOf, listOf, objectOf, parsedObject, textOf } from "#dialects/json.ts";
 import { tokensOf } from "#dialects/usage.ts";
+import { isObject, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
 import { errorIn, reportedUsageOf, requestFor } from "../openai-call.ts";
 

@@ -1,7 +1,8 @@
 /** Speech from upstreams with OpenAI's endpoint for it, as bytes or as events. */
-import { parsedObject } from "#dialects/json.ts";
+
 import { speechStreamOf } from "#dialects/openai-audio.ts";
 import { plainUsageOf, type Usage } from "#dialects/usage.ts";
+import { parsedObject } from "#wire/json/parse.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
 import { errorIn, requestFor } from "../openai-call.ts";
 import { charactersIn } from "./characters.ts";

@@ -3,8 +3,8 @@ import { codecs } from "#dialects/codecs.ts";
 import { consistent } from "#dialects/consistent.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { Refusal } from "#dialects/field-support.ts";
-import { jsonBytesOf, parsedObject, parseJson } from "#dialects/json.ts";
 import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/repaired.ts";
+import { jsonBytesOf, parsedObject, parseJson } from "#wire/json/parse.ts";
 import { isConversation, ownBytesOf, readableRequestOf, resolveIn } from "../conversation.ts";
 import {
   type CallExchange,

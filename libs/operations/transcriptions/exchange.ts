@@ -1,9 +1,10 @@
 /** Transcripts and translations from upstreams with OpenAI's endpoints for them, in every format, whole or as events. */
-import { formOf, formRequestOf } from "#dialects/form.ts";
-import { parsedObject } from "#dialects/json.ts";
+
 import { audioUsageOf, transcriptStreamOf } from "#dialects/openai-audio.ts";
+import { formOf } from "#wire/form.ts";
+import { parsedObject } from "#wire/json/parse.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
-import { errorIn } from "../openai-call.ts";
+import { errorIn, formRequestOf } from "../openai-call.ts";
 import { transcriptionValuesOf } from "./form.ts";
 import type { TranscriptFormat } from "./schema.ts";
 

@@ -1,8 +1,8 @@
 /** Transcripts of recordings, and their translations to English: https://platform.openai.com/docs/api-reference/audio/createTranscription */
 import type { TSchema } from "typebox";
-import { objectOf } from "#dialects/json.ts";
 import { tokensPerSecond } from "#dialects/openai-audio.ts";
 import { tokensOf } from "#dialects/usage.ts";
+import { objectOf } from "#wire/json/parse.ts";
 import type { Operation } from "../operation.ts";
 import { transcriptionValuesOf } from "./form.ts";
 import { transcriptionFormSchema, translationFormSchema } from "./schema.ts";

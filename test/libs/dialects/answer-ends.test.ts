@@ -4,10 +4,10 @@ import { test } from "node:test";
 import type { AnswerContext } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { parsedObject } from "#dialects/json.ts";
-import { SseReader } from "#dialects/sse.ts";
 import { TranslatedStream } from "#dialects/translated.ts";
 import { wholeOf } from "#operations/answer/exchange.ts";
+import { parsedObject } from "#wire/json/parse.ts";
+import { SseReader } from "#wire/sse.ts";
 
 const contextOf = (framing: "whole" | "sse", more: Partial<AnswerContext> = {}): AnswerContext => ({
   id: "a",

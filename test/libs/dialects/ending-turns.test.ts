@@ -4,9 +4,9 @@ import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { continueText } from "#dialects/history.ts";
-import { listOf, objectOf } from "#dialects/json.ts";
 import type { ModelTraits } from "#dialects/model-traits.ts";
 import { repairedBytes } from "#dialects/repaired.ts";
+import { listOf, objectOf } from "#wire/json/parse.ts";
 import { targetOf } from "../../support/target.ts";
 
 type Json = Record<string, unknown>;

@@ -3,9 +3,9 @@ import { test } from "node:test";
 import type { AnswerContext } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
-import { parsedObject } from "#dialects/json.ts";
 import { type Answer, foldedOf } from "#dialects/neutral.ts";
 import { argumentsOf } from "#dialects/tools.ts";
+import { parsedObject } from "#wire/json/parse.ts";
 import { targetOf } from "../../support/target.ts";
 
 const digits = "1234567890123456789";

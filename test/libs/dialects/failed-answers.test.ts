@@ -5,8 +5,8 @@ import type { AnswerContext, StreamRelay, WholeAnswer } from "#dialects/codec.ts
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { type AnswerEvent, type Finish, foldedOf } from "#dialects/neutral.ts";
-import { SseReader } from "#dialects/sse.ts";
 import { TranslatedStream } from "#dialects/translated.ts";
+import { SseReader } from "#wire/sse.ts";
 
 const context: AnswerContext = {
   id: "a1",

@@ -4,8 +4,8 @@ import type { AnswerContext, Framing } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
 import { type Answer, eventsOf, type Finish } from "#dialects/neutral.ts";
-import { SseReader } from "#dialects/sse.ts";
 import { plainUsageOf } from "#dialects/usage.ts";
+import { SseReader } from "#wire/sse.ts";
 
 const identity = { id: "a", model: "mine" };
 const contextOf = (framing: Framing): AnswerContext => ({

@@ -4,11 +4,11 @@ import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
 import { consistent } from "#dialects/consistent.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { listOf, objectOf, parsedObject } from "#dialects/json.ts";
 import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/repaired.ts";
 import { type Repair, repairOf } from "#dialects/repairs.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
 import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { targetOf } from "../../support/target.ts";
 
 type Plain = Exclude<Repair, { kind: "omit" }>["kind"];

@@ -7,8 +7,8 @@ import { consistent } from "#dialects/consistent.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { type AnswerEvent, foldedOf } from "#dialects/neutral.ts";
 import { ResumedAnswer, ResumedDecoder, resumed } from "#dialects/resumed.ts";
-import { SseReader } from "#dialects/sse.ts";
 import { toolNameOf } from "#dialects/tools.ts";
+import { SseReader } from "#wire/sse.ts";
 
 type SentEvent = Exclude<AnswerEvent, { kind: "error" }>;
 

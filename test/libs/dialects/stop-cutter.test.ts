@@ -4,10 +4,10 @@ import type { AnswerContext } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import type { NeutralRequest } from "#dialects/neutral.ts";
-import { SseReader } from "#dialects/sse.ts";
 import { answersOf, type Cut, canCut } from "#dialects/stop-cutter.ts";
 import { TranslatedStream } from "#dialects/translated.ts";
 import { stopsOf } from "#dialects/within-bounds.ts";
+import { SseReader } from "#wire/sse.ts";
 import { targetOf } from "../../support/target.ts";
 
 const request: NeutralRequest = { system: [], messages: [], tools: [], settings: {} };

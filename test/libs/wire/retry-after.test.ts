@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { retryAfterSecondsOf } from "#dialects/retry-after.ts";
+import { retryAfterSecondsOf } from "#wire/retry-after.ts";
 
 const now = Date.parse("2026-03-01T12:00:00Z");
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { type SseEvent, SseEventTooLarge, SseReader } from "#dialects/sse.ts";
+import { type SseEvent, SseEventTooLarge, SseReader } from "#wire/sse.ts";
 
 const bytesMax = 1 << 20;
 

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { SseReader } from "#dialects/sse.ts";
+import { SseReader } from "#wire/sse.ts";
 import { startAttempt, streamHead } from "./start-attempt.ts";
 
 const data = (value: object) => `data: ${JSON.stringify(value)}\n\n`;

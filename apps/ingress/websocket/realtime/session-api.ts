@@ -1,9 +1,10 @@
 /** What OpenAI's Realtime and Gemini's Live have each for itself: where a session names its model, and how it reports an error. */
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { jsonBytesOf, objectSpansOf, parsedObject, readSpan, type Span } from "#dialects/json.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { openaiErrorEventOf } from "#operations/realtime/announcement.ts";
 import { livePath, realtimePath, transcriptionModelPath } from "#operations/realtime/operation.ts";
+import { jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
+import { objectSpansOf, readSpan, type Span } from "#wire/json/spans.ts";
 import { namedMessageBytesMax } from "../../common/bounds.ts";
 import { Refused } from "../../common/refused.ts";
 import type { Grant } from "../../server/client-secrets.ts";

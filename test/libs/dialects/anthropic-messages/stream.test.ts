@@ -15,8 +15,8 @@ import {
   foldedOf,
   type NeutralRequest,
 } from "#dialects/neutral.ts";
-import { SseReader } from "#dialects/sse.ts";
 import { unwrappedSignature } from "#dialects/wrapped-signature.ts";
+import { SseReader } from "#wire/sse.ts";
 
 const tool = { name: "look_up", callerName: "look.up", parameters: {}, path: "t" };
 const request: NeutralRequest = { system: [], messages: [], tools: [tool], settings: {} };

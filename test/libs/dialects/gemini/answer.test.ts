@@ -12,8 +12,8 @@ import {
   foldedOf,
   type NeutralRequest,
 } from "#dialects/neutral.ts";
-import { SseReader } from "#dialects/sse.ts";
 import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { SseReader } from "#wire/sse.ts";
 
 type Json = Record<string, unknown>;
 const request: NeutralRequest = {

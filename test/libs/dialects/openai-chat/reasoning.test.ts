@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { listOf, objectOf, parsedObject } from "#dialects/json.ts";
 import { foldedOf } from "#dialects/neutral.ts";
 import { reasoningFieldsOf } from "#dialects/openai-chat/reasoning.ts";
 import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { targetOf } from "../../../support/target.ts";
 
 type Json = Record<string, unknown>;

@@ -4,7 +4,7 @@ import { anthropicMessages } from "#dialects/anthropic-messages/codec.ts";
 import type { AnswerEvent } from "#dialects/neutral.ts";
 import { foldedOf } from "#dialects/neutral.ts";
 import { openaiChat } from "#dialects/openai-chat/codec.ts";
-import { SseReader } from "#dialects/sse.ts";
+import { SseReader } from "#wire/sse.ts";
 
 const asked = {
   model: "m",

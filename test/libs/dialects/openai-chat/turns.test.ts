@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
 import { consistent } from "#dialects/consistent.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { listOf, objectOf, parsedObject } from "#dialects/json.ts";
+import { listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { targetOf } from "../../../support/target.ts";
 
 type Json = Record<string, unknown>;

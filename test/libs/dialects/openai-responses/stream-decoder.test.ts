@@ -5,7 +5,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { type Answer, type AnswerEvent, foldedOf } from "#dialects/neutral.ts";
 import { openaiResponses } from "#dialects/openai-responses/codec.ts";
-import { SseReader } from "#dialects/sse.ts";
+import { SseReader } from "#wire/sse.ts";
 
 const golden = readFileSync(join(import.meta.dirname, "../../../fixtures/wire/openai-responses.sse"));
 const goldenAnswer: Answer = {

@@ -5,8 +5,8 @@ import OpenAI from "openai";
 import OpenAI6 from "openai-6";
 import { type Answer, type AnswerEvent, type Block, eventsOf, foldedOf } from "#dialects/neutral.ts";
 import { openaiResponses } from "#dialects/openai-responses/codec.ts";
-import { SseReader } from "#dialects/sse.ts";
 import { unwrappedSignature, wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { SseReader } from "#wire/sse.ts";
 
 const body = {
   model: "m",

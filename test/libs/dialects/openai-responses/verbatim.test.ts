@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import fc from "fast-check";
 import { openaiResponses } from "#dialects/openai-responses/codec.ts";
-import { SseReader } from "#dialects/sse.ts";
 import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { SseReader } from "#wire/sse.ts";
 import { targetOf } from "../../../support/target.ts";
 
 const { verbatim } = openaiResponses;

@@ -2,21 +2,16 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import {
-  boundBroken,
   elementSpansOf,
-  exceedsBounds,
-  jsonOf,
   memberSpansOf,
   objectSpansOf,
-  parseExact,
-  parseJson,
   readSpan,
   removalsOf,
   replaceSpans,
   type Span,
   withElements,
-} from "#dialects/json.ts";
-import { workMsOf } from "../../support/time.ts";
+} from "#wire/json/spans.ts";
+import { workMsOf } from "../../../support/time.ts";
 
 const names = ["model", "stream", "n", "usage"] as const;
 
@@ -74,21 +69,6 @@ const objectText = fc
   });
 
 const parsed = (text: string): Record<string, unknown> => JSON.parse(text) as Record<string, unknown>;
-
-test("ASCII, non-ASCII and large texts parse alike", () => {
-  const text = fc.oneof(
-    fc.string({ unit: "binary-ascii" }),
-    fc.string({ unit: "binary" }),
-    fc.constant("x".repeat(2 << 20)),
-    fc.constant("ÿ".repeat(1 << 20)),
-  );
-  fc.assert(
-    fc.property(text, (content) => {
-      assert.deepEqual(parseJson(Buffer.from(JSON.stringify({ content }))), { content: content.toWellFormed() });
-    }),
-  );
-  assert.throws(() => parseJson(Buffer.from('{"content":')), SyntaxError);
-});
 
 test("the members found are those that JSON.parse finds", () => {
   fc.assert(
@@ -227,31 +207,6 @@ test("time is linear, even for deep nesting, backslashes and escaped quotes", as
   }
 });
 
-test("levels, containers, members and values are bounded, and strings do not count", () => {
-  const bounds = { depthMax: 3, containersMax: 5, membersMax: 4, valuesMax: 9 };
-  const nested = (depth: number) => "[".repeat(depth) + "]".repeat(depth);
-  for (const [json, broken] of [
-    ["{}", undefined],
-    [nested(3), undefined],
-    [nested(4), "depthMax"],
-    ["[[],[],[],[]]", undefined],
-    ["[[],[],[],[],{}]", "containersMax"],
-    ['{"a":1,"b":2,"c":3,"d":4}', undefined],
-    ['{"a":1,"b":2,"c":3,"d":4,"e":5}', "membersMax"],
-    ['[{"a":1,"b":2},{"c":3,"d":4}]', undefined],
-    ['{"a":{"b":{"c":1}},"d":1,"d":1}', "membersMax"],
-    ['{":,:,:,":"\\":,:,:,:,:,:,","b":2}', undefined],
-    ["[1,2,3,4,5,6,7,8,9]", undefined],
-    ["[1,2,3,4,5,6,7,8,9,10]", "valuesMax"],
-    ["[[1,2,3],[4,5]]", undefined],
-    ["[[1,2,3],[4,5,6,7,8]]", "valuesMax"],
-    [`{"[[[[":"{{{{","\\"[[[[":["]]]]"]}`, undefined],
-    ["[[[", undefined],
-    ['["[[[[[', undefined],
-  ] as const)
-    assert.equal(boundBroken(Buffer.from(json), bounds), broken, json);
-});
-
 test("the elements found are those that JSON.parse finds, and removing some keeps the others", () => {
   const element = fc.tuple(
     fc.oneof(objectText, fc.json()),
@@ -306,38 +261,4 @@ test("a member of a parsed object is found where a scan finds it, even if its na
     }),
     { numRuns: 1_000 },
   );
-});
-
-test("numbers beyond a double stay as they are written, others are numbers", () => {
-  const text =
-    '{"id":1234567890123456789,"minus":-12345678901234567890,"huge":1e400,"float":0.12345678901234567890,"one":1.0,"safe":9007199254740991,"text":"1234567890123456789"}';
-  const value = parseExact(text) as Record<string, unknown>;
-  assert.equal(
-    JSON.stringify(value),
-    '{"id":1234567890123456789,"minus":-12345678901234567890,"huge":1e400,"float":0.12345678901234568,"one":1,"safe":9007199254740991,"text":"1234567890123456789"}',
-  );
-  assert.deepEqual([typeof value.float, typeof value.one, typeof value.safe], ["number", "number", "number"]);
-});
-
-test("the two line separators are escaped and everything else stays", () => {
-  for (const text of ["a", "\u2028", "\u2029\u2028\u2028", "\\u2028 \u2027\u2028\u202a", "😀\u2029"]) {
-    assert.equal(JSON.parse(jsonOf(text)), text);
-    assert.doesNotMatch(jsonOf(text), /[\u2028\u2029]/);
-  }
-});
-
-test("exceedsBounds measures depth, containers, members and values of a text", () => {
-  for (const [text, isDeep] of [
-    [`${"[".repeat(100)}${"]".repeat(100)}`, false],
-    [`${"[".repeat(101)}${"]".repeat(101)}`, true],
-    [`[${'{"a":[1,2]},'.repeat(200)}1]`, false],
-    [`["${"[".repeat(300)}"]`, false],
-    [`["\\"${"[".repeat(300)}"]`, false],
-    [`["\\\\",${"[".repeat(100)}${"]".repeat(100)}]`, true],
-  ] as const)
-    assert.equal(
-      exceedsBounds(text, { depthMax: 100, containersMax: 450, membersMax: 220, valuesMax: 900 }),
-      isDeep,
-      text.slice(0, 20),
-    );
 });
