@@ -134,6 +134,16 @@ test("packages are used only in the folders that own them", () => {
   assert.deepEqual(stray, []);
 });
 
+/** They open the connections to Redis and hand them to the relay; all other code knows its ports. */
+const compositions = ["apps/ingress/backends.ts", "apps/worker/redis.ts"];
+
+test("only the compositions import the relay's implementation with Redis and BullMQ", () => {
+  const leaks = imports.filter(
+    ({ file, specifier }) => specifier.startsWith("#relay/redis/") && !compositions.includes(file),
+  );
+  assert.deepEqual(leaks, []);
+});
+
 test("Node's own modules are imported with node:", () => {
   assert.deepEqual(
     imports.filter(({ specifier }) => builtinModules.includes(specifier.split("/", 1)[0] as string)),

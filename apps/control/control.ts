@@ -14,7 +14,7 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { registerProcessMetrics } from "#service/metrics.ts";
 import { createOperations, listen } from "#service/operations.ts";
 import { startProcessReports } from "#service/process-reports.ts";
-import { type Redis, type RedisPurpose, unhurried } from "#service/redis.ts";
+import { type Redis, type RedisPurpose, withStartupTimeLimits } from "#service/redis.ts";
 import { accountHandlers } from "./accounts/accounts.ts";
 import { auditHandlers, startAuditRetention } from "./accounts/audit-log.ts";
 import { tokenHandlers } from "./accounts/operator-tokens.ts";
@@ -106,7 +106,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   });
   opened.defer(() => ledger.close());
   const projection = new KeyProjection({ database, redis, keyspace, log });
-  await unhurried(redis, () => projection.start());
+  await withStartupTimeLimits(redis, () => projection.start());
   opened.defer(() => projection.close());
   const content = new ContentReader({ database, redis: await connect("request"), keyspace, log });
   content.start();

@@ -1,14 +1,17 @@
 /** Everything that an ingress opens before it can serve: the catalogue, the connections to Redis, the queues, its mailbox and the API keys. */
 import type { Logger } from "pino";
-import { followKeys, type KeyFollower } from "#access/follow.ts";
+import { KeyFollower } from "#access/follow.ts";
 import { catalogueLogOf } from "#catalogue/log.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
+import type { SlotBoard, Transport } from "#relay/ports.ts";
 import { openJobQueue } from "#relay/redis/job-queue.ts";
-import { type Mailbox, openMailbox } from "#relay/redis/mailbox.ts";
+import { Mailbox } from "#relay/redis/mailbox.ts";
+import { RedisSlotBoard } from "#relay/redis/queue-slots.ts";
 import { openSplitQueue } from "#relay/redis/split-queue.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
 import { followControls, type OperatorControls } from "#service/operator-controls.ts";
-import { type Redis, type RedisPurpose, unhurried } from "#service/redis.ts";
+import { type Redis, type RedisPurpose, withStartupTimeLimits } from "#service/redis.ts";
+import type { Board } from "./inspection.ts";
 import { OpenQueues } from "./open-queues.ts";
 
 export interface BackendDeps {
@@ -28,7 +31,12 @@ export interface Backends {
   /** A separate connection for large values, so that they do not delay others. */
   bodies: Redis;
   queues: OpenQueues;
-  mailbox: Mailbox;
+  mailbox: Transport;
+  /** A connection in subscriber mode for all channels of the process. The mailbox disconnects it. */
+  subscriber: Redis;
+  slotBoard: SlotBoard;
+  /** The page that lists jobs, at this path. */
+  boardAt(basePath: string): Promise<Board>;
   keys: KeyFollower;
   controls: OperatorControls;
 }
@@ -70,12 +78,22 @@ export async function openBackends(
   resources.defer(() => queues.close());
   await queues.open(catalogue.current().queues);
 
-  const mailbox = await openMailbox(config.redisUrl, keyspace, "ingress");
+  const publisher = await connectRedis("request");
+  const subscriber = await connectRedis("subscribe");
+  const mailbox = new Mailbox({ publisher, subscriber }, keyspace, "ingress");
   resources.defer(() => mailbox.close());
-  const { subscriber } = mailbox;
-  const keys = await unhurried(redis, () => followKeys({ redis, subscriber, keyspace, log }));
+  const slotBoard = new RedisSlotBoard(redis, keyspace, mailbox.self);
+  const keys = await withStartupTimeLimits(redis, () => KeyFollower.open({ redis, subscriber, keyspace, log }));
   resources.defer(() => keys.close());
-  const controls = await unhurried(redis, () => followControls(redis, keyspace));
+  const controls = await withStartupTimeLimits(redis, () => followControls(redis, keyspace));
   resources.defer(() => controls.close());
-  return { keyspace, catalogue, redis, bodies, queues, mailbox, keys, controls };
+  const boardAt = async (basePath: string): Promise<Board> => {
+    const { QueueBoard } = await import("#relay/redis/queue-board.ts");
+    const board = new QueueBoard({ redis, keyspace, basePath, onError: onRedisError });
+    return {
+      plugin: board.plugin,
+      refresh: () => board.show([...queues.byName.values()].flatMap(({ parts }) => parts)),
+    };
+  };
+  return { keyspace, catalogue, redis, bodies, queues, mailbox, subscriber, slotBoard, boardAt, keys, controls };
 }

@@ -119,9 +119,9 @@ export async function createIngress(config: IngressProcessConfig, given: Ingress
   opened.defer(await clock.follow(backends.redis));
   const deps = { ...given, clock };
   const path = createPath(config, deps, backends, opened);
-  const { mailbox, redis, keyspace } = backends;
+  const { mailbox, subscriber, redis, keyspace } = backends;
   await mailbox.listen(path.generations);
-  const { subscriber, self } = mailbox;
+  const { self } = mailbox;
   const obey = (command: GenerationCommand) => path.generations.obey(command);
   opened.defer(await listenForCommands({ redis, subscriber, keyspace, self, obey }));
   const http = createHttp(config, deps, backends, path);
@@ -153,7 +153,7 @@ type Http = ReturnType<typeof createHttp>;
 function createPath(
   config: IngressProcessConfig,
   { log, clock, bounds, registry, tracing, subscribers = [] }: IngressDeps,
-  { keyspace, catalogue, redis, bodies, queues, mailbox, keys, controls }: Backends,
+  { keyspace, catalogue, redis, bodies, queues, mailbox, slotBoard, keys, controls }: Backends,
   opened: AsyncDisposableStack,
 ) {
   registerRelayMetrics(registry, mailbox);
@@ -194,6 +194,7 @@ function createPath(
     bounds,
     clock,
     mailbox,
+    slotBoard,
     redis,
     bodies,
     keyspace,
@@ -203,7 +204,7 @@ function createPath(
     answerBytes,
     limits,
     content: new ContentRecorder({ stream: contents, recorded: capacities.recorded, clock }),
-    isRevoked: keys.isRevoked,
+    isRevoked: (id) => keys.isRevoked(id),
     controls,
     events,
   });

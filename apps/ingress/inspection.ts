@@ -1,12 +1,7 @@
-/** Job inspection for operators: bull-board on the operations port, behind a password. Callers' content is not shown. */
+/** Job inspection for operators, on the operations port, behind a password. */
 import { createHash, timingSafeEqual } from "node:crypto";
-import { createBullBoard } from "@bull-board/api";
-import { BullMQAdapter } from "@bull-board/api/bullMQAdapter";
-import { FastifyAdapter } from "@bull-board/fastify";
 import fastifyBasicAuth from "@fastify/basic-auth";
-import type { FastifyInstance } from "fastify";
-import type { QueuedJob } from "#relay/job.ts";
-import type { RedisJobQueue } from "#relay/redis/job-queue.ts";
+import type { FastifyInstance, FastifyPluginCallback } from "fastify";
 import { callerOf, TokenBuckets } from "#service/token-buckets.ts";
 import { operatorAddressesMax, wrongOperatorPasswords } from "./common/bounds.ts";
 
@@ -24,28 +19,23 @@ const policy = [
   "form-action 'self'",
 ].join("; ");
 
-/** Serves the board of these queues, by name, under /queues for the user `operator` with this password. It is read-only, because jobs belong to their owners. */
+/** A page that lists the jobs of queues. */
+export interface Board {
+  plugin: FastifyPluginCallback<{ prefix?: string }>;
+  /** Shows what was added since. */
+  refresh(): void;
+}
+
+/**
+ * Serves the board under /queues for the user `operator` with this password. `boardAt` makes it for
+ * a path. It is read-only, because jobs belong to their owners.
+ */
 export async function addInspection(
   operations: FastifyInstance,
-  queues: ReadonlyMap<string, RedisJobQueue>,
+  boardAt: (basePath: string) => Promise<Board>,
   password: string,
 ): Promise<void> {
-  const board = new FastifyAdapter();
-  board.setBasePath(basePath);
-  const { addQueue } = createBullBoard({ queues: [], serverAdapter: board });
-  const shown = new Set<string>();
-  /** The catalogue may have added queues. */
-  const showQueues = async () => {
-    for (const bull of [...queues.values()].flatMap(({ bulls }) => bulls)) {
-      if (shown.has(bull.name)) continue;
-      shown.add(bull.name);
-      const adapter = new BullMQAdapter(bull, { readOnlyMode: true });
-      adapter.setFormatter("data", ({ generations }: QueuedJob) =>
-        generations.map(({ body, delivered, ...rest }) => ({ ...rest, ...hidden({ body, delivered }) })),
-      );
-      addQueue(adapter);
-    }
-  };
+  const board = await boardAt(basePath);
   const attempts = new TokenBuckets({ ...wrongOperatorPasswords, keysMax: operatorAddressesMax });
   await operations.register(async (scope) => {
     scope.addHook("onRequest", async (_request, reply) => {
@@ -65,15 +55,10 @@ export async function addInspection(
       },
     });
     scope.addHook("onRequest", scope.basicAuth);
-    scope.addHook("onRequest", showQueues);
-    await scope.register(board.registerPlugin(), { prefix: basePath });
+    scope.addHook("onRequest", async () => board.refresh());
+    await scope.register(board.plugin, { prefix: basePath });
   });
 }
-
-const hidden = (texts: Record<string, string | null | undefined>) =>
-  Object.fromEntries(
-    Object.entries(texts).map(([name, text]) => [name, text == null ? text : `${text.length} characters, not shown`]),
-  );
 
 const isSame = (left: string, right: string) =>
   timingSafeEqual(createHash("sha256").update(left).digest(), createHash("sha256").update(right).digest());

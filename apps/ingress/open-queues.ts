@@ -1,19 +1,19 @@
 /** The BullMQ queues that this ingress has open: all that the catalogue names, or has named since the start. */
-import type { RedisJobQueue } from "#relay/redis/job-queue.ts";
+import type { JobQueue } from "#relay/ports.ts";
 
 export class OpenQueues {
-  readonly #openQueue: (name: string, parts: number) => Promise<RedisJobQueue>;
+  readonly #openQueue: (name: string, parts: number) => Promise<JobQueue>;
   readonly #onError: (error: Error) => void;
-  readonly #queues = new Map<string, RedisJobQueue>();
+  readonly #queues = new Map<string, JobQueue>();
   readonly #opening = new Map<string, Promise<unknown>>();
 
-  constructor(openQueue: (name: string, parts: number) => Promise<RedisJobQueue>, onError: (error: Error) => void) {
+  constructor(openQueue: (name: string, parts: number) => Promise<JobQueue>, onError: (error: Error) => void) {
     this.#openQueue = openQueue;
     this.#onError = onError;
   }
 
   /** The open queues by name. */
-  get byName(): ReadonlyMap<string, RedisJobQueue> {
+  get byName(): ReadonlyMap<string, JobQueue> {
     return this.#queues;
   }
 

@@ -16,7 +16,7 @@ import type { BoundedStore } from "./stored/bounded-store.ts";
 
 export interface IngressOperationsOptions {
   registry: Registry;
-  backends: Pick<Backends, "catalogue" | "keys" | "queues" | "controls">;
+  backends: Pick<Backends, "catalogue" | "keys" | "queues" | "boardAt" | "controls">;
   generations: GenerationLifecycle;
   /** By the name of the limit in the metrics. */
   capacities: Record<string, Capacity> & { bodies: Capacity };
@@ -85,7 +85,7 @@ export async function createIngressOperations(options: IngressOperationsOptions)
   });
   if (operatorPassword !== undefined) {
     const { addInspection } = await import("./inspection.ts");
-    await addInspection(operations, backends.queues.byName, operatorPassword);
+    await addInspection(operations, backends.boardAt, operatorPassword);
   }
   return operations;
 }

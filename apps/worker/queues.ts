@@ -2,10 +2,7 @@
 
 import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
-import type { JobSlot, JobWorker } from "#relay/ports.ts";
-import { announce, withdraw } from "#relay/redis/queue-slots.ts";
-import { type SplitWorker, splitWorkerOf } from "#relay/redis/split-queue.ts";
-import type { Redis } from "#service/redis.ts";
+import type { JobSlot, JobWorker, SlotBoard, SplitWorker } from "#relay/ports.ts";
 import { queueCheckMs, reserveFactor, reserveSlots } from "./bounds.ts";
 import { capacitiesOf } from "./config.ts";
 import type { WorkerRedis } from "./redis.ts";
@@ -14,11 +11,8 @@ export interface WorkerQueuesDeps {
   /** Queues and their capacities, as the command line gives them. */
   capacities: ReadonlyMap<string, number>;
   catalogue(): Catalogue;
-  connections: WorkerRedis;
-  /** For announcements. */
-  redis: Redis;
-  /** The mailbox's name, which identifies its announcements. */
-  name: string;
+  connections: Pick<WorkerRedis, "queueWorkerOf">;
+  slotBoard: SlotBoard;
   log: Logger;
   isReady(): boolean;
   isPaused(queue: string): boolean;
@@ -48,18 +42,18 @@ export class WorkerQueues {
   }
 
   /** The generations of all queues. */
-  get held(): number {
-    return this.#opened.reduce((sum, { held }) => sum + held, 0);
+  get usedSlots(): number {
+    return this.#opened.reduce((sum, { usedSlots }) => sum + usedSlots, 0);
   }
 
-  /** What is left of the limit. */
-  get #room(): number {
-    return this.#deps.limit() - this.held;
+  /** The rest of the limit. */
+  get #freeSlots(): number {
+    return this.#deps.limit() - this.usedSlots;
   }
 
   /** Generations of a queue that this process takes now, and those of them that it has. */
-  slotsOf({ capacity, held }: JobWorker): number {
-    return Math.max(held, Math.min(capacity, held + this.#room));
+  slotsOf({ capacity, usedSlots }: JobWorker): number {
+    return Math.max(usedSlots, Math.min(capacity, usedSlots + this.#freeSlots));
   }
 
   isInReserve(queue: string): boolean {
@@ -89,11 +83,10 @@ export class WorkerQueues {
   /** Takes no more jobs. Settles when no fetch is under way. A second call does nothing. */
   async stop(): Promise<void> {
     if (this.#isStopping) return;
-    const { redis, connections, name: worker, onRedisError } = this.#deps;
+    const { slotBoard, onRedisError } = this.#deps;
     this.#isStopping = true;
     clearTimeout(this.#check);
-    for (const { name } of this.#opened)
-      withdraw(redis, connections.keyspace.queueSlots(name), worker).catch(onRedisError);
+    for (const { name } of this.#opened) slotBoard.withdraw(name).catch(onRedisError);
     await Promise.all(this.#opened.map((queue) => queue.stop()));
   }
 
@@ -126,12 +119,12 @@ export class WorkerQueues {
         capacity,
         isReady,
         isPaused: () => isPausedQueue(name),
-        room: () => this.#room,
+        freeSlots: () => this.#freeSlots,
         isReserve: () => this.#inReserve.has(name),
         take,
         onError: onRedisError,
       };
-      const queue = splitWorkerOf(options, (part) => connections.openJobWorker(part));
+      const queue = connections.queueWorkerOf(options);
       await queue.openParts(parts);
       if (this.#isStopping) return queue.close();
       this.#opened.push(queue);
@@ -150,12 +143,12 @@ export class WorkerQueues {
   }
 
   #announce(queue: JobWorker): void {
-    const { redis, connections, name: worker, isSaturated, onRedisError } = this.#deps;
-    const { name, held, capacity } = queue;
+    const { slotBoard, isSaturated, onRedisError } = this.#deps;
+    const { name, usedSlots, capacity } = queue;
     // A limit that still grows must not hold back the ingresses, which hear of it only every second.
-    const own = { slots: isSaturated() ? this.slotsOf(queue) : capacity, held, running: 0 };
-    announce(redis, connections.keyspace.queueSlots(name), worker, own).then((load) => {
-      if (load.slotsBefore >= load.held * reserveFactor + reserveSlots) this.#inReserve.add(name);
+    const slots = isSaturated() ? this.slotsOf(queue) : capacity;
+    slotBoard.announce(name, { slots, usedSlots, running: 0 }).then((load) => {
+      if (load.slotsBefore >= load.usedSlots * reserveFactor + reserveSlots) this.#inReserve.add(name);
       else if (this.#inReserve.delete(name)) queue.resume();
     }, onRedisError);
   }

@@ -1,7 +1,9 @@
-/** A worker's connections to Redis. */
-import type { JobWorker, Transport } from "#relay/ports.ts";
+/** A worker's connections to Redis, and the parts of the relay that use them. */
+import type { JobWorker, SlotBoard, SplitWorker, Transport } from "#relay/ports.ts";
 import { type JobWorkerOptions, openJobWorker } from "#relay/redis/job-worker.ts";
-import { openMailbox } from "#relay/redis/mailbox.ts";
+import { Mailbox } from "#relay/redis/mailbox.ts";
+import { RedisSlotBoard } from "#relay/redis/queue-slots.ts";
+import { splitWorkerOf } from "#relay/redis/split-queue.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis, type Redis } from "#service/redis.ts";
 
@@ -11,15 +13,25 @@ export interface WorkerRedis {
   /** A connection for commands. */
   connect(): Promise<Redis>;
   openTransport(): Promise<Transport>;
-  openJobWorker(options: Omit<JobWorkerOptions, "redisUrl" | "keyspace">): Promise<JobWorker>;
+  /** The worker of one queue, without parts at first. */
+  queueWorkerOf(options: JobWorkerOptions): SplitWorker;
+  /** `self` is the transport's name. */
+  slotBoardOf(redis: Redis, self: string): SlotBoard;
 }
 
 export function workerRedisOf({ redisUrl, namespace }: { redisUrl: string; namespace: string }): WorkerRedis {
   const keyspace = keyspaceOf(namespace);
+  const openPart = async (options: JobWorkerOptions): Promise<JobWorker> =>
+    openJobWorker(options, await connectRedis(redisUrl, "patient"), keyspace);
   return {
     keyspace,
     connect: () => connectRedis(redisUrl, "request"),
-    openTransport: () => openMailbox(redisUrl, keyspace, "worker"),
-    openJobWorker: (options) => openJobWorker({ ...options, redisUrl, keyspace }),
+    async openTransport() {
+      const publisher = await connectRedis(redisUrl, "request");
+      const subscriber = await connectRedis(redisUrl, "subscribe");
+      return new Mailbox({ publisher, subscriber }, keyspace, "worker");
+    },
+    queueWorkerOf: (options) => splitWorkerOf(options, openPart),
+    slotBoardOf: (redis, self) => new RedisSlotBoard(redis, keyspace, self),
   };
 }

@@ -27,8 +27,8 @@ export async function openRelay(
     mailbox.self,
     bounds,
     {
-      send: mailbox.send,
-      heartbeat: mailbox.heartbeat,
+      send: (to, frame, isIdle) => mailbox.send(to, frame, isIdle),
+      heartbeat: (to) => mailbox.heartbeat(to),
       run: (attempt, run) => void attempt.start(run),
       abort: (attempt) => attempt.abort(),
       flow: (attempt, open) => attempt.flow(open),

@@ -17,7 +17,7 @@ import { registerProcessMetrics } from "#service/metrics.ts";
 import { createOperations, listen } from "#service/operations.ts";
 import { followControls, type OperatorControls } from "#service/operator-controls.ts";
 import { startProcessReports } from "#service/process-reports.ts";
-import { type Redis, unhurried } from "#service/redis.ts";
+import { type Redis, withStartupTimeLimits } from "#service/redis.ts";
 import { SharedClock } from "#service/shared-clock.ts";
 import { version } from "#service/version.ts";
 import { registerTracingMetrics, type Tracing } from "#tracing/tracing.ts";
@@ -94,10 +94,10 @@ export async function createWorker(config: WorkerConfig, given: WorkerDeps): Pro
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
   redis.on("error", onRedisError);
   const clock = new SharedClock(given.clock);
-  opened.defer(await unhurried(redis, () => clock.follow(redis)));
+  opened.defer(await withStartupTimeLimits(redis, () => clock.follow(redis)));
   const deps = { ...given, clock };
 
-  const controls = await unhurried(redis, () => followControls(redis, deps.redis.keyspace));
+  const controls = await withStartupTimeLimits(redis, () => followControls(redis, deps.redis.keyspace));
   opened.defer(() => controls.close());
   const usage = openUsage(config, deps, redis, catalogue.inForceAs, opened);
   const load = new TargetLoad(clock);
@@ -139,8 +139,7 @@ export async function createWorker(config: WorkerConfig, given: WorkerDeps): Pro
     capacities: config.queues,
     catalogue: catalogue.current,
     connections: deps.redis,
-    redis,
-    name: relay.mailbox.self,
+    slotBoard: deps.redis.slotBoardOf(redis, relay.mailbox.self),
     log,
     isReady: relay.isReady,
     isPaused: (queue) => controls.of("queue", queue)?.state === "paused",
@@ -264,7 +263,7 @@ const statusOf = (
   queues: queues.opened.map((queue) => ({
     queue: queue.name,
     capacity: queues.slotsOf(queue),
-    held: queue.held,
+    held: queue.usedSlots,
     isInReserve: queues.isInReserve(queue.name),
   })),
   targets: circuitBreakers.states(clock.now()),
@@ -301,7 +300,7 @@ class RunningWorker implements Worker {
     });
     const usage = measureUsage();
     this.#every(intakeEveryMs, () => {
-      intake.measured(usage(), queues.held);
+      intake.measured(usage(), queues.usedSlots);
       queues.resume();
     });
     this.#every(watchMs, () => {

@@ -29,8 +29,8 @@ export interface Transport {
   readonly statistics: Readonly<TransportStatistics>;
   /** Starts to receive. Call it once; resolves when the subscription is up. */
   listen(handlers: TransportHandlers): Promise<void>;
-  /** `idly`: nobody waits for the frame, so it may be delayed by some milliseconds. */
-  send(mailbox: string, frame: Frame, idly?: boolean): void;
+  /** `isIdle`: nobody waits for the frame, so it may be delayed by some milliseconds. */
+  send(mailbox: string, frame: Frame, isIdle?: boolean): void;
   /** Sends an envelope even without frames. A heartbeat to `self` also checks the subscription and that Redis accepts writes. */
   heartbeat(mailbox: string): void;
   /** Settles when everything sent before has left, or after a second. */
@@ -53,6 +53,8 @@ export interface Queued {
 /** The producer's end of a queue. */
 export interface JobQueue {
   readonly name: string;
+  /** The names of the queues in Redis that it consists of. */
+  readonly parts: readonly string[];
   /**
    * Puts a generation on the queue, together with the others of this turn of the event loop. Calls `failed` when the queue refused it or the outcome is
    * unknown; an unknown outcome also fails what was added since, so that no caller waits for more than one timeout.
@@ -87,13 +89,49 @@ export interface JobSlot {
 export interface JobWorker {
   readonly name: string;
   readonly capacity: number;
-  /** Slots in use. */
-  readonly held: number;
+  readonly usedSlots: number;
   start(): void;
-  /** Takes jobs if it may again. Call it when `room` or `isReserve` may have changed. */
+  /** Takes jobs if it may again. Call it when `freeSlots` or `isReserve` may have changed. */
   resume(): void;
   /** Takes no further job. Settles when no fetch is under way, or after 2.5 s without Redis. */
   stop(): Promise<void>;
   /** Closes the connections. Call it after `stop` and the last `release`, unless running attempts do not matter. */
   close(): Promise<void>;
+}
+
+/** A worker of a queue in several parts. */
+export interface SplitWorker extends JobWorker {
+  /** Opens and starts missing parts. Parts beyond `parts` stay open: jobs may still wait there. */
+  openParts(parts: number): Promise<void>;
+}
+
+/** A process's announcement about a queue. */
+export interface SlotAnnouncement {
+  /** Concurrent generations that a worker takes. */
+  slots: number;
+  /** The worker's slots in use. */
+  usedSlots: number;
+  /** Generations that run for an ingress. */
+  running: number;
+}
+
+export interface QueueLoad {
+  /** Slots of all workers. */
+  slots: number;
+  usedSlots: number;
+  /** The slots of the workers whose names come before this process's name. */
+  slotsBefore: number;
+  /** Generations that run for other processes. */
+  running: number;
+}
+
+/**
+ * The worker slots of all queues and their use. Every process announces its own once a second; an
+ * announcement expires if its process stops renewing it.
+ */
+export interface SlotBoard {
+  /** Resolves with the load of the queue. Rejects if Redis does not answer. */
+  announce(queue: string, announcement: SlotAnnouncement): Promise<QueueLoad>;
+  /** Withdraws the announcement of this process. Rejects if Redis does not answer. */
+  withdraw(queue: string): Promise<void>;
 }

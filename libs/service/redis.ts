@@ -210,7 +210,7 @@ async function connected(redis: Single | Cluster): Promise<Redis> {
     } else {
       timeLimits.set(redis, timeLimitsOf(redis.options));
       Object.assign(redis.options, { retryStrategy: never, sentinelRetryStrategy: never });
-      await unhurried(redis, () => redis.connect());
+      await withStartupTimeLimits(redis, () => redis.connect());
       Object.assign(redis.options, { retryStrategy: reconnectDelayMs, sentinelRetryStrategy: reconnectDelayMs });
       connections.add(redis);
       redis.once("end", () => connections.delete(redis));
@@ -244,9 +244,9 @@ const timeLimits = new WeakMap<object, TimeLimits>();
 
 /**
  * Opens something with a connection while the process may still be busy loading: commands and connections have the time of a first connection. What copies the
- * connection's options copies these limits as well: see `hurryAgain`.
+ * connection's options copies these limits as well: see `restoreTimeLimits`.
  */
-export async function unhurried<Result>(redis: Redis, open: () => Promise<Result>): Promise<Result> {
+export async function withStartupTimeLimits<Result>(redis: Redis, open: () => Promise<Result>): Promise<Result> {
   const limits = timeLimits.get(redis);
   if (!(redis instanceof Single) || limits === undefined) return open();
   Object.assign(redis.options, {
@@ -262,7 +262,7 @@ export async function unhurried<Result>(redis: Redis, open: () => Promise<Result
 }
 
 /** Gives the options that were copied from this connection its ordinary limits. */
-export function hurryAgain(redis: Redis, copied: object): void {
+export function restoreTimeLimits(redis: Redis, copied: object): void {
   Object.assign(copied, timeLimits.get(redis));
 }
 

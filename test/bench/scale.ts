@@ -1,6 +1,6 @@
 /** Scale: the cost of one more stream, worker, waiting job, key or model when there are many. The lines should be flat. */
 import { setTimeout as delay } from "node:timers/promises";
-import { openJobQueue } from "#relay/redis/job-queue.ts";
+import { Queue } from "bullmq";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { gather } from "./crowd.ts";
@@ -255,10 +255,11 @@ export async function measureWaiting(bench: Bench): Promise<Table> {
 async function layJobs(sluice: Sluice, count: number): Promise<void> {
   const connection = await connectRedis(sluice.redisUrl, "request");
   const keyspace = keyspaceOf("sluice");
-  const jobQueue = await openJobQueue(unattendedQueue, connection, keyspace, () => {});
+  const prefix = keyspace.queuePrefix(unattendedQueue);
+  const jobQueue = new Queue(unattendedQueue, { connection, prefix, skipMetasUpdate: true });
   const portion = 1_000;
   for (let laid = 0; laid < count; laid += portion)
-    await jobQueue.bulls[0]?.addBulk(
+    await jobQueue.addBulk(
       Array.from({ length: portion }, (_, place) => ({
         name: "generation",
         data: { generation: `gen_bench${laid + place}`, owner: "bench", body: chatBodyOf(unattendedModel) },

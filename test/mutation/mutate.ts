@@ -45,7 +45,7 @@ const parts: readonly Part[] = [
     name: "access",
     files: under(
       "libs/access",
-      "authenticate.ts copy.ts follow.ts key.ts rate-limit-scripts.ts rate-limits.ts projection.ts record.ts",
+      "authenticate.ts follow.ts key.ts rate-limit-scripts.ts rate-limits.ts projection.ts record.ts",
     ),
     tests: [
       under("test/libs/access", "authenticate.test.ts key.test.ts rate-limits.test.ts"),

@@ -8,7 +8,7 @@ import { relayBounds } from "#relay/bounds.ts";
 import { type Frame, type FrameKind, frameKinds, noPayload } from "#relay/frame.ts";
 import { decodeData, type GenerationJob } from "#relay/job.ts";
 import { openJobQueue } from "#relay/redis/job-queue.ts";
-import { openMailbox } from "#relay/redis/mailbox.ts";
+import { Mailbox } from "#relay/redis/mailbox.ts";
 import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
@@ -65,7 +65,9 @@ async function ask(redisUrl: string, namespace: string): Promise<string> {
   const redis = await connectRedis(redisUrl, "request");
   const { promise, resolve } = Promise.withResolvers<string>();
   const frames: { sender: string; frame: Frame }[] = [];
-  const mailbox = await openMailbox(redisUrl, keyspace, "ingress");
+  const publisher = await connectRedis(redisUrl, "request");
+  const subscriber = await connectRedis(redisUrl, "subscribe");
+  const mailbox = new Mailbox({ publisher, subscriber }, keyspace, "ingress");
   await mailbox.listen({
     heard() {},
     receive(sender, frame) {

@@ -1,10 +1,8 @@
 /** The queues of one ingress: for each, its admission queue, which orders generations fairly before their dispatch, and the bound on how many may wait. */
 import { AdmissionQueue } from "#relay/admission-queue.ts";
-import type { JobQueue } from "#relay/ports.ts";
-import { announce } from "#relay/redis/queue-slots.ts";
+import type { JobQueue, SlotBoard } from "#relay/ports.ts";
 import type { Clock } from "#service/clock.ts";
-import type { Keyspace } from "#service/keyspace.ts";
-import { isRefusal, type Redis } from "#service/redis.ts";
+import { isRefusal } from "#service/redis.ts";
 import { redisTryEveryMs } from "../common/bounds.ts";
 import { Capacity } from "../common/capacity.ts";
 import { type Generation, isWaiting } from "./generation.ts";
@@ -39,11 +37,8 @@ const groupsMax = 10;
 export interface IngressQueuesOptions {
   /** The open queues; the catalogue may add some later. */
   jobQueues: ReadonlyMap<string, JobQueue>;
-  redis: Redis;
-  keyspace: Keyspace;
+  slotBoard: SlotBoard;
   clock: Clock;
-  /** The name of this process. */
-  self: string;
   /** True if jobs can be dispatched to an available queue. Otherwise generations stay in their admission queue. */
   isOpen(): boolean;
   /** A queue is available again. */
@@ -138,12 +133,12 @@ export class IngressQueues {
 
   /** While Redis does not report a queue's slots, its keys do not share them. */
   async #shareSlots(queue: IngressQueue): Promise<void> {
-    const { redis, keyspace, self, clock, onAvailable } = this.#options;
+    const { slotBoard, clock, onAvailable } = this.#options;
     const { jobs, admission } = queue;
     const since = clock.now();
     try {
-      const own = { slots: 0, held: 0, running: admission.runningSize };
-      const { slots, running } = await announce(redis, keyspace.queueSlots(jobs.name), self, own);
+      const announcement = { slots: 0, usedSlots: 0, running: admission.runningSize };
+      const { slots, running } = await slotBoard.announce(jobs.name, announcement);
       admission.setSlots(slots === 0 ? undefined : slots - running);
     } catch (error) {
       admission.setSlots(undefined);

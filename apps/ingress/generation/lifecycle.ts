@@ -42,7 +42,7 @@ import {
 } from "#relay/job.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import { type AnswerKind, Owner, type OwnerPort } from "#relay/owner.ts";
-import type { JobQueue, Transport, TransportHandlers } from "#relay/ports.ts";
+import type { JobQueue, SlotBoard, Transport, TransportHandlers } from "#relay/ports.ts";
 import type { CommandAnswer, GenerationCommand } from "#service/generation-commands.ts";
 import type { OperatorControls } from "#service/operator-controls.ts";
 import type { Redis } from "#service/redis.ts";
@@ -70,6 +70,7 @@ export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   config: Pick<IngressConfig, "keepAliveMs" | "redisWaitMs">;
   bounds: RelayBounds;
   mailbox: Transport;
+  slotBoard: SlotBoard;
   redis: Redis;
   /** The open queues; the catalogue may add some later. */
   jobQueues: ReadonlyMap<string, JobQueue>;
@@ -110,7 +111,6 @@ export class GenerationLifecycle implements TransportHandlers {
     this.#jobs = new GenerationJobs(options);
     this.#queues = new IngressQueues({
       ...options,
-      self,
       isOpen: () => !this.#isStopping && this.#isLinked(),
       onAvailable: () => this.#redisIsBack(),
       dispatch: (number) => this.#dispatch(number),
@@ -536,8 +536,8 @@ export class GenerationLifecycle implements TransportHandlers {
   #ownerPort(): OwnerPort<Generation> {
     const { mailbox } = this.#options;
     return {
-      send: mailbox.send,
-      heartbeat: mailbox.heartbeat,
+      send: (to, frame, isIdle) => mailbox.send(to, frame, isIdle),
+      heartbeat: (to) => mailbox.heartbeat(to),
       enqueue: (generation, _number, attempt) => this.#enqueue(generation, attempt),
       dequeue: (generation) => this.#jobs.dequeue(generation),
       probe: (attempts) => void this.#jobs.probe(attempts, this.#owner),

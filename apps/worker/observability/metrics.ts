@@ -126,7 +126,7 @@ export function registerWorkerGauges(
       },
     });
   gauge("sluice_worker_generations", "Generations held by this worker.", ["queue"], (held) => {
-    for (const queue of queues.opened) held.set({ queue: queue.name }, queue.held);
+    for (const queue of queues.opened) held.set({ queue: queue.name }, queue.usedSlots);
   });
   gauge(
     "sluice_worker_capacity",

@@ -1,15 +1,15 @@
 /**
- * The producer's end of a queue, with BullMQ. All jobs have the same priority: prioritized jobs cost the same as plain ones, and removing one from a long
- * queue stays cheap. While workers have many free slots, generations that are added together share a job and its cost.
+ * The producer's end of a queue, with BullMQ. All jobs have the same priority: prioritized jobs cost
+ * the same as plain ones, and removing one from a long queue stays cheap. While workers have many
+ * free slots, generations that are added together share a job and its cost.
  */
-
 import { type Job, Queue } from "bullmq";
 import type { Keyspace } from "#service/keyspace.ts";
-import type { Redis } from "#service/redis.ts";
-import { isRefusal, unhurried } from "#service/redis.ts";
+import { isRefusal, type Redis, withStartupTimeLimits } from "#service/redis.ts";
 import { bulkCharactersMax, bulkJobsMax, freeSlotsLifeMs, generationsPerJobMax, jobCharactersMax } from "../bounds.ts";
 import { type GenerationJob, jobIdOf, type QueuedJob } from "../job.ts";
-import type { JobQueue, Queued } from "../ports.ts";
+import type { JobState } from "../owner.ts";
+import type { Failed, JobQueue, Queued } from "../ports.ts";
 import { eventStreamSettings, jobStatesOf, restoreEventStreamSettings } from "./bullmq-internals.ts";
 
 const jobName = "generation";
@@ -17,20 +17,14 @@ const priority = 1;
 /** The part of the free slots that one job may take. */
 const freeSlotsShare = 1 / 16;
 
-/** A queue that operators may inspect. */
-export interface RedisJobQueue extends JobQueue {
-  /** For the inspection page only: one for each part. */
-  readonly bulls: readonly Queue[];
-}
-
 /** `redis` is a connection for the purpose `request`; the caller closes it. */
 export async function openJobQueue(
   name: string,
   redis: Redis,
   keyspace: Keyspace,
   onError: (error: Error) => void,
-): Promise<RedisJobQueue> {
-  const queue = await unhurried(redis, async () => {
+): Promise<JobQueue> {
+  const queue = await withStartupTimeLimits(redis, async () => {
     const opened = new Queue(name, {
       connection: redis,
       prefix: keyspace.queuePrefix(name),
@@ -42,100 +36,127 @@ export async function openJobQueue(
     await opened.waitUntilReady();
     return opened;
   });
-  let gathered: Queued[] = [];
-  let busy = false;
-  let freeSlots = 0;
-  let freeSlotsAt = 0;
+  return new BullmqJobQueue(queue, redis);
+}
 
-  const flush = async () => {
-    while (gathered.length > 0) {
-      const sizeMax =
-        performance.now() - freeSlotsAt > freeSlotsLifeMs
-          ? 1
-          : Math.max(1, Math.min(generationsPerJobMax, Math.floor(freeSlots * freeSlotsShare)));
-      const members: Queued[] = [];
-      const jobs: BulkJob[] = [];
-      for (let characters = 0; jobs.length < bulkJobsMax && characters < bulkCharactersMax && gathered.length > 0; ) {
-        const some = gathered.splice(0, fittingIn(gathered, sizeMax));
-        for (const queued of some) characters += charactersOf(queued);
-        members.push(...some);
-        jobs.push(bulkJobOf(some));
-      }
-      try {
-        const [first, ...others] = jobs as [BulkJob, ...BulkJob[]];
-        if (others.length === 0) await queue.add(first.name, first.data, first.opts);
-        else await queue.addBulk(jobs);
-      } catch (error) {
-        const refused = isRefusal(error);
-        for (const { failed } of refused ? members : [...members, ...gathered.splice(0)]) failed(refused);
-      }
-    }
-    busy = false;
+/** Generations gather for a turn of the event loop, or until the previous write is over; then they are written together. */
+class BullmqJobQueue implements JobQueue {
+  readonly name: string;
+  readonly parts: readonly string[];
+  readonly #queue: Queue;
+  readonly #redis: Redis;
+  /** Generations that are not written yet. */
+  #pending: Queued[] = [];
+  #isWriting = false;
+  #freeSlots = 0;
+  #freeSlotsAt = 0;
+  readonly #write = async () => {
+    while (this.#pending.length > 0) await this.#writeBulk();
+    this.#isWriting = false;
   };
+
+  constructor(queue: Queue, redis: Redis) {
+    this.name = queue.name;
+    this.parts = [queue.name];
+    this.#queue = queue;
+    this.#redis = redis;
+  }
+
+  add(generation: GenerationJob, failed: Failed): Queued {
+    const queued: Queued = { id: jobIdOf(generation), failed, generation, job: undefined };
+    if (this.#redis.status !== "ready") {
+      queueMicrotask(() => failed(false));
+      return queued;
+    }
+    this.#pending.push(queued);
+    if (!this.#isWriting) {
+      this.#isWriting = true;
+      setImmediate(this.#write);
+    }
+    return queued;
+  }
+
+  async remove(queued: Queued): Promise<void> {
+    const { job } = queued;
+    if (job === undefined) this.#pending = this.#pending.filter((other) => other !== queued);
+    if (job === undefined || this.#redis.status !== "ready") return;
+    job.left.add(queued.id);
+    try {
+      if (job.left.size === job.size) await this.#queue.remove(job.id);
+      else await this.#rewrite(job.id, job.left);
+    } catch {
+      // The job is active or gone. A worker that runs it asks the owner.
+    }
+  }
+
+  async statesOf(all: readonly (Queued | undefined)[]): Promise<JobState[]> {
+    const states = await jobStatesOf(this.#queue, this.#redis, new Set(all.flatMap((queued) => queued?.job?.id ?? [])));
+    return all.map((queued) => states.get(queued?.job?.id ?? "") ?? "missing");
+  }
+
+  async depth(): Promise<{ waiting: number; active: number }> {
+    const { prioritized = 0, active = 0 } = await this.#queue.getJobCounts("prioritized", "active");
+    return { waiting: prioritized, active };
+  }
+
+  restoreSettings(): Promise<unknown> {
+    return restoreEventStreamSettings(this.#queue, this.#redis);
+  }
+
+  setFreeSlots(slots: number): void {
+    this.#freeSlots = slots;
+    this.#freeSlotsAt = performance.now();
+  }
+
+  async close(): Promise<void> {
+    this.#pending = [];
+    await this.#queue.close();
+  }
+
+  get #generationsPerJob(): number {
+    return performance.now() - this.#freeSlotsAt > freeSlotsLifeMs
+      ? 1
+      : Math.max(1, Math.min(generationsPerJobMax, Math.floor(this.#freeSlots * freeSlotsShare)));
+  }
+
+  async #writeBulk(): Promise<void> {
+    const sizeMax = this.#generationsPerJob;
+    const members: Queued[] = [];
+    const jobs: BulkJob[] = [];
+    for (
+      let characters = 0;
+      jobs.length < bulkJobsMax && characters < bulkCharactersMax && this.#pending.length > 0;
+    ) {
+      const some = this.#pending.splice(0, fittingIn(this.#pending, sizeMax));
+      for (const queued of some) characters += charactersOf(queued);
+      members.push(...some);
+      jobs.push(bulkJobOf(some));
+    }
+    try {
+      const [first, ...others] = jobs as [BulkJob, ...BulkJob[]];
+      if (others.length === 0) await this.#queue.add(first.name, first.data, first.opts);
+      else await this.#queue.addBulk(jobs);
+    } catch (error) {
+      const isRefused = isRefusal(error);
+      for (const { failed } of isRefused ? members : [...members, ...this.#pending.splice(0)]) failed(isRefused);
+    }
+  }
 
   /** Writes the job's data without the generations that left, including those that left during an earlier call. */
-  const withdraw = async (id: string, left: ReadonlySet<string>) => {
-    const job = (await queue.getJob(id)) as Job<QueuedJob> | undefined;
-    if (job !== undefined)
-      await job.updateData({
-        generations: job.data.generations.filter((generation) => !left.has(jobIdOf(generation))),
-      });
-  };
-
-  return {
-    name,
-    bulls: [queue],
-    add(generation, failed) {
-      const queued: Queued = { id: jobIdOf(generation), failed, generation, job: undefined };
-      if (redis.status !== "ready") {
-        queueMicrotask(() => failed(false));
-        return queued;
-      }
-      gathered.push(queued);
-      if (!busy) {
-        busy = true;
-        setImmediate(flush);
-      }
-      return queued;
-    },
-    async remove(queued) {
-      const { job } = queued;
-      if (job === undefined) gathered = gathered.filter((other) => other !== queued);
-      if (job === undefined || redis.status !== "ready") return;
-      job.left.add(queued.id);
-      try {
-        if (job.left.size === job.size) await queue.remove(job.id);
-        else await withdraw(job.id, job.left);
-      } catch {
-        // The job is active or gone. A worker that runs it asks the owner.
-      }
-    },
-    async statesOf(all) {
-      const states = await jobStatesOf(queue, redis, new Set(all.flatMap((queued) => queued?.job?.id ?? [])));
-      return all.map((queued) => states.get(queued?.job?.id ?? "") ?? "missing");
-    },
-    async depth() {
-      const { prioritized = 0, active = 0 } = await queue.getJobCounts("prioritized", "active");
-      return { waiting: prioritized, active };
-    },
-    restoreSettings: () => restoreEventStreamSettings(queue, redis),
-    setFreeSlots(slots) {
-      freeSlots = slots;
-      freeSlotsAt = performance.now();
-    },
-    async close() {
-      gathered = [];
-      await queue.close();
-    },
-  };
+  async #rewrite(id: string, left: ReadonlySet<string>): Promise<void> {
+    const job = (await this.#queue.getJob(id)) as Job<QueuedJob> | undefined;
+    if (job === undefined) return;
+    const generations = job.data.generations.filter((generation) => !left.has(jobIdOf(generation)));
+    await job.updateData({ generations });
+  }
 }
 
 /** How many of the first generations go into one job. */
-function fittingIn(gathered: readonly Queued[], sizeMax: number): number {
-  let characters = charactersOf(gathered[0] as Queued);
+function fittingIn(pending: readonly Queued[], sizeMax: number): number {
+  let characters = charactersOf(pending[0] as Queued);
   let count = 1;
-  while (count < Math.min(sizeMax, gathered.length)) {
-    characters += charactersOf(gathered[count] as Queued);
+  while (count < Math.min(sizeMax, pending.length)) {
+    characters += charactersOf(pending[count] as Queued);
     if (characters > jobCharactersMax) break;
     count++;
   }

@@ -1,13 +1,15 @@
 /**
- * The transport over Redis' sharded pub/sub, which in a cluster reaches only the server that has the channel: one channel per process. All frames for one mailbox in a turn of the event loop leave in one SPUBLISH; while an SPUBLISH is
- * under way, further frames gather. Frames that nobody waits for leave with the next SPUBLISH, or after a few milliseconds. The transport is unreliable; the
- * owner and the runner make up for losses.
+ * The transport over Redis' sharded pub/sub, which in a cluster reaches only the server that has
+ * the channel: one channel per process. The transport is unreliable; the owner and the runner make
+ * up for losses. The frames for one mailbox gather in its destination:
+ *
+ *   none ─ send ──────▶ due ─── the turn ends ────▶ publishing ─┬─ no frames left ─▶ none
+ *     └─── send idly ─▶ idle ── some milliseconds ─▶    ▲       ├─ urgent frames ──▶ publishing
+ *                                                       └───────┴─ idle frames ────▶ idle
  */
-
 import { randomBytes } from "node:crypto";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
-import { connectRedis } from "#service/redis.ts";
 import { envelopeBytesMax, gatheredBytesMax, idleFrameMs } from "../bounds.ts";
 import { decodeEnvelope, encodeEnvelope, type Frame, frameBytesOf } from "../frame.ts";
 import type { Transport, TransportHandlers, TransportStatistics } from "../ports.ts";
@@ -17,179 +19,197 @@ interface Destination {
   readonly channel: string;
   frames: Frame[];
   bytes: number;
-  publishing: boolean;
+  isPublishing: boolean;
   /** Someone waits for one of its frames. */
-  urgent: boolean;
+  isUrgent: boolean;
   /** Send an envelope even without frames. */
-  heartbeat: boolean;
+  hasHeartbeat: boolean;
 }
 
-export interface Mailbox extends Transport {
-  /** The connection in subscriber mode, for other channels of the same process. */
-  readonly subscriber: Redis;
+export interface MailboxConnections {
+  /** For the purpose `request`. */
+  publisher: Redis;
+  /** For the purpose `subscribe`. Other channels of the process may share it. */
+  subscriber: Redis;
 }
 
 /** A unique name that begins with the role. */
 const incarnationOf = (role: string) =>
   `${role}-${randomBytes(9).toString("base64url").replaceAll("-", "a").replaceAll("_", "b")}`;
 
-/** Opens a new mailbox. Throws StartupFault if Redis does not answer. */
-export async function openMailbox(redisUrl: string, keyspace: Keyspace, role: string): Promise<Mailbox> {
-  const self = incarnationOf(role);
-  const publisher = await connectRedis(redisUrl, "request");
-  const subscriber = await connectRedis(redisUrl, "subscribe");
-  const statistics: TransportStatistics = {
+/** A new mailbox. Its `close` disconnects both connections. */
+export class Mailbox implements Transport {
+  readonly self: string;
+  readonly #statistics: TransportStatistics = {
     publishes: 0,
     publishFailures: 0,
     framesSent: 0,
     framesReceived: 0,
     roundTripMs: 0,
   };
-  const destinations = new Map<string, Destination>();
-  const due = new Set<Destination>();
-  const idle = new Set<Destination>();
-  let flushing = false;
-  let idling = false;
-  let subscribed = false;
-
-  const ownChannel = keyspace.mailbox(self);
-  subscriber.on("close", () => {
-    subscribed = false;
-  });
-  const subscribe = async () => {
-    await subscriber.ssubscribe(ownChannel);
-    subscribed = true;
+  readonly #keyspace: Keyspace;
+  readonly #publisher: Redis;
+  readonly #subscriber: Redis;
+  readonly #channel: string;
+  readonly #destinations = new Map<string, Destination>();
+  readonly #due = new Set<Destination>();
+  readonly #idle = new Set<Destination>();
+  #flushesDue = false;
+  #flushesIdle = false;
+  #isSubscribed = false;
+  readonly #flushDue = () => {
+    this.#flushesDue = false;
+    this.#publishAll(this.#due);
   };
-  const listen = async (handlers: TransportHandlers) => {
-    subscriber.on("smessageBuffer", (channel: Buffer, message: Buffer) => {
-      if (channel.toString() !== ownChannel) return;
+  readonly #flushIdle = () => {
+    this.#flushesIdle = false;
+    this.#publishAll(this.#idle);
+  };
+
+  constructor({ publisher, subscriber }: MailboxConnections, keyspace: Keyspace, role: string) {
+    this.self = incarnationOf(role);
+    this.#keyspace = keyspace;
+    this.#publisher = publisher;
+    this.#subscriber = subscriber;
+    this.#channel = keyspace.mailbox(this.self);
+    subscriber.on("close", () => {
+      this.#isSubscribed = false;
+    });
+  }
+
+  get statistics(): Readonly<TransportStatistics> {
+    return this.#statistics;
+  }
+
+  get isConnected(): boolean {
+    return this.#publisher.status === "ready" && this.#isSubscribed;
+  }
+
+  async listen(handlers: TransportHandlers): Promise<void> {
+    this.#subscriber.on("smessageBuffer", (channel: Buffer, message: Buffer) => {
+      if (channel.toString() !== this.#channel) return;
       const envelope = decodeEnvelope(message);
       if (envelope === undefined) return;
-      statistics.framesReceived += envelope.frames.length;
+      this.#statistics.framesReceived += envelope.frames.length;
       handlers.heard(envelope.sender);
       for (const frame of envelope.frames) handlers.receive(envelope.sender, frame);
     });
-    await subscribe();
-    subscriber.on("ready", () => {
-      subscribe().then(
+    await this.#subscribe();
+    this.#subscriber.on("ready", () => {
+      this.#subscribe().then(
         () => handlers.resubscribed(),
         () => undefined,
       );
     });
-  };
+  }
 
-  const flush = () => {
-    flushing = false;
-    for (const destination of due) if (!destination.publishing) publish(destination);
-    due.clear();
-  };
+  send(mailbox: string, frame: Frame, isIdle = false): void {
+    const destination = this.#destinationOf(mailbox);
+    this.#publishLater(destination, isIdle);
+    const bytes = frameBytesOf(frame);
+    if (destination.bytes + bytes > gatheredBytesMax) return;
+    destination.frames.push(frame);
+    destination.bytes += bytes;
+  }
 
-  const flushIdle = () => {
-    idling = false;
-    for (const destination of idle) if (!destination.publishing) publish(destination);
-    idle.clear();
-  };
+  heartbeat(mailbox: string): void {
+    const destination = this.#destinationOf(mailbox);
+    this.#publishLater(destination, false);
+    destination.hasHeartbeat = true;
+    if (mailbox !== this.self) return;
+    this.#subscriber.ping().catch(() => undefined);
+    // A write that removes nothing: a Redis that became a replica refuses it, and the connections leave it.
+    this.#publisher.del(this.#channel).catch(() => undefined);
+  }
 
-  const delay = (destination: Destination) => {
-    idle.add(destination);
-    if (idling) return;
-    idling = true;
-    setTimeout(flushIdle, idleFrameMs);
-  };
+  async close(): Promise<void> {
+    this.#flushIdle();
+    const deadline = performance.now() + 1_000;
+    const isBusy = () =>
+      this.#flushesDue ||
+      [...this.#destinations.values()].some(({ isPublishing, frames }) => isPublishing || frames.length > 0);
+    while (isBusy() && performance.now() <= deadline && this.#publisher.status === "ready")
+      await new Promise((resolve) => setImmediate(resolve));
+    this.#publisher.disconnect();
+    this.#subscriber.disconnect();
+  }
 
-  const pending = (mailbox: string, idly: boolean): Destination => {
-    let destination = destinations.get(mailbox);
-    if (destination === undefined) {
-      destination = {
-        mailbox,
-        channel: keyspace.mailbox(mailbox),
-        frames: [],
-        bytes: 0,
-        publishing: false,
-        urgent: false,
-        heartbeat: false,
-      };
-      destinations.set(mailbox, destination);
-    }
-    if (!idly) destination.urgent = true;
-    if (destination.publishing) return destination;
-    if (idly) delay(destination);
-    else {
-      due.add(destination);
-      if (!flushing) {
-        flushing = true;
-        setImmediate(flush);
-      }
-    }
+  async #subscribe(): Promise<void> {
+    await this.#subscriber.ssubscribe(this.#channel);
+    this.#isSubscribed = true;
+  }
+
+  #destinationOf(mailbox: string): Destination {
+    const existing = this.#destinations.get(mailbox);
+    if (existing !== undefined) return existing;
+    const destination = {
+      mailbox,
+      channel: this.#keyspace.mailbox(mailbox),
+      frames: [],
+      bytes: 0,
+      isPublishing: false,
+      isUrgent: false,
+      hasHeartbeat: false,
+    };
+    this.#destinations.set(mailbox, destination);
     return destination;
-  };
+  }
 
-  const publish = (destination: Destination) => {
-    idle.delete(destination);
-    const frames = takeEnvelope(destination);
-    if (destination.frames.length === 0) destination.urgent = false;
-    if (frames === undefined || publisher.status !== "ready") {
-      if (frames !== undefined) statistics.publishFailures++;
-      destinations.delete(destination.mailbox);
+  #publishLater(destination: Destination, isIdle: boolean): void {
+    if (!isIdle) destination.isUrgent = true;
+    if (destination.isPublishing) return;
+    if (isIdle) {
+      this.#publishIdle(destination);
       return;
     }
-    destination.publishing = true;
-    statistics.publishes++;
-    statistics.framesSent += frames.length;
-    const startedAt = performance.now();
-    const left = () => {
-      statistics.roundTripMs = performance.now() - startedAt;
-      destination.publishing = false;
-      if (destination.urgent || destination.frames.length === 0) publish(destination);
-      else delay(destination);
-    };
-    publisher.spublish(destination.channel, encodeEnvelope(self, frames)).then(left, () => {
-      statistics.publishFailures++;
-      left();
-    });
-  };
+    this.#due.add(destination);
+    if (this.#flushesDue) return;
+    this.#flushesDue = true;
+    setImmediate(this.#flushDue);
+  }
 
-  const close = async () => {
-    flushIdle();
-    const deadline = performance.now() + 1_000;
-    while (flushing || [...destinations.values()].some(({ publishing, frames }) => publishing || frames.length > 0)) {
-      if (performance.now() > deadline || publisher.status !== "ready") break;
-      await new Promise((resolve) => setImmediate(resolve));
+  #publishIdle(destination: Destination): void {
+    this.#idle.add(destination);
+    if (this.#flushesIdle) return;
+    this.#flushesIdle = true;
+    setTimeout(this.#flushIdle, idleFrameMs);
+  }
+
+  #publishAll(destinations: Set<Destination>): void {
+    for (const destination of destinations) if (!destination.isPublishing) this.#publish(destination);
+    destinations.clear();
+  }
+
+  #publish(destination: Destination): void {
+    this.#idle.delete(destination);
+    const frames = nextEnvelopeOf(destination);
+    if (destination.frames.length === 0) destination.isUrgent = false;
+    if (frames === undefined || this.#publisher.status !== "ready") {
+      if (frames !== undefined) this.#statistics.publishFailures++;
+      this.#destinations.delete(destination.mailbox);
+      return;
     }
-    publisher.disconnect();
-    subscriber.disconnect();
-  };
-
-  return {
-    self,
-    statistics,
-    subscriber,
-    get isConnected() {
-      return publisher.status === "ready" && subscribed;
-    },
-    listen,
-    send(mailbox, frame, idly = false) {
-      const destination = pending(mailbox, idly);
-      const bytes = frameBytesOf(frame);
-      if (destination.bytes + bytes > gatheredBytesMax) return;
-      destination.frames.push(frame);
-      destination.bytes += bytes;
-    },
-    heartbeat(mailbox) {
-      pending(mailbox, false).heartbeat = true;
-      if (mailbox !== self) return;
-      subscriber.ping().catch(() => undefined);
-      // A write that removes nothing: a Redis that became a replica refuses it, and the connections leave it.
-      publisher.del(ownChannel).catch(() => undefined);
-    },
-    close,
-  };
+    destination.isPublishing = true;
+    this.#statistics.publishes++;
+    this.#statistics.framesSent += frames.length;
+    const startedAt = performance.now();
+    const settled = () => {
+      this.#statistics.roundTripMs = performance.now() - startedAt;
+      destination.isPublishing = false;
+      if (destination.isUrgent || destination.frames.length === 0) this.#publish(destination);
+      else this.#publishIdle(destination);
+    };
+    this.#publisher.spublish(destination.channel, encodeEnvelope(this.self, frames)).then(settled, () => {
+      this.#statistics.publishFailures++;
+      settled();
+    });
+  }
 }
 
 /** The frames of the next envelope, possibly none for a heartbeat; undefined if there is nothing to send. */
-function takeEnvelope(destination: Destination): Frame[] | undefined {
-  if (destination.frames.length === 0 && !destination.heartbeat) return undefined;
-  destination.heartbeat = false;
+function nextEnvelopeOf(destination: Destination): Frame[] | undefined {
+  if (destination.frames.length === 0 && !destination.hasHeartbeat) return undefined;
+  destination.hasHeartbeat = false;
   if (destination.bytes <= envelopeBytesMax) {
     const frames = destination.frames;
     destination.frames = [];

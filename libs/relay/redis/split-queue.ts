@@ -1,29 +1,30 @@
 /**
- * A queue in several parts, each with keys of its own, so that a cluster spreads them over its servers: for a queue that needs more than one core of Redis. An
- * ingress takes the parts in turn, a worker serves all of them. The first part has the queue's own name.
+ * A queue in several parts, each with keys of its own, so that a cluster spreads them over its
+ * servers: for a queue that needs more than one core of Redis. An ingress takes the parts in turn, a
+ * worker serves all of them. The first part has the queue's own name.
  */
 import { partNamesOf } from "#service/keyspace.ts";
 import type { JobState } from "../owner.ts";
-import type { JobQueue, JobWorker, Queued } from "../ports.ts";
-import type { RedisJobQueue } from "./job-queue.ts";
+import type { JobQueue, JobWorker, Queued, SplitWorker } from "../ports.ts";
 import type { JobWorkerOptions } from "./job-worker.ts";
 
 /** The producer's end. `open` opens one part by its name. */
 export async function openSplitQueue(
   name: string,
-  parts: number,
-  open: (part: string) => Promise<RedisJobQueue>,
-): Promise<RedisJobQueue> {
-  const queues = await Promise.all(partNamesOf(name, parts).map(open));
-  const [first] = queues as [RedisJobQueue];
-  if (parts === 1) return first;
+  count: number,
+  open: (part: string) => Promise<JobQueue>,
+): Promise<JobQueue> {
+  const parts = partNamesOf(name, count);
+  const queues = await Promise.all(parts.map(open));
+  const [first] = queues as [JobQueue];
+  if (count === 1) return first;
   const partOf = new WeakMap<Queued, JobQueue>();
   let turn = 0;
   return {
     name,
-    bulls: queues.flatMap(({ bulls }) => bulls),
+    parts,
     add(generation, failed) {
-      const queue = queues[turn++ % parts] as JobQueue;
+      const queue = queues[turn++ % count] as JobQueue;
       const queued = queue.add(generation, failed);
       partOf.set(queued, queue);
       return queued;
@@ -47,7 +48,7 @@ export async function openSplitQueue(
     },
     restoreSettings: () => Promise.all(queues.map((queue) => queue.restoreSettings())),
     setFreeSlots(slots) {
-      for (const queue of queues) queue.setFreeSlots(slots / parts);
+      for (const queue of queues) queue.setFreeSlots(slots / count);
     },
     async close() {
       await Promise.all(queues.map((queue) => queue.close()));
@@ -55,63 +56,73 @@ export async function openSplitQueue(
   };
 }
 
-export interface SplitWorker extends JobWorker {
-  /** Opens and starts the parts that are missing. Those that there are more stay open, for jobs may still wait there. */
-  openParts(parts: number): Promise<void>;
-}
-
-type PartOptions = Omit<JobWorkerOptions, "redisUrl" | "keyspace">;
-
 /** The consumer's end, without parts at first. `open` opens one part. Its parts share the capacity. */
-export function splitWorkerOf(options: PartOptions, open: (part: PartOptions) => Promise<JobWorker>): SplitWorker {
-  const { name, capacity, room, take } = options;
-  const workers: JobWorker[] = [];
-  let isStopping = false;
-  const held = () => workers.reduce((sum, worker) => sum + worker.held, 0);
-  const resume = () => {
-    for (const worker of workers) worker.resume();
-  };
-  const all = async (act: (worker: JobWorker) => Promise<void>) => {
-    await Promise.all(workers.map(act));
-  };
-  return {
-    name,
-    capacity,
-    get held() {
-      return held();
-    },
-    async openParts(parts) {
-      for (const part of partNamesOf(name, parts).slice(workers.length)) {
-        const worker = await open({
-          ...options,
-          name: part,
-          room: () => Math.min(room(), capacity - held()),
-          take: (slot) =>
-            take({
-              ...slot,
-              queue: name,
-              release() {
-                slot.release();
-                resume();
-              },
-            }),
-        });
-        if (isStopping) return worker.close();
-        workers.push(worker);
-        worker.start();
-      }
-    },
-    start() {
-      for (const worker of workers) worker.start();
-    },
-    resume,
-    async stop() {
-      isStopping = true;
-      await all((worker) => worker.stop());
-    },
-    async close() {
-      isStopping = true;
-      await all((worker) => worker.close());
-    },
-  };
+export const splitWorkerOf = (
+  options: JobWorkerOptions,
+  open: (part: JobWorkerOptions) => Promise<JobWorker>,
+): SplitWorker => new PartWorkers(options, open);
+
+class PartWorkers implements SplitWorker {
+  readonly name: string;
+  readonly capacity: number;
+  readonly #options: JobWorkerOptions;
+  readonly #open: (part: JobWorkerOptions) => Promise<JobWorker>;
+  readonly #workers: JobWorker[] = [];
+  #isStopped = false;
+
+  constructor(options: JobWorkerOptions, open: (part: JobWorkerOptions) => Promise<JobWorker>) {
+    this.name = options.name;
+    this.capacity = options.capacity;
+    this.#options = options;
+    this.#open = open;
+  }
+
+  get usedSlots(): number {
+    return this.#workers.reduce((sum, worker) => sum + worker.usedSlots, 0);
+  }
+
+  async openParts(parts: number): Promise<void> {
+    for (const part of partNamesOf(this.name, parts).slice(this.#workers.length)) {
+      const worker = await this.#open(this.#partOptionsOf(part));
+      if (this.#isStopped) return worker.close();
+      this.#workers.push(worker);
+      worker.start();
+    }
+  }
+
+  start(): void {
+    for (const worker of this.#workers) worker.start();
+  }
+
+  resume(): void {
+    for (const worker of this.#workers) worker.resume();
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    await Promise.all(this.#workers.map((worker) => worker.stop()));
+  }
+
+  async close(): Promise<void> {
+    this.#isStopped = true;
+    await Promise.all(this.#workers.map((worker) => worker.close()));
+  }
+
+  #partOptionsOf(part: string): JobWorkerOptions {
+    const { freeSlots, take } = this.#options;
+    return {
+      ...this.#options,
+      name: part,
+      freeSlots: () => Math.min(freeSlots(), this.capacity - this.usedSlots),
+      take: (slot) =>
+        take({
+          ...slot,
+          queue: this.name,
+          release: () => {
+            slot.release();
+            this.resume();
+          },
+        }),
+    };
+  }
 }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { pino } from "pino";
 import { authenticate } from "#access/authenticate.ts";
-import { followKeys } from "#access/follow.ts";
+import { KeyFollower } from "#access/follow.ts";
 import { createKey, hashOf } from "#access/key.ts";
 import { addRecord, noticeOf, projectRecords, readRecords, restoreRecords, revokeRecord } from "#access/projection.ts";
 import type { KeyRecord } from "#access/record.ts";
@@ -34,9 +34,9 @@ async function connectionFor(
 
 async function followerFor(t: TestContext, server: TestRedis) {
   const [redis, subscriber] = [await connectionFor(t, server, "request"), await connectionFor(t, server)];
-  const follower = await followKeys({ redis, subscriber, keyspace, log });
+  const follower = await KeyFollower.open({ redis, subscriber, keyspace, log });
   t.after(() => follower.close());
-  return { ...follower, redis, subscriber };
+  return Object.assign(follower, { redis, subscriber });
 }
 
 let made = 0;
@@ -64,7 +64,7 @@ test("every follower sees existing, new and revoked keys within a second", async
   await addRecord(writer, keyspace, early.hash, early.record);
 
   const followers = [await followerFor(t, server), await followerFor(t, server)];
-  for (const { find } of followers) assert.deepEqual(find(early.hash), early.record);
+  for (const follower of followers) assert.deepEqual(follower.find(early.hash), early.record);
 
   await addRecord(writer, keyspace, late.hash, late.record);
   await withinSecond(writer, "new key", () =>
@@ -90,7 +90,7 @@ test("while Redis' memory is full, revocations reach every follower within a sec
   await assert.rejects(writer.set("anything", "x"), /^ReplyError: OOM/);
 
   await revokeRecord(writer, keyspace, abused.hash, 5);
-  await withinSecond(writer, "revocation", () => followers.every(({ find }) => find(abused.hash)?.revokedAt === 5));
+  await withinSecond(writer, "revocation", () => followers.every((keys) => keys.find(abused.hash)?.revokedAt === 5));
   await writer.del(keyspace.keys);
   for (const { redis } of followers) redis.disconnect(true);
   await within(
@@ -164,7 +164,7 @@ test("an empty Redis gets every key back from the copies, and no caller is refus
   );
   await revokeRecord(writer, keyspace, keys[0]!.hash, 7);
   const followers = [await followerFor(t, server), await followerFor(t, server), await followerFor(t, server)];
-  const lockedOut = () => followers.some(({ find }) => keys.some(({ hash }) => find(hash) === undefined));
+  const lockedOut = () => followers.some((follower) => keys.some(({ hash }) => follower.find(hash) === undefined));
   assert.equal(lockedOut(), false);
 
   await server.restartEmpty();
@@ -177,7 +177,7 @@ test("an empty Redis gets every key back from the copies, and no caller is refus
     "all keys at every follower",
     () => {
       assert.equal(lockedOut(), false);
-      return followers.every(({ find }) => find(early.hash) !== undefined);
+      return followers.every((keys) => keys.find(early.hash) !== undefined);
     },
     () => fresh.ping(),
   );
@@ -187,7 +187,7 @@ test("an empty Redis gets every key back from the copies, and no caller is refus
   const later = keyWith();
   await addRecord(fresh, keyspace, later.hash, later.record);
   await withinSecond(fresh, "a key made afterwards", () =>
-    followers.every(({ find }) => find(later.hash) !== undefined),
+    followers.every((keys) => keys.find(later.hash) !== undefined),
   );
 });
 
@@ -208,9 +208,9 @@ test("flushed or outdated data in Redis is restored from the copies without a lo
     return records.size === 3 && records.get(revoked.hash)?.revokedAt === 3;
   };
   await within(2_000, "healed", isWhole);
-  for (const { find } of followers) {
-    assert.equal(find(revoked.hash)?.revokedAt, 3);
-    assert.ok(find(late.hash));
+  for (const follower of followers) {
+    assert.equal(follower.find(revoked.hash)?.revokedAt, 3);
+    assert.ok(follower.find(late.hash));
   }
 
   await writer.flushall();
@@ -275,7 +275,7 @@ test("repeated writes are harmless, and one key's record never replaces another'
   await assert.rejects(addRecord(writer, keyspace, key.hash, { ...key.record, id: "key_other" }), /another record/);
 });
 
-test("followKeys rejects when Redis does not answer, and close leaves the shared subscriber usable", async (t) => {
+test("a follower opens only if Redis answers, and close leaves the shared subscriber usable", async (t) => {
   const server = await serverFor(t);
   const follower = await followerFor(t, server);
   const heard: string[] = [];
@@ -289,7 +289,7 @@ test("followKeys rejects when Redis does not answer, and close leaves the shared
 
   const [redis, subscriber] = [await connectionFor(t, server, "request"), await connectionFor(t, server)];
   redis.disconnect();
-  await assert.rejects(followKeys({ redis, subscriber, keyspace, log }));
+  await assert.rejects(KeyFollower.open({ redis, subscriber, keyspace, log }));
   assert.equal(subscriber.listenerCount("messageBuffer"), 0);
 });
 
@@ -306,7 +306,7 @@ test("a follower closed during a comparison starts no further comparison", async
   const writer = await connectionFor(t, server);
   const [redis, subscriber] = [await connectionFor(t, server, "request"), await connectionFor(t, server)];
   t.mock.timers.enable({ apis: ["setTimeout"] });
-  const follower = await followKeys({ redis, subscriber, keyspace, log });
+  const follower = await KeyFollower.open({ redis, subscriber, keyspace, log });
   const comparesIn = async (ms: number) => {
     await writer.config("RESETSTAT");
     t.mock.timers.tick(ms);
@@ -342,11 +342,11 @@ test("an edit wins over older copies: after Redis loses it, when it comes back o
   await within(5_000, "the edit is written back", async () =>
     [...(await readRecords(writer, keyspace)).values()].every(({ group }) => group === "narrow"),
   );
-  for (const { find } of followers) assert.equal(find(hash)?.group, "narrow");
+  for (const follower of followers) assert.equal(follower.find(hash)?.group, "narrow");
 
   await projectRecords(writer, keyspace, [[hash, revoked]]);
   assert.equal(await projectRecords(writer, keyspace, [[hash, { ...edited, version: 9 }]]), 0);
-  await withinSecond(writer, "revocation", () => followers.every(({ find }) => find(hash)?.revokedAt === 7));
+  await withinSecond(writer, "revocation", () => followers.every((keys) => keys.find(hash)?.revokedAt === 7));
 });
 
 test("keys of a disabled account are refused until it is enabled", async (t) => {

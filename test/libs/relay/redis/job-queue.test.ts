@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
 import { setTimeout } from "node:timers/promises";
-import { Worker } from "bullmq";
+import { Queue, Worker } from "bullmq";
 import { jobIdOf, type QueuedJob } from "#relay/job.ts";
-import type { JobSlot, JobWorker } from "#relay/ports.ts";
-import { type RedisJobQueue as JobQueue, openJobQueue } from "#relay/redis/job-queue.ts";
-import { openJobWorker } from "#relay/redis/job-worker.ts";
+import type { JobQueue, JobSlot, JobWorker } from "#relay/ports.ts";
+import { openJobQueue } from "#relay/redis/job-queue.ts";
+import { type JobWorkerOptions, openJobWorker } from "#relay/redis/job-worker.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
@@ -17,7 +17,8 @@ const keyspace = keyspaceOf("queue-test");
 let server: TestRedis;
 let redis: Redis;
 let queue: JobQueue;
-let bull: JobQueue["bulls"][number];
+/** The same queue, with BullMQ alone. */
+let bull: Queue;
 
 before(async () => {
   server = await startRedis();
@@ -31,10 +32,24 @@ after(async () => {
 beforeEach(async () => {
   await redis.flushall();
   queue = await openJobQueue("chat", redis, keyspace, () => {});
-  [bull] = queue.bulls as [typeof bull];
+  bull = new Queue("chat", { connection: redis, prefix: keyspace.queuePrefix("chat"), skipMetasUpdate: true });
 });
 
 const never = () => assert.fail("the queue refused a job");
+
+const workerOf = async (options: Pick<JobWorkerOptions, "name" | "capacity" | "take">): Promise<JobWorker> =>
+  openJobWorker(
+    {
+      isReady: () => true,
+      isPaused: () => false,
+      freeSlots: () => Number.POSITIVE_INFINITY,
+      isReserve: () => false,
+      onError: () => {},
+      ...options,
+    },
+    await connectRedis(server.url, "patient"),
+    keyspace,
+  );
 
 async function withWorker(
   capacity: number,
@@ -42,18 +57,7 @@ async function withWorker(
   name = "chat",
 ): Promise<void> {
   const slots: JobSlot[] = [];
-  const worker = await openJobWorker({
-    name,
-    capacity,
-    redisUrl: server.url,
-    keyspace,
-    isReady: () => true,
-    isPaused: () => false,
-    room: () => Number.POSITIVE_INFINITY,
-    isReserve: () => false,
-    take: (slot) => slots.push(slot),
-    onError: () => {},
-  });
+  const worker = await workerOf({ name, capacity, take: (slot) => slots.push(slot) });
   worker.start();
   try {
     await use(worker, slots);
@@ -116,7 +120,7 @@ test("while workers have free slots, generations added together share a job, whi
       slots.map(({ job }) => job.generation),
       names,
     );
-    assert.deepEqual([slots[0]?.freeSlots, slots[19]?.freeSlots, worker.held], [496, 492, 20]);
+    assert.deepEqual([slots[0]?.freeSlots, slots[19]?.freeSlots, worker.usedSlots], [496, 492, 20]);
     for (const slot of slots.slice(1)) slot.dispatched();
     await until(
       "the second job is over",
@@ -126,7 +130,7 @@ test("while workers have free slots, generations added together share a job, whi
     slots[0]?.dispatched();
     await until("the first is over", async () => (await queue.statesOf(queued)).every((state) => state === "missing"));
     for (const slot of slots) slot.release();
-    assert.equal(worker.held, 0);
+    assert.equal(worker.usedSlots, 0);
   });
 });
 
@@ -166,7 +170,7 @@ test("an invalid member of a job is skipped, and the others run", async () => {
     for (const slot of slots) slot.dispatched();
     for (const slot of slots) slot.release();
     await until("the job is gone", async () => (await bull.getJobCounts("active", "prioritized")).active === 0);
-    assert.equal(worker.held, 0);
+    assert.equal(worker.usedSlots, 0);
   });
 });
 
@@ -199,7 +203,7 @@ test("a job whose worker died is removed and not run, because its owner has star
       slot.dispatched();
       slot.release();
     }
-    assert.equal(worker.held, 0);
+    assert.equal(worker.usedSlots, 0);
   });
 });
 
@@ -210,15 +214,15 @@ test("a worker with few slots takes at most one job too many", async () => {
   for (let count = 0; count < 320; count++) queue.add(jobOf(`gen_batch${count}`), never);
   await until("all wait", async () => (await bull.getPrioritizedCount()) === 60);
   await withWorker(64, async (worker, slots) => {
-    await until("it is full", () => worker.held >= 64);
+    await until("it is full", () => worker.usedSlots >= 64);
     for (const slot of slots) slot.dispatched();
     await until("its jobs are over", async () => (await bull.getActiveCount()) === 0);
-    assert.ok(worker.held < 64 + 16, `${worker.held} at once`);
+    assert.ok(worker.usedSlots < 64 + 16, `${worker.usedSlots} at once`);
     for (const slot of slots.splice(0)) slot.release();
-    await until("it is full again", () => worker.held >= 64);
+    await until("it is full again", () => worker.usedSlots >= 64);
     for (const slot of slots) slot.dispatched();
     await until("its jobs are over", async () => (await bull.getActiveCount()) === 0);
-    assert.ok(worker.held < 64 + 16, `${worker.held} at once`);
+    assert.ok(worker.usedSlots < 64 + 16, `${worker.usedSlots} at once`);
   });
 });
 
@@ -227,10 +231,10 @@ test("a queue dispatches jobs in order, and no more than there are slots", async
   for (const name of names) queue.add(jobOf(name), never);
   await withWorker(8, async (worker, slots) => {
     await until("eight are taken", () => slots.length === 8);
-    assert.equal(worker.held, 8);
+    assert.equal(worker.usedSlots, 8);
     for (let next = 0; next < names.length; next++) {
       await until("the next is taken", () => slots[next] !== undefined);
-      assert.ok(worker.held <= 8);
+      assert.ok(worker.usedSlots <= 8);
       slots[next]?.dispatched();
       slots[next]?.release();
     }
@@ -242,7 +246,7 @@ test("a queue dispatches jobs in order, and no more than there are slots", async
         .toSorted(),
       names.slice(0, 8).toSorted(),
     );
-    await until("all places are free", () => worker.held === 0);
+    await until("all places are free", () => worker.usedSlots === 0);
   });
 });
 
@@ -272,21 +276,14 @@ for (const size of [1, 2])
     const taken = new Set<string>();
     const workers = await Promise.all(
       Array.from({ length: size }, () =>
-        openJobWorker({
+        workerOf({
           name: "chat",
           capacity: 64,
-          redisUrl: server.url,
-          keyspace,
-          isReady: () => true,
-          isPaused: () => false,
-          room: () => Number.POSITIVE_INFINITY,
-          isReserve: () => false,
           take(slot) {
             taken.add(slot.job.generation);
             slot.dispatched();
             slot.release();
           },
-          onError: () => {},
         }),
       ),
     );

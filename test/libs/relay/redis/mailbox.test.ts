@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { decodeEnvelope, encodeEnvelope, type Frame, frameKinds, noPayload } from "#relay/frame.ts";
-import { type Mailbox, openMailbox } from "#relay/redis/mailbox.ts";
+import { Mailbox } from "#relay/redis/mailbox.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
-import { connectRedis } from "#service/redis.ts";
+import { connectRedis, type Redis } from "#service/redis.ts";
 import { startFailover } from "../../../support/failover.ts";
 import { startRedis } from "../../../support/redis.ts";
 import { until } from "../../../support/time.ts";
@@ -17,15 +17,17 @@ interface Heard {
   resubscriptions: number;
 }
 
-async function open(url: string, role: string): Promise<{ mailbox: Mailbox; heard: Heard }> {
+async function open(url: string, role: string): Promise<{ mailbox: Mailbox; heard: Heard; subscriber: Redis }> {
   const heard: Heard = { heartbeats: [], frames: [], resubscriptions: 0 };
-  const mailbox = await openMailbox(url, keyspace, role);
+  const publisher = await connectRedis(url, "request");
+  const subscriber = await connectRedis(url, "subscribe");
+  const mailbox = new Mailbox({ publisher, subscriber }, keyspace, role);
   await mailbox.listen({
     heard: (sender) => heard.heartbeats.push(sender),
     receive: (sender, frame) => heard.frames.push({ sender, frame: { ...frame, payload: Buffer.from(frame.payload) } }),
     resubscribed: () => heard.resubscriptions++,
   });
-  return { mailbox, heard };
+  return { mailbox, heard, subscriber };
 }
 
 const frameOf = (seq: number, payload: Buffer = noPayload): Frame => ({
@@ -213,9 +215,9 @@ test("the bytes that gather for one mailbox are bounded, and a full one does not
 
 test("messages on other channels, and bytes that are not an envelope, do not reach the mailbox", async () => {
   await using redis = await startRedis();
-  const { mailbox, heard } = await open(redis.url, "ingress");
+  const { mailbox, heard, subscriber } = await open(redis.url, "ingress");
   const publisher = await connectRedis(redis.url, "patient");
-  await mailbox.subscriber.ssubscribe("elsewhere");
+  await subscriber.ssubscribe("elsewhere");
   await publisher.spublish("elsewhere", encodeEnvelope("stranger", [frameOf(0)]));
   await publisher.spublish(keyspace.mailbox(mailbox.self), "nonsense");
   await publisher.spublish(keyspace.mailbox(mailbox.self), encodeEnvelope("friend", [frameOf(1)]));

@@ -37,17 +37,19 @@ test("each part has keys of its own, generations are spread over them, and a wor
     capacity: 5,
     isReady: () => true,
     isPaused: () => false,
-    room: () => Number.POSITIVE_INFINITY,
+    freeSlots: () => Number.POSITIVE_INFINITY,
     isReserve: () => false,
     take: (slot: JobSlot) => void slots.push(slot),
     onError: () => {},
   };
-  const worker = splitWorkerOf(options, (part) => openJobWorker({ ...part, redisUrl: server.url, keyspace }));
+  const worker = splitWorkerOf(options, async (part) =>
+    openJobWorker(part, await connectRedis(server.url, "patient"), keyspace),
+  );
   await worker.openParts(1);
   await until("one part is taken", () => slots.length >= 2);
   await worker.openParts(3);
-  await until("the capacity is used", () => worker.held >= 5);
-  assert.ok(worker.held <= 7, "each part may take one beyond the capacity at the same time");
+  await until("the capacity is used", () => worker.usedSlots >= 5);
+  assert.ok(worker.usedSlots <= 7, "each part may take one beyond the capacity at the same time");
   for (const slot of slots) assert.equal(slot.queue, "chat");
   for (let done = 0; done < 8; done++) {
     await until("another is taken", () => slots.length > done);
