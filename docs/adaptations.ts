@@ -1,19 +1,19 @@
 /** Generates the tables of docs/clients.md that say what is adapted, ignored and refused between dialects, from the tables that the codecs use. */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import type { FieldSupport } from "#dialects/neutral/field-support.ts";
+import { modelRules } from "#dialects/neutral/model-traits.ts";
+import type { SettingName } from "#dialects/neutral/neutral.ts";
+import { type Bounded, type Rule, valueBounds } from "#dialects/neutral/value-bounds.ts";
+import { upstreamRules } from "#dialects/repairs/strict-upstreams.ts";
 import {
   refusedFields as messagesRefused,
   fieldSupport as messagesSupport,
 } from "../libs/dialects/anthropic-messages/request.ts";
 import { type ConversationDialect, conversationDialects } from "../libs/dialects/dialect.ts";
-import type { FieldSupport } from "../libs/dialects/field-support.ts";
 import { refusedFields as geminiRefused, fieldSupport as geminiSupport } from "../libs/dialects/gemini/request.ts";
-import { modelRules } from "../libs/dialects/model-traits.ts";
-import type { SettingName } from "../libs/dialects/neutral.ts";
 import { refusedFields as chatRefused, fieldSupport as chatSupport } from "../libs/dialects/openai-chat/request.ts";
 import { fieldSupport as responsesSupport } from "../libs/dialects/openai-responses/request.ts";
-import { upstreamRules } from "../libs/dialects/strict-upstreams.ts";
-import { type Bounded, type Rule, valueBounds } from "../libs/dialects/value-bounds.ts";
 import { alignedTableOf, code } from "./tables.ts";
 
 export const clientsFile = join(import.meta.dirname, "clients.md");

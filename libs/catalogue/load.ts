@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { upstreamProfiles } from "#dialects/profiles.ts";
-import { strictnessOf } from "#dialects/strict-upstreams.ts";
+import { strictnessOf } from "#dialects/repairs/strict-upstreams.ts";
 import { type Catalogue, type CatalogueModel, type CatalogueUpstream, createCatalogue } from "./catalogue.ts";
 import { readDocument } from "./document.ts";
 import { credentialNamesOf, type Environment, filledIn, isOffered } from "./environment.ts";

@@ -3,7 +3,7 @@
  * (https://openrouter.ai/docs/api-reference/list-available-models); control has the whole price list.
  */
 import type { UpstreamDialect } from "#dialects/dialect.ts";
-import { modelTraitsOf } from "#dialects/model-traits.ts";
+import { modelTraitsOf } from "#dialects/neutral/model-traits.ts";
 import type { ListedTarget } from "#dialects/profile.ts";
 import { decimalOf, nanoOf, ppmOf } from "#ledger/money.ts";
 import type { Prices } from "#ledger/prices.ts";

@@ -3,7 +3,7 @@ import Type from "typebox";
 import { limitsSchema } from "#access/limits.ts";
 import { originForm, originsMax } from "#access/origins.ts";
 import { conversationDialects, upstreamDialects } from "#dialects/dialect.ts";
-import { modelTraitsSchema } from "#dialects/model-traits.ts";
+import { modelTraitsSchema } from "#dialects/neutral/model-traits.ts";
 import { pricesSchema } from "#ledger/prices.ts";
 
 const strict = { additionalProperties: false };
@@ -262,7 +262,7 @@ const upstream = Type.Object(
       Type.Array(text(129, "The path of a field."), {
         maxItems: 200,
         description:
-          "Fields of requests that this upstream refuses and that are left out, for every operation, in requests that are translated or forwarded unchanged: names separated by dots, through lists, such as `context_management`, `tools.eager_input_streaming` or `tools.type=custom` (only this value). `cache_control.ttl` and `cache_control.scope` mean those of all blocks, tools and messages. Only for fields without which the answer is still right. Default: those that a known upstream refuses (Bedrock, Vertex AI, Kimi, z.ai, MiniMax, DeepSeek, Groq and others, by the host of `baseUrl`: libs/dialects/strict-upstreams.ts), at other addresses none.",
+          "Fields of requests that this upstream refuses and that are left out, for every operation, in requests that are translated or forwarded unchanged: names separated by dots, through lists, such as `context_management`, `tools.eager_input_streaming` or `tools.type=custom` (only this value). `cache_control.ttl` and `cache_control.scope` mean those of all blocks, tools and messages. Only for fields without which the answer is still right. Default: those that a known upstream refuses (Bedrock, Vertex AI, Kimi, z.ai, MiniMax, DeepSeek, Groq and others, by the host of `baseUrl`: libs/dialects/repairs/strict-upstreams.ts), at other addresses none.",
       }),
     ),
     streamUsage: Type.Boolean({
@@ -363,7 +363,7 @@ const model = Type.Object(
       Type.Partial(modelTraitsSchema, {
         ...strict,
         description:
-          "What the model accepts and refuses, where that differs from the defaults for its name (libs/dialects/model-traits.ts).",
+          "What the model accepts and refuses, where that differs from the defaults for its name (libs/dialects/neutral/model-traits.ts).",
       }),
     ),
     timeouts: overridingTimeouts("this model"),

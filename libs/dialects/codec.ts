@@ -1,15 +1,15 @@
 /** A codec reads and writes the requests and answers of one dialect, and relays those of its own dialect unchanged. It is pure and synchronous. */
 
 import type { SseEvent } from "#wire/sse.ts";
-import type { Continuation, RelayedText } from "./continuation.ts";
 import type { UpstreamError } from "./errors.ts";
-import type { ModelTraits } from "./model-traits.ts";
-import type { Answer, AnswerEvent, Finish, NeutralRequest } from "./neutral.ts";
-import type { Produced } from "./produced.ts";
-import type { Repair } from "./repairs.ts";
-import type { Cut } from "./stop-cutter.ts";
+import type { Continuation, RelayedText } from "./neutral/continuation.ts";
+import type { ModelTraits } from "./neutral/model-traits.ts";
+import type { Answer, AnswerEvent, Finish, NeutralRequest } from "./neutral/neutral.ts";
+import type { Produced } from "./neutral/produced.ts";
+import type { Cut } from "./relay/stop-cutter.ts";
+import type { ReplaceAddress } from "./relay/verbatim-attachments.ts";
+import type { Repair } from "./repairs/repairs.ts";
 import type { Usage } from "./usage.ts";
-import type { ReplaceAddress } from "./verbatim-attachments.ts";
 
 /**
  * How the caller gets its answer: as one body, as server-sent events, as a JSON array that grows, as bytes of any kind as they arrive, or as the messages of a

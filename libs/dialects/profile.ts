@@ -7,7 +7,7 @@ import type { TSchema } from "typebox";
 import type { Framing } from "./codec.ts";
 import type { ConversationDialect, UpstreamDialect } from "./dialect.ts";
 import type { ErrorCode, Failure } from "./errors.ts";
-import type { ModelTraits } from "./model-traits.ts";
+import type { ModelTraits } from "./neutral/model-traits.ts";
 import type { StoredReferences } from "./openai-responses/stored-references.ts";
 
 /** An endpoint for POST requests of an operation, with the schema of their body. */

@@ -1,8 +1,8 @@
 /** The events of an attempt in its worker, for logs, metrics, traces or a ledger. No event carries content of callers or upstreams. */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
-import type { Finish } from "#dialects/neutral.ts";
-import type { Repair } from "#dialects/repairs.ts";
+import type { Finish } from "#dialects/neutral/neutral.ts";
+import type { Repair } from "#dialects/repairs/repairs.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { OperationName } from "#operations/operations.ts";
 import type { TraceContext } from "#tracing/trace-context.ts";

@@ -1,13 +1,14 @@
 /** The common part of operations on conversations, for the worker: decoding and attachments. */
-import { type AttachmentAddress, remoteAttachmentsOf } from "#dialects/attachments.ts";
+
 import type { Codec, Framing, Verbatim } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { Refusal, refuse } from "#dialects/field-support.ts";
-import type { NeutralRequest } from "#dialects/neutral.ts";
-import { type Cut, canCut } from "#dialects/stop-cutter.ts";
+import { type AttachmentAddress, remoteAttachmentsOf } from "#dialects/neutral/attachments.ts";
+import { Refusal, refuse } from "#dialects/neutral/field-support.ts";
+import type { NeutralRequest } from "#dialects/neutral/neutral.ts";
+import { stopsOf } from "#dialects/neutral/within-bounds.ts";
+import { type Cut, canCut } from "#dialects/relay/stop-cutter.ts";
 import { bytesPerToken } from "#dialects/usage.ts";
-import { stopsOf } from "#dialects/within-bounds.ts";
 import { addressesMax } from "./bounds.ts";
 import type { PreparationTask, ResolveAddresses } from "./exchange.ts";
 

@@ -3,13 +3,13 @@
  * attachments, which `resolve` fetches, so that a thread can handle large bodies.
  */
 
-import type { AttachmentAddress, Data } from "#dialects/attachments.ts";
 import type { Framing, StreamRelay, Target, WholeAnswer, WireRequest } from "#dialects/codec.ts";
 import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
-import type { NeutralRequest } from "#dialects/neutral.ts";
-import type { Repair } from "#dialects/repairs.ts";
-import type { Cut } from "#dialects/stop-cutter.ts";
+import type { AttachmentAddress, Data } from "#dialects/neutral/attachments.ts";
+import type { NeutralRequest } from "#dialects/neutral/neutral.ts";
+import type { Cut } from "#dialects/relay/stop-cutter.ts";
+import type { Repair } from "#dialects/repairs/repairs.ts";
 import type { Usage } from "#dialects/usage.ts";
 import { warningLengthMax } from "./bounds.ts";
 import type { OperationName } from "./operations.ts";

@@ -1,8 +1,8 @@
 /** The registry of operations for workers, and its entry points; operations.ts has the part for ingresses. */
 
 import type { WholeAnswer } from "#dialects/codec.ts";
-import { Refusal, refuse } from "#dialects/field-support.ts";
-import { withoutFields } from "#dialects/omitted-fields.ts";
+import { Refusal, refuse } from "#dialects/neutral/field-support.ts";
+import { withoutFields } from "#dialects/repairs/omitted-fields.ts";
 import { answerExchange } from "./answer/exchange.ts";
 import { addressesMax } from "./bounds.ts";
 import { completionExchange } from "./completions/exchange.ts";

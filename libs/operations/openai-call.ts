@@ -1,8 +1,8 @@
 /** The common part of single calls between a caller and an upstream of OpenAI's formats: the model's name, the usage, and errors. */
 import type { WholeAnswer, WireRequest } from "#dialects/codec.ts";
-import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
+import { withMember } from "#dialects/relay/verbatim.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
-import { withMember } from "#dialects/verbatim.ts";
 import { jsonBytesOf, objectOf } from "#wire/json/parse.ts";
 import { withValues } from "#wire/json/spans.ts";
 

@@ -3,7 +3,7 @@
  * The work is bounded: a long text is estimated from evenly spread samples.
  */
 import { imageSize } from "image-size";
-import type { Attachment, NeutralRequest, Part } from "#dialects/neutral.ts";
+import type { Attachment, NeutralRequest, Part } from "#dialects/neutral/neutral.ts";
 import { tokenizedLengthMax } from "./bounds.ts";
 
 /** A tokenizer's work grows with the square of a run's length, so runs are cut. */

@@ -1,10 +1,11 @@
 /** Reads upstreams' error bodies for callers of the same and of other dialects. */
-import { callerFieldOf } from "#dialects/caller-field.ts";
+
 import { codecs } from "#dialects/codecs.ts";
 import type { UpstreamDialect } from "#dialects/dialect.ts";
 import type { UpstreamError } from "#dialects/errors.ts";
-import type { NeutralRequest } from "#dialects/neutral.ts";
-import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
+import { callerFieldOf } from "#dialects/neutral/caller-field.ts";
+import type { NeutralRequest } from "#dialects/neutral/neutral.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 import { isConversation } from "./conversation.ts";
 
 export type ReadError = (body: unknown) => UpstreamError;

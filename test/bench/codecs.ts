@@ -6,8 +6,8 @@
 import type { AnswerContext, StreamRelay } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { type AnswerEvent, eventsOf, type NeutralRequest } from "#dialects/neutral.ts";
-import { TranslatedStream } from "#dialects/translated.ts";
+import { type AnswerEvent, eventsOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
+import { TranslatedStream } from "#dialects/relay/translated.ts";
 import { SseReader } from "#wire/sse.ts";
 
 const rounds = 5;

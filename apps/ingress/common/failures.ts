@@ -1,8 +1,8 @@
 /** The ingress's own failures, and the mapping of Fastify's errors to failures. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { type Failure, internalFailure } from "#dialects/errors.ts";
-import { invalidFieldOf, type ValidationFault } from "#dialects/invalid-field.ts";
 import { profiles } from "#dialects/profiles.ts";
+import { invalidFieldOf, type ValidationFault } from "#dialects/request-schema/invalid-field.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { OperatorControl } from "#service/operator-controls.ts";

@@ -3,8 +3,8 @@
  * https://ai.google.dev/api/interactions-api (types `CreateModelInteraction` and `Step` of `@google/genai`).
  */
 import Type from "typebox";
+import { jsonSchemaOf } from "#dialects/gemini/google-schema.ts";
 import { foreignThoughtId } from "#dialects/openai-responses/answer.ts";
-import { jsonSchemaOf } from "#dialects/schema/google.ts";
 import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { Refused } from "../common/refused.ts";
 import { type BodyRead, readJson } from "./body.ts";

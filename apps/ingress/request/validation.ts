@@ -1,7 +1,7 @@
 /** Checks bodies against their endpoints' schemas with Fastify's own validator, in the main thread and in the body thread. */
 import Fastify, { type FastifyServerOptions } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
-import type { ValidationFault } from "#dialects/invalid-field.ts";
+import type { ValidationFault } from "#dialects/request-schema/invalid-field.ts";
 import { invalidBodyOf } from "../common/failures.ts";
 
 type AjvPlugin = Exclude<NonNullable<NonNullable<FastifyServerOptions["ajv"]>["plugins"]>[number], unknown[]>;

@@ -6,7 +6,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import Type from "typebox";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
-import { name, when } from "#dialects/schema-parts.ts";
+import { name, when } from "#dialects/request-schema/schema-parts.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { Capacity } from "../common/capacity.ts";

@@ -1,11 +1,11 @@
 /** The common part of all readers of responses: their interface, their steps, and the failures of unusable answers. */
 
 import type { WholeAnswer } from "#dialects/codec.ts";
-import type { RelayedText } from "#dialects/continuation.ts";
 import { type Failure, failureOf, type UpstreamError } from "#dialects/errors.ts";
-import type { Finish } from "#dialects/neutral.ts";
-import type { ProducedCounts } from "#dialects/produced.ts";
-import { type Repair, repairOf } from "#dialects/repairs.ts";
+import type { RelayedText } from "#dialects/neutral/continuation.ts";
+import type { Finish } from "#dialects/neutral/neutral.ts";
+import type { ProducedCounts } from "#dialects/neutral/produced.ts";
+import { type Repair, repairOf } from "#dialects/repairs/repairs.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { MessagePartKind } from "#relay/session-messages.ts";
 import { type SseEvent, SseEventTooLarge, type SseReader } from "#wire/sse.ts";

@@ -1,7 +1,7 @@
 /** Reads the reason of an error response, or of a response that is not an answer. */
 
 import { type Failure, failureOf } from "#dialects/errors.ts";
-import { repairOf } from "#dialects/repairs.ts";
+import { repairOf } from "#dialects/repairs/repairs.ts";
 import { errorBytesMax, retryAfterSecondsMax } from "../bounds.ts";
 import type { Reading } from "../preparation/exchange.ts";
 import { type AnswerReader, type AnswerStep, type FailedStep, isAnswerStatus, unreadable } from "./answer-reader.ts";

@@ -1,7 +1,7 @@
 /** Folds a stream into one body, for an upstream that streamed without being asked to. */
 
-import type { AnswerEvent, Finish } from "#dialects/neutral.ts";
-import { Produced } from "#dialects/produced.ts";
+import type { AnswerEvent, Finish } from "#dialects/neutral/neutral.ts";
+import { Produced } from "#dialects/neutral/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
 import { SseReader } from "#wire/sse.ts";
 import { eventPartBytes } from "../bounds.ts";

@@ -1,6 +1,6 @@
 /** Reads the messages of a session, each of which comes whole. */
 import { failureOf } from "#dialects/errors.ts";
-import type { ProducedCounts } from "#dialects/produced.ts";
+import type { ProducedCounts } from "#dialects/neutral/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
 import { sumOf, type UpstreamSession } from "#operations/realtime/upstream-session.ts";
 import { decodeClose, encodeMessage, type MessagePartKind } from "#relay/session-messages.ts";

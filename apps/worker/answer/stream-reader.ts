@@ -1,9 +1,9 @@
 /** Reads a stream for a caller who wants a stream. */
 
 import type { StreamRelay } from "#dialects/codec.ts";
-import type { RelayedText } from "#dialects/continuation.ts";
-import type { Finish } from "#dialects/neutral.ts";
-import type { Produced } from "#dialects/produced.ts";
+import type { RelayedText } from "#dialects/neutral/continuation.ts";
+import type { Finish } from "#dialects/neutral/neutral.ts";
+import type { Produced } from "#dialects/neutral/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
 import { type SseEvent, SseReader } from "#wire/sse.ts";
 import { eventPartBytes } from "../bounds.ts";

@@ -1,7 +1,7 @@
 /** Reads a whole answer, for a caller with or without a stream. */
 
 import type { WholeAnswer } from "#dialects/codec.ts";
-import type { Finish } from "#dialects/neutral.ts";
+import type { Finish } from "#dialects/neutral/neutral.ts";
 import type { Usage } from "#dialects/usage.ts";
 import { TaskTimeout } from "#service/task-thread.ts";
 import type { Reading } from "../preparation/exchange.ts";

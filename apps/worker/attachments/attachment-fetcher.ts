@@ -6,8 +6,8 @@
 import { lookup as resolveAll } from "node:dns/promises";
 import { isIP } from "node:net";
 import { type Dispatcher, request } from "undici";
-import { type AttachmentAddress, mimeTypeOf } from "#dialects/attachments.ts";
-import { Refusal } from "#dialects/field-support.ts";
+import { type AttachmentAddress, mimeTypeOf } from "#dialects/neutral/attachments.ts";
+import { Refusal } from "#dialects/neutral/field-support.ts";
 import { type Clock, systemClock } from "#service/clock.ts";
 import { createPublicAgent, isReachable, type Network, Unreachable } from "#service/public-agent.ts";
 import {

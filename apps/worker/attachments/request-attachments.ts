@@ -4,9 +4,9 @@
  */
 
 import { randomBytes } from "node:crypto";
-import { type Data, isTextType, type RemoteAttachment } from "#dialects/attachments.ts";
 import type { Failure } from "#dialects/errors.ts";
-import { Refusal } from "#dialects/field-support.ts";
+import { type Data, isTextType, type RemoteAttachment } from "#dialects/neutral/attachments.ts";
+import { Refusal } from "#dialects/neutral/field-support.ts";
 import {
   allAttachmentsBytesMax,
   attachmentBytesMax,

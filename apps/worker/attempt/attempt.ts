@@ -10,7 +10,7 @@
  * - Failed over: a call that fails before its first content is repeated, or another target is called, up to the model's `retries` (2). The
  *   caller sees nothing of it. RetryState decides by the class of the failure: an error of the caller's own is final, a refused credential or
  *   rate limit moves on to the next target, a 5xx or a broken connection is repeated after a pause or a short Retry-After.
- * - Repeated: a target that refuses something that the request can do without is called again with the repaired request (libs/dialects/repairs.ts).
+ * - Repeated: a target that refuses something that the request can do without is called again with the repaired request (libs/dialects/repairs/repairs.ts).
  * - Resumed: a call that fails later is continued by another target, if the model allows that.
  * - Failed: no target is left, or the failure is the caller's own. The caller gets what was produced, and then the error: the last one, or 503
  *   where every target is blocked by its circuit breaker, its concurrency or its credentials' cooldown.
@@ -21,9 +21,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Catalogue, CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { type Failure, internalFailure } from "#dialects/errors.ts";
-import { Refusal } from "#dialects/field-support.ts";
-import { betaPath, withoutFields } from "#dialects/omitted-fields.ts";
-import type { Repair } from "#dialects/repairs.ts";
+import { Refusal } from "#dialects/neutral/field-support.ts";
+import { betaPath, withoutFields } from "#dialects/repairs/omitted-fields.ts";
+import type { Repair } from "#dialects/repairs/repairs.ts";
 import { bytesPerToken, plainUsageOf, type Usage } from "#dialects/usage.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { AttemptInfo, CallInfo, WorkerEvents } from "#events/worker-events.ts";

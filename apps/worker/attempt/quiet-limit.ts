@@ -1,7 +1,7 @@
 /** How long a call may stay silent before its first content, where the catalogue sets no limit. */
 import { spokenWith } from "#catalogue/catalogue.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { modelTraitsOf } from "#dialects/model-traits.ts";
+import { modelTraitsOf } from "#dialects/neutral/model-traits.ts";
 import {
   firstContentMsMax,
   lastQuietMsMin,

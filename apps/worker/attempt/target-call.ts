@@ -1,9 +1,9 @@
 /** One call of one target: the connection, the progress of the answer, and its times. It only reads; the attempt decides. */
 
 import { spokenWith, type UpstreamTimeouts } from "#catalogue/catalogue.ts";
-import type { RelayedText } from "#dialects/continuation.ts";
-import type { Finish } from "#dialects/neutral.ts";
-import type { ProducedCounts } from "#dialects/produced.ts";
+import type { RelayedText } from "#dialects/neutral/continuation.ts";
+import type { Finish } from "#dialects/neutral/neutral.ts";
+import type { ProducedCounts } from "#dialects/neutral/produced.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { AttemptInfo, CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
 import type { AnswerSource, CallRecord } from "#relay/job.ts";

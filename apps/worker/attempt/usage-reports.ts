@@ -3,7 +3,7 @@
  * reported: other operations are billed by their reservation.
  */
 
-import type { ProducedCounts } from "#dialects/produced.ts";
+import type { ProducedCounts } from "#dialects/neutral/produced.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
 import { type AnswerProgress, type AnswerSource, encodePayload } from "#relay/job.ts";
 import type { AnswerKind } from "#relay/owner.ts";

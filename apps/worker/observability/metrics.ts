@@ -44,7 +44,7 @@ export function createAttemptMetrics(registry: Registry): Subscriber<WorkerEvent
   );
   const repairs = counter(
     "sluice_upstream_repairs_total",
-    "Requests that an upstream refused and that were repeated with a change, by the kind of the change (libs/dialects/repairs.ts).",
+    "Requests that an upstream refused and that were repeated with a change, by the kind of the change (libs/dialects/repairs/repairs.ts).",
     ["upstream", "kind"],
   );
   const malformedEvents = counter(

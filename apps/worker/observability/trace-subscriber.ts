@@ -5,7 +5,7 @@
  *     └─ chat gpt-5 (client)            each call of an upstream, with its outcome and an event for its first content
  */
 import type { Catalogue, CatalogueUpstream } from "#catalogue/catalogue.ts";
-import type { Finish } from "#dialects/neutral.ts";
+import type { Finish } from "#dialects/neutral/neutral.ts";
 import type { Usage } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { AttemptInfo, CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";

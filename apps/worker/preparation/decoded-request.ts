@@ -1,7 +1,7 @@
 /** The part of a request that is needed to read its answer, shortened so that it is cheap to send to a thread. */
 
 import type { UpstreamDialect } from "#dialects/dialect.ts";
-import type { NeutralRequest, Settings, Tool } from "#dialects/neutral.ts";
+import type { NeutralRequest, Settings, Tool } from "#dialects/neutral/neutral.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { argumentNamesOf } from "#dialects/schema/tool-schemas.ts";
 import { isConversation } from "#operations/conversation.ts";

@@ -3,8 +3,6 @@
  * translated.
  */
 import { type CatalogueModel, type CatalogueUpstream, matcherOf, speaks, spokenWith } from "#catalogue/catalogue.ts";
-import type { AttachmentAddress, Data, RemoteAttachment } from "#dialects/attachments.ts";
-import { withCallRules } from "#dialects/call-rules.ts";
 import {
   type AnswerContext,
   type AnswerIdentity,
@@ -15,22 +13,24 @@ import {
   type WholeAnswer,
 } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
-import { continuationsOf, type RelayedText } from "#dialects/continuation.ts";
 import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts";
 import type { Failure, UpstreamError } from "#dialects/errors.ts";
-import { refuse } from "#dialects/field-support.ts";
-import { modelTraitsOf } from "#dialects/model-traits.ts";
-import { type AnswerEvent, eventsOf, foldedOf } from "#dialects/neutral.ts";
-import { betaPath } from "#dialects/omitted-fields.ts";
-import type { Produced } from "#dialects/produced.ts";
+import type { AttachmentAddress, Data, RemoteAttachment } from "#dialects/neutral/attachments.ts";
+import { continuationsOf, type RelayedText } from "#dialects/neutral/continuation.ts";
+import { refuse } from "#dialects/neutral/field-support.ts";
+import { modelTraitsOf } from "#dialects/neutral/model-traits.ts";
+import { type AnswerEvent, eventsOf, foldedOf } from "#dialects/neutral/neutral.ts";
+import type { Produced } from "#dialects/neutral/produced.ts";
+import { toolNameOf } from "#dialects/neutral/tools.ts";
+import { roughUsageOf } from "#dialects/neutral/usage-estimate.ts";
 import { profiles } from "#dialects/profiles.ts";
-import type { Repair } from "#dialects/repairs.ts";
-import { ResumedAnswer, ResumedDecoder, type ResumeMode, resumed, resumedText } from "#dialects/resumed.ts";
-import { answersOf } from "#dialects/stop-cutter.ts";
-import { toolNameOf } from "#dialects/tools.ts";
-import { TranslatedStream } from "#dialects/translated.ts";
+import { withCallRules } from "#dialects/relay/call-rules.ts";
+import { ResumedAnswer, ResumedDecoder, type ResumeMode, resumed, resumedText } from "#dialects/relay/resumed.ts";
+import { answersOf } from "#dialects/relay/stop-cutter.ts";
+import { TranslatedStream } from "#dialects/relay/translated.ts";
+import { betaPath } from "#dialects/repairs/omitted-fields.ts";
+import type { Repair } from "#dialects/repairs/repairs.ts";
 import type { Usage } from "#dialects/usage.ts";
-import { roughUsageOf } from "#dialects/usage-estimate.ts";
 import { mayBeContinued, wholeOf } from "#operations/answer/exchange.ts";
 import { usualAnswerBytesMax } from "#operations/bounds.ts";
 import { isConversation, readableRequestOf } from "#operations/conversation.ts";

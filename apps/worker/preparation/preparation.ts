@@ -1,8 +1,8 @@
 /** Prepares requests and reads whole answers without blocking the event loop: small ones at once, large ones and token estimates in a thread. */
 
-import type { Data } from "#dialects/attachments.ts";
 import type { WholeAnswer } from "#dialects/codec.ts";
 import type { Failure } from "#dialects/errors.ts";
+import type { Data } from "#dialects/neutral/attachments.ts";
 import type { PreparationTask, Prepared, ResolveAddresses } from "#operations/exchange.ts";
 import { isEstimated, prepare, readWhole, type WholeTask } from "#operations/exchanges.ts";
 import { bufferOf, copyOf, movable, TaskThreads, TaskTimeout } from "#service/task-thread.ts";

@@ -1,7 +1,8 @@
 /** The thread that prepares large requests and reads large whole answers. */
-import type { AttachmentAddress, Data } from "#dialects/attachments.ts";
+
 import type { WholeAnswer } from "#dialects/codec.ts";
-import { roughTokensOf } from "#dialects/usage-estimate.ts";
+import type { AttachmentAddress, Data } from "#dialects/neutral/attachments.ts";
+import { roughTokensOf } from "#dialects/neutral/usage-estimate.ts";
 import type { PreparationTask, Prepared } from "#operations/exchange.ts";
 import { prepare, readWhole, type WholeTask } from "#operations/exchanges.ts";
 import { bufferOf, movable, type Sent, serveTasks } from "#service/task-thread.ts";

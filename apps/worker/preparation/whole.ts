@@ -1,7 +1,7 @@
 /** The task of reading a whole answer, as plain data for a thread. */
 import type { AnswerContext, AnswerIdentity } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { roughTokensOf } from "#dialects/usage-estimate.ts";
+import { roughTokensOf } from "#dialects/neutral/usage-estimate.ts";
 import type { AnswerReading } from "#operations/answer/exchange.ts";
 import type { WholeTask } from "#operations/exchanges.ts";
 import { settingsTextOf, shortened } from "./decoded-request.ts";

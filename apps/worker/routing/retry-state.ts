@@ -7,7 +7,7 @@
 
 import { credentialNamesOf } from "#catalogue/environment.ts";
 import type { Failure } from "#dialects/errors.ts";
-import { type Repair, repairsMax } from "#dialects/repairs.ts";
+import { type Repair, repairsMax } from "#dialects/repairs/repairs.ts";
 import { backOffMs, backOffMsMax, blockedMsMax, retryAfterSecondsMax, vainWaitMsMax, waitMsMax } from "../bounds.ts";
 import type { Candidate } from "./route.ts";
 import type { BlockedBy, CallOutcome } from "./routing.ts";

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
-import { emptyAnswer, endingFor, explanationLengthMax } from "../finish.ts";
+import { emptyAnswer, endingFor, explanationLengthMax } from "../neutral/finish.ts";
 import {
   type Answer,
   type AnswerEvent,
@@ -13,12 +13,12 @@ import {
   type Finish,
   failed,
   type Signature,
-} from "../neutral.ts";
-import { calledTool } from "../tools.ts";
-import { unshownText } from "../unshown.ts";
-import { upstreamErrorOf as readError } from "../upstream-errors.ts";
+} from "../neutral/neutral.ts";
+import { calledTool } from "../neutral/tools.ts";
+import { unshownText } from "../neutral/unshown.ts";
+import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
+import { upstreamErrorOf as readError } from "../upstream-errors/upstream-errors.ts";
 import { countedUnits, plausible, serviceTierOf, tokensOf, type Usage } from "../usage.ts";
-import { wrappedSignatureOf } from "../wrapped-signature.ts";
 import { dialect, inputObjectOf, inputOf, thinkingBlockOf } from "./blocks.ts";
 import type { WireBlock } from "./cache.ts";
 

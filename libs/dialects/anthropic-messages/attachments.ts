@@ -1,8 +1,8 @@
 /** Addresses of images, documents and tool servers in requests in Anthropic's Messages format. */
 
 import { objectSpansOf, readSpan } from "#wire/json/spans.ts";
-import { documentTextOf } from "../attachments.ts";
-import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../verbatim-attachments.ts";
+import { documentTextOf } from "../neutral/attachments.ts";
+import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../relay/verbatim-attachments.ts";
 
 /** In a message, a tool result, or a document made of blocks. */
 const source = /^messages\.content(?:\.(?:source\.)?content)*\.source\.url$/;

@@ -1,9 +1,9 @@
 /** Content blocks of requests in Anthropic's Messages format, both ways: https://platform.claude.com/docs/en/api/messages/create */
 
 import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { attachmentOf, checkedBase64, documentTextOf } from "../attachments.ts";
-import { cacheControlOf } from "../cache-marks.ts";
-import { refuse } from "../field-support.ts";
+import { attachmentOf, checkedBase64, documentTextOf } from "../neutral/attachments.ts";
+import { cacheControlOf } from "../neutral/cache-marks.ts";
+import { refuse } from "../neutral/field-support.ts";
 import {
   type CallPart,
   type FilePart,
@@ -16,9 +16,9 @@ import {
   type Signature,
   type TextPart,
   type Tool,
-} from "../neutral.ts";
-import { argumentsOf, inputTextOf, resultContentOf, toolNameOf } from "../tools.ts";
-import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
+} from "../neutral/neutral.ts";
+import { argumentsOf, inputTextOf, resultContentOf, toolNameOf } from "../neutral/tools.ts";
+import { isWrappedSignature, unwrappedSignature } from "../neutral/wrapped-signature.ts";
 import { cacheOf, type WireBlock } from "./cache.ts";
 
 export const dialect = "anthropic-messages";

@@ -1,7 +1,7 @@
 /** Cache breakpoints: https://platform.claude.com/docs/en/build-with-claude/prompt-caching */
 
 import { objectOf } from "#wire/json/parse.ts";
-import { cacheIn, marksMax } from "../cache-marks.ts";
+import { cacheIn, marksMax } from "../neutral/cache-marks.ts";
 
 export type WireBlock = Record<string, unknown>;
 

@@ -1,7 +1,7 @@
 /** Reasoning of other vendors in earlier answers of a conversation. An upstream of this dialect rejects what it did not sign. */
 import { jsonBytesOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { isEmptyArray, withElements, withMembers } from "#wire/json/spans.ts";
-import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
+import { isWrappedSignature, unwrappedSignature } from "../neutral/wrapped-signature.ts";
 import { dialect, thinkingBlockOf } from "./blocks.ts";
 import { isBegunWithoutThinking } from "./thinking.ts";
 

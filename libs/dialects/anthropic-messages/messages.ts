@@ -1,11 +1,11 @@
 /** The turns of a conversation in Anthropic's Messages format, in both directions, and their required order. */
 
 import { listOf, objectOf } from "#wire/json/parse.ts";
-import { cacheControlOf } from "../cache-marks.ts";
 import type { Target } from "../codec.ts";
-import { refuse } from "../field-support.ts";
-import { openingTurn } from "../history.ts";
-import type { ModelTraits } from "../model-traits.ts";
+import { cacheControlOf } from "../neutral/cache-marks.ts";
+import { refuse } from "../neutral/field-support.ts";
+import { openingTurn } from "../neutral/history.ts";
+import type { ModelTraits } from "../neutral/model-traits.ts";
 import {
   type CallPart,
   type Message,
@@ -16,8 +16,8 @@ import {
   type TextPart,
   type Tool,
   turnsOf,
-} from "../neutral.ts";
-import { originOf } from "../wrapped-signature.ts";
+} from "../neutral/neutral.ts";
+import { originOf } from "../neutral/wrapped-signature.ts";
 import { dialect, encodePart, partsOf } from "./blocks.ts";
 import { cacheOf, type WireBlock } from "./cache.ts";
 

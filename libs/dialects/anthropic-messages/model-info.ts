@@ -2,7 +2,7 @@
  * A model in Anthropic's format: https://platform.claude.com/docs/en/api/models/list (type `ModelInfo` of `@anthropic-ai/sdk`). A capability is what a request to
  * this gateway may use; some pass only to an upstream of this dialect.
  */
-import { versionOf } from "../model-traits.ts";
+import { versionOf } from "../neutral/model-traits.ts";
 import { type ListedModel, type ListedTarget, timeTextOf } from "../profile.ts";
 
 /** Claude Opus 4.6 and Sonnet 4.6 are the last that accept a budget: https://platform.claude.com/docs/en/build-with-claude/thinking */

@@ -2,14 +2,14 @@
 
 import { isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
-import { type FieldSupport, Refusal, refuse } from "../field-support.ts";
-import { fitted } from "../fitted-request.ts";
-import { formatInstructionOf } from "../format-instruction.ts";
-import type { ModelTraits } from "../model-traits.ts";
-import { efforts, type NeutralRequest, type SettingName, type Settings } from "../neutral.ts";
+import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
+import { fitted } from "../neutral/fitted-request.ts";
+import { formatInstructionOf } from "../neutral/format-instruction.ts";
+import type { ModelTraits } from "../neutral/model-traits.ts";
+import { efforts, type NeutralRequest, type SettingName, type Settings } from "../neutral/neutral.ts";
+import { leftOutWarnings } from "../neutral/vendor-tools.ts";
+import { stopsOf } from "../neutral/within-bounds.ts";
 import { structuredSchemaOf } from "../schema/anthropic.ts";
-import { leftOutWarnings } from "../vendor-tools.ts";
-import { stopsOf } from "../within-bounds.ts";
 import { dialect } from "./blocks.ts";
 import { boundCacheMarks } from "./cache.ts";
 import { decodeConversation, encodeConversation } from "./messages.ts";

@@ -16,7 +16,7 @@ import {
   partsOrValue,
   type Schema,
   text,
-} from "../schema-parts.ts";
+} from "../request-schema/schema-parts.ts";
 
 const given = { type: "string", minLength: 1 };
 const object = { type: "object" };

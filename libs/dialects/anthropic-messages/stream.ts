@@ -1,15 +1,15 @@
 /** Streamed answers in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/build-with-claude/streaming */
 
 import { isObject, jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { BlockSequence, type MadeBlock } from "../block-sequence.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
-import { EventDecoder } from "../event-decoder.ts";
-import { endingFor } from "../finish.ts";
-import { type AnswerEvent, type BlockStart, endWith, type Finish, type Signature } from "../neutral.ts";
-import { unshownText } from "../unshown.ts";
+import { BlockSequence, type MadeBlock } from "../neutral/block-sequence.ts";
+import { endingFor } from "../neutral/finish.ts";
+import { type AnswerEvent, type BlockStart, endWith, type Finish, type Signature } from "../neutral/neutral.ts";
+import { unshownText } from "../neutral/unshown.ts";
+import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
+import { EventDecoder } from "../relay/event-decoder.ts";
 import { plainUsageOf, type Usage } from "../usage.ts";
-import { wrappedSignatureOf } from "../wrapped-signature.ts";
 import {
   blockOf,
   calledNameOf,

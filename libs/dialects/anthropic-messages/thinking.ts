@@ -1,7 +1,7 @@
 /** The thinking settings of requests to Anthropic's models: https://platform.claude.com/docs/en/build-with-claude/thinking */
 import type { Target } from "../codec.ts";
-import type { Effort, Settings } from "../neutral.ts";
-import { askedEffortOf, effortAmong, thinkingTokensOf } from "../reasoning.ts";
+import type { Effort, Settings } from "../neutral/neutral.ts";
+import { askedEffortOf, effortAmong, thinkingTokensOf } from "../neutral/reasoning.ts";
 
 /** The output token limit if neither the caller nor the catalogue sets one. */
 export const outputTokensFilled = 4_096;

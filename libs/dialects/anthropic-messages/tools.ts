@@ -1,13 +1,13 @@
 /** Tools and tool choice in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview */
 
 import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { cacheControlOf } from "../cache-marks.ts";
-import { refuse } from "../field-support.ts";
-import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral.ts";
+import { cacheControlOf } from "../neutral/cache-marks.ts";
+import { refuse } from "../neutral/field-support.ts";
+import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral/neutral.ts";
+import { descriptionOf, namedTools, parametersOf, toolNameOf } from "../neutral/tools.ts";
+import { isDispensable } from "../neutral/vendor-tools.ts";
 import { structuredSchemaOf } from "../schema/anthropic.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
-import { descriptionOf, namedTools, parametersOf, toolNameOf } from "../tools.ts";
-import { isDispensable } from "../vendor-tools.ts";
 import { cacheOf, type WireBlock } from "./cache.ts";
 import { clientToolOf } from "./client-tools.ts";
 

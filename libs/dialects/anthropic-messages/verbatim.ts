@@ -4,12 +4,12 @@ import { isPresent, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "
 import { objectSpansOf, readSpan, replaceSpans, withMembers, withValues } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Target, Verbatim, WholeAnswer } from "../codec.ts";
-import { emptyAnswer, finishIn, isFailure, stoppedBy } from "../finish.ts";
-import { messagesChunk, type Produced } from "../produced.ts";
+import { emptyAnswer, finishIn, isFailure, stoppedBy } from "../neutral/finish.ts";
+import { messagesChunk, type Produced } from "../neutral/produced.ts";
+import { wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../relay/verbatim.ts";
+import { withAddresses } from "../relay/verbatim-attachments.ts";
 import type { Usage } from "../usage.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../verbatim.ts";
-import { withAddresses } from "../verbatim-attachments.ts";
-import { wrappedSignatureMark } from "../wrapped-signature.ts";
 import { UsageReader, upstreamErrorOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 import { thinkingInstead, withoutForeignThoughts, withoutSystemTurns, withoutThoughts } from "./foreign.ts";

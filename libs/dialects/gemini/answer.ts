@@ -3,9 +3,9 @@
 import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
-import { emptyAnswer, endingFor, explanationLengthMax, isFailure, stoppedBy } from "../finish.ts";
-import { type Answer, type AnswerEvent, endWith, eventsOf, type Finish, failed } from "../neutral.ts";
-import { upstreamErrorOf } from "../upstream-errors.ts";
+import { emptyAnswer, endingFor, explanationLengthMax, isFailure, stoppedBy } from "../neutral/finish.ts";
+import { type Answer, type AnswerEvent, endWith, eventsOf, type Finish, failed } from "../neutral/neutral.ts";
+import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import {
   countedUnits,
   modalityTokensOf,

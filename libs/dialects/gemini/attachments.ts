@@ -1,8 +1,8 @@
 /** Addresses of images, documents and tool servers in requests in Google's Gemini format. */
 
 import { objectSpansOf, readSpan } from "#wire/json/spans.ts";
-import { isLeftToGoogle } from "../attachments.ts";
-import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../verbatim-attachments.ts";
+import { isLeftToGoogle } from "../neutral/attachments.ts";
+import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../relay/verbatim-attachments.ts";
 import { camelNameOf } from "./names.ts";
 import { fetchedTypeOf } from "./parts.ts";
 

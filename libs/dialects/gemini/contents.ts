@@ -1,9 +1,9 @@
 /** The turns of a conversation in Google's Gemini format, in both directions: https://ai.google.dev/api/caching#Content */
 
 import { isPresent, objectOf, textOf } from "#wire/json/parse.ts";
-import { refuse } from "../field-support.ts";
-import { openingTurn } from "../history.ts";
-import type { ModelTraits } from "../model-traits.ts";
+import { refuse } from "../neutral/field-support.ts";
+import { openingTurn } from "../neutral/history.ts";
+import type { ModelTraits } from "../neutral/model-traits.ts";
 import {
   type CallPart,
   type ImagePart,
@@ -13,8 +13,8 @@ import {
   type TextPart,
   type Tool,
   turnsOf,
-} from "../neutral.ts";
-import { toolNameOf } from "../tools.ts";
+} from "../neutral/neutral.ts";
+import { toolNameOf } from "../neutral/tools.ts";
 import { bypassOf, encodeModelTurn, ModelTurn } from "./model-turn.ts";
 import { itemsOf } from "./names.ts";
 import { detailOf, encodeMedia, mediaOf, mintedOf, nothingIn, responseOf, resultOf } from "./parts.ts";

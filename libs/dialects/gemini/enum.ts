@@ -3,7 +3,7 @@
  * schema only for JSON objects, so their models are asked for an object with one member, and the caller gets its value.
  */
 import { objectOf, textOf } from "#wire/json/parse.ts";
-import { jsonSchemaOf } from "../schema/google.ts";
+import { jsonSchemaOf } from "./google-schema.ts";
 
 export const enumMimeType = "text/x.enum";
 

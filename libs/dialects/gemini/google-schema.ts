@@ -1,7 +1,7 @@
 /** Reads Google's schemas (https://ai.google.dev/api/caching#Schema) as JSON Schema. Callers mix both kinds, so one reader serves both. */
 
 import { isObject, objectOf } from "#wire/json/parse.ts";
-import { camelNameOf } from "../gemini/names.ts";
+import { camelNameOf } from "./names.ts";
 
 type Schema = Record<string, unknown>;
 

@@ -4,11 +4,11 @@
  */
 
 import { isPresent, objectOf, textOf } from "#wire/json/parse.ts";
-import { refuse } from "../field-support.ts";
-import type { ModelTraits } from "../model-traits.ts";
-import type { CallPart, ImagePart, Part, ReasoningPart, Tool } from "../neutral.ts";
-import { argumentsOf, inputTextOf, toolNameOf } from "../tools.ts";
-import { unwrappedSignature } from "../wrapped-signature.ts";
+import { refuse } from "../neutral/field-support.ts";
+import type { ModelTraits } from "../neutral/model-traits.ts";
+import type { CallPart, ImagePart, Part, ReasoningPart, Tool } from "../neutral/neutral.ts";
+import { argumentsOf, inputTextOf, toolNameOf } from "../neutral/tools.ts";
+import { unwrappedSignature } from "../neutral/wrapped-signature.ts";
 import { detailOf, dialect, encodeMedia, mediaOf, mintedOf, nothingIn } from "./parts.ts";
 
 type Json = Record<string, unknown>;

@@ -1,8 +1,8 @@
 /** Reads the parts of an upstream's answer in Google's Gemini format into neutral events. */
 import { objectOf, textOf } from "#wire/json/parse.ts";
-import type { AnswerEvent } from "../neutral.ts";
-import { inputTextOf, newCallId } from "../tools.ts";
-import { unshownText } from "../unshown.ts";
+import type { AnswerEvent } from "../neutral/neutral.ts";
+import { inputTextOf, newCallId } from "../neutral/tools.ts";
+import { unshownText } from "../neutral/unshown.ts";
 import { dialect } from "./parts.ts";
 
 type Json = Record<string, unknown>;

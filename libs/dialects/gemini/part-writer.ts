@@ -1,8 +1,8 @@
 /** Writes neutral events as parts of an answer in Google's Gemini format. */
 import type { AnswerContext } from "../codec.ts";
-import type { AnswerEvent, BlockStart, Signature } from "../neutral.ts";
-import { argumentsOf, calledTool } from "../tools.ts";
-import { wrappedSignatureOf } from "../wrapped-signature.ts";
+import type { AnswerEvent, BlockStart, Signature } from "../neutral/neutral.ts";
+import { argumentsOf, calledTool } from "../neutral/tools.ts";
+import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
 import { asksForEnum, enumValueOf } from "./enum.ts";
 import { dialect } from "./parts.ts";
 

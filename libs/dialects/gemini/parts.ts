@@ -1,9 +1,9 @@
 /** Media and function results in Google's Gemini format, in both directions: https://ai.google.dev/api/caching#Part */
 
 import { isObject, isPresent, objectOf, textOf } from "#wire/json/parse.ts";
-import { attachmentOf, checkedBase64, isTextual, kindOf, typeByNameOf } from "../attachments.ts";
-import { refuse } from "../field-support.ts";
-import type { ImagePart, MediaPart, ResultPart } from "../neutral.ts";
+import { attachmentOf, checkedBase64, isTextual, kindOf, typeByNameOf } from "../neutral/attachments.ts";
+import { refuse } from "../neutral/field-support.ts";
+import type { ImagePart, MediaPart, ResultPart } from "../neutral/neutral.ts";
 import { itemsOf } from "./names.ts";
 
 export const dialect = "gemini";

@@ -2,17 +2,17 @@
 
 import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
-import { type FieldSupport, Refusal, refuse } from "../field-support.ts";
-import { fitted } from "../fitted-request.ts";
-import { formatInstructionOf } from "../format-instruction.ts";
-import type { NeutralRequest, Setting, Settings } from "../neutral.ts";
+import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
+import { fitted } from "../neutral/fitted-request.ts";
+import { formatInstructionOf } from "../neutral/format-instruction.ts";
+import type { NeutralRequest, Setting, Settings } from "../neutral/neutral.ts";
+import { leftOutWarnings } from "../neutral/vendor-tools.ts";
+import { stopsOf } from "../neutral/within-bounds.ts";
 import { geminiTarget } from "../schema/gemini.ts";
-import { jsonSchemaOf } from "../schema/google.ts";
 import { readSchema } from "../schema/read.ts";
-import { leftOutWarnings } from "../vendor-tools.ts";
-import { stopsOf } from "../within-bounds.ts";
 import { decodeContents, decodeSystem, encodeConversation } from "./contents.ts";
 import { enumMimeType, enumObjectSchemaOf } from "./enum.ts";
+import { jsonSchemaOf } from "./google-schema.ts";
 import { camelOf, pathOf } from "./names.ts";
 import { detailOf, dialect } from "./parts.ts";
 import { statefulFieldIn } from "./stateless.ts";

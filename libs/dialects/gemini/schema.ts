@@ -1,6 +1,6 @@
 /** The schemas of requests in Google's Gemini format: https://ai.google.dev/api/generate-content#request-body */
 import Type from "typebox";
-import { int32Max, nullable, type Schema } from "../schema-parts.ts";
+import { int32Max, nullable, type Schema } from "../request-schema/schema-parts.ts";
 import { snakeNameOf } from "./names.ts";
 
 const text = nullable("string");

@@ -5,8 +5,8 @@
 
 import { jsonOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
-import { EventDecoder } from "../event-decoder.ts";
-import type { AnswerEvent } from "../neutral.ts";
+import type { AnswerEvent } from "../neutral/neutral.ts";
+import { EventDecoder } from "../relay/event-decoder.ts";
 import type { Usage } from "../usage.ts";
 import { AnswerReader, responseOf } from "./answer.ts";
 import { PartWriter } from "./part-writer.ts";

@@ -1,10 +1,10 @@
 /** The thinking settings of Google's models, a number of tokens or a level: https://ai.google.dev/gemini-api/docs/thinking */
 
 import { objectOf } from "#wire/json/parse.ts";
-import { refuse } from "../field-support.ts";
-import type { ModelTraits } from "../model-traits.ts";
-import { type Effort, efforts, type Settings } from "../neutral.ts";
-import { askedEffortOf, effortAmong } from "../reasoning.ts";
+import { refuse } from "../neutral/field-support.ts";
+import type { ModelTraits } from "../neutral/model-traits.ts";
+import { type Effort, efforts, type Settings } from "../neutral/neutral.ts";
+import { askedEffortOf, effortAmong } from "../neutral/reasoning.ts";
 
 const path = "generationConfig.thinkingConfig";
 

@@ -1,12 +1,12 @@
 /** Functions and tool choice in Google's Gemini format, in both directions: https://ai.google.dev/gemini-api/docs/function-calling */
 
 import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { refuse } from "../field-support.ts";
-import type { Tool, ToolChoice } from "../neutral.ts";
-import { jsonSchemaOf } from "../schema/google.ts";
+import { refuse } from "../neutral/field-support.ts";
+import type { Tool, ToolChoice } from "../neutral/neutral.ts";
+import { descriptionOf, namedTools, parametersOf, toolNamed, toolNameOf } from "../neutral/tools.ts";
+import { isDispensable } from "../neutral/vendor-tools.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
-import { descriptionOf, namedTools, parametersOf, toolNamed, toolNameOf } from "../tools.ts";
-import { isDispensable } from "../vendor-tools.ts";
+import { jsonSchemaOf } from "./google-schema.ts";
 import { itemsOf } from "./names.ts";
 
 /** Throws Refusal for tools that Google runs, except those that a model can do without. */

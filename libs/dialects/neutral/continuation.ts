@@ -4,7 +4,7 @@
  */
 
 import { listOf, textOf } from "#wire/json/parse.ts";
-import type { ConversationDialect } from "./dialect.ts";
+import type { ConversationDialect } from "../dialect.ts";
 
 /** An answer of nothing but text, whose text is still open. */
 export interface RelayedText {

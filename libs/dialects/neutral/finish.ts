@@ -16,9 +16,9 @@
  */
 
 import { textOf } from "#wire/json/parse.ts";
-import type { UpstreamError } from "./errors.ts";
+import type { UpstreamError } from "../errors.ts";
+import { scrubbed } from "../upstream-errors/scrub.ts";
 import type { Finish } from "./neutral.ts";
-import { scrubbed } from "./scrub.ts";
 
 const words: Record<Finish, readonly string[]> = {
   stop: ["stop", "end_turn", "eos", "eos_token", "complete", "completed"],

@@ -2,14 +2,15 @@
  * A request as its target accepts it: without settings that the dialect ignores or the model refuses, by the model's traits, and with every value within its
  * bounds. Every encoder begins with it.
  */
+
+import type { Target } from "../codec.ts";
+import type { ConversationDialect } from "../dialect.ts";
+import { withWireNames } from "../schema/tool-schemas.ts";
 import { withFewMarks } from "./cache-marks.ts";
-import type { Target } from "./codec.ts";
-import type { ConversationDialect } from "./dialect.ts";
 import { checkFieldSupport, type FieldSupport, refuse } from "./field-support.ts";
 import { withUserLast } from "./history.ts";
 import { type NeutralRequest, type SettingName, type Settings, withoutOwnImages } from "./neutral.ts";
 import { askedEffortOf, effortAmong } from "./reasoning.ts";
-import { withWireNames } from "./schema/tool-schemas.ts";
 import { withinBounds } from "./within-bounds.ts";
 
 /** Throws Refusal, naming the caller's field, for a setting without which the answer would be wrong. */

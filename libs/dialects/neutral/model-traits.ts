@@ -4,7 +4,7 @@
  * https://platform.claude.com/docs/en/build-with-claude/thinking, https://ai.google.dev/gemini-api/docs/thinking
  */
 import Type from "typebox";
-import type { UpstreamDialect } from "./dialect.ts";
+import type { UpstreamDialect } from "../dialect.ts";
 import { efforts } from "./neutral.ts";
 
 export const modelTraitsSchema = Type.Object({

@@ -2,9 +2,9 @@
  * The neutral form: what every dialect's codec decodes to and encodes from. It covers conversations: messages, parts, tools, settings, and the events of an
  * answer. Each value keeps its `path`, the caller's own name for it, so that a rejected field is named in the error.
  */
-import type { ConversationDialect } from "./dialect.ts";
-import type { UpstreamError } from "./errors.ts";
-import type { Usage } from "./usage.ts";
+import type { ConversationDialect } from "../dialect.ts";
+import type { UpstreamError } from "../errors.ts";
+import type { Usage } from "../usage.ts";
 
 /** A value and the caller's name for it, such as `generationConfig.topK`. */
 export interface Setting<Value> {

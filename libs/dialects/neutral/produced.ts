@@ -4,10 +4,10 @@
  */
 
 import { isObject, isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { resumableLengthMax } from "./bounds.ts";
+import { resumableLengthMax } from "../bounds.ts";
+import { bytesPerToken, plausible, type Usage } from "../usage.ts";
 import { finishOf, reasonIn } from "./finish.ts";
 import type { AnswerEvent, BlockStart, Finish } from "./neutral.ts";
-import { bytesPerToken, plausible, type Usage } from "./usage.ts";
 
 /**
  * Tokens of one image in a conversation, at the highest quality of 1024 × 1024 pixels:

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { exceedsBounds } from "#wire/json/bounds.ts";
 import { isObject, isPresent, objectOf, parseExact, textOf } from "#wire/json/parse.ts";
-import { argumentsBounds, toolsMax } from "./bounds.ts";
+import { argumentsBounds, toolsMax } from "../bounds.ts";
 import { refuse } from "./field-support.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
 

@@ -3,7 +3,7 @@
  * survives: numbers move to the nearest allowed one, and opaque texts become a stable hash.
  */
 import { createHash } from "node:crypto";
-import type { ConversationDialect } from "./dialect.ts";
+import type { ConversationDialect } from "../dialect.ts";
 import type { SettingName } from "./neutral.ts";
 
 /** What is bounded: a setting, or a part of the tools and calls. */

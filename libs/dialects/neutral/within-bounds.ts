@@ -1,6 +1,6 @@
 /** Fits the values of a request to the bounds of its target (see value-bounds.ts). Every encoder begins with it. */
-import type { Target } from "./codec.ts";
-import type { ConversationDialect } from "./dialect.ts";
+import type { Target } from "../codec.ts";
+import type { ConversationDialect } from "../dialect.ts";
 import { refuse } from "./field-support.ts";
 import type { Message, NeutralRequest, Part, SettingName, Settings, Tool } from "./neutral.ts";
 import { type Bounded, boundsOf, fitsText, type Rule } from "./value-bounds.ts";

@@ -4,7 +4,7 @@
  */
 import { hash } from "node:crypto";
 import { jsonBytesOf } from "#wire/json/parse.ts";
-import { type ConversationDialect, conversationDialects } from "./dialect.ts";
+import { type ConversationDialect, conversationDialects } from "../dialect.ts";
 import type { ReasoningPart, Signature } from "./neutral.ts";
 
 interface Contents {

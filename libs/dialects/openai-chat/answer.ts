@@ -3,7 +3,7 @@
 import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
-import { emptyAnswer, endingFor, isFailure, reasonIn, stoppedBy } from "../finish.ts";
+import { emptyAnswer, endingFor, isFailure, reasonIn, stoppedBy } from "../neutral/finish.ts";
 import {
   type Answer,
   type AnswerEvent,
@@ -13,11 +13,11 @@ import {
   type Finish,
   failed,
   type Signature,
-} from "../neutral.ts";
-import { openaiUsageOf } from "../openai-parts.ts";
-import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../tools.ts";
-import { pictureOf } from "../unshown.ts";
-import { upstreamErrorOf } from "../upstream-errors.ts";
+} from "../neutral/neutral.ts";
+import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../neutral/tools.ts";
+import { pictureOf } from "../neutral/unshown.ts";
+import { openaiUsageOf } from "../openai/parts.ts";
+import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { asksForFunctions } from "./legacy-functions.ts";
 import { reasoningDetailOf } from "./messages.ts";

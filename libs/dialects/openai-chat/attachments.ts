@@ -1,6 +1,6 @@
 /** Addresses of images and documents in requests in OpenAI's chat-completions format. */
-import type { AttachmentFinder } from "../verbatim-attachments.ts";
-import { dataUrlAt, fixed, isHttp } from "../verbatim-attachments.ts";
+import type { AttachmentFinder } from "../relay/verbatim-attachments.ts";
+import { dataUrlAt, fixed, isHttp } from "../relay/verbatim-attachments.ts";
 
 /** Servers of this format also accept `video_url`, `audio_url`, and addresses in place of OpenAI's base64. */
 export const attachmentFinder: AttachmentFinder = {

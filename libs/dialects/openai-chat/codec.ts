@@ -1,6 +1,6 @@
 /** The codec of OpenAI's chat completions. */
 import type { Codec } from "../codec.ts";
-import { upstreamErrorOf } from "../upstream-errors.ts";
+import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import { decodeAnswer, encodeAnswer } from "./answer.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
 import { ChatDecoder, ChatEncoder } from "./stream.ts";

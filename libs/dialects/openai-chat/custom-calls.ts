@@ -1,6 +1,6 @@
 /** Function calls of tools with free text, in answers that otherwise pass unchanged: they become the custom calls that the caller expects. */
 import { jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { textOfCall } from "../tools.ts";
+import { textOfCall } from "../neutral/tools.ts";
 
 type Json = Record<string, unknown>;
 type Names = ReadonlySet<string>;

@@ -4,7 +4,7 @@
  */
 import { isPresent, listOf, objectOf } from "#wire/json/parse.ts";
 import { elementSpansOf, objectSpansOf } from "#wire/json/spans.ts";
-import type { NeutralRequest } from "../neutral.ts";
+import type { NeutralRequest } from "../neutral/neutral.ts";
 import { decodeRequest as decodeResponses } from "../openai-responses/request.ts";
 
 /** What an upstream of this dialect would not understand: the tools, or the whole body. */

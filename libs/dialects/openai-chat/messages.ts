@@ -2,11 +2,11 @@
 
 import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { partsOfBlock } from "../anthropic-messages/blocks.ts";
-import { checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
-import { cacheIn, markFor } from "../cache-marks.ts";
 import type { AnswerContext, Target } from "../codec.ts";
-import { refuse } from "../field-support.ts";
-import type { ModelTraits } from "../model-traits.ts";
+import { checkedPicture, dataUrlOf, documentTextOf } from "../neutral/attachments.ts";
+import { cacheIn, markFor } from "../neutral/cache-marks.ts";
+import { refuse } from "../neutral/field-support.ts";
+import type { ModelTraits } from "../neutral/model-traits.ts";
 import {
   type Attachment,
   type AudioPart,
@@ -20,10 +20,10 @@ import {
   type ResultPart,
   type TextPart,
   type Tool,
-} from "../neutral.ts";
-import { audioOf, documentSourceOf, imageOf, mediaUrlOf } from "../openai-parts.ts";
-import { inputOfText, inputTextOf, resultContentOf, textOfCall, toolNamed, toolNameOf } from "../tools.ts";
-import { unwrappedSignature, wrappedSignatureOf } from "../wrapped-signature.ts";
+} from "../neutral/neutral.ts";
+import { inputOfText, inputTextOf, resultContentOf, textOfCall, toolNamed, toolNameOf } from "../neutral/tools.ts";
+import { unwrappedSignature, wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
+import { audioOf, documentSourceOf, imageOf, mediaUrlOf } from "../openai/parts.ts";
 import { callSignatureOf, ReasoningReader, reasoningFieldsOf } from "./reasoning.ts";
 import { alternatingMessages, type WireMessage } from "./turns.ts";
 

@@ -1,5 +1,5 @@
 /** The profile of OpenAI's chat completions. */
-import { openaiProfile } from "../openai-profile.ts";
+import { openaiProfile } from "../openai/profile.ts";
 import { emptyLines, isCount, type Profile, storedFaultIn } from "../profile.ts";
 import { chatRequestSchema } from "./schema.ts";
 import { statefulFieldIn } from "./stateless.ts";

@@ -6,9 +6,9 @@
  */
 import { isObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { withElements, withMembers, withValues } from "#wire/json/spans.ts";
-import type { ModelTraits } from "../model-traits.ts";
-import type { Block, Part, Signature } from "../neutral.ts";
-import { originOf } from "../wrapped-signature.ts";
+import type { ModelTraits } from "../neutral/model-traits.ts";
+import type { Block, Part, Signature } from "../neutral/neutral.ts";
+import { originOf } from "../neutral/wrapped-signature.ts";
 
 const dialect = "openai-chat";
 

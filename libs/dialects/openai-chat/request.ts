@@ -1,11 +1,10 @@
 /** Requests in OpenAI's chat-completions format, in both directions: https://platform.openai.com/docs/api-reference/chat/create */
 
 import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { cacheIn, markFor } from "../cache-marks.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
-import { type FieldSupport, Refusal, refuse } from "../field-support.ts";
-import { fitted } from "../fitted-request.ts";
-import { invalidFieldIn } from "../invalid-field.ts";
+import { cacheIn, markFor } from "../neutral/cache-marks.ts";
+import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
+import { fitted } from "../neutral/fitted-request.ts";
 import {
   type Effort,
   efforts,
@@ -15,15 +14,16 @@ import {
   type Settings,
   type Tool,
   type ToolChoice,
-} from "../neutral.ts";
-import { schemaFormatOf } from "../openai-parts.ts";
+} from "../neutral/neutral.ts";
+import { askedEffortOf } from "../neutral/reasoning.ts";
+import { descriptionOf, namedTools, parametersOf, toolNameOf } from "../neutral/tools.ts";
+import { isDispensable, leftOutWarnings } from "../neutral/vendor-tools.ts";
+import { stopsOf } from "../neutral/within-bounds.ts";
+import { schemaFormatOf } from "../openai/parts.ts";
 import { grammarOf } from "../openai-responses/tools.ts";
-import { askedEffortOf } from "../reasoning.ts";
+import { invalidFieldIn } from "../request-schema/invalid-field.ts";
 import { fitsStrict, openaiFormatOf } from "../schema/openai.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
-import { descriptionOf, namedTools, parametersOf, toolNameOf } from "../tools.ts";
-import { isDispensable, leftOutWarnings } from "../vendor-tools.ts";
-import { stopsOf } from "../within-bounds.ts";
 import { decodeForeign, messagesIn } from "./foreign-shape.ts";
 import { withTools } from "./legacy-functions.ts";
 import { decodeMessages, encodeTurns } from "./messages.ts";

@@ -23,7 +23,7 @@ import {
   safetyIdentifier,
   text,
   when,
-} from "../schema-parts.ts";
+} from "../request-schema/schema-parts.ts";
 
 /** What has one of these types has a member of that name. */
 const whenNamed = (...types: string[]) => types.map((type) => when(has("type", type), type));

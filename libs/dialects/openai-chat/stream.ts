@@ -1,13 +1,20 @@
 /** Streamed answers in OpenAI's chat-completions format, in both directions: https://platform.openai.com/docs/api-reference/chat/streaming */
 
 import { isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { BlockSequence, type MadeCall } from "../block-sequence.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
-import { EventDecoder } from "../event-decoder.ts";
-import { endingFor, reasonIn } from "../finish.ts";
-import { type AnswerEvent, type Block, type BlockStart, eventsOf, type Finish, type Signature } from "../neutral.ts";
-import { calledTool, newCallId } from "../tools.ts";
-import { upstreamErrorOf } from "../upstream-errors.ts";
+import { BlockSequence, type MadeCall } from "../neutral/block-sequence.ts";
+import { endingFor, reasonIn } from "../neutral/finish.ts";
+import {
+  type AnswerEvent,
+  type Block,
+  type BlockStart,
+  eventsOf,
+  type Finish,
+  type Signature,
+} from "../neutral/neutral.ts";
+import { calledTool, newCallId } from "../neutral/tools.ts";
+import { EventDecoder } from "../relay/event-decoder.ts";
+import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import {
   callBodyOf,

@@ -2,9 +2,9 @@
  * The order of turns for models whose servers are strict about it, because their chat templates are:
  * https://huggingface.co/docs/transformers/chat_templating, https://docs.mistral.ai/api/#tag/chat
  */
-import { openingTurn } from "../history.ts";
-import type { ModelTraits } from "../model-traits.ts";
-import { type Message, type Part, turnsOf } from "../neutral.ts";
+import { openingTurn } from "../neutral/history.ts";
+import type { ModelTraits } from "../neutral/model-traits.ts";
+import { type Message, type Part, turnsOf } from "../neutral/neutral.ts";
 
 /** The turns of a conversation as the model accepts them. */
 export function arrangedTurns(messages: readonly Message[], { turns }: ModelTraits): Message[] {

@@ -1,5 +1,5 @@
 /** The fields of forms for images. */
-import { mimeTypeOf } from "../attachments.ts";
+import { mimeTypeOf } from "../neutral/attachments.ts";
 
 const integers = ["n", "output_compression", "partial_images", "frame_count", "frame_duration_ms"];
 

@@ -1,12 +1,12 @@
 /** Serves OpenAI's images format with Gemini's models, which generate images in a conversation: https://ai.google.dev/gemini-api/docs/image-generation */
 
 import { isPresent, jsonOf } from "#wire/json/parse.ts";
-import { mimeTypeOf } from "../attachments.ts";
 import type { WholeAnswer, WireRequest } from "../codec.ts";
 import { codecs } from "../codecs.ts";
-import { refuse } from "../field-support.ts";
 import { pathOf } from "../gemini/names.ts";
-import { foldedOf } from "../neutral.ts";
+import { mimeTypeOf } from "../neutral/attachments.ts";
+import { refuse } from "../neutral/field-support.ts";
+import { foldedOf } from "../neutral/neutral.ts";
 import { generatedImagesOf, plainUsageOf } from "../usage.ts";
 import { imagesOf } from "./form.ts";
 import type { Looks } from "./verbatim.ts";

@@ -9,7 +9,7 @@ import {
   optionalObject,
   optionalText,
   safetyIdentifier,
-} from "../schema-parts.ts";
+} from "../request-schema/schema-parts.ts";
 
 const common = {
   model: modelName,

@@ -4,12 +4,12 @@ import { isObject, isPresent, jsonBytesOf, jsonOf, listOf, objectOf } from "#wir
 import { elementSpansOf, isNull, objectSpansOf, readSpan, replaceSpans } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
-import { emptyAnswer } from "../finish.ts";
-import { modalitiesOf } from "../openai-parts.ts";
-import type { Produced } from "../produced.ts";
-import { upstreamErrorOf } from "../upstream-errors.ts";
+import { emptyAnswer } from "../neutral/finish.ts";
+import type { Produced } from "../neutral/produced.ts";
+import { modalitiesOf } from "../openai/parts.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../relay/verbatim.ts";
+import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import { generatedImagesOf, plainUsageOf, plausible, tokensOf, type Usage } from "../usage.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
 
 /** The caller's JSON with the upstream's model name. Undefined if it has no model. */
 export function imageRequestOf(bytes: Buffer, model: string): WireRequest | undefined {

@@ -3,13 +3,21 @@
 import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, AnswerIdentity } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
-import { emptyAnswer, isFailure, stoppedBy } from "../finish.ts";
-import { type Answer, type AnswerEvent, type Block, endWith, eventsOf, type Finish, failed } from "../neutral.ts";
-import { openaiUsageOf } from "../openai-parts.ts";
-import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../tools.ts";
-import { upstreamErrorOf } from "../upstream-errors.ts";
+import { emptyAnswer, isFailure, stoppedBy } from "../neutral/finish.ts";
+import {
+  type Answer,
+  type AnswerEvent,
+  type Block,
+  endWith,
+  eventsOf,
+  type Finish,
+  failed,
+} from "../neutral/neutral.ts";
+import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../neutral/tools.ts";
+import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
+import { openaiUsageOf } from "../openai/parts.ts";
+import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import { tokensOf, type Units, type Usage } from "../usage.ts";
-import { wrappedSignatureOf } from "../wrapped-signature.ts";
 import { clientCallIn, clientCallItem, clientTypeOf } from "./client-tools.ts";
 import { freeTextOf } from "./free-text.ts";
 import { dialect, thinkingTextOf } from "./items.ts";

@@ -1,7 +1,7 @@
 /** Addresses of images, documents and tool servers in requests in OpenAI's Responses format. */
 
 import { isNull, objectSpansOf } from "#wire/json/spans.ts";
-import { dataUrlOf } from "../attachments.ts";
+import { dataUrlOf } from "../neutral/attachments.ts";
 import {
   type AttachmentFinder,
   dataUrlAt,
@@ -9,7 +9,7 @@ import {
   fixed,
   isHttp,
   objectEdits,
-} from "../verbatim-attachments.ts";
+} from "../relay/verbatim-attachments.ts";
 
 const image = /^(?:input\.(?:content|output)|(?:input\.)?tools\.input_image_mask)\.image_url(?:\.url)?$/;
 const document = /^input\.(?:content|output)\.file_url$/;

@@ -5,9 +5,9 @@
  * https://platform.openai.com/docs/guides/tools-computer-use
  */
 import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import type { ImagePart, TextPart, Tool } from "../neutral.ts";
-import { imageOf } from "../openai-parts.ts";
-import { argumentsOf } from "../tools.ts";
+import type { ImagePart, TextPart, Tool } from "../neutral/neutral.ts";
+import { argumentsOf } from "../neutral/tools.ts";
+import { imageOf } from "../openai/parts.ts";
 
 type Json = Record<string, unknown>;
 

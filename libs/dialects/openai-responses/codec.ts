@@ -1,7 +1,7 @@
 /** The codec of OpenAI's Responses. */
 
 import type { Codec } from "../codec.ts";
-import { upstreamErrorOf } from "../upstream-errors.ts";
+import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import { decodeAnswer, encodeAnswer } from "./answer.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
 import { ResponsesDecoder } from "./stream-decoder.ts";

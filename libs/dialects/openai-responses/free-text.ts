@@ -2,7 +2,7 @@
  * Extracts the free text of a call from arguments that arrive in chunks as `{"input":"…"}`, and passes it on as early as possible. Models write such JSON by
  * hand, so errors that a parser would reject (line breaks in a string, unknown escapes, a missing end) are tolerated.
  */
-import { textOfCall } from "../tools.ts";
+import { textOfCall } from "../neutral/tools.ts";
 
 const beginning = /^\s*\{\s*"input"\s*:\s*"/;
 /** The `{"input":"` must appear within this many characters. */

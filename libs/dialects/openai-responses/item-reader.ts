@@ -1,6 +1,6 @@
 /** Reads one item of an upstream's streamed answer into blocks. Content that was not streamed is taken from the whole item at its end. */
 import { jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { type AnswerEvent, eventsOf } from "../neutral.ts";
+import { type AnswerEvent, eventsOf } from "../neutral/neutral.ts";
 import { blocksOf, callIdOf, inputOfItem } from "./answer.ts";
 
 type TextKind = "text" | "refusal" | "reasoning";

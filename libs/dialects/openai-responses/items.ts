@@ -1,10 +1,10 @@
 /** The input items of OpenAI's Responses format, in both directions: https://platform.openai.com/docs/api-reference/responses/create#responses_create-input */
 
 import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../attachments.ts";
-import { cacheIn, markFor } from "../cache-marks.ts";
-import { refuse } from "../field-support.ts";
-import type { ModelTraits } from "../model-traits.ts";
+import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../neutral/attachments.ts";
+import { cacheIn, markFor } from "../neutral/cache-marks.ts";
+import { refuse } from "../neutral/field-support.ts";
+import type { ModelTraits } from "../neutral/model-traits.ts";
 import {
   type CallPart,
   type FilePart,
@@ -16,10 +16,10 @@ import {
   type ResultPart,
   type TextPart,
   type Tool,
-} from "../neutral.ts";
-import { audioOf, documentSourceOf, imageOf, mediaUrlOf } from "../openai-parts.ts";
-import { inputOfText, inputTextOf, resultContentOf, textOfCall, toolNamed, toolNameOf } from "../tools.ts";
-import { unwrappedSignature } from "../wrapped-signature.ts";
+} from "../neutral/neutral.ts";
+import { inputOfText, inputTextOf, resultContentOf, textOfCall, toolNamed, toolNameOf } from "../neutral/tools.ts";
+import { unwrappedSignature } from "../neutral/wrapped-signature.ts";
+import { audioOf, documentSourceOf, imageOf, mediaUrlOf } from "../openai/parts.ts";
 import { clientCallIn, clientOutputIn, clientTypeOf } from "./client-tools.ts";
 import { compactionWarning, itemsOf, unreadableCompaction } from "./stateless.ts";
 import { neutralNameOf } from "./tools.ts";

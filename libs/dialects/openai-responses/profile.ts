@@ -1,6 +1,6 @@
 /** The profile of OpenAI's Responses. */
 import type { Failure } from "../errors.ts";
-import { openaiErrorOf, openaiProfile } from "../openai-profile.ts";
+import { openaiErrorOf, openaiProfile } from "../openai/profile.ts";
 import { type Endpoint, isCount, type Profile, storedFaultIn } from "../profile.ts";
 import { responseIdOf } from "./answer.ts";
 import { responsesRequestSchema } from "./schema.ts";

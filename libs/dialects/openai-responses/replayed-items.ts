@@ -5,7 +5,7 @@
 
 import { jsonBytesOf, listOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { withElements, withMembers, withValues } from "#wire/json/spans.ts";
-import { isWrappedSignature, unwrappedSignature } from "../wrapped-signature.ts";
+import { isWrappedSignature, unwrappedSignature } from "../neutral/wrapped-signature.ts";
 import { foreignThoughtId } from "./answer.ts";
 import { isCompaction } from "./compaction.ts";
 import { dialect } from "./items.ts";

@@ -2,8 +2,8 @@
 
 import { jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
-import { type FieldSupport, Refusal, refuse } from "../field-support.ts";
-import { fitted } from "../fitted-request.ts";
+import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
+import { fitted } from "../neutral/fitted-request.ts";
 import {
   efforts,
   type Message,
@@ -12,11 +12,11 @@ import {
   type SettingName,
   type Settings,
   turnsOf,
-} from "../neutral.ts";
-import { schemaFormatOf } from "../openai-parts.ts";
-import { askedEffortOf } from "../reasoning.ts";
+} from "../neutral/neutral.ts";
+import { askedEffortOf } from "../neutral/reasoning.ts";
+import { leftOutWarnings } from "../neutral/vendor-tools.ts";
+import { schemaFormatOf } from "../openai/parts.ts";
 import { openaiFormatOf } from "../schema/openai.ts";
-import { leftOutWarnings } from "../vendor-tools.ts";
 import { decodeInput, dialect, encodeItems } from "./items.ts";
 import { refuseTrigger, statefulFieldIn } from "./stateless.ts";
 import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice } from "./tools.ts";

@@ -20,7 +20,7 @@ import {
   safetyIdentifier,
   text,
   when,
-} from "../schema-parts.ts";
+} from "../request-schema/schema-parts.ts";
 
 const lacks = (member: string) => ({ properties: { [member]: { type: "null" } } });
 

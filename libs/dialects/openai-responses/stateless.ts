@@ -1,7 +1,7 @@
 /** References in a request to objects that a vendor keeps for its own customers. */
 
 import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { refuse } from "../field-support.ts";
+import { refuse } from "../neutral/field-support.ts";
 
 export interface StatefulField {
   /** The field at fault, such as `input[3]`. */

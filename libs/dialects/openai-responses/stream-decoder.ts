@@ -1,9 +1,9 @@
 /** Decodes streamed answers of upstreams in OpenAI's Responses format: https://platform.openai.com/docs/api-reference/responses-streaming */
 
 import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { EventDecoder } from "../event-decoder.ts";
-import { type AnswerEvent, endWith, eventsOf } from "../neutral.ts";
-import { upstreamErrorOf } from "../upstream-errors.ts";
+import { type AnswerEvent, endWith, eventsOf } from "../neutral/neutral.ts";
+import { EventDecoder } from "../relay/event-decoder.ts";
+import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { blocksOf, failureIn, finishOf, usageOf } from "./answer.ts";
 import { ItemReader, partOf } from "./item-reader.ts";

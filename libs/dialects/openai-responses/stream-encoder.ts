@@ -2,7 +2,7 @@
 
 import { jsonOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
-import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral.ts";
+import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral/neutral.ts";
 import type { Usage } from "../usage.ts";
 import {
   argumentsTextOf,

@@ -1,12 +1,12 @@
 /** Tools and tool choice in OpenAI's Responses format, in both directions. Callers may also put tools in their input, and group them in namespaces. */
 
 import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { refuse } from "../field-support.ts";
-import type { Tool, ToolChoice } from "../neutral.ts";
+import { refuse } from "../neutral/field-support.ts";
+import type { Tool, ToolChoice } from "../neutral/neutral.ts";
+import { descriptionOf, namedTools, offeredTool, parametersOf, toolNamed, toolNameOf } from "../neutral/tools.ts";
+import { isDispensable } from "../neutral/vendor-tools.ts";
 import { fitsStrict } from "../schema/openai.ts";
 import { toolSchemaOf } from "../schema/tool-schemas.ts";
-import { descriptionOf, namedTools, offeredTool, parametersOf, toolNamed, toolNameOf } from "../tools.ts";
-import { isDispensable } from "../vendor-tools.ts";
 import { clientToolOf, clientTypeOf } from "./client-tools.ts";
 
 type UnnamedTool = Omit<Tool, "name">;

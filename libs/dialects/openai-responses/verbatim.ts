@@ -7,12 +7,12 @@ import { isPresent, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "
 import { objectSpansOf, readSpan, replaceSpans, type Span, withMembers, withValues } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
-import { emptyAnswer, finishIn } from "../finish.ts";
-import { type Produced, responsesChunk } from "../produced.ts";
-import { upstreamErrorOf } from "../upstream-errors.ts";
+import { emptyAnswer, finishIn } from "../neutral/finish.ts";
+import { type Produced, responsesChunk } from "../neutral/produced.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../relay/verbatim.ts";
+import { withAddresses } from "../relay/verbatim-attachments.ts";
+import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../verbatim.ts";
-import { withAddresses } from "../verbatim-attachments.ts";
 import { failureIn, responseIdOf, usageOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
 import { CustomCalls, customOutputOf } from "./custom-calls.ts";

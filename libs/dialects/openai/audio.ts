@@ -5,12 +5,12 @@
 
 import { isPresent, objectOf } from "#wire/json/parse.ts";
 import type { SseEvent } from "#wire/sse.ts";
-import type { StreamRelay } from "./codec.ts";
-import { modalitiesOf } from "./openai-parts.ts";
-import type { Produced } from "./produced.ts";
-import { upstreamErrorOf } from "./upstream-errors.ts";
-import { plainUsageOf, plausible, tokensOf, type Usage } from "./usage.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "./verbatim.ts";
+import type { StreamRelay } from "../codec.ts";
+import type { Produced } from "../neutral/produced.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../relay/verbatim.ts";
+import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
+import { plainUsageOf, plausible, tokensOf, type Usage } from "../usage.ts";
+import { modalitiesOf } from "./parts.ts";
 
 /** Input tokens that a second of recorded audio counts as, where an upstream reports only the duration. */
 export const tokensPerSecond = 25;

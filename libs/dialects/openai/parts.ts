@@ -1,10 +1,10 @@
 /** Parts of requests and answers that OpenAI's two dialects share. */
 
 import { isObject, isPresent, objectOf, textOf } from "#wire/json/parse.ts";
-import { attachmentOf, checkedBase64, typeByNameOf } from "./attachments.ts";
-import { refuse } from "./field-support.ts";
-import type { Attachment, Part, Settings } from "./neutral.ts";
-import { countedUnits, plausible, serviceTierOf, tokensOf, type Units, type Usage, unitNames } from "./usage.ts";
+import { attachmentOf, checkedBase64, typeByNameOf } from "../neutral/attachments.ts";
+import { refuse } from "../neutral/field-support.ts";
+import type { Attachment, Part, Settings } from "../neutral/neutral.ts";
+import { countedUnits, plausible, serviceTierOf, tokensOf, type Units, type Usage, unitNames } from "../usage.ts";
 
 /** `path` names the field with the address or data URL. */
 export const imageOf = (url: string, detail: unknown, path: string): Extract<Part, { kind: "image" }> => ({

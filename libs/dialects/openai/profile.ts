@@ -3,8 +3,8 @@
  * https://platform.openai.com/docs/guides/error-codes, https://platform.openai.com/docs/guides/rate-limits#rate-limits-in-headers,
  * https://platform.openai.com/docs/api-reference/models
  */
-import { type ErrorCode, type Failure, statuses } from "./errors.ts";
-import type { ListedModel, Profile } from "./profile.ts";
+import { type ErrorCode, type Failure, statuses } from "../errors.ts";
+import type { ListedModel, Profile } from "../profile.ts";
 
 const request = "invalid_request_error";
 const server = "server_error";

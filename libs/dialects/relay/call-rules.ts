@@ -5,12 +5,12 @@
  */
 
 import type { SseEvent } from "#wire/sse.ts";
-import type { Codec, StreamDecoder } from "./codec.ts";
-import type { ConversationDialect } from "./dialect.ts";
-import type { AnswerEvent, BlockStart, NeutralRequest } from "./neutral.ts";
-import { callerArgumentsOf } from "./schema/tool-schemas.ts";
-import { newCallId } from "./tools.ts";
-import type { Usage } from "./usage.ts";
+import type { Codec, StreamDecoder } from "../codec.ts";
+import type { ConversationDialect } from "../dialect.ts";
+import type { AnswerEvent, BlockStart, NeutralRequest } from "../neutral/neutral.ts";
+import { newCallId } from "../neutral/tools.ts";
+import { callerArgumentsOf } from "../schema/tool-schemas.ts";
+import type { Usage } from "../usage.ts";
 
 type Answers = Pick<Codec, "streamDecoder" | "decodeAnswer">;
 

@@ -1,13 +1,13 @@
 /** The common part of all decoders of server-sent events. */
 
 import type { SseEvent } from "#wire/sse.ts";
-import type { StreamDecoder } from "./codec.ts";
-import type { UpstreamError } from "./errors.ts";
+import type { StreamDecoder } from "../codec.ts";
+import type { UpstreamError } from "../errors.ts";
+import { unreadableEvent } from "../neutral/finish.ts";
+import { type AnswerEvent, failed } from "../neutral/neutral.ts";
+import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
+import type { Usage } from "../usage.ts";
 import { contentOf } from "./event.ts";
-import { unreadableEvent } from "./finish.ts";
-import { type AnswerEvent, failed } from "./neutral.ts";
-import { upstreamErrorOf } from "./upstream-errors.ts";
-import type { Usage } from "./usage.ts";
 
 export abstract class EventDecoder implements StreamDecoder {
   malformedEvents = 0;

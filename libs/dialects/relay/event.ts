@@ -2,7 +2,7 @@
 
 import { parsedObject } from "#wire/json/parse.ts";
 import type { SseEvent } from "#wire/sse.ts";
-import { markLengthMax } from "./bounds.ts";
+import { markLengthMax } from "../bounds.ts";
 
 export type EventContent =
   | { kind: "value"; value: Record<string, unknown> }

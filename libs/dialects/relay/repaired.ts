@@ -2,14 +2,14 @@
 
 import { jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
 import { isEmptyArray, withMembers, withValues } from "#wire/json/spans.ts";
-import type { CallerRequest, Codec, Target } from "./codec.ts";
-import { consistent } from "./consistent.ts";
-import type { ConversationDialect } from "./dialect.ts";
-import { Refusal } from "./field-support.ts";
-import { continueText } from "./history.ts";
-import type { ModelTraits } from "./model-traits.ts";
-import type { NeutralRequest, Part } from "./neutral.ts";
-import type { Repair } from "./repairs.ts";
+import type { CallerRequest, Codec, Target } from "../codec.ts";
+import type { ConversationDialect } from "../dialect.ts";
+import { consistent } from "../neutral/consistent.ts";
+import { Refusal } from "../neutral/field-support.ts";
+import { continueText } from "../neutral/history.ts";
+import type { ModelTraits } from "../neutral/model-traits.ts";
+import type { NeutralRequest, Part } from "../neutral/neutral.ts";
+import type { Repair } from "../repairs/repairs.ts";
 
 /** What a request of the neutral form is encoded for, with these repairs. */
 export const repairedTarget = (target: Target, repairs: readonly Repair[]): Target => ({

@@ -4,10 +4,10 @@
  */
 
 import { type SseEvent, SseReader } from "#wire/sse.ts";
-import { resumableLengthMax } from "./bounds.ts";
-import type { StreamDecoder, StreamEncoder } from "./codec.ts";
-import type { AnswerEvent } from "./neutral.ts";
-import { bytesPerToken, type Usage } from "./usage.ts";
+import { resumableLengthMax } from "../bounds.ts";
+import type { StreamDecoder, StreamEncoder } from "../codec.ts";
+import type { AnswerEvent } from "../neutral/neutral.ts";
+import { bytesPerToken, type Usage } from "../usage.ts";
 
 interface Delivered {
   /** The part of a block's start that must be equal when it is repeated. */

@@ -4,11 +4,11 @@
  */
 
 import type { SseEvent } from "#wire/sse.ts";
-import { stopCharactersMax, stopSequencesMax } from "./bounds.ts";
-import type { Codec, StreamDecoder } from "./codec.ts";
-import { type AnswerEvent, endWith } from "./neutral.ts";
-import { Produced } from "./produced.ts";
-import { plainUsageOf, type Usage } from "./usage.ts";
+import { stopCharactersMax, stopSequencesMax } from "../bounds.ts";
+import type { Codec, StreamDecoder } from "../codec.ts";
+import { type AnswerEvent, endWith } from "../neutral/neutral.ts";
+import { Produced } from "../neutral/produced.ts";
+import { plainUsageOf, type Usage } from "../usage.ts";
 
 /** The sequences that the gateway ends an answer at. */
 export interface Cut {

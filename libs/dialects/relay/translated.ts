@@ -1,11 +1,11 @@
 /** Translates an upstream's stream for a caller of another dialect. */
 
 import type { SseEvent } from "#wire/sse.ts";
-import type { StreamDecoder, StreamEncoder, StreamRelay } from "./codec.ts";
-import type { UpstreamError } from "./errors.ts";
-import type { AnswerEvent } from "./neutral.ts";
-import { type Delivered, Produced } from "./produced.ts";
-import type { Usage } from "./usage.ts";
+import type { StreamDecoder, StreamEncoder, StreamRelay } from "../codec.ts";
+import type { UpstreamError } from "../errors.ts";
+import type { AnswerEvent } from "../neutral/neutral.ts";
+import { type Delivered, Produced } from "../neutral/produced.ts";
+import type { Usage } from "../usage.ts";
 
 export class TranslatedStream implements StreamRelay {
   error: UpstreamError | undefined;

@@ -3,9 +3,9 @@
 import { jsonBytesOf } from "#wire/json/parse.ts";
 import { objectSpansOf, readSpan, removalsOf, replaceSpans, type Span } from "#wire/json/spans.ts";
 import { type NamedString, namedStringsOf } from "#wire/json/strings.ts";
-import { type AttachmentAddress, type Data, dataUrlOf } from "./attachments.ts";
-import { addressLengthMax } from "./bounds.ts";
-import { refuse } from "./field-support.ts";
+import { addressLengthMax } from "../bounds.ts";
+import { type AttachmentAddress, type Data, dataUrlOf } from "../neutral/attachments.ts";
+import { refuse } from "../neutral/field-support.ts";
 
 type Edit = Span & { by: Buffer };
 

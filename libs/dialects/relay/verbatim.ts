@@ -2,15 +2,15 @@
 
 import { chunksOf, replaceSpans, type Span, withMembers } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
-import { uncommittedEventsMax } from "./bounds.ts";
-import type { StreamRelay } from "./codec.ts";
-import type { RelayedText } from "./continuation.ts";
-import type { UpstreamError } from "./errors.ts";
+import { uncommittedEventsMax } from "../bounds.ts";
+import type { StreamRelay } from "../codec.ts";
+import type { UpstreamError } from "../errors.ts";
+import type { RelayedText } from "../neutral/continuation.ts";
+import { unreadableEvent } from "../neutral/finish.ts";
+import { Produced } from "../neutral/produced.ts";
+import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
+import type { Usage } from "../usage.ts";
 import { contentOf } from "./event.ts";
-import { unreadableEvent } from "./finish.ts";
-import { Produced } from "./produced.ts";
-import { upstreamErrorOf } from "./upstream-errors.ts";
-import type { Usage } from "./usage.ts";
 
 /** What to do with an event. `terminator` is the upstream's own end of its answer, `relay` any other event. */
 export type Passing =

@@ -2,7 +2,7 @@
  * Finds the field that an upstream refuses in its error. Only fields that optimise, and those that newer models dropped, are known here: a request without them
  * still gets the right answer.
  */
-import type { UpstreamError } from "./errors.ts";
+import type { UpstreamError } from "../errors.ts";
 import { betaPath } from "./omitted-fields.ts";
 
 /** A field as errors name it, in lower case without underscores, and the paths that are removed for it (see omitted-fields.ts). */

@@ -2,7 +2,7 @@
  * Repairs: how a request is changed when its upstream refused it for a reason that has nothing to do with what the caller wants. The worker then calls the same
  * target once more. Requests that no upstream refuses are never changed by these rules.
  */
-import type { UpstreamError } from "./errors.ts";
+import type { UpstreamError } from "../errors.ts";
 import { refusedFieldsOf } from "./refused-fields.ts";
 
 /**

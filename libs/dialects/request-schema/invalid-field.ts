@@ -1,7 +1,7 @@
 /** Describes the first invalid field of a request, by the path that its caller would write. */
 import Schema from "typebox/schema";
 import { isObject } from "#wire/json/parse.ts";
-import { pathLengthMax } from "./bounds.ts";
+import { pathLengthMax } from "../bounds.ts";
 
 export interface ValidationFault {
   /** A JSON pointer (RFC 6901). */

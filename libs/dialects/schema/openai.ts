@@ -1,8 +1,8 @@
 /** Schemas for OpenAI: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas */
 
 import { isObject, listOf, objectOf } from "#wire/json/parse.ts";
-import { formatInstructionOf } from "../format-instruction.ts";
-import type { Settings } from "../neutral.ts";
+import { formatInstructionOf } from "../neutral/format-instruction.ts";
+import type { Settings } from "../neutral/neutral.ts";
 import { readSchema, type Schema, type SchemaTarget } from "./read.ts";
 
 /** A list needs a schema of its items, in strict mode and without: "array schema missing items". */

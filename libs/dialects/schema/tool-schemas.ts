@@ -2,8 +2,8 @@
 
 import { jsonOf, objectOf } from "#wire/json/parse.ts";
 import type { ConversationDialect } from "../dialect.ts";
-import type { NeutralRequest, Part, Tool } from "../neutral.ts";
-import { argumentsOf, textToolParameters, toolNamed } from "../tools.ts";
+import type { NeutralRequest, Part, Tool } from "../neutral/neutral.ts";
+import { argumentsOf, textToolParameters, toolNamed } from "../neutral/tools.ts";
 import { anthropicNames, anthropicTarget } from "./anthropic.ts";
 import { geminiNames, geminiTarget } from "./gemini.ts";
 import { openaiTarget } from "./openai.ts";

@@ -2,7 +2,7 @@
  * Classifies an upstream's error by its codes and its message, whatever its status and dialect: a proxy passes on any vendor's errors in any dialect.
  * test/libs/dialects/upstream-errors/cases.ts has the real bodies behind these rules, each with its source.
  */
-import type { UpstreamError } from "./errors.ts";
+import type { UpstreamError } from "../errors.ts";
 
 type Meaning = NonNullable<UpstreamError["means"]>;
 

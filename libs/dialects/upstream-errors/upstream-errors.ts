@@ -10,10 +10,10 @@ import {
   upstreamMessageLengthMax,
   upstreamNameLengthMax,
   violationsMax,
-} from "./bounds.ts";
-import type { UpstreamError } from "./errors.ts";
+} from "../bounds.ts";
+import type { UpstreamError } from "../errors.ts";
+import { meaningOf } from "./rules.ts";
 import { scrubbed } from "./scrub.ts";
-import { meaningOf } from "./upstream-error-rules.ts";
 
 /** One object or text of an error. An error is a list of layers, the outermost first. */
 interface Layer {

@@ -1,11 +1,9 @@
 /** Answers to conversations: verbatim if caller and upstream speak the same dialect, otherwise translated. */
 
-import { withCallRules } from "#dialects/call-rules.ts";
 import type { AnswerContext, AnswerIdentity, WholeAnswer } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
-import { consistent } from "#dialects/consistent.ts";
-import { customNamesIn } from "#dialects/custom-calls.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
+import { consistent } from "#dialects/neutral/consistent.ts";
 import {
   type Answer,
   type AnswerEvent,
@@ -14,13 +12,15 @@ import {
   type Message,
   type NeutralRequest,
   type Settings,
-} from "#dialects/neutral.ts";
+} from "#dialects/neutral/neutral.ts";
+import { Produced } from "#dialects/neutral/produced.ts";
+import { roughTokensOf, roughUsageOf } from "#dialects/neutral/usage-estimate.ts";
+import { customNamesIn } from "#dialects/openai/custom-calls.ts";
 import { foreignShapeOf } from "#dialects/openai-chat/foreign-shape.ts";
-import { Produced } from "#dialects/produced.ts";
-import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/repaired.ts";
-import { answersOf } from "#dialects/stop-cutter.ts";
+import { withCallRules } from "#dialects/relay/call-rules.ts";
+import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/relay/repaired.ts";
+import { answersOf } from "#dialects/relay/stop-cutter.ts";
 import type { Usage } from "#dialects/usage.ts";
-import { roughTokensOf, roughUsageOf } from "#dialects/usage-estimate.ts";
 import { isPresent, parsedObject } from "#wire/json/parse.ts";
 import { cutOf, ownBytesOf, resolveIn, unlessRefused } from "../conversation.ts";
 import {

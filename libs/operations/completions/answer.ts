@@ -1,6 +1,6 @@
 /** Answers in the format of OpenAI's legacy completions, whole and streamed: https://platform.openai.com/docs/api-reference/completions/object */
 import type { StreamEncoder } from "#dialects/codec.ts";
-import { type Answer, type AnswerEvent, type BlockStart, eventsOf, type Finish } from "#dialects/neutral.ts";
+import { type Answer, type AnswerEvent, type BlockStart, eventsOf, type Finish } from "#dialects/neutral/neutral.ts";
 import { usageBodyOf } from "#dialects/openai-chat/answer.ts";
 import { jsonOf } from "#wire/json/parse.ts";
 

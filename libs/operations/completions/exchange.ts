@@ -5,13 +5,13 @@
 import { randomUUID } from "node:crypto";
 import type { Target } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
-import { consistent } from "#dialects/consistent.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { refuse } from "#dialects/field-support.ts";
-import { foldedOf, type NeutralRequest } from "#dialects/neutral.ts";
+import { consistent } from "#dialects/neutral/consistent.ts";
+import { refuse } from "#dialects/neutral/field-support.ts";
+import { foldedOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
 import { type Asked, askedIn, verbatimCompletions } from "#dialects/openai-chat/verbatim.ts";
-import { answersOf, type Cut } from "#dialects/stop-cutter.ts";
-import { TranslatedStream } from "#dialects/translated.ts";
+import { answersOf, type Cut } from "#dialects/relay/stop-cutter.ts";
+import { TranslatedStream } from "#dialects/relay/translated.ts";
 import { isPresent, parsedObject } from "#wire/json/parse.ts";
 import { cutOf, isConversation } from "../conversation.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";

@@ -9,7 +9,7 @@ import {
   optionalNumber,
   optionalObject,
   optionalText,
-} from "#dialects/schema-parts.ts";
+} from "#dialects/request-schema/schema-parts.ts";
 import { choicesMax, promptsMax } from "../bounds.ts";
 
 const tokenIds = { type: "integer", minimum: 0 };

@@ -3,11 +3,11 @@
  * https://platform.openai.com/docs/api-reference/embeddings, https://ai.google.dev/api/embeddings
  */
 import type { WireRequest } from "#dialects/codec.ts";
-import { refuse } from "#dialects/field-support.ts";
 import { camelOf, pathOf, resourceOf } from "#dialects/gemini/names.ts";
+import { refuse } from "#dialects/neutral/field-support.ts";
 import type { Profile } from "#dialects/profile.ts";
+import { withMember } from "#dialects/relay/verbatim.ts";
 import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
-import { withMember } from "#dialects/verbatim.ts";
 import { jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { readSpan, withElements, withMembers } from "#wire/json/spans.ts";
 import { embeddedTextsMax } from "../bounds.ts";

@@ -1,6 +1,6 @@
 /** The schemas of requests for embeddings, in OpenAI's and in Google's format. */
 import Type from "typebox";
-import { nullable, optional } from "#dialects/schema-parts.ts";
+import { nullable, optional } from "#dialects/request-schema/schema-parts.ts";
 import { embeddedTextsMax } from "../bounds.ts";
 
 export const embeddingRequestSchema = Type.Object({

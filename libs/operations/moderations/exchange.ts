@@ -1,6 +1,6 @@
 /** Moderation by upstreams of OpenAI's format. */
 
-import { type AttachmentFinder, dataUrlAt, withAddresses } from "#dialects/verbatim-attachments.ts";
+import { type AttachmentFinder, dataUrlAt, withAddresses } from "#dialects/relay/verbatim-attachments.ts";
 import { listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { withData } from "../conversation.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";

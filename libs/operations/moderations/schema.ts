@@ -1,6 +1,6 @@
 /** The schema of requests for moderation: https://platform.openai.com/docs/api-reference/moderations/create */
 import Type from "typebox";
-import { has, modelName, objectWith, when } from "#dialects/schema-parts.ts";
+import { has, modelName, objectWith, when } from "#dialects/request-schema/schema-parts.ts";
 
 const text = { type: "string", maxLength: 1_000_000 };
 const part = {

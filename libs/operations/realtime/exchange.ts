@@ -1,7 +1,7 @@
 /** Sessions at upstreams of the caller's own API. There is no translation between OpenAI's Realtime and Gemini's Live. */
 
+import { withMember } from "#dialects/relay/verbatim.ts";
 import type { UsageBounds } from "#dialects/usage.ts";
-import { withMember } from "#dialects/verbatim.ts";
 import { jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
 import { plainDemandOf } from "../demand.ts";
 import { type CallExchange, refused } from "../exchange.ts";

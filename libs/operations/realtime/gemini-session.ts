@@ -1,7 +1,7 @@
 /** The messages of Gemini's Live: https://ai.google.dev/api/live#receive-messages */
 import type { UpstreamError } from "#dialects/errors.ts";
 import { usageOf } from "#dialects/gemini/answer.ts";
-import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 import { plausible, type Usage, type UsageBounds } from "#dialects/usage.ts";
 import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { textTokensIn, UnreportedUsage } from "./unreported-usage.ts";

@@ -1,10 +1,10 @@
 /** The messages of OpenAI's Realtime: https://platform.openai.com/docs/api-reference/realtime-server-events */
 import type { UpstreamError } from "#dialects/errors.ts";
-import { audioUsageOf } from "#dialects/openai-audio.ts";
-import { modalitiesOf } from "#dialects/openai-parts.ts";
-import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
+import { audioUsageOf } from "#dialects/openai/audio.ts";
+import { modalitiesOf } from "#dialects/openai/parts.ts";
+import { withMember } from "#dialects/relay/verbatim.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 import { plausible, tokensOf, type Usage, type UsageBounds } from "#dialects/usage.ts";
-import { withMember } from "#dialects/verbatim.ts";
 import { jsonBytesOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf, readSpan } from "#wire/json/spans.ts";
 import { transcriptionModelPath } from "./operation.ts";

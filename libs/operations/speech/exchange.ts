@@ -1,6 +1,6 @@
 /** Speech from upstreams with OpenAI's endpoint for it, as bytes or as events. */
 
-import { speechStreamOf } from "#dialects/openai-audio.ts";
+import { speechStreamOf } from "#dialects/openai/audio.ts";
 import { plainUsageOf, type Usage } from "#dialects/usage.ts";
 import { parsedObject } from "#wire/json/parse.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";

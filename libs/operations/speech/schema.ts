@@ -1,6 +1,6 @@
 /** The schema of requests for speech: https://platform.openai.com/docs/api-reference/audio/createSpeech */
 import Type from "typebox";
-import { modelName, optional, optionalNumber, optionalText } from "#dialects/schema-parts.ts";
+import { modelName, optional, optionalNumber, optionalText } from "#dialects/request-schema/schema-parts.ts";
 
 export const speechRequestSchema = Type.Object({
   model: modelName,

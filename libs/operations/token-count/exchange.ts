@@ -1,9 +1,9 @@
 /** Counts tokens with the upstream if it has an endpoint for it, otherwise estimates them. */
 import { codecs } from "#dialects/codecs.ts";
-import { consistent } from "#dialects/consistent.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { Refusal } from "#dialects/field-support.ts";
-import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/repaired.ts";
+import { consistent } from "#dialects/neutral/consistent.ts";
+import { Refusal } from "#dialects/neutral/field-support.ts";
+import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/relay/repaired.ts";
 import { jsonBytesOf, parsedObject, parseJson } from "#wire/json/parse.ts";
 import { isConversation, ownBytesOf, readableRequestOf, resolveIn } from "../conversation.ts";
 import {

@@ -1,6 +1,6 @@
 /** Transcripts and translations from upstreams with OpenAI's endpoints for them, in every format, whole or as events. */
 
-import { audioUsageOf, transcriptStreamOf } from "#dialects/openai-audio.ts";
+import { audioUsageOf, transcriptStreamOf } from "#dialects/openai/audio.ts";
 import { formOf } from "#wire/form.ts";
 import { parsedObject } from "#wire/json/parse.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";

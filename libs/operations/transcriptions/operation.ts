@@ -1,6 +1,6 @@
 /** Transcripts of recordings, and their translations to English: https://platform.openai.com/docs/api-reference/audio/createTranscription */
 import type { TSchema } from "typebox";
-import { tokensPerSecond } from "#dialects/openai-audio.ts";
+import { tokensPerSecond } from "#dialects/openai/audio.ts";
 import { tokensOf } from "#dialects/usage.ts";
 import { objectOf } from "#wire/json/parse.ts";
 import type { Operation } from "../operation.ts";

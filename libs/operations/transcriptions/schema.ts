@@ -1,6 +1,6 @@
 /** The schemas of forms with a recording: https://platform.openai.com/docs/api-reference/audio/createTranscription */
 import Type from "typebox";
-import { modelName, optional, optionalFlag, optionalText } from "#dialects/schema-parts.ts";
+import { modelName, optional, optionalFlag, optionalText } from "#dialects/request-schema/schema-parts.ts";
 
 const transcriptFormats = ["json", "text", "srt", "verbose_json", "vtt", "diarized_json"] as const;
 export type TranscriptFormat = (typeof transcriptFormats)[number];

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import type { AnswerContext } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { TranslatedStream } from "#dialects/translated.ts";
+import { TranslatedStream } from "#dialects/relay/translated.ts";
 import { wholeOf } from "#operations/answer/exchange.ts";
 import { parsedObject } from "#wire/json/parse.ts";
 import { SseReader } from "#wire/sse.ts";

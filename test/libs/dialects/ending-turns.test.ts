@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { continueText } from "#dialects/history.ts";
-import type { ModelTraits } from "#dialects/model-traits.ts";
-import { repairedBytes } from "#dialects/repaired.ts";
+import { continueText } from "#dialects/neutral/history.ts";
+import type { ModelTraits } from "#dialects/neutral/model-traits.ts";
+import { repairedBytes } from "#dialects/relay/repaired.ts";
 import { listOf, objectOf } from "#wire/json/parse.ts";
 import { targetOf } from "../../support/target.ts";
 

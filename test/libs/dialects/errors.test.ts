@@ -5,7 +5,7 @@ import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { type Failure, failureOf, type OperatorFault } from "#dialects/errors.ts";
 import { profiles } from "#dialects/profiles.ts";
-import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 import {
   notTooLong,
   operatorFaults,

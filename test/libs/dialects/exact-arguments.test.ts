@@ -3,8 +3,8 @@ import { test } from "node:test";
 import type { AnswerContext } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
-import { type Answer, foldedOf } from "#dialects/neutral.ts";
-import { argumentsOf } from "#dialects/tools.ts";
+import { type Answer, foldedOf } from "#dialects/neutral/neutral.ts";
+import { argumentsOf } from "#dialects/neutral/tools.ts";
 import { parsedObject } from "#wire/json/parse.ts";
 import { targetOf } from "../../support/target.ts";
 

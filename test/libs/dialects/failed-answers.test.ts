@@ -4,8 +4,8 @@ import { test } from "node:test";
 import type { AnswerContext, StreamRelay, WholeAnswer } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { type AnswerEvent, type Finish, foldedOf } from "#dialects/neutral.ts";
-import { TranslatedStream } from "#dialects/translated.ts";
+import { type AnswerEvent, type Finish, foldedOf } from "#dialects/neutral/neutral.ts";
+import { TranslatedStream } from "#dialects/relay/translated.ts";
 import { SseReader } from "#wire/sse.ts";
 
 const context: AnswerContext = {

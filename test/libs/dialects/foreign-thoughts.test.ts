@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { targetOf } from "../../support/target.ts";
 
 const sent = (dialect: ConversationDialect, text: string) =>

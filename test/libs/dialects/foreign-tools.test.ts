@@ -3,10 +3,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerContext } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
-import { consistent } from "#dialects/consistent.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import type { Answer, NeutralRequest } from "#dialects/neutral.ts";
-import { eventsOf } from "#dialects/neutral.ts";
+import { consistent } from "#dialects/neutral/consistent.ts";
+import type { Answer, NeutralRequest } from "#dialects/neutral/neutral.ts";
+import { eventsOf } from "#dialects/neutral/neutral.ts";
 import { targetOf } from "../../support/target.ts";
 
 type Json = Record<string, unknown>;

@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { invalidFieldIn } from "#dialects/invalid-field.ts";
-import { foldedOf, type NeutralRequest } from "#dialects/neutral.ts";
+import { foldedOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
 import { profiles } from "#dialects/profiles.ts";
+import { invalidFieldIn } from "#dialects/request-schema/invalid-field.ts";
 import { targetOf } from "../../support/target.ts";
 
 type Json = Record<string, unknown>;

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import type { AnswerEvent } from "#dialects/neutral.ts";
+import type { AnswerEvent } from "#dialects/neutral/neutral.ts";
 
 type Json = Record<string, unknown>;
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { UsageReader } from "#dialects/anthropic-messages/answer.ts";
 import { usageOf as googleUsageOf } from "#dialects/gemini/answer.ts";
-import { audioUsageOf } from "#dialects/openai-audio.ts";
+import { audioUsageOf } from "#dialects/openai/audio.ts";
 import { usageOf as chatUsageOf } from "#dialects/openai-chat/answer.ts";
 import { usageOf as responsesUsageOf } from "#dialects/openai-responses/answer.ts";
 import { plainUsageOf, type Usage } from "#dialects/usage.ts";

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { unitKinds } from "#api/usage.ts";
 import { UsageReader } from "#dialects/anthropic-messages/answer.ts";
 import { AnswerReader } from "#dialects/gemini/answer.ts";
-import { audioUsageOf } from "#dialects/openai-audio.ts";
+import { audioUsageOf } from "#dialects/openai/audio.ts";
 import { usageOf as chatUsageOf } from "#dialects/openai-chat/answer.ts";
 import { imageAnswerOf } from "#dialects/openai-images/verbatim.ts";
 import { usageOf as responsesUsageOf } from "#dialects/openai-responses/answer.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { NeutralRequest, Part } from "#dialects/neutral.ts";
+import type { NeutralRequest, Part } from "#dialects/neutral/neutral.ts";
 import { estimatedTokensOf, textTokensOf } from "#operations/token-estimate.ts";
 import { workMsOf } from "../../support/time.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import type { AttachmentAddress } from "#dialects/attachments.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
+import type { AttachmentAddress } from "#dialects/neutral/attachments.ts";
 import { translatedAnswerOf } from "#operations/answer/exchange.ts";
 import type { PreparationTask } from "#operations/exchange.ts";
 import { prepare } from "#operations/exchanges.ts";

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { modelInfoOf } from "#dialects/anthropic-messages/model-info.ts";
 import type { UpstreamDialect } from "#dialects/dialect.ts";
-import { modelTraitsOf } from "#dialects/model-traits.ts";
+import { modelTraitsOf } from "#dialects/neutral/model-traits.ts";
 
 interface Support {
   supported: boolean;

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
 import { anthropicMessages } from "#dialects/anthropic-messages/codec.ts";
-import { Refusal } from "#dialects/field-support.ts";
-import { continueText } from "#dialects/history.ts";
-import type { Message, NeutralRequest, Part, Settings, TextPart, Tool } from "#dialects/neutral.ts";
+import { Refusal } from "#dialects/neutral/field-support.ts";
+import { continueText } from "#dialects/neutral/history.ts";
+import type { Message, NeutralRequest, Part, Settings, TextPart, Tool } from "#dialects/neutral/neutral.ts";
+import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { structuredSchemaOf } from "#dialects/schema/anthropic.ts";
-import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
 import { askedOf } from "../../../../apps/simulator/dialects/anthropic-messages/request.ts";
 import { targetOf } from "../../../support/target.ts";
 

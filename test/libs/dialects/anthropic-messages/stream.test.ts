@@ -14,8 +14,8 @@ import {
   type Finish,
   foldedOf,
   type NeutralRequest,
-} from "#dialects/neutral.ts";
-import { unwrappedSignature } from "#dialects/wrapped-signature.ts";
+} from "#dialects/neutral/neutral.ts";
+import { unwrappedSignature } from "#dialects/neutral/wrapped-signature.ts";
 import { SseReader } from "#wire/sse.ts";
 
 const tool = { name: "look_up", callerName: "look.up", parameters: {}, path: "t" };

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { verbatim } from "#dialects/anthropic-messages/verbatim.ts";
 import type { StreamRelay } from "#dialects/codec.ts";
-import { wrappedSignatureMark, wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { wrappedSignatureMark, wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { targetOf } from "../../../support/target.ts";
 
 const target = targetOf("anthropic-messages", "theirs");

@@ -11,8 +11,8 @@ import {
   eventsOf,
   foldedOf,
   type NeutralRequest,
-} from "#dialects/neutral.ts";
-import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+} from "#dialects/neutral/neutral.ts";
+import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { SseReader } from "#wire/sse.ts";
 
 type Json = Record<string, unknown>;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Refusal } from "#dialects/field-support.ts";
 import { gemini } from "#dialects/gemini/codec.ts";
+import type { Refusal } from "#dialects/neutral/field-support.ts";
 import { openaiResponses } from "#dialects/openai-responses/codec.ts";
 import { targetOf } from "../../../support/target.ts";
 

@@ -3,12 +3,12 @@ import { after, test } from "node:test";
 import fc from "fast-check";
 import Fastify from "fastify";
 import type { Framing } from "#dialects/codec.ts";
-import { Refusal } from "#dialects/field-support.ts";
 import { gemini } from "#dialects/gemini/codec.ts";
 import { countRequestSchema, generateRequestSchema } from "#dialects/gemini/schema.ts";
 import { statefulFieldIn } from "#dialects/gemini/stateless.ts";
-import type { Message, NeutralRequest, Settings, Tool } from "#dialects/neutral.ts";
-import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { Refusal } from "#dialects/neutral/field-support.ts";
+import type { Message, NeutralRequest, Settings, Tool } from "#dialects/neutral/neutral.ts";
+import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { targetOf } from "../../../support/target.ts";
 
 const server = Fastify({

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import fc from "fast-check";
 import type { Framing } from "#dialects/codec.ts";
 import { gemini } from "#dialects/gemini/codec.ts";
-import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { targetOf } from "../../../support/target.ts";
 
 type Json = Record<string, unknown>;

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
-import { consistent } from "#dialects/consistent.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { targetOf } from "../../support/target.ts";
+import { consistent } from "#dialects/neutral/consistent.ts";
+import { targetOf } from "../../../support/target.ts";
 
 type Json = Record<string, unknown>;
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { callerFieldOf } from "#dialects/caller-field.ts";
-import type { NeutralRequest } from "#dialects/neutral.ts";
+import { callerFieldOf } from "#dialects/neutral/caller-field.ts";
+import type { NeutralRequest } from "#dialects/neutral/neutral.ts";
 
 const request: NeutralRequest = {
   system: [],

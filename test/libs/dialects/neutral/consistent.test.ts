@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { consistent } from "#dialects/consistent.ts";
-import { Refusal } from "#dialects/field-support.ts";
-import type { Attachment, FilePart, ImagePart, Message, NeutralRequest, Part } from "#dialects/neutral.ts";
-import { namedTools } from "#dialects/tools.ts";
-import { workMsOf } from "../../support/time.ts";
+import { consistent } from "#dialects/neutral/consistent.ts";
+import { Refusal } from "#dialects/neutral/field-support.ts";
+import type { Attachment, FilePart, ImagePart, Message, NeutralRequest, Part } from "#dialects/neutral/neutral.ts";
+import { namedTools } from "#dialects/neutral/tools.ts";
+import { workMsOf } from "../../../support/time.ts";
 
 const text = (value: string): Part => ({ kind: "text", text: value, path: "text" });
 const call = (id: string, path = `call ${id}`): Part => ({ kind: "call", id, name: "f", input: "", path });

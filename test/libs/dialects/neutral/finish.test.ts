@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { AnswerContext, Framing } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
-import { type Answer, eventsOf, type Finish } from "#dialects/neutral.ts";
+import { type Answer, eventsOf, type Finish } from "#dialects/neutral/neutral.ts";
 import { plainUsageOf } from "#dialects/usage.ts";
 import { SseReader } from "#wire/sse.ts";
 

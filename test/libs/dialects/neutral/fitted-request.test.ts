@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Target } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
-import { consistent } from "#dialects/consistent.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { targetOf } from "../../support/target.ts";
+import { consistent } from "#dialects/neutral/consistent.ts";
+import { targetOf } from "../../../support/target.ts";
 
 type Json = Record<string, unknown>;
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { modelTraitsOf } from "#dialects/model-traits.ts";
-import { effortAmong } from "#dialects/reasoning.ts";
+import { modelTraitsOf } from "#dialects/neutral/model-traits.ts";
+import { effortAmong } from "#dialects/neutral/reasoning.ts";
 
 test("a model's name decides its traits at every upstream, and a newer model of a family has those of the newest", () => {
   const sampling = (model: string) => modelTraitsOf("anthropic-messages", model).sampling;

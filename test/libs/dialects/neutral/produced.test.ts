@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
-import { Produced } from "#dialects/produced.ts";
+import { Produced } from "#dialects/neutral/produced.ts";
 import { plainUsageOf } from "#dialects/usage.ts";
 
 const counted = (inputTokens: number, outputTokens: number) => plainUsageOf(inputTokens, outputTokens);

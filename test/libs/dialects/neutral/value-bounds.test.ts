@@ -2,12 +2,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
-import { consistent } from "#dialects/consistent.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { Refusal } from "#dialects/field-support.ts";
-import { type Rule, type ValueBound, valueBounds } from "#dialects/value-bounds.ts";
+import { consistent } from "#dialects/neutral/consistent.ts";
+import { Refusal } from "#dialects/neutral/field-support.ts";
+import { type Rule, type ValueBound, valueBounds } from "#dialects/neutral/value-bounds.ts";
 import { unlessRefused } from "#operations/conversation.ts";
-import { targetOf } from "../../support/target.ts";
+import { targetOf } from "../../../support/target.ts";
 
 type Json = Record<string, unknown>;
 type Bodies = Partial<Record<ConversationDialect, (value: unknown) => Json>>;

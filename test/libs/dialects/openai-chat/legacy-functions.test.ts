@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
-import { consistent } from "#dialects/consistent.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
-import { Refusal } from "#dialects/field-support.ts";
-import { type Answer, eventsOf } from "#dialects/neutral.ts";
+import { consistent } from "#dialects/neutral/consistent.ts";
+import { Refusal } from "#dialects/neutral/field-support.ts";
+import { type Answer, eventsOf } from "#dialects/neutral/neutral.ts";
 import { targetOf } from "../../../support/target.ts";
 
 type Json = Record<string, unknown>;

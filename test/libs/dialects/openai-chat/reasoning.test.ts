@@ -3,9 +3,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { foldedOf } from "#dialects/neutral.ts";
+import { foldedOf } from "#dialects/neutral/neutral.ts";
+import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { reasoningFieldsOf } from "#dialects/openai-chat/reasoning.ts";
-import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
 import { listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { targetOf } from "../../../support/target.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { consistent } from "#dialects/consistent.ts";
-import { Refusal } from "#dialects/field-support.ts";
+import { consistent } from "#dialects/neutral/consistent.ts";
+import { Refusal } from "#dialects/neutral/field-support.ts";
 import { openaiChat } from "#dialects/openai-chat/codec.ts";
 import { workMsOf } from "../../../support/time.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { anthropicMessages } from "#dialects/anthropic-messages/codec.ts";
-import type { AnswerEvent } from "#dialects/neutral.ts";
-import { foldedOf } from "#dialects/neutral.ts";
+import type { AnswerEvent } from "#dialects/neutral/neutral.ts";
+import { foldedOf } from "#dialects/neutral/neutral.ts";
 import { openaiChat } from "#dialects/openai-chat/codec.ts";
 import { SseReader } from "#wire/sse.ts";
 

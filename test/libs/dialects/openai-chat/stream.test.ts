@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { AnswerEvent } from "#dialects/neutral.ts";
+import type { AnswerEvent } from "#dialects/neutral/neutral.ts";
 import { ChatDecoder } from "#dialects/openai-chat/stream.ts";
 
 /** The calls of a streamed answer as id, name and arguments. */

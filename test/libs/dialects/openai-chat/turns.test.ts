@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
-import { consistent } from "#dialects/consistent.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
+import { consistent } from "#dialects/neutral/consistent.ts";
 import { listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { targetOf } from "../../../support/target.ts";
 

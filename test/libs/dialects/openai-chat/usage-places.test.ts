@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
-import { foldedOf } from "#dialects/neutral.ts";
+import { foldedOf } from "#dialects/neutral/neutral.ts";
 import type { Usage } from "#dialects/usage.ts";
 
 type Json = Record<string, unknown>;

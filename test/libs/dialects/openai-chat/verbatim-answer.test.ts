@@ -5,7 +5,7 @@ import type { StreamRelay } from "#dialects/codec.ts";
 import { failureOf } from "#dialects/errors.ts";
 import { verbatim } from "#dialects/openai-chat/verbatim.ts";
 import { profiles } from "#dialects/profiles.ts";
-import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 
 const streamOf = (asked: object = {}) =>
   verbatim.stream(Buffer.from(JSON.stringify(asked)), "sse", { id: "abc123", model: "mine" });

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import Fastify from "fastify";
-import { Refusal } from "#dialects/field-support.ts";
-import type { Message, NeutralRequest, Part, Settings } from "#dialects/neutral.ts";
+import { Refusal } from "#dialects/neutral/field-support.ts";
+import type { Message, NeutralRequest, Part, Settings } from "#dialects/neutral/neutral.ts";
+import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { openaiResponses } from "#dialects/openai-responses/codec.ts";
 import { responsesRequestSchema } from "#dialects/openai-responses/schema.ts";
 import { statefulFieldIn } from "#dialects/openai-responses/stateless.ts";
-import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
 import { targetOf } from "../../../support/target.ts";
 
 const server = Fastify({

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import fc from "fast-check";
-import { type Answer, type AnswerEvent, foldedOf } from "#dialects/neutral.ts";
+import { type Answer, type AnswerEvent, foldedOf } from "#dialects/neutral/neutral.ts";
 import { openaiResponses } from "#dialects/openai-responses/codec.ts";
 import { SseReader } from "#wire/sse.ts";
 

@@ -3,9 +3,9 @@ import { test } from "node:test";
 import fc from "fast-check";
 import OpenAI from "openai";
 import OpenAI6 from "openai-6";
-import { type Answer, type AnswerEvent, type Block, eventsOf, foldedOf } from "#dialects/neutral.ts";
+import { type Answer, type AnswerEvent, type Block, eventsOf, foldedOf } from "#dialects/neutral/neutral.ts";
+import { unwrappedSignature, wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { openaiResponses } from "#dialects/openai-responses/codec.ts";
-import { unwrappedSignature, wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
 import { SseReader } from "#wire/sse.ts";
 
 const body = {

@@ -3,8 +3,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import fc from "fast-check";
+import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { openaiResponses } from "#dialects/openai-responses/codec.ts";
-import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
 import { SseReader } from "#wire/sse.ts";
 import { targetOf } from "../../../support/target.ts";
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { StreamRelay } from "#dialects/codec.ts";
-import { audioUsageOf, speechStreamOf, transcriptStreamOf } from "#dialects/openai-audio.ts";
+import { audioUsageOf, speechStreamOf, transcriptStreamOf } from "#dialects/openai/audio.ts";
 import { plainUsageOf } from "#dialects/usage.ts";
 import { SseReader } from "#wire/sse.ts";
-import { StreamReader } from "../../../apps/worker/answer/stream-reader.ts";
+import { StreamReader } from "../../../../apps/worker/answer/stream-reader.ts";
 
 const eventOf = (event: { type: string; [name: string]: unknown }, isNamed = true) =>
   `${isNamed ? `event: ${event.type}\n` : ""}data: ${JSON.stringify(event)}\n\n`;

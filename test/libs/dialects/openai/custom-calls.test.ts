@@ -3,8 +3,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerIdentity } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
-import { customNamesIn } from "#dialects/custom-calls.ts";
-import { textOfCall } from "#dialects/tools.ts";
+import { textOfCall } from "#dialects/neutral/tools.ts";
+import { customNamesIn } from "#dialects/openai/custom-calls.ts";
 
 type Json = Record<string, unknown>;
 

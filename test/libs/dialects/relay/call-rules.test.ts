@@ -1,12 +1,12 @@
 /** What each caller's settings of tools become at each upstream, and what the gateway enforces in the answer. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { withCallRules } from "#dialects/call-rules.ts";
 import type { StreamDecoder } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { type AnswerEvent, foldedOf, type NeutralRequest } from "#dialects/neutral.ts";
-import { targetOf } from "../../support/target.ts";
+import { type AnswerEvent, foldedOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
+import { withCallRules } from "#dialects/relay/call-rules.ts";
+import { targetOf } from "../../../support/target.ts";
 
 type Json = Record<string, unknown>;
 

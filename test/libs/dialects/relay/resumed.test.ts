@@ -3,11 +3,11 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerContext, Codec, StreamDecoder } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
-import { consistent } from "#dialects/consistent.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { type AnswerEvent, foldedOf } from "#dialects/neutral.ts";
-import { ResumedAnswer, ResumedDecoder, resumed } from "#dialects/resumed.ts";
-import { toolNameOf } from "#dialects/tools.ts";
+import { consistent } from "#dialects/neutral/consistent.ts";
+import { type AnswerEvent, foldedOf } from "#dialects/neutral/neutral.ts";
+import { toolNameOf } from "#dialects/neutral/tools.ts";
+import { ResumedAnswer, ResumedDecoder, resumed } from "#dialects/relay/resumed.ts";
 import { SseReader } from "#wire/sse.ts";
 
 type SentEvent = Exclude<AnswerEvent, { kind: "error" }>;

@@ -3,12 +3,12 @@ import { test } from "node:test";
 import type { AnswerContext } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import type { NeutralRequest } from "#dialects/neutral.ts";
-import { answersOf, type Cut, canCut } from "#dialects/stop-cutter.ts";
-import { TranslatedStream } from "#dialects/translated.ts";
-import { stopsOf } from "#dialects/within-bounds.ts";
+import type { NeutralRequest } from "#dialects/neutral/neutral.ts";
+import { stopsOf } from "#dialects/neutral/within-bounds.ts";
+import { answersOf, type Cut, canCut } from "#dialects/relay/stop-cutter.ts";
+import { TranslatedStream } from "#dialects/relay/translated.ts";
 import { SseReader } from "#wire/sse.ts";
-import { targetOf } from "../../support/target.ts";
+import { targetOf } from "../../../support/target.ts";
 
 const request: NeutralRequest = { system: [], messages: [], tools: [], settings: {} };
 const contextOf = (dialect: ConversationDialect, cut: Cut | undefined): AnswerContext => ({

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import type { AttachmentAddress } from "#dialects/attachments.ts";
 import { codecs } from "#dialects/codecs.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { Refusal } from "#dialects/field-support.ts";
-import { workMsOf } from "../../support/time.ts";
+import type { AttachmentAddress } from "#dialects/neutral/attachments.ts";
+import { Refusal } from "#dialects/neutral/field-support.ts";
+import { workMsOf } from "../../../support/time.ts";
 
 const photo = "https://example.com/a.png";
 const paper = "https://example.com/a.pdf";

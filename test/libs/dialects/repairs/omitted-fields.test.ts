@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseCatalogue } from "#catalogue/load.ts";
-import { withoutFields } from "#dialects/omitted-fields.ts";
-import { refusedFieldsOf } from "#dialects/refused-fields.ts";
-import { strictnessOf, upstreamRules } from "#dialects/strict-upstreams.ts";
-import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
+import { withoutFields } from "#dialects/repairs/omitted-fields.ts";
+import { refusedFieldsOf } from "#dialects/repairs/refused-fields.ts";
+import { strictnessOf, upstreamRules } from "#dialects/repairs/strict-upstreams.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 
 const without = (json: string, ...paths: string[]): string => String(withoutFields(Buffer.from(json), paths));
 

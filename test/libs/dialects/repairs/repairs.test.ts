@@ -2,14 +2,14 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
-import { consistent } from "#dialects/consistent.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/repaired.ts";
-import { type Repair, repairOf } from "#dialects/repairs.ts";
-import { upstreamErrorOf } from "#dialects/upstream-errors.ts";
-import { wrappedSignatureOf } from "#dialects/wrapped-signature.ts";
+import { consistent } from "#dialects/neutral/consistent.ts";
+import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
+import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/relay/repaired.ts";
+import { type Repair, repairOf } from "#dialects/repairs/repairs.ts";
+import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 import { listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
-import { targetOf } from "../../support/target.ts";
+import { targetOf } from "../../../support/target.ts";
 
 type Plain = Exclude<Repair, { kind: "omit" }>["kind"];
 

@@ -4,9 +4,9 @@ import { test } from "node:test";
 import fc from "fast-check";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import type { NeutralRequest, Tool } from "#dialects/neutral.ts";
+import type { NeutralRequest, Tool } from "#dialects/neutral/neutral.ts";
 import { callerArgumentsOf, toolSchemaOf } from "#dialects/schema/tool-schemas.ts";
-import { isLong } from "../../support/long.ts";
+import { isLong } from "../../../support/long.ts";
 import {
   anthropicFault,
   geminiFault,
@@ -14,8 +14,8 @@ import {
   openaiStrictFault,
   type Schema,
   schemasIn,
-} from "../../support/schema-rules.ts";
-import { targetOf } from "../../support/target.ts";
+} from "../../../support/schema-rules.ts";
+import { targetOf } from "../../../support/target.ts";
 
 type Json = Record<string, unknown>;
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { scrubbed } from "#dialects/scrub.ts";
+import { scrubbed } from "#dialects/upstream-errors/scrub.ts";
 
 const secrets = [
   "sk-proj-Ab12Cd34Ef56Gh78Ij90",
