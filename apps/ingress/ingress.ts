@@ -134,7 +134,7 @@ export async function createIngress(config: IngressProcessConfig, given: Ingress
     detached: http.detached,
     store: path.store,
     openFiles,
-    draining: http.draining.signal,
+    draining: path.draining.signal,
     operatorPassword: config.operatorPassword,
     counts: path.counts,
     startReports: (own) => {
@@ -189,6 +189,16 @@ function createPath(
   const contents = new ContentStream({ redis: bodies, keyspace, hasSpace: () => space.hasSpace(), log });
   opened.defer(() => contents.close());
   registerContentMetrics(registry, contents);
+  const draining = new AbortController();
+  const admission = new Admission({
+    clock,
+    redisWaitMs: config.redisWaitMs,
+    catalogue: catalogue.current,
+    catalogueInForceAs: catalogue.inForceAs,
+    limits,
+    beginTrace: tracing?.begin,
+    draining: draining.signal,
+  });
   const generations = new GenerationLifecycle({
     config,
     bounds,
@@ -202,6 +212,7 @@ function createPath(
     slots,
     bodyBytes,
     answerBytes,
+    admission,
     limits,
     content: new ContentRecorder({ stream: contents, recorded: capacities.recorded, clock }),
     isRevoked: (id) => keys.isRevoked(id),
@@ -229,7 +240,7 @@ function createPath(
     keyBytesMax: config.storedKeyBytesMax,
     bytesMax: config.storedBytesMax,
   });
-  return { events, counts: load.counts, capacities, limits, generations, idempotency, store };
+  return { draining, events, counts: load.counts, capacities, limits, admission, generations, idempotency, store };
 }
 
 /** The callers' server with its routes, for HTTP and for WebSockets. */
@@ -237,10 +248,8 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
   const { clock } = deps;
   const { catalogue, keys } = backends;
   const clientSecrets = new ClientSecrets(backends.bodies, backends.keyspace);
-  const { events, capacities, limits, generations, idempotency } = path;
+  const { draining, events, capacities, admission, generations, idempotency } = path;
   const patience = { clock, redisWaitMs: config.redisWaitMs };
-  const draining = new AbortController();
-  const beginTrace = deps.tracing?.begin;
   /** Random, because a counter could be guessed and would reveal the number of requests. */
   const nextId = () => `req_${randomUUID().replaceAll("-", "")}`;
   const unread = new UnreadAnswers(capacities.answers, (scope, keyId) =>
@@ -257,7 +266,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     bodies,
     unread,
     clientSecrets,
-    beginTrace,
+    beginTrace: deps.tracing?.begin,
     socketPaths: [
       ...(config.responsesWebsocket === "on" ? [responsesEndpoint.path] : []),
       ...realtimeApis.map(({ path: served }) => served),
@@ -265,20 +274,12 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     nextId,
     draining: draining.signal,
   });
-  const admission = new Admission({
-    ...patience,
-    catalogue: catalogue.current,
-    catalogueInForceAs: catalogue.inForceAs,
-    generations,
-    limits,
-    beginTrace,
-    draining: draining.signal,
-  });
-  const stored = createStored(config, deps, backends, path, { admission, bodies, reader });
+  const stored = createStored(config, deps, backends, path, { bodies, reader });
   const { storing, detached, resumable } = stored;
   const posts = addRoutes(server, {
     catalogue: catalogue.current,
     admission,
+    generations,
     idempotency,
     bodies,
     reader,
@@ -288,12 +289,12 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
   });
   addOllamaRoutes(
     server,
-    { catalogue: catalogue.current, admission, bodies, reader, clock, recorded: capacities.recorded },
+    { catalogue: catalogue.current, admission, generations, bodies, reader, clock, recorded: capacities.recorded },
     (...step) => posts.checkEarly(...step),
   );
   addInteractionRoutes(
     server,
-    { admission, bodies, reader, storing, detached, recorded: capacities.recorded },
+    { generations, bodies, reader, storing, detached, recorded: capacities.recorded },
     {
       checkEarly: (...step) => posts.checkEarly(...step),
       beginBackground: (...step) => posts.beginBackground(...step),
@@ -312,6 +313,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     events,
     keys,
     admission,
+    generations,
     bodies,
     reader,
     storing,
@@ -324,6 +326,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     ...patience,
     events,
     admission,
+    generations,
     catalogue: catalogue.current,
     clientSecrets,
     bodies,
@@ -332,7 +335,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
   });
   addSockets(server, config, [sockets, realtime]);
   const connections = new Connections(server.server as Server, clock);
-  return { draining, bodies, reader, server, sockets, realtime, connections, detached };
+  return { bodies, reader, server, sockets, realtime, connections, detached };
 }
 
 /** What is stored for callers, and the generations that go on without them. */
@@ -340,8 +343,8 @@ function createStored(
   { bodyBytesMax, keepAliveMs, redisWaitMs }: IngressConfig,
   { clock }: IngressDeps,
   { catalogue, keys, bodies: redis, keyspace, mailbox }: Backends,
-  { events, capacities, store: bounded }: Path,
-  { admission, bodies, reader }: { admission: Admission; bodies: RequestBodies; reader: BodyReader },
+  { admission, generations, events, capacities, store: bounded }: Path,
+  { bodies, reader }: { bodies: RequestBodies; reader: BodyReader },
 ) {
   const patience = { clock, redisWaitMs };
   const store = new SealedStore(bounded, patience);
@@ -356,6 +359,7 @@ function createStored(
     store,
     responses,
     admission,
+    generations,
     reader,
     keys,
     ...patience,
@@ -417,14 +421,14 @@ function handleOf(config: IngressProcessConfig, { clock }: IngressDeps, parts: P
       return { api, operations: operationsUrl };
     },
     async drain() {
-      http.draining.abort();
+      path.draining.abort();
       await delay(config.drainNoticeMs);
       sockets.retire();
       realtime.retire(config.drainMs);
       await Promise.all([connections.drain(config.drainMs), detached.drain(config.drainMs)]);
     },
     async close() {
-      http.draining.abort();
+      path.draining.abort();
       await detached.stop();
       generations.stop(stopping);
       stopTasks();

@@ -12,18 +12,16 @@ import type { BeginTrace } from "#tracing/tracing.ts";
 import { callerHeadersOf, requestIdHeadersOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { labelsOf } from "../common/labels.ts";
 import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
-import { Refused } from "../common/refused.ts";
-import type { EarlierRun, SessionInput } from "../generation/generation.ts";
-import type { GenerationLifecycle } from "../generation/lifecycle.ts";
+import { type Result, refusalOf, resultOf, valueOrThrow } from "../common/refused.ts";
 import type { Body, ReadBody } from "../request/body.ts";
 import type { AnswerResponse } from "../response/generation-response.ts";
+import type { EarlierRun, GenerationRequest, SessionInput } from "./generation-request.ts";
 import type { RateLimiter, ReplayAnswer } from "./rate-limits.ts";
 
 export interface AdmissionOptions extends Patience {
   catalogue(): Catalogue;
   /** The catalogue with this version, or the current one where this process does not know it any more. */
   catalogueInForceAs(version: string | undefined): Catalogue;
-  generations: GenerationLifecycle;
   limits: RateLimiter;
   /** Undefined while tracing is off. */
   beginTrace: BeginTrace | undefined;
@@ -62,7 +60,6 @@ export interface AdmissionRequest {
   onEnd?: ((outcome: GenerationOutcome) => void) | undefined;
 }
 
-/** Every method throws Refused for a request that can't be served. */
 export class Admission {
   readonly #options: AdmissionOptions;
 
@@ -76,10 +73,10 @@ export class Admission {
   }
 
   /** The model with this id. One that does not exist and one that the caller may not use are refused alike. */
-  modelFor({ caller }: Pick<FastifyRequest, "caller">, id: string): CatalogueModel {
+  modelFor({ caller }: Pick<FastifyRequest, "caller">, id: string): Result<CatalogueModel> {
     const model = allowsModel(caller, id) ? this.#options.catalogue().modelFor(caller.group, id) : undefined;
-    if (model !== undefined) return model;
-    throw new Refused({
+    if (model !== undefined) return resultOf(model);
+    return refusalOf({
       code: "model_not_found",
       message: `The model ${JSON.stringify(id)} does not exist, or this key may not use it. GET /v1/models lists the models it may.`,
       param: "model",
@@ -88,14 +85,14 @@ export class Admission {
 
   /**
    * Admits a request that gets another request's answer: it counts as a request of its own, and twice if Redis counted it and could not say so. Undefined for a
-   * caller without limits.
+   * caller without limits. Rejects with Refused.
    */
   async replay({
     request,
     endpoint,
     model,
   }: Pick<AdmissionRequest, "request" | "endpoint" | "model">): Promise<ReplayAnswer | undefined> {
-    this.modelFor(request, model);
+    valueOrThrow(this.modelFor(request, model));
     return outlastRedis(this.#options, async () => this.#options.limits.admitReplay(request.caller, endpoint.dialect));
   }
 
@@ -108,58 +105,54 @@ export class Admission {
     return this.#options.limits.check(caller, dialect, operation, mayReplay)?.catch(() => undefined);
   }
 
-  /** Begins the generation, which takes over the response and the request's claim on the memory for bodies. */
-  begin(asked: AdmissionRequest): void {
-    const { request, requestId, framing, bytes, response, earlier } = asked;
-    const { generations, draining, catalogueInForceAs } = this.#options;
+  /** The request as its generation keeps it. */
+  requestOf(asked: AdmissionRequest): Result<GenerationRequest> {
+    const { request, requestId, endpoint, demand, model: id, queue, body, bytes: _, ...kept } = asked;
+    const { draining, catalogueInForceAs, beginTrace } = this.#options;
+    const { caller, url, headers, held } = request;
+    const { dialect, operation } = endpoint;
     const catalogue = this.#options.catalogue();
-    const { dialect, operation } = asked.endpoint;
-    const offered = this.modelFor(request, asked.model);
-    const model = asked.queue === undefined ? offered : { ...offered, queue: asked.queue };
-    const { url, headers } = request;
-    const begun = generations.begin(
-      {
-        id: generationIdOf(requestId),
-        caller: request.caller,
-        labels: earlier?.labels ?? labelsOf(request.caller, headers, asked.body),
-        trace: this.#options.beginTrace?.(headers),
-        dialect,
-        operation,
-        framing,
-        contentType: isForm(operation) ? contentTypeOf(headers) : "application/json",
-        callerHeaders: callerHeadersOf(dialect, headers),
-        model,
-        ...asked.demand,
-        catalogue: earlier === undefined ? catalogue : catalogueInForceAs(earlier.priceVersion),
-        queue: catalogue.queues.get(model.queue) ?? { waitingMax: 0, waitMs: 0 },
-        maxWaitMs: maxWaitMsOf(headers),
-        weight: catalogue.groups.get(request.caller.group)?.weight ?? 1,
-        held: request.held,
-        response,
-        input: asked.input,
-        storage: asked.storage,
-        earlier,
-        receivedAt: earlier?.receivedAt ?? asked.receivedAt,
-        onBound: asked.onBound,
-        onEnd: asked.onEnd,
-        requestId,
-        headers: {
-          ...requestIdHeadersOf({ id: requestId, url, headers }),
-          ...(draining.aborted && { connection: "close" }),
-        },
+    const found = this.modelFor(request, id);
+    const contentType = isForm(operation) ? contentTypeOf(headers) : resultOf("application/json");
+    const maxWaitMs = maxWaitMsOf(headers);
+    if (found.kind === "refused") return found;
+    if (contentType.kind === "refused") return contentType;
+    if (maxWaitMs.kind === "refused") return maxWaitMs;
+    const model = queue === undefined ? found.value : { ...found.value, queue };
+    const { earlier } = kept;
+    return resultOf({
+      ...kept,
+      ...demand,
+      id: generationIdOf(requestId),
+      requestId,
+      caller,
+      labels: earlier?.labels ?? labelsOf(caller, headers, body),
+      trace: beginTrace?.(headers),
+      dialect,
+      operation,
+      contentType: contentType.value,
+      callerHeaders: callerHeadersOf(dialect, headers),
+      model,
+      catalogue: earlier === undefined ? catalogue : catalogueInForceAs(earlier.priceVersion),
+      queue: catalogue.queues.get(model.queue) ?? { waitingMax: 0, waitMs: 0 },
+      maxWaitMs: maxWaitMs.value,
+      weight: catalogue.groups.get(caller.group)?.weight ?? 1,
+      held,
+      receivedAt: earlier?.receivedAt ?? kept.receivedAt,
+      headers: {
+        ...requestIdHeadersOf({ id: requestId, url, headers }),
+        ...(draining.aborted && { connection: "close" }),
       },
-      bytes,
-    );
-    if (begun.kind === "refused") throw new Refused(begun.failure);
+    });
   }
 }
 
 export const generationIdOf = (requestId: string): string => requestId.replace("req_", "gen_");
 
-/** Throws Refused for a type that is longer than any client's. */
-function contentTypeOf({ "content-type": type = "" }: IncomingHttpHeaders): string {
-  if (type.length <= contentTypeLengthMax) return type;
-  throw new Refused({
+/** Refuses a type that is longer than any client's. */
+function contentTypeOf({ "content-type": type = "" }: IncomingHttpHeaders): Result<string> {
+  if (type.length <= contentTypeLengthMax) return resultOf(type);
+  return refusalOf({
     code: "unsupported_media_type",
     message: `The content type is longer than ${contentTypeLengthMax} characters.`,
   });
@@ -167,12 +160,12 @@ function contentTypeOf({ "content-type": type = "" }: IncomingHttpHeaders): stri
 
 const maxWaitHeader = "x-sluice-max-wait";
 
-/** How long the caller lets its request wait for a worker, in milliseconds. Throws Refused unless it is a whole number from 1 to 999,999,999. */
-function maxWaitMsOf(headers: IncomingHttpHeaders): number | undefined {
+/** How long the caller lets its request wait for a worker, in milliseconds: a whole number from 1 to 999,999,999. */
+function maxWaitMsOf(headers: IncomingHttpHeaders): Result<number | undefined> {
   const value = headers[maxWaitHeader];
-  if (value === undefined) return undefined;
-  if (typeof value === "string" && /^[1-9]\d{0,8}$/.test(value)) return Number(value);
-  throw new Refused({
+  if (value === undefined) return resultOf(undefined);
+  if (typeof value === "string" && /^[1-9]\d{0,8}$/.test(value)) return resultOf(Number(value));
+  return refusalOf({
     code: "invalid_request",
     message: `The header ${maxWaitHeader} must be a whole number of milliseconds from 1 to 999999999, such as 2500.`,
     param: maxWaitHeader,

@@ -14,19 +14,12 @@ import {
   logRetryMs,
   logSilentMsMax,
 } from "../common/bounds.ts";
-import type { SealedStore, StoreOwner } from "../stored/sealed-store.ts";
+import { eventsOf } from "../response/event-cutter.ts";
+import type { AnswerLog, LogHead } from "../response/logged-response.ts";
+import { logIdOf, type SealedStore, type StoreOwner } from "../stored/sealed-store.ts";
 
 /** Parts that are read at once. */
 const partsPerRead = 64;
-
-/** The id of the log of an answer with this id. */
-export const logIdOf = (id: string): string => `:log:${id}`;
-
-/** How the answer's response begins. */
-export interface LogHead {
-  status: number;
-  headers: Record<string, string>;
-}
 
 /** A part of a log. `first` is the number of its first event. `another writer`: events that the writer before it had not stored are lost. `failed`: the last event is an error. */
 type Part =
@@ -93,7 +86,7 @@ export interface LogWriterOptions {
 }
 
 /** It stops writing when the log was removed, finds no space, or is written by another process. */
-export class LogWriter {
+export class LogWriter implements AnswerLog {
   readonly #options: LogWriterOptions;
   #parts: number;
   #events: number;
@@ -111,12 +104,10 @@ export class LogWriter {
     if (options.isTakenOver) this.#append({ kind: "another writer" });
   }
 
-  /** The number of the next event. */
   get nextEvent(): number {
     return this.#events;
   }
 
-  /** The flow must stop until `drained`. */
   get isFull(): boolean {
     return this.#pendingBytes > logPendingBytesMax;
   }
@@ -126,7 +117,6 @@ export class LogWriter {
     this.#append({ kind: "head", head });
   }
 
-  /** Logs a whole event; returns it with its id, as it is logged. */
   event(event: Buffer): Buffer {
     const bytes = Buffer.concat([Buffer.from(`id: ${this.#options.id}.${this.#events}\n`), event]);
     this.#pending.push(bytes);
@@ -137,17 +127,12 @@ export class LogWriter {
     return bytes;
   }
 
-  /**
-   * Ends the log; as "failed" where its last event is an error, as "broken" where the answer is not complete and does not say so. Resolves when all of it is
-   * written, or lost.
-   */
   end(kind: "end" | "failed" | "broken" = "end"): Promise<void> {
     this.#flush();
     this.#append({ kind });
     return this.#written;
   }
 
-  /** Writes no more. */
   abandon(): void {
     this.#isAbandoned = true;
     clearTimeout(this.#timer);
@@ -282,36 +267,4 @@ async function readParts(
     }
   }
   return undefined;
-}
-
-const eventEnd = Buffer.from("\n\n");
-
-/** The events in these bytes, which are whole events. */
-function eventsOf(bytes: Buffer): Buffer[] {
-  const events: Buffer[] = [];
-  let from = 0;
-  for (let end = bytes.indexOf(eventEnd); end >= 0; end = bytes.indexOf(eventEnd, from)) {
-    events.push(bytes.subarray(from, end + eventEnd.length));
-    from = end + eventEnd.length;
-  }
-  return events;
-}
-
-/** These whole events of a log without their ids. */
-export const withoutIds = (bytes: Buffer): Buffer =>
-  Buffer.concat(eventsOf(bytes).map((event) => event.subarray(event.indexOf("\n") + 1)));
-
-/** Cuts the bytes of a stream into whole events. */
-export class EventCutter {
-  #rest: Buffer = Buffer.alloc(0);
-
-  /** The events that these bytes complete. Throws for an event of more than `bytesMax` bytes. */
-  push(chunk: Buffer, bytesMax: number): Buffer[] {
-    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
-    const events = eventsOf(bytes);
-    const used = events.reduce((sum, { length }) => sum + length, 0);
-    this.#rest = Buffer.from(bytes.subarray(used));
-    if (this.#rest.length > bytesMax) throw new Error("an event is too large for a log");
-    return events;
-  }
 }

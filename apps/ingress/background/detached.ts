@@ -2,6 +2,7 @@
  * Generations that go on without their callers: responses with `background: true`, and streams that can be resumed. This ingress leases each one that it runs, and
  * takes over those of a lost ingress: one without content is dispatched again, one with content fails.
  */
+
 import type { ServerResponse } from "node:http";
 import { setTimeout as delay } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
@@ -16,24 +17,25 @@ import { LiveMap } from "#relay/live-map.ts";
 import { jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
 import { withMembers } from "#wire/json/spans.ts";
 import { type Admission, type AdmissionRequest, generationIdOf } from "../admission/admission.ts";
+import type { EarlierRun } from "../admission/generation-request.ts";
 import { takeOversMax } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { otherRequest, unavailable, workerLost } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
 import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
-import { Refused } from "../common/refused.ts";
+import { Refused, valueOrThrow } from "../common/refused.ts";
 import { Sealing } from "../common/sealing.ts";
-import type { EarlierRun } from "../generation/generation.ts";
+import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { BodyReader } from "../request/body-reader.ts";
 import { type AnswerResponse, streamHeaders } from "../response/generation-response.ts";
 import { LoggedResponse, type LoggedResponseOptions } from "../response/logged-response.ts";
 import { WholeSink } from "../response/whole-sink.ts";
 import type { KeyDirectory } from "../server/authentication.ts";
-import { detailNameOf, type SealedStore, type StoreOwner } from "../stored/sealed-store.ts";
+import { detailNameOf, logIdOf, type SealedStore, type StoreOwner } from "../stored/sealed-store.ts";
 import { isOver, type StoredResponses } from "../stored/stored-responses.ts";
 import { type ResolvedBody, storageOf } from "../stored/storing.ts";
-import { type LogState, LogWriter, logIdOf, logStateOf } from "./answer-log.ts";
+import { type LogState, LogWriter, logStateOf } from "./answer-log.ts";
 import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
 import type { Run, Runs, TakenRun } from "./runs.ts";
 
@@ -45,6 +47,7 @@ export interface DetachedOptions extends Patience {
   store: SealedStore;
   responses: StoredResponses;
   admission: Admission;
+  generations: GenerationLifecycle;
   reader: BodyReader;
   keys: KeyDirectory;
   events: EventSink<IngressEvents>;
@@ -102,7 +105,7 @@ export class DetachedGenerations {
   ): Promise<{ id: string; isNew: boolean }> {
     const { admission, responses, clock } = this.#options;
     const { body, expansion } = resolved;
-    const model = admission.modelFor(request, String(body.model)).id;
+    const model = valueOrThrow(admission.modelFor(request, String(body.model))).id;
     const id = `resp_${name === undefined ? request.id.replace(/^req_/, "") : hashOf(`${owner.keyId} ${name}`)}`;
     const { chain = [], conversationId, input = inputListOf(resolved.bytes) } = expansion ?? {};
     const queued = {
@@ -284,27 +287,25 @@ export class DetachedGenerations {
         ? { response: this.#resumableResponse(start), onBound: undefined }
         : this.#backgroundResponse(start, queued);
     this.#running.set(run.id, { run, response });
-    try {
-      this.#options.admission.begin({
-        ...(start.wrap?.(response) ?? { response }),
-        request,
-        requestId,
-        endpoint,
-        model: run.model,
-        framing: run.framing,
-        demand: body.demand,
-        body: body.body,
-        bytes: body.bytes,
-        onBound,
-        earlier: start.earlier,
-        receivedAt: run.receivedAt,
-        ...(run.isBackground && { queue: backgroundQueue }),
-      });
-    } catch (error) {
-      this.#running.delete(run.id);
-      response.leave(false);
-      throw error;
-    }
+    const refusal = this.#options.generations.begin({
+      ...(start.wrap?.(response) ?? { response }),
+      request,
+      requestId,
+      endpoint,
+      model: run.model,
+      framing: run.framing,
+      demand: body.demand,
+      body: body.body,
+      bytes: body.bytes,
+      onBound,
+      earlier: start.earlier,
+      receivedAt: run.receivedAt,
+      ...(run.isBackground && { queue: backgroundQueue }),
+    });
+    if (refusal === undefined) return;
+    this.#running.delete(run.id);
+    response.leave(false);
+    throw new Refused(refusal.failure);
   }
 
   #backgroundResponse(

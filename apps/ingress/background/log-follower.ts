@@ -11,9 +11,10 @@ import type { Capacity } from "../common/capacity.ts";
 import { dialectOf, requestIdHeadersOf } from "../common/endpoints.ts";
 import { overloadOf, workerLost } from "../common/failures.ts";
 import { Refused } from "../common/refused.ts";
+import { withoutIds } from "../response/event-cutter.ts";
 import { breakSoon } from "../response/generation-response.ts";
-import type { SealedStore, StoreOwner } from "../stored/sealed-store.ts";
-import { logIdOf, readLog, withoutIds } from "./answer-log.ts";
+import { logIdOf, type SealedStore, type StoreOwner } from "../stored/sealed-store.ts";
+import { readLog } from "./answer-log.ts";
 import type { Runs } from "./runs.ts";
 
 export interface LogFollowerOptions {

@@ -6,8 +6,8 @@ import { invalidFieldOf, type ValidationFault } from "#dialects/request-schema/i
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { OperatorControl } from "#service/operator-controls.ts";
-import type { UploadLimits } from "../server/upload-pace.ts";
 import type { Shortage } from "./capacity.ts";
+import type { IngressConfig } from "./config.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
 import { Refused } from "./refused.ts";
 import { unsupportedPartOf } from "./unsupported-paths.ts";
@@ -80,7 +80,7 @@ export const tooLarge = (bytesMax: number): Failure => ({
   message: `The body is larger than ${bytesMax} bytes.`,
 });
 
-export const tooSlow = ({ uploadBytesPerSecondMin }: UploadLimits): Failure => ({
+export const tooSlow = ({ uploadBytesPerSecondMin }: Pick<IngressConfig, "uploadBytesPerSecondMin">): Failure => ({
   code: "request_timeout",
   message: `The request arrived too slowly: send at least ${uploadBytesPerSecondMin} bytes per second, without long pauses.`,
 });

@@ -3,7 +3,9 @@ import { isUtf8 } from "node:buffer";
 import type { IncomingHttpHeaders } from "node:http";
 import type { KeyRecord } from "#access/record.ts";
 import { tagsIn } from "#access/tags.ts";
-import type { Body } from "../request/body.ts";
+
+type Body = Record<string, unknown>;
+
 import { userLengthMax } from "./bounds.ts";
 
 export interface Labels {

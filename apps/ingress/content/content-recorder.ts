@@ -6,8 +6,8 @@ import type { Content, ContentBody } from "#content/content.ts";
 import type { ContentStream } from "#content/content-stream.ts";
 import { operations } from "#operations/operations.ts";
 import type { Clock } from "#service/clock.ts";
+import type { GenerationRequest } from "../admission/generation-request.ts";
 import type { Capacity } from "../common/capacity.ts";
-import type { GenerationRequest } from "../generation/generation.ts";
 import { ContentResponse, isText } from "../response/content-response.ts";
 import { ContentText } from "../response/content-text.ts";
 

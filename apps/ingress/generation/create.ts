@@ -1,13 +1,15 @@
 /** The beginning of a generation: its slots, its record and its response. */
+
 import { allowsModel } from "#access/record.ts";
-import type { Failure } from "#dialects/errors.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { Clock } from "#service/clock.ts";
+import type { GenerationRequest } from "../admission/generation-request.ts";
 import type { Capacity, Claim } from "../common/capacity.ts";
 import { overloadOf } from "../common/failures.ts";
+import { type Refusal, refusalOf } from "../common/refused.ts";
 import { type AnswerListener, GenerationResponse } from "../response/generation-response.ts";
-import { factsOf, type Generation, type GenerationRequest } from "./generation.ts";
+import { factsOf, type Generation } from "./generation.ts";
 import { type IngressQueue, retryAfterSecondsOf } from "./ingress-queues.ts";
 
 interface Claimed {
@@ -21,7 +23,7 @@ export function claimSlots(
   { caller, queue: { waitingMax } }: GenerationRequest,
   queue: IngressQueue,
   { slots, events, clock }: { slots: Capacity; events: EventSink<IngressEvents>; clock: Clock },
-): Claimed | { kind: "refused"; failure: Failure } {
+): Claimed | Refusal {
   queue.waiting.max = waitingMax;
   const slot = slots.claim(caller.id);
   const waitingSlot = queue.waiting.claim(caller.id);
@@ -33,7 +35,7 @@ export function claimSlots(
     if (shortage === undefined) continue;
     slot.end();
     const retryAfterSeconds = retryAfterSecondsOf(queue, clock.now());
-    return { kind: "refused", failure: overloadOf(events, limit, shortage, caller.id, retryAfterSeconds) };
+    return refusalOf(overloadOf(events, limit, shortage, caller.id, retryAfterSeconds));
   }
   return { kind: "claimed", slot, waitingSlot };
 }

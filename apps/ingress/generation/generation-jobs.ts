@@ -11,8 +11,9 @@ import type { Redis } from "#service/redis.ts";
 import { isRefusal } from "#service/redis.ts";
 import { headersOf } from "#tracing/trace-context.ts";
 import { answerBytesMaxOf } from "../admission/estimate.ts";
+import type { GenerationRequest } from "../admission/generation-request.ts";
 import { bodyLifeMs } from "../common/bounds.ts";
-import { attemptsBefore, type Generation, type GenerationRequest } from "./generation.ts";
+import { attemptsBefore, type Generation } from "./generation.ts";
 
 export interface GenerationJobsOptions {
   /** A separate connection for large bodies, so that they do not delay jobs. */

@@ -5,7 +5,6 @@ import type { Clock } from "#service/clock.ts";
 import { isRefusal } from "#service/redis.ts";
 import { redisTryEveryMs } from "../common/bounds.ts";
 import { Capacity } from "../common/capacity.ts";
-import { type Generation, isWaiting } from "./generation.ts";
 
 export interface IngressQueue {
   readonly jobs: JobQueue;
@@ -16,23 +15,6 @@ export interface IngressQueue {
   /** Since when commands to the queue's keys in Redis fail; undefined while they work. Meanwhile its generations wait here. */
   awaySince: number | undefined;
 }
-
-export interface QueueStatistics {
-  queue: string;
-  /** The workers' slots that no other ingress uses; undefined if unknown. */
-  slots: number | undefined;
-  /** Generations of this ingress that wait for a worker, and those of them that are in its admission queue. */
-  waiting: number;
-  held: number;
-  running: number;
-  oldestWaitMs: number;
-  /** The waiting generations of the groups with the most, and of all others together. */
-  groups: { group: string; waiting: number }[];
-  otherGroups: number;
-}
-
-/** How many groups of a queue are reported by name. */
-const groupsMax = 10;
 
 export interface IngressQueuesOptions {
   /** The open queues; the catalogue may add some later. */
@@ -88,33 +70,9 @@ export class IngressQueues {
     }
   }
 
-  /** Of every open queue; `generations` are those of this ingress that are not over. */
-  statistics(generations: Iterable<Generation>): QueueStatistics[] {
-    const now = this.#options.clock.now();
-    const byQueue = new Map<string, QueueStatistics>();
-    for (const name of this.#options.jobQueues.keys()) {
-      const { slots, heldSize: held } = (this.of(name) as IngressQueue).admission;
-      const counts = { waiting: 0, held, running: 0, oldestWaitMs: 0, groups: [], otherGroups: 0 };
-      byQueue.set(name, { queue: name, slots, ...counts });
-    }
-    const groups = new Map<QueueStatistics, Map<string, number>>();
-    for (const generation of generations) {
-      const queue = byQueue.get(generation.facts.queue);
-      if (queue === undefined) continue;
-      if (!isWaiting(generation)) queue.running++;
-      else {
-        queue.waiting++;
-        queue.oldestWaitMs = Math.max(queue.oldestWaitMs, now - generation.startedAt);
-        const counts = groups.get(queue) ?? new Map<string, number>();
-        groups.set(queue, counts.set(generation.facts.group, (counts.get(generation.facts.group) ?? 0) + 1));
-      }
-    }
-    for (const [queue, counts] of groups) {
-      const sorted = [...counts].sort(([, a], [, b]) => b - a);
-      queue.groups = sorted.slice(0, groupsMax).map(([group, waiting]) => ({ group, waiting }));
-      queue.otherGroups = sorted.slice(groupsMax).reduce((sum, [, waiting]) => sum + waiting, 0);
-    }
-    return [...byQueue.values()];
+  /** Every open queue. */
+  get all(): IngressQueue[] {
+    return [...this.#options.jobQueues.keys()].map((name) => this.of(name) as IngressQueue);
   }
 
   /** A command of the time `since` to the queue's keys failed, and might have worked. It is tried several times a second whether one works again. */

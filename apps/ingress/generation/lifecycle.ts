@@ -46,6 +46,7 @@ import type { JobQueue, SlotBoard, Transport, TransportHandlers } from "#relay/p
 import type { CommandAnswer, GenerationCommand } from "#service/generation-commands.ts";
 import type { OperatorControls } from "#service/operator-controls.ts";
 import type { Redis } from "#service/redis.ts";
+import type { Admission, AdmissionRequest } from "../admission/admission.ts";
 import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
 import type { Capacity } from "../common/capacity.ts";
 import type { IngressConfig } from "../common/config.ts";
@@ -58,13 +59,14 @@ import {
   waitExpired,
   workerLost,
 } from "../common/failures.ts";
+import { type Refusal, refusalOf } from "../common/refused.ts";
 import type { ContentRecorder } from "../content/content-recorder.ts";
 import { billOf } from "./bill.ts";
 import { claimSlots, createGeneration } from "./create.ts";
-import { endedEventOf, type Generation, type GenerationRequest, isWaiting } from "./generation.ts";
+import { endedEventOf, type Generation, isWaiting } from "./generation.ts";
 import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
-import { IngressQueues, type QueueStatistics, retryAfterSecondsOf } from "./ingress-queues.ts";
-import { runningOf } from "./running.ts";
+import { IngressQueues, retryAfterSecondsOf } from "./ingress-queues.ts";
+import { type QueueStatistics, runningOf, statisticsOf } from "./running.ts";
 
 export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   config: Pick<IngressConfig, "keepAliveMs" | "redisWaitMs">;
@@ -80,6 +82,7 @@ export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   bodyBytes: Capacity;
   /** Bytes of answers that their callers have not taken. */
   answerBytes: Capacity;
+  admission: Pick<Admission, "requestOf">;
   limits: RateLimiter;
   content: ContentRecorder;
   isRevoked(keyId: string): boolean;
@@ -87,8 +90,6 @@ export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   controls: Pick<OperatorControls, "of">;
   events: EventSink<IngressEvents>;
 }
-
-type Begun = { kind: "begun" } | { kind: "refused"; failure: Failure };
 
 export class GenerationLifecycle implements TransportHandlers {
   readonly #options: GenerationLifecycleOptions;
@@ -120,18 +121,21 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /**
    * Starts a generation. It then owns the response and the body's claim on memory, and always ends the response. A refused request keeps both,
-   * and its caller answers it: this process stops or is not connected, an operator drains this queue, or this process or this queue has no capacity for the key.
+   * and its caller answers it: its model or a header is not valid, this process stops or is not connected, an operator drains this queue, or this process or this queue has no capacity for the key.
    */
-  begin(asked: GenerationRequest, body: Buffer): Begun {
-    const queue = this.#queues.of(asked.model.queue);
-    if (this.#isStopping || !this.isReady || queue === undefined) return { kind: "refused", failure: unavailable };
-    const { clock, controls } = this.#options;
-    const control = controls.of("queue", asked.model.queue, clock.epoch());
-    if (control?.state === "draining" && asked.earlier === undefined)
-      return { kind: "refused", failure: queueDraining(control, clock.epoch()) };
-    const claimed = claimSlots(asked, queue, this.#options);
+  begin(asked: AdmissionRequest): Refusal | undefined {
+    const { clock, controls, admission, content } = this.#options;
+    const admitted = admission.requestOf(asked);
+    if (admitted.kind === "refused") return admitted;
+    const { model, earlier } = admitted.value;
+    const queue = this.#queues.of(model.queue);
+    if (this.#isStopping || !this.isReady || queue === undefined) return refusalOf(unavailable);
+    const control = controls.of("queue", model.queue, clock.epoch());
+    if (control?.state === "draining" && earlier === undefined) return refusalOf(queueDraining(control, clock.epoch()));
+    const claimed = claimSlots(admitted.value, queue, this.#options);
     if (claimed.kind === "refused") return claimed;
-    const request = this.#options.content.recorded(asked, body);
+    const body = asked.bytes;
+    const request = content.recorded(admitted.value, body);
     const number = this.#owner.takeNumber();
     const listener = {
       committed: () => this.#committed(number),
@@ -147,7 +151,7 @@ export class GenerationLifecycle implements TransportHandlers {
       this.#startWaitTimer(generation);
       this.#admit(generation);
     }
-    return { kind: "begun" };
+    return undefined;
   }
 
   /** A caller without rate limits goes on at once, in the same turn of the event loop. */
@@ -530,7 +534,7 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   statistics(): QueueStatistics[] {
-    return this.#queues.statistics(this.#live.values());
+    return statisticsOf(this.#queues.all, this.#live.values(), this.#now());
   }
 
   #ownerPort(): OwnerPort<Generation> {

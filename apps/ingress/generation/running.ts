@@ -1,6 +1,8 @@
-/** The generations of this ingress that are not over, for operators. */
+/** The generations of this ingress that are not over, and its queues, for operators. */
+
 import type { CommandAnswer, GenerationFilter, RunningGeneration } from "#service/generation-commands.ts";
-import type { Generation } from "./generation.ts";
+import { type Generation, isWaiting } from "./generation.ts";
+import type { IngressQueue } from "./ingress-queues.ts";
 
 /** The oldest `limit` of those that match the filter, of generations in the order of their start, and how many match. */
 export function runningOf(
@@ -41,4 +43,53 @@ function shownOf(generation: Generation, worker: string | undefined): RunningGen
     target: source?.target ?? null,
     worker: worker ?? null,
   };
+}
+
+export interface QueueStatistics {
+  queue: string;
+  /** The workers' slots that no other ingress uses; undefined if unknown. */
+  slots: number | undefined;
+  /** Generations of this ingress that wait for a worker, and those of them that are in its admission queue. */
+  waiting: number;
+  held: number;
+  running: number;
+  oldestWaitMs: number;
+  /** The waiting generations of the groups with the most, and of all others together. */
+  groups: { group: string; waiting: number }[];
+  otherGroups: number;
+}
+
+/** How many groups of a queue are reported by name. */
+const groupsMax = 10;
+
+/** The statistics of these queues; `generations` are those of this ingress that are not over. */
+export function statisticsOf(
+  queues: readonly IngressQueue[],
+  generations: Iterable<Generation>,
+  now: number,
+): QueueStatistics[] {
+  const byQueue = new Map<string, QueueStatistics>();
+  for (const { jobs, admission } of queues) {
+    const { slots, heldSize: held } = admission;
+    const counts = { waiting: 0, held, running: 0, oldestWaitMs: 0, groups: [], otherGroups: 0 };
+    byQueue.set(jobs.name, { queue: jobs.name, slots, ...counts });
+  }
+  const groups = new Map<QueueStatistics, Map<string, number>>();
+  for (const generation of generations) {
+    const queue = byQueue.get(generation.facts.queue);
+    if (queue === undefined) continue;
+    if (!isWaiting(generation)) queue.running++;
+    else {
+      queue.waiting++;
+      queue.oldestWaitMs = Math.max(queue.oldestWaitMs, now - generation.startedAt);
+      const counts = groups.get(queue) ?? new Map<string, number>();
+      groups.set(queue, counts.set(generation.facts.group, (counts.get(generation.facts.group) ?? 0) + 1));
+    }
+  }
+  for (const [queue, counts] of groups) {
+    const sorted = [...counts].sort(([, a], [, b]) => b - a);
+    queue.groups = sorted.slice(0, groupsMax).map(([group, waiting]) => ({ group, waiting }));
+    queue.otherGroups = sorted.slice(groupsMax).reduce((sum, [, waiting]) => sum + waiting, 0);
+  }
+  return [...byQueue.values()];
 }

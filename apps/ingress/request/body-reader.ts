@@ -1,11 +1,12 @@
 /** Reads small bodies at once and large ones in a thread, so that no body blocks the event loop for long. */
+
 import type { Failure } from "#dialects/errors.ts";
 import { bufferOf, copyOf, TaskThreads, TaskTimeout } from "#service/task-thread.ts";
 import { bodyReadAtOnceBytesMax, bodyReadTimeoutMs } from "../common/bounds.ts";
 import { endpoints, nameOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { tooLarge } from "../common/failures.ts";
-import { Refused } from "../common/refused.ts";
-import { type BodyRead, checkBody, type ReadBody, readForm, readJson } from "./body.ts";
+import { type Result, refusalOf, resultOf } from "../common/refused.ts";
+import { checkBody, type ReadBody, readForm, readJson } from "./body.ts";
 import type { BodyAnswer, BodyTask } from "./body-thread.ts";
 import { type InteractionRequest, readInteraction } from "./interactions.ts";
 import { type ModelPath, type OllamaRequest, readOllamaRequest } from "./ollama.ts";
@@ -40,45 +41,44 @@ export class BodyReader {
     endpoint: ServedEndpoint,
     bytes: Buffer,
     { key, contentType }: { key: string; contentType?: string | undefined },
-  ): BodyRead<ReadBody> | Promise<BodyRead<ReadBody>> {
+  ): Result<ReadBody> | Promise<Result<ReadBody>> {
     const { bodyBytesMax = Number.POSITIVE_INFINITY } = endpoint;
-    if (bytes.length > bodyBytesMax) return { kind: "refused", failure: tooLarge(bodyBytesMax) };
+    if (bytes.length > bodyBytesMax) return refusalOf(tooLarge(bodyBytesMax));
     if (!isReadAtOnce(bytes))
       return this.#inThread((copy) => ({ kind: "body", bytes: copy, endpoint: nameOf(endpoint), contentType }), bytes, {
         key,
-      }) as Promise<BodyRead<ReadBody>>;
-    const checked = (read: BodyRead<unknown>) => (read.kind === "read" ? checkBody(endpoint, read.value) : read);
+      }) as Promise<Result<ReadBody>>;
+    const checked = (read: Result<unknown>) => (read.kind === "value" ? checkBody(endpoint, read.value) : read);
     return contentType === undefined ? checked(readJson(bytes)) : readForm(endpoint, bytes, contentType).then(checked);
   }
 
   /** Reads a request of Ollama's clients, and translates it. */
-  async readOllama(path: ModelPath, bytes: Buffer, key: string): Promise<BodyRead<OllamaRequest>> {
+  async readOllama(path: ModelPath, bytes: Buffer, key: string): Promise<Result<OllamaRequest>> {
     if (isReadAtOnce(bytes)) return readOllamaRequest(path, bytes);
     const read = (await this.#inThread((copy) => ({ kind: "ollama", bytes: copy, path }), bytes, {
       key,
-    })) as BodyRead<OllamaRequest>;
+    })) as Result<OllamaRequest>;
     // Bytes lose their class on the way between threads.
-    if (read.kind === "read" && read.value.bytes !== undefined) read.value.bytes = bufferOf(read.value.bytes);
+    if (read.kind === "value" && read.value.bytes !== undefined) read.value.bytes = bufferOf(read.value.bytes);
     return read;
   }
 
   /** Reads a request of Gemini's Interactions API, and translates it. */
-  async readInteraction(bytes: Buffer, key: string): Promise<BodyRead<InteractionRequest>> {
+  async readInteraction(bytes: Buffer, key: string): Promise<Result<InteractionRequest>> {
     if (isReadAtOnce(bytes)) return readInteraction(bytes);
     const read = (await this.#inThread((copy) => ({ kind: "interaction", bytes: copy }), bytes, {
       key,
-    })) as BodyRead<InteractionRequest>;
-    if (read.kind === "read") read.value.bytes = bufferOf(read.value.bytes);
+    })) as Result<InteractionRequest>;
+    if (read.kind === "value") read.value.bytes = bufferOf(read.value.bytes);
     return read;
   }
 
-  /** Reads a large frame of a WebSocket. Rejects with Refused. */
-  async readFrame(bytes: Buffer, key: string): Promise<CallerFrame> {
-    const read = (await this.#inThread((copy) => ({ kind: "frame", bytes: copy }), bytes, { key })) as BodyRead<
+  /** Reads a large frame of a WebSocket. */
+  async readFrame(bytes: Buffer, key: string): Promise<Result<CallerFrame>> {
+    const read = (await this.#inThread((copy) => ({ kind: "frame", bytes: copy }), bytes, { key })) as Result<
       Omit<CallerFrame, "bytes">
     >;
-    if (read.kind === "refused") throw new Refused(read.failure);
-    return { ...read.value, bytes };
+    return read.kind === "refused" ? read : resultOf({ ...read.value, bytes });
   }
 
   async #inThread(
@@ -95,7 +95,7 @@ export class BodyReader {
         { key, bytes: bytes.length },
       );
     } catch (error) {
-      if (error instanceof TaskTimeout) return { kind: "refused", failure: error.isBusy ? tooBusy : tookTooLong };
+      if (error instanceof TaskTimeout) return refusalOf(error.isBusy ? tooBusy : tookTooLong);
       throw error;
     }
   }

@@ -1,8 +1,9 @@
 /** The thread in which large bodies are read and checked. */
+
 import { bufferOf, type Sent, serveTasks } from "#service/task-thread.ts";
 import { endpoints, type ServedEndpoint } from "../common/endpoints.ts";
-import { Refused } from "../common/refused.ts";
-import { type BodyRead, checkBody, type ReadBody, readForm, readJson, settingsOf } from "./body.ts";
+import { type Result, resultFrom, resultOf } from "../common/refused.ts";
+import { checkBody, type ReadBody, readForm, readJson, settingsOf } from "./body.ts";
 import { type InteractionRequest, readInteraction } from "./interactions.ts";
 import { type ModelPath, type OllamaRequest, readOllamaRequest } from "./ollama.ts";
 import { type CallerFrame, callerFrameOf } from "./socket-frame.ts";
@@ -14,10 +15,10 @@ export type BodyTask =
   | { kind: "ollama"; bytes: Uint8Array; path: ModelPath };
 
 export type BodyAnswer =
-  | BodyRead<ReadBody>
-  | BodyRead<Omit<CallerFrame, "bytes">>
-  | BodyRead<OllamaRequest>
-  | BodyRead<InteractionRequest>;
+  | Result<ReadBody>
+  | Result<Omit<CallerFrame, "bytes">>
+  | Result<OllamaRequest>
+  | Result<InteractionRequest>;
 
 serveTasks(async (task: BodyTask): Promise<Sent<BodyAnswer>> => {
   const bytes = bufferOf(task.bytes);
@@ -26,18 +27,15 @@ serveTasks(async (task: BodyTask): Promise<Sent<BodyAnswer>> => {
   if (task.kind === "ollama") return { value: readOllamaRequest(task.path, bytes) };
   const endpoint = endpoints.get(task.endpoint) as ServedEndpoint;
   const read = task.contentType === undefined ? readJson(bytes) : await readForm(endpoint, bytes, task.contentType);
-  const checked = read.kind === "read" ? checkBody(endpoint, read.value) : read;
+  const checked = read.kind === "value" ? checkBody(endpoint, read.value) : read;
   if (checked.kind === "refused") return { value: checked };
   const { body, ...others } = checked.value;
-  return { value: { kind: "read", value: { body: settingsOf(body), ...others } } };
+  return { value: resultOf({ body: settingsOf(body), ...others }) };
 });
 
-function readFrame(bytes: Buffer): BodyRead<Omit<CallerFrame, "bytes">> {
-  try {
-    const { bytes: _bytes, ...frame } = callerFrameOf(bytes);
-    return { kind: "read", value: frame };
-  } catch (error) {
-    if (error instanceof Refused) return { kind: "refused", failure: error.failure };
-    throw error;
-  }
-}
+/** The frame without its bytes, which the sender has. */
+const readFrame = (bytes: Buffer): Result<Omit<CallerFrame, "bytes">> =>
+  resultFrom(() => {
+    const { bytes: _, ...frame } = callerFrameOf(bytes);
+    return frame;
+  });

@@ -1,6 +1,6 @@
 /** Reads and checks a request's body: UTF-8, JSON or a form, bounds, and its endpoint's schema. Pure, so that a thread can do it for large bodies. */
+
 import { isUtf8 } from "node:buffer";
-import type { Failure } from "#dialects/errors.ts";
 import type { StoredReferences } from "#dialects/openai-responses/stored-references.ts";
 import type { Demand } from "#operations/demand.ts";
 import { operations } from "#operations/operations.ts";
@@ -10,6 +10,7 @@ import { boundBroken, type JsonBounds } from "#wire/json/bounds.ts";
 import { parseJson } from "#wire/json/parse.ts";
 import { bodyFieldsMax, settingElementsMax, settingLengthMax, settingMembersMax } from "../common/bounds.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
+import { type Refusal, type Result, refusalOf, resultOf } from "../common/refused.ts";
 import { faultIn } from "./validation.ts";
 
 /**
@@ -35,21 +36,16 @@ export interface ReadBody {
   references?: StoredReferences | undefined;
 }
 
-export type BodyRead<Value> = { kind: "read"; value: Value } | { kind: "refused"; failure: Failure };
-
-const refused = (message: string): { kind: "refused"; failure: Failure } => ({
-  kind: "refused",
-  failure: { code: "invalid_request", message },
-});
+const refused = (message: string): Refusal => refusalOf({ code: "invalid_request", message });
 
 /** Parses the bytes as JSON. */
-export function readJson(bytes: Buffer): BodyRead<unknown> {
+export function readJson(bytes: Buffer): Result<unknown> {
   if (bytes.length === 0) return refused("The body is empty.");
   if (!isUtf8(bytes)) return refused("The body is not valid UTF-8.");
   const broken = boundBroken(bytes, bodyBounds);
   if (broken !== undefined) return refused(boundMessages[broken]);
   try {
-    return { kind: "read", value: parseJson(bytes) };
+    return resultOf(parseJson(bytes));
   } catch (error) {
     const place = /at position \d+/.exec((error as Error).message)?.[0];
     return refused(`The body is not valid JSON${place === undefined ? "" : ` (${place})`}.`);
@@ -61,10 +57,10 @@ export async function readForm(
   { operation }: ServedEndpoint,
   bytes: Buffer,
   contentType: string,
-): Promise<BodyRead<Body>> {
+): Promise<Result<Body>> {
   try {
     const form = await formOf(bytes, contentType);
-    return { kind: "read", value: (await operations[operation].formValuesOf?.(form)) ?? {} };
+    return resultOf((await operations[operation].formValuesOf?.(form)) ?? {});
   } catch {
     return refused(`The body is not a valid form (multipart/form-data), or has more than ${formFieldsMax} fields.`);
   }
@@ -74,18 +70,15 @@ export async function readForm(
 export function checkBody(
   { schema, operation, dialect, faultOf, referencesIn }: ServedEndpoint,
   value: unknown,
-): BodyRead<ReadBody> {
+): Result<ReadBody> {
   const fault = faultIn(schema, value);
-  if (fault !== undefined) return { kind: "refused", failure: fault };
+  if (fault !== undefined) return refusalOf(fault);
   const body = value as Body;
   if (Object.keys(body).length > bodyFieldsMax) return refused(`The body has more than ${bodyFieldsMax} fields.`);
   const failure = faultOf?.(body);
   return failure === undefined
-    ? {
-        kind: "read",
-        value: { body, demand: operations[operation].demandOf(body, dialect), references: referencesIn?.(body) },
-      }
-    : { kind: "refused", failure };
+    ? resultOf({ body, demand: operations[operation].demandOf(body, dialect), references: referencesIn?.(body) })
+    : refusalOf(failure);
 }
 
 /**

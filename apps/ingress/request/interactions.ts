@@ -6,8 +6,8 @@ import Type from "typebox";
 import { jsonSchemaOf } from "#dialects/gemini/google-schema.ts";
 import { foreignThoughtId } from "#dialects/openai-responses/answer.ts";
 import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { Refused } from "../common/refused.ts";
-import { type BodyRead, readJson } from "./body.ts";
+import { Refused, type Result, resultFrom } from "../common/refused.ts";
+import { readJson } from "./body.ts";
 import { faultIn } from "./validation.ts";
 
 export interface InteractionRequest {
@@ -64,19 +64,16 @@ const unsupported: readonly [name: string, why: string][] = [
 ];
 
 /** Pure. Reads and checks a body, and translates it. Settings that only tune how Google serves it (`safety_settings`, `labels`, `seed`) are left out. */
-export function readInteraction(sent: Buffer): BodyRead<InteractionRequest> {
+export function readInteraction(sent: Buffer): Result<InteractionRequest> {
   const read = readJson(sent);
   if (read.kind === "refused") return read;
-  try {
+  return resultFrom(() => {
     for (const [name, why] of unsupported) if (isPresent(objectOf(read.value)[name])) invalid(name, why);
     const fault = faultIn(schema, read.value);
-    if (fault !== undefined) return { kind: "refused", failure: fault };
+    if (fault !== undefined) throw new Refused(fault);
     const body = read.value as Body;
-    return { kind: "read", value: { bytes: jsonBytesOf(responsesBodyOf(body)), streams: body.stream === true } };
-  } catch (error) {
-    if (error instanceof Refused) return { kind: "refused", failure: error.failure };
-    throw error;
-  }
+    return { bytes: jsonBytesOf(responsesBodyOf(body)), streams: body.stream === true };
+  });
 }
 
 function responsesBodyOf(body: Body): Body {

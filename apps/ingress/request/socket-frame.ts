@@ -4,7 +4,7 @@ import type { OutgoingHttpHeaders } from "node:http";
 import type { Failure } from "#dialects/errors.ts";
 import { type ObjectSpans, objectSpansOf, readSpan, removalsOf, replaceSpans } from "#wire/json/spans.ts";
 import { bodyFieldsMax, frameMemberBytesMax } from "../common/bounds.ts";
-import { Refused } from "../common/refused.ts";
+import { Refused, valueOrThrow } from "../common/refused.ts";
 import { readJson } from "./body.ts";
 
 /** Members of a frame that do not belong to the request's body; `stream` is for POST requests alone. */
@@ -33,8 +33,7 @@ const stringMessage = [Buffer.from('{"type":"message","role":"user","content":')
 export function callerFrameOf(bytes: Buffer): CallerFrame {
   const spans = objectSpansOf(bytes, frameNames, bodyFieldsMax);
   if (spans === undefined) {
-    const read = readJson(bytes);
-    if (read.kind === "refused") throw new Refused(read.failure);
+    valueOrThrow(readJson(bytes));
     throw new Refused({
       code: "invalid_request",
       message: `A frame must be a JSON object of at most ${bodyFieldsMax} fields.`,

@@ -5,8 +5,8 @@
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
 import { keepAliveAmongIds } from "#dialects/profile.ts";
-import { EventCutter, type LogHead, type LogWriter } from "../background/answer-log.ts";
 import { loggedEventBytesMax } from "../common/bounds.ts";
+import { EventCutter } from "./event-cutter.ts";
 import type { AnswerResponse } from "./generation-response.ts";
 
 /** Headers that belong to one request alone. */
@@ -18,8 +18,29 @@ export interface ErrorResponse {
   body: string;
 }
 
+/** How the answer's response begins. */
+export interface LogHead {
+  status: number;
+  headers: Record<string, string>;
+}
+
+/** Writes the log of an answer (background/answer-log.ts). */
+export interface AnswerLog {
+  /** The number of the next event. */
+  readonly nextEvent: number;
+  /** The flow must stop until it has drained. */
+  readonly isFull: boolean;
+  head(head: LogHead): void;
+  /** Logs a whole event; returns it with its id, as it is logged. */
+  event(event: Buffer): Buffer;
+  /** As "failed" where its last event is an error, as "broken" where the answer is not complete and does not say so. Resolves when all of it is written, or lost. */
+  end(kind?: "end" | "failed" | "broken"): Promise<void>;
+  /** Writes no more. */
+  abandon(): void;
+}
+
 export interface LoggedResponseOptions {
-  log: LogWriter;
+  log: AnswerLog;
   /** The caller that began the answer; undefined for an answer that nobody waits for. */
   live: AnswerResponse | undefined;
   /** The caller reads the ids of events. */

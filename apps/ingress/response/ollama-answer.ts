@@ -23,9 +23,6 @@ type Body = Record<string, unknown>;
 
 const nanoseconds = (ms: number) => Math.round(ms * 1_000_000);
 
-/** An error in Ollama's format. */
-export const ollamaErrorOf = (message: string): string => JSON.stringify({ error: message });
-
 /** The message of an error in the format of chat completions. */
 export const messageIn = (body: Buffer): string =>
   textOf(objectOf(parsedObject(body)?.error).message) ?? "The gateway failed to process this request.";

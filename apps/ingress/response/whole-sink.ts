@@ -1,20 +1,26 @@
 /** The response of a generation whose whole answer is stored, and sent to nobody. */
 import { EventEmitter } from "node:events";
-import type { BackgroundAnswer } from "../background/background-answer.ts";
 import { wholeAnswerBytesMax } from "../common/bounds.ts";
 import type { AnswerResponse } from "./generation-response.ts";
+import type { ErrorResponse } from "./logged-response.ts";
+
+/** Takes the whole answer (background/background-answer.ts). */
+interface WholeAnswer {
+  whole(body: Buffer): void;
+  ending(error: ErrorResponse | undefined, number: number): Promise<unknown>;
+}
 
 export class WholeSink implements AnswerResponse {
   closed = false;
   headersSent = false;
-  readonly #answer: BackgroundAnswer;
+  readonly #answer: WholeAnswer;
   readonly #ended: () => void;
   readonly #emitter = new EventEmitter();
   #status = 200;
   #body: Buffer[] = [];
   #bytes = 0;
 
-  constructor({ answer, ended }: { answer: BackgroundAnswer; ended: () => void }) {
+  constructor({ answer, ended }: { answer: WholeAnswer; ended: () => void }) {
     this.#answer = answer;
     this.#ended = ended;
   }

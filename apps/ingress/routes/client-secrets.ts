@@ -7,7 +7,7 @@ import { isPresent, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import type { Admission } from "../admission/admission.ts";
 import { clientSecretBodyBytesMax, clientSecretsMax } from "../common/bounds.ts";
 import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
-import { Refused } from "../common/refused.ts";
+import { Refused, valueOrThrow } from "../common/refused.ts";
 import type { ClientSecrets } from "../server/client-secrets.ts";
 
 /** In seconds, as at OpenAI. */
@@ -39,7 +39,7 @@ export function addClientSecretRoute(scope: FastifyInstance, path: string, optio
       throw invalid("'session.type' must be realtime: sessions of other types are not supported.", "session.type");
     const model = textOf(named);
     if (model === undefined) throw invalid("'session.model' must name a model.", "session.model");
-    admission.modelFor(request, model);
+    valueOrThrow(admission.modelFor(request, model));
     const seconds = lifeOf(body.expires_after);
     const now = clock.epoch();
     const sealed = { keyHash: hashOf(request.apiKey), model, session };

@@ -1,4 +1,5 @@
 /** The HTTP routes for callers. */
+
 import type { ServerResponse } from "node:http";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
@@ -23,9 +24,10 @@ import {
   type ServedEndpoint,
 } from "../common/endpoints.ts";
 import { pathNotFoundOf, printable } from "../common/failures.ts";
-import { Refused } from "../common/refused.ts";
+import { Refused, throwRefusal, valueOrThrow } from "../common/refused.ts";
 import { unsupportedPartOf } from "../common/unsupported-paths.ts";
 import { servedBodyOf, servedPathOf } from "../common/vendor-paths.ts";
+import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import { fingerprintOf, type Idempotency, nameOf } from "../idempotency/idempotency.ts";
 import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
 import type { AnswerResponse } from "../response/generation-response.ts";
@@ -35,6 +37,7 @@ import type { ResolvedBody, Storing } from "../stored/storing.ts";
 export interface RoutesOptions {
   catalogue(): Catalogue;
   admission: Admission;
+  generations: GenerationLifecycle;
   idempotency: Idempotency;
   bodies: RequestBodies;
   reader: BodyReader;
@@ -102,7 +105,7 @@ function addModelRoutes(server: FastifyInstance, version: string, { catalogue, a
   server.get<{ Params: { "*": string } }>(`/${version}/models/*`, (request) => {
     const { "*": model } = request.params;
     if (model === "") throw new Refused(pathNotFoundOf(request, `/${version}/models`));
-    const found = withOffer(admission.modelFor(request, model), request.caller.group);
+    const found = withOffer(valueOrThrow(admission.modelFor(request, model)), request.caller.group);
     return profiles[dialectOf(request.url, request.headers)].modelBodyOf(withTarget(found));
   });
 }
@@ -191,7 +194,7 @@ export class GenerationRoutes {
     resolved: ResolvedBody,
     call: Partial<ModelCall> | undefined,
   ): Promise<void> | undefined {
-    const { admission, idempotency, storing, resumable } = this.#options;
+    const { admission, generations, idempotency, storing, resumable } = this.#options;
     const { body, demand, bytes } = resolved;
     const model = call?.model ?? String(body.model ?? endpoint.modelDefault);
     const { alt } = request.query as { alt?: string };
@@ -202,7 +205,7 @@ export class GenerationRoutes {
     const begin = (given: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
       const { id: requestId } = request;
       const answered = storing.answered(request, resolved, given, framing, endpoint);
-      admission.begin({ request, requestId, endpoint, model, demand, body, bytes, ...answered, onEnd });
+      throwRefusal(generations.begin({ request, requestId, endpoint, model, demand, body, bytes, ...answered, onEnd }));
       request.isGeneration = true;
     };
     const takeOver = () => {

@@ -2,18 +2,18 @@
  * Gemini's Interactions API: https://ai.google.dev/api/interactions-api. Its requests become requests for OpenAI's Responses before they are admitted, and the
  * answers are translated as they are written, so storage, routing, limits and prices are those of Responses.
  */
+
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { contentTypes } from "#dialects/codec.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { geminiProfile } from "#dialects/gemini/profile.ts";
 import { elementsOf } from "#dialects/openai-responses/stored-references.ts";
 import { jsonOf, parsedObject } from "#wire/json/parse.ts";
-import type { Admission } from "../admission/admission.ts";
 import type { DetachedGenerations } from "../background/detached.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { googleVersions, responses } from "../common/endpoints.ts";
-import { Refused } from "../common/refused.ts";
-import type { BodyRead } from "../request/body.ts";
+import { Refused, throwRefusal, valueOrThrow } from "../common/refused.ts";
+import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { BodyReader } from "../request/body-reader.ts";
 import { failureIn, InteractionStream, interactionOf, ownFailureOf } from "../response/interactions.ts";
 import { type AnswerTranslation, translatedResponseOf } from "../response/translated-response.ts";
@@ -24,7 +24,7 @@ import type { Storing } from "../stored/storing.ts";
 import type { GenerationRoutes } from "./generations.ts";
 
 export interface InteractionRoutesOptions {
-  admission: Admission;
+  generations: GenerationLifecycle;
   bodies: RequestBodies;
   reader: BodyReader;
   storing: Storing;
@@ -83,14 +83,14 @@ const noBackgroundStream: Failure = {
 };
 
 async function begin(
-  { admission, bodies, reader, storing, recorded }: InteractionRoutesOptions,
+  { generations, bodies, reader, storing, recorded }: InteractionRoutesOptions,
   beginBackground: GenerationRoutes["beginBackground"],
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
   const { caller, held } = request;
   const key = caller.id;
-  const { bytes, streams } = valueIn(await held.during(reader.readInteraction(request.bytes, key)));
+  const { bytes, streams } = valueOrThrow(await held.during(reader.readInteraction(request.bytes, key)));
   bodies.reserve(request, bytes.length);
   const reading = reader.read(responses, bytes, { key });
   const resolved = await held.during(Promise.resolve(storing.resolve(request, responses, bytes, reading)));
@@ -105,7 +105,18 @@ async function begin(
   const { body, demand } = resolved;
   const { id: requestId } = request;
   const model = String(body.model);
-  admission.begin({ request, requestId, endpoint: responses, model, demand, body, bytes: resolved.bytes, ...answered });
+  throwRefusal(
+    generations.begin({
+      request,
+      requestId,
+      endpoint: responses,
+      model,
+      demand,
+      body,
+      bytes: resolved.bytes,
+      ...answered,
+    }),
+  );
   request.isGeneration = true;
   reply.hijack();
   return undefined;
@@ -140,9 +151,4 @@ async function inOwnWords<Value>(work: () => Promise<Value>): Promise<Value> {
   } catch (error) {
     throw error instanceof Refused ? new Refused(ownFailureOf(error.failure)) : error;
   }
-}
-
-function valueIn<Value>(read: BodyRead<Value>): Value {
-  if (read.kind === "refused") throw new Refused(read.failure);
-  return read.value;
 }

@@ -2,6 +2,7 @@
  * The endpoints of Ollama's API: https://docs.ollama.com/api. Its requests become chat completions and requests for embeddings before they are admitted, and the
  * answers are translated as they are written, so nothing else knows this format.
  */
+
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import Type from "typebox";
 import { allowsModel } from "#access/record.ts";
@@ -11,8 +12,9 @@ import type { Clock } from "#service/clock.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { endpoints, type ServedEndpoint } from "../common/endpoints.ts";
-import { Refused } from "../common/refused.ts";
-import { type BodyRead, readJson } from "../request/body.ts";
+import { Refused, throwRefusal, valueOrThrow } from "../common/refused.ts";
+import type { GenerationLifecycle } from "../generation/lifecycle.ts";
+import { readJson } from "../request/body.ts";
 import type { BodyReader } from "../request/body-reader.ts";
 import { type ModelPath, modelIdOf, modelPaths } from "../request/ollama.ts";
 import { faultIn } from "../request/validation.ts";
@@ -25,6 +27,7 @@ import { modelDetailsOf, modelListOf } from "./ollama-models.ts";
 export interface OllamaRoutesOptions {
   catalogue(): Catalogue;
   admission: Admission;
+  generations: GenerationLifecycle;
   bodies: RequestBodies;
   reader: BodyReader;
   clock: Clock;
@@ -67,49 +70,46 @@ export function addOllamaRoutes(
     ),
   );
   server.post("/api/show", (request) => {
-    const body = valueIn(readJson(request.bytes));
+    const body = valueOrThrow(readJson(request.bytes));
     const fault = faultIn(showSchema, body);
     if (fault !== undefined) throw new Refused(fault);
     const asked = body as { model?: string; name?: string };
-    return modelDetailsOf(admission.modelFor(request, modelIdOf(String(asked.model ?? asked.name))));
+    return modelDetailsOf(valueOrThrow(admission.modelFor(request, modelIdOf(String(asked.model ?? asked.name)))));
   });
 }
 
 async function begin(
-  { admission, bodies, reader, clock, recorded }: OllamaRoutesOptions,
+  { admission, generations, bodies, reader, clock, recorded }: OllamaRoutesOptions,
   path: ModelPath,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
   const { caller, held } = request;
   const key = caller.id;
-  const asked = valueIn(await held.during(reader.readOllama(path, request.bytes, key)));
+  const asked = valueOrThrow(await held.during(reader.readOllama(path, request.bytes, key)));
   request.bytes = noBytes;
   const { model, bytes } = asked;
   const answer = new OllamaAnswer({ path, ...asked, now: () => clock.now(), epoch: () => clock.epoch() });
   if (bytes === undefined) {
-    admission.modelFor(request, modelIdOf(model));
+    valueOrThrow(admission.modelFor(request, modelIdOf(model)));
     return answer.loaded(asked.loads);
   }
   bodies.reserve(request, bytes.length);
   const endpoint = endpointOf(path);
-  const { demand } = valueIn(await held.during(Promise.resolve(reader.read(endpoint, bytes, { key }))));
-  admission.begin({
-    request,
-    requestId: request.id,
-    endpoint,
-    model: modelIdOf(model),
-    framing: asked.streams ? "sse" : "whole",
-    demand,
-    bytes,
-    response: ollamaResponseOf(reply.raw, answer, asked.streams, recorded.claim(key)),
-  });
+  const { demand } = valueOrThrow(await held.during(Promise.resolve(reader.read(endpoint, bytes, { key }))));
+  throwRefusal(
+    generations.begin({
+      request,
+      requestId: request.id,
+      endpoint,
+      model: modelIdOf(model),
+      framing: asked.streams ? "sse" : "whole",
+      demand,
+      bytes,
+      response: ollamaResponseOf(reply.raw, answer, asked.streams, recorded.claim(key)),
+    }),
+  );
   request.isGeneration = true;
   reply.hijack();
   return undefined;
-}
-
-function valueIn<Value>(read: BodyRead<Value>): Value {
-  if (read.kind === "refused") throw new Refused(read.failure);
-  return read.value;
 }

@@ -7,7 +7,6 @@ import { profiles } from "#dialects/profiles.ts";
 import { upstreamRequestIdHeader } from "#relay/job.ts";
 import { discardedBytesMax, headerBytesMax, refusedMs } from "../common/bounds.ts";
 import { dialectOf, isOllamaPath, requestIdHeadersOf } from "../common/endpoints.ts";
-import { ollamaErrorOf } from "../response/ollama-answer.ts";
 
 /** The headers of an error response. */
 export function failureHeadersOf({
@@ -26,6 +25,9 @@ export function failureHeadersOf({
     ...(isFinal && { "x-should-retry": "false" }),
   };
 }
+
+/** An error in Ollama's format. */
+export const ollamaErrorOf = (message: string): string => JSON.stringify({ error: message });
 
 /** True for a body in a transfer coding that the sender and a proxy may read differently: https://www.rfc-editor.org/rfc/rfc9112#section-6.1 */
 export const hasUnknownCoding = ({ headers }: FastifyRequest): boolean =>

@@ -13,6 +13,9 @@ export interface StoreOwner {
 /** What the detail of the value with this id is sealed for. */
 export const detailNameOf = (id: string): string => `${id} detail`;
 
+/** The id of the log of an answer with this id. */
+export const logIdOf = (id: string): string => `:log:${id}`;
+
 /** While Redis is away, methods wait as requests do; those for logs reject at once, because logs are written and read in loops. All reject with Refused. */
 export class SealedStore {
   readonly #store: BoundedStore;

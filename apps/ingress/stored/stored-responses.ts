@@ -21,7 +21,6 @@ import {
 } from "#dialects/openai-responses/stored-references.ts";
 import { jsonBytesOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf } from "#wire/json/spans.ts";
-import { logIdOf } from "../background/answer-log.ts";
 import { chainMax, conversationItemsLeft, conversationItemsMax, storedResponseBytesMax } from "../common/bounds.ts";
 import { otherRequest, tooLarge } from "../common/failures.ts";
 import { asSent, type Item, itemOf, listIn, shownOf, valueIn } from "../common/items.ts";
@@ -30,7 +29,7 @@ import { compactionName } from "../response/compacted-response.ts";
 import { isStorableName } from "./bounded-store.ts";
 import { type Conversations, isConversationId, tooManyItems } from "./conversations.ts";
 import { foreignCompaction, itemNotFound, notFoundOf, previousNotFound, previousNotOver } from "./not-found.ts";
-import type { SealedStore, StoreOwner } from "./sealed-store.ts";
+import { logIdOf, type SealedStore, type StoreOwner } from "./sealed-store.ts";
 
 /** A request with its references replaced by their content. */
 export interface Expansion {

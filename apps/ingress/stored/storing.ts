@@ -6,9 +6,9 @@ import { inputListOf, type StoredReferences } from "#dialects/openai-responses/s
 import { storedResponseBytesMax } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { compact, responses, type ServedEndpoint } from "../common/endpoints.ts";
-import { Refused } from "../common/refused.ts";
+import { Refused, type Result, valueOrThrow } from "../common/refused.ts";
 import { Sealing } from "../common/sealing.ts";
-import type { BodyRead, ReadBody } from "../request/body.ts";
+import type { ReadBody } from "../request/body.ts";
 import type { BodyReader } from "../request/body-reader.ts";
 import { CompactedResponse } from "../response/compacted-response.ts";
 import type { AnswerResponse } from "../response/generation-response.ts";
@@ -36,7 +36,7 @@ export interface ResolvedBody extends ReadBody {
   expansion: Expansion | undefined;
 }
 
-type Reading = BodyRead<ReadBody>;
+type Reading = Result<ReadBody>;
 
 interface Answered {
   response: AnswerResponse;
@@ -72,7 +72,7 @@ export class Storing {
     reading: Reading | Promise<Reading>,
   ): ResolvedBody | Promise<ResolvedBody> {
     if (reading instanceof Promise) return reading.then((read) => this.resolve(request, endpoint, bytes, read));
-    const { references, ...read } = readOrThrow(reading);
+    const { references, ...read } = valueOrThrow(reading);
     if (references === undefined) return { ...read, bytes, expansion: undefined };
     return this.#expand(request, endpoint, bytes, references);
   }
@@ -90,7 +90,7 @@ export class Storing {
       isCompactEndpoint: endpoint === compact,
       reserve: (length) => bodies.reserve(request, length),
     });
-    const read = readOrThrow(await reader.read(endpoint, expansion.body, { key: request.caller.id }));
+    const read = valueOrThrow(await reader.read(endpoint, expansion.body, { key: request.caller.id }));
     return { ...read, bytes: expansion.body, expansion };
   }
 
@@ -153,12 +153,6 @@ export const storageOf = (isStored: boolean, previousId?: string, conversationId
   ...(previousId !== undefined && { previous_response_id: previousId }),
   ...(conversationId !== undefined && { conversation: { id: conversationId } }),
 });
-
-/** Throws Refused for an invalid body. */
-function readOrThrow(read: Reading): ReadBody {
-  if (read.kind === "refused") throw new Refused(read.failure);
-  return read.value;
-}
 
 const isOfStored = ({ responseId, conversationId, items }: StoredReferences): boolean =>
   responseId !== undefined || conversationId !== undefined || items.length > 0;

@@ -5,7 +5,7 @@ import type { FastifyError, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
 import { openaiResponsesProfile, responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import { failureOf } from "../common/failures.ts";
-import { Refused } from "../common/refused.ts";
+import { Refused, valueOrThrow } from "../common/refused.ts";
 import { isReadAtOnce } from "../request/body-reader.ts";
 import { type CallerFrame, callerFrameOf, errorFrameOf, socketFailure } from "../request/socket-frame.ts";
 import { failureHeadersOf } from "../server/refusals.ts";
@@ -111,7 +111,9 @@ export class Connection {
       };
       const received = isReadAtOnce(bytes)
         ? receive(callerFrameOf(bytes))
-        : held.during(this.#options.reader.readFrame(bytes, this.#request.caller.id)).then(receive);
+        : held
+            .during(this.#options.reader.readFrame(bytes, this.#request.caller.id))
+            .then((read) => receive(valueOrThrow(read)));
       if (received !== undefined) return received.catch(refuse).then(giveBack);
     } catch (error) {
       refuse(error);

@@ -19,7 +19,8 @@ import type { IngressConfig } from "../common/config.ts";
 import { responses } from "../common/endpoints.ts";
 import { invalidKey, tooLarge } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
-import { Refused } from "../common/refused.ts";
+import { Refused, valueOrThrow } from "../common/refused.ts";
+import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import { readJson } from "../request/body.ts";
 import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
 import { bodyOf, type CallerFrame, frameOf, itemsOf, socketFailure, turnOf } from "../request/socket-frame.ts";
@@ -42,6 +43,7 @@ export interface TurnsOptions {
   events: EventSink<IngressEvents>;
   keys: KeyDirectory;
   admission: Admission;
+  generations: GenerationLifecycle;
   bodies: RequestBodies;
   reader: BodyReader;
   storing: Storing;
@@ -166,7 +168,7 @@ export class Turns {
 
   #begin({ frame, requestId, items: given, previousId, generates }: PendingTurn, resolved: ResolvedBody): void {
     if (this.#left) return;
-    const { admission, storing } = this.#options;
+    const { admission, generations, storing } = this.#options;
     const request = this.#request;
     const { body, demand, bytes, expansion } = resolved;
     const items = expansion === undefined ? given : inputItemsOf(bytes);
@@ -175,18 +177,20 @@ export class Turns {
     if (generates) {
       const asked = { request, requestId, endpoint: responses, model, demand, body, bytes } as const;
       const response = this.#responseFor(frame.streamId);
-      try {
-        admission.begin({ ...asked, ...storing.answered(request, resolved, response, "sse", responses, previousId) });
-      } catch (error) {
+      const refusal = generations.begin({
+        ...asked,
+        ...storing.answered(request, resolved, response, "sse", responses, previousId),
+      });
+      if (refusal !== undefined) {
         response.close();
-        throw error;
+        throw new Refused(refusal.failure);
       }
       this.#unread.add(response);
       response.once("close", () => this.#unread.delete(response));
       this.#running = { response, requestId, startedAt: this.#options.clock.now() };
       this.#conversation.begin(items);
     } else {
-      const { id } = admission.modelFor(request, model);
+      const { id } = valueOrThrow(admission.modelFor(request, model));
       this.#conversation.begin(items);
       this.#answerWarmUp(frame.streamId, requestId, { model: id, body, storage: storageOf(false, previousId) });
     }
@@ -229,9 +233,7 @@ export class Turns {
   /** Steering has its own failure event; an error event would look like the end of the running response. */
   #refuseSteering({ bytes, streamId }: CallerFrame): void {
     if (bytes.length > steeringBytesMax) throw new Refused(tooLarge(steeringBytesMax));
-    const read = readJson(bytes);
-    if (read.kind === "refused") throw new Refused(read.failure);
-    const { input, previous_response_id } = objectOf(read.value);
+    const { input, previous_response_id } = objectOf(valueOrThrow(readJson(bytes)));
     const error = {
       type: "invalid_request_error",
       code: "steering_not_supported",

@@ -3,10 +3,10 @@ import { after, test } from "node:test";
 import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
-import { LogWriter, logIdOf, logStateOf, readLog } from "../../../apps/ingress/background/answer-log.ts";
+import { LogWriter, logStateOf, readLog } from "../../../apps/ingress/background/answer-log.ts";
 import { Sealing } from "../../../apps/ingress/common/sealing.ts";
 import { BoundedStore } from "../../../apps/ingress/stored/bounded-store.ts";
-import { SealedStore } from "../../../apps/ingress/stored/sealed-store.ts";
+import { logIdOf, SealedStore } from "../../../apps/ingress/stored/sealed-store.ts";
 import { startRedis } from "../../support/redis.ts";
 import { until } from "../../support/time.ts";
 

@@ -69,7 +69,8 @@ test("a resumable stream begins when its lease fails at first", async () => {
     ...patience,
     runs: { begin: failsOnce(() => undefined), end: async () => undefined },
     store: { put: async () => 1, remove: async () => true, append: async () => 1 },
-    admission: { begin: ({ model }: { model: string }) => begun.push(model) },
+    admission: {},
+    generations: { begin: ({ model }: { model: string }) => void begun.push(model) },
   } as unknown as DetachedOptions);
   const request = { caller: { id: "key_1" }, id: "req_1", headers: {} } as unknown as FastifyRequest;
   const owner = { keyId: "key_1", sealing: { keysFor: () => ({}) } } as unknown as StoreOwner;

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Content, ContentLabel } from "#content/content.ts";
+import type { GenerationRequest } from "../../../apps/ingress/admission/generation-request.ts";
 import { Capacity } from "../../../apps/ingress/common/capacity.ts";
 import { ContentRecorder } from "../../../apps/ingress/content/content-recorder.ts";
-import type { GenerationRequest } from "../../../apps/ingress/generation/generation.ts";
 import type { AnswerResponse } from "../../../apps/ingress/response/generation-response.ts";
 
 /** A response that remembers what was sent. */

@@ -23,7 +23,7 @@ test("the demand of a large body equals that of a small one with the same conten
     await reader.read(endpoint, small, { key: "k" }),
     await reader.read(endpoint, large, { key: "k" }),
   ];
-  assert.ok(one.kind === "read" && other.kind === "read");
+  assert.ok(one.kind === "value" && other.kind === "value");
   assert.equal(one.value.demand.attachedTokens, 40_000);
   assert.deepEqual(other.value.demand, one.value.demand);
 });
@@ -33,6 +33,6 @@ test("the thread returns only the settings of a large body, a thousand members a
   const read = await reader.read(endpoint, bodyOf("x".repeat(200_000), { a: metadata, b: metadata, stream: true }), {
     key: "k",
   });
-  assert.ok(read.kind === "read");
+  assert.ok(read.kind === "value");
   assert.deepEqual(read.value.body, { model: "m", n: 2, max_tokens: 7, a: metadata, stream: true });
 });

@@ -64,7 +64,7 @@ test("log probabilities are asked for, and stand beside the text they belong to"
     ],
   ] as const) {
     const read = readOllamaRequest("/api/generate", Buffer.from(JSON.stringify({ ...asked, ...more })));
-    const { logprobs, top_logprobs } = JSON.parse(String(read.kind === "read" && read.value.bytes));
+    const { logprobs, top_logprobs } = JSON.parse(String(read.kind === "value" && read.value.bytes));
     assert.deepEqual({ logprobs, top_logprobs }, expected);
   }
   const logprobs = { content: [{ token: "a", logprob: -0.1, bytes: [97], top_logprobs: [] }] };
@@ -165,7 +165,7 @@ test("results of tools belong to the calls before them, by name and then by orde
     result("f"),
   ];
   const read = readOllamaRequest("/api/chat", Buffer.from(JSON.stringify({ model: "m:latest", messages })));
-  assert.ok(read.kind === "read" && read.value.bytes !== undefined);
+  assert.ok(read.kind === "value" && read.value.bytes !== undefined);
   const body = JSON.parse(read.value.bytes.toString());
   assert.deepEqual(
     body.messages.map(({ tool_call_id }: { tool_call_id?: string }) => tool_call_id),
@@ -178,7 +178,7 @@ test("results of tools belong to the calls before them, by name and then by orde
 test("images get their type from their first bytes", () => {
   const images = ["/9j/AAAA", "R0lGODAA", "UklGRAAA", "iVBORw0K", "data:image/x;base64,AA"];
   const read = readOllamaRequest("/api/generate", Buffer.from(JSON.stringify({ model: "m", prompt: "p", images })));
-  assert.ok(read.kind === "read" && read.value.bytes !== undefined);
+  assert.ok(read.kind === "value" && read.value.bytes !== undefined);
   const [{ content }] = JSON.parse(read.value.bytes.toString()).messages;
   assert.deepEqual(
     content.slice(1).map(({ image_url: { url } }: { image_url: { url: string } }) => url.split(";")[0]),

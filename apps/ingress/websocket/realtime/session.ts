@@ -2,6 +2,7 @@
  * One session of a caller, from the handshake to the close frame. It is one generation, which begins when the model is known: the upstream's messages are its
  * answer, the caller's are its input.
  */
+
 import type { WebSocket } from "@fastify/websocket";
 import type { FastifyError, FastifyRequest } from "fastify";
 import type { Catalogue } from "#catalogue/catalogue.ts";
@@ -16,7 +17,8 @@ import type { MessageChunk, SessionClose } from "#relay/session-messages.ts";
 import type { Admission } from "../../admission/admission.ts";
 import { openingBytesMax, sessionBytesMax } from "../../common/bounds.ts";
 import { failureOf } from "../../common/failures.ts";
-import { Refused } from "../../common/refused.ts";
+import { Refused, throwRefusal, valueOrThrow } from "../../common/refused.ts";
+import type { GenerationLifecycle } from "../../generation/lifecycle.ts";
 import { SessionResponse } from "../../response/session-response.ts";
 import { CallerSocket, type CallerSocketOptions, type CloseCode, closeCodes } from "../caller-socket.ts";
 import { errorBodyOf, messageOf, type Opening, type SessionApi } from "./session-api.ts";
@@ -27,6 +29,7 @@ const realtimeQueue = "realtime";
 export interface SessionOptions extends CallerSocketOptions {
   events: EventSink<IngressEvents>;
   admission: Admission;
+  generations: GenerationLifecycle;
   catalogue(): Catalogue;
 }
 
@@ -98,21 +101,23 @@ export class Session {
   }
 
   #begin({ model, body }: Opening): void {
-    const { admission } = this.#options;
+    const { admission, generations } = this.#options;
     const { dialect } = this.#api;
-    admission.begin({
-      request: this.#request,
-      requestId: this.#request.id,
-      endpoint: { dialect, operation: "realtime", schema: {} },
-      model,
-      framing: "messages",
-      demand: plainDemandOf(),
-      bytes: body,
-      response: this.#response,
-      input: this.#input,
-      queue: realtimeQueue,
-    });
-    this.#models = [model, ...admission.modelFor(this.#request, model).fallbacks];
+    throwRefusal(
+      generations.begin({
+        request: this.#request,
+        requestId: this.#request.id,
+        endpoint: { dialect, operation: "realtime", schema: {} },
+        model,
+        framing: "messages",
+        demand: plainDemandOf(),
+        bytes: body,
+        response: this.#response,
+        input: this.#input,
+        queue: realtimeQueue,
+      }),
+    );
+    this.#models = [model, ...valueOrThrow(admission.modelFor(this.#request, model)).fallbacks];
   }
 
   #receive(bytes: Buffer, isBinary: boolean): void {
