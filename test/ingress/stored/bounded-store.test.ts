@@ -157,7 +157,7 @@ test("bytes that are counted ahead displace no value, and are there for the next
 });
 
 test("a value grows by parts, in order and within its key's space", async () => {
-  await put("key", "other", 30);
+  await storeWith({ lifeMs: 10_000 }).put("key", { id: "other", value: value(30) });
   await put("key", "log", 10);
   assert.equal(await store.append("key", "log", value(20), 0), 1);
   assert.equal(await store.append("key", "log", value(30), 0), 1);
