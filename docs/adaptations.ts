@@ -1,4 +1,7 @@
-/** Generates the tables of docs/clients.md that say what is adapted, ignored and refused between dialects, from the tables that the codecs use. */
+/**
+ * Generates the tables of docs/clients.md that say what is adapted, ignored and refused between
+ * dialects, from the tables that the codecs use.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { FieldSupport } from "#dialects/neutral/field-support.ts";

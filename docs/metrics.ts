@@ -1,4 +1,7 @@
-/** Generates docs/metrics.md, the page of every metric, from the programs' own registrations. `npm run reference` writes it. */
+/**
+ * Generates docs/metrics.md, the page of every metric, from the programs' own registrations. `npm
+ * run reference` writes it.
+ */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { collectDefaultMetrics, Registry } from "prom-client";

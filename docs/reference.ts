@@ -1,4 +1,7 @@
-/** Generates docs/reference.md, the page of every setting, from the tables and schemas that the programs read. `npm run reference` writes it. */
+/**
+ * Generates docs/reference.md, the page of every setting, from the tables and schemas that the
+ * programs read. `npm run reference` writes it.
+ */
 import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -42,7 +45,10 @@ interface Schema {
   faultText?: string;
 }
 
-/** A row for every setting of a schema. `<name>` is a name that the operator chooses, `[]` is each item of a list. */
+/**
+ * A row for every setting of a schema. `<name>` is a name that the operator chooses, `[]` is each
+ * item of a list.
+ */
 function schemaRows(schema: Schema, path: string): string[][] {
   const rows: string[][] = [];
   for (const [name, member] of Object.entries(schema.properties ?? {})) {
@@ -72,7 +78,10 @@ function allowedOf(schema: Schema): string {
   return { object: "mapping", array: "list" }[schema.type ?? ""] ?? schema.type ?? "";
 }
 
-/** The schema of the Helm chart's values with the defaults of its values.yaml. A member without a description repeats one that has its own row. */
+/**
+ * The schema of the Helm chart's values with the defaults of its values.yaml. A member without a
+ * description repeats one that has its own row.
+ */
 function chartSchema(): Schema {
   const textOf = (name: string) => readFileSync(join(root, "infra/kubernetes/sluice", name), "utf8");
   return withDefaults(JSON.parse(textOf("values.schema.json")) as Schema, parse(textOf("values.yaml")));

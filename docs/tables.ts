@@ -9,7 +9,10 @@ export const tableOf = (heads: string[], rows: string[][]): string =>
     .map((row) => `| ${row.join(" | ")} |`)
     .join("\n");
 
-/** The same, with columns of equal width, as the formatter writes the tables of pages that people edit. */
+/**
+ * The same, with columns of equal width, as the formatter writes the tables of pages that people
+ * edit.
+ */
 export function alignedTableOf(heads: string[], rows: string[][]): string {
   const cells = [heads, ...rows].map((row) => row.map(cell));
   const widths = heads.map((_, place) => Math.max(3, ...cells.map((row) => (row[place] ?? "").length)));

@@ -1,6 +1,7 @@
 /**
- * Completes package-lock.json with the builds for other platforms that a registry mirror did not offer when the lock was made: `npm ci` refuses
- * a lock that lacks them. Run it by `npm run lock` after any change of the dependencies. Such an entry has no integrity hash.
+ * Completes package-lock.json with the builds for other platforms that a registry mirror did not
+ * offer when the lock was made: `npm ci` refuses a lock that lacks them. Run it by `npm run lock`
+ * after any change of the dependencies. Such an entry has no integrity hash.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 
@@ -21,7 +22,10 @@ export interface Lock {
 const systems = ["aix", "android", "darwin", "freebsd", "linux", "netbsd", "openbsd", "openharmony", "sunos", "win32"];
 const processors = ["arm", "arm64", "ia32", "loong64", "mips64el", "ppc64", "riscv64", "s390x", "wasm32", "x64"];
 
-/** A build for what its name says: `@oxc-parser/binding-linux-arm64-musl` → linux, arm64, musl. Fields stand in npm's order. */
+/**
+ * A build for what its name says: `@oxc-parser/binding-linux-arm64-musl` → linux, arm64, musl.
+ * Fields stand in npm's order.
+ */
 function buildOf(name: string, version: string, dev: boolean | undefined): LockedPackage {
   const words = name.split(/[/-]/);
   const os = words.find((word) => systems.includes(word));
@@ -41,7 +45,9 @@ function buildOf(name: string, version: string, dev: boolean | undefined): Locke
   };
 }
 
-/** The optional dependencies that the lock names and does not describe, by their place in the tree. */
+/**
+ * The optional dependencies that the lock names and does not describe, by their place in the tree.
+ */
 export function missingBuildsOf(lock: Lock): Record<string, LockedPackage> {
   const missing: Record<string, LockedPackage> = {};
   for (const [path, parent] of Object.entries(lock.packages)) {

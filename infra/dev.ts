@@ -1,4 +1,7 @@
-/** `npm run dev`: the gateway of `npm start`, restarted when a source file changes, with its logs in readable lines. */
+/**
+ * `npm run dev`: the gateway of `npm start`, restarted when a source file changes, with its logs in
+ * readable lines.
+ */
 import { spawn } from "node:child_process";
 import { closeSync, openSync, readSync, statSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -22,7 +25,10 @@ function readable(role: string, line: string): string {
   }
 }
 
-/** Prints what a role appends to its log file. A new run replaces the file; reading then starts at its beginning. */
+/**
+ * Prints what a role appends to its log file. A new run replaces the file; reading then starts at
+ * its beginning.
+ */
 async function follow(role: string): Promise<void> {
   const file = join(logs, `${role}.log`);
   const bytes = Buffer.alloc(readBytesMax);

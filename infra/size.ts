@@ -1,6 +1,7 @@
 /**
- * `npm run size`: how much code there is, in TypeScript tokens for each folder. Comments, formatting and the length of names do not count.
- * `npm run size -- <commit>` compares with an earlier commit.
+ * `npm run size`: how much code there is, in TypeScript tokens for each folder. Comments,
+ * formatting and the length of names do not count. `npm run size -- <commit>` compares with an
+ * earlier commit.
  */
 import { execFileSync } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";

@@ -1,4 +1,7 @@
-/** The allowed imports between folders (ARCHITECTURE.md, "Folders"): a new edge fails here until it is in the table. */
+/**
+ * The allowed imports between folders (ARCHITECTURE.md, "Folders"): a new edge fails here until it
+ * is in the table.
+ */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { builtinModules } from "node:module";
@@ -52,8 +55,9 @@ const folders: Record<string, string[]> = {
 };
 
 /**
- * The floors of apps, from the bottom up: a file imports from its own folder and from those below it. Files outside of the folders compose all of them. Each
- * line is one floor; its folders do not import each other.
+ * The floors of apps, from the bottom up: a file imports from its own folder and from those below
+ * it. Files outside of the folders compose all of them. Each line is one floor; its folders do not
+ * import each other.
  */
 const floors: Record<string, string[][]> = {
   "apps/ingress": [
@@ -240,7 +244,9 @@ test("packages are used only in the folders that own them", () => {
   assert.deepEqual(stray, []);
 });
 
-/** They open the connections to Redis and hand them to the relay; all other code knows its ports. */
+/**
+ * They open the connections to Redis and hand them to the relay; all other code knows its ports.
+ */
 const compositions = ["apps/ingress/backends.ts", "apps/worker/redis.ts"];
 
 test("only the compositions import the relay's implementation with Redis and BullMQ", () => {

@@ -1,7 +1,9 @@
 /**
- * Which test files share a process. To load the gateway takes longer than most files' tests, so the files of a group run in one process, one after the other; each
- * starts what it needs, and stops it at its end. A file has a process of its own if it is in no group: one that changes or measures its process, that waits for
- * long, or that prepares in `before`, which a file in a group does not wait for. As a program it prints the files that `node --test` runs.
+ * Which test files share a process. To load the gateway takes longer than most files' tests, so the
+ * files of a group run in one process, one after the other; each starts what it needs, and stops it
+ * at its end. A file has a process of its own if it is in no group: one that changes or measures
+ * its process, that waits for long, or that prepares in `before`, which a file in a group does not
+ * wait for. As a program it prints the files that `node --test` runs.
  */
 import { globSync } from "node:fs";
 import { join, relative } from "node:path";

@@ -31,7 +31,10 @@ const retired: Record<string, string> = {
   held: "queued",
 };
 
-/** The words of `camelCase`, `PascalCase`, `SNAKE_CASE` and `kebab-case` names, in lower case and singular. */
+/**
+ * The words of `camelCase`, `PascalCase`, `SNAKE_CASE` and `kebab-case` names, in lower case and
+ * singular.
+ */
 const wordsOf = (name: string) =>
   name
     .replace(/([a-z0-9])([A-Z])/g, "$1 $2")

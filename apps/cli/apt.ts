@@ -1,4 +1,7 @@
-/** Installs a Debian package without its service: the service neither runs now nor starts at the next boot. */
+/**
+ * Installs a Debian package without its service: the service neither runs now nor starts at the
+ * next boot.
+ */
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
 import { appendFileSync, closeSync, existsSync, openSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -10,7 +13,10 @@ import { startProgress } from "./progress.js";
 const run = promisify(execFile);
 const installMsMax = 10 * 60_000;
 
-/** Debian's packages run this program to ask whether they may start their services: https://people.debian.org/~hmh/invokerc.d-policyrc.d-specification.txt */
+/**
+ * Debian's packages run this program to ask whether they may start their services:
+ * https://people.debian.org/~hmh/invokerc.d-policyrc.d-specification.txt
+ */
 const policyFile = "/usr/sbin/policy-rc.d";
 const policyText = "#!/bin/sh\n# Created by sluice during an installation. It is safe to delete.\nexit 101\n";
 

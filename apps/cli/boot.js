@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * The entry point of `npm start`, `npm test` and `npx sluice`. Plain JavaScript without dependencies, because it runs on any Node that the machine has.
- * This file only checks that Node, in syntax that Node 14 can parse. set-up.js does the rest.
+ * The entry point of `npm start`, `npm test` and `npx sluice`. Plain JavaScript without
+ * dependencies, because it runs on any Node that the machine has. This file only checks that Node,
+ * in syntax that Node 14 can parse. set-up.js does the rest.
  */
 const major = Number(process.versions.node.split(".")[0]);
 if (major < 18) {

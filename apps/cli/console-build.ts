@@ -1,4 +1,7 @@
-/** Builds the console when its sources have changed, in a process of its own beside the start of the others. */
+/**
+ * Builds the console when its sources have changed, in a process of its own beside the start of the
+ * others.
+ */
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";

@@ -3,7 +3,10 @@ import type { ApiAddress } from "#api/client.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import { readOperatorToken, readReady, stateOf } from "./state.ts";
 
-/** At SLUICE_CONTROL_URL, or of the gateway that runs in this directory. Undefined if neither has a control and its token. */
+/**
+ * At SLUICE_CONTROL_URL, or of the gateway that runs in this directory. Undefined if neither has a
+ * control and its token.
+ */
 export function controlOf({ SLUICE_CONTROL_URL, OPERATOR_TOKEN }: Environment): ApiAddress | undefined {
   const state = stateOf(process.cwd());
   const url = SLUICE_CONTROL_URL || readReady(state)?.controlUrl;

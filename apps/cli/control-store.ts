@@ -61,14 +61,20 @@ async function ensureAccount(api: ApiAddress, account: string): Promise<void> {
   });
 }
 
-/** A KeysFault for an error of the API, and for a control that cannot be reached; any other error as it is. */
+/**
+ * A KeysFault for an error of the API, and for a control that cannot be reached; any other error as
+ * it is.
+ */
 function expected(error: unknown, { url }: ApiAddress): unknown {
   if (error instanceof ApiFault) return new KeysFault(error.message);
   const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
   return code === "ECONNREFUSED" || code === "ENOTFOUND" ? new KeysFault(`no control at ${url}: ${code}`) : error;
 }
 
-/** The fields as the API takes them. Limits replace those before as a whole, so `before` has those that stay. */
+/**
+ * The fields as the API takes them. Limits replace those before as a whole, so `before` has those
+ * that stay.
+ */
 function settingsOf({ expiresAt, limits, tags, ...fields }: KeyFields, before: NonNullable<ApiKey["limits"]>) {
   const merged = Object.fromEntries(
     Object.entries({ ...before, ...limits }).filter(([, value]) => value !== null),

@@ -1,4 +1,7 @@
-/** `sluice db …`: exports the database of control, or imports an export. The work is a process of control's, which has the database's packages. */
+/**
+ * `sluice db …`: exports the database of control, or imports an export. The work is a process of
+ * control's, which has the database's packages.
+ */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { resolve } from "node:path";

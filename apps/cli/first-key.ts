@@ -6,7 +6,10 @@ import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { readTrimmed, type State, writePrivately } from "./state.ts";
 
-/** Returns the key in `.sluice/first-key` if it is live and belongs to the group; otherwise creates a new one and stores it there. It can be revoked like any other key. */
+/**
+ * Returns the key in `.sluice/first-key` if it is live and belongs to the group; otherwise creates
+ * a new one and stores it there. It can be revoked like any other key.
+ */
 export async function ensureFirstKey(
   { firstKeyFile }: State,
   redis: Redis,

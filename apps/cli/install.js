@@ -13,7 +13,8 @@ const stopSignals = /** @type {NodeJS.Signals[]} */ (["SIGINT", "SIGTERM", "SIGH
 export class SetUpFault extends Error {}
 
 /**
- * Installs the packages of package-lock.json unless they are already installed. A concurrent call waits for the first. Throws SetUpFault.
+ * Installs the packages of package-lock.json unless they are already installed. A concurrent call
+ * waits for the first. Throws SetUpFault.
  * @param {string} root the checkout
  * @returns {Promise<{ runtime: string }>} the Node executable of the gateway
  */
@@ -42,8 +43,9 @@ export async function ensureInstalled(root) {
 }
 
 /**
- * Compares the lock with npm's own record of the installation, so a manual `npm ci` counts too. Requires every package that is not optional, in the locked
- * version, no package for another kind of machine, and a Node to run them.
+ * Compares the lock with npm's own record of the installation, so a manual `npm ci` counts too.
+ * Requires every package that is not optional, in the locked version, no package for another kind
+ * of machine, and a Node to run them.
  * @param {string} root
  */
 function isInstalled(root) {
@@ -84,7 +86,8 @@ function packagesOf(file) {
 const suits = (kinds, kind) => kinds === undefined || kinds.includes(kind);
 
 /**
- * The Node of the `node` package; otherwise the current Node, if it is new enough, for machines without a build of that package.
+ * The Node of the `node` package; otherwise the current Node, if it is new enough, for machines
+ * without a build of that package.
  * @param {string} root
  */
 function runtimeOf(root) {
@@ -162,7 +165,8 @@ async function install(root) {
 const isRunnable = (file) => spawnSync(file, ["--version"], { stdio: "ignore", timeout: 20_000 }).status === 0;
 
 /**
- * Runs a command and writes its output to the log. Resolves to undefined on success, otherwise to the reason in one line.
+ * Runs a command and writes its output to the log. Resolves to undefined on success, otherwise to
+ * the reason in one line.
  * @param {string} command
  * @param {string[]} args
  * @param {string} directory
@@ -238,7 +242,8 @@ function reasonOf(errors, code) {
 }
 
 /**
- * Removes settings of an outer npm that an inner npm refuses, and node_modules/.bin, whose Node is about to be replaced.
+ * Removes settings of an outer npm that an inner npm refuses, and node_modules/.bin, whose Node is
+ * about to be replaced.
  * @param {NodeJS.ProcessEnv} environment
  */
 function environmentOf(environment) {

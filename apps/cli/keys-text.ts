@@ -11,7 +11,10 @@ export function durationOf(text: string): number | undefined {
   return unit === undefined ? undefined : Number(amount) * unitMs[unit]!;
 }
 
-/** Epoch milliseconds of a duration from now (30m, 12h, 90d, 4w) or a date, UTC unless it has an offset; "faulty" unless it is in the future. */
+/**
+ * Epoch milliseconds of a duration from now (30m, 12h, 90d, 4w) or a date, UTC unless it has an
+ * offset; "faulty" unless it is in the future.
+ */
 export function expiryOf(text: string, now: number): number | "faulty" {
   const duration = durationOf(text);
   const expiresAt = duration === undefined ? dateOf(text) : now + duration;

@@ -45,7 +45,10 @@ const standardOutput: Output = {
 
 const commands = { create, list, update, rotate, revoke, rebuild };
 
-/** Runs the command in `args`, which follow `keys`. Resolves to the exit code: 0, 1 for a failed command, 2 for invalid arguments. Never rejects. */
+/**
+ * Runs the command in `args`, which follow `keys`. Resolves to the exit code: 0, 1 for a failed
+ * command, 2 for invalid arguments. Never rejects.
+ */
 export async function keysCommand(
   [command, ...rest]: string[],
   environment: Environment,

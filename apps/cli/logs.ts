@@ -4,7 +4,9 @@ import { copyFileSync, renameSync, statSync, truncateSync } from "node:fs";
 const logBytesMax = 64 * 1024 * 1024;
 const checkEveryMs = 10_000;
 
-/** Renames the logs of the previous run to `<file>.1`. An empty log does not replace an older one. */
+/**
+ * Renames the logs of the previous run to `<file>.1`. An empty log does not replace an older one.
+ */
 export function rotateLogs(files: readonly string[]): void {
   for (const file of files) {
     try {
@@ -14,8 +16,8 @@ export function rotateLogs(files: readonly string[]): void {
 }
 
 /**
- * Checks the size of files that other processes append to, until the returned function is called. It copies and truncates a file that is too large, because its
- * writer keeps it open.
+ * Checks the size of files that other processes append to, until the returned function is called.
+ * It copies and truncates a file that is too large, because its writer keeps it open.
  */
 export function boundLogs(files: readonly string[]): () => void {
   const timer = setInterval(() => {

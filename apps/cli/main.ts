@@ -1,4 +1,7 @@
-/** The command line: `sluice start | top | keys | prices | db | operator | help`. boot.js runs it on Node 24. */
+/**
+ * The command line: `sluice start | top | keys | prices | db | operator | help`. boot.js runs it on
+ * Node 24.
+ */
 import { resolve } from "node:path";
 import { StartupFault } from "#service/startup.ts";
 import { databaseCommand } from "./database.ts";
@@ -80,7 +83,10 @@ function refuse(reason: string): number {
   return 2;
 }
 
-/** Changes the working directory to the checkout. A relative SLUICE_CATALOGUE still starts at the previous directory. */
+/**
+ * Changes the working directory to the checkout. A relative SLUICE_CATALOGUE still starts at the
+ * previous directory.
+ */
 function environmentAtRoot(): NodeJS.ProcessEnv {
   const { SLUICE_CATALOGUE: catalogue } = process.env;
   const environment = { ...process.env, ...(catalogue && { SLUICE_CATALOGUE: resolve(catalogue) }) };

@@ -10,7 +10,8 @@ import { redisStore } from "./redis-store.ts";
 import { readOperatorToken, readReady, stateOf } from "./state.ts";
 
 /**
- * Calls `use` with the keys at SLUICE_CONTROL_URL, or in the Redis of REDIS_URL, or else of the gateway that runs in this directory.
+ * Calls `use` with the keys at SLUICE_CONTROL_URL, or in the Redis of REDIS_URL, or else of the
+ * gateway that runs in this directory.
  */
 export async function withKeyStore<Result>(
   environment: Environment,

@@ -1,4 +1,7 @@
-/** `sluice operator link`: a link that signs the first operator in once, from the control that runs in this directory or at SLUICE_CONTROL_URL. */
+/**
+ * `sluice operator link`: a link that signs the first operator in once, from the control that runs
+ * in this directory or at SLUICE_CONTROL_URL.
+ */
 import { ApiFault, callOperation } from "#api/client.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import { controlOf, noControl } from "./control-address.ts";

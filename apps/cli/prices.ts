@@ -23,7 +23,10 @@ const standardOutput: Output = {
   err: (text) => void process.stderr.write(text),
 };
 
-/** Returns the exit code: 0 without a difference, 1 with one or for an unusable catalogue, 2 for invalid arguments. Never throws. */
+/**
+ * Returns the exit code: 0 without a difference, 1 with one or for an unusable catalogue, 2 for
+ * invalid arguments. Never throws.
+ */
 export function pricesCommand(args: string[], environment: Environment, output: Output = standardOutput): number {
   try {
     const { values, positionals } = parseArgs({ args, allowPositionals: true, options: { json: { type: "boolean" } } });

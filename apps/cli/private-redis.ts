@@ -1,4 +1,7 @@
-/** The private Redis of a checkout: on a Unix socket, with its data under `.sluice/redis`. It ends with the last process that uses it. */
+/**
+ * The private Redis of a checkout: on a Unix socket, with its data under `.sluice/redis`. It ends
+ * with the last process that uses it.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { readdirSync, readFileSync, rmSync } from "node:fs";
 import { connect } from "node:net";
@@ -18,10 +21,16 @@ export function privateRedisUrlOf({ redisSocket }: State): string {
   return `unix://${pathToFileURL(redisSocket).pathname}`;
 }
 
-/** A separate file for each supervisor, so that the guard of an earlier Redis cannot stop a later one. */
+/**
+ * A separate file for each supervisor, so that the guard of an earlier Redis cannot stop a later
+ * one.
+ */
 const pidFileOf = ({ redis }: State, supervisor: number) => join(redis, `redis-${supervisor}.pid`);
 
-/** How to run the program at `path`. Redis passes every write to the kernel before it replies, and to the disk within a second. */
+/**
+ * How to run the program at `path`. Redis passes every write to the kernel before it replies, and
+ * to the disk within a second.
+ */
 export function privateRedisPlan(path: string, state: State): Plan {
   const logFile = join(state.logs, "redis.log");
   const settings: Record<string, string[]> = {
@@ -68,7 +77,10 @@ export function answersPing(path: string): Promise<boolean> {
   });
 }
 
-/** Ends the Redis of a supervisor that was killed. Two Redis processes in one directory would corrupt its data. */
+/**
+ * Ends the Redis of a supervisor that was killed. Two Redis processes in one directory would
+ * corrupt its data.
+ */
 export async function endOrphanedRedis(state: State): Promise<void> {
   for (const name of readdirSync(state.redis)) {
     if (!/^redis-\d+\.pid$/.test(name)) continue;
@@ -107,7 +119,8 @@ export interface Guard {
 }
 
 /**
- * Ends Redis when the supervisor and all its processes have ended, even after a crash: a shell waits for the end of a pipe that all of them keep open.
+ * Ends Redis when the supervisor and all its processes have ended, even after a crash: a shell
+ * waits for the end of a pipe that all of them keep open.
  */
 export function guardRedis(state: State): Guard {
   const script = 'while read -r _; do :; done; [ -s "$0" ] || sleep 1; kill -TERM "$(cat "$0")"';

@@ -6,7 +6,8 @@ const plainEveryMs = 5_000;
 /**
  * Prints the title at once, then the detail and the elapsed seconds at intervals.
  * @param {string} title
- * @returns {{ say: (detail: string) => void, end: () => void, stop: () => void }} `end`: print the success; `stop`: print nothing more
+ * @returns {{ say: (detail: string) => void, end: () => void, stop: () => void }} `end`: print the
+ * success; `stop`: print nothing more
  */
 export function startProgress(title) {
   const output = process.stdout;

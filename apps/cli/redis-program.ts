@@ -25,8 +25,9 @@ type Found =
   | { kind: "tooOld"; path: string; version: string };
 
 /**
- * Returns the program on PATH. Without one, installs the package on Debian and Ubuntu as root, with its output in `install.log`; `signal` cancels that.
- * Otherwise throws a StartupFault that says what to install.
+ * Returns the program on PATH. Without one, installs the package on Debian and Ubuntu as root, with
+ * its output in `install.log`; `signal` cancels that. Otherwise throws a StartupFault that says
+ * what to install.
  */
 export async function ensureRedisProgram(
   environment: Environment,

@@ -100,8 +100,10 @@ const controlSecrets = new Set(["DATABASE_URL", "OPERATOR_TOKEN", "AUTH_SECRET",
 const secretPattern = /(^|_)(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$/i;
 
 /**
- * The part of the environment that a role receives. Only the worker receives the secrets of upstreams. Ingress and control see that they are set, because that
- * decides which models are offered; the simulator does not. Only the ingress receives the operator's password, and only control its database and its token.
+ * The part of the environment that a role receives. Only the worker receives the secrets of
+ * upstreams. Ingress and control see that they are set, because that decides which models are
+ * offered; the simulator does not. Only the ingress receives the operator's password, and only
+ * control its database and its token.
  */
 export function roleEnvironmentOf(
   role: Role,

@@ -1,4 +1,7 @@
-/** Sets the checkout up and starts the command on Node 24: `run <script>` and `test <script>` with npm, all other commands with main.ts. */
+/**
+ * Sets the checkout up and starts the command on Node 24: `run <script>` and `test <script>` with
+ * npm, all other commands with main.ts.
+ */
 import { spawn } from "node:child_process";
 import { accessSync, constants, mkdirSync, readFileSync } from "node:fs";
 import { delimiter, dirname, join } from "node:path";
@@ -72,7 +75,8 @@ async function testScript(runtime, script) {
 }
 
 /**
- * Runs a command in this terminal until it ends and forwards signals to it. The command detects the end of this process by the closed IPC channel.
+ * Runs a command in this terminal until it ends and forwards signals to it. The command detects the
+ * end of this process by the closed IPC channel.
  * @param {string} command
  * @param {string[]} args
  * @param {NodeJS.ProcessEnv} environment
@@ -118,7 +122,8 @@ function watchNpm(onGone) {
 }
 
 /**
- * npm runs scripts in a shell. Some shells replace themselves with the command, others stay as its parent.
+ * npm runs scripts in a shell. Some shells replace themselves with the command, others stay as its
+ * parent.
  * @param {number} pid
  */
 const isShell = (pid) => /sh$/.test(procTextOf(pid, "comm").trim());

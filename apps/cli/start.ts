@@ -1,4 +1,6 @@
-/** `npm start`: runs Redis, simulator, worker, ingress and control as processes of one supervisor. */
+/**
+ * `npm start`: runs Redis, simulator, worker, ingress and control as processes of one supervisor.
+ */
 import { rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import type { Catalogue } from "#catalogue/catalogue.ts";
@@ -78,7 +80,10 @@ class Processes {
   }
 }
 
-/** Runs the gateway of a checkout until a signal; resolves to the exit code. A startup error is one line on stderr and exit code 1, after all started processes have ended. */
+/**
+ * Runs the gateway of a checkout until a signal; resolves to the exit code. A startup error is one
+ * line on stderr and exit code 1, after all started processes have ended.
+ */
 export async function start(
   environment: Environment,
   root = checkout,
@@ -241,7 +246,10 @@ async function startRedis(
   return { url: privateRedisUrlOf(state), lifeline: guard.lifeline };
 }
 
-/** Throws a StartupFault for an unreachable or old Redis. Valkey reports the Redis version that it is compatible with. A server that refuses INFO is accepted. */
+/**
+ * Throws a StartupFault for an unreachable or old Redis. Valkey reports the Redis version that it
+ * is compatible with. A server that refuses INFO is accepted.
+ */
 async function checkRedis(url: string): Promise<void> {
   const info = await withRedis(url, (redis) => redis.info("server").catch(() => ""));
   const [, version, major] = /^redis_version:((\d+)[\d.]*)/m.exec(info) ?? [];

@@ -1,4 +1,7 @@
-/** The directory `.sluice`, which contains all files outside the repository. Only its owner can read it. */
+/**
+ * The directory `.sluice`, which contains all files outside the repository. Only its owner can read
+ * it.
+ */
 import { createHash, randomBytes } from "node:crypto";
 import { chmodSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";

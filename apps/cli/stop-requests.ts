@@ -1,6 +1,9 @@
 /** Turns signals and the end of the parent process into two requests: stop, and stop at once. */
 
-/** One Ctrl-C arrives several times: from the terminal and from every parent process. Only a later signal is a second request. */
+/**
+ * One Ctrl-C arrives several times: from the terminal and from every parent process. Only a later
+ * signal is a second request.
+ */
 const sameRequestMs = 1_000;
 
 /** Listens until the process ends. */

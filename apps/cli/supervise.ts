@@ -1,8 +1,10 @@
 /**
- * Supervises one process: starts it, waits until it is ready, restarts it when it ends, and stops it within a time limit.
+ * Supervises one process: starts it, waits until it is ready, restarts it when it ends, and stops
+ * it within a time limit.
  *
- * starting → ready → ended → (a growing delay) → starting …, until `stop`. If a process never becomes ready, the supervisor gives up after several attempts, or at
- * once after a configuration error.
+ * starting → ready → ended → (a growing delay) → starting …, until `stop`. If a process never
+ * becomes ready, the supervisor gives up after several attempts, or at once after a configuration
+ * error.
  */
 import type { ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";
@@ -22,7 +24,10 @@ export type Urls = Readonly<Record<string, string>>;
 
 export interface Plan {
   name: string;
-  /** Starts a process with stderr as a pipe. `previous` contains its earlier addresses, so that it can use them again. */
+  /**
+   * Starts a process with stderr as a pipe. `previous` contains its earlier addresses, so that it
+   * can use them again.
+   */
   spawn(previous: Urls | undefined): ChildProcess;
   /** Resolves when the process is ready. `signal` is aborted when the process has ended. */
   whenServing(child: ChildProcess, signal: AbortSignal): Promise<Urls>;
@@ -35,7 +40,10 @@ export interface Plan {
 
 export interface Supervised {
   name: string;
-  /** Resolves when the process is ready for the first time. Rejects with a StartupFault when the supervisor gives up. Never settles after an earlier `stop`. */
+  /**
+   * Resolves when the process is ready for the first time. Rejects with a StartupFault when the
+   * supervisor gives up. Never settles after an earlier `stop`.
+   */
   serving: Promise<Urls>;
   pid(): number | undefined;
   /** Settles when the process has ended. */
@@ -114,7 +122,10 @@ interface Attempt {
   signal(signal: NodeJS.Signals): void;
 }
 
-/** Starts the process once. Does not print the output of a process that was stopped before it was ready, because another process is the cause. */
+/**
+ * Starts the process once. Does not print the output of a process that was stopped before it was
+ * ready, because another process is the cause.
+ */
 function attempt(plan: Plan, previous: Urls | undefined, say: (line: string) => void, stopping: AbortSignal): Attempt {
   const child = plan.spawn(previous);
   const waiting = new AbortController();

@@ -40,8 +40,8 @@ export function programFor(
 }
 
 /**
- * Installs what is missing, on Debian and Ubuntu as root. Throws a StartupFault without Redis, which most tests need. Without one of the others, only the
- * tests that need it fail.
+ * Installs what is missing, on Debian and Ubuntu as root. Throws a StartupFault without Redis,
+ * which most tests need. Without one of the others, only the tests that need it fail.
  */
 export async function ensureTestPrograms(environment: Environment, state: State, signal: AbortSignal): Promise<void> {
   await ensureRedisProgram(environment, state, signal);

@@ -23,7 +23,9 @@ interface Cell {
 type Line = Cell[];
 
 interface Table {
-  /** The first columns are texts, those from `numbersFrom` on numbers; the last one is a text again. */
+  /**
+   * The first columns are texts, those from `numbersFrom` on numbers; the last one is a text again.
+   */
   heads: string[];
   numbersFrom: number;
   rows: Line[];
@@ -136,7 +138,10 @@ function processesOf({ processes }: LiveState): Table {
   };
 }
 
-/** Columns as wide as their widest cell; at most `rowsMax` rows, and a line that says how many more there are. */
+/**
+ * Columns as wide as their widest cell; at most `rowsMax` rows, and a line that says how many more
+ * there are.
+ */
 function linesOf({ heads, numbersFrom, rows }: Table, rowsMax: number): Line[] {
   const shown =
     rows.length <= rowsMax || rowsMax === 1 ? rows.slice(0, rowsMax) : rows.slice(0, Math.max(0, rowsMax - 1));
@@ -159,7 +164,10 @@ function linesOf({ heads, numbersFrom, rows }: Table, rowsMax: number): Line[] {
   ];
 }
 
-/** How many rows each table gets: what it needs, and where that is too much, the longest ones get less. */
+/**
+ * How many rows each table gets: what it needs, and where that is too much, the longest ones get
+ * less.
+ */
 function shared(needs: number[], rowsMax: number): number[] {
   const given = needs.map(() => 0);
   for (
@@ -190,7 +198,10 @@ function textOf(line: Line, { columns, hasColors }: FrameOptions): string {
   return texts.join("").trimEnd();
 }
 
-/** The frame's lines: at most `rows` of at most `columns` characters. `note` is shown at the end of the first line. */
+/**
+ * The frame's lines: at most `rows` of at most `columns` characters. `note` is shown at the end of
+ * the first line.
+ */
 export function frameOf(state: LiveState, note: string, options: FrameOptions): string[] {
   const conditionsMax = Math.max(1, Math.floor(options.rows / 4));
   const conditions = state.conditions

@@ -99,7 +99,10 @@ async function withRates(control: ApiAddress, state: LiveState): Promise<LiveSta
   return readState(control);
 }
 
-/** Draws a frame every second, and at once when the terminal's size changes. Settles at `q`, Ctrl-C or a signal. */
+/**
+ * Draws a frame every second, and at once when the terminal's size changes. Settles at `q`, Ctrl-C
+ * or a signal.
+ */
 async function show(control: ApiAddress, first: LiveState, terminal: Terminal, hasColors: boolean): Promise<void> {
   const { input, output } = terminal;
   let state = first;

@@ -1,4 +1,7 @@
-/** Builds the console into a directory: `node apps/console/build.ts <directory>`. A directory that is complete already stays as it is. */
+/**
+ * Builds the console into a directory: `node apps/console/build.ts <directory>`. A directory that
+ * is complete already stays as it is.
+ */
 import { existsSync, globSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";

@@ -1,4 +1,7 @@
-/** How Vite builds the console, and serves it during development beside a control that runs: `npm run dev:console`. */
+/**
+ * How Vite builds the console, and serves it during development beside a control that runs: `npm
+ * run dev:console`.
+ */
 import { existsSync, readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
@@ -8,7 +11,9 @@ import { operations } from "#api/operations.ts";
 /** Methods and paths of the operations: all that a browser needs of their table. */
 const routes = Object.fromEntries(Object.entries(operations).map(([name, { method, path }]) => [name, [method, path]]));
 
-/** Fails the build if a component of Mantine is used whose styles app/mantine.css does not import. */
+/**
+ * Fails the build if a component of Mantine is used whose styles app/mantine.css does not import.
+ */
 function checkStyles(): Plugin {
   const styles = dirname(createRequire(import.meta.url).resolve("@mantine/core/styles/global.css"));
   const imported = readFileSync(join(import.meta.dirname, "app/mantine.css"), "utf8");

@@ -1,4 +1,6 @@
-/** Control's fixed bounds: sizes, counts and times. Those that an operator sets are in `config.ts`. */
+/**
+ * Control's fixed bounds: sizes, counts and times. Those that an operator sets are in `config.ts`.
+ */
 /** Connections to a Postgres server. */
 export const connectionsMax = 10;
 export const databaseConnectMs = 10_000;
@@ -12,9 +14,15 @@ export const entriesReadMax = 50;
 export const readBlockMs = 1_000;
 /** An entry that another reader has kept this long without confirming it is taken over. */
 export const abandonedEntryMs = 60_000;
-/** How long confirmed entries stay in the stream: the embedded database may lose what it wrote just before a power cut. */
+/**
+ * How long confirmed entries stay in the stream: the embedded database may lose what it wrote just
+ * before a power cut.
+ */
 export const keptEntriesMs = 600_000;
-/** They go earlier, though not before this time, when the stream is larger: writers keep records in files when it has 256 MiB. */
+/**
+ * They go earlier, though not before this time, when the stream is larger: writers keep records in
+ * files when it has 256 MiB.
+ */
 export const keptBytesMax = 64 << 20;
 export const keptEntriesMsMin = 10_000;
 /** A reader that has asked for nothing for so long, and has nothing to confirm, is gone. */
@@ -105,7 +113,9 @@ export const importRowsMax = 1_000;
 export const importBytesMax = 4 << 20;
 
 // Budgets.
-/** How often the budgets in Redis are compared with the ledger, and for how many callers at once. */
+/**
+ * How often the budgets in Redis are compared with the ledger, and for how many callers at once.
+ */
 export const reconcileEveryMs = 60_000;
 export const budgetSubjectsAtOnce = 500;
 /** How long a comparison waits for a ledger that lags behind. */
@@ -145,7 +155,9 @@ export const expiringMs = 7 * 86_400_000;
 export const revokedRecentlyMs = 86_400_000;
 /** Alerts of one statement. */
 export const raisedTogetherMax = 200;
-/** How often alerts are looked for that the webhook does not have, and how many are sent in a round. */
+/**
+ * How often alerts are looked for that the webhook does not have, and how many are sent in a round.
+ */
 export const deliveryEveryMs = 2_000;
 export const deliveredTogetherMax = 20;
 /** The claim of a process on an alert that it sends. */

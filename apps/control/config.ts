@@ -5,7 +5,10 @@ import type { Environment } from "#catalogue/environment.ts";
 import { integerSetting, proxySettings, readSettings, secretSetting, textSetting } from "#service/config.ts";
 import { networksSetting } from "#service/public-agent.ts";
 
-/** Settings of the installation, which operators also change in the console. A variable that is set wins over what is stored there. */
+/**
+ * Settings of the installation, which operators also change in the console. A variable that is set
+ * wins over what is stored there.
+ */
 export const installationSettings = {
   name: textSetting(
     "INSTALLATION_NAME",

@@ -1,4 +1,7 @@
-/** Composes control: the database, the ledger, and the API with its accounts and keys. It is never in the path of a generation. */
+/**
+ * Composes control: the database, the ledger, and the API with its accounts and keys. It is never
+ * in the path of a generation.
+ */
 import { randomUUID } from "node:crypto";
 import { resolve } from "node:path";
 import type { FastifyRequest } from "fastify";
@@ -61,7 +64,10 @@ export interface ControlDeps {
 export interface Control {
   /** Resolves to the addresses. */
   listen(): Promise<{ control: string; operations: string }>;
-  /** A link that signs the first operator in once, while no operator can sign in otherwise. A secret: for the terminal only. */
+  /**
+   * A link that signs the first operator in once, while no operator can sign in otherwise. A
+   * secret: for the terminal only.
+   */
   firstSignInLink(): Promise<string | undefined>;
   close(): Promise<void>;
 }

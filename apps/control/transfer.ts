@@ -1,4 +1,7 @@
-/** `sluice db export|import`: runs as a process of its own, because the command line does not load a database. Writes or reads lines of JSON. */
+/**
+ * `sluice db export|import`: runs as a process of its own, because the command line does not load a
+ * database. Writes or reads lines of JSON.
+ */
 import { createReadStream, createWriteStream } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { PassThrough } from "node:stream";

@@ -1,4 +1,7 @@
-/** Everything that an ingress opens before it can serve: the catalogue, the connections to Redis, the queues, its mailbox and the API keys. */
+/**
+ * Everything that an ingress opens before it can serve: the catalogue, the connections to Redis,
+ * the queues, its mailbox and the API keys.
+ */
 import type { Logger } from "pino";
 import { KeyFollower } from "#access/follow.ts";
 import { catalogueLogOf } from "#catalogue/log.ts";
@@ -32,7 +35,9 @@ export interface Backends {
   bodies: Redis;
   queues: OpenQueues;
   mailbox: Transport;
-  /** A connection in subscriber mode for all channels of the process. The mailbox disconnects it. */
+  /**
+   * A connection in subscriber mode for all channels of the process. The mailbox disconnects it.
+   */
   subscriber: Redis;
   slotBoard: SlotBoard;
   /** The page that lists jobs, at this path. */
@@ -41,7 +46,9 @@ export interface Backends {
   controls: OperatorControls;
 }
 
-/** Opens all backends in order. `resources` closes them in reverse order, also if one fails to open. */
+/**
+ * Opens all backends in order. `resources` closes them in reverse order, also if one fails to open.
+ */
 export async function openBackends(
   config: { namespace: string; redisUrl: string },
   { log, report, connectRedis, watchCatalogue }: BackendDeps,

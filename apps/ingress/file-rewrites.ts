@@ -1,6 +1,7 @@
 /**
- * Makes Redis rewrite its append-only file at an interval. The file keeps every command, so a request's body stays in it after Redis has
- * deleted the job. A rewrite leaves only what Redis has in memory at that moment:
+ * Makes Redis rewrite its append-only file at an interval. The file keeps every command, so a
+ * request's body stays in it after Redis has deleted the job. A rewrite leaves only what Redis has
+ * in memory at that moment:
  * https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/#log-rewriting
  */
 import type { Logger } from "pino";

@@ -1,6 +1,6 @@
 /**
- * Composes an ingress: serves HTTP to callers, puts their generations on queues and relays the answers. It keeps no state that another ingress would need. A
- * process may run several.
+ * Composes an ingress: serves HTTP to callers, puts their generations on queues and relays the
+ * answers. It keeps no state that another ingress would need. A process may run several.
  */
 
 import { randomUUID } from "node:crypto";
@@ -103,9 +103,15 @@ export interface IngressDeps extends BackendDeps {
 }
 
 export interface Ingress {
-  /** Starts to listen for callers and operators. Resolves to the addresses when the ingress is ready, or after five seconds. */
+  /**
+   * Starts to listen for callers and operators. Resolves to the addresses when the ingress is
+   * ready, or after five seconds.
+   */
   listen(): Promise<{ api: string; operations: string }>;
-  /** Stops accepting requests and lets running ones finish, within the time limits of the configuration. */
+  /**
+   * Stops accepting requests and lets running ones finish, within the time limits of the
+   * configuration.
+   */
   drain(): Promise<void>;
   /** Fails the requests that are left and releases everything. */
   close(): Promise<void>;
@@ -149,7 +155,10 @@ export async function createIngress(config: IngressProcessConfig, given: Ingress
 type Path = ReturnType<typeof createPath>;
 type Http = ReturnType<typeof createHttp>;
 
-/** The path of a generation and its dependencies: events with their subscribers, shared capacities, rate limits, idempotency. */
+/**
+ * The path of a generation and its dependencies: events with their subscribers, shared capacities,
+ * rate limits, idempotency.
+ */
 function createPath(
   config: IngressProcessConfig,
   { log, clock, bounds, registry, tracing, subscribers = [] }: IngressDeps,
@@ -415,7 +424,8 @@ function handleOf(config: IngressProcessConfig, { clock }: IngressDeps, parts: P
       generations.tick();
       const api = await listen(server, config.host, config.port);
       const operationsUrl = await listen(operations, config.operationsHost, config.operationsPort);
-      // The first request may come at once, and the start may have taken longer than a link stays up without a heartbeat.
+      // The first request may come at once, and the start may have taken longer than a link stays
+      // up without a heartbeat.
       const since = clock.now();
       while (!generations.isReady && clock.now() - since < firstHeartbeatMsMax) await delay(10);
       return { api, operations: operationsUrl };

@@ -1,4 +1,7 @@
-/** The BullMQ queues that this ingress has open: all that the catalogue names, or has named since the start. */
+/**
+ * The BullMQ queues that this ingress has open: all that the catalogue names, or has named since
+ * the start.
+ */
 import type { JobQueue } from "#relay/ports.ts";
 
 export class OpenQueues {
@@ -17,7 +20,10 @@ export class OpenQueues {
     return this.#queues;
   }
 
-  /** Opens missing queues. Settles when each is open or has failed to open; never rejects. Call it again to retry. */
+  /**
+   * Opens missing queues. Settles when each is open or has failed to open; never rejects. Call it
+   * again to retry.
+   */
   async open(queues: Iterable<[name: string, { parts: number }]>): Promise<void> {
     for (const [name, { parts }] of queues) {
       if (this.#queues.has(name) || this.#opening.has(name)) continue;

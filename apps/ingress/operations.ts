@@ -1,4 +1,7 @@
-/** The operations port of an ingress: readiness, status, metrics, and job inspection if a password is set. */
+/**
+ * The operations port of an ingress: readiness, status, metrics, and job inspection if a password
+ * is set.
+ */
 import type { FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
 import { registerProcessMetrics } from "#service/metrics.ts";

@@ -7,7 +7,10 @@ export interface PeriodicTask {
   run(now: number): unknown;
 }
 
-/** Runs each task at its interval, first after one interval. The returned function stops all of them. */
+/**
+ * Runs each task at its interval, first after one interval. The returned function stops all of
+ * them.
+ */
 export function startPeriodicTasks(clock: Clock, tasks: readonly PeriodicTask[]): () => void {
   const timers = tasks.map((task) => setInterval(() => task.run(clock.now()), task.everyMs));
   return () => {

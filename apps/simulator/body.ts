@@ -1,11 +1,15 @@
 /**
- * Writes the body of a response chunk by chunk. Frames the chunks of HTTP/1.1 (RFC 9112, 7.1) itself and writes each to the socket in one write: at a fixed
- * pace, writes are all that a simulator does, and `response.write` makes each a third more expensive.
+ * Writes the body of a response chunk by chunk. Frames the chunks of HTTP/1.1 (RFC 9112, 7.1)
+ * itself and writes each to the socket in one write: at a fixed pace, writes are all that a
+ * simulator does, and `response.write` makes each a third more expensive.
  */
 import type { ServerResponse } from "node:http";
 
 export interface Body {
-  /** False if the reader is slow: write no more before `onceWritable`. An empty text is ignored, because it would end the body. */
+  /**
+   * False if the reader is slow: write no more before `onceWritable`. An empty text is ignored,
+   * because it would end the body.
+   */
   write(text: string): boolean;
   /** Calls back once, when everything is written; never if the connection is lost before. */
   onceWritable(resume: () => void): void;
@@ -13,7 +17,10 @@ export interface Body {
   together(act: () => void): void;
   /** Ends the body normally. */
   end(): void;
-  /** Resets the connection once the system has taken everything; a slow reader loses what it has not read. */
+  /**
+   * Resets the connection once the system has taken everything; a slow reader loses what it has not
+   * read.
+   */
   reset(): void;
 }
 

@@ -1,4 +1,6 @@
-/** Records requests and their outcomes for tests: a bounded list, and the number of running answers. */
+/**
+ * Records requests and their outcomes for tests: a bounded list, and the number of running answers.
+ */
 import type { IncomingHttpHeaders } from "node:http";
 
 /** The most recorded requests; the oldest are removed first. */
@@ -19,7 +21,9 @@ export interface JournalEntry {
   bodySha256: string;
   /** 0 if no head was sent. */
   status: number;
-  /** `completed`: the answer, possibly an error, was sent whole. `fault`: a setting broke it off. */
+  /**
+   * `completed`: the answer, possibly an error, was sent whole. `fault`: a setting broke it off.
+   */
   outcome: "running" | "completed" | "client-closed" | "fault";
   /** Epoch milliseconds. */
   closedAt: number | undefined;

@@ -1,4 +1,7 @@
-/** The simulator as a process: a simulated upstream for a first run without a vendor's key, for tests and for benchmarks. */
+/**
+ * The simulator as a process: a simulated upstream for a first run without a vendor's key, for
+ * tests and for benchmarks.
+ */
 import { readSettings } from "#service/config.ts";
 import { runProcess, StartupFault } from "#service/startup.ts";
 import { simulatorSettings } from "./config.ts";

@@ -158,7 +158,10 @@ export function playEvents(playing: Playing, script: Script): void {
     body.end();
   };
 
-  /** At a pace, each token is a separate write; without one, as many as the reader takes leave together. */
+  /**
+   * At a pace, each token is a separate write; without one, as many as the reader takes leave
+   * together.
+   */
   const step = (nowMs: number) => {
     if (intervalMs > 0) send(nowMs);
     else body.together(() => send(nowMs));
@@ -182,13 +185,19 @@ export function playEvents(playing: Playing, script: Script): void {
   else head(wheel.now());
 }
 
-/** The token's event, the last of these, without its second half: its JSON does not parse, while the events before it stay whole. */
+/**
+ * The token's event, the last of these, without its second half: its JSON does not parse, while the
+ * events before it stay whole.
+ */
 function broken(events: string): string {
   const start = events.lastIndexOf("\n\n", events.length - 3) + 1;
   return `${events.slice(0, Math.floor((start + events.length) / 2)).trimEnd()}\n\n`;
 }
 
-/** Sends the whole answer once it is complete: after the delays, and the time of its tokens at the pace. */
+/**
+ * Sends the whole answer once it is complete: after the delays, and the time of its tokens at the
+ * pace.
+ */
 export function playWhole(playing: Playing, { body, tokens, contentType = "application/json" }: Whole): void {
   const { response, wheel, entry, settings, headers } = playing;
   const { faults, rate } = settings;

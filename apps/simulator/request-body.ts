@@ -8,7 +8,10 @@ export interface FormFile {
   data: Buffer;
 }
 
-/** A promise only for a form, so that other requests are answered in the turn of their arrival. Never rejects; undefined if the body is empty. */
+/**
+ * A promise only for a form, so that other requests are answered in the turn of their arrival.
+ * Never rejects; undefined if the body is empty.
+ */
 export function bodyValueOf(
   body: Buffer,
   contentType: string | undefined,
@@ -21,7 +24,10 @@ export function bodyValueOf(
   }
 }
 
-/** The fields by name: texts and files, and lists for repeated names and names that end with `[]`, which is removed. */
+/**
+ * The fields by name: texts and files, and lists for repeated names and names that end with `[]`,
+ * which is removed.
+ */
 async function formOf(body: Buffer, contentType: string): Promise<Outcome<Record<string, unknown>>> {
   const fields = new Map<string, unknown>();
   try {

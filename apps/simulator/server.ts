@@ -1,4 +1,7 @@
-/** The simulator's HTTP server. Uses plain node:http, because the cost of a token matters here, and it is a write to a socket. */
+/**
+ * The simulator's HTTP server. Uses plain node:http, because the cost of a token matters here, and
+ * it is a write to a socket.
+ */
 import { hash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -25,9 +28,15 @@ export interface SimulatorOptions {
 }
 
 export interface Simulator extends AsyncDisposable {
-  /** Resolves with the base address, without a path; rejects with the system's error if the port is not available. */
+  /**
+   * Resolves with the base address, without a path; rejects with the system's error if the port is
+   * not available.
+   */
   listen(): Promise<string>;
-  /** Accepts no more connections, lets running answers end within `graceMs` (0 by default) and closes the rest. */
+  /**
+   * Accepts no more connections, lets running answers end within `graceMs` (0 by default) and
+   * closes the rest.
+   */
   close(graceMs?: number): Promise<void>;
   journal: Journal;
 }
@@ -46,7 +55,10 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
   const journal = createJournal();
   const wheel = createWheel();
   const series = createSeries();
-  /** Longer than any client's pool keeps an idle connection, so that the server never closes one as a request arrives. */
+  /**
+   * Longer than any client's pool keeps an idle connection, so that the server never closes one as
+   * a request arrives.
+   */
   const server = createServer({ keepAliveTimeout: 120_000 }, (request, response) => {
     receive(request, (body) => {
       const value: ReturnType<typeof bodyValueOf> =
@@ -187,7 +199,10 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
   };
 }
 
-/** Calls back with the whole body, or with undefined if it is too large; never if the caller leaves before. */
+/**
+ * Calls back with the whole body, or with undefined if it is too large; never if the caller leaves
+ * before.
+ */
 function receive(request: IncomingMessage, done: (body: Buffer | undefined) => void): void {
   let parts: Buffer[] = [];
   let bytes = 0;

@@ -1,4 +1,7 @@
-/** The settings of simulated answers: defaults, by model name (`sim-text;tokens=64;rate=50`), or by the header `x-simulate: tokens=64,rate=50`. */
+/**
+ * The settings of simulated answers: defaults, by model name (`sim-text;tokens=64;rate=50`), or by
+ * the header `x-simulate: tokens=64,rate=50`.
+ */
 
 /** Bounds the memory of one answer over all of its choices. */
 export const answerBytesMax = 67_108_864;

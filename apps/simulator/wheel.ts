@@ -1,4 +1,7 @@
-/** One timer for all answers: a wheel of 1 ms slots, so that thousands of paced streams need one timer and no allocation per token. */
+/**
+ * One timer for all answers: a wheel of 1 ms slots, so that thousands of paced streams need one
+ * timer and no allocation per token.
+ */
 
 /** An entry is in the wheel at most once. Its owner creates it once and sets it repeatedly. */
 export interface WheelEntry {
@@ -20,7 +23,9 @@ export interface Wheel {
 
 /** 4 s; an entry due later stays in its slot for another turn. */
 const slotCount = 4_096;
-/** The most slots that the timer sleeps for; bounds the search for the next slot that is not empty. */
+/**
+ * The most slots that the timer sleeps for; bounds the search for the next slot that is not empty.
+ */
 const sleepSlotsMax = 64;
 
 export const createWheelEntry = (run: (nowMs: number) => void): WheelEntry => ({

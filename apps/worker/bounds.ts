@@ -1,14 +1,21 @@
 /**
- * The worker's fixed bounds: sizes, counts and times. Those that an operator sets are in `config.ts` and the catalogue, those of the relay in
- * `libs/relay/bounds.ts`. A name says the unit; `Length` is in characters, and a name without a unit is a count.
+ * The worker's fixed bounds: sizes, counts and times. Those that an operator sets are in
+ * `config.ts` and the catalogue, those of the relay in `libs/relay/bounds.ts`. A name says the
+ * unit; `Length` is in characters, and a name without a unit is a count.
  */
 
 // Queues and attempts.
-/** The most concurrent generations of one queue that an operator may set: beyond it sockets and memory end first. */
+/**
+ * The most concurrent generations of one queue that an operator may set: beyond it sockets and
+ * memory end first.
+ */
 export const capacityMax = 100_000;
 /** Generations that a process takes before it knows what they cost. */
 export const intakeFirst = 256;
-/** Generations that a process takes however busy it is, so that work goes on when something else keeps it busy. */
+/**
+ * Generations that a process takes however busy it is, so that work goes on when something else
+ * keeps it busy.
+ */
 export const intakeMin = 32;
 /** By how much the number of generations may grow between two measurements. */
 export const intakeGrowth = 1.5;
@@ -16,7 +23,10 @@ export const intakeGrowth = 1.5;
 export const intakeShareMax = 0.8;
 /** How often a process measures what it uses. */
 export const intakeEveryMs = 100;
-/** Workers are in reserve while those before them have slots for so many times the generations that run, and this many more. */
+/**
+ * Workers are in reserve while those before them have slots for so many times the generations that
+ * run, and this many more.
+ */
 export const reserveFactor = 1.3;
 export const reserveSlots = 16;
 /** How often the catalogue is checked for new queues. */
@@ -25,11 +35,20 @@ export const queueCheckMs = 1_000;
 export const watchMs = 250;
 /** How often a draining worker checks whether attempts are left. */
 export const drainCheckMs = 20;
-/** Larger requests are not searched for what an error quotes, because the search takes a turn of the event loop. */
+/**
+ * Larger requests are not searched for what an error quotes, because the search takes a turn of the
+ * event loop.
+ */
 export const searchedBytesMax = 1 << 20;
-/** How long a missing terminator, the rest of an error body, or the close of a connection whose answer is complete is waited for. */
+/**
+ * How long a missing terminator, the rest of an error body, or the close of a connection whose
+ * answer is complete is waited for.
+ */
 export const lingerMs = 2_000;
-/** White space before an answer. More than this counts as the answer itself, which is bounded by its reader. */
+/**
+ * White space before an answer. More than this counts as the answer itself, which is bounded by its
+ * reader.
+ */
 export const leadingBytesMax = 1 << 20;
 
 // Preparation.
@@ -37,9 +56,15 @@ export const leadingBytesMax = 1 << 20;
 export const settingsLengthMax = 256 * 1024;
 /** Characters or elements of one setting that goes to a reader of answers. None needs more. */
 export const settingLengthMax = 1_000;
-/** A request or an answer up to this size takes an event loop about 20 ms at most, whatever its content. A larger one goes to a thread. */
+/**
+ * A request or an answer up to this size takes an event loop about 20 ms at most, whatever its
+ * content. A larger one goes to a thread.
+ */
 export const preparedAtOnceBytesMax = 128 * 1024;
-/** How long a thread may take over one request, or over each part of an answer. The largest takes a few seconds at most. */
+/**
+ * How long a thread may take over one request, or over each part of an answer. The largest takes a
+ * few seconds at most.
+ */
 export const taskTimeoutMs = 10_000;
 /** Bytes of such a part. */
 export const taskPartBytes = 32 << 20;
@@ -63,15 +88,24 @@ export const attachmentConnectTimeoutMs = 5_000;
 export const redirectsMax = 3;
 /** Reserved for an attachment of unknown size. */
 export const guessedAttachmentBytes = 1 << 20;
-/** Connections to one host of attachments, so that no host serves all of a worker's requests at once. */
+/**
+ * Connections to one host of attachments, so that no host serves all of a worker's requests at
+ * once.
+ */
 export const hostConnectionsMax = 16;
-/** Bytes of a redirect's or an error's body that are read and discarded, so that the connection can be used again. */
+/**
+ * Bytes of a redirect's or an error's body that are read and discarded, so that the connection can
+ * be used again.
+ */
 export const discardedAttachmentBytesMax = 16 * 1024;
 /** How long the addresses of an upstream's host are cached. */
 export const hostKnownMs = 30_000;
 /** Hosts of upstreams whose addresses are cached. */
 export const knownHostsMax = 1_000;
-/** Bytes of attachments after which other work has a turn: some milliseconds of reading, encoding and writing. */
+/**
+ * Bytes of attachments after which other work has a turn: some milliseconds of reading, encoding
+ * and writing.
+ */
 export const writtenAtOnceBytes = 1 << 20;
 
 // Upstreams.
@@ -101,7 +135,9 @@ export const retryAfterSecondsMax = 60;
 export const rowMs = 30_000;
 /** How long a circuit breaker is open the first time. The time doubles with every failed probe. */
 export const openMs = 1_000;
-/** How long a circuit breaker is open at most, so that a target that recovers is soon used again. */
+/**
+ * How long a circuit breaker is open at most, so that a target that recovers is soon used again.
+ */
 export const openMsMax = 4_000;
 /** How long a probe keeps other calls out, if its worker dies. */
 export const probeMs = 5_000;
@@ -109,22 +145,40 @@ export const probeMs = 5_000;
 export const circuitBreakerPollMs = 500;
 /** How long Redis remembers circuit breakers after the last failure. */
 export const circuitBreakerLifeSeconds = 600;
-/** The first cooldown after a refusal. It doubles with each further refusal in a row, so a single odd answer costs little. */
+/**
+ * The first cooldown after a refusal. It doubles with each further refusal in a row, so a single
+ * odd answer costs little.
+ */
 export const firstCooldownMs = { credential: 1_000, quota: 5_000, missing: 1_000 };
-/** The longest cooldown after refusals in a row, so that a credential that was repaired is soon used again. */
+/**
+ * The longest cooldown after refusals in a row, so that a credential that was repaired is soon used
+ * again.
+ */
 export const cooldownMsMax = { credential: 60_000, quota: 300_000, missing: 60_000 };
-/** The cooldown of a rate-limited credential if its upstream names no time and has other credentials; and the longest for callers who were not limited themselves. */
+/**
+ * The cooldown of a rate-limited credential if its upstream names no time and has other
+ * credentials; and the longest for callers who were not limited themselves.
+ */
 export const rateLimitedMs = 5_000;
 /** The longest cooldown that an upstream can ask for. */
 export const cooldownAskedMsMax = 3_600_000;
-/** How long after its cooldown a refusal still counts with one of another caller, and of how many callers refusals are remembered for each credential. */
+/**
+ * How long after its cooldown a refusal still counts with one of another caller, and of how many
+ * callers refusals are remembered for each credential.
+ */
 export const refusalKnownMs = 60_000;
 export const refusedCallersMax = 8;
 /** Cooldowns that a worker remembers. */
 export const cooldownsMax = 10_000;
-/** The first content of an answer, as `firstContentTimeoutMs` bounds it where the catalogue does not. */
+/**
+ * The first content of an answer, as `firstContentTimeoutMs` bounds it where the catalogue does
+ * not.
+ */
 export const firstContentMsMax = 300_000;
-/** Silence before the first content, if another target is left: the least that a target gets, whatever its earlier answers took. */
+/**
+ * Silence before the first content, if another target is left: the least that a target gets,
+ * whatever its earlier answers took.
+ */
 export const quietMsMin = { streamed: 10_000, whole: 90_000 };
 /** The same for a model or a request with reasoning, which may say nothing while it thinks. */
 export const thinkingMsMin = { streamed: 120_000, whole: 300_000 };
@@ -132,14 +186,23 @@ export const thinkingMsMin = { streamed: 120_000, whole: 300_000 };
 export const lastQuietMsMin = 30_000;
 /** How many times the 95th percentile of a target's times to the first content it may take. */
 export const quietFactor = 3;
-/** Bytes of a request that add a millisecond to these times: a prompt of 100,000 tokens adds 20 seconds. */
+/**
+ * Bytes of a request that add a millisecond to these times: a prompt of 100,000 tokens adds 20
+ * seconds.
+ */
 export const promptBytesPerMs = 20;
 /** Times to the first content that are remembered of each target, and the targets. */
 export const contentTimesMax = 64;
 export const timedTargetsMax = 1_000;
-/** `betweenContentTimeoutMs` as a multiple of `betweenTokensTimeoutMs`, where the catalogue does not set it. */
+/**
+ * `betweenContentTimeoutMs` as a multiple of `betweenTokensTimeoutMs`, where the catalogue does not
+ * set it.
+ */
 export const contentGapFactor = 4;
-/** Bytes that count as a part of an answer which has no events: fewer in all of the time between two parts are a trickle. */
+/**
+ * Bytes that count as a part of an answer which has no events: fewer in all of the time between two
+ * parts are a trickle.
+ */
 export const partBytes = 256;
 /** Bytes of an event that is not complete yet which count as a part of its answer. */
 export const eventPartBytes = 64 * 1024;
@@ -147,9 +210,15 @@ export const eventPartBytes = 64 * 1024;
 export const backOffMs = 200;
 /** The longest pause before a target is called again. */
 export const backOffMsMax = 5_000;
-/** A target that let an attempt wait for this long in vain, in all of its calls, is not called again: it counts as silent. */
+/**
+ * A target that let an attempt wait for this long in vain, in all of its calls, is not called
+ * again: it counts as silent.
+ */
 export const vainWaitMsMax = 5_000;
-/** The longest Retry-After that an attempt waits for. A longer wait is the caller's decision, so the caller gets an error with a Retry-After. */
+/**
+ * The longest Retry-After that an attempt waits for. A longer wait is the caller's decision, so the
+ * caller gets an error with a Retry-After.
+ */
 export const waitMsMax = 5_000;
 /** How long an attempt waits for targets that are full or rate limited. */
 export const blockedMsMax = 60_000;
@@ -157,13 +226,19 @@ export const blockedMsMax = 60_000;
 export const busyMs = 150;
 /** How soon an upstream that does not answer at all is checked again. */
 export const absentMs = 1_000;
-/** After this many failed checks in a row, which takes about a minute, the upstream is called all the same. */
+/**
+ * After this many failed checks in a row, which takes about a minute, the upstream is called all
+ * the same.
+ */
 export const absencesMax = 16;
 
 // Usage records.
 /** An ingress writes the usage record of a generation within this time of its end. */
 export const recordedWithinMs = 2_000;
-/** An ingress that is not heard for this long after the end of a generation may have vanished before it wrote the record. */
+/**
+ * An ingress that is not heard for this long after the end of a generation may have vanished before
+ * it wrote the record.
+ */
 export const unheardMs = 6_000;
 /** Records that wait to be confirmed. More are written at once. */
 export const unheardRecordsMax = 20_000;
@@ -171,9 +246,14 @@ export const unheardRecordsMax = 20_000;
 export const usageCheckMs = 1_000;
 
 // Sessions.
-/** Bytes of a caller's message that are gathered before they are sent as a fragment: smaller messages leave whole. */
+/**
+ * Bytes of a caller's message that are gathered before they are sent as a fragment: smaller
+ * messages leave whole.
+ */
 export const gatheredInputBytesMax = 128 * 1024;
-/** How often the upstream of a session is pinged. One without traffic since the last ping is gone. */
+/**
+ * How often the upstream of a session is pinged. One without traffic since the last ping is gone.
+ */
 export const sessionPingMs = 30_000;
 /** How long an upstream may take to answer a close frame. */
 export const sessionCloseMs = 2_000;

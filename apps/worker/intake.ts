@@ -1,6 +1,7 @@
 /**
- * How many generations this process takes, by what it has left: the limit grows while the event loop and the memory allow it, and stops before those that run suffer.
- * A pure state machine: measurements come in, a limit goes out.
+ * How many generations this process takes, by what it has left: the limit grows while the event
+ * loop and the memory allow it, and stops before those that run suffer. A pure state machine:
+ * measurements come in, a limit goes out.
  */
 import { intakeFirst, intakeGrowth, intakeMin, intakeShareMax } from "./bounds.ts";
 
@@ -30,8 +31,8 @@ export class Intake {
   }
 
   /**
-   * `held`: the generations that it has. Each is taken to cost as much as the average of them, and one that has just begun costs less than it will, so the limit grows in
-   * steps.
+   * `held`: the generations that it has. Each is taken to cost as much as the average of them, and
+   * one that has just begun costs less than it will, so the limit grows in steps.
    */
   measured({ eventLoop, memory }: Usage, held: number): void {
     const [share, name] = memory > eventLoop ? ([memory, "memory"] as const) : ([eventLoop, "event loop"] as const);

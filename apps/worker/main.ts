@@ -1,4 +1,7 @@
-/** The worker process: takes jobs from queues and calls upstreams for them. `node apps/worker/main.ts --queues "chat=10000,*=8"` */
+/**
+ * The worker process: takes jobs from queues and calls upstreams for them. `node
+ * apps/worker/main.ts --queues "chat=10000,*=8"`
+ */
 import { collectDefaultMetrics, Registry } from "prom-client";
 import { watchCatalogue } from "#catalogue/watch.ts";
 import { relayBounds } from "#relay/bounds.ts";

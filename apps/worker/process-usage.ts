@@ -14,7 +14,10 @@ export function measureUsage(): () => Usage {
   };
 }
 
-/** The larger of two shares: of the heap's limit, and of the memory that the process or its container may have. */
+/**
+ * The larger of two shares: of the heap's limit, and of the memory that the process or its
+ * container may have.
+ */
 function memoryShare(): number {
   const { used_heap_size: used, heap_size_limit: limit } = getHeapStatistics();
   const resident = process.memoryUsage.rss();

@@ -1,4 +1,6 @@
-/** The queues from which a worker takes jobs: those of its command line that the catalogue names. */
+/**
+ * The queues from which a worker takes jobs: those of its command line that the catalogue names.
+ */
 
 import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
@@ -18,7 +20,10 @@ export interface WorkerQueuesDeps {
   isPaused(queue: string): boolean;
   /** Generations that this process takes at most, on all queues. */
   limit(): number;
-  /** Whether the limit is what this process can bear. Otherwise the limit grows as far as it is used. */
+  /**
+   * Whether the limit is what this process can bear. Otherwise the limit grows as far as it is
+   * used.
+   */
   isSaturated(): boolean;
   take(slot: JobSlot): void;
   onRedisError(error: Error): void;
@@ -69,13 +74,19 @@ export class WorkerQueues {
     return this.#isStopping;
   }
 
-  /** Takes jobs from every queue, and from those that the catalogue names later. Rejects with a StartupFault without Redis. */
+  /**
+   * Takes jobs from every queue, and from those that the catalogue names later. Rejects with a
+   * StartupFault without Redis.
+   */
   async start(): Promise<void> {
     await this.#openMissing();
     this.#checkLater();
   }
 
-  /** Tells the ingresses how many slots each queue has here. Call it with every heartbeat: an announcement lapses. */
+  /**
+   * Tells the ingresses how many slots each queue has here. Call it with every heartbeat: an
+   * announcement lapses.
+   */
   announce(): void {
     if (!this.#isStopping) for (const queue of this.#opened) this.#announce(queue);
   }
@@ -145,7 +156,8 @@ export class WorkerQueues {
   #announce(queue: JobWorker): void {
     const { slotBoard, isSaturated, onRedisError } = this.#deps;
     const { name, usedSlots, capacity } = queue;
-    // A limit that still grows must not hold back the ingresses, which hear of it only every second.
+    // A limit that still grows must not hold back the ingresses, which hear of it only every
+    // second.
     const slots = isSaturated() ? this.slotsOf(queue) : capacity;
     slotBoard.announce(name, { slots, usedSlots, running: 0 }).then((load) => {
       if (load.slotsBefore >= load.usedSlots * reserveFactor + reserveSlots) this.#inReserve.add(name);

@@ -11,7 +11,9 @@ export interface WorkerRelay {
   readonly runner: Runner<Attempt>;
   /** Frames can leave and arrive. No job is taken while they cannot. */
   isReady(): boolean;
-  /** Announces the attempt to its owner and starts it, at once if the owner is known to be alive. */
+  /**
+   * Announces the attempt to its owner and starts it, at once if the owner is known to be alive.
+   */
   take(attempt: Attempt, slot: JobSlot): void;
 }
 

@@ -70,9 +70,14 @@ export interface WorkerDeps {
 }
 
 export interface Worker {
-  /** Listens on the operations port and takes jobs; call it once. Returns the addresses, by purpose. */
+  /**
+   * Listens on the operations port and takes jobs; call it once. Returns the addresses, by purpose.
+   */
   start(): Promise<{ operations: string }>;
-  /** Takes no more jobs, waits for running attempts for `drainMs` at most, and hands the rest back to their owners. */
+  /**
+   * Takes no more jobs, waits for running attempts for `drainMs` at most, and hands the rest back
+   * to their owners.
+   */
   drain(): Promise<void>;
   /** Closes everything. Attempts that still run are lost, so call `drain` first. */
   close(): Promise<void>;
@@ -146,7 +151,8 @@ export async function createWorker(config: WorkerConfig, given: WorkerDeps): Pro
     take: (slot) => relay.take(new Attempt(slot, attemptDeps), slot),
     onRedisError,
   });
-  // The mailbox closes first: while it sends its last frames, the queues finish the jobs that were handed back.
+  // The mailbox closes first: while it sends its last frames, the queues finish the jobs that were
+  // handed back.
   opened.defer(async () => {
     await queues.stop();
     await relay.mailbox.close();

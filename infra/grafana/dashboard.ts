@@ -1,6 +1,6 @@
 /**
- * Generates infra/grafana/sluice.json, a dashboard for Grafana 10 or newer with a Prometheus data source: `node infra/grafana/dashboard.ts`. docs/metrics.md
- * describes the metrics.
+ * Generates infra/grafana/sluice.json, a dashboard for Grafana 10 or newer with a Prometheus data
+ * source: `node infra/grafana/dashboard.ts`. docs/metrics.md describes the metrics.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";

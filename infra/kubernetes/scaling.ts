@@ -1,7 +1,9 @@
 /**
- * A simulation of the chart's autoscaling, in steps of one second: KEDA's two triggers, the HorizontalPodAutoscaler's algorithm
- * (https://kubernetes.io/docs/concepts/workloads/autoscaling/horizontal-pod-autoscale/#algorithm-details), workers that take a while to start, and workers that
- * drain. `node infra/kubernetes/scaling.ts` writes its table and its picture for docs/kubernetes.md.
+ * A simulation of the chart's autoscaling, in steps of one second: KEDA's two triggers, the
+ * HorizontalPodAutoscaler's algorithm
+ * (https://kubernetes.io/docs/concepts/workloads/autoscaling/horizontal-pod-autoscale/#algorithm-details),
+ * workers that take a while to start, and workers that drain. `node infra/kubernetes/scaling.ts`
+ * writes its table and its picture for docs/kubernetes.md.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,9 +1,15 @@
-/** The IP addresses from which a key may be used: single addresses, and networks in CIDR notation (https://www.rfc-editor.org/rfc/rfc4632). */
+/**
+ * The IP addresses from which a key may be used: single addresses, and networks in CIDR notation
+ * (https://www.rfc-editor.org/rfc/rfc4632).
+ */
 import { BlockList, isIP } from "node:net";
 import { isNetwork } from "#service/networks.ts";
 import type { KeyRecord } from "./record.ts";
 
-/** Tests whether an address is in one of these networks. An IPv4 address in the form of IPv6 is the IPv4 address. */
+/**
+ * Tests whether an address is in one of these networks. An IPv4 address in the form of IPv6 is the
+ * IPv4 address.
+ */
 function matcherOfNetworks(networks: readonly string[]): (address: string) => boolean {
   const list = new BlockList();
   for (const network of networks.filter(isNetwork)) {

@@ -11,8 +11,9 @@ export const hashesOf = (credentials: readonly string[]): string[] =>
   credentials.slice(0, credentialsMax).filter(looksLikeKey).map(hashOf);
 
 /**
- * Finds the first live key among the credentials, which are in order of precedence: an expired or foreign credential does not hide a valid one.
- * Keys are looked up by their hash, so secrets are never compared. `now` in epoch milliseconds.
+ * Finds the first live key among the credentials, which are in order of precedence: an expired or
+ * foreign credential does not hide a valid one. Keys are looked up by their hash, so secrets are
+ * never compared. `now` in epoch milliseconds.
  */
 export function authenticate(
   credentials: readonly string[],

@@ -1,5 +1,8 @@
 /** The bounds of keys, rate limits and budgets: sizes, counts and times. */
-/** Keys of one request that are looked up: more than the number of places in a request that can contain a key. */
+/**
+ * Keys of one request that are looked up: more than the number of places in a request that can
+ * contain a key.
+ */
 export const credentialsMax = 8;
 /** How long a notice may arrive after the version that it announces is visible. */
 export const noticeLatenessMs = 50;
@@ -11,15 +14,24 @@ export const compareEveryMs = 300;
 export const pageSize = 1_000;
 /** How often a revocation is tried again when the record changes meanwhile. */
 export const revokeAttemptsMax = 5;
-/** How long Redis remembers that a generation is settled. Repeating `settle` after this time counts twice. */
+/**
+ * How long Redis remembers that a generation is settled. Repeating `settle` after this time counts
+ * twice.
+ */
 export const settledMs = 3_600_000;
 /** The approximate number of leases that one call renews. */
 export const renewalsMax = 1_000;
 /** Settled generations that one call forgets. */
 export const forgottenMax = 500;
-/** Settled generations that wait to be forgotten. Redis forgets the others by itself, after `settledMs`. */
+/**
+ * Settled generations that wait to be forgotten. Redis forgets the others by itself, after
+ * `settledMs`.
+ */
 export const knownMax = 100_000;
-/** How long Redis remembers what a caller has spent since its last generation: longer than any calendar period. */
+/**
+ * How long Redis remembers what a caller has spent since its last generation: longer than any
+ * calendar period.
+ */
 export const budgetLifeMs = 400 * 86_400_000;
 /** Addresses and networks of a key. */
 export const addressesMax = 100;

@@ -1,4 +1,7 @@
-/** What callers have spent of their budgets, as Redis counts it (rate-limit-scripts.ts), for the ledger to compare and correct. */
+/**
+ * What callers have spent of their budgets, as Redis counts it (rate-limit-scripts.ts), for the
+ * ledger to compare and correct.
+ */
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
@@ -12,7 +15,10 @@ export const budgetPeriods: readonly BudgetPeriod[] = ["day", "week", "month", "
 
 const dayMs = 86_400_000;
 
-/** The number of the period that contains a time (epoch milliseconds, UTC), as in rate-limit-scripts.ts. Day 0 was a Thursday. */
+/**
+ * The number of the period that contains a time (epoch milliseconds, UTC), as in
+ * rate-limit-scripts.ts. Day 0 was a Thursday.
+ */
 export function periodNumberOf(period: BudgetPeriod, at: number): number {
   const day = Math.floor(at / dayMs);
   const date = new Date(at);
@@ -48,7 +54,9 @@ export function periodStartOf(period: BudgetPeriod, at: number): number {
   }
 }
 
-/** The first moment after the period that contains a time; undefined for `total`, which has no end. */
+/**
+ * The first moment after the period that contains a time; undefined for `total`, which has no end.
+ */
 export function periodEndOf(period: BudgetPeriod, at: number): number | undefined {
   const start = periodStartOf(period, at);
   const date = new Date(start);
@@ -80,9 +88,9 @@ export async function readBudgets(
 }
 
 /**
- * Adds to what a subject has spent in a period.
- * KEYS: the subject's budget. ARGV: the period; its number; the nano-units to add, which may be negative; the lifetime in milliseconds.
- * Returns nothing. Atomic, not idempotent. A period that is over stays as it is.
+ * Adds to what a subject has spent in a period. KEYS: the subject's budget. ARGV: the period; its
+ * number; the nano-units to add, which may be negative; the lifetime in milliseconds. Returns
+ * nothing. Atomic, not idempotent. A period that is over stays as it is.
  */
 const correctScript = scriptOf(
   `

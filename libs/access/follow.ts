@@ -8,8 +8,8 @@
  *
  * A stale copy stays in use while Redis is away. Redis may restart without its data, or with older
  * data. The copy then writes back every record that Redis lacks, or of which it has an earlier
- * version. Several processes may do so at once, because the later version wins in any order. Control
- * writes what no copy has from its database.
+ * version. Several processes may do so at once, because the later version wins in any order.
+ * Control writes what no copy has from its database.
  */
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
@@ -21,7 +21,10 @@ import { isLater, type KeyRecord } from "./record.ts";
 export interface FollowOptions {
   /** Has the purpose `request`. */
   redis: Redis;
-  /** A shared connection in subscriber mode with the purpose `patient`. The caller closes both connections, after the follower. */
+  /**
+   * A shared connection in subscriber mode with the purpose `patient`. The caller closes both
+   * connections, after the follower.
+   */
   subscriber: Redis;
   keyspace: Keyspace;
   log: Logger;
@@ -57,7 +60,10 @@ export class KeyFollower {
     this.#log = log;
   }
 
-  /** Resolves when the copy is complete; rejects when Redis does not answer. The follower itself never throws. */
+  /**
+   * Resolves when the copy is complete; rejects when Redis does not answer. The follower itself
+   * never throws.
+   */
   static async open(options: FollowOptions): Promise<KeyFollower> {
     const follower = new KeyFollower(options);
     try {
@@ -81,7 +87,10 @@ export class KeyFollower {
     return this.#records.size;
   }
 
-  /** The origins of all keys' records. Those of a key that was revoked since the last complete read may be among them. */
+  /**
+   * The origins of all keys' records. Those of a key that was revoked since the last complete read
+   * may be among them.
+   */
   origins(): ReadonlySet<string> {
     return this.#origins;
   }
@@ -90,7 +99,10 @@ export class KeyFollower {
     return this.#records.get(hash);
   }
 
-  /** Asks Redis for a record that the copy lacks: its notice may be on the way. Rejects when Redis does not answer. */
+  /**
+   * Asks Redis for a record that the copy lacks: its notice may be on the way. Rejects when Redis
+   * does not answer.
+   */
   async look(hash: string): Promise<KeyRecord | undefined> {
     const [record] = this.#records.has(hash) ? [] : await readSome(this.#redis, this.#keyspace, [hash]);
     // A notice that came meanwhile may have brought a later one.
@@ -98,7 +110,9 @@ export class KeyFollower {
     return this.#records.get(hash);
   }
 
-  /** Whether this copy knows that the key with this record id is revoked, or its account disabled. */
+  /**
+   * Whether this copy knows that the key with this record id is revoked, or its account disabled.
+   */
   isRevoked(id: string): boolean {
     return this.#endedIds.has(id);
   }
@@ -133,7 +147,10 @@ export class KeyFollower {
     void this.#read();
   }
 
-  /** Reads all records again if Redis has another version, or if the last read failed. Never rejects. */
+  /**
+   * Reads all records again if Redis has another version, or if the last read failed. Never
+   * rejects.
+   */
   async #compare(): Promise<void> {
     try {
       if (this.#isStale) await this.#read();

@@ -1,4 +1,7 @@
-/** The format of an API key: a prefix for secret scanners, randomness, and a checksum that saves look-ups of malformed keys. */
+/**
+ * The format of an API key: a prefix for secret scanners, randomness, and a checksum that saves
+ * look-ups of malformed keys.
+ */
 import { hash, randomInt } from "node:crypto";
 import { crc32 } from "node:zlib";
 
@@ -31,7 +34,9 @@ export function hashOf(key: string): string {
   return hash("sha256", key);
 }
 
-/** Whether a text has the format and checksum of a key. Takes bounded time for a text of any length. */
+/**
+ * Whether a text has the format and checksum of a key. Takes bounded time for a text of any length.
+ */
 export function looksLikeKey(text: string): boolean {
   return (
     text.length === keyLength &&

@@ -1,15 +1,19 @@
 /**
- * The limits of a caller, one row each. The catalogue's schema, key records, `sluice keys create` and the Lua scripts are made from this table: a new limit
- * is a new row, and the compiler then asks for its message in apps/ingress/rate-limit-messages.ts.
+ * The limits of a caller, one row each. The catalogue's schema, key records, `sluice keys create`
+ * and the Lua scripts are made from this table: a new limit is a new row, and the compiler then
+ * asks for its message in apps/ingress/rate-limit-messages.ts.
  */
 import Type from "typebox";
 
 /**
- * What a limit counts: requests or tokens of the last minute, generations that run now, or money spent in a period. A new counter or period also needs its code in
- * rate-limit-scripts.ts.
+ * What a limit counts: requests or tokens of the last minute, generations that run now, or money
+ * spent in a period. A new counter or period also needs its code in rate-limit-scripts.ts.
  */
 export type Counter = "requests" | "tokens" | "generations" | "money";
-/** Calendar periods are in UTC, weeks begin on Monday, and `total` has no end. A generation counts in the periods in which it was received. */
+/**
+ * Calendar periods are in UTC, weeks begin on Monday, and `total` has no end. A generation counts
+ * in the periods in which it was received.
+ */
 export type BudgetPeriod = "day" | "week" | "month" | "total";
 
 interface LimitRow {

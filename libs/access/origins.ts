@@ -1,7 +1,13 @@
-/** The web origins from which browsers may use a key: https://fetch.spec.whatwg.org/#http-cors-protocol */
+/**
+ * The web origins from which browsers may use a key:
+ * https://fetch.spec.whatwg.org/#http-cors-protocol
+ */
 import type { KeyRecord } from "./record.ts";
 
-/** An origin as browsers write it in the header `Origin`, such as `https://app.example`; `null` is the origin of files; `*` stands for every origin. */
+/**
+ * An origin as browsers write it in the header `Origin`, such as `https://app.example`; `null` is
+ * the origin of files; `*` stands for every origin.
+ */
 export const originForm = /^(\*|null|[a-z][a-z0-9+.-]*:\/\/[^\s/,?#@A-Z]{1,300})$/;
 
 export const originsMax = 100;

@@ -1,8 +1,9 @@
 /**
- * The key records in Redis, which every ingress follows: functions that read them and scripts that change them.
- * Records are never deleted, a revocation is final, and a higher version replaces a lower one. So a missing or earlier record was lost, and copies can be merged
- * in any order. Where control runs, its database has the records, and Redis only a projection of them.
- * The scripts also run while Redis' memory is full, so that a key can always be revoked.
+ * The key records in Redis, which every ingress follows: functions that read them and scripts that
+ * change them. Records are never deleted, a revocation is final, and a higher version replaces a
+ * lower one. So a missing or earlier record was lost, and copies can be merged in any order. Where
+ * control runs, its database has the records, and Redis only a projection of them. The scripts also
+ * run while Redis' memory is full, so that a key can always be revoked.
  */
 import { randomBytes } from "node:crypto";
 import { isDeepStrictEqual } from "node:util";
@@ -17,9 +18,10 @@ import { type KeyRecord, parseRecord, recordFields } from "./record.ts";
 const wholeMark = "*";
 
 /**
- * Writes one record, unless another change came first.
- * KEYS: records (hash), version (counter). ARGV: the key's hash; the expected current record, "" for none; the new record; the channel of notices.
- * Returns the new version, or 0 when the current record differs. Atomic: write, count and notice. Idempotent.
+ * Writes one record, unless another change came first. KEYS: records (hash), version (counter).
+ * ARGV: the key's hash; the expected current record, "" for none; the new record; the channel of
+ * notices. Returns the new version, or 0 when the current record differs. Atomic: write, count and
+ * notice. Idempotent.
  */
 const writeScript = scriptOf(
   `
@@ -47,8 +49,9 @@ end`;
 
 /**
  * Writes the records that are later than the present ones. Other present records stay unchanged.
- * KEYS: records (hash), version (counter). ARGV: the channel of notices, "" for none; then pairs of a key's hash and its record.
- * Returns the number of written records. Atomic for its pairs. Without a channel it counts no version, so announceScript must follow.
+ * KEYS: records (hash), version (counter). ARGV: the channel of notices, "" for none; then pairs of
+ * a key's hash and its record. Returns the number of written records. Atomic for its pairs. Without
+ * a channel it counts no version, so announceScript must follow.
  */
 const mergeScript = scriptOf(
   `${laterScript}
@@ -68,9 +71,9 @@ return written`,
 );
 
 /**
- * Makes every follower read the records again.
- * KEYS: version (counter). ARGV: the version of its caller's copy; the channel of notices.
- * Returns the new version, which is higher than any version of lost data that a follower can have. Atomic: count and notice.
+ * Makes every follower read the records again. KEYS: version (counter). ARGV: the version of its
+ * caller's copy; the channel of notices. Returns the new version, which is higher than any version
+ * of lost data that a follower can have. Atomic: count and notice.
  */
 const announceScript = scriptOf(
   `
@@ -99,7 +102,10 @@ export async function readVersion(redis: Redis, keyspace: Keyspace): Promise<num
   return Number((await redis.get(keyspace.keysVersion)) ?? 0);
 }
 
-/** Every record by its key's hash. Reads page by page, so that neither side blocks for long, and skips invalid records. */
+/**
+ * Every record by its key's hash. Reads page by page, so that neither side blocks for long, and
+ * skips invalid records.
+ */
 export async function readRecords(redis: Redis, keyspace: Keyspace): Promise<Map<string, KeyRecord>> {
   const records = new Map<string, KeyRecord>();
   let cursor = "0";
@@ -136,13 +142,19 @@ export async function issueKey(
   return { key, record };
 }
 
-/** Adds a new key's record; every ingress accepts the key from then on. After a time-out the outcome is unknown, and the same call may be repeated. */
+/**
+ * Adds a new key's record; every ingress accepts the key from then on. After a time-out the outcome
+ * is unknown, and the same call may be repeated.
+ */
 export async function addRecord(redis: Redis, keyspace: Keyspace, hash: string, record: KeyRecord): Promise<void> {
   if (!(await write(redis, keyspace, hash, "", JSON.stringify(record))))
     throw new Error("another record already has this hash");
 }
 
-/** Revokes a key at `now` (epoch milliseconds). A later revocation does not change the time. Undefined for an unknown hash. */
+/**
+ * Revokes a key at `now` (epoch milliseconds). A later revocation does not change the time.
+ * Undefined for an unknown hash.
+ */
 export async function revokeRecord(
   redis: Redis,
   keyspace: Keyspace,
@@ -160,8 +172,9 @@ export async function revokeRecord(
 }
 
 /**
- * Restores records that Redis lost and notifies every follower, unless nothing was missing. `version` is that of the caller's copy.
- * May stop half-way when Redis fails; the restored part is correct, and a repeated call restores the rest.
+ * Restores records that Redis lost and notifies every follower, unless nothing was missing.
+ * `version` is that of the caller's copy. May stop half-way when Redis fails; the restored part is
+ * correct, and a repeated call restores the rest.
  */
 export async function restoreRecords(
   redis: Redis,
@@ -173,7 +186,10 @@ export async function restoreRecords(
   if (written > 0) await runScript(redis, announceScript, [keyspace.keysVersion], [version, keyspace.keysChanged]);
 }
 
-/** Writes records that are later than those in Redis, and notifies every follower of each. Resolves to their number. Idempotent; may stop half-way when Redis fails. */
+/**
+ * Writes records that are later than those in Redis, and notifies every follower of each. Resolves
+ * to their number. Idempotent; may stop half-way when Redis fails.
+ */
 export const projectRecords = (redis: Redis, keyspace: Keyspace, records: KeyRecords): Promise<number> =>
   merge(redis, keyspace, records, keyspace.keysChanged);
 

@@ -1,13 +1,16 @@
 /**
- * The Lua scripts that count callers' limits in Redis. Each script is atomic and uses Redis' clock. A subject (a key, a group or an account) has four keys:
+ * The Lua scripts that count callers' limits in Redis. Each script is atomic and uses Redis' clock.
+ * A subject (a key, a group or an account) has four keys:
  *
  *     window    hash: requests (`r`) and tokens (`t`) of the last minute; one slot for each second, and the sums
  *     running   sorted set: the lease of each running generation → when it expires
  *     reserved  hash: generation → what its lease reserves, "<second of admission> <tokens> <nano-units>"; `nano` → the sum of all
  *     budget    hash: the nano-units spent in each period: `day` → the day's number, `dayNano` → the sum; likewise `week`, `month` and `total`
  *
- * Amounts of money are whole nano-units, which Lua's numbers hold exactly up to 9 million units. The budget contains only money already spent. Reserved money counts in addition, until its lease ends. Tokens count in the window from admission on, for one minute,
- * even when their generation runs longer. An expired lease returns what it reserved, in the window too.
+ * Amounts of money are whole nano-units, which Lua's numbers hold exactly up to 9 million units.
+ * The budget contains only money already spent. Reserved money counts in addition, until its lease
+ * ends. Tokens count in the window from admission on, for one minute, even when their generation
+ * runs longer. An expired lease returns what it reserved, in the window too.
  */
 import { redisClock } from "#service/script.ts";
 import { budgetLifeMs } from "./bounds.ts";
@@ -128,15 +131,18 @@ end
 `;
 
 /**
- * Admits a generation, or refuses it without counting anything.
- * KEYS: for each subject its window, running, reserved and budget.
- * ARGV: the generation; its estimated input tokens; all tokens to reserve; the money to reserve; the lifetime of its leases in milliseconds, 0 for no lease; 1, or 0
- * to decide without counting; then for each subject the value of each limit in the order of the limit table, "" for none.
- * Returns 1 or 0. Of a refusal: the subject's number, the limit's number, 1 when the limit is a budget that is spent and not only reserved, and the milliseconds
- * until a retry can succeed (at most 60,000; without meaning for a spent budget). Then the time (epoch milliseconds), and for each subject the requests, the
- * milliseconds until none of them counts, and the same for tokens.
- * Atomic: it checks all limits of all subjects before it counts anything. A limit admits a request that begins below it, so the last answer may exceed it, but refuses an
- * input that does not fit unless the window is empty. It first ends up to 1,000 expired leases of each subject.
+ * Admits a generation, or refuses it without counting anything. KEYS: for each subject its window,
+ * running, reserved and budget. ARGV: the generation; its estimated input tokens; all tokens to
+ * reserve; the money to reserve; the lifetime of its leases in milliseconds, 0 for no lease; 1, or
+ * 0 to decide without counting; then for each subject the value of each limit in the order of the
+ * limit table, "" for none. Returns 1 or 0. Of a refusal: the subject's number, the limit's number,
+ * 1 when the limit is a budget that is spent and not only reserved, and the milliseconds until a
+ * retry can succeed (at most 60,000; without meaning for a spent budget). Then the time (epoch
+ * milliseconds), and for each subject the requests, the milliseconds until none of them counts, and
+ * the same for tokens. Atomic: it checks all limits of all subjects before it counts anything. A
+ * limit admits a request that begins below it, so the last answer may exceed it, but refuses an
+ * input that does not fit unless the window is empty. It first ends up to 1,000 expired leases of
+ * each subject.
  */
 export const admitScript = `${common}
 local limits = { ${luaLimits.join(", ")} }
@@ -247,12 +253,15 @@ end
 return answer`;
 
 /**
- * Settles a generation: ends its leases and counts what it used.
- * KEYS: the settled generations (sorted set), then the keys of its admission.
- * ARGV: the generation; the tokens and the nano-units that it used; 1 when it never began, so that its request does not count either; for how many milliseconds Redis
- * remembers it as settled; when it was received, in epoch milliseconds; for each subject 1 where tokens count, or 0; for each subject 1 where money counts, or 0; then other settled generations that Redis may forget.
- * Returns 1, or 0 when it was already settled. Atomic and idempotent while Redis remembers the generation, whether its leases exist, expired, or were lost with
- * the counters. A reservation that was too large is returned only while it still counts; the part beyond the reservation counts from now.
+ * Settles a generation: ends its leases and counts what it used. KEYS: the settled generations
+ * (sorted set), then the keys of its admission. ARGV: the generation; the tokens and the nano-units
+ * that it used; 1 when it never began, so that its request does not count either; for how many
+ * milliseconds Redis remembers it as settled; when it was received, in epoch milliseconds; for each
+ * subject 1 where tokens count, or 0; for each subject 1 where money counts, or 0; then other
+ * settled generations that Redis may forget. Returns 1, or 0 when it was already settled. Atomic
+ * and idempotent while Redis remembers the generation, whether its leases exist, expired, or were
+ * lost with the counters. A reservation that was too large is returned only while it still counts;
+ * the part beyond the reservation counts from now.
  */
 export const settleScript = `${common}
 local tokens, money, neverBegan, rememberMs = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1', tonumber(ARGV[5])
@@ -298,10 +307,10 @@ end
 return 1`;
 
 /**
- * Reads what subjects use now.
- * KEYS: for each subject its window, running and reserved.
- * Returns for each subject: the requests of the last minute, the milliseconds until none of them counts, the same for tokens, the running generations, and the money
- * that they reserve. Changes nothing but what is over: it ends up to 1,000 expired leases of each subject.
+ * Reads what subjects use now. KEYS: for each subject its window, running and reserved. Returns for
+ * each subject: the requests of the last minute, the milliseconds until none of them counts, the
+ * same for tokens, the running generations, and the money that they reserve. Changes nothing but
+ * what is over: it ends up to 1,000 expired leases of each subject.
  */
 export const readScript = `${common}
 local answer = {}
@@ -319,10 +328,10 @@ end
 return answer`;
 
 /**
- * Renews the leases of running generations.
- * KEYS: for each subject, once, its running and its reserved.
- * ARGV: the lifetime of a lease in milliseconds; then for each lease its subject's number, its generation and the money that it reserves there.
- * Returns nothing. Atomic and idempotent. It restores a lease that expired or was lost, without its tokens.
+ * Renews the leases of running generations. KEYS: for each subject, once, its running and its
+ * reserved. ARGV: the lifetime of a lease in milliseconds; then for each lease its subject's
+ * number, its generation and the money that it reserves there. Returns nothing. Atomic and
+ * idempotent. It restores a lease that expired or was lost, without its tokens.
  */
 export const renewScript = `${common}
 local lifeMs = tonumber(ARGV[1])

@@ -1,4 +1,7 @@
-/** Rate limits and budgets, counted in Redis over all processes: reserved at admission in one round trip, settled when the generation ends. */
+/**
+ * Rate limits and budgets, counted in Redis over all processes: reserved at admission in one round
+ * trip, settled when the generation ends.
+ */
 
 import { nanoOf } from "#ledger/money.ts";
 import type { Keyspace } from "#service/keyspace.ts";
@@ -63,7 +66,10 @@ export interface Standing {
   readonly resetMs: number;
 }
 
-/** The tightest request limit and the tightest token limit over all subjects; undefined without such a limit. */
+/**
+ * The tightest request limit and the tightest token limit over all subjects; undefined without such
+ * a limit.
+ */
 export interface Standings {
   readonly requests: Standing | undefined;
   readonly tokens: Standing | undefined;
@@ -89,9 +95,14 @@ export type LimitDecision =
       kind: "refused";
       subject: LimitedSubject;
       limit: LimitName;
-      /** The limit is a budget, and money already spent fills it, without the reservations of running generations. */
+      /**
+       * The limit is a budget, and money already spent fills it, without the reservations of
+       * running generations.
+       */
       isSpent: boolean;
-      /** When a retry can succeed, at most a minute from now. Without meaning for a spent budget. */
+      /**
+       * When a retry can succeed, at most a minute from now. Without meaning for a spent budget.
+       */
       retryMs: number;
       standings: Standings;
     };
@@ -110,7 +121,10 @@ export const reservationOf = (
   receivedAt,
 });
 
-/** Who limits the requests of a key: the key itself, its group and its account. Limits of the key come before those of its group. */
+/**
+ * Who limits the requests of a key: the key itself, its group and its account. Limits of the key
+ * come before those of its group.
+ */
 export function limitedSubjectsOf(
   { id, group: name, account, limits }: Pick<KeyRecord, "id" | "group" | "account" | "limits">,
   group: GroupLimits | undefined,
@@ -144,7 +158,10 @@ export const usageLimitsOf = (subjects: readonly LimitedSubject[]): LimitedSubje
     Object.keys(limits).length === 0 ? [] : [{ scope, name, limits }],
   );
 
-/** Every method rejects when Redis does not answer; it is then unknown whether Redis counted the call. */
+/**
+ * Every method rejects when Redis does not answer; it is then unknown whether Redis counted the
+ * call.
+ */
 export class LimitCounters {
   readonly #redis: Redis;
   readonly #keyspace: Keyspace;
@@ -158,21 +175,28 @@ export class LimitCounters {
   }
 
   /**
-   * One round trip; needs at least one subject. The caller renews an admitted reservation and settles it. After a rejection Redis may have admitted it, or may
-   * still do so: settle it with `neverBegan`.
+   * One round trip; needs at least one subject. The caller renews an admitted reservation and
+   * settles it. After a rejection Redis may have admitted it, or may still do so: settle it with
+   * `neverBegan`.
    */
   admit(reservation: Reservation): Promise<LimitDecision> {
     return this.#decide(reservation, leaseMs);
   }
 
-  /** Counts or refuses a request that uses nothing else; it needs no settling. Undefined, without a round trip, when no subject limits requests. */
+  /**
+   * Counts or refuses a request that uses nothing else; it needs no settling. Undefined, without a
+   * round trip, when no subject limits requests.
+   */
   countRequest(subjects: readonly LimitedSubject[]): Promise<LimitDecision> | undefined {
     const limited = requestLimitsOf(subjects);
     if (limited.length === 0) return undefined;
     return this.#decide(reservationOf("", limited, { inputTokens: 0, outputTokens: 0, nano: 0 }, 0), 0);
   }
 
-  /** Decides like `admit`, but counts and reserves nothing. One round trip; needs at least one subject. */
+  /**
+   * Decides like `admit`, but counts and reserves nothing. One round trip; needs at least one
+   * subject.
+   */
   look(subjects: readonly LimitedSubject[], estimate: Estimate): Promise<LimitDecision> {
     return this.#decide(reservationOf("", subjects, estimate, 0), leaseMs, false);
   }
@@ -218,8 +242,9 @@ export class LimitCounters {
   }
 
   /**
-   * Ends the leases and counts what was used. After a rejection, repeat it with the same arguments within `settledMs` of the first call: the generation counts once,
-   * however many of the calls Redis ran.
+   * Ends the leases and counts what was used. After a rejection, repeat it with the same arguments
+   * within `settledMs` of the first call: the generation counts once, however many of the calls
+   * Redis ran.
    */
   async settle(
     { generation, subjects, receivedAt }: Reservation,
@@ -247,12 +272,17 @@ export class LimitCounters {
     }
   }
 
-  /** Lets Redis forget that this generation is settled. No call of `settle` for it may be running. */
+  /**
+   * Lets Redis forget that this generation is settled. No call of `settle` for it may be running.
+   */
   forget(generation: string): void {
     if (this.#known.length < knownMax) this.#known.push(generation);
   }
 
-  /** Call it every few seconds, well within `leaseMs`, with every reservation that is not settled. A reservation that leaves the iterable before its turn is not renewed. */
+  /**
+   * Call it every few seconds, well within `leaseMs`, with every reservation that is not settled. A
+   * reservation that leaves the iterable before its turn is not renewed.
+   */
   async renew(reservations: Iterable<Reservation>): Promise<void> {
     let leases: Reservation[] = [];
     let count = 0;
@@ -303,7 +333,10 @@ const scripts = {
   read: scriptOf(readScript, "run"),
 };
 
-/** `windows` has four numbers for each subject; those of this limit begin at `offset`: the count, and the milliseconds until it is 0. */
+/**
+ * `windows` has four numbers for each subject; those of this limit begin at `offset`: the count,
+ * and the milliseconds until it is 0.
+ */
 function tightestOf(
   subjects: readonly LimitedSubject[],
   name: LimitName,

@@ -9,7 +9,10 @@ const time = (description: string) => Type.Integer({ minimum: 0, description });
 
 export const accountForm = /^[0-9A-Za-z._@-]{1,100}$/;
 
-/** A name that people can read: with a visible character, and neither control characters nor ones that change the direction of text, which could make it look like another. */
+/**
+ * A name that people can read: with a visible character, and neither control characters nor ones
+ * that change the direction of text, which could make it look like another.
+ */
 export const nameForm =
   /^(?=.*[^\s\p{Default_Ignorable_Code_Point}])[^\p{Cc}\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]*$/u;
 
@@ -99,7 +102,10 @@ export function allowsModel({ models }: KeyRecord, id: string): boolean {
   );
 }
 
-/** Whether a record replaces another one of the same key: a revocation is final, and a higher version replaces a lower one. `laterScript` is the same in Lua. */
+/**
+ * Whether a record replaces another one of the same key: a revocation is final, and a higher
+ * version replaces a lower one. `laterScript` is the same in Lua.
+ */
 export function isLater(record: KeyRecord, other: KeyRecord): boolean {
   const [isRevoked, wasRevoked] = [record.revokedAt !== undefined, other.revokedAt !== undefined];
   return isRevoked === wasRevoked ? (record.version ?? 0) > (other.version ?? 0) : isRevoked;

@@ -2,7 +2,10 @@
 
 import { tagLengthMax, tagsMax } from "./bounds.ts";
 
-/** The tags of a header `x-sluice-tags: a, b`. What exceeds the bounds is left out: a tag never fails a request. */
+/**
+ * The tags of a header `x-sluice-tags: a, b`. What exceeds the bounds is left out: a tag never
+ * fails a request.
+ */
 export const tagsIn = (header: string): string[] =>
   header
     .split(",", tagsMax)

@@ -1,4 +1,7 @@
-/** Operations on the catalogue's file, for operators: the one in force, and the effect of a change before it is saved. */
+/**
+ * Operations on the catalogue's file, for operators: the one in force, and the effect of a change
+ * before it is saved.
+ */
 import Type from "typebox";
 import { orNull, strict, time } from "./common.ts";
 import type { Operation } from "./operation.ts";

@@ -1,4 +1,7 @@
-/** What callers may know of the catalogue: models, groups, prices and addresses. Never routes or upstreams. */
+/**
+ * What callers may know of the catalogue: models, groups, prices and addresses. Never routes or
+ * upstreams.
+ */
 import Type from "typebox";
 import { orNull, time } from "./common.ts";
 import type { Operation } from "./operation.ts";

@@ -22,7 +22,10 @@ type Input<Name extends OperationName> = Partial<InputOf<(typeof operations)[Nam
 
 const timeoutMs = 15_000;
 
-/** Rejects with an ApiFault for an error of the API, and with another error if control does not answer in time. */
+/**
+ * Rejects with an ApiFault for an error of the API, and with another error if control does not
+ * answer in time.
+ */
 export async function callOperation<Name extends OperationName>(
   { url, token }: ApiAddress,
   name: Name,

@@ -113,7 +113,9 @@ const silent = Type.Array(Type.String(), {
 });
 const named = (what: string) => Type.Object({ [what]: Type.String() });
 
-/** What an operator sees live; also sent every second over the WebSocket at /api/v1/operations/live. */
+/**
+ * What an operator sees live; also sent every second over the WebSocket at /api/v1/operations/live.
+ */
 const liveState = Type.Object({
   at: time("When it was read."),
   rates: orNull(

@@ -1,12 +1,12 @@
 /**
- * The form of an operation of control's API. The server makes its routes and the OpenAPI document from the table of operations; clients import its types and
- * call operations by name.
+ * The form of an operation of control's API. The server makes its routes and the OpenAPI document
+ * from the table of operations; clients import its types and call operations by name.
  */
 import type { Static, TObject, TSchema } from "typebox";
 
 /**
- * Who may call an operation. `anyone` needs no sign-in. `person` is anyone who is signed in. The roles of an account include those before them; an operator has
- * every role in every account.
+ * Who may call an operation. `anyone` needs no sign-in. `person` is anyone who is signed in. The
+ * roles of an account include those before them; an operator has every role in every account.
  */
 export type Access = "anyone" | "person" | "reader" | "member" | "owner" | "operator";
 

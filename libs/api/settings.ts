@@ -1,4 +1,7 @@
-/** Operations on the settings of this installation, for operators. A setting whose environment variable is set is read-only. */
+/**
+ * Operations on the settings of this installation, for operators. A setting whose environment
+ * variable is set is read-only.
+ */
 import Type, { type TSchema } from "typebox";
 import { changeOf, name, orNull, strict } from "./common.ts";
 import type { Operation } from "./operation.ts";

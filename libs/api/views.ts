@@ -1,4 +1,7 @@
-/** Operations on saved views: the filters of a page of the console under a name, for a person or for an account's members. */
+/**
+ * Operations on saved views: the filters of a page of the console under a name, for a person or for
+ * an account's members.
+ */
 import Type from "typebox";
 import { changeOf, id, name, orNull, pageOf, pageQuery, strict, time } from "./common.ts";
 import type { Operation } from "./operation.ts";

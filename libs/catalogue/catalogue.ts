@@ -1,4 +1,7 @@
-/** The catalogue as processes use it: immutable, and indexed for look-ups on every request. schema.ts describes the settings. */
+/**
+ * The catalogue as processes use it: immutable, and indexed for look-ups on every request.
+ * schema.ts describes the settings.
+ */
 import type { UpstreamDialect } from "#dialects/dialect.ts";
 import type { CatalogueFile } from "./schema.ts";
 
@@ -15,7 +18,10 @@ export type Target = FileModel["route"][number];
 export type CatalogueUpstream = Omit<FileUpstream, "requires"> &
   Required<Pick<FileUpstream, "authentication" | "betas" | "omits">> & { readonly name: string };
 
-/** The dialect to use with an upstream: the preferred one if the upstream speaks it, otherwise the upstream's own. */
+/**
+ * The dialect to use with an upstream: the preferred one if the upstream speaks it, otherwise the
+ * upstream's own.
+ */
 export const spokenWith = ({ dialect, alsoSpeaks }: CatalogueUpstream, preferred: UpstreamDialect): UpstreamDialect =>
   alsoSpeaks.includes(preferred) ? preferred : dialect;
 
@@ -23,7 +29,9 @@ export const spokenWith = ({ dialect, alsoSpeaks }: CatalogueUpstream, preferred
 export const speaks = ({ dialect, alsoSpeaks }: CatalogueUpstream, wanted: UpstreamDialect): boolean =>
   dialect === wanted || alsoSpeaks.includes(wanted);
 
-/** A model with at least one target: its route contains only targets whose upstream is offered here. */
+/**
+ * A model with at least one target: its route contains only targets whose upstream is offered here.
+ */
 export type CatalogueModel = Omit<FileModel, "name" | "created"> & {
   readonly name: string;
   /** Seconds since 1970. */
@@ -41,7 +49,10 @@ export interface Catalogue extends Pick<CatalogueFile, "currency" | "addresses" 
   readonly models: readonly CatalogueModel[];
   /** Every id in the file, including models that are not offered here. */
   readonly declaredModelIds: ReadonlySet<string>;
-  /** Every environment variable that an upstream of the file names as a credential or in `requires`, offered here or not. */
+  /**
+   * Every environment variable that an upstream of the file names as a credential or in `requires`,
+   * offered here or not.
+   */
   readonly declaredVariables: ReadonlySet<string>;
   /** In constant time; undefined for an unknown model and for one outside the group. */
   modelFor(group: string, id: string): CatalogueModel | undefined;
@@ -73,7 +84,10 @@ export function createCatalogue(parts: Omit<Catalogue, "modelFor" | "modelsOf">)
   });
 }
 
-/** Tests whether a text equals one of these patterns, or starts with the prefix of a pattern with a trailing `*`. */
+/**
+ * Tests whether a text equals one of these patterns, or starts with the prefix of a pattern with a
+ * trailing `*`.
+ */
 export function matcherOf(patterns: readonly string[]): (id: string) => boolean {
   const ids = new Set(patterns);
   const prefixes = patterns.filter((pattern) => pattern.endsWith("*")).map((pattern) => pattern.slice(0, -1));

@@ -4,7 +4,10 @@ import { CatalogueFault, type Finding, pathTextOf } from "./fault.ts";
 
 /** The largest accepted file. */
 export const fileBytesMax = 4 * 1024 * 1024;
-/** The most aliases that a file may resolve. An alias inside an anchor counts once for each use of the anchor. */
+/**
+ * The most aliases that a file may resolve. An alias inside an anchor counts once for each use of
+ * the anchor.
+ */
 const aliasesMax = 10_000;
 
 export interface CatalogueDocument {

@@ -1,4 +1,7 @@
-/** Reads the environment variables that a catalogue names: in addresses, in `requires` and, in workers only, as credentials. */
+/**
+ * Reads the environment variables that a catalogue names: in addresses, in `requires` and, in
+ * workers only, as credentials.
+ */
 
 export type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -30,7 +33,10 @@ export function isOffered({ requires }: { requires?: string | undefined }, envir
   return requires === undefined || Boolean(environment[requires]);
 }
 
-/** Explains why a text is not a base URL; undefined if it is one. The explanation omits the text, which may contain a password. */
+/**
+ * Explains why a text is not a base URL; undefined if it is one. The explanation omits the text,
+ * which may contain a password.
+ */
 export function baseUrlFaultOf(text: string, mayHaveQuery: boolean): string | undefined {
   if (!URL.canParse(text)) return "not a URL; write http://host or https://host, with a path if it needs one";
   const url = new URL(text);
@@ -52,6 +58,8 @@ export const credentialNamesOf = ({
   credentials: readonly string[];
 }): string[] => (credential === undefined ? [...credentials] : [credential, ...credentials]);
 
-/** The secret of a credential; undefined when its variable is unset or empty. Never log the result. */
+/**
+ * The secret of a credential; undefined when its variable is unset or empty. Never log the result.
+ */
 export const secretOf = (credential: string | undefined, environment: Environment): string | undefined =>
   (credential !== undefined && environment[credential]) || undefined;

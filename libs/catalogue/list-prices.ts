@@ -41,7 +41,10 @@ const listSchema = Type.Object(
 
 export type ListPrices = Type.Static<typeof listSchema>;
 
-/** How one price of the catalogue compares with the list. `missing`: the catalogue has no such tier, service tier or image. */
+/**
+ * How one price of the catalogue compares with the list. `missing`: the catalogue has no such tier,
+ * service tier or image.
+ */
 interface PriceDifference {
   /** The catalogue's name of the price, such as `inputPerMillion` or `serviceTiers.flex`. */
   readonly price: string;
@@ -143,7 +146,8 @@ function differencesOf(given: Prices, listed: Prices): PriceDifference[] {
 
 function tokenDifferencesOf(given: Prices, listed: Prices, bound: number): PriceDifference[] {
   const isTier = ({ tiers }: Prices) => bound === 0 || tiers.some(({ aboveInputTokens }) => aboveInputTokens === bound);
-  // A price for seconds replaces that of input tokens in the same answer, so two answers are priced.
+  // A price for seconds replaces that of input tokens in the same answer, so two answers are
+  // priced.
   const [own, theirs] = [given, listed].map((prices) => {
     const { units } = unitPricesOf(prices, { ...usageOf(bound + 1), units: oneOfEach });
     return { ...unitPricesOf(prices, usageOf(bound + 1)), ...(units && { units }) };

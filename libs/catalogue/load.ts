@@ -1,4 +1,6 @@
-/** Turns the bytes of a catalogue file into a catalogue, or into one line that names the mistake. */
+/**
+ * Turns the bytes of a catalogue file into a catalogue, or into one line that names the mistake.
+ */
 import { createHash } from "node:crypto";
 import { readFileSync, statSync } from "node:fs";
 import { upstreamProfiles } from "#dialects/profiles.ts";
@@ -38,7 +40,10 @@ export function versionOf(bytes: Uint8Array): string {
   return createHash("sha256").update(bytes).digest("hex").slice(0, 16);
 }
 
-/** Parses and checks the content of a file; `file` is its name in messages. Throws only CatalogueFault. */
+/**
+ * Parses and checks the content of a file; `file` is its name in messages. Throws only
+ * CatalogueFault.
+ */
 export const parseCatalogue = (bytes: Uint8Array, file: string, environment: Environment): Catalogue =>
   catalogueOf(checkedFileOf(bytes, file, environment), versionOf(bytes), environment);
 

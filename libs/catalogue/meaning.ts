@@ -1,4 +1,7 @@
-/** Checks what the schema cannot express: references between parts of the file, URLs, and unique ids. */
+/**
+ * Checks what the schema cannot express: references between parts of the file, URLs, and unique
+ * ids.
+ */
 import { baseUrlFaultOf, type Environment, filledIn, isOffered } from "./environment.ts";
 import type { Finding, Path } from "./fault.ts";
 import { suggestionOf } from "./nearest.ts";
@@ -115,7 +118,10 @@ function groupFindingsOf({ groups, models, publicGroup }: CatalogueFile): Findin
   return [...unknown, ...findings];
 }
 
-/** Seconds since 1970 of a date (midnight, UTC); returns a number unchanged. Undefined for an invalid date, such as 31 February. */
+/**
+ * Seconds since 1970 of a date (midnight, UTC); returns a number unchanged. Undefined for an
+ * invalid date, such as 31 February.
+ */
 export function createdSecondsOf(created: number | string): number | undefined {
   if (typeof created === "number") return created;
   const ms = /^\d{4}-\d{2}-\d{2}$/.test(created) ? Date.parse(created) : Number.NaN;

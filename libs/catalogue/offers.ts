@@ -1,6 +1,7 @@
 /**
- * What callers may know of models and their prices. Ingresses add OpenRouter's fields to OpenAI's list of models
- * (https://openrouter.ai/docs/api-reference/list-available-models); control has the whole price list.
+ * What callers may know of models and their prices. Ingresses add OpenRouter's fields to OpenAI's
+ * list of models (https://openrouter.ai/docs/api-reference/list-available-models); control has the
+ * whole price list.
  */
 import type { UpstreamDialect } from "#dialects/dialect.ts";
 import { modelTraitsOf } from "#dialects/neutral/model-traits.ts";
@@ -14,7 +15,10 @@ export type OfferedModel = CatalogueModel & { readonly offer: object };
 
 const offered = new WeakMap<Catalogue, Map<string, ReadonlyMap<string, OfferedModel>>>();
 
-/** The models of a group by their ids, in the order of the file, with OpenRouter's fields at the group's prices. */
+/**
+ * The models of a group by their ids, in the order of the file, with OpenRouter's fields at the
+ * group's prices.
+ */
 export function offersOf(catalogue: Catalogue, group: string): ReadonlyMap<string, OfferedModel> {
   const byGroup = offered.get(catalogue) ?? new Map<string, ReadonlyMap<string, OfferedModel>>();
   offered.set(catalogue, byGroup);
@@ -54,7 +58,10 @@ function openRouterFieldsOf(catalogue: Catalogue, model: CatalogueModel, ratio: 
   };
 }
 
-/** Prices of a token, a request and an image as exact decimal texts, for short prompts and the default service tier. */
+/**
+ * Prices of a token, a request and an image as exact decimal texts, for short prompts and the
+ * default service tier.
+ */
 function pricingOf(prices: Prices, ratio: number): object {
   const perToken = (perMillion: number) => priced(perMillion, ratio, 6);
   const optional = (name: string, perMillion: number | undefined) =>
@@ -97,7 +104,10 @@ function outputModalitiesOf(capabilities: readonly string[]): string[] {
   return media.length === 0 || has("text", "realtime", "transcription") ? ["text", ...media] : media;
 }
 
-/** The model's first target for requests in a dialect (default: the upstream's own); undefined if its upstream is not offered. */
+/**
+ * The model's first target for requests in a dialect (default: the upstream's own); undefined if
+ * its upstream is not offered.
+ */
 export function firstTargetOf(
   { upstreams }: Catalogue,
   { route: [target], traits }: CatalogueModel,
@@ -109,7 +119,10 @@ export function firstTargetOf(
   return { dialect, model: target.model, traits: modelTraitsOf(dialect, target.model, traits) };
 }
 
-/** The parameters of a conversation that the first target of the model supports; none for other operations. */
+/**
+ * The parameters of a conversation that the first target of the model supports; none for other
+ * operations.
+ */
 function parametersOf(catalogue: Catalogue, model: CatalogueModel): string[] {
   const { capabilities } = model;
   const target = firstTargetOf(catalogue, model);
@@ -128,7 +141,10 @@ function parametersOf(catalogue: Catalogue, model: CatalogueModel): string[] {
 
 /** All prices of a model for a group, as exact decimal texts in the catalogue's currency. */
 export interface GroupPrices {
-  /** Per million tokens, per request: by the catalogue's names. Absent names have the catalogue's defaults. */
+  /**
+   * Per million tokens, per request: by the catalogue's names. Absent names have the catalogue's
+   * defaults.
+   */
   readonly prices: Record<string, string>;
   readonly images: { size?: string; quality?: string; price: string }[];
   readonly tiers: { aboveInputTokens: number; prices: Record<string, string> }[];

@@ -1,4 +1,7 @@
-/** Checks prices for what the schema cannot express: mistakes that would make an answer cheaper or dearer than its reader expects. */
+/**
+ * Checks prices for what the schema cannot express: mistakes that would make an answer cheaper or
+ * dearer than its reader expects.
+ */
 import { nanoOf, nanoPerUnit, ppmOf, ppmPerUnit } from "#ledger/money.ts";
 import type { Prices } from "#ledger/prices.ts";
 import type { Finding, Path } from "./fault.ts";

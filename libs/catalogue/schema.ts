@@ -1,4 +1,7 @@
-/** The schema of a catalogue file. docs/reference.md shows the descriptions; `faultText` replaces typebox's message for a bad value. */
+/**
+ * The schema of a catalogue file. docs/reference.md shows the descriptions; `faultText` replaces
+ * typebox's message for a bad value.
+ */
 import Type from "typebox";
 import { limitsSchema } from "#access/limits.ts";
 import { originForm, originsMax } from "#access/origins.ts";

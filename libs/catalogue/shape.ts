@@ -5,7 +5,9 @@ import type { Finding, Path } from "./fault.ts";
 import { suggestionOf } from "./nearest.ts";
 import { type CatalogueFile, catalogueSchema } from "./schema.ts";
 
-/** Enough to include the error that names the position: typebox reports it after less specific ones. */
+/**
+ * Enough to include the error that names the position: typebox reports it after less specific ones.
+ */
 Settings.Set({ maxErrors: 10_000 });
 
 /** Queues that exist in every catalogue, with the defaults that differ from the schema's. */

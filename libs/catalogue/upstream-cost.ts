@@ -4,7 +4,10 @@ import { ppmPerUnit } from "#ledger/money.ts";
 import { costOf, unitPricesOf } from "#ledger/prices.ts";
 import type { CatalogueModel } from "./catalogue.ts";
 
-/** In nano-units; undefined where the catalogue does not state the prices of this target. `at` is when the request was received, in epoch milliseconds. */
+/**
+ * In nano-units; undefined where the catalogue does not state the prices of this target. `at` is
+ * when the request was received, in epoch milliseconds.
+ */
 export function upstreamCostOf(
   model: CatalogueModel | undefined,
   { upstream, target: name }: { readonly upstream: string; readonly target: string },

@@ -1,6 +1,6 @@
 /**
- * Watches a catalogue file for changes. It polls the file's content, because events of the operating system miss replaced files, swapped symbolic links and
- * network file systems.
+ * Watches a catalogue file for changes. It polls the file's content, because events of the
+ * operating system miss replaced files, swapped symbolic links and network file systems.
  */
 import { readFile, stat } from "node:fs/promises";
 import { isDeepStrictEqual } from "node:util";
@@ -10,7 +10,10 @@ import type { Environment } from "./environment.ts";
 import { CatalogueFault } from "./fault.ts";
 import { loadCatalogue, parseCatalogue, unreadableText, versionOf } from "./load.ts";
 
-/** A change takes effect when two consecutive reads find the same content, so within three periods, and never while the file is being written. */
+/**
+ * A change takes effect when two consecutive reads find the same content, so within three periods,
+ * and never while the file is being written.
+ */
 const periodMs = 200;
 /** Catalogues that are kept for requests that they admitted. */
 const recentMax = 8;
@@ -18,7 +21,10 @@ const recentMax = 8;
 export interface CatalogueWatch {
   /** The last valid catalogue. */
   current(): Catalogue;
-  /** The catalogue with this version, if it was among the last ones in force; otherwise the current one. */
+  /**
+   * The catalogue with this version, if it was among the last ones in force; otherwise the current
+   * one.
+   */
   inForceAs(version: string | undefined): Catalogue;
   /** Why the current file is not in force; undefined when it is. */
   fault(): string | undefined;
@@ -28,7 +34,10 @@ export interface CatalogueWatch {
 export interface WatchListeners {
   /** A new catalogue is in force. */
   onChange(catalogue: Catalogue): void;
-  /** The file became invalid, and the last valid catalogue stays in force. Called once for each different message, and with undefined when the file is valid again. */
+  /**
+   * The file became invalid, and the last valid catalogue stays in force. Called once for each
+   * different message, and with undefined when the file is valid again.
+   */
   onFault(message: string | undefined): void;
 }
 

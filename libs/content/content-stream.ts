@@ -1,6 +1,7 @@
 /**
- * Sealed content in a Redis stream, from which control takes it. The stream is bounded in bytes: a new entry removes the oldest ones beyond the bound. Content is
- * a service to its account and never in the way of a request: what Redis does not take is lost, and counted.
+ * Sealed content in a Redis stream, from which control takes it. The stream is bounded in bytes: a
+ * new entry removes the oldest ones beyond the bound. Content is a service to its account and never
+ * in the way of a request: what Redis does not take is lost, and counted.
  */
 
 import type { Logger } from "pino";
@@ -14,8 +15,9 @@ import { contentStreamBytesMax } from "./bounds.ts";
 import { type Content, type ContentLabel, sealContent } from "./content.ts";
 
 /**
- * Adds an entry whose id is the position of its first byte among all bytes that ever entered, so that an id is also a bound in bytes.
- * KEYS: the stream; the counter of bytes. ARGV: label; sealed content; bytes of the stream at most. Returns the number of removed entries.
+ * Adds an entry whose id is the position of its first byte among all bytes that ever entered, so
+ * that an id is also a bound in bytes. KEYS: the stream; the counter of bytes. ARGV: label; sealed
+ * content; bytes of the stream at most. Returns the number of removed entries.
  */
 const addScript = scriptOf(
   `

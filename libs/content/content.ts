@@ -1,4 +1,7 @@
-/** What a request said and what it was answered, as it is stored for accounts that enable it; and its sealed form. */
+/**
+ * What a request said and what it was answered, as it is stored for accounts that enable it; and
+ * its sealed form.
+ */
 import { promisify } from "node:util";
 import { deflateRaw, inflateRaw } from "node:zlib";
 import { inflatedBytesMax } from "./bounds.ts";
@@ -8,7 +11,10 @@ import { type KeyPair, open, seal } from "./sealing.ts";
 export interface ContentBody {
   /** The media type; empty if there is none. */
   type: string;
-  /** Without images, audio and the like, in whose place their size stands. Empty for a type that is not text. */
+  /**
+   * Without images, audio and the like, in whose place their size stands. Empty for a type that is
+   * not text.
+   */
   text: string;
   /** The whole size. */
   bytes: number;

@@ -1,6 +1,7 @@
 /**
- * Seals content for an account with its public key; only the private key opens it. Each value has its own key: X25519 (RFC 7748) with an ephemeral key pair, and
- * HKDF (RFC 5869) over both public keys and the value's name.
+ * Seals content for an account with its public key; only the private key opens it. Each value has
+ * its own key: X25519 (RFC 7748) with an ephemeral key pair, and HKDF (RFC 5869) over both public
+ * keys and the value's name.
  */
 import {
   createPrivateKey,
@@ -26,7 +27,10 @@ export function createKeyPair(): KeyPair {
   return { publicKey: x, privateKey: d };
 }
 
-/** 60 bytes longer than the value, which `open` finds only under the same name. Throws for anything but a public key. */
+/**
+ * 60 bytes longer than the value, which `open` finds only under the same name. Throws for anything
+ * but a public key.
+ */
 export function seal(publicKey: string, name: string, value: Buffer): Buffer {
   const receiver = createPublicKey({ key: { kty: "OKP", crv: "X25519", x: publicKey }, format: "jwk" });
   const sender = generateKeyPairSync("x25519");

@@ -1,4 +1,7 @@
-/** The bounds of reading and writing any dialect. Limits of a vendor's API are in its dialect's folder. */
+/**
+ * The bounds of reading and writing any dialect. Limits of a vendor's API are in its dialect's
+ * folder.
+ */
 /** Bytes of an event that may be `[DONE]` or a keep-alive; longer data is neither. */
 export const markLengthMax = 64;
 /** The most events without content that are held back. With one more, the answer is committed. */
@@ -19,8 +22,8 @@ export const argumentsBounds = {
 /** References between definitions of a schema in a row. A longer chain counts as recursion. */
 export const definitionChainMax = 100;
 /**
- * Tokens of one answer, in or out, that an upstream may report: ten times the largest context window on offer, because answers with hosted tools
- * count their prompt several times.
+ * Tokens of one answer, in or out, that an upstream may report: ten times the largest context
+ * window on offer, because answers with hosted tools count their prompt several times.
  */
 export const reportedTokensMax = 100_000_000;
 /** Images of one answer that are billed: more than any upstream makes. */
@@ -46,7 +49,10 @@ export const stopSequencesMax = 256;
 export const stopCharactersMax = 16_384;
 /** Levels of a schema that are read; deeper ones allow everything. Far more than models heed. */
 export const schemaDepthMax = 24;
-/** Schemas within a tool's schema, with inlined references: this many, or four times its own if these are more, up to the second bound. */
+/**
+ * Schemas within a tool's schema, with inlined references: this many, or four times its own if
+ * these are more, up to the second bound.
+ */
 export const schemaNodesMin = 200;
 export const schemaNodesMax = 20_000;
 /** Alternatives at the root of a tool's schema that its description lists. */

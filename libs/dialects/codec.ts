@@ -1,4 +1,7 @@
-/** A codec reads and writes the requests and answers of one dialect, and relays those of its own dialect unchanged. It is pure and synchronous. */
+/**
+ * A codec reads and writes the requests and answers of one dialect, and relays those of its own
+ * dialect unchanged. It is pure and synchronous.
+ */
 
 import type { SseEvent } from "#wire/sse.ts";
 import type { UpstreamError } from "./errors.ts";
@@ -12,8 +15,8 @@ import type { Repair } from "./repairs/repairs.ts";
 import type { Usage } from "./usage.ts";
 
 /**
- * How the caller gets its answer: as one body, as server-sent events, as a JSON array that grows, as bytes of any kind as they arrive, or as the messages of a
- * session.
+ * How the caller gets its answer: as one body, as server-sent events, as a JSON array that grows,
+ * as bytes of any kind as they arrive, or as the messages of a session.
  */
 export const framings = ["whole", "sse", "array", "bytes", "messages"] as const;
 export type Framing = (typeof framings)[number];
@@ -58,7 +61,10 @@ export interface Target {
   tokenLimitField: "max_completion_tokens" | "max_tokens";
 }
 
-/** What the gateway stores of an answer: the members with which an answer of openai-responses says so. */
+/**
+ * What the gateway stores of an answer: the members with which an answer of openai-responses says
+ * so.
+ */
 export interface StorageFields {
   store?: boolean;
   previous_response_id?: string;
@@ -71,9 +77,15 @@ export interface AnswerIdentity {
   id: string;
   /** The catalogue's id of the model that answers. */
   model: string;
-  /** Upstreams store nothing. Undefined where the gateway does not either, and the request refers to nothing stored. */
+  /**
+   * Upstreams store nothing. Undefined where the gateway does not either, and the request refers to
+   * nothing stored.
+   */
   storage?: StorageFields | undefined;
-  /** The names of the caller's tools with free text, for an upstream that got them unchanged (custom-calls.ts). */
+  /**
+   * The names of the caller's tools with free text, for an upstream that got them unchanged
+   * (custom-calls.ts).
+   */
   customNames?: ReadonlySet<string> | undefined;
 }
 
@@ -98,25 +110,38 @@ export interface AnswerContext extends AnswerIdentity {
 /** Reads one streamed answer of an upstream. It returns nothing after an error. */
 export interface StreamDecoder {
   push(event: SseEvent): AnswerEvent[];
-  /** Called when the upstream's stream stops. Closes the open block and finishes, if the answer is complete. */
+  /**
+   * Called when the upstream's stream stops. Closes the open block and finishes, if the answer is
+   * complete.
+   */
   end(): AnswerEvent[];
   /** The whole answer has arrived, perhaps without its terminator, so `end` would finish it. */
   readonly finished: boolean;
-  /** Events that could not be read. If one of them may have carried content, the answer also fails. */
+  /**
+   * Events that could not be read. If one of them may have carried content, the answer also fails.
+   */
   readonly malformedEvents: number;
   /** The upstream's own count so far, if it has sent one. */
   readonly usage: Usage | undefined;
-  /** Grows with the content that the caller has already; undefined for a decoder that drops none. */
+  /**
+   * Grows with the content that the caller has already; undefined for a decoder that drops none.
+   */
   readonly repeatedParts?: number;
 }
 
-/** Writes one streamed answer for a caller. `finish` also writes the terminator, if the dialect has one. */
+/**
+ * Writes one streamed answer for a caller. `finish` also writes the terminator, if the dialect has
+ * one.
+ */
 export interface StreamEncoder {
   /** `usage` is the upstream's count so far, for dialects that begin with it. */
   push(event: Exclude<AnswerEvent, { kind: "error" }>, usage?: Usage): string;
 }
 
-/** Turns an upstream's stream into a caller's, verbatim or translated. It holds back everything before the first content. */
+/**
+ * Turns an upstream's stream into a caller's, verbatim or translated. It holds back everything
+ * before the first content.
+ */
 export interface StreamRelay {
   /** Appends the caller's bytes for this event to `out`. */
   push(event: SseEvent, out: Buffer[]): void;
@@ -127,7 +152,8 @@ export interface StreamRelay {
   /** The whole answer has arrived, perhaps without its terminator. */
   readonly finished: boolean;
   /**
-   * `finished`, and no content followed the finish. Some servers put a finish reason on every chunk, so that only the end of the stream ends the answer.
+   * `finished`, and no content followed the finish. Some servers put a finish reason on every
+   * chunk, so that only the end of the stream ends the answer.
    * https://github.com/BerriAI/litellm/issues/2195
    */
   readonly settled: boolean;
@@ -155,9 +181,15 @@ export type WholeAnswer =
 export interface Verbatim {
   /** The caller's bytes for the upstream. Undefined if they do not match the dialect's schema. */
   request(bytes: Buffer, framing: Framing, target: Target): WireRequest | undefined;
-  /** The caller's bytes with the addresses of attachments replaced, and every other byte unchanged. Throws Refusal, naming the field, if an attachment is given twice. */
+  /**
+   * The caller's bytes with the addresses of attachments replaced, and every other byte unchanged.
+   * Throws Refusal, naming the field, if an attachment is given twice.
+   */
   withAddresses(bytes: Buffer, replace: ReplaceAddress): Buffer;
-  /** The caller's bytes with a repair, and every other byte unchanged; the same bytes if this dialect has no such repair of bytes. */
+  /**
+   * The caller's bytes with a repair, and every other byte unchanged; the same bytes if this
+   * dialect has no such repair of bytes.
+   */
   repaired(bytes: Buffer, repair: Repair): Buffer;
   stream(bytes: Buffer, framing: Framing, identity: AnswerIdentity): StreamRelay;
   answer(bytes: Buffer, identity: AnswerIdentity): WholeAnswer;

@@ -1,4 +1,7 @@
-/** The names of the dialects. The compiler then asks for a codec (codecs.ts) and a profile (profiles.ts) of each. */
+/**
+ * The names of the dialects. The compiler then asks for a codec (codecs.ts) and a profile
+ * (profiles.ts) of each.
+ */
 
 /** Dialects of conversations. Callers and upstreams may speak any pair of them. */
 export const conversationDialects = ["openai-chat", "openai-responses", "anthropic-messages", "gemini"] as const;

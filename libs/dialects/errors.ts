@@ -1,4 +1,7 @@
-/** Failures: their codes, their HTTP statuses, and the classification of upstream errors. Each dialect's profile formats them for its callers. */
+/**
+ * Failures: their codes, their HTTP statuses, and the classification of upstream errors. Each
+ * dialect's profile formats them for its callers.
+ */
 
 /** The HTTP status of each code; a dialect may have another. */
 export const statuses = {
@@ -31,7 +34,10 @@ export const statuses = {
 
 export type ErrorCode = keyof typeof statuses;
 
-/** Why a request failed. The message is for the caller, so it contains no secrets and no addresses of upstreams. */
+/**
+ * Why a request failed. The message is for the caller, so it contains no secrets and no addresses
+ * of upstreams.
+ */
 export interface Failure {
   code: ErrorCode;
   message: string;
@@ -41,17 +47,24 @@ export interface Failure {
   retryAfterSeconds?: number;
   /** The upstream's own code, which the caller gets if the request is at fault. */
   upstreamCode?: string;
-  /** Set when the operator's account or configuration at the upstream is at fault, not the request. It selects the cooldown and is never shown to a caller. */
+  /**
+   * Set when the operator's account or configuration at the upstream is at fault, not the request.
+   * It selects the cooldown and is never shown to a caller.
+   */
   operatorFault?: OperatorFault;
   /** The upstream's own id of the request that failed: printable ASCII. */
   upstreamRequestId?: string;
-  /** The upstream answered, and its answer cannot be passed on: the caller is charged, and another try would be charged again. */
+  /**
+   * The upstream answered, and its answer cannot be passed on: the caller is charged, and another
+   * try would be charged again.
+   */
   isPaid?: true;
 }
 
 /**
- * `credential`: the upstream rejected the credential. `quota`: the account has no money or quota left, so a retry with the same credential is useless. `model`:
- * the upstream does not serve the target's model. `unclear`: a 403 or 404 without a reason, so the request may be at fault as well.
+ * `credential`: the upstream rejected the credential. `quota`: the account has no money or quota
+ * left, so a retry with the same credential is useless. `model`: the upstream does not serve the
+ * target's model. `unclear`: a 403 or 404 without a reason, so the request may be at fault as well.
  */
 export type OperatorFault = "credential" | "quota" | "model" | "unclear";
 
@@ -66,9 +79,10 @@ export interface UpstreamError {
   /** When to retry, if the body states it. */
   retryAfterSeconds?: number | undefined;
   /**
-   * The meaning of the upstream's error codes and texts, where they are more precise than the status: `rate_limited` even with a status that blames the
-   * request, `over_rate_limit` if this request alone exceeds a rate limit, `invalid_request` with a status that blames the gateway. `markup` is an HTML or XML
-   * page, which comes from a proxy in front of the upstream's API.
+   * The meaning of the upstream's error codes and texts, where they are more precise than the
+   * status: `rate_limited` even with a status that blames the request, `over_rate_limit` if this
+   * request alone exceeds a rate limit, `invalid_request` with a status that blames the gateway.
+   * `markup` is an HTML or XML page, which comes from a proxy in front of the upstream's API.
    */
   means?:
     | "context_too_long"
@@ -79,7 +93,10 @@ export interface UpstreamError {
     | "markup"
     | OperatorFault
     | undefined;
-  /** The text that determined `means`, in lower case, where the upstream may have quoted it from its caller. */
+  /**
+   * The text that determined `means`, in lower case, where the upstream may have quoted it from its
+   * caller.
+   */
   evidence?: string | undefined;
 }
 
@@ -87,9 +104,10 @@ export const isErrorCode = (code: unknown): code is ErrorCode =>
   typeof code === "string" && Object.hasOwn(statuses, code);
 
 /**
- * Classifies an upstream's error. Errors of the caller keep the upstream's reason. All others get the gateway's own message, because the upstream's may contain
- * its address, its accounts or the credential. `isQuoted` tells whether a text appears in the caller's request: words that the caller wrote prove nothing about
- * the operator's account.
+ * Classifies an upstream's error. Errors of the caller keep the upstream's reason. All others get
+ * the gateway's own message, because the upstream's may contain its address, its accounts or the
+ * credential. `isQuoted` tells whether a text appears in the caller's request: words that the
+ * caller wrote prove nothing about the operator's account.
  */
 export function failureOf(
   status: number,

@@ -1,6 +1,7 @@
 /**
- * A dialect as the gateway's endpoints and upstream connections use it: paths, errors, headers, model lists and keep-alives. The codec (codec.ts) reads and
- * writes the conversations themselves. A profile loads no codec, so that processes without conversations can use it.
+ * A dialect as the gateway's endpoints and upstream connections use it: paths, errors, headers,
+ * model lists and keep-alives. The codec (codec.ts) reads and writes the conversations themselves.
+ * A profile loads no codec, so that processes without conversations can use it.
  */
 import type { IncomingHttpHeaders } from "node:http";
 import type { TSchema } from "typebox";
@@ -26,7 +27,10 @@ export interface Endpoint {
   framingOf?(body: Record<string, unknown>): Framing;
   /** Checks rules that a schema cannot express; undefined for a valid body. */
   faultOf?(body: Record<string, unknown>): Failure | undefined;
-  /** What a body refers to that the gateway has stored for its caller, in dialects with such references. */
+  /**
+   * What a body refers to that the gateway has stored for its caller, in dialects with such
+   * references.
+   */
   referencesIn?(body: Record<string, unknown>): StoredReferences | undefined;
 }
 
@@ -93,28 +97,42 @@ interface LimitState {
 export interface UpstreamProfile {
   /** Where the vendor expects the credential. */
   authentication: "bearer" | "x-api-key" | "x-goog-api-key";
-  /** A GET of this path costs nothing, and any response shows that the upstream is reachable. Appended to the upstream's base URL. */
+  /**
+   * A GET of this path costs nothing, and any response shows that the upstream is reachable.
+   * Appended to the upstream's base URL.
+   */
   probePath: string;
 }
 
 export interface Profile extends UpstreamProfile {
   endpoints: ConversationEndpoints;
-  /** True if a path belongs to this dialect, even if it is slightly wrong. `versions` is the path's beginning, such as `/v1`, and `rest` what follows. */
+  /**
+   * True if a path belongs to this dialect, even if it is slightly wrong. `versions` is the path's
+   * beginning, such as `/v1`, and `rest` what follows.
+   */
   ownsPath(versions: string, rest: string): boolean;
-  /** True if a request to a shared path, such as the model list, comes from a client of this dialect. */
+  /**
+   * True if a request to a shared path, such as the model list, comes from a client of this
+   * dialect.
+   */
   isClient?(headers: IncomingHttpHeaders, query: URLSearchParams): boolean;
   /** How to set the base URL of a client. */
   baseUrlHint: string;
   /** The caller's headers that upstreams of this dialect read. */
   callerHeaders: readonly string[];
-  /** The one of `callerHeaders` that lists features, separated by commas; an upstream gets those that the catalogue allows. */
+  /**
+   * The one of `callerHeaders` that lists features, separated by commas; an upstream gets those
+   * that the catalogue allows.
+   */
   featuresHeader?: string;
   /** The header in which clients look for the id of their request, besides `x-request-id`. */
   requestIdHeader?: string;
   /** `method` and `alt` come from the URL, for endpoints with a method. */
   framingOf(body: Record<string, unknown>, method: string | undefined, alt: string | undefined): Framing;
   askedLengthOf(body: Record<string, unknown>): AskedLength;
-  /** The field of a request that holds the conversation, and the shortest value that replaces it. */
+  /**
+   * The field of a request that holds the conversation, and the shortest value that replaces it.
+   */
   conversation: { field: string; empty: unknown };
   /** Upstreams fetch documents by address themselves, not only images. */
   fetchesFiles: boolean;
@@ -126,9 +144,15 @@ export interface Profile extends UpstreamProfile {
   errorBodyOf(failure: Failure, requestId: string): string;
   /** The end of a failed stream, as server-sent events; no success terminator may follow it. */
   errorEventOf(failure: Failure, answer: FailedAnswer): string;
-  /** Break the connection after the error: some clients ignore an error event and take the end of the connection for the end of the answer. */
+  /**
+   * Break the connection after the error: some clients ignore an error event and take the end of
+   * the connection for the end of the answer.
+   */
   breaksAfterError: boolean;
-  /** The keep-alive of a stream that has begun. Some clients need an event, because their timeout counts events and not bytes. */
+  /**
+   * The keep-alive of a stream that has begun. Some clients need an event, because their timeout
+   * counts events and not bytes.
+   */
   keepAlive: string;
   /** True for a client that fails on an event with an `id:` line. */
   rejectsEventIds?(headers: IncomingHttpHeaders): boolean;
@@ -140,14 +164,17 @@ export interface Profile extends UpstreamProfile {
 }
 
 /**
- * Clients of every dialect ignore empty lines between two events, as long as no event has an id. There are two, because Google's client for Go and other simple
- * readers split a stream at its double line ends, and take a single one for the beginning of the next event.
+ * Clients of every dialect ignore empty lines between two events, as long as no event has an id.
+ * There are two, because Google's client for Go and other simple readers split a stream at its
+ * double line ends, and take a single one for the beginning of the next event.
  */
 export const emptyLines = "\n\n";
 
 /**
- * The form of a keep-alive in a stream whose events have ids. There OpenAI's libraries take an empty line for an event, because the last id stays in force
- * (https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation), so a comment without an empty line replaces it.
+ * The form of a keep-alive in a stream whose events have ids. There OpenAI's libraries take an
+ * empty line for an event, because the last id stays in force
+ * (https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation), so
+ * a comment without an empty line replaces it.
  */
 export const keepAliveAmongIds = (keepAlive: string): string =>
   keepAlive === emptyLines ? ": keep-alive\n" : keepAlive;

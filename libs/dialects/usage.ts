@@ -1,17 +1,21 @@
 /**
- * What a generation used. Cached tokens, read and written, and audio tokens are parts of the input; reasoning and audio tokens are parts of the output. The parts
- * of one whole never overlap. Dialects count differently; each codec converts.
+ * What a generation used. Cached tokens, read and written, and audio tokens are parts of the input;
+ * reasoning and audio tokens are parts of the output. The parts of one whole never overlap.
+ * Dialects count differently; each codec converts.
  */
 
 import { listOf, objectOf } from "#wire/json/parse.ts";
 import { reportedImagesMax, reportedTokensMax, reportedUnitsMax } from "./bounds.ts";
 
 /**
- * Units that some vendors bill apart from the counts of `Usage`. Tokens are parts of the count that stands here, and no token is of two kinds; other units are part
- * of none.
+ * Units that some vendors bill apart from the counts of `Usage`. Tokens are parts of the count that
+ * stands here, and no token is of two kinds; other units are part of none.
  */
 export const unitKinds = {
-  /** Written to the cache for an hour: https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing */
+  /**
+   * Written to the cache for an hour:
+   * https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing
+   */
   cacheWrite1hTokens: "cacheWriteTokens",
   /** Audio from the cache: https://platform.openai.com/docs/pricing#audio-tokens */
   cachedAudioTokens: "cachedInputTokens",
@@ -48,7 +52,10 @@ export interface Usage {
   units?: Units;
   /** Absent for an answer that is billed by its tokens alone. */
   images?: GeneratedImages;
-  /** As the upstream named it in its answer, such as `flex` or `standard+fast`. Absent where it named none. */
+  /**
+   * As the upstream named it in its answer, such as `flex` or `standard+fast`. Absent where it
+   * named none.
+   */
   serviceTier?: string;
   /** The upstream reported an impossible number, which was cut to the bound. */
   isCapped?: true;
@@ -56,14 +63,19 @@ export interface Usage {
   isEstimated?: true;
 }
 
-/** Size and quality as the upstream named them, or else as the caller did; absent if neither did. */
+/**
+ * Size and quality as the upstream named them, or else as the caller did; absent if neither did.
+ */
 export interface GeneratedImages {
   count: number;
   size?: string;
   quality?: string;
 }
 
-/** Approximate bytes of a request body per token, for estimates before or without an upstream's own count. */
+/**
+ * Approximate bytes of a request body per token, for estimates before or without an upstream's own
+ * count.
+ */
 export const bytesPerToken = 4;
 
 /** A usage with input and output counts only. */
@@ -92,7 +104,10 @@ const anyAnswer: UsageBounds = {
   audioSeconds: reportedUnitsMax,
 };
 
-/** Bounds a report: a counter beyond its bound is cut and marked as capped, no part exceeds its whole, and parts do not overlap. */
+/**
+ * Bounds a report: a counter beyond its bound is cut and marked as capped, no part exceeds its
+ * whole, and parts do not overlap.
+ */
 export function plausible(usage: Usage, bounds: UsageBounds = anyAnswer): Usage {
   const { inputTokens, outputTokens, audioInputTokens = 0, audioOutputTokens = 0, images, serviceTier, units } = usage;
   const input = Math.min(inputTokens, bounds.inputTokens);
@@ -154,11 +169,17 @@ export const countedUnits = (units: Units): Pick<Usage, "units"> =>
 
 const serviceTierForm = /^[a-z_]{1,20}$/;
 
-/** Between the names of a service tier that an answer gives in several fields, such as `priority+fast`. */
+/**
+ * Between the names of a service tier that an answer gives in several fields, such as
+ * `priority+fast`.
+ */
 export const tierSeparator = "+";
 const serviceTierLengthMax = 20;
 
-/** The service tier that an answer names, perhaps in several fields; nothing for anything else than plain names. */
+/**
+ * The service tier that an answer names, perhaps in several fields; nothing for anything else than
+ * plain names.
+ */
 export function serviceTierOf(...values: readonly unknown[]): Pick<Usage, "serviceTier"> {
   const names = values.filter((value) => typeof value === "string" && serviceTierForm.test(value));
   while (names.join(tierSeparator).length > serviceTierLengthMax) names.pop();
@@ -167,7 +188,10 @@ export function serviceTierOf(...values: readonly unknown[]): Pick<Usage, "servi
 
 const lookForm = /^[a-z0-9]{1,20}$/;
 
-/** `count` images, with the first size and the first quality of these bodies that is one: `auto` is none. */
+/**
+ * `count` images, with the first size and the first quality of these bodies that is one: `auto` is
+ * none.
+ */
 export function generatedImagesOf(count: number, ...bodies: readonly Record<string, unknown>[]): GeneratedImages {
   const named = (name: "size" | "quality"): string | undefined =>
     bodies
@@ -181,7 +205,10 @@ export function generatedImagesOf(count: number, ...bodies: readonly Record<stri
   };
 }
 
-/** The tokens of one modality in Google's list of `{modality, tokenCount}`: https://ai.google.dev/api/generate-content#ModalityTokenCount */
+/**
+ * The tokens of one modality in Google's list of `{modality, tokenCount}`:
+ * https://ai.google.dev/api/generate-content#ModalityTokenCount
+ */
 export const modalityTokensOf = (details: unknown, modality: "AUDIO" | "IMAGE"): number =>
   listOf(details)
     .map(objectOf)

@@ -12,9 +12,9 @@ export interface EventSink<Events> {
 }
 
 /**
- * Delivers events synchronously. A subscriber must not throw, and must not keep the event's objects unless the event
- * says that they do not change: they belong to the emitter.
- * All subscribers are known before the first event; there is no way to unsubscribe.
+ * Delivers events synchronously. A subscriber must not throw, and must not keep the event's objects
+ * unless the event says that they do not change: they belong to the emitter. All subscribers are
+ * known before the first event; there is no way to unsubscribe.
  */
 export class EventStream<Events> implements EventSink<Events> {
   readonly #handlers = new Map<keyof Events, ((event: never) => void)[]>();

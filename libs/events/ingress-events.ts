@@ -1,11 +1,13 @@
 /**
- * The events of an ingress: what happens to each request and to each generation. No event carries content or a secret.
+ * The events of an ingress: what happens to each request and to each generation. No event carries
+ * content or a secret.
  *
  *     received ─▶ admitted ─▶ queued ─▶ dispatched ─▶ bound ─▶ answering ─▶ firstContent ─▶ chunk … ─▶ ended
  *                                           ▲                                                │
  *                                           └──────────────────── restarted ◀────────────────┘
  *
- * Every generation that is received ends exactly once, from any state; the other events may be missing.
+ * Every generation that is received ends exactly once, from any state; the other events may be
+ * missing.
  */
 import type { Framing } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
@@ -22,7 +24,10 @@ export interface GenerationFacts {
   readonly keyId: string;
   readonly group: string;
   readonly account: string | undefined;
-  /** The caller's own name of whom it asks for; null for none. Content of the caller: not for logs and metrics. */
+  /**
+   * The caller's own name of whom it asks for; null for none. Content of the caller: not for logs
+   * and metrics.
+   */
   readonly user: string | null;
   /** Of the key and of the request. Not for logs and metrics either. */
   readonly tags: readonly string[];
@@ -84,7 +89,10 @@ export interface GenerationEnded extends GenerationEvent {
   readonly source: Source | undefined;
   /** Counted from 1; 0 if it was never dispatched. */
   readonly attempt: number;
-  /** From the receipt to the admission queue, and to the first job; undefined if it did not get there. */
+  /**
+   * From the receipt to the admission queue, and to the first job; undefined if it did not get
+   * there.
+   */
   readonly queuedMs: number | undefined;
   readonly dispatchedMs: number | undefined;
   /** What arrived from the worker. */
@@ -99,7 +107,10 @@ export interface RequestEnded {
   readonly method: string | undefined;
   /** The pattern of the route, or "other". */
   readonly path: string;
-  /** 499 if the caller left before the end of the response, 101 if the connection became a WebSocket. */
+  /**
+   * 499 if the caller left before the end of the response, 101 if the connection became a
+   * WebSocket.
+   */
   readonly status: number;
   /** Undefined for a caller without a valid key. */
   readonly keyId: string | undefined;
@@ -110,13 +121,19 @@ export interface RequestEnded {
   readonly tags: readonly string[];
   /** Of the gateway's own error that answered it. */
   readonly errorCode: ErrorCode | undefined;
-  /** `generation`: a generation answered it and reports its own end. `answered`: the ingress answered it, possibly with an error. */
+  /**
+   * `generation`: a generation answered it and reports its own end. `answered`: the ingress
+   * answered it, possibly with an error.
+   */
   readonly outcome: "generation" | "answered" | "left" | "upgraded";
   /** Undefined for an upgrade and for a rejected frame, which take no time of their own. */
   readonly durationMs: number | undefined;
   /** The number of retries that the client reports. */
   readonly retries: string | undefined;
-  /** Of a known caller's request that the gateway answered with its own error; undefined for any other, and while tracing is off. */
+  /**
+   * Of a known caller's request that the gateway answered with its own error; undefined for any
+   * other, and while tracing is off.
+   */
   readonly trace: TraceContext | undefined;
 }
 
@@ -134,18 +151,29 @@ export interface IngressEvents {
   /** The upstream began to answer. */
   answering: GenerationEvent & { readonly status: number; readonly upstreamRequestId: string | undefined };
   firstContent: GenerationEvent & { readonly firstTokenMs: number };
-  /** Bytes of the answer arrived; on the hot path. `gapMs` is the time since the chunk before it, undefined for the first. */
+  /**
+   * Bytes of the answer arrived; on the hot path. `gapMs` is the time since the chunk before it,
+   * undefined for the first.
+   */
   chunk: GenerationEvent & { readonly bytes: number; readonly gapMs: number | undefined };
   /** The worker or the job was lost and another attempt begins; the caller does not notice. */
   restarted: GenerationEvent;
   ended: GenerationEnded;
 
   requestEnded: RequestEnded;
-  /** The ingress answers a request, or closes a WebSocket, with its own error. A generation's errors are in `ended`. */
+  /**
+   * The ingress answers a request, or closes a WebSocket, with its own error. A generation's errors
+   * are in `ended`.
+   */
   requestRefused: { readonly requestId: string; readonly code: ErrorCode };
-  /** A limit rejected a request or broke a connection. `scope` is the limit's owner: a key, a group, an account, or the ingress. */
+  /**
+   * A limit rejected a request or broke a connection. `scope` is the limit's owner: a key, a group,
+   * an account, or the ingress.
+   */
   limitReached: { readonly limit: string; readonly scope: string; readonly keyId: string };
-  /** A whole message of a session passed, from the caller (`up`) or to it (`down`); on the hot path. */
+  /**
+   * A whole message of a session passed, from the caller (`up`) or to it (`down`); on the hot path.
+   */
   sessionMessage: { readonly direction: "up" | "down"; readonly dialect: ConversationDialect };
   socketClosed: {
     readonly requestId: string;

@@ -1,4 +1,7 @@
-/** The events of an attempt in its worker, for logs, metrics, traces or a ledger. No event carries content of callers or upstreams. */
+/**
+ * The events of an attempt in its worker, for logs, metrics, traces or a ledger. No event carries
+ * content of callers or upstreams.
+ */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { Finish } from "#dialects/neutral/neutral.ts";
@@ -27,7 +30,10 @@ export interface AttemptInfo {
   /** The caller's own marks, for its usage record: not for logs and metrics. */
   readonly user?: string | undefined;
   readonly tags?: readonly string[] | undefined;
-  /** The version of the catalogue that was in force at its admission; undefined for a job of an earlier version. */
+  /**
+   * The version of the catalogue that was in force at its admission; undefined for a job of an
+   * earlier version.
+   */
   readonly priceVersion?: string | undefined;
   /** The most that an answer can have used (`unpackedBoundsOf`). */
   readonly usageMax?: readonly number[] | undefined;
@@ -69,13 +75,17 @@ export interface CallDiagnosis {
   malformedEvents?: number;
 }
 
-/** `done` and `failed`: the owner has the whole response. `dropped`: handed back, or lost with the link to the owner. */
+/**
+ * `done` and `failed`: the owner has the whole response. `dropped`: handed back, or lost with the
+ * link to the owner.
+ */
 type AttemptOutcome = "done" | "failed" | "cancelled" | "dropped";
 
 /**
- * `taken` comes first and `ended` last, each once for every attempt. In between, `settled` occurs at most once: not for a dropped attempt.
- * Each `upstreamCallStarted` is followed by one `upstreamCallFailed` or one `upstreamCallEnded`, before the next call starts. A cancelled attempt is
- * settled before its call ends.
+ * `taken` comes first and `ended` last, each once for every attempt. In between, `settled` occurs
+ * at most once: not for a dropped attempt. Each `upstreamCallStarted` is followed by one
+ * `upstreamCallFailed` or one `upstreamCallEnded`, before the next call starts. A cancelled attempt
+ * is settled before its call ends.
  */
 export interface WorkerEvents {
   /** The worker took the attempt from its queue. */
@@ -94,7 +104,10 @@ export interface WorkerEvents {
     durationMs: number;
     diagnosis: CallDiagnosis;
     failure: Failure;
-    /** The upstream's message, without secrets and addresses. It may quote the request if the fault is `unclear`. */
+    /**
+     * The upstream's message, without secrets and addresses. It may quote the request if the fault
+     * is `unclear`.
+     */
     reason: string | undefined;
     /** The same target is called again with this change of the request. */
     repair?: Repair | undefined;
@@ -112,7 +125,10 @@ export interface WorkerEvents {
     /** Why the model stopped, if that is known. */
     finish: Finish | undefined;
   };
-  /** The attempt counts: the owner has the whole answer or its failure (`done`), or the caller left (`cancelled`). Its objects do not change afterwards. */
+  /**
+   * The attempt counts: the owner has the whole answer or its failure (`done`), or the caller left
+   * (`cancelled`). Its objects do not change afterwards.
+   */
   settled: {
     attempt: AttemptInfo;
     outcome: "done" | "cancelled";

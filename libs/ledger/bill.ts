@@ -22,7 +22,10 @@ export interface PriceList {
   readonly version: string;
 }
 
-/** Applies the prices of the model and of the caller's group. `at` is when the request was received, in epoch milliseconds. */
+/**
+ * Applies the prices of the model and of the caller's group. `at` is when the request was received,
+ * in epoch milliseconds.
+ */
 export function priced(
   { groups, version }: PriceList,
   group: string,

@@ -4,13 +4,21 @@ export const batchMs = 50;
 export const batchRecordsMax = 100;
 /** Batches that are sent at once when more records wait. */
 export const batchesTogetherMax = 10;
-/** Records that wait in memory for Redis or for the file. Beyond that new ones are counted as lost. */
+/**
+ * Records that wait in memory for Redis or for the file. Beyond that new ones are counted as lost.
+ */
 export const pendingRecordsMax = 100_000;
-/** Bytes of the stream in Redis. Beyond that records go to a file, so that the ledger's delay never costs a caller a request. */
+/**
+ * Bytes of the stream in Redis. Beyond that records go to a file, so that the ledger's delay never
+ * costs a caller a request.
+ */
 export const streamBytesMax = 256 * 1024 * 1024;
 /** Bytes from files that a process sends before it reads the size of the stream again. */
 export const unmeasuredBytesMax = 2 * 1024 * 1024;
-/** How long records are kept after Redis took them, and how many: they are sent again when another server takes its place. */
+/**
+ * How long records are kept after Redis took them, and how many: they are sent again when another
+ * server takes its place.
+ */
 export const sentKeptMs = 10_000;
 export const sentKeptMax = 20_000;
 /** How often the size of the stream is read, and how often records in a file are sent. */

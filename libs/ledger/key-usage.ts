@@ -1,4 +1,7 @@
-/** The usage of one key, as the ledger tells it to ingresses through Redis: callers read it with their key. */
+/**
+ * The usage of one key, as the ledger tells it to ingresses through Redis: callers read it with
+ * their key.
+ */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
 
@@ -37,7 +40,10 @@ const noUsage: UsageSums = {
   cost: "0",
 };
 
-/** The beginnings of the day, the week (Monday) and the month that contain a time, in UTC and epoch milliseconds. */
+/**
+ * The beginnings of the day, the week (Monday) and the month that contain a time, in UTC and epoch
+ * milliseconds.
+ */
 export function periodStartsOf(now: number): { day: number; week: number; month: number } {
   const date = new Date(now);
   const day = now - (now % dayMs);
@@ -48,7 +54,10 @@ export function periodStartsOf(now: number): { day: number; week: number; month:
   };
 }
 
-/** Parses a stored value for a reader at `now`: a period that is over has no usage. A key without a value has none at all. */
+/**
+ * Parses a stored value for a reader at `now`: a period that is over has no usage. A key without a
+ * value has none at all.
+ */
 export function keyUsageOf(text: string | null, now: number): KeyUsage {
   const stored = text === null ? undefined : parsed(text);
   if (stored === undefined) return { at: now, day: noUsage, week: noUsage, month: noUsage, total: "0" };

@@ -1,4 +1,7 @@
-/** The metrics of usage records on their way to the ledger, the same in every process that writes them. */
+/**
+ * The metrics of usage records on their way to the ledger, the same in every process that writes
+ * them.
+ */
 import type { Registry } from "prom-client";
 import { readMetrics } from "#service/metrics.ts";
 import type { UsageStream } from "./usage-stream.ts";

@@ -1,6 +1,7 @@
 /**
- * Prices of a model as the catalogue states them, and the cost of an answer. A cost is computed in integers and rounded once, from values that its usage
- * record contains: the unit prices, the ratios and the counts.
+ * Prices of a model as the catalogue states them, and the cost of an answer. A cost is computed in
+ * integers and rounded once, from values that its usage record contains: the unit prices, the
+ * ratios and the counts.
  */
 import Type from "typebox";
 import { tierSeparator, type UnitKind, type Usage, unitKinds } from "#dialects/usage.ts";
@@ -144,9 +145,15 @@ export const isFree = (prices: object): boolean =>
 /** The counts that bear a price: parts are included in their wholes, and do not overlap. */
 export type Priced = Omit<Usage, "isCapped" | "isEstimated">;
 
-/** The prices that apply to one answer: whole nano-units per million tokens, per request and per image. */
+/**
+ * The prices that apply to one answer: whole nano-units per million tokens, per request and per
+ * image.
+ */
 export interface UnitPrices {
-  /** Of the units that the answer used: per million tokens, or per unit. Null is unknown: tokens then cost as much as their whole, other units nothing. */
+  /**
+   * Of the units that the answer used: per million tokens, or per unit. Null is unknown: tokens
+   * then cost as much as their whole, other units nothing.
+   */
   readonly units?: Readonly<Partial<Record<UnitKind, number | null>>>;
   readonly input: number;
   readonly cacheRead: number;
@@ -178,7 +185,10 @@ export const unitPriceNames = [
 /** The names of the prices of single units, which neither tiers nor the like replace as a whole. */
 type SinglePrices = Omit<Prices, "images" | "tiers" | "serviceTiers" | "periods">;
 
-/** Chooses the period, the tier, the image price and the factors. `at` is when the request was received, in epoch milliseconds; without it no period applies. */
+/**
+ * Chooses the period, the tier, the image price and the factors. `at` is when the request was
+ * received, in epoch milliseconds; without it no period applies.
+ */
 export function unitPricesOf(
   prices: Prices,
   { inputTokens, images, serviceTier = "", units }: Priced,
@@ -230,10 +240,16 @@ export function unitPricesOf(
   };
 }
 
-/** Anthropic's price of a cache write for an hour, as a multiple of one for five minutes: https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing */
+/**
+ * Anthropic's price of a cache write for an hour, as a multiple of one for five minutes:
+ * https://platform.claude.com/docs/en/build-with-claude/prompt-caching#pricing
+ */
 const hourRatio = 2 / 1.25;
 
-/** The price of each unit, in the catalogue's currency; undefined if it is unknown. `output` is the price of output tokens, which images may replace. */
+/**
+ * The price of each unit, in the catalogue's currency; undefined if it is unknown. `output` is the
+ * price of output tokens, which images may replace.
+ */
 const unitPriceOf: Record<UnitKind, (prices: SinglePrices, output: number) => number | undefined> = {
   cacheWrite1hTokens: ({ cacheWrite1hPerMillion: own, cacheWritePerMillion: short, inputPerMillion }) =>
     own ?? (short === undefined ? inputPerMillion : short * hourRatio),
@@ -272,7 +288,10 @@ export const unpricedUnitsOf = ({ units = {} }: UnitPrices): UnitKind[] =>
 
 const million = 1_000_000n;
 
-/** The cost of an answer in nano-units, rounded half up once. `ratioPpm` is the caller's group's factor. */
+/**
+ * The cost of an answer in nano-units, rounded half up once. `ratioPpm` is the caller's group's
+ * factor.
+ */
 export function costOf(unit: UnitPrices, used: Priced, ratioPpm: number): bigint {
   const { audioInputTokens = 0, audioOutputTokens = 0, images } = used;
   const plainInput = Math.max(0, used.inputTokens - used.cachedInputTokens - used.cacheWriteTokens - audioInputTokens);
@@ -292,7 +311,10 @@ export function costOf(unit: UnitPrices, used: Priced, ratioPpm: number): bigint
   return dividedBy(sum * BigInt(unit.servicePpm) * BigInt(ratioPpm), million * million * million);
 }
 
-/** What units add to a cost, times a million. Tokens of a kind are counted in their whole already, so only the difference of the prices is added. */
+/**
+ * What units add to a cost, times a million. Tokens of a kind are counted in their whole already,
+ * so only the difference of the prices is added.
+ */
 function unitsCostOf(unit: UnitPrices, units: NonNullable<Priced["units"]>): bigint {
   const wholes = {
     inputTokens: unit.input,

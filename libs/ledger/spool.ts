@@ -1,6 +1,8 @@
 /**
- * Files of lines that wait to be sent. A process appends to a file for half a minute and then starts another, so a file that nobody has written to for a
- * minute is complete, and any process may send it. A file is removed only after all of its lines were sent: a line may be sent twice, and is never lost.
+ * Files of lines that wait to be sent. A process appends to a file for half a minute and then
+ * starts another, so a file that nobody has written to for a minute is complete, and any process
+ * may send it. A file is removed only after all of its lines were sent: a line may be sent twice,
+ * and is never lost.
  */
 import { randomUUID } from "node:crypto";
 import { access, type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
@@ -8,7 +10,10 @@ import { join } from "node:path";
 import { abandonedMs, spoolFileMs } from "./bounds.ts";
 
 const suffix = ".usage";
-/** A file that a process is sending. The time of its last change says how long ago that process made progress. */
+/**
+ * A file that a process is sending. The time of its last change says how long ago that process made
+ * progress.
+ */
 const sendingSuffix = ".sending";
 
 /** Returns false when the lines could not be sent now. */
@@ -56,8 +61,9 @@ export class Spool {
   }
 
   /**
-   * Calls `send` with whole lines, about `chunkBytes` at a time, until it returns false or no complete file is left; resolves to whether none is left. Sends
-   * complete files of other processes too.
+   * Calls `send` with whole lines, about `chunkBytes` at a time, until it returns false or no
+   * complete file is left; resolves to whether none is left. Sends complete files of other
+   * processes too.
    */
   drain(chunkBytes: number, send: SendLines): Promise<boolean> {
     this.#draining ??= this.#drain(chunkBytes, send).finally(() => {
@@ -87,7 +93,10 @@ export class Spool {
     return { path, handle: await open(path, "ax", 0o600), openedAt: Date.now(), bytes: 0 };
   }
 
-  /** False if the file is no longer there. After an error, an unfinished line may be at its end, so it gets no further lines. */
+  /**
+   * False if the file is no longer there. After an error, an unfinished line may be at its end, so
+   * it gets no further lines.
+   */
   async #appendTo(file: OpenFile, lines: string): Promise<boolean> {
     const bytes = Buffer.from(`${lines}\n`);
     try {
@@ -143,8 +152,8 @@ const exists = (path: string): Promise<boolean> =>
 const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === "ENOENT";
 
 /**
- * Removes the file if everything was sent. It is renamed first, so that two processes rarely send the same one; lines that are sent twice do no harm.
- * Resolves to true if another process sends it.
+ * Removes the file if everything was sent. It is renamed first, so that two processes rarely send
+ * the same one; lines that are sent twice do no harm. Resolves to true if another process sends it.
  */
 async function sendFile(path: string, file: CompleteFile, chunkBytes: number, send: SendLines): Promise<boolean> {
   const claimed = path.endsWith(sendingSuffix) ? path : `${path}${sendingSuffix}`;

@@ -1,6 +1,6 @@
 /**
- * The usage record of a generation: who used what, when, at what cost. Never content. Records travel as positional JSON, one array each, because names would
- * double their size.
+ * The usage record of a generation: who used what, when, at what cost. Never content. Records
+ * travel as positional JSON, one array each, because names would double their size.
  */
 import Type, { type TSchema } from "typebox";
 import { Compile } from "typebox/compile";
@@ -14,7 +14,10 @@ const count = (description?: string) =>
 const time = (description: string) => Type.Integer({ minimum: 0, maximum: 8_640_000_000_000_000, description });
 const nano = (description: string) => Type.String({ pattern: "^[0-9]{1,19}$", description });
 
-/** The order of the fields is the order in the array. New fields go to the end; older readers ignore them. */
+/**
+ * The order of the fields is the order in the array. New fields go to the end; older readers ignore
+ * them.
+ */
 const usageRecordSchema = Type.Object({
   generationId: text(70, "The id of the generation, or of a request that was refused before it became one."),
   requestId: text(70),

@@ -1,11 +1,14 @@
 /**
- * Writes usage records to the Redis stream that the ledger reads. An entry is a batch of records: the field `r` holds them as lines of JSON. A record may
- * arrive more than once; the ledger counts it once.
+ * Writes usage records to the Redis stream that the ledger reads. An entry is a batch of records:
+ * the field `r` holds them as lines of JSON. A record may arrive more than once; the ledger counts
+ * it once.
  *
- * Redis replicates asynchronously: a server that takes its place may lack what was accepted in the last seconds, so that is sent again then.
+ * Redis replicates asynchronously: a server that takes its place may lack what was accepted in the
+ * last seconds, so that is sent again then.
  *
- * While Redis is away or the stream is full, records go to a file of this process, and to the stream again later. A record is safe once Redis or the file
- * has it: what is younger than `batchMs` dies with the process.
+ * While Redis is away or the stream is full, records go to a file of this process, and to the
+ * stream again later. A record is safe once Redis or the file has it: what is younger than
+ * `batchMs` dies with the process.
  */
 import type { Logger } from "pino";
 import type { Keyspace } from "#service/keyspace.ts";
@@ -50,7 +53,10 @@ export interface UsageStreamCounts {
   readonly spooledBytes: number;
   /** Records that the stream took. */
   readonly written: number;
-  /** Records that were dropped, because too many waited in memory or the process ended while neither Redis nor the file took them. */
+  /**
+   * Records that were dropped, because too many waited in memory or the process ended while neither
+   * Redis nor the file took them.
+   */
   readonly lost: number;
 }
 
@@ -113,7 +119,10 @@ export class UsageStream {
     else this.#timer ??= setTimeout(() => void this.flush(), batchMs);
   }
 
-  /** Resolves when the records so far are in Redis or in the file, or neither takes them now. Never rejects. */
+  /**
+   * Resolves when the records so far are in Redis or in the file, or neither takes them now. Never
+   * rejects.
+   */
   flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;
@@ -231,7 +240,10 @@ export class UsageStream {
     if (count > 0) this.#options.log.error({ count }, "usage records were lost");
   }
 
-  /** Sends what waits in files while the stream has space. The current file is sent last, so that a Redis that refuses does not make many small ones. */
+  /**
+   * Sends what waits in files while the stream has space. The current file is sent last, so that a
+   * Redis that refuses does not make many small ones.
+   */
   async #sendFiles(): Promise<void> {
     if (this.#options.redis.status !== "ready") return;
     await this.#measure();
@@ -249,7 +261,10 @@ export class UsageStream {
     return (await this.#sendAll(text.split("\n"))).length === 0;
   }
 
-  /** Counts every entry, because a sample of the first ones may differ tenfold from the rest: 0.4 to 4 ms of Redis for a full stream. */
+  /**
+   * Counts every entry, because a sample of the first ones may differ tenfold from the rest: 0.4 to
+   * 4 ms of Redis for a full stream.
+   */
   async #measure(): Promise<void> {
     const { redis, keyspace } = this.#options;
     const bytes = Number(await redis.memory("USAGE", keyspace.usage, "SAMPLES", 0));

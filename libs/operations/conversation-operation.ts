@@ -1,4 +1,7 @@
-/** The common part of operations on conversations, for the ingress: each dialect has its own endpoints for them. */
+/**
+ * The common part of operations on conversations, for the ingress: each dialect has its own
+ * endpoints for them.
+ */
 import { conversationDialects } from "#dialects/dialect.ts";
 import type { Profile } from "#dialects/profile.ts";
 import { profiles } from "#dialects/profiles.ts";

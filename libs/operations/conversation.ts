@@ -15,11 +15,16 @@ import type { PreparationTask, ResolveAddresses } from "./exchange.ts";
 export const isConversation = (dialect: string): dialect is ConversationDialect =>
   conversationDialects.some((known) => known === dialect);
 
-/** The caller's own bytes, with the data of the attachments that the upstream does not fetch itself. */
+/**
+ * The caller's own bytes, with the data of the attachments that the upstream does not fetch itself.
+ */
 export const ownBytesOf = ({ dialect, body }: PreparationTask, resolve: ResolveAddresses): Promise<Buffer> =>
   withData(body, codecs[dialect].verbatim.withAddresses, resolve);
 
-/** The bytes with the data of the attachments that the upstream does not fetch itself. `withAddresses` finds and replaces their addresses. */
+/**
+ * The bytes with the data of the attachments that the upstream does not fetch itself.
+ * `withAddresses` finds and replaces their addresses.
+ */
 export async function withData(
   body: Buffer,
   withAddresses: Verbatim["withAddresses"],
@@ -48,7 +53,10 @@ export async function resolveIn(request: NeutralRequest, resolve: ResolveAddress
   }
 }
 
-/** The stop sequences that the upstream does not end the answer at; undefined for none. Throws Refusal for too many. */
+/**
+ * The stop sequences that the upstream does not end the answer at; undefined for none. Throws
+ * Refusal for too many.
+ */
 export function cutOf({ settings }: NeutralRequest, { spoken, target, body }: PreparationTask): Cut | undefined {
   if (settings.stop === undefined || !isConversation(spoken)) return undefined;
   const { cut: sequences } = stopsOf(settings, spoken, target);

@@ -1,4 +1,7 @@
-/** The demand of a request according to its body: the base of the estimate that is reserved in its caller's limits. */
+/**
+ * The demand of a request according to its body: the base of the estimate that is reserved in its
+ * caller's limits.
+ */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { GeneratedImages } from "#dialects/usage.ts";
@@ -24,7 +27,10 @@ export interface Demand {
   audioSeconds?: number;
   /** Tokens whose probabilities the answer lists for each token of its own; absent for none. */
   listedTokens?: number;
-  /** The most bytes of images or numbers in a whole answer, beyond those of a usual one. Absent for none. */
+  /**
+   * The most bytes of images or numbers in a whole answer, beyond those of a usual one. Absent for
+   * none.
+   */
   dataBytes?: number;
 }
 
@@ -67,7 +73,10 @@ const hostsTools = (body: Record<string, unknown>): boolean =>
       : !Object.keys(members).some((name) => ownTools.has(name) || name === "name");
   });
 
-/** Each dialect's fields of log probabilities, in the request or in Gemini's settings; a number says how many alternatives each token has. */
+/**
+ * Each dialect's fields of log probabilities, in the request or in Gemini's settings; a number says
+ * how many alternatives each token has.
+ */
 export function listedTokensOf(body: Record<string, unknown>): Pick<Demand, "listedTokens"> {
   const config = objectOf(body.generationConfig ?? body.generation_config);
   const asked = [body.top_logprobs, body.logprobs, config.logprobs, config.responseLogprobs, config.response_logprobs];

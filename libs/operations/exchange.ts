@@ -1,6 +1,7 @@
 /**
- * An operation as the worker sees it: how the upstream's request is made from the caller's, and how the response is read. Pure except for the
- * attachments, which `resolve` fetches, so that a thread can handle large bodies.
+ * An operation as the worker sees it: how the upstream's request is made from the caller's, and how
+ * the response is read. Pure except for the attachments, which `resolve` fetches, so that a thread
+ * can handle large bodies.
  */
 
 import type { Framing, StreamRelay, Target, WholeAnswer, WireRequest } from "#dialects/codec.ts";
@@ -43,7 +44,10 @@ export interface PreparationTask {
   repairs?: readonly Repair[];
 }
 
-/** Fetches or checks these attachments, in order; undefined for one that the upstream fetches itself. */
+/**
+ * Fetches or checks these attachments, in order; undefined for one that the upstream fetches
+ * itself.
+ */
 export type ResolveAddresses = (found: readonly AttachmentAddress[]) => Promise<readonly (Data | undefined)[]>;
 
 export type Prepared = Refused | PreparedConversation | PreparedCall | GatewayAnswer;
@@ -60,7 +64,10 @@ export interface DecodedRequest {
   request: NeutralRequest;
   /** The gateway ends the answer at these stop sequences, because the upstream does not. */
   cut?: Cut | undefined;
-  /** An estimate of the prompt's tokens, where the caller's dialect begins a stream with their count. */
+  /**
+   * An estimate of the prompt's tokens, where the caller's dialect begins a stream with their
+   * count.
+   */
   inputTokens?: number | undefined;
 }
 
@@ -71,7 +78,10 @@ export interface PreparedConversation {
   resumes: boolean;
   /** Undefined if the caller's own bytes are sent. */
   decoded: DecodedRequest | undefined;
-  /** The settings of a large body, which replace it where only settings are read; undefined for a small body. */
+  /**
+   * The settings of a large body, which replace it where only settings are read; undefined for a
+   * small body.
+   */
   settings?: Buffer;
   /** The names of tools with free text in bytes that are sent unchanged. */
   customNames?: ReadonlySet<string> | undefined;
@@ -85,7 +95,10 @@ export interface PreparedCall {
   request: WireRequest;
   /** Data for reading the response; it is copied to a thread. */
   context: unknown;
-  /** `foreign`: the upstream speaks another dialect than the caller, and `decoded` maps the fields in its errors to the caller's. */
+  /**
+   * `foreign`: the upstream speaks another dialect than the caller, and `decoded` maps the fields
+   * in its errors to the caller's.
+   */
   errors: "own" | "foreign";
   decoded?: NeutralRequest;
   /** Further headers of the caller's response. */
@@ -102,7 +115,10 @@ export interface GatewayAnswer {
 
 /** The worker's part of each operation. `prepare` makes `Context`. */
 export interface OperationExchange<Context = unknown> {
-  /** Whether preparing the request loads a vocabulary of some 70 MB to estimate tokens. It takes a while even for short texts. */
+  /**
+   * Whether preparing the request loads a vocabulary of some 70 MB to estimate tokens. It takes a
+   * while even for short texts.
+   */
   isEstimated?(task: PreparationTask): boolean;
   /** Throws Refusal for a request that the upstream does not support. */
   prepare(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared>;
@@ -116,14 +132,23 @@ export interface CallExchange<Context = unknown> extends OperationExchange<Conte
   wantedOf(dialect: ConversationDialect): UpstreamDialect;
   /** How a response is passed on that is neither JSON nor events; undefined for those. */
   rawOf?(context: Context): RawResponse | undefined;
-  /** `prepare` answers by itself when its task says that the upstream does not count tokens. Used if the upstream has no such endpoint. */
+  /**
+   * `prepare` answers by itself when its task says that the upstream does not count tokens. Used if
+   * the upstream has no such endpoint.
+   */
   canEstimate?: boolean;
-  /** Reads a stream for a caller who wants one; undefined if the upstream streams nothing. Callers get whole responses if the method is missing. */
+  /**
+   * Reads a stream for a caller who wants one; undefined if the upstream streams nothing. Callers
+   * get whole responses if the method is missing.
+   */
   stream?(context: Context): StreamRelay | undefined;
 }
 
 export type RawResponse =
-  /** Bytes of any kind: the caller gets them as they arrive, with the upstream's content type. `usage` is billed for them. */
+  /**
+   * Bytes of any kind: the caller gets them as they arrive, with the upstream's content type.
+   * `usage` is billed for them.
+   */
   | { kind: "bytes"; usage: Usage }
   /** Messages of a WebSocket. */
   | { kind: "session"; session: UpstreamSession }

@@ -1,4 +1,7 @@
-/** The registry of operations for workers, and its entry points; operations.ts has the part for ingresses. */
+/**
+ * The registry of operations for workers, and its entry points; operations.ts has the part for
+ * ingresses.
+ */
 
 import type { WholeAnswer } from "#dialects/codec.ts";
 import { Refusal, refuse } from "#dialects/neutral/field-support.ts";

@@ -1,4 +1,7 @@
-/** The common part of single calls between a caller and an upstream of OpenAI's formats: the model's name, the usage, and errors. */
+/**
+ * The common part of single calls between a caller and an upstream of OpenAI's formats: the model's
+ * name, the usage, and errors.
+ */
 import type { WholeAnswer, WireRequest } from "#dialects/codec.ts";
 import { withMember } from "#dialects/relay/verbatim.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
@@ -16,7 +19,10 @@ export const requestFor = (path: string, bytes: Buffer, model: string): WireRequ
   body: withModel(bytes, model),
 });
 
-/** The caller's form with the upstream's model name; all other fields and files stay unchanged, in their order. Modifies `form`. */
+/**
+ * The caller's form with the upstream's model name; all other fields and files stay unchanged, in
+ * their order. Modifies `form`.
+ */
 export async function formRequestOf(form: FormData, path: string, model: string): Promise<WireRequest> {
   form.set("model", model);
   const response = new Response(form);

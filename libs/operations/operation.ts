@@ -1,21 +1,39 @@
-/** The ingress's part of an operation: its endpoints, the format of its requests, and the estimate of their usage. */
+/**
+ * The ingress's part of an operation: its endpoints, the format of its requests, and the estimate
+ * of their usage.
+ */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Endpoint } from "#dialects/profile.ts";
 import type { Demand } from "./demand.ts";
 
 export interface Operation {
   endpoints: readonly Endpoint[];
-  /** Set if requests are forms: the values of a form that the endpoints' schema describes. Requests are JSON otherwise. */
+  /**
+   * Set if requests are forms: the values of a form that the endpoints' schema describes. Requests
+   * are JSON otherwise.
+   */
   formValuesOf?(form: FormData): Record<string, unknown> | Promise<Record<string, unknown>>;
   /** What a caller is billed for. */
   bills: "nothing" | "input" | "input and output";
-  /** The most input tokens that the bytes of a body are estimated at. Set for forms, which are mostly files. */
+  /**
+   * The most input tokens that the bytes of a body are estimated at. Set for forms, which are
+   * mostly files.
+   */
   inputTokensMax?: number;
-  /** Whether another target may get the request after one that accepted it did not answer. It may not if that could do the work twice. */
+  /**
+   * Whether another target may get the request after one that accepted it did not answer. It may
+   * not if that could do the work twice.
+   */
   isRepeatable: boolean;
-  /** Streams of text, of which a caller who leaves is billed what was produced. Of others it is billed the estimate. */
+  /**
+   * Streams of text, of which a caller who leaves is billed what was produced. Of others it is
+   * billed the estimate.
+   */
   reportsProgress?: boolean;
-  /** Messages in both directions until one side ends it. It is billed what its upstream reported, however it ends. */
+  /**
+   * Messages in both directions until one side ends it. It is billed what its upstream reported,
+   * however it ends.
+   */
   isSession?: boolean;
   /** The demand of a request, beyond the length of its body. */
   demandOf(body: Record<string, unknown>, dialect: ConversationDialect): Demand;

@@ -1,6 +1,7 @@
 /**
- * Estimates the tokens of a prompt without its upstream: texts, tools and schemas by one of OpenAI's public vocabularies, images and documents by their size.
- * The work is bounded: a long text is estimated from evenly spread samples.
+ * Estimates the tokens of a prompt without its upstream: texts, tools and schemas by one of
+ * OpenAI's public vocabularies, images and documents by their size. The work is bounded: a long
+ * text is estimated from evenly spread samples.
  */
 import { imageSize } from "image-size";
 import type { Attachment, NeutralRequest, Part } from "#dialects/neutral/neutral.ts";
@@ -9,7 +10,10 @@ import { tokenizedLengthMax } from "./bounds.ts";
 /** A tokenizer's work grows with the square of a run's length, so runs are cut. */
 const run = /\s?\S{1,100}|\s{1,100}/g;
 const messageTokens = 4;
-/** Anthropic's rule for images, which is close to those of other vendors: https://docs.anthropic.com/en/docs/build-with-claude/vision */
+/**
+ * Anthropic's rule for images, which is close to those of other vendors:
+ * https://docs.anthropic.com/en/docs/build-with-claude/vision
+ */
 const pixelsPerToken = 750;
 const imageTokensMax = 1_600;
 const imageTokensUnknown = 800;

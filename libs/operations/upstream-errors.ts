@@ -14,8 +14,9 @@ export const errorReaderOf = (upstream: UpstreamDialect): ReadError =>
   isConversation(upstream) ? codecs[upstream].upstreamErrorOf : upstreamErrorOf;
 
 /**
- * Reads the errors of an upstream of another dialect. Such an error names a field of the upstream's dialect: `param` becomes the caller's name of that field,
- * if there is one, while the message keeps the upstream's name.
+ * Reads the errors of an upstream of another dialect. Such an error names a field of the upstream's
+ * dialect: `param` becomes the caller's name of that field, if there is one, while the message
+ * keeps the upstream's name.
  */
 export function foreignErrorReaderOf(upstream: UpstreamDialect, request: NeutralRequest | undefined): ReadError {
   const errorOf = errorReaderOf(upstream);

@@ -1,4 +1,7 @@
-/** The most that an answer can have used by its model and its request: what an upstream reports beyond that is a mistake or a fraud. */
+/**
+ * The most that an answer can have used by its model and its request: what an upstream reports
+ * beyond that is a mistake or a fraud.
+ */
 import { reportedImagesMax, reportedTokensMax } from "#dialects/bounds.ts";
 import type { UsageBounds } from "#dialects/usage.ts";
 import {
@@ -39,8 +42,9 @@ export function unpackedBoundsOf(limits: ModelLimits, packed: readonly number[] 
 }
 
 /**
- * The window for each prompt and choice, and the longest answer for each choice. A vendor's own tools read the conversation again in each of their rounds. A
- * recording may be longer than its size lets expect.
+ * The window for each prompt and choice, and the longest answer for each choice. A vendor's own
+ * tools read the conversation again in each of their rounds. A recording may be longer than its
+ * size lets expect.
  */
 export function usageBoundsOf(
   { contextWindow, outputTokensMax }: ModelLimits,

@@ -1,16 +1,20 @@
 /**
- * Keeps an ingress' requests before they go onto a queue. The queue itself is first come, first served for all ingresses. So each ingress puts only as many
- * jobs on it as keep the workers busy, and keeps the rest here, where later requests of other keys can overtake.
+ * Keeps an ingress' requests before they go onto a queue. The queue itself is first come, first
+ * served for all ingresses. So each ingress puts only as many jobs on it as keep the workers busy,
+ * and keeps the rest here, where later requests of other keys can overtake.
  *
  *     kept here ──▶ on the queue ──▶ taken by a worker
  *
- * How many jobs may wait on the queue depends on what workers took recently: one, plus half of what they took in the last tenth of a second. That is about
- * 50 ms of work while the workers are busy, and one job if work is slow. When workers have free slots, the number grows by half with each round trip. Short work
- * may have another quarter of a second on the queue: there the way to the workers takes most of the time, and jobs that travel together cost less.
+ * How many jobs may wait on the queue depends on what workers took recently: one, plus half of what
+ * they took in the last tenth of a second. That is about 50 ms of work while the workers are busy,
+ * and one job if work is slow. When workers have free slots, the number grows by half with each
+ * round trip. Short work may have another quarter of a second on the queue: there the way to the
+ * workers takes most of the time, and jobs that travel together cost less.
  *
- * Keys share the workers' slots (`fair-share.ts`). What counts is what a key has before it gets another slot. Through one ingress one key takes at most four
- * fifths of the slots, through two ingresses 24 of 25. A key of a heavier group may have proportionally more. A key with fewer than five slots may always go, so
- * one key may take all of very few slots.
+ * Keys share the workers' slots (`fair-share.ts`). What counts is what a key has before it gets
+ * another slot. Through one ingress one key takes at most four fifths of the slots, through two
+ * ingresses 24 of 25. A key of a heavier group may have proportionally more. A key with fewer than
+ * five slots may always go, so one key may take all of very few slots.
  */
 import { retryAfterSecondsMax } from "./bounds.ts";
 import { FairQueue, type Share } from "./fair-queue.ts";
@@ -80,7 +84,10 @@ export class AdmissionQueue<Item extends string | number> {
     return this.#workerSlots;
   }
 
-  /** Sets how many slots of the queue's workers other ingresses do not use; undefined if unknown. Call it about every second. */
+  /**
+   * Sets how many slots of the queue's workers other ingresses do not use; undefined if unknown.
+   * Call it about every second.
+   */
   setSlots(slots: number | undefined): void {
     this.#workerSlots = slots;
   }
@@ -121,7 +128,10 @@ export class AdmissionQueue<Item extends string | number> {
     if (this.#onQueue.delete(item)) this.pump(now);
   }
 
-  /** The item is over, `ranMs` after a worker took it (undefined if none did). May be called repeatedly. */
+  /**
+   * The item is over, `ranMs` after a worker took it (undefined if none did). May be called
+   * repeatedly.
+   */
   over(item: Item, ranMs: number | undefined, now: number): void {
     const known = this.#known.get(item);
     if (known === undefined) return;
@@ -139,7 +149,10 @@ export class AdmissionQueue<Item extends string | number> {
     this.pump(now);
   }
 
-  /** Releases what may go. Call it regularly, because the queue may have been closed when there was capacity. */
+  /**
+   * Releases what may go. Call it regularly, because the queue may have been closed when there was
+   * capacity.
+   */
   pump(now: number): void {
     if (this.#held.size === 0) return;
     while (this.#hasCapacity(now) && this.#port.isOpen()) {
@@ -150,8 +163,9 @@ export class AdmissionQueue<Item extends string | number> {
   }
 
   /**
-   * Whole seconds, from 1 to 60, until a request behind `waiting` others should find a free slot. Computed from how many slots became free in the last ten seconds, as
-   * far as something was waiting; at first from the slots that there are and how long work took before.
+   * Whole seconds, from 1 to 60, until a request behind `waiting` others should find a free slot.
+   * Computed from how many slots became free in the last ten seconds, as far as something was
+   * waiting; at first from the slots that there are and how long work took before.
    */
   retryAfterSeconds(waiting: number, now: number): number {
     const observedMs = Math.min(now - this.#busySince, this.#freed.spanMs);
@@ -179,8 +193,9 @@ export class AdmissionQueue<Item extends string | number> {
   }
 
   /**
-   * Whether a key may have another slot. Jobs on the queue occupy free slots; slots of short work become free while jobs are on their way. A group's share is
-   * proportional to its weight, relative to the lightest group present.
+   * Whether a key may have another slot. Jobs on the queue occupy free slots; slots of short work
+   * become free while jobs are on their way. A group's share is proportional to its weight,
+   * relative to the lightest group present.
    */
   #sharing(now: number): (key: string, weight: number) => boolean {
     const slots = this.#workerSlots;

@@ -1,14 +1,25 @@
 /** Timeouts and sizes of the relay. All processes must use the same values. */
 export interface RelayBounds {
-  /** The interval of heartbeats, to the process itself and to every mailbox with which it shares live generations. */
+  /**
+   * The interval of heartbeats, to the process itself and to every mailbox with which it shares
+   * live generations.
+   */
   heartbeatMs: number;
-  /** A process that is silent for this long, while the listener's own link is up, is dead. A process that was frozen for longer drops everything it runs. */
+  /**
+   * A process that is silent for this long, while the listener's own link is up, is dead. A process
+   * that was frozen for longer drops everything it runs.
+   */
   graceMs: number;
-  /** An owner that was heard within this time is alive: a worker may start its attempts before `go`. */
+  /**
+   * An owner that was heard within this time is alive: a worker may start its attempts before `go`.
+   */
   aliveMs: number;
   /** How long a process keeps its generations while its own link is down. */
   downMs: number;
-  /** The longest delay of an acknowledgement while more frames arrive. The sender keeps frames until then. */
+  /**
+   * The longest delay of an acknowledgement while more frames arrive. The sender keeps frames until
+   * then.
+   */
   ackMs: number;
   /** The most bytes of one generation that were sent and that the caller has not read. */
   windowBytes: number;
@@ -16,13 +27,19 @@ export interface RelayBounds {
   mailboxWindowBytes: number;
   /** The shortest time between two requests to resend the same frames. */
   missingRetryMs: number;
-  /** How long a generation waits before its owner asks the queue for its state, and between two such requests. */
+  /**
+   * How long a generation waits before its owner asks the queue for its state, and between two such
+   * requests.
+   */
   probeMs: number;
   /** How many states an owner requests at a time. */
   probesMax: number;
   /** How many workers may be lost over one generation before it fails. */
   runsMax: number;
-  /** How long an owner remembers a finished generation, to answer a worker that missed the end. Longer than `downMs`. */
+  /**
+   * How long an owner remembers a finished generation, to answer a worker that missed the end.
+   * Longer than `downMs`.
+   */
   rememberMs: number;
 }
 
@@ -41,9 +58,15 @@ export const relayBounds: RelayBounds = {
   rememberMs: 35_000,
 };
 
-/** The most payload bytes of one frame. A large answer is many frames, so that small answers never wait long behind it. */
+/**
+ * The most payload bytes of one frame. A large answer is many frames, so that small answers never
+ * wait long behind it.
+ */
 export const payloadBytesMax = 64 * 1024 - 64;
-/** Bytes of one message of a session, in either direction: OpenAI accepts audio of 15 MB in one event. */
+/**
+ * Bytes of one message of a session, in either direction: OpenAI accepts audio of 15 MB in one
+ * event.
+ */
 export const sessionMessageBytesMax = 16 << 20;
 /** The largest Retry-After of a full queue; queues change quickly. */
 export const retryAfterSecondsMax = 60;
@@ -61,7 +84,9 @@ export const deliveredBytesMax = 1 << 20;
 export const idleOwnersMax = 1_000;
 /** Bytes of one PUBLISH, unless a single frame is larger. */
 export const envelopeBytesMax = 256 * 1024;
-/** Bytes that gather for one mailbox. More is dropped, as if lost on the wire, and requested again. */
+/**
+ * Bytes that gather for one mailbox. More is dropped, as if lost on the wire, and requested again.
+ */
 export const gatheredBytesMax = 32 << 20;
 /** The longest delay of a frame that nobody waits for. */
 export const idleFrameMs = 5;
@@ -73,7 +98,10 @@ export const bulkCharactersMax = 1 << 20;
 export const freeSlotsLifeMs = 1_000;
 /** How long a job is locked after it was fetched. A dispatch ends well within this time. */
 export const jobLockMs = 90_000;
-/** Concurrent fetches of one queue. Only a burst reaches it; an idle queue costs one blocked command. */
+/**
+ * Concurrent fetches of one queue. Only a burst reaches it; an idle queue costs one blocked
+ * command.
+ */
 export const fetchesMax = 16;
 /** How soon a failed fetch is tried again. */
 export const fetchRetryMs = 250;
@@ -81,7 +109,10 @@ export const fetchRetryMs = 250;
 export const reserveFetchMs = 50;
 /** How long one fetch waits for a job. */
 export const fetchWaitSeconds = 1;
-/** How long the connection for blocked fetches may take to answer beyond that, or to be opened again. */
+/**
+ * How long the connection for blocked fetches may take to answer beyond that, or to be opened
+ * again.
+ */
 export const fetchOverdueMs = 3_000;
 /** How long a stop waits for fetches under way. While Redis is away they do not return. */
 export const fetchesStopMs = 2_500;

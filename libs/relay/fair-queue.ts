@@ -1,6 +1,7 @@
 /**
- * A fair queue: between groups by weight (start-time fair queueing, Goyal, Vin and Cheng 1996), and between the keys of a group in rounds. A key has one
- * turn in each round; a key that has not had its turn goes before keys that have. Every request counts as one.
+ * A fair queue: between groups by weight (start-time fair queueing, Goyal, Vin and Cheng 1996), and
+ * between the keys of a group in rounds. A key has one turn in each round; a key that has not had
+ * its turn goes before keys that have. Every request counts as one.
  */
 
 /** The group and key that an item belongs to. */
@@ -16,7 +17,10 @@ type MayGo = (key: string, weight: number) => boolean;
 
 interface Line<Item> {
   weight: number;
-  /** The group's virtual time: its served items divided by its weight. The group with the lowest is next. */
+  /**
+   * The group's virtual time: its served items divided by its weight. The group with the lowest is
+   * next.
+   */
   time: number;
   items: Map<string, Set<Item>>;
   /** The keys that still have a turn in this round, in order. */
@@ -29,7 +33,10 @@ interface Line<Item> {
 export class FairQueue<Item> {
   readonly #lines = new Map<string, Line<Item>>();
   readonly #shareOf = new Map<Item, Share>();
-  /** The virtual time of the group that was served last. A new group starts here, so that it gets no credit for the time before. */
+  /**
+   * The virtual time of the group that was served last. A new group starts here, so that it gets no
+   * credit for the time before.
+   */
   #time = 0;
 
   get size(): number {
@@ -56,7 +63,10 @@ export class FairQueue<Item> {
     this.#shareOf.set(item, share);
   }
 
-  /** Removes and returns the next item whose key may go; undefined if there is none. A key that may not go keeps its turn. */
+  /**
+   * Removes and returns the next item whose key may go; undefined if there is none. A key that may
+   * not go keeps its turn.
+   */
   take(mayGo: MayGo = () => true): Item | undefined {
     const next = this.#next(mayGo);
     if (next === undefined) return undefined;
@@ -73,7 +83,10 @@ export class FairQueue<Item> {
     return item;
   }
 
-  /** Removes an item that was not served, so it does not count in its group's share. False if it is not in the queue. */
+  /**
+   * Removes an item that was not served, so it does not count in its group's share. False if it is
+   * not in the queue.
+   */
   remove(item: Item): boolean {
     const share = this.#shareOf.get(item);
     if (share === undefined) return false;
@@ -109,7 +122,10 @@ export class FairQueue<Item> {
   }
 }
 
-/** The first key of this round that may go. If none may, the next round begins; keys that have not had their turn come first. */
+/**
+ * The first key of this round that may go. If none may, the next round begins; keys that have not
+ * had their turn come first.
+ */
 function nextKeyOf<Item>({ items, round, served, weight }: Line<Item>, mayGo: MayGo): string | undefined {
   for (const key of round) if (mayGo(key, weight)) return key;
   served.clear();

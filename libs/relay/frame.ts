@@ -4,7 +4,8 @@
  *     envelope  version:u8  senderLength:u8  sender:ascii  frame*
  *     frame     kind:u8  number:u32  attempt:u16  seq:u32  length:u32  payload
  *
- * `number` is the generation's number at its owner. Number and mailbox together identify a generation.
+ * `number` is the generation's number at its owner. Number and mailbox together identify a
+ * generation.
  */
 export const frameKinds = {
   /** Worker → owner. Sequenced: `seq` counts up from 0; lost frames are resent on demand. */
@@ -15,20 +16,26 @@ export const frameKinds = {
   fail: 5,
   /** Worker → owner: this worker does not run the attempt, or no longer. */
   gone: 6,
-  /** Either direction, with a heartbeat: nothing was sent since the last one. `seq` is that of the last sequenced frame. */
+  /**
+   * Either direction, with a heartbeat: nothing was sent since the last one. `seq` is that of the
+   * last sequenced frame.
+   */
   quiet: 7,
   /** Worker → owner, sequenced: what the model has produced so far. */
   usage: 8,
   /** Owner → worker: the attempt is bound to you; run it. */
   go: 16,
   /**
-   * Either direction: all sequenced frames before `seq` arrived. The payload (u32) is the first seq that the caller has not read, or that the upstream has
-   * not taken.
+   * Either direction: all sequenced frames before `seq` arrived. The payload (u32) is the first seq
+   * that the caller has not read, or that the upstream has not taken.
    */
   ack: 17,
   /** Either direction: resend from `seq` on. */
   missing: 18,
-  /** Owner → worker: stop and forget. Payload u8: 1 = record what was produced, 0 = this attempt does not count. */
+  /**
+   * Owner → worker: stop and forget. Payload u8: 1 = record what was produced, 0 = this attempt
+   * does not count.
+   */
   cancel: 19,
   /** Owner → worker: the whole answer arrived; record its usage and forget it. */
   done: 20,
@@ -46,7 +53,10 @@ export interface Frame {
   payload: Buffer;
 }
 
-/** Payload of `accept`: whether the worker waits for `go` before it starts, and how many slots of this queue it has free. */
+/**
+ * Payload of `accept`: whether the worker waits for `go` before it starts, and how many slots of
+ * this queue it has free.
+ */
 export interface Accept {
   waits: boolean;
   /** At most 65,535. */
@@ -96,7 +106,9 @@ export interface Envelope {
   frames: Frame[];
 }
 
-/** Undefined if the bytes are not an envelope of this version. Payloads share the memory of `bytes`. */
+/**
+ * Undefined if the bytes are not an envelope of this version. Payloads share the memory of `bytes`.
+ */
 export function decodeEnvelope(bytes: Buffer): Envelope | undefined {
   const senderLength = bytes[1];
   if (bytes[0] !== version || senderLength === undefined || bytes.length < 2 + senderLength) return undefined;

@@ -154,7 +154,10 @@ export interface AnswerSource {
   callLog?: readonly CallRecord[];
 }
 
-/** Payload of `usage`: what the model has produced so far. Null: the call failed, its output does not count, and another target is tried. */
+/**
+ * Payload of `usage`: what the model has produced so far. Null: the call failed, its output does
+ * not count, and another target is tried.
+ */
 export interface AnswerProgress {
   /** The catalogue's id of the model that answers and is charged. */
   model: string;
@@ -177,7 +180,10 @@ export interface AnswerEnd {
   source?: AnswerSource;
 }
 
-/** Payload of `fail`. Of an answer that was paid: the catalogue's id of its model, and the upstream's count if it is known. */
+/**
+ * Payload of `fail`. Of an answer that was paid: the catalogue's id of its model, and the
+ * upstream's count if it is known.
+ */
 export type AnswerFailure = Failure & { source?: AnswerSource; model?: string; usage?: Usage | undefined };
 
 export const encodePayload = (payload: AnswerHead | AnswerProgress | null | AnswerEnd | AnswerFailure): Buffer =>

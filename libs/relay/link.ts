@@ -1,6 +1,7 @@
 /**
- * The state of this process's own link to Redis: it is up while the process receives its own heartbeats. A process may only declare another one dead if its own
- * link was up during the whole silence, because otherwise the silence may be its own.
+ * The state of this process's own link to Redis: it is up while the process receives its own
+ * heartbeats. A process may only declare another one dead if its own link was up during the whole
+ * silence, because otherwise the silence may be its own.
  */
 import type { RelayBounds } from "./bounds.ts";
 

@@ -1,9 +1,10 @@
 /**
  * A map for entries that come and go thousands of times a second.
  *
- * When V8 grows or compacts a plain Map or Set, the old table keeps its entries and points to the new table. Once one table has been promoted to the old
- * generation, it keeps all later tables and their entries alive until the next full collection. Here each entry is a cell that is emptied on removal, so
- * only the cells live too long, not the values.
+ * When V8 grows or compacts a plain Map or Set, the old table keeps its entries and points to the
+ * new table. Once one table has been promoted to the old generation, it keeps all later tables and
+ * their entries alive until the next full collection. Here each entry is a cell that is emptied on
+ * removal, so only the cells live too long, not the values.
  */
 export class LiveMap<Key extends string | number, Value> {
   readonly #cells = new Map<Key, { value: Value | undefined }>();
@@ -39,7 +40,9 @@ export class LiveMap<Key extends string | number, Value> {
     return undefined;
   }
 
-  /** In the order in which their keys were set. Entries may be set and deleted during the iteration. */
+  /**
+   * In the order in which their keys were set. Entries may be set and deleted during the iteration.
+   */
   *values(): Generator<Value, void> {
     for (const { value } of this.#cells.values()) yield value as Value;
   }

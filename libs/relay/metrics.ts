@@ -3,7 +3,10 @@ import type { Registry } from "prom-client";
 import { readMetrics } from "#service/metrics.ts";
 import type { Transport } from "./ports.ts";
 
-/** Registers gauges and counters that read the transport's statistics when they are scraped. `resends` returns how many frames this process sent again. */
+/**
+ * Registers gauges and counters that read the transport's statistics when they are scraped.
+ * `resends` returns how many frames this process sent again.
+ */
 export function registerRelayMetrics(registry: Registry, transport: Transport, resends: () => number = () => 0): void {
   const { statistics } = transport;
   const { counter, gauge } = readMetrics(registry);

@@ -1,13 +1,15 @@
 /**
- * The owner's half of the relay. It runs in the process that serves the callers and brings each generation to an end, whatever gets lost. A pure state
- * machine: events and times come in, actions go out through the port. It has no I/O and no clock.
+ * The owner's half of the relay. It runs in the process that serves the callers and brings each
+ * generation to an end, whatever gets lost. A pure state machine: events and times come in, actions
+ * go out through the port. It has no I/O and no clock.
  *
  *     waiting ──first frame of a worker──▶ bound ──end, fail──▶ finished
  *        ▲  ╲                             ╱   ╲
  *        │   ╲── caller leaves ──────────╱─────╲──────────────▶ finished
  *        └────── worker lost ◀─────────────╯ (attempt + 1; fail, if what was delivered stands in the way)
  *
- * waiting: the job was put on the queue; the owner checks it from time to time. bound: exactly one worker runs the attempt.
+ * waiting: the job was put on the queue; the owner checks it from time to time. bound: exactly one
+ * worker runs the attempt.
  */
 
 import type { RelayBounds } from "./bounds.ts";
@@ -24,7 +26,10 @@ export type JobState = "waiting" | "active" | "missing";
 export type AnswerKind = "head" | "data" | "usage" | "end" | "fail";
 
 export interface OwnerPort<Client> {
-  /** Puts the job of this attempt on its queue. Report a failure with `enqueueFailed` or `enqueueAgain`. */
+  /**
+   * Puts the job of this attempt on its queue. Report a failure with `enqueueFailed` or
+   * `enqueueAgain`.
+   */
   enqueue(client: Client, number: number, attempt: number): void;
   /** Removes the job of this attempt from its queue, if it is still there. */
   dequeue(client: Client, number: number, attempt: number): void;
@@ -34,13 +39,25 @@ export interface OwnerPort<Client> {
   send(mailbox: string, frame: Frame, idly?: boolean): void;
   /** Sends an empty envelope: a sign of life. */
   heartbeat(mailbox: string): void;
-  /** The attempt has a worker, which has this many further slots free on the queue; 0 if it did not say. */
+  /**
+   * The attempt has a worker, which has this many further slots free on the queue; 0 if it did not
+   * say.
+   */
   bound(client: Client, freeSlots: number): void;
-  /** Delivers a part of the answer, in order and once in an attempt. Report with `taken` when the caller has read it. */
+  /**
+   * Delivers a part of the answer, in order and once in an attempt. Report with `taken` when the
+   * caller has read it.
+   */
   deliver(client: Client, kind: AnswerKind, payload: Buffer, seq: number): void;
-  /** The window of a session's input is full (`open` is false) or has capacity again: pause or resume reading the caller. */
+  /**
+   * The window of a session's input is full (`open` is false) or has capacity again: pause or
+   * resume reading the caller.
+   */
   inputFlow(client: Client, open: boolean): void;
-  /** Whether another attempt may start: nothing of the answer has left for the caller, or the next attempt can resume it. */
+  /**
+   * Whether another attempt may start: nothing of the answer has left for the caller, or the next
+   * attempt can resume it.
+   */
   mayRestart(client: Client): boolean;
   /** Another attempt starts. Discard what was delivered but has not left for the caller. */
   restart(client: Client): void;
@@ -147,7 +164,8 @@ export class Owner<Client> {
   }
 
   /**
-   * Starts a generation with a number of `takeNumber`. It waits for a worker for at most `waitMs` from `since`, and for as long again if that worker is lost.
+   * Starts a generation with a number of `takeNumber`. It waits for a worker for at most `waitMs`
+   * from `since`, and for as long again if that worker is lost.
    */
   start(client: Client, number: number, waitMs: number, now: number, since = now): void {
     const owned: Owned<Client> = {
@@ -169,15 +187,19 @@ export class Owner<Client> {
     this.#port.enqueue(client, number, 1);
   }
 
-  /** The queue did not take the job, or the outcome is unknown: another attempt is enqueued. If the job of this one runs anyway, its worker is stopped. */
+  /**
+   * The queue did not take the job, or the outcome is unknown: another attempt is enqueued. If the
+   * job of this one runs anyway, its worker is stopped.
+   */
   enqueueAgain(number: number, attempt: number, now: number): void {
     const owned = this.#owned.get(number);
     if (owned !== undefined && owned.attempt === attempt && owned.worker === undefined) this.#enqueueAgain(owned, now);
   }
 
   /**
-   * The queue refused the job, or the outcome is unknown. A first attempt fails immediately, so that its caller does not wait; if its job runs anyway, its worker
-   * is stopped. A probe finds a later attempt missing.
+   * The queue refused the job, or the outcome is unknown. A first attempt fails immediately, so
+   * that its caller does not wait; if its job runs anyway, its worker is stopped. A probe finds a
+   * later attempt missing.
    */
   enqueueFailed(number: number, attempt: number): void {
     const owned = this.#owned.get(number);
@@ -201,8 +223,9 @@ export class Owner<Client> {
   }
 
   /**
-   * Sends a part of the caller's input, at most `payloadBytesMax`, to the worker of the attempt. Without one it is ignored, so send none before the attempt's
-   * first frame was delivered, and let no other attempt start afterwards (`mayRestart`).
+   * Sends a part of the caller's input, at most `payloadBytesMax`, to the worker of the attempt.
+   * Without one it is ignored, so send none before the attempt's first frame was delivered, and let
+   * no other attempt start afterwards (`mayRestart`).
    */
   input(number: number, payload: Buffer): void {
     const owned = this.#owned.get(number);
@@ -351,7 +374,10 @@ export class Owner<Client> {
       this.#send(worker.mailbox, frameKinds.missing, owned.number, owned.attempt, owned.incoming.expected);
   }
 
-  /** Sends a sign of life, acknowledges progress, and acknowledges quiet generations again in case that was lost. */
+  /**
+   * Sends a sign of life, acknowledges progress, and acknowledges quiet generations again in case
+   * that was lost.
+   */
   #heartbeat(worker: Worker<Client>, now: number): void {
     this.#port.heartbeat(worker.mailbox);
     for (const owned of worker.bound.values()) {

@@ -1,4 +1,7 @@
-/** The relay's dependencies: a transport for frames, and queues for jobs. `redis/` implements both with Redis pub/sub and BullMQ. */
+/**
+ * The relay's dependencies: a transport for frames, and queues for jobs. `redis/` implements both
+ * with Redis pub/sub and BullMQ.
+ */
 import type { Frame } from "./frame.ts";
 import type { GenerationJob } from "./job.ts";
 import type { JobState } from "./owner.ts";
@@ -20,7 +23,10 @@ export interface TransportStatistics {
   roundTripMs: number;
 }
 
-/** A process's own mailbox, and access to all other mailboxes. Unreliable: the owner and the runner compensate for losses. */
+/**
+ * A process's own mailbox, and access to all other mailboxes. Unreliable: the owner and the runner
+ * compensate for losses.
+ */
 export interface Transport {
   /** This process's name: the sender of its envelopes, and the address of its mailbox. */
   readonly self: string;
@@ -31,13 +37,19 @@ export interface Transport {
   listen(handlers: TransportHandlers): Promise<void>;
   /** `isIdle`: nobody waits for the frame, so it may be delayed by some milliseconds. */
   send(mailbox: string, frame: Frame, isIdle?: boolean): void;
-  /** Sends an envelope even without frames. A heartbeat to `self` also checks the subscription and that Redis accepts writes. */
+  /**
+   * Sends an envelope even without frames. A heartbeat to `self` also checks the subscription and
+   * that Redis accepts writes.
+   */
   heartbeat(mailbox: string): void;
   /** Settles when everything sent before has left, or after a second. */
   close(): Promise<void>;
 }
 
-/** `isRefused`: Redis answered and refused this job alone. Otherwise the outcome is unknown, and other jobs are likely to share it. */
+/**
+ * `isRefused`: Redis answered and refused this job alone. Otherwise the outcome is unknown, and
+ * other jobs are likely to share it.
+ */
 export type Failed = (isRefused: boolean) => void;
 
 /** A generation on its way to a worker. */
@@ -56,17 +68,28 @@ export interface JobQueue {
   /** The names of the queues in Redis that it consists of. */
   readonly parts: readonly string[];
   /**
-   * Puts a generation on the queue, together with the others of this turn of the event loop. Calls `failed` when the queue refused it or the outcome is
-   * unknown; an unknown outcome also fails what was added since, so that no caller waits for more than one timeout.
+   * Puts a generation on the queue, together with the others of this turn of the event loop. Calls
+   * `failed` when the queue refused it or the outcome is unknown; an unknown outcome also fails
+   * what was added since, so that no caller waits for more than one timeout.
    */
   add(generation: GenerationJob, failed: Failed): Queued;
-  /** Removes a generation that still waits on the queue; does nothing to one that is active. Never throws. */
+  /**
+   * Removes a generation that still waits on the queue; does nothing to one that is active. Never
+   * throws.
+   */
   remove(queued: Queued): Promise<void>;
-  /** The states of these generations' jobs, in order; `missing` if it is not on the queue. Rejects while Redis is away. */
+  /**
+   * The states of these generations' jobs, in order; `missing` if it is not on the queue. Rejects
+   * while Redis is away.
+   */
   statesOf(all: readonly (Queued | undefined)[]): Promise<JobState[]>;
-  /** How many jobs wait and how many are active, over all processes. Rejects while Redis is away. */
+  /**
+   * How many jobs wait and how many are active, over all processes. Rejects while Redis is away.
+   */
   depth(): Promise<{ waiting: number; active: number }>;
-  /** Writes the queue's settings again, in case Redis lost its data. Rejects while Redis is away. */
+  /**
+   * Writes the queue's settings again, in case Redis lost its data. Rejects while Redis is away.
+   */
   restoreSettings(): Promise<unknown>;
   /** Reports how many slots a worker has free. */
   setFreeSlots(slots: number): void;
@@ -79,7 +102,10 @@ export interface JobSlot {
   readonly job: GenerationJob;
   /** How many slots are free beside it. */
   readonly freeSlots: number;
-  /** Ends the dispatch of this generation. With the last generation of its job, the job leaves the queue. Call it once. */
+  /**
+   * Ends the dispatch of this generation. With the last generation of its job, the job leaves the
+   * queue. Call it once.
+   */
   dispatched(): void;
   /** Frees the slot. Call it once, after `dispatched`. */
   release(): void;
@@ -95,7 +121,10 @@ export interface JobWorker {
   resume(): void;
   /** Takes no further job. Settles when no fetch is under way, or after 2.5 s without Redis. */
   stop(): Promise<void>;
-  /** Closes the connections. Call it after `stop` and the last `release`, unless running attempts do not matter. */
+  /**
+   * Closes the connections. Call it after `stop` and the last `release`, unless running attempts do
+   * not matter.
+   */
   close(): Promise<void>;
 }
 

@@ -1,6 +1,6 @@
 /**
- * The worker's half of the relay. It runs attempts for owners in other processes and keeps each frame until the owner has taken it. A pure state machine, like
- * the owner.
+ * The worker's half of the relay. It runs attempts for owners in other processes and keeps each
+ * frame until the owner has taken it. A pure state machine, like the owner.
  *
  *     taken ──go, or the owner is known to be alive──▶ running ──end, fail──▶ ended ──done──▶ forgotten
  *       ╲                                                ╲                     ╲
@@ -15,7 +15,10 @@ import { LiveMap } from "./live-map.ts";
 import type { AnswerKind } from "./owner.ts";
 import { Incoming, Outbox, Outgoing, type OutgoingPort } from "./sequence.ts";
 
-/** The outcome of an attempt that counts: it completed, or it was cancelled because its caller or owner left. */
+/**
+ * The outcome of an attempt that counts: it completed, or it was cancelled because its caller or
+ * owner left.
+ */
 export type Outcome = "done" | "cancelled";
 
 export interface RunnerPort<Task> {
@@ -23,13 +26,21 @@ export interface RunnerPort<Task> {
   send(mailbox: string, frame: Frame, idly?: boolean): void;
   /** Sends an empty envelope: a sign of life. */
   heartbeat(mailbox: string): void;
-  /** Calls the upstream; send its answer for `run`. Called once per task, possibly before `take` returns. */
+  /**
+   * Calls the upstream; send its answer for `run`. Called once per task, possibly before `take`
+   * returns.
+   */
   run(task: Task, run: Run<Task>): void;
   /** Stops the call. Further frames of this task are ignored. */
   abort(task: Task): void;
-  /** The window is full (`open` is false) or has capacity again: pause or resume reading the upstream. */
+  /**
+   * The window is full (`open` is false) or has capacity again: pause or resume reading the
+   * upstream.
+   */
   flow(task: Task, open: boolean): void;
-  /** A part of the caller's input, in order and once. Report with `taken` when the upstream took it. */
+  /**
+   * A part of the caller's input, in order and once. Report with `taken` when the upstream took it.
+   */
   input(task: Task, payload: Buffer, seq: number): void;
   /** The dispatch is over: complete the job. Called once per task. */
   dispatched(task: Task): void;
@@ -120,8 +131,9 @@ export class Runner<Task> {
   }
 
   /**
-   * Takes an attempt for an owner: announces it with the number of free slots, and runs it as soon as the owner is known to be alive. Of a dead owner, one
-   * attempt is kept at a time, to see whether the owner is back; others are dropped, so that the jobs of a dead process delay nobody.
+   * Takes an attempt for an owner: announces it with the number of free slots, and runs it as soon
+   * as the owner is known to be alive. Of a dead owner, one attempt is kept at a time, to see
+   * whether the owner is back; others are dropped, so that the jobs of a dead process delay nobody.
    */
   take(task: Task, mailbox: string, number: number, attempt: number, freeSlots: number, now: number): void {
     this.#wake(now);
@@ -157,7 +169,10 @@ export class Runner<Task> {
     if (!waits) this.#run(run);
   }
 
-  /** Sends a part of the answer, at most `payloadBytesMax` of `data`. `usage` leaves with the next frame. `end` and `fail` are the last. Ignored for a forgotten attempt. */
+  /**
+   * Sends a part of the answer, at most `payloadBytesMax` of `data`. `usage` leaves with the next
+   * frame. `end` and `fail` are the last. Ignored for a forgotten attempt.
+   */
   send(run: Run<Task>, kind: AnswerKind, payload: Buffer, now: number): void {
     this.#wake(now);
     if (run.forgotten || run.ended) return;
@@ -177,7 +192,10 @@ export class Runner<Task> {
     if (run.input.isAckDue(this.#limits)) this.#acknowledgeInput(run, run.input);
   }
 
-  /** Returns all attempts to their owners, which may run them elsewhere. An attempt that has ended counts, even if its owner has not confirmed it. */
+  /**
+   * Returns all attempts to their owners, which may run them elsewhere. An attempt that has ended
+   * counts, even if its owner has not confirmed it.
+   */
   handBack(now: number): void {
     this.#wake(now);
     for (const owner of this.#owners.values())
@@ -311,15 +329,19 @@ export class Runner<Task> {
   }
 
   /**
-   * The owner is unreachable. An attempt that ran counts as far as it came, because its `go` or `done` may have been lost. If another attempt of the generation
-   * is recorded too, the later one counts.
+   * The owner is unreachable. An attempt that ran counts as far as it came, because its `go` or
+   * `done` may have been lost. If another attempt of the generation is recorded too, the later one
+   * counts.
    */
   #giveUp(run: Run<Task>): void {
     if (run.running) this.#settle(run, run.ended ? "done" : "cancelled", true);
     this.#drop(run);
   }
 
-  /** A process that was frozen for longer than `graceMs` has been replaced, so it drops everything it ran and sends none of it. */
+  /**
+   * A process that was frozen for longer than `graceMs` has been replaced, so it drops everything
+   * it ran and sends none of it.
+   */
   #wake(now: number): void {
     const frozen = now - this.#awakeAt > this.#limits.graceMs;
     this.#awakeAt = now;

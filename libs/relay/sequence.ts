@@ -1,6 +1,7 @@
 /**
- * Numbered frames between two processes: answers on their way to an owner, and a session's input on its way to a runner. The sending end keeps each frame until it
- * arrived and closes a window that is full; the receiving end puts the frames in order and acknowledges them. Pure.
+ * Numbered frames between two processes: answers on their way to an owner, and a session's input on
+ * its way to a runner. The sending end keeps each frame until it arrived and closes a window that
+ * is full; the receiving end puts the frames in order and acknowledges them. Pure.
  */
 
 import type { RelayBounds } from "./bounds.ts";
@@ -115,7 +116,10 @@ export class Outgoing<Holder> {
     return count;
   }
 
-  /** Names the last frame if nothing was sent since the last call, so that the other end notices a loss. */
+  /**
+   * Names the last frame if nothing was sent since the last call, so that the other end notices a
+   * loss.
+   */
   heartbeat(): void {
     if (this.#isQuiet)
       this.#port.send(this.#outbox.mailbox, this.#frame(frameKinds.quiet, this.#nextSeq - 1, noPayload));

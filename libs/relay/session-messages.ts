@@ -1,5 +1,6 @@
 /**
- * The messages of a session as a stream of bytes, in both directions: the content of its `data` and `input` frames. A frame may end anywhere.
+ * The messages of a session as a stream of bytes, in both directions: the content of its `data` and
+ * `input` frames. A frame may end anywhere.
  *
  *     message  part+               every part but the last has `more` set
  *     part     kind:u8 length:u32 bytes
@@ -11,7 +12,10 @@ const partHeadBytes = 5;
 /** Bytes of a part that is delivered whole: a close code and its reason. */
 const wholePartBytesMax = 256;
 
-/** `text` and `binary`: of a WebSocket message. `close`: the connection was closed. `model`: stands for the model's name at the upstream, as JSON. */
+/**
+ * `text` and `binary`: of a WebSocket message. `close`: the connection was closed. `model`: stands
+ * for the model's name at the upstream, as JSON.
+ */
 export type MessagePartKind = keyof typeof partKinds;
 
 export interface MessagePart {
@@ -39,7 +43,10 @@ export function encodeMessage(parts: readonly MessagePart[]): Buffer[] {
   });
 }
 
-/** Why a connection was closed: https://www.rfc-editor.org/rfc/rfc6455#section-7.4. `code` is undefined if none was given. */
+/**
+ * Why a connection was closed: https://www.rfc-editor.org/rfc/rfc6455#section-7.4. `code` is
+ * undefined if none was given.
+ */
 export interface SessionClose {
   code: number | undefined;
   reason: string;
@@ -76,7 +83,10 @@ export class MessageReader {
     return this.#isBetween;
   }
 
-  /** The chunks in these bytes. They share the memory of `bytes`. Throws for bytes that are no messages. */
+  /**
+   * The chunks in these bytes. They share the memory of `bytes`. Throws for bytes that are no
+   * messages.
+   */
   push(bytes: Buffer): MessageChunk[] {
     const chunks: MessageChunk[] = [];
     let at = 0;

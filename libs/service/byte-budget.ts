@@ -1,4 +1,7 @@
-/** Bounds the bytes that a process sends to callers without a key. One answer may exceed the budget; those after it wait until it is paid off. */
+/**
+ * Bounds the bytes that a process sends to callers without a key. One answer may exceed the budget;
+ * those after it wait until it is paid off.
+ */
 export class ByteBudget {
   readonly #perSecond: number;
   #left: number;
@@ -9,7 +12,10 @@ export class ByteBudget {
     this.#left = bytesPerSecond;
   }
 
-  /** Milliseconds until the next answer may be sent; 0 if this one may, and its bytes are then charged. `now` is in milliseconds. */
+  /**
+   * Milliseconds until the next answer may be sent; 0 if this one may, and its bytes are then
+   * charged. `now` is in milliseconds.
+   */
   waitFor(bytes: number, now: number): number {
     const since = Math.max(0, now - this.#at);
     this.#left = Math.min(this.#perSecond, this.#left + (since * this.#perSecond) / 1_000);

@@ -5,7 +5,10 @@ const cipher = "aes-256-gcm";
 const nonceBytes = 12;
 const tagBytes = 16;
 
-/** 28 bytes longer than the value. The secret has 32 bytes; Node takes three times as long with a key in a Buffer. */
+/**
+ * 28 bytes longer than the value. The secret has 32 bytes; Node takes three times as long with a
+ * key in a Buffer.
+ */
 export function encrypt(secret: KeyObject, value: Buffer): Buffer {
   const nonce = randomBytes(nonceBytes);
   const sealing = createCipheriv(cipher, secret, nonce);

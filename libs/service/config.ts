@@ -1,6 +1,7 @@
 /**
- * Settings from the environment: tables with bounds and defaults, read once at start. docs/reference.md is generated from the same tables.
- * An invalid value is a StartupFault that names its variable. An empty value counts as unset.
+ * Settings from the environment: tables with bounds and defaults, read once at start.
+ * docs/reference.md is generated from the same tables. An invalid value is a StartupFault that
+ * names its variable. An empty value counts as unset.
  */
 import { totalmem } from "node:os";
 import { isNetwork } from "./networks.ts";
@@ -23,7 +24,10 @@ export interface Setting<Value> {
 
 type SettingsOf<Table> = { [Name in keyof Table]: Table[Name] extends Setting<infer Value> ? Value : never };
 
-/** Reads every setting of a table. Throws StartupFault for an invalid value, and for a variable under its former name. */
+/**
+ * Reads every setting of a table. Throws StartupFault for an invalid value, and for a variable
+ * under its former name.
+ */
 export function readSettings<Table extends Record<string, Setting<unknown>>>(
   table: Table,
   environment: Environment,
@@ -44,7 +48,10 @@ interface Derived {
   text: string;
 }
 
-/** Bytes, in whole MiB: `1/part` of the memory that the machine or its container allows this process. */
+/**
+ * Bytes, in whole MiB: `1/part` of the memory that the machine or its container allows this
+ * process.
+ */
 export function memoryShare(part: number, bytesMax: number): Derived {
   const memory = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
   const value = Math.min(bytesMax, Math.max(1, Math.floor(memory / part / mebibyte)) * mebibyte);

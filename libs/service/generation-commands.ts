@@ -1,6 +1,7 @@
 /**
- * Commands of operators about generations, which only the ingresses know: a message on pub/sub to all of them, and a hash that collects their answers. An ingress
- * that is cut off from Redis misses a command, and is missing among the answers.
+ * Commands of operators about generations, which only the ingresses know: a message on pub/sub to
+ * all of them, and a hash that collects their answers. An ingress that is cut off from Redis misses
+ * a command, and is missing among the answers.
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
@@ -19,7 +20,10 @@ export interface GenerationFilter {
   queue?: string;
 }
 
-/** `list`: the oldest `limit` generations that are not over. `stop`: one generation. `clear`: those of a queue that wait for a worker. */
+/**
+ * `list`: the oldest `limit` generations that are not over. `stop`: one generation. `clear`: those
+ * of a queue that wait for a worker.
+ */
 export type GenerationCommand =
   | { kind: "list"; filter: GenerationFilter; limit: number }
   | { kind: "stop"; generation: string; reason: string }
@@ -59,7 +63,10 @@ interface Sent {
   command: GenerationCommand;
 }
 
-/** The answers by ingress, of those that answered within a second. Waits for these ingresses only. Rejects while Redis is away. */
+/**
+ * The answers by ingress, of those that answered within a second. Waits for these ingresses only.
+ * Rejects while Redis is away.
+ */
 export async function commandIngresses(
   redis: Redis,
   keyspace: Keyspace,
@@ -79,7 +86,9 @@ export async function commandIngresses(
 
 export interface CommandListenerOptions {
   redis: Redis;
-  /** A shared connection in subscriber mode. The caller closes both connections, after the listener. */
+  /**
+   * A shared connection in subscriber mode. The caller closes both connections, after the listener.
+   */
   subscriber: Redis;
   keyspace: Keyspace;
   /** The name of this process. */

@@ -1,17 +1,24 @@
 /**
- * Every name that the gateway uses in Redis. Keys that scripts use together have the same hash tag (the part in braces), so that a cluster keeps them on one server:
- * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags. Names without braces spread over all servers.
+ * Every name that the gateway uses in Redis. Keys that scripts use together have the same hash tag
+ * (the part in braces), so that a cluster keeps them on one server:
+ * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags. Names
+ * without braces spread over all servers.
  */
 export type Keyspace = ReturnType<typeof keyspaceOf>;
 
-/** The names of a queue's parts. The first has the queue's own name; no queue of the catalogue has a name with `~`. */
+/**
+ * The names of a queue's parts. The first has the queue's own name; no queue of the catalogue has a
+ * name with `~`.
+ */
 export const partNamesOf = (queue: string, parts: number): string[] =>
   Array.from({ length: parts }, (_, part) => (part === 0 ? queue : `${queue}~${part}`));
 
 export function keyspaceOf(namespace: string) {
   /** The beginning of the names of a family of keys. */
   const family = (name: string) => `{${namespace}:${name}}`;
-  /** The beginning of the names of what outlives an upgrade: API keys and records for the ledger. */
+  /**
+   * The beginning of the names of what outlives an upgrade: API keys and records for the ledger.
+   */
   const lasting = `{${namespace}}`;
   return {
     /** BullMQ's prefix of a queue: its keys are `<prefix>:<queue>:…`. */
@@ -20,7 +27,10 @@ export function keyspaceOf(namespace: string) {
     mailbox: (process: string) => `${namespace}:mailbox:${process}`,
     /** A request body that is too large for its job. It expires unless its owner renews it. */
     body: (generation: string) => `${namespace}:body:${generation}`,
-    /** The state of an `Idempotency-Key`, by the API key's id and the header's SHA-256: the process that runs the request, or the stored answer. */
+    /**
+     * The state of an `Idempotency-Key`, by the API key's id and the header's SHA-256: the process
+     * that runs the request, or the stored answer.
+     */
     idempotency: (keyId: string, hash: string) => `${family("idempotency")}:request:${keyId}:${hash}`,
     /** Sorted set: "<bytes> <API key's id> <hash>" of each stored answer → when it expires. */
     idempotencyStored: `${family("idempotency")}:stored`,
@@ -36,7 +46,10 @@ export function keyspaceOf(namespace: string) {
     storedEntry: (keyId: string, id: string) => `${family("stored")}:entry:${keyId}:${id}`,
     storedLog: (keyId: string, id: string) => `${family("stored")}:log:${keyId}:${id}`,
     storedAliases: (keyId: string) => `${family("stored")}:aliases:${keyId}`,
-    /** Sorted set: "<API key's id> <id>" of each generation that goes on without its caller → when its lease expires. */
+    /**
+     * Sorted set: "<API key's id> <id>" of each generation that goes on without its caller → when
+     * its lease expires.
+     */
     runs: family("runs"),
     /** Hash: what another ingress needs to take such a generation over. */
     run: (member: string) => `${family("runs")}:run:${member}`,
@@ -67,15 +80,24 @@ export function keyspaceOf(namespace: string) {
     keysVersion: `${lasting}:keys:version`,
     /** Pub/sub channel: announces changes of `keys`. */
     keysChanged: `${lasting}:keys:changed`,
-    /** Hash: a process → the slots of this queue that it announces: see libs/relay/redis/queue-slots.ts. */
+    /**
+     * Hash: a process → the slots of this queue that it announces: see
+     * libs/relay/redis/queue-slots.ts.
+     */
     queueSlots: (queue: string) => `${family(`queue:${queue}`)}:slots`,
     /** Hash: a process → what it reports about itself (JSON, libs/service/process-reports.ts). */
     processes: family("processes"),
     /** Hash: the processes that operators have asked to drain. */
     drains: `${family("processes")}:drains`,
-    /** Hash: "<kind> <name>" → what an operator decided about this queue or target (JSON, libs/service/operator-controls.ts). */
+    /**
+     * Hash: "<kind> <name>" → what an operator decided about this queue or target (JSON,
+     * libs/service/operator-controls.ts).
+     */
     controls: `${lasting}:controls`,
-    /** Pub/sub channel: commands of operators about generations (libs/service/generation-commands.ts). */
+    /**
+     * Pub/sub channel: commands of operators about generations
+     * (libs/service/generation-commands.ts).
+     */
     commands: `${lasting}:commands`,
     /** Hash: a process → its answer to a command (JSON). */
     commandAnswers: (command: string) => `${namespace}:command:${command}`,

@@ -1,4 +1,7 @@
-/** A lock between processes: a file that names its holder. The lock ends with the process, even after a crash. */
+/**
+ * A lock between processes: a file that names its holder. The lock ends with the process, even
+ * after a crash.
+ */
 import { readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 
 /** How long a new lock file may be empty before its holder has written it. */
@@ -58,7 +61,8 @@ function contentOf(file) {
 }
 
 /**
- * Removes a lock file if its content is still `text`. It renames the file first, so that only one of two concurrent calls removes it.
+ * Removes a lock file if its content is still `text`. It renames the file first, so that only one
+ * of two concurrent calls removes it.
  * @param {string} file
  * @param {string} text
  */
@@ -85,7 +89,8 @@ export function isAlive(pid) {
 }
 
 /**
- * The start time of a process, which distinguishes it from a later process with the same id. Empty where the system does not report it (only Linux does).
+ * The start time of a process, which distinguishes it from a later process with the same id. Empty
+ * where the system does not report it (only Linux does).
  * @param {number} pid
  */
 function birthOf(pid) {

@@ -2,7 +2,10 @@
 import { type Logger, pino } from "pino";
 import { logBatchLengthMax, logBatchMs } from "./bounds.ts";
 
-/** Reads LOG_LEVEL; an invalid one, which the configuration then refuses, counts as `info`. Call it once. */
+/**
+ * Reads LOG_LEVEL; an invalid one, which the configuration then refuses, counts as `info`. Call it
+ * once.
+ */
 export function createLog(role: string): Logger {
   const wanted = process.env.LOG_LEVEL ?? "";
   const stdout = pino.destination({ sync: true });

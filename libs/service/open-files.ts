@@ -1,4 +1,7 @@
-/** Counts this process's open files and sockets against their limit. Only Linux reports them; elsewhere there is never a shortage. */
+/**
+ * Counts this process's open files and sockets against their limit. Only Linux reports them;
+ * elsewhere there is never a shortage.
+ */
 import { readFileSync } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { openFilesShareMax } from "./bounds.ts";

@@ -1,4 +1,7 @@
-/** The operations port of a process: /healthz, /readyz, /status and /metrics. Callers cannot reach it. */
+/**
+ * The operations port of a process: /healthz, /readyz, /status and /metrics. Callers cannot reach
+ * it.
+ */
 import type { AddressInfo } from "node:net";
 import Fastify, { type FastifyInstance } from "fastify";
 import type { Registry } from "prom-client";
@@ -32,7 +35,10 @@ export function createOperations({ metrics, notReady, status }: OperationsOption
   return server;
 }
 
-/** Listens and returns the address as a URL. Port 0 uses any free port. An address in use is an EADDRINUSE error. */
+/**
+ * Listens and returns the address as a URL. Port 0 uses any free port. An address in use is an
+ * EADDRINUSE error.
+ */
 export async function listen(server: FastifyInstance, host: string, port: number): Promise<string> {
   await server.listen({ host, port, backlog: connectionsPendingMax });
   const name = host.includes(":") ? `[${host}]` : host;

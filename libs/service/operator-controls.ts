@@ -1,13 +1,13 @@
 /**
- * What operators have decided about queues and targets: one hash in Redis, which every ingress and worker reads several times a second. It outlives the
- * processes, but not the data of Redis.
+ * What operators have decided about queues and targets: one hash in Redis, which every ingress and
+ * worker reads several times a second. It outlives the processes, but not the data of Redis.
  */
 import type { Keyspace } from "./keyspace.ts";
 import type { Redis } from "./redis.ts";
 
 /**
- * `paused`: workers take nothing from the queue. `draining`: ingresses refuse new requests for the queue. `open`: workers do not call the target, as if its circuit
- * breaker had opened.
+ * `paused`: workers take nothing from the queue. `draining`: ingresses refuse new requests for the
+ * queue. `open`: workers do not call the target, as if its circuit breaker had opened.
  */
 type ControlState = "paused" | "draining" | "open";
 
@@ -62,7 +62,10 @@ export interface OperatorControls {
   close(): void;
 }
 
-/** Resolves when the controls are known, so that a process that starts obeys them from the first; rejects without Redis. Later, the known ones stay while Redis is away. */
+/**
+ * Resolves when the controls are known, so that a process that starts obeys them from the first;
+ * rejects without Redis. Later, the known ones stay while Redis is away.
+ */
 export async function followControls(redis: Redis, keyspace: Keyspace): Promise<OperatorControls> {
   let known = new Map<string, OperatorControl>();
   let isBusy = false;

@@ -1,4 +1,7 @@
-/** Logs what fails again and again while something is away: the first failure in full, then one line a minute with their number, and one line when it works again. */
+/**
+ * Logs what fails again and again while something is away: the first failure in full, then one line
+ * a minute with their number, and one line when it works again.
+ */
 import type { Logger } from "pino";
 import { outageLoggedEveryMs } from "./bounds.ts";
 import { type Clock, systemClock } from "./clock.ts";

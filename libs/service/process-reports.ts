@@ -1,6 +1,7 @@
 /**
- * What each process of the gateway reports about itself, for operators: in one hash in Redis, written every second. A process that has ended removes its report; the
- * report of one that was killed grows old, and readers drop it.
+ * What each process of the gateway reports about itself, for operators: in one hash in Redis,
+ * written every second. A process that has ended removes its report; the report of one that was
+ * killed grows old, and readers drop it.
  */
 import { hostname } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
@@ -11,7 +12,9 @@ import type { Redis } from "./redis.ts";
 const reportEveryMs = 1_000;
 /** A report that is older than this is of a process that vanished. */
 const forgottenMs = 60_000;
-/** A report that is older than this is late: the process is stuck, killed, or cut off from Redis. */
+/**
+ * A report that is older than this is late: the process is stuck, killed, or cut off from Redis.
+ */
 export const lateReportMs = 5_000;
 const resolutionMs = 10;
 
@@ -45,7 +48,10 @@ export interface ProcessReporterOptions extends Pick<ProcessReport, "id" | "role
   log: Logger;
 }
 
-/** Reports until the returned function is called. Errors of Redis are skipped: the next report comes soon. */
+/**
+ * Reports until the returned function is called. Errors of Redis are skipped: the next report comes
+ * soon.
+ */
 export function startProcessReports(options: ProcessReporterOptions): () => Promise<void> {
   const { redis, keyspace, id, role, version, log } = options;
   const startedAt = Date.now();
@@ -105,7 +111,10 @@ export function startProcessReports(options: ProcessReporterOptions): () => Prom
   };
 }
 
-/** The reports of all processes, by role and start. Drops those of processes that vanished a while ago. */
+/**
+ * The reports of all processes, by role and start. Drops those of processes that vanished a while
+ * ago.
+ */
 export async function readProcessReports(redis: Redis, keyspace: Keyspace, now: number): Promise<ProcessReport[]> {
   const reports = Object.values(await redis.hgetall(keyspace.processes)).map(
     (text) => JSON.parse(text) as ProcessReport,
@@ -117,7 +126,10 @@ export async function readProcessReports(redis: Redis, keyspace: Keyspace, now: 
     .sort((a, b) => a.role.localeCompare(b.role) || a.startedAt - b.startedAt);
 }
 
-/** Asks a process to finish its work and end: its supervisor starts it anew. It follows within about a second. */
+/**
+ * Asks a process to finish its work and end: its supervisor starts it anew. It follows within about
+ * a second.
+ */
 export async function requestDrain(redis: Redis, keyspace: Keyspace, id: string): Promise<void> {
   await redis.hset(keyspace.drains, id, "1");
 }

@@ -1,4 +1,7 @@
-/** Connections to addresses that somebody else names: public ones only, and those of networks that the operator allows. */
+/**
+ * Connections to addresses that somebody else names: public ones only, and those of networks that
+ * the operator allows.
+ */
 import { lookup as resolve } from "node:dns";
 import { isIP, type LookupFunction } from "node:net";
 import ipaddr from "ipaddr.js";
@@ -31,7 +34,10 @@ export const networksSetting = (variable: string, description: string): Setting<
   },
 });
 
-/** Unicast addresses that are not on the internet: IPv4-compatible IPv6 addresses, and Azure's metadata server. */
+/**
+ * Unicast addresses that are not on the internet: IPv4-compatible IPv6 addresses, and Azure's
+ * metadata server.
+ */
 const internal = networksOf("::/96, 168.63.129.16/32");
 
 /** Whether an address belongs to the public internet or to one of the networks. */
@@ -47,8 +53,9 @@ export function isReachable(address: string, networks: readonly Network[]): bool
 export class Unreachable extends Error {}
 
 /**
- * Connects to public addresses and to those of the networks only. Whatever a name stands for is checked when the connection is made, so a name that changes its
- * address gains nothing. Requests of other addresses reject with `Unreachable`, or with an error whose cause it is.
+ * Connects to public addresses and to those of the networks only. Whatever a name stands for is
+ * checked when the connection is made, so a name that changes its address gains nothing. Requests
+ * of other addresses reject with `Unreachable`, or with an error whose cause it is.
  */
 export function createPublicAgent(
   networks: readonly Network[],

@@ -42,8 +42,10 @@ const defaultPrimaryName = "mymaster";
 const parameters = ["ca", "cert", "key", "servername", "sentinelUsername", "sentinelPassword"] as const;
 
 /**
- * Reads `redis://`, `rediss://` (TLS) and `unix://` URLs, with several addresses separated by commas. The path is a database number or the name that Sentinels
- * know the primary by. Throws a StartupFault if it is not valid or a file can't be read. Faults never contain the URL, because it may have a password.
+ * Reads `redis://`, `rediss://` (TLS) and `unix://` URLs, with several addresses separated by
+ * commas. The path is a database number or the name that Sentinels know the primary by. Throws a
+ * StartupFault if it is not valid or a file can't be read. Faults never contain the URL, because it
+ * may have a password.
  */
 export function parseRedisUrl(url: string): RedisUrl {
   const [, scheme, user, hosts, path, query] =

@@ -1,6 +1,6 @@
 /**
- * Connections to Redis for requests and for patient waits: to one server, to the primary that Sentinels name, or to a cluster. The first server that answers says
- * which of them it is.
+ * Connections to Redis for requests and for patient waits: to one server, to the primary that
+ * Sentinels name, or to a cluster. The first server that answers says which of them it is.
  */
 import {
   Cluster,
@@ -22,11 +22,16 @@ import {
 import { parseRedisUrl, type RedisUrl, redisAddressOf } from "./redis-url.ts";
 import { StartupFault } from "./startup.ts";
 
-/** A connection to Redis; with a cluster, one to each of its primaries in use. All keys of a script, a pipeline or a transaction must have the same hash tag. */
+/**
+ * A connection to Redis; with a cluster, one to each of its primaries in use. All keys of a script,
+ * a pipeline or a transaction must have the same hash tag.
+ */
 export interface Redis
   extends RedisCommander<{ type: "default"; mapping: "resp2" }>,
     Pick<Single, "pipeline" | "multi"> {
-  /** "ready" also while a primary of a cluster is away: whether a command works is known by trying. */
+  /**
+   * "ready" also while a primary of a cluster is away: whether a command works is known by trying.
+   */
   readonly status: string;
   on(event: string, listener: Listener): this;
   once(event: string, listener: Listener): this;
@@ -40,10 +45,11 @@ export interface Redis
 type Listener = (...values: any[]) => void;
 
 /**
- * `request`: commands that a caller waits for. They fail at once while Redis is unavailable, and are never sent twice.
- * `patient`: fetches. They wait until Redis is available and are then sent again, because ioredis would otherwise never settle the pending ones. A fetch that runs
- * twice leaves a job without a runner, which its owner detects.
- * `subscribe`: like `patient`, for subscriptions.
+ * `request`: commands that a caller waits for. They fail at once while Redis is unavailable, and
+ * are never sent twice. `patient`: fetches. They wait until Redis is available and are then sent
+ * again, because ioredis would otherwise never settle the pending ones. A fetch that runs twice
+ * leaves a job without a runner, which its owner detects. `subscribe`: like `patient`, for
+ * subscriptions.
  */
 export type RedisPurpose = "request" | "patient" | "subscribe";
 
@@ -52,8 +58,10 @@ const connections = new Set<Single>();
 let leftAt = Number.NEGATIVE_INFINITY;
 
 /**
- * A Redis that becomes a replica refuses writes, and may keep its connections open. All connections reconnect together, because publish and subscribe still
- * succeed at a replica, but do not reach the new primary. Refused commands are not sent again; they may be part of a transaction. A cluster's replica redirects.
+ * A Redis that becomes a replica refuses writes, and may keep its connections open. All connections
+ * reconnect together, because publish and subscribe still succeed at a replica, but do not reach
+ * the new primary. Refused commands are not sent again; they may be part of a transaction. A
+ * cluster's replica redirects.
  */
 function leaveReplica({ message }: Error): boolean {
   if (!message.startsWith("READONLY") || performance.now() - leftAt < leaveEveryMs) return false;
@@ -82,8 +90,9 @@ function optionsOf({ login, tls }: RedisUrl, purpose: RedisPurpose): CommonOptio
 }
 
 /**
- * Asks the Sentinels for the primary each time it connects. What they announce meanwhile, to the previous connection, must not matter: ioredis would take it for a
- * disconnect by the owner, and never connect again.
+ * Asks the Sentinels for the primary each time it connects. What they announce meanwhile, to the
+ * previous connection, must not matter: ioredis would take it for a disconnect by the owner, and
+ * never connect again.
  */
 class PrimaryConnector extends SentinelConnector {
   override connect(...args: Parameters<SentinelConnector["connect"]>): ReturnType<SentinelConnector["connect"]> {
@@ -140,7 +149,9 @@ type Kind = "standalone" | "sentinel" | "cluster";
 /** What was found at each URL. It does not change while a process runs. */
 const kinds = new Map<string, Kind>();
 
-/** Asks the servers of the URL in turn what they are. Rejects with the last error if none answers. */
+/**
+ * Asks the servers of the URL in turn what they are. Rejects with the last error if none answers.
+ */
 async function kindOf(url: string, parsed: RedisUrl): Promise<Kind> {
   const known = kinds.get(url);
   if (known !== undefined) return known;
@@ -179,7 +190,10 @@ async function kindOf(url: string, parsed: RedisUrl): Promise<Kind> {
   throw fault;
 }
 
-/** Resolves to a connection that is ready, or rejects with a StartupFault after about ten seconds. The caller closes it. */
+/**
+ * Resolves to a connection that is ready, or rejects with a StartupFault after about ten seconds.
+ * The caller closes it.
+ */
 export async function connectRedis(url: string, purpose: RedisPurpose): Promise<Redis> {
   const parsed = parseRedisUrl(url);
   let cause = "";
@@ -222,7 +236,10 @@ async function connected(redis: Single | Cluster): Promise<Redis> {
   return redis;
 }
 
-/** ioredis never settles the connecting to a cluster that is found while it is not whole; it only ends the connection. */
+/**
+ * ioredis never settles the connecting to a cluster that is found while it is not whole; it only
+ * ends the connection.
+ */
 async function orEnd(redis: Cluster, connecting: Promise<void>): Promise<void> {
   const ended = Promise.withResolvers<never>();
   const onEnd = () => ended.reject(new Error("the cluster does not serve: its state is not ok"));
@@ -243,8 +260,9 @@ const timeLimitsOf = ({ connectTimeout, socketTimeout, commandTimeout }: RedisOp
 const timeLimits = new WeakMap<object, TimeLimits>();
 
 /**
- * Opens something with a connection while the process may still be busy loading: commands and connections have the time of a first connection. What copies the
- * connection's options copies these limits as well: see `restoreTimeLimits`.
+ * Opens something with a connection while the process may still be busy loading: commands and
+ * connections have the time of a first connection. What copies the connection's options copies
+ * these limits as well: see `restoreTimeLimits`.
  */
 export async function withStartupTimeLimits<Result>(redis: Redis, open: () => Promise<Result>): Promise<Result> {
   const limits = timeLimits.get(redis);
@@ -266,12 +284,16 @@ export function restoreTimeLimits(redis: Redis, copied: object): void {
   Object.assign(copied, timeLimits.get(redis));
 }
 
-/** The servers that a connection leads to: the primaries of a cluster, or the one server. Commands without a key are asked of each. */
+/**
+ * The servers that a connection leads to: the primaries of a cluster, or the one server. Commands
+ * without a key are asked of each.
+ */
 export const serversOf = (redis: Redis): Redis[] => (redis instanceof Cluster ? redis.nodes("master") : [redis]);
 
 /**
- * The processes that a connection leads to, as a text: it changes when another server takes over, or one restarts. Redis replicates asynchronously, so what it
- * accepted in the moments before may be lost. Rejects when one does not answer.
+ * The processes that a connection leads to, as a text: it changes when another server takes over,
+ * or one restarts. Redis replicates asynchronously, so what it accepted in the moments before may
+ * be lost. Rejects when one does not answer.
  */
 export async function runIdsOf(redis: Redis): Promise<string> {
   const ids = await Promise.all(
@@ -291,8 +313,8 @@ export async function withRedis<Result>(url: string, use: (redis: Redis) => Prom
 }
 
 /**
- * The used share of Redis' `maxmemory`, or of its machine's memory when it has no such limit; that of the fullest primary of a cluster. Rejects when Redis does
- * not answer.
+ * The used share of Redis' `maxmemory`, or of its machine's memory when it has no such limit; that
+ * of the fullest primary of a cluster. Rejects when Redis does not answer.
  */
 export async function usedMemoryShare(redis: Redis): Promise<number> {
   const shares = serversOf(redis).map(async (server) => {
@@ -307,6 +329,9 @@ export async function usedMemoryShare(redis: Redis): Promise<number> {
 /** What a server answers while another takes its place, or while it starts. */
 const passing = /^(?:READONLY|CLUSTERDOWN|LOADING|MASTERDOWN|MOVED|ASK|TRYAGAIN|NOREPLICAS) /;
 
-/** Whether Redis refused this command, and would refuse it again: its memory is full, or the user may not do this. Other commands may still succeed. */
+/**
+ * Whether Redis refused this command, and would refuse it again: its memory is full, or the user
+ * may not do this. Other commands may still succeed.
+ */
 export const isRefusal = (error: unknown): boolean =>
   error instanceof Error && error.name === "ReplyError" && !passing.test(error.message);

@@ -2,7 +2,10 @@
 import { createHash } from "node:crypto";
 import type { Redis } from "./redis.ts";
 
-/** The first lines of a script that uses Redis' clock: `time`, as Redis returns it, and `nowMs` in epoch milliseconds. */
+/**
+ * The first lines of a script that uses Redis' clock: `time`, as Redis returns it, and `nowMs` in
+ * epoch milliseconds.
+ */
 export const redisClock = `
 local time = redis.call("TIME")
 local nowMs = time[1] * 1000 + math.floor(time[2] / 1000)`;
@@ -13,8 +16,10 @@ interface Script {
 }
 
 /**
- * How Redis treats a script while its memory is full (https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags). `refuse`: it does not run the
- * script. `run`: the script may write, so it must write little. Without a value the script stops at its first command that needs memory.
+ * How Redis treats a script while its memory is full
+ * (https://redis.io/docs/latest/develop/programmability/lua-api/#script_flags). `refuse`: it does
+ * not run the script. `run`: the script may write, so it must write little. Without a value the
+ * script stops at its first command that needs memory.
  */
 type WhenFull = "refuse" | "run";
 
@@ -28,7 +33,10 @@ export function scriptOf(body: string, whenFull?: WhenFull): Script {
 /** The hashes of the scripts that each connection has sent. */
 const sent = new WeakMap<Redis, Set<string>>();
 
-/** One round trip, or two if Redis lost its scripts. After a time-out it is unknown whether the script ran. */
+/**
+ * One round trip, or two if Redis lost its scripts. After a time-out it is unknown whether the
+ * script ran.
+ */
 export async function runScript(
   redis: Redis,
   { text, hash }: Script,

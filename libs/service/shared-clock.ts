@@ -1,6 +1,7 @@
 /**
- * The system's clock, corrected by Redis' clock where the two differ by a second or more: processes share their budgets, periods and leases, so one whose clock is
- * off must not count today's usage in another day.
+ * The system's clock, corrected by Redis' clock where the two differ by a second or more: processes
+ * share their budgets, periods and leases, so one whose clock is off must not count today's usage
+ * in another day.
  */
 import { clockCheckMs, clockDifferenceMs } from "./bounds.ts";
 import type { Clock } from "./clock.ts";
@@ -23,7 +24,10 @@ export class SharedClock implements Clock {
     return this.#own.epoch() + this.#offsetMs;
   }
 
-  /** Compares the clocks, now and then every ten seconds. While Redis does not answer, the last difference stays. The returned function stops it. */
+  /**
+   * Compares the clocks, now and then every ten seconds. While Redis does not answer, the last
+   * difference stays. The returned function stops it.
+   */
   async follow(redis: Pick<Redis, "time">): Promise<() => void> {
     await this.#compare(redis);
     const timer = setInterval(() => void this.#compare(redis), clockCheckMs);

@@ -4,7 +4,9 @@ import type { Logger } from "pino";
 import { exitMs } from "./bounds.ts";
 import { createLog } from "./log.ts";
 
-/** A startup error that an operator can fix (configuration, port, Redis). The message is one line. */
+/**
+ * A startup error that an operator can fix (configuration, port, Redis). The message is one line.
+ */
 export class StartupFault extends Error {}
 
 /** Calls a check of the configuration and turns what it throws into a StartupFault. */
@@ -16,11 +18,17 @@ export function checkedAtStart<Value>(check: () => Value): Value {
   }
 }
 
-/** The exit code of a startup error (EX_CONFIG of sysexits.h). The supervisor reports it and does not retry. */
+/**
+ * The exit code of a startup error (EX_CONFIG of sysexits.h). The supervisor reports it and does
+ * not retry.
+ */
 export const startupFaultExitCode = 78;
 
 export interface Running {
-  /** The addresses of the process, by purpose. A parent process receives them as `{type: "listening", urls}`. */
+  /**
+   * The addresses of the process, by purpose. A parent process receives them as `{type:
+   * "listening", urls}`.
+   */
   urls: Record<string, string>;
   /** Settles when the process has closed everything. The process limits the time itself. */
   stop(): Promise<void>;
@@ -43,14 +51,16 @@ const isStartupFault = (error: unknown): boolean =>
   (error instanceof Error && addressCodes.includes((error as NodeJS.ErrnoException).code ?? ""));
 
 /**
- * Starts a role and stops it after SIGTERM, SIGINT, the end of the parent process, or a call of `requestStop`.
- * A startup error is one line on stderr and exit code 78. A later crash is logged and ends with exit code 1, so that the supervisor restarts the process.
+ * Starts a role and stops it after SIGTERM, SIGINT, the end of the parent process, or a call of
+ * `requestStop`. A startup error is one line on stderr and exit code 78. A later crash is logged
+ * and ends with exit code 1, so that the supervisor restarts the process.
  */
 export async function runProcess(
   role: string,
   start: (log: Logger, requestStop: () => void) => Promise<Running>,
 ): Promise<void> {
-  // Otherwise V8 runs a full garbage collection for every 64 MiB of buffers, about ten large bodies, however much memory is free.
+  // Otherwise V8 runs a full garbage collection for every 64 MiB of buffers, about ten large
+  // bodies, however much memory is free.
   setFlagsFromString("--external-memory-accounted-in-global-limit");
   const log = createLog(role);
   const crash = (error: unknown) => {
@@ -60,7 +70,8 @@ export async function runProcess(
   process.on("uncaughtException", crash);
   process.on("unhandledRejection", crash);
 
-  // A signal during the start waits for its end: what is open by then, jobs included, is closed in order.
+  // A signal during the start waits for its end: what is open by then, jobs included, is closed in
+  // order.
   const { promise: stopRequest, resolve: requestStop } = Promise.withResolvers<string>();
   process.on("SIGTERM", () => requestStop("SIGTERM"));
   process.on("SIGINT", () => requestStop("SIGINT"));

@@ -1,6 +1,7 @@
 /**
- * Runs pure work in worker threads, so that it does not block the event loop. Tasks and results are copied between the threads (structured clone), so
- * they should be small, or bytes that are transferred.
+ * Runs pure work in worker threads, so that it does not block the event loop. Tasks and results are
+ * copied between the threads (structured clone), so they should be small, or bytes that are
+ * transferred.
  */
 import assert from "node:assert/strict";
 import { availableParallelism } from "node:os";
@@ -31,11 +32,17 @@ interface Answer<Result> {
 interface Line<Task, Result> {
   waiting: Set<Waiting<Task, Result>>;
   running: number;
-  /** The CPU time that the key has used, in ms. A new key starts at the value of the key that was served last. */
+  /**
+   * The CPU time that the key has used, in ms. A new key starts at the value of the key that was
+   * served last.
+   */
   takenMs: number;
 }
 
-/** A task exceeded its limit of CPU time; or, where `isBusy`, the machine gave it too little of that. */
+/**
+ * A task exceeded its limit of CPU time; or, where `isBusy`, the machine gave it too little of
+ * that.
+ */
 export class TaskTimeout extends Error {
   readonly isBusy: boolean;
 
@@ -57,9 +64,11 @@ export interface TaskOptions {
 }
 
 /**
- * A few threads, each of which runs one task at a time; the first one runs small tasks only, so that large ones of however many keys do not keep them waiting. Keys share the
- * CPU time of the threads equally: of the keys with the fewest running tasks, the one with the least used time is next. A task that uses more CPU time than its
- * limit ends its thread. The next task starts a new one.
+ * A few threads, each of which runs one task at a time; the first one runs small tasks only, so
+ * that large ones of however many keys do not keep them waiting. Keys share the CPU time of the
+ * threads equally: of the keys with the fewest running tasks, the one with the least used time is
+ * next. A task that uses more CPU time than its limit ends its thread. The next task starts a new
+ * one.
  */
 export class TaskThreads<Task, Result> {
   readonly #timeoutMs: number;
@@ -70,7 +79,10 @@ export class TaskThreads<Task, Result> {
   #busy = new Set<Thread<Task, Result>>();
   #isClosed = false;
 
-  /** `module` must call `serveTasks`. `timeoutMs`: CPU time of a task. `largeThreads`: those for tasks of any size. */
+  /**
+   * `module` must call `serveTasks`. `timeoutMs`: CPU time of a task. `largeThreads`: those for
+   * tasks of any size.
+   */
   constructor(
     module: URL,
     timeoutMs: number,
@@ -84,7 +96,8 @@ export class TaskThreads<Task, Result> {
   }
 
   /**
-   * Calls `make` just before the task runs. Rejects with the work's error, with an error when the thread ends, with TaskTimeout, or with the reason of the aborted signal.
+   * Calls `make` just before the task runs. Rejects with the work's error, with an error when the
+   * thread ends, with TaskTimeout, or with the reason of the aborted signal.
    */
   run(make: () => Sent<Task>, { key, bytes, signal, timeoutMs = this.#timeoutMs }: TaskOptions): Promise<Result> {
     if (this.#isClosed) return Promise.reject(new Error("the thread has ended"));
@@ -127,7 +140,10 @@ export class TaskThreads<Task, Result> {
       if (!this.#busy.has(thread) && this.#next(isForSmall) !== undefined) void this.#work(thread, isForSmall);
   }
 
-  /** Runs waiting tasks one by one. Each gets its own turn of the event loop, because copying a large task takes time. */
+  /**
+   * Runs waiting tasks one by one. Each gets its own turn of the event loop, because copying a
+   * large task takes time.
+   */
   async #work(thread: Thread<Task, Result>, isForSmall: boolean): Promise<void> {
     this.#busy.add(thread);
     for (;;) {
@@ -153,7 +169,9 @@ export class TaskThreads<Task, Result> {
     this.#servedMs = 0;
   }
 
-  /** Forgets a key without tasks once it has no more used time than the key that was served last. */
+  /**
+   * Forgets a key without tasks once it has no more used time than the key that was served last.
+   */
   #next(isForSmall: boolean): { line: Line<Task, Result>; task: Waiting<Task, Result> } | undefined {
     let next: { line: Line<Task, Result>; task: Waiting<Task, Result> } | undefined;
     for (const [key, line] of this.#lines) {
@@ -294,12 +312,17 @@ export function serveTasks<Task, Result>(work: (task: Task) => Promise<Sent<Resu
 /** A copy of bytes that can be moved to another thread. */
 export const copyOf = (bytes: Uint8Array): Uint8Array<ArrayBuffer> => new Uint8Array(bytes);
 
-/** Bytes in a buffer of their own, which can be moved to another thread; a copy where they share it. */
+/**
+ * Bytes in a buffer of their own, which can be moved to another thread; a copy where they share it.
+ */
 export const movable = (bytes: Buffer): Uint8Array<ArrayBuffer> =>
   bytes.buffer instanceof ArrayBuffer && bytes.byteLength === bytes.buffer.byteLength
     ? (bytes as Uint8Array<ArrayBuffer>)
     : copyOf(bytes);
 
-/** The Buffer for bytes of a task or a result, because structured clone turns a Buffer into a Uint8Array. */
+/**
+ * The Buffer for bytes of a task or a result, because structured clone turns a Buffer into a
+ * Uint8Array.
+ */
 export const bufferOf = ({ buffer, byteOffset, byteLength }: Uint8Array): Buffer =>
   Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength);

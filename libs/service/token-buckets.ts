@@ -1,4 +1,7 @@
-/** Token buckets in memory: each key may do `max` things at once, and another every `everyMs`. A restart fills them. */
+/**
+ * Token buckets in memory: each key may do `max` things at once, and another every `everyMs`. A
+ * restart fills them.
+ */
 import ipaddr from "ipaddr.js";
 
 interface Bucket {

@@ -1,4 +1,7 @@
-/** The settings of tracing: OpenTelemetry's own variables, as far as the gateway reads them itself, and one of ours. The exporter reads others. */
+/**
+ * The settings of tracing: OpenTelemetry's own variables, as far as the gateway reads them itself,
+ * and one of ours. The exporter reads others.
+ */
 import { integerSetting, type Setting, textSetting } from "#service/config.ts";
 import { StartupFault } from "#service/startup.ts";
 import { type SamplerName, samplerNames } from "./sampling.ts";

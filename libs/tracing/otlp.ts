@@ -1,6 +1,8 @@
 /**
- * Sends spans to a collector by OTLP over HTTP. Import it only when tracing is on: it loads OpenTelemetry's exporter, which takes a tenth of a second. The exporter
- * reads its other settings from the process's environment (OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_TIMEOUT and so on), and repeats what fails for a moment:
+ * Sends spans to a collector by OTLP over HTTP. Import it only when tracing is on: it loads
+ * OpenTelemetry's exporter, which takes a tenth of a second. The exporter reads its other settings
+ * from the process's environment (OTEL_EXPORTER_OTLP_HEADERS, OTEL_EXPORTER_OTLP_TIMEOUT and so
+ * on), and repeats what fails for a moment:
  * https://opentelemetry.io/docs/specs/otel/protocol/exporter/
  */
 import { randomUUID } from "node:crypto";
@@ -19,7 +21,10 @@ const errorStatus = 2;
 const noStatus = { code: 0 };
 const scope = { name: "sluice", version };
 
-/** `role` names the process: the service is called `sluice-<role>` unless OTEL_SERVICE_NAME or OTEL_RESOURCE_ATTRIBUTES name it. */
+/**
+ * `role` names the process: the service is called `sluice-<role>` unless OTEL_SERVICE_NAME or
+ * OTEL_RESOURCE_ATTRIBUTES name it.
+ */
 export function openExporter(role: string): (spans: readonly FinishedSpan[]) => Promise<void> {
   const exporter = new OTLPTraceExporter();
   const resource = resourceFromAttributes({

@@ -1,4 +1,7 @@
-/** Which traces are exported, as OTEL_TRACES_SAMPLER says: https://opentelemetry.io/docs/specs/otel/trace/sdk/#sampling */
+/**
+ * Which traces are exported, as OTEL_TRACES_SAMPLER says:
+ * https://opentelemetry.io/docs/specs/otel/trace/sdk/#sampling
+ */
 
 export const samplerNames = [
   "always_on",
@@ -22,5 +25,8 @@ export function samplerOf(name: SamplerName, ratio: number): Sampler {
   return (traceId, parent) => parent?.isSampled ?? decide(traceId);
 }
 
-/** From 0 to below 1, evenly spread: of the digits that are random in every trace id, the first 13, which a number holds exactly. */
+/**
+ * From 0 to below 1, evenly spread: of the digits that are random in every trace id, the first 13,
+ * which a number holds exactly.
+ */
 const shareOf = (traceId: string): number => Number.parseInt(traceId.slice(18, 31), 16) / 2 ** 52;

@@ -1,4 +1,7 @@
-/** Spans on their way to the collector: bounded, in batches, one batch at a time. What the collector does not take is dropped and counted. */
+/**
+ * Spans on their way to the collector: bounded, in batches, one batch at a time. What the collector
+ * does not take is dropped and counted.
+ */
 import type { Logger } from "pino";
 import { OutageLog } from "#service/outage-log.ts";
 import { batchSpansMax, lastExportMs, waitingSpansMax } from "./bounds.ts";

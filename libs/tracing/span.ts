@@ -1,10 +1,16 @@
-/** Spans as they are exported. They are made when they are over, from events, so nothing of them is kept before. */
+/**
+ * Spans as they are exported. They are made when they are over, from events, so nothing of them is
+ * kept before.
+ */
 import type { TraceContext } from "./trace-context.ts";
 
 /** Without content and without secrets. */
 export type SpanAttributes = Record<string, string | number | boolean | string[]>;
 
-/** Of OTLP: https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/proto/trace/v1/trace.proto */
+/**
+ * Of OTLP:
+ * https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/proto/trace/v1/trace.proto
+ */
 export const spanKinds = { internal: 0, server: 1, client: 2, consumer: 4 } as const;
 
 export interface SpanEvent {

@@ -1,4 +1,7 @@
-/** The position of a piece of work in a trace, and its form in headers: https://www.w3.org/TR/trace-context/ */
+/**
+ * The position of a piece of work in a trace, and its form in headers:
+ * https://www.w3.org/TR/trace-context/
+ */
 import { randomUUID } from "node:crypto";
 import { traceStateLengthMax } from "./bounds.ts";
 
@@ -79,7 +82,10 @@ export const childOf = (
   link: undefined,
 });
 
-/** The last 14 digits are random, as samplers of other services expect: https://www.w3.org/TR/trace-context-2/#random-trace-id-flag */
+/**
+ * The last 14 digits are random, as samplers of other services expect:
+ * https://www.w3.org/TR/trace-context-2/#random-trace-id-flag
+ */
 export const newTraceId = (): string => randomUUID().replaceAll("-", "");
 
 /** The second half of a UUID, which is never zero. */

@@ -19,7 +19,10 @@ export interface Tracing {
   close(): Promise<void>;
 }
 
-/** `role` names the process. `environment` is the process's own: the exporter reads it as well. Throws StartupFault. */
+/**
+ * `role` names the process. `environment` is the process's own: the exporter reads it as well.
+ * Throws StartupFault.
+ */
 export async function openTracing(
   role: string,
   environment: Record<string, string | undefined>,
@@ -29,7 +32,8 @@ export async function openTracing(
   const given = readSettings({ endpoint, tracesEndpoint, disabled }, environment);
   if ((given.endpoint === "" && given.tracesEndpoint === "") || given.disabled.toLowerCase() === "true")
     return undefined;
-  // Only now, because platforms set such variables for all programs: while tracing is off they do not matter.
+  // Only now, because platforms set such variables for all programs: while tracing is off they do
+  // not matter.
   const { exportEveryMs, ...sampling } = readSettings(others, environment);
   const { openExporter } = await import("./otlp.ts");
   const queue = new SpanQueue({ send: openExporter(role), exportEveryMs, log });

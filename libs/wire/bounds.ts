@@ -1,5 +1,8 @@
 /** The bounds of reading bytes and text. */
-/** Data lines of an unfinished event. Each is a buffer, which takes some 100 bytes however short the line is. */
+/**
+ * Data lines of an unfinished event. Each is a buffer, which takes some 100 bytes however short the
+ * line is.
+ */
 export const dataLinesMax = 16_384;
 /** More chunks of an unfinished line are joined to one, for the same reason. */
 export const loosePartsMax = 256;

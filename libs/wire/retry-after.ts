@@ -3,7 +3,8 @@
 type Header = string | string[] | undefined;
 
 /**
- * Headers of a used-up limit and of the time until it resets: a duration such as `6m0s` (https://platform.openai.com/docs/guides/rate-limits), or a date
+ * Headers of a used-up limit and of the time until it resets: a duration such as `6m0s`
+ * (https://platform.openai.com/docs/guides/rate-limits), or a date
  * (https://docs.anthropic.com/en/api/rate-limits).
  */
 const limits = [
@@ -18,8 +19,9 @@ const limits = [
 ];
 
 /**
- * Whole seconds until then, rounded up; 0 or less for a past time, undefined without reliable information. `now` is that of Date.now(). Read from
- * `retry-after-ms`, else from `Retry-After` with seconds or a date (RFC 9110, 10.2.3), else from the used-up limit that resets last.
+ * Whole seconds until then, rounded up; 0 or less for a past time, undefined without reliable
+ * information. `now` is that of Date.now(). Read from `retry-after-ms`, else from `Retry-After`
+ * with seconds or a date (RFC 9110, 10.2.3), else from the used-up limit that resets last.
  */
 export function retryAfterSecondsOf(headers: Readonly<Record<string, Header>>, now: number): number | undefined {
   const milliseconds = numberIn(headers["retry-after-ms"]);

@@ -1,13 +1,17 @@
 /**
  * Reads server-sent events from bytes split anywhere, with any line ending
- * (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream). Each dialect writes its own events.
+ * (https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream). Each
+ * dialect writes its own events.
  */
 import { dataLinesMax, loosePartsMax } from "./bounds.ts";
 
 export interface SseEvent {
   /** The last `event:` field; undefined if there was none. */
   event: string | undefined;
-  /** All `data:` fields joined by a line feed; never shared with the input once `push` returns, unless it is a part of one chunk. */
+  /**
+   * All `data:` fields joined by a line feed; never shared with the input once `push` returns,
+   * unless it is a part of one chunk.
+   */
   data: Buffer;
 }
 
@@ -20,7 +24,10 @@ const lineFeedByte = Buffer.from([lineFeed]);
 /** An event exceeded one of its bounds. */
 export class SseEventTooLarge extends Error {}
 
-/** A reader for one answer. `eventBytesMax` bounds the bytes that it buffers. Events without data (comments, bare fields) are not reported. */
+/**
+ * A reader for one answer. `eventBytesMax` bounds the bytes that it buffers. Events without data
+ * (comments, bare fields) are not reported.
+ */
 export class SseReader {
   readonly #eventBytesMax: number;
   /** The chunks of an unfinished line, joined at its end or when there are many. */
@@ -43,7 +50,10 @@ export class SseReader {
     return this.#partsBytes + this.#dataBytes;
   }
 
-  /** The events that these bytes complete. Throws SseEventTooLarge, after which the reader must not be used. */
+  /**
+   * The events that these bytes complete. Throws SseEventTooLarge, after which the reader must not
+   * be used.
+   */
   push(chunk: Buffer): SseEvent[] {
     const events: SseEvent[] = [];
     const bytes = this.#withoutCarriageReturns(chunk);

@@ -1,9 +1,11 @@
 /**
- * Command-line agents and client libraries through the gateway, on an upstream of each dialect. `npm run test:clients:all` installs them from the public
- * registries, beside the project and not into it: in their newest versions, and again in those of `pinned.ts` where they differ. It prints a table with the
- * versions, and exits with 1 when a check failed. Clients that cannot be installed here are skipped, with the reason. Each client runs twice, also with a key whose
- * streams can be resumed. `npm run test:clients:all -- LangChain` runs the clients whose name contains the word; `-- --write` writes
- * docs/clients-matrix.md after a run of all clients.
+ * Command-line agents and client libraries through the gateway, on an upstream of each dialect.
+ * `npm run test:clients:all` installs them from the public registries, beside the project and not
+ * into it: in their newest versions, and again in those of `pinned.ts` where they differ. It prints
+ * a table with the versions, and exits with 1 when a check failed. Clients that cannot be installed
+ * here are skipped, with the reason. Each client runs twice, also with a key whose streams can be
+ * resumed. `npm run test:clients:all -- LangChain` runs the clients whose name contains the word;
+ * `-- --write` writes docs/clients-matrix.md after a run of all clients.
  */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

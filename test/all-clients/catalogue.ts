@@ -1,6 +1,6 @@
 /**
- * The models of a run: for each upstream dialect one without reasoning, one with reasoning for each family of names, a slow, a broken and a paused one; and `rerank`,
- * `speech` and `transcript`.
+ * The models of a run: for each upstream dialect one without reasoning, one with reasoning for each
+ * family of names, a slow, a broken and a paused one; and `rerank`, `speech` and `transcript`.
  */
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { type Client, families } from "./client.ts";
@@ -15,7 +15,10 @@ export const brokenOf = (upstream: ConversationDialect): string => `broken-${ups
 export const pausedOf = (upstream: ConversationDialect): string => `paused-${upstream}`;
 /** The group whose streams can be resumed. */
 export const resumableGroup = "resumable";
-/** The ingress sends a keep-alive with a heartbeat, one per second, when a stream has been silent for this long. */
+/**
+ * The ingress sends a keep-alive with a heartbeat, one per second, when a stream has been silent
+ * for this long.
+ */
 export const keepAliveMs = 400;
 const pauseMs = keepAliveMs + 1_100;
 

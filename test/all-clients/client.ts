@@ -1,4 +1,7 @@
-/** A row of the table: a client that runs its checks against the gateway, in its own process with a time limit. */
+/**
+ * A row of the table: a client that runs its checks against the gateway, in its own process with a
+ * time limit.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { ConversationDialect } from "#dialects/dialect.ts";
@@ -31,7 +34,10 @@ export interface Installed {
   go: string;
   /** Of the Java program. */
   classPath: string;
-  /** A copy of the scripts: JavaScript finds npm packages only from the folder that they are installed in. */
+  /**
+   * A copy of the scripts: JavaScript finds npm packages only from the folder that they are
+   * installed in.
+   */
   scripts: string;
 }
 
@@ -77,7 +83,10 @@ function killGroup({ pid }: ChildProcess): void {
   }
 }
 
-/** Runs a program to its end, and kills it with all that it started when `timeoutMs` are over or the signal comes. */
+/**
+ * Runs a program to its end, and kills it with all that it started when `timeoutMs` are over or the
+ * signal comes.
+ */
 export async function runProgram(
   file: string,
   args: string[],

@@ -85,7 +85,8 @@ const agents: CommandLine[] = [
     ...codex,
     name: "Codex CLI, compaction",
     prepare: (run) => openaiProvider(run, compactTokens),
-    // Where a dialect joins the task and the summary to one turn, the simulator begins the task again.
+    // Where a dialect joins the task and the summary to one turn, the simulator begins the task
+    // again.
     upstreams: ["openai-chat", "openai-responses"],
     shows: compaction,
   },

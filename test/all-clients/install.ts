@@ -8,7 +8,10 @@ import { pinned } from "./pinned.ts";
 
 const timeoutMs = 600_000;
 
-/** `pinned`: the versions of `pinned.ts`; a package that it does not name is installed in its newest version. */
+/**
+ * `pinned`: the versions of `pinned.ts`; a package that it does not name is installed in its newest
+ * version.
+ */
 export type VersionSet = "newest" | "pinned";
 
 const packagesOf = (clients: readonly Client[]) => [...new Set(clients.flatMap(({ packages }) => packages))];
@@ -129,7 +132,10 @@ export async function install(clients: Client[], set: VersionSet, signal: AbortS
   for (const registry of registries) {
     // Go and Java have one program for all clients.
     const isOneProgram = registry === "go" || registry === "maven";
-    /** One package may be what cannot be installed, so a part of the clients is tried without the others. */
+    /**
+     * One package may be what cannot be installed, so a part of the clients is tried without the
+     * others.
+     */
     const add = async (some: Client[]): Promise<void> => {
       if (some.length === 0) return;
       try {

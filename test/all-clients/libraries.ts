@@ -1,4 +1,7 @@
-/** Client libraries: a script in `python` or `javascript`, or the program in `go` or `java`, runs the checks of each, and prints a line of JSON for every check. */
+/**
+ * Client libraries: a script in `python` or `javascript`, or the program in `go` or `java`, runs
+ * the checks of each, and prints a line of JSON for every check.
+ */
 import { join } from "node:path";
 import { type Client, families, type Installed, type Registry, runProgram } from "./client.ts";
 

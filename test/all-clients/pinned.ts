@@ -1,4 +1,7 @@
-/** Versions that are tested besides the newest ones, so that a client that is not updated keeps working. */
+/**
+ * Versions that are tested besides the newest ones, so that a client that is not updated keeps
+ * working.
+ */
 import type { Registry } from "./client.ts";
 
 export const pinned: Record<Registry, Readonly<Record<string, string>>> = {

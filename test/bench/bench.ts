@@ -1,6 +1,7 @@
 /**
- * The bench: `npm run bench`. Starts everything on this machine, all systems in the same run, and prints tables whose figures are the medians of
- * several interleaved rounds. Nothing fails on a number; an answer that is wrong or missing makes the exit code 1.
+ * The bench: `npm run bench`. Starts everything on this machine, all systems in the same run, and
+ * prints tables whose figures are the medians of several interleaved rounds. Nothing fails on a
+ * number; an answer that is wrong or missing makes the exit code 1.
  *
  *   --quick          as short as shows that everything works: fewer callers, shorter, one round, without other gateways
  *   --only a,b       these sections: short, streams, bodies, images, scale, memory, overload, many, saturation, fanout

@@ -1,4 +1,7 @@
-/** Effects of heavy requests (bodies of megabytes, and images on their own queue) on light requests beside them. */
+/**
+ * Effects of heavy requests (bodies of megabytes, and images on their own queue) on light requests
+ * beside them.
+ */
 import { setTimeout as delay } from "node:timers/promises";
 import { chatBodyOf, chatPath, runShort, type ShortResult, startStreams } from "./load.ts";
 import { type Column, record, rowOf, type Table } from "./report.ts";

@@ -1,6 +1,11 @@
-/** A clock that all processes of this machine share, so that their time stamps can be subtracted. */
+/**
+ * A clock that all processes of this machine share, so that their time stamps can be subtracted.
+ */
 
-/** The difference between this process's clock and the machine's, from the fastest of several readings. */
+/**
+ * The difference between this process's clock and the machine's, from the fastest of several
+ * readings.
+ */
 const offset = (() => {
   let best = { took: Number.POSITIVE_INFINITY, offset: 0 };
   for (let look = 0; look < 50; look++) {

@@ -1,6 +1,7 @@
 /**
- * The codecs alone, without sockets or Redis: what one core reads, translates and writes for each pair of dialects. `npm run bench:codecs` prints a
- * table, each figure the median of several interleaved rounds; verbatim pairs stand on the diagonal and are the reference.
+ * The codecs alone, without sockets or Redis: what one core reads, translates and writes for each
+ * pair of dialects. `npm run bench:codecs` prints a table, each figure the median of several
+ * interleaved rounds; verbatim pairs stand on the diagonal and are the reference.
  */
 
 import type { AnswerContext, StreamRelay } from "#dialects/codec.ts";

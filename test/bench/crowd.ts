@@ -5,7 +5,10 @@ import { connect, type Socket } from "node:net";
 export interface Crowd {
   /** How many were answered so far. */
   readonly seen: number;
-  /** Settles when all are answered; resolves to the number of statuses other than 200. Rejects after `msMax`, and when a connection breaks. */
+  /**
+   * Settles when all are answered; resolves to the number of statuses other than 200. Rejects after
+   * `msMax`, and when a connection breaks.
+   */
   answered(msMax: number): Promise<number>;
   leave(): void;
 }

@@ -1,6 +1,6 @@
 /**
- * The reference: the cheapest realistic proxy, Fastify and undici in one process, without a queue and without reading the content. `UPSTREAM_URL` is its
- * upstream.
+ * The reference: the cheapest realistic proxy, Fastify and undici in one process, without a queue
+ * and without reading the content. `UPSTREAM_URL` is its upstream.
  */
 import { fastify } from "fastify";
 import { Pool } from "undici";

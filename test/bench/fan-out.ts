@@ -1,4 +1,6 @@
-/** Fan-out: what a stream costs Redis when several ingresses and workers share the load of one pair. */
+/**
+ * Fan-out: what a stream costs Redis when several ingresses and workers share the load of one pair.
+ */
 import { setTimeout as delay } from "node:timers/promises";
 import { connectRedis } from "#service/redis.ts";
 import { chatBodyOf, chatPath, startStreams } from "./load.ts";

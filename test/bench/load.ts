@@ -1,4 +1,7 @@
-/** The callers, each kind in its own process: wrk for short answers, stream-load.ts for consecutive streams, open-load.ts for requests that are due whatever was answered. */
+/**
+ * The callers, each kind in its own process: wrk for short answers, stream-load.ts for consecutive
+ * streams, open-load.ts for requests that are due whatever was answered.
+ */
 import { type ChildProcess, execFile, fork } from "node:child_process";
 import { on } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
@@ -123,7 +126,10 @@ export interface StreamLoad extends Target {
 
 export interface Streams {
   pid: number;
-  /** The callers' observations during this many milliseconds; `during` runs meanwhile, and the window ends with it if it takes longer. */
+  /**
+   * The callers' observations during this many milliseconds; `during` runs meanwhile, and the
+   * window ends with it if it takes longer.
+   */
   watch(ms: number, during?: () => Promise<unknown>): Promise<StreamWindow>;
   stop(): Promise<void>;
 }
@@ -197,7 +203,9 @@ export interface OpenCallers {
   stop(): Promise<void>;
 }
 
-/** Callers that do not wait for each other, of streams; resolves when their connections are open. */
+/**
+ * Callers that do not wait for each other, of streams; resolves when their connections are open.
+ */
 export async function startOpenCallers({
   system,
   path,

@@ -1,4 +1,7 @@
-/** Very many slow streams that begin at once: how long the last waits for its first chunk, and how the running ones fare meanwhile and afterwards. */
+/**
+ * Very many slow streams that begin at once: how long the last waits for its first chunk, and how
+ * the running ones fare meanwhile and afterwards.
+ */
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -33,7 +36,9 @@ interface Observed {
   held: number;
 }
 
-/** Reads the reports of the gateway's processes every second until the returned function is called. */
+/**
+ * Reads the reports of the gateway's processes every second until the returned function is called.
+ */
 async function observe(redisUrl: string): Promise<() => Observed> {
   const redis = await connectRedis(redisUrl, "patient");
   const observed: Observed = { delays: {}, saturated: new Set(), held: 0 };

@@ -1,4 +1,7 @@
-/** Memory of each process, at rest and with open streams; and how long `npm start` takes to its first answer. */
+/**
+ * Memory of each process, at rest and with open streams; and how long `npm start` takes to its
+ * first answer.
+ */
 import { rmSync } from "node:fs";
 import { setTimeout as delay } from "node:timers/promises";
 import { chatBodyOf, chatPath, runShort, startStreams } from "./load.ts";

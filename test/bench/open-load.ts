@@ -1,6 +1,7 @@
 /**
- * Callers that do not wait for each other: a process of raw sockets that sends requests when they are due, however many are not answered yet, each on a
- * connection that is free. Its parent talks to it in messages (`OpenOrder`, `OpenReport`).
+ * Callers that do not wait for each other: a process of raw sockets that sends requests when they
+ * are due, however many are not answered yet, each on a connection that is free. Its parent talks
+ * to it in messages (`OpenOrder`, `OpenReport`).
  */
 import { connect, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
@@ -18,7 +19,10 @@ const waitedMicroseconds = 100_000;
 
 /** One caller's wish, which it may ask for several times. */
 interface Wish {
-  /** When the request was due, the last one if there were several, in microseconds of the machine's clock. */
+  /**
+   * When the request was due, the last one if there were several, in microseconds of the machine's
+   * clock.
+   */
   dueAt: number;
   asks: number;
   request: string;

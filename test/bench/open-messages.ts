@@ -1,4 +1,7 @@
-/** The messages between the bench and its process of callers that do not wait for each other (`open-load.ts`). */
+/**
+ * The messages between the bench and its process of callers that do not wait for each other
+ * (`open-load.ts`).
+ */
 
 export interface OpenOptions {
   /** Connections take them in turn. */
@@ -17,12 +20,18 @@ export type OpenOrder =
   | { type: "begin"; options: OpenOptions }
   /** From now on, so many requests a second, evenly. */
   | { type: "offer"; perSecond: number }
-  /** So many requests, evenly over this time; the report `settled` follows when all are answered. A refused caller comes again as Retry-After says, if it `follows`. */
+  /**
+   * So many requests, evenly over this time; the report `settled` follows when all are answered. A
+   * refused caller comes again as Retry-After says, if it `follows`.
+   */
   | { type: "burst"; count: number; overMs: number; follows: boolean }
   | { type: "open-window" }
   | { type: "close-window" };
 
-/** Observations between `open-window` and `close-window`. Times are milliseconds, from when the request was due. */
+/**
+ * Observations between `open-window` and `close-window`. Times are milliseconds, from when the
+ * request was due.
+ */
 export interface OpenWindow {
   seconds: number;
   offered: number;
@@ -35,7 +44,10 @@ export interface OpenWindow {
   /** In seconds, as the header says. */
   retryAfterP50: number;
   retryAfterMax: number;
-  /** From when an answered request was due to when the upstream sent its first chunk: queueing and dispatch. */
+  /**
+   * From when an answered request was due to when the upstream sent its first chunk: queueing and
+   * dispatch.
+   */
   waitP50: number;
   waitP99: number;
   waitMax: number;
@@ -49,7 +61,10 @@ export interface OpenWindow {
   /** By how much the time between two chunks differs from the upstream's own. */
   gapP50: number;
   gapP99: number;
-  /** From the window's begin to when the last refused request of the window was due; 0 if none was refused. */
+  /**
+   * From the window's begin to when the last refused request of the window was due; 0 if none was
+   * refused.
+   */
   lastRefusedMs: number;
   /** The same of the last request that waited for more than 100 ms. */
   lastWaitedMs: number;

@@ -1,4 +1,7 @@
-/** Overload: what callers get while far more is offered than the workers' slots can serve, and afterwards. */
+/**
+ * Overload: what callers get while far more is offered than the workers' slots can serve, and
+ * afterwards.
+ */
 import { setTimeout as delay } from "node:timers/promises";
 import { chatBodyOf, chatPath, type OpenCallers, startOpenCallers } from "./load.ts";
 import { record, type Table } from "./report.ts";
@@ -34,7 +37,10 @@ const columns = [
   { key: "cores", head: "cores", digits: 2 },
 ];
 
-/** One ingress and one worker, with so many slots that answers are due at `capacity` a second, and a queue of a second's work. */
+/**
+ * One ingress and one worker, with so many slots that answers are due at `capacity` a second, and a
+ * queue of a second's work.
+ */
 export const startSmall = (upstreamUrl: string, slots: number): Promise<Sluice> =>
   startSluice({
     name: "sluice",
@@ -109,7 +115,8 @@ export async function measureOverload(bench: Bench): Promise<Table[]> {
         record(table, [labelOf(load)], { ...times, ...perSecond, cores }, errors);
       }
       const first = await offered(loadAfter, 1_000);
-      // The window ends with the first second, and those that were due then are answered in the next.
+      // The window ends with the first second, and those that were due then are answered in the
+      // next.
       const rest = await offered(loadAfter, bench.quick ? 1_000 : 4_000);
       const lastOf = (key: "lastRefusedMs" | "lastWaitedMs") =>
         rest.window[key] > 0 ? 1_000 + rest.window[key] : first.window[key];

@@ -1,4 +1,7 @@
-/** The systems compared with Sluice: no proxy, nginx as a plain proxy, a plain proxy on Node, and other gateways. */
+/**
+ * The systems compared with Sluice: no proxy, nginx as a plain proxy, a plain proxy on Node, and
+ * other gateways.
+ */
 import { spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -86,7 +89,10 @@ const portkey = { name: "@portkey-ai/gateway", version: "1.15.2" };
 /** The newest version with which that Portkey can stream; later ones fail with "immutable". */
 const portkeyServer = { name: "@hono/node-server", version: "1.14.0" };
 
-/** Another gateway on Node, from npm into a directory beside the system's other temporary files, where the next run finds it. */
+/**
+ * Another gateway on Node, from npm into a directory beside the system's other temporary files,
+ * where the next run finds it.
+ */
 export async function startPortkey(upstreamUrl: string): Promise<System | Absent> {
   const directory = join(tmpdir(), `sluice-bench-portkey-${portkey.version}-${portkeyServer.version}`);
   const program = join(directory, "node_modules", portkey.name, "build", "start-server.js");

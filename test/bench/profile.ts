@@ -1,7 +1,9 @@
 /**
- * Where the time goes: `npm run bench:profile`. An ingress and a worker run under V8's profiler with a load of short answers and then with one of
- * streams, and the codecs by themselves; printed are the functions that took most of each process by themselves. The profiles stay in a directory that
- * is named, for DevTools or any other viewer. `--seconds N` of each load, 10 unless said otherwise; `--lines N` of each table, 30.
+ * Where the time goes: `npm run bench:profile`. An ingress and a worker run under V8's profiler
+ * with a load of short answers and then with one of streams, and the codecs by themselves; printed
+ * are the functions that took most of each process by themselves. The profiles stay in a directory
+ * that is named, for DevTools or any other viewer. `--seconds N` of each load, 10 unless said
+ * otherwise; `--lines N` of each table, 30.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -75,7 +77,10 @@ async function profiled(what: string, load: (system: System) => Promise<unknown>
   for (const { name, pid } of system.processes) if (name !== "redis") await print(`${name}, ${what}`, pid, began);
 }
 
-/** The dearest functions of a process that has ended, by what it did since a time of the machine's clock. */
+/**
+ * The dearest functions of a process that has ended, by what it did since a time of the machine's
+ * clock.
+ */
 async function print(what: string, pid: number, since: number): Promise<void> {
   const file = (await readdir(directory)).find((name) => name.split(".")[3] === String(pid));
   if (file === undefined) throw new Error(`process ${pid} left no profile in ${directory}`);

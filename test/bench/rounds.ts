@@ -1,4 +1,7 @@
-/** The procedure of all measurements: case by case, in several rounds, with a turn for every system in each. */
+/**
+ * The procedure of all measurements: case by case, in several rounds, with a turn for every system
+ * in each.
+ */
 import { setTimeout as delay } from "node:timers/promises";
 import { chatBodyOf, chatPath, runShort, type StreamLoad, startStreams } from "./load.ts";
 import { cpuSecondsOf, signalAll } from "./processes.ts";
@@ -46,7 +49,9 @@ export const pause = (system: System): void => signalAll(pidsOf(system), "SIGSTO
 const resumeMsMax = 20_000;
 const resumeAnswers = 20;
 
-/** Continues a system, and waits until all of its addresses answer; broken connections are reopened. */
+/**
+ * Continues a system, and waits until all of its addresses answer; broken connections are reopened.
+ */
 async function resume(system: System, shortModel: string): Promise<void> {
   signalAll(pidsOf(system), "SIGCONT");
   const deadline = performance.now() + resumeMsMax;
@@ -111,7 +116,10 @@ const calmCpu = 0.2;
 const calmLookMs = 500;
 const calmLooksMax = 60;
 
-/** Waits until a system is idle, after closing connections and cancelled generations: hardly any CPU for a while. */
+/**
+ * Waits until a system is idle, after closing connections and cancelled generations: hardly any CPU
+ * for a while.
+ */
 export async function untilCalm(system: System): Promise<void> {
   for (let look = 0; look < calmLooksMax; look++) {
     const meter = meterOf(system);
@@ -125,7 +133,9 @@ export async function untilCalm(system: System): Promise<void> {
 export const perOne = (seconds: Record<string, number>, count: number): Record<string, number> =>
   Object.fromEntries(Object.entries(seconds).map(([key, value]) => [key, (value * 1e6) / count]));
 
-/** One load of streams from start to end: the callers' observations in `windowMs`, and the CPU cost. */
+/**
+ * One load of streams from start to end: the callers' observations in `windowMs`, and the CPU cost.
+ */
 export async function measureStreams(
   upstream: System,
   load: StreamLoad,

@@ -1,4 +1,7 @@
-/** Scale: the cost of one more stream, worker, waiting job, key or model when there are many. The lines should be flat. */
+/**
+ * Scale: the cost of one more stream, worker, waiting job, key or model when there are many. The
+ * lines should be flat.
+ */
 import { setTimeout as delay } from "node:timers/promises";
 import { Queue } from "bullmq";
 import { keyspaceOf } from "#service/keyspace.ts";
@@ -54,7 +57,10 @@ const withFresh = async (
   }
 };
 
-/** The cost of each request at full speed, in CPU seconds by kind of process, minus the background load. */
+/**
+ * The cost of each request at full speed, in CPU seconds by kind of process, minus the background
+ * load.
+ */
 async function measureRequests(
   table: Table,
   labels: Row["labels"],

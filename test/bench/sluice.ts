@@ -1,4 +1,7 @@
-/** Sluice as operators run it: the roles and the private Redis of `npm start`, with their logs, on a catalogue of the bench. */
+/**
+ * Sluice as operators run it: the roles and the private Redis of `npm start`, with their logs, on a
+ * catalogue of the bench.
+ */
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -38,7 +41,10 @@ interface CatalogueOptions extends Pick<SluiceOptions, "models" | "upstreamUrl">
 
 export interface Sluice extends System {
   redisUrl: string;
-  /** New keys of a group: `default`, or `limited`, whose keys have every limit, none of which is ever reached. */
+  /**
+   * New keys of a group: `default`, or `limited`, whose keys have every limit, none of which is
+   * ever reached.
+   */
   createKeys(group: string, count: number): Promise<string[]>;
 }
 
@@ -50,7 +56,9 @@ const connectionsMax = 20_000;
 export const unattendedQueue = "unattended";
 export const unattendedModel = "unattended";
 
-/** A catalogue of these models of the bench's upstream; a setting that is undefined has its default. */
+/**
+ * A catalogue of these models of the bench's upstream; a setting that is undefined has its default.
+ */
 export function catalogueOf({
   models,
   upstreamUrl,

@@ -1,4 +1,7 @@
-/** The content of each chunk of the bench's upstream: its number and its time, in a fixed number of characters. */
+/**
+ * The content of each chunk of the bench's upstream: its number and its time, in a fixed number of
+ * characters.
+ */
 
 const numberDigits = 6;
 const timeDigits = 14;

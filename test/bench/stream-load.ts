@@ -1,7 +1,9 @@
 /**
- * The callers of streams: a process of raw sockets that reads just enough of each answer to see every chunk's stamp. First all connect, for a busy
- * process accepts a connection only now and then; then they ask one after the other, spread over `rampMs`, and each again as soon as its answer is
- * complete, until the process is ended. Its parent talks to it in messages (`StreamOrder`, `StreamReport`).
+ * The callers of streams: a process of raw sockets that reads just enough of each answer to see
+ * every chunk's stamp. First all connect, for a busy process accepts a connection only now and
+ * then; then they ask one after the other, spread over `rampMs`, and each again as soon as its
+ * answer is complete, until the process is ended. Its parent talks to it in messages
+ * (`StreamOrder`, `StreamReport`).
  */
 import { connect, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
@@ -36,7 +38,10 @@ function fault(text: string): void {
   if (window.errors.length < errorsMax) window.errors.push(text);
 }
 
-/** A caller: its connection, and the answer that it reads. Resolves, once connected, to a function that sends its first request. */
+/**
+ * A caller: its connection, and the answer that it reads. Resolves, once connected, to a function
+ * that sends its first request.
+ */
 function callerOf(options: StreamOptions, url: URL): Promise<() => void> {
   let socket: Socket;
   let flows = false;

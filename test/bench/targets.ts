@@ -1,4 +1,7 @@
-/** The performance targets, as ratios to the direct proxy of the same run, beside the results. Nothing fails on them. */
+/**
+ * The performance targets, as ratios to the direct proxy of the same run, beside the results.
+ * Nothing fails on them.
+ */
 import { figureOf, gridOf, numberText, type Table } from "./report.ts";
 
 interface Target {

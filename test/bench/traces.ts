@@ -1,6 +1,8 @@
 /**
- * What tracing costs a request: CPU time of this process for the events, spans, batches and exports of requests to a collector in another process, with and without
- * tracing in turns. `npm run bench:traces` prints the medians of the rounds. One request is what an ingress and a worker do together: four spans.
+ * What tracing costs a request: CPU time of this process for the events, spans, batches and exports
+ * of requests to a collector in another process, with and without tracing in turns. `npm run
+ * bench:traces` prints the medians of the rounds. One request is what an ingress and a worker do
+ * together: four spans.
  */
 import { fork } from "node:child_process";
 import { once } from "node:events";

@@ -1,14 +1,18 @@
 /**
- * The upstream of the bench: one process on raw sockets with answers made beforehand, for it shares the cores with what is measured. What it answers
- * is said by the model's name: `short-20` a whole answer after 20 ms, `stream-64-20` a stream of 64 chunks at 20 ms, the first at once, each with its
- * number and the time it was sent, `image-2000000-1000` a picture of so many bytes after 1,000 ms.
+ * The upstream of the bench: one process on raw sockets with answers made beforehand, for it shares
+ * the cores with what is measured. What it answers is said by the model's name: `short-20` a whole
+ * answer after 20 ms, `stream-64-20` a stream of 64 chunks at 20 ms, the first at once, each with
+ * its number and the time it was sent, `image-2000000-1000` a picture of so many bytes after 1,000
+ * ms.
  */
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { createWheel, createWheelEntry } from "../../apps/simulator/wheel.ts";
 import { nowMicroseconds } from "./clock.ts";
 import { stampOf } from "./stamp.ts";
 
-/** How a request's body is answered: at once or later; `leave` is called when the caller is gone. */
+/**
+ * How a request's body is answered: at once or later; `leave` is called when the caller is gone.
+ */
 type Play = (socket: Socket, body: Body, leave: (forget: () => void) => void) => void;
 
 interface Body {
@@ -129,7 +133,10 @@ function serve(socket: Socket): void {
     forget = call;
   };
 
-  /** The text of a body as far as it is needed: until the model's name is found, and the whole of a small one. */
+  /**
+   * The text of a body as far as it is needed: until the model's name is found, and the whole of a
+   * small one.
+   */
   const look = (part: Buffer) => {
     if (model !== undefined && text.length > 4_096) return;
     text += part.toString("latin1");

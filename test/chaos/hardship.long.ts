@@ -22,7 +22,10 @@ const ask = (gateway: Gateway, model: keyof typeof models, stream = false, url =
   gateway.post({ model, stream, messages: [{ role: "user", content: "hello" }] }, { url });
 const metricsOf = async (urls: Record<string, string>) => (await fetch(`${urls.operations}/metrics`)).text();
 
-/** A proxy to Redis whose connections can fall silent: bytes no longer pass, and neither end is notified. */
+/**
+ * A proxy to Redis whose connections can fall silent: bytes no longer pass, and neither end is
+ * notified.
+ */
 async function openProxy(path: string) {
   const pairs = new Set<{ silent: boolean }>();
   const sockets = new Set<Socket>();

@@ -1,7 +1,9 @@
 /**
- * An hour without control at 1,000 records a second, in short: the records are written as fast as possible, then control starts and catches up. By default a
- * third of the load with a third of the stream; `LEDGER_RECORDS=3600000` plays the whole hour with the bound of `libs/ledger/bounds.ts`.
- * `LEDGER_EMBEDDED=1` uses the embedded database. With less than 900,000 records the stream would be smaller than what control keeps in it after it has read it.
+ * An hour without control at 1,000 records a second, in short: the records are written as fast as
+ * possible, then control starts and catches up. By default a third of the load with a third of the
+ * stream; `LEDGER_RECORDS=3600000` plays the whole hour with the bound of `libs/ledger/bounds.ts`.
+ * `LEDGER_EMBEDDED=1` uses the embedded database. With less than 900,000 records the stream would
+ * be smaller than what control keeps in it after it has read it.
  */
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, rm, stat } from "node:fs/promises";

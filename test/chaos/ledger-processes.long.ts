@@ -1,4 +1,7 @@
-/** The ledger while workers and control are killed: each generation counts once, at what its caller saw and the simulator sent. */
+/**
+ * The ledger while workers and control are killed: each generation counts once, at what its caller
+ * saw and the simulator sent.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -44,7 +44,10 @@ export async function assertTotals(control: Reading, records: readonly LedgerRec
   );
 }
 
-/** Sends requests one after the other from several clients until told to stop; resolves to what they cost, by request. */
+/**
+ * Sends requests one after the other from several clients until told to stop; resolves to what they
+ * cost, by request.
+ */
 export function startLoad(gateway: Gateway, clients: number, urlOf: (client: number) => string) {
   const costs = new Map<string, number>();
   let isOver = false;
@@ -73,7 +76,10 @@ export function startLoad(gateway: Gateway, clients: number, urlOf: (client: num
   };
 }
 
-/** Every answer that a caller got is in the ledger once, at its cost, and the totals are the sum of the records. */
+/**
+ * Every answer that a caller got is in the ledger once, at its cost, and the totals are the sum of
+ * the records.
+ */
 export async function assertComplete(control: Reading, costs: ReadonlyMap<string, number>): Promise<void> {
   let records: LedgerRecord[] = [];
   await until(

@@ -48,7 +48,8 @@ test("a full image queue does not slow the chat queue", async (context) => {
   context.diagnostic(
     `a chat completion took ${alone.toFixed(1)} ms alone and ${beside.toFixed(1)} ms beside a full image queue (medians of 60)`,
   );
-  // Other work on this machine may begin between the two; what waited for a place, a heartbeat or a probe would take longer than that.
+  // Other work on this machine may begin between the two; what waited for a place, a heartbeat or a
+  // probe would take longer than that.
   assert.ok(beside < 3 * alone + 200, `${alone} ms alone, ${beside} ms beside`);
 });
 

@@ -28,7 +28,10 @@ const catalogue = realtimeCatalogue(
 const start = (options: GatewayOptions = {}): Promise<Gateway> =>
   startGateway({ catalogue, workers: ["realtime=32"], ...options });
 
-/** Sends messages at an even pace while something happens to Redis, and checks that each comes back once and in order. */
+/**
+ * Sends messages at an even pace while something happens to Redis, and checks that each comes back
+ * once and in order.
+ */
 async function checkEcho(gateway: Gateway, disturb: () => Promise<unknown>): Promise<void> {
   using session = await openSession(gateway, "echo");
   await session.until("session.created");

@@ -33,7 +33,10 @@ async function timed(
   return { status: response.status, ms: performance.now() - startedAt, body };
 }
 
-/** Two time limits of a command, and as much again for a machine that has other things to do: far less than a request may wait on its queue. */
+/**
+ * Two time limits of a command, and as much again for a machine that has other things to do: far
+ * less than a request may wait on its queue.
+ */
 const refusedWithinMs = 6_000;
 
 const servesAgain = () => within(1_000, "answers again", async () => (await timed("fast")).status === 200);

@@ -22,7 +22,10 @@ before(async () => {
 });
 after(() => gateway[Symbol.asyncDispose]());
 
-/** Opens 200 streams, strikes when all of them flow, and returns how they ended. Each ends whole or with an in-stream error. */
+/**
+ * Opens 200 streams, strikes when all of them flow, and returns how they ended. Each ends whole or
+ * with an in-stream error.
+ */
 async function endings(strike: () => Promise<void>): Promise<{ whole: number; failed: number }> {
   let flowing = 0;
   const streams = Array.from({ length: count }, async () => {

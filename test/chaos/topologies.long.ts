@@ -1,6 +1,7 @@
 /**
- * Fail-overs as callers see them: behind Sentinels and on a cluster, the primary of the chat queue, of the ingress's mailbox and of the rate limits is replaced in
- * order, killed and frozen, while callers stream and send short requests. The diagnostics are the figures of docs/reliability.md.
+ * Fail-overs as callers see them: behind Sentinels and on a cluster, the primary of the chat queue,
+ * of the ingress's mailbox and of the rate limits is replaced in order, killed and frozen, while
+ * callers stream and send short requests. The diagnostics are the figures of docs/reliability.md.
  */
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";

@@ -13,7 +13,10 @@ export const checkout = fileURLToPath(new URL("../..", import.meta.url));
 const fixture = fileURLToPath(new URL("fixtures/gateway.ts", import.meta.url));
 const waitMsMax = 20_000;
 
-/** A directory that looks like a fresh checkout to the supervisor. Disposing it kills its processes and deletes it. */
+/**
+ * A directory that looks like a fresh checkout to the supervisor. Disposing it kills its processes
+ * and deletes it.
+ */
 export function makeRoot(name = "sluice root "): Disposable & { root: string } {
   const root = mkdtempSync(join(tmpdir(), name));
   cpSync(join(checkout, "catalogue.yaml"), join(root, "catalogue.yaml"));
@@ -75,7 +78,10 @@ export async function until<Value>(
   }
 }
 
-/** Every other process with the directory in its command line or environment; none where the system has no /proc. */
+/**
+ * Every other process with the directory in its command line or environment; none where the system
+ * has no /proc.
+ */
 export function processesOf(root: string): number[] {
   if (!existsSync("/proc/self")) return [];
   return readdirSync("/proc")

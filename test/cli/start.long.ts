@@ -1,4 +1,7 @@
-/** `npm start` more than once, beside another gateway, killed, and with roles that fail: each test starts several processes. */
+/**
+ * `npm start` more than once, beside another gateway, killed, and with roles that fail: each test
+ * starts several processes.
+ */
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";

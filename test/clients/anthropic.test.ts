@@ -1,4 +1,7 @@
-/** Anthropic's own client, its current major and the last 0.x, with nothing changed but address and key, on upstreams of every dialect. */
+/**
+ * Anthropic's own client, its current major and the last 0.x, with nothing changed but address and
+ * key, on upstreams of every dialect.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";

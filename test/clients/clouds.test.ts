@@ -1,4 +1,7 @@
-/** Clients of Azure, Vertex AI and Google's base URL for OpenAI's clients: official ones where there is one in JavaScript, otherwise their requests. */
+/**
+ * Clients of Azure, Vertex AI and Google's base URL for OpenAI's clients: official ones where there
+ * is one in JavaScript, otherwise their requests.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { GoogleGenAI } from "@google/genai";

@@ -1,4 +1,7 @@
-/** Legacy completions through the official client: unchanged from an upstream that has them, and as conversations from upstreams of every dialect. */
+/**
+ * Legacy completions through the official client: unchanged from an upstream that has them, and as
+ * conversations from upstreams of every dialect.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import OpenAI from "openai";

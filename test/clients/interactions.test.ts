@@ -1,4 +1,7 @@
-/** Gemini's Interactions API with Google's own client, with nothing changed but address and key, on upstreams of every dialect. */
+/**
+ * Gemini's Interactions API with Google's own client, with nothing changed but address and key, on
+ * upstreams of every dialect.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { GoogleGenAI, type Interactions } from "@google/genai";

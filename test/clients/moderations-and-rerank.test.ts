@@ -1,4 +1,7 @@
-/** Moderation, rankings and variations of images: the official client where it has them, and Cohere's and Jina's formats as their clients send them. */
+/**
+ * Moderation, rankings and variations of images: the official client where it has them, and
+ * Cohere's and Jina's formats as their clients send them.
+ */
 import assert from "node:assert/strict";
 import { createReadStream } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";

@@ -1,4 +1,7 @@
-/** OpenAI's own client, its current major and the one before, with nothing changed but address and key, on upstreams of every dialect. */
+/**
+ * OpenAI's own client, its current major and the one before, with nothing changed but address and
+ * key, on upstreams of every dialect.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import OpenAI from "openai";

@@ -1,4 +1,7 @@
-/** The common part of the tests of official clients: one gateway whose models use upstreams of each dialect. */
+/**
+ * The common part of the tests of official clients: one gateway whose models use upstreams of each
+ * dialect.
+ */
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { type Gateway, type GatewayOptions, startGateway } from "../support/gateway.ts";
 

@@ -1,4 +1,7 @@
-/** The questions of the conformance matrix, in no dialect, and the expected parts of the answers. Each caller writes and reads its own dialect. */
+/**
+ * The questions of the conformance matrix, in no dialect, and the expected parts of the answers.
+ * Each caller writes and reads its own dialect.
+ */
 
 export interface Attachment {
   kind: "image" | "document";

@@ -1,4 +1,7 @@
-/** The cases of the conformance matrix: the question, the settings of the simulated upstream, and what every caller must read from every upstream's answer. */
+/**
+ * The cases of the conformance matrix: the question, the settings of the simulated upstream, and
+ * what every caller must read from every upstream's answer.
+ */
 import assert from "node:assert/strict";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Ask, Observed, ToolResult } from "./ask.ts";

@@ -1,6 +1,7 @@
 /**
- * The conformance matrix: every caller's dialect against every upstream's, through real processes, for every case. Produces the table of docs/conformance.md
- * and the golden files; `npm run conformance` writes them, the test compares.
+ * The conformance matrix: every caller's dialect against every upstream's, through real processes,
+ * for every case. Produces the table of docs/conformance.md and the golden files; `npm run
+ * conformance` writes them, the test compares.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";

@@ -1,4 +1,7 @@
-/** The cases of operations besides conversations: a request, and what its caller must read. Each is asked with an upstream of every dialect of conversations. */
+/**
+ * The cases of operations besides conversations: a request, and what its caller must read. Each is
+ * asked with an upstream of every dialect of conversations.
+ */
 import assert from "node:assert/strict";
 
 export interface OperationCase {

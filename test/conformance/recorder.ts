@@ -6,7 +6,9 @@ import type { AddressInfo } from "node:net";
 export interface Recorder {
   readonly url: string;
   forwardTo(url: string): void;
-  /** The last request: its path and its body, as it was sent; "" when there was none since `forget`. */
+  /**
+   * The last request: its path and its body, as it was sent; "" when there was none since `forget`.
+   */
   last(): string;
   forget(): void;
   close(): Promise<void>;
@@ -15,7 +17,8 @@ export interface Recorder {
 export async function startRecorder(): Promise<Recorder> {
   let target = "";
   let seen = "";
-  // Responses carry the simulator's keep-alive header, so connections must last as long here. Otherwise the server would close one that the gateway reuses.
+  // Responses carry the simulator's keep-alive header, so connections must last as long here.
+  // Otherwise the server would close one that the gateway reuses.
   const server = createServer({ keepAliveTimeout: 120_000 }, (request, response) => {
     const parts: Buffer[] = [];
     request.on("data", (part: Buffer) => parts.push(part));

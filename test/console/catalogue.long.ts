@@ -1,4 +1,7 @@
-/** The catalogue's page: lines that a change adds and removes, before it is saved and after, and the line of a mistake. */
+/**
+ * The catalogue's page: lines that a change adds and removes, before it is saved and after, and the
+ * line of a mistake.
+ */
 import assert from "node:assert/strict";
 import { readFile, writeFile } from "node:fs/promises";
 import { after, test } from "node:test";

@@ -1,4 +1,7 @@
-/** The playground's dialects against the real gateway: each builds its request from a neutral conversation and reads the answer. */
+/**
+ * The playground's dialects against the real gateway: each builds its request from a neutral
+ * conversation and reads the answer.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import {

@@ -1,4 +1,7 @@
-/** Bad input in every form, in both languages: the error stands at its field, and nothing that was typed is lost. */
+/**
+ * Bad input in every form, in both languages: the error stands at its field, and nothing that was
+ * typed is lost.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Locator, Page } from "playwright-core";

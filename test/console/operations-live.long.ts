@@ -1,4 +1,7 @@
-/** The page on operations in a real browser: it controls queues and generations, and shows how workers come and go. */
+/**
+ * The page on operations in a real browser: it controls queues and generations, and shows how
+ * workers come and go.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { assertAccessible, startConsole } from "../support/console.ts";

@@ -1,6 +1,7 @@
 /**
- * The page on operations with the state of a large gateway: 3 ingresses, 8 workers, 20 queues, 60 targets, 5,000 requests per second and 9,000 running generations.
- * The processes are played; Redis, control and the browser are real.
+ * The page on operations with the state of a large gateway: 3 ingresses, 8 workers, 20 queues, 60
+ * targets, 5,000 requests per second and 9,000 running generations. The processes are played;
+ * Redis, control and the browser are real.
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

@@ -1,4 +1,6 @@
-/** The dialogs of the page on operations, and the view for a screen on a wall, in a real browser. */
+/**
+ * The dialogs of the page on operations, and the view for a screen on a wall, in a real browser.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { assertAccessible, startConsole } from "../support/console.ts";

@@ -1,4 +1,7 @@
-/** Every page in a real browser: nothing that axe finds serious, no error, no foreign request; in both colour schemes, both languages, and on a phone. */
+/**
+ * Every page in a real browser: nothing that axe finds serious, no error, no foreign request; in
+ * both colour schemes, both languages, and on a phone.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { assertAccessible, startConsole } from "../support/console.ts";

@@ -1,4 +1,7 @@
-/** Pages without a session, pages that are not there, and what control serves a browser. pages.long.ts opens every page. */
+/**
+ * Pages without a session, pages that are not there, and what control serves a browser.
+ * pages.long.ts opens every page.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { assertAccessible, startConsole } from "../support/console.ts";

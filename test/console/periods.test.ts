@@ -1,4 +1,7 @@
-/** Ranges, the periods before them, and the steps of a plot. Local days are those of the process's zone. */
+/**
+ * Ranges, the periods before them, and the steps of a plot. Local days are those of the process's
+ * zone.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { intervalOf, intervalsFor, periodBefore, periodOf, stepsOf } from "../../apps/console/parts/periods.ts";

@@ -1,4 +1,7 @@
-/** The settings page: fields of the environment, bad input at its field, the name everywhere, a test mail, and the question before records are deleted. */
+/**
+ * The settings page: fields of the environment, bad input at its field, the name everywhere, a test
+ * mail, and the question before records are deleted.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { startMailServer } from "../control/mail-server.ts";

@@ -1,4 +1,7 @@
-/** Code and settings that people paste: each is syntactically right, and what Node or a shell can run answers. */
+/**
+ * Code and settings that people paste: each is syntactically right, and what Node or a shell can
+ * run answers.
+ */
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";

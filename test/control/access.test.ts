@@ -1,6 +1,7 @@
 /**
- * Who may call what, for every operation of the table: an actor of one account neither reads nor changes anything of another, and a role does not reach what needs a
- * higher one. A new operation is covered by itself; a new parameter needs an id in `ids`.
+ * Who may call what, for every operation of the table: an actor of one account neither reads nor
+ * changes anything of another, and a role does not reach what needs a higher one. A new operation
+ * is covered by itself; a new parameter needs an id in `ids`.
  */
 import assert from "node:assert/strict";
 import type { Operation } from "#api/operation.ts";
@@ -121,7 +122,9 @@ const values: Record<string, unknown> = {
   to: "somebody@example.com",
 };
 
-/** Whether the call names something that belongs to somebody. Those on /me are about whoever calls. */
+/**
+ * Whether the call names something that belongs to somebody. Those on /me are about whoever calls.
+ */
 const namesSomething = ({ path, body }: Operation): boolean =>
   path.includes(":") || (body !== undefined && !path.startsWith("/me"));
 

@@ -1,4 +1,7 @@
-/** The API of control on a test's database, with actors of the test's choice, and a Redis for its keys. */
+/**
+ * The API of control on a test's database, with actors of the test's choice, and a Redis for its
+ * keys.
+ */
 import { pino } from "pino";
 import { parseCatalogue } from "#catalogue/load.ts";
 import { keyspaceOf } from "#service/keyspace.ts";

@@ -1,4 +1,7 @@
-/** What control makes of the reports of processes: queues with their groups, targets, and the conditions that need the operator. */
+/**
+ * What control makes of the reports of processes: queues with their groups, targets, and the
+ * conditions that need the operator.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { parseCatalogue } from "#catalogue/load.ts";

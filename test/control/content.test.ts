@@ -1,4 +1,7 @@
-/** Content of requests in control: taken from Redis, kept as long as the account wants, and opened for those who may. */
+/**
+ * Content of requests in control: taken from Redis, kept as long as the account wants, and opened
+ * for those who may.
+ */
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { pino } from "pino";

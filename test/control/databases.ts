@@ -49,7 +49,10 @@ function embeddedOfFile(): EmbeddedOfFile {
 export const openPostgres = async (): Promise<OpenDatabase> =>
   openDatabase({ url: await server.createDatabase(), directory });
 
-/** Declares a test for each kind of database. The tests of a file share the embedded one, so each uses ids of its own. */
+/**
+ * Declares a test for each kind of database. The tests of a file share the embedded one, so each
+ * uses ids of its own.
+ */
 export function onBoth(name: string, run: (database: Database) => Promise<void>): void {
   const own = embeddedOfFile();
   test(`${name} (Postgres)`, async () => {

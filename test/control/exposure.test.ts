@@ -1,4 +1,6 @@
-/** What control shows and which addresses it calls: files of the console, and the webhook's address. */
+/**
+ * What control shows and which addresses it calls: files of the console, and the webhook's address.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";

@@ -1,4 +1,7 @@
-/** Keys from control's API to the ingresses: a real gateway, a real Redis, and control with its embedded database. */
+/**
+ * Keys from control's API to the ingresses: a real gateway, a real Redis, and control with its
+ * embedded database.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

@@ -1,4 +1,7 @@
-/** An OpenID Connect provider: https://openid.net/specs/openid-connect-core-1_0.html. Whoever comes is the person of the test's choice. */
+/**
+ * An OpenID Connect provider: https://openid.net/specs/openid-connect-core-1_0.html. Whoever comes
+ * is the person of the test's choice.
+ */
 import { createHash, createSign, generateKeyPairSync, randomUUID } from "node:crypto";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";

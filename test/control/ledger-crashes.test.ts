@@ -1,7 +1,8 @@
 /**
- * The whole way from the stream to the totals, one step at a time: readers are given one command of Redis or one insertion after the other, in a random order
- * between them, and crash before or after any. Whatever is delivered, repeated, reordered or not valid: records, totals by half hour, totals by day and an
- * independent calculation agree to the last nano-unit.
+ * The whole way from the stream to the totals, one step at a time: readers are given one command of
+ * Redis or one insertion after the other, in a random order between them, and crash before or after
+ * any. Whatever is delivered, repeated, reordered or not valid: records, totals by half hour,
+ * totals by day and an independent calculation agree to the last nano-unit.
  */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
@@ -104,7 +105,10 @@ class SteppedReader {
     return result.promise;
   }
 
-  /** The commands of Redis. A read returns at once and has few entries; what a crashed reader had is free at once. */
+  /**
+   * The commands of Redis. A read returns at once and has few entries; what a crashed reader had is
+   * free at once.
+   */
   #stepped(): Redis {
     return new Proxy(redis, {
       get: (target, name: keyof Redis) => {
@@ -131,7 +135,9 @@ function unblocked(args: readonly unknown[], count: number): unknown[] {
 const minute = 60_000;
 const start = Math.floor((Date.now() - 40 * 60 * minute) / minute) * minute;
 
-/** The records of one generation: those of workers for their attempts, and of one ingress or of two. */
+/**
+ * The records of one generation: those of workers for their attempts, and of one ingress or of two.
+ */
 const generations = fc.record({
   minutesLater: fc.nat(40 * 60),
   keyed: fc.constantFrom("one", "two"),

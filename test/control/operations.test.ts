@@ -1,4 +1,7 @@
-/** What operators decide reaches the ingresses and workers: queues, generations and circuit breakers, on a real gateway. */
+/**
+ * What operators decide reaches the ingresses and workers: queues, generations and circuit
+ * breakers, on a real gateway.
+ */
 import assert from "node:assert/strict";
 import { PassThrough } from "node:stream";
 import { after, test } from "node:test";

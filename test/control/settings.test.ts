@@ -1,4 +1,7 @@
-/** Settings of the installation: which value is in force, who may read secrets (nobody), and that other processes follow. */
+/**
+ * Settings of the installation: which value is in force, who may read secrets (nobody), and that
+ * other processes follow.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";

@@ -1,4 +1,7 @@
-/** Sign-in over HTTP: links, passwords, second factors, sessions, origins and limits, on both databases. */
+/**
+ * Sign-in over HTTP: links, passwords, second factors, sessions, origins and limits, on both
+ * databases.
+ */
 import assert from "node:assert/strict";
 import { getMigrations } from "better-auth/db/migration";
 import { pino } from "pino";

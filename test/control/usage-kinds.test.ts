@@ -1,4 +1,6 @@
-/** Every kind of usage that has a price, from an upstream's answer to the exact cost in the ledger. */
+/**
+ * Every kind of usage that has a price, from an upstream's answer to the exact cost in the ledger.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { openSession } from "../e2e/realtime-support.ts";

@@ -1,4 +1,7 @@
-/** Images and documents that requests name by address: who fetches them, and what their upstream receives. */
+/**
+ * Images and documents that requests name by address: who fetches them, and what their upstream
+ * receives.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";

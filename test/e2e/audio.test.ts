@@ -1,4 +1,7 @@
-/** Bytes on their way through the gateway: as they arrive, unchanged, and never in the way of conversations. */
+/**
+ * Bytes on their way through the gateway: as they arrive, unchanged, and never in the way of
+ * conversations.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request, type ServerResponse } from "node:http";

@@ -1,4 +1,7 @@
-/** Every background response comes to an end that a poll shows: while Redis is nearly full or full, and when Redis has lost that it was over. */
+/**
+ * Every background response comes to an end that a poll shows: while Redis is nearly full or full,
+ * and when Redis has lost that it was over.
+ */
 import assert from "node:assert/strict";
 import { after, afterEach, test } from "node:test";
 import type { Response } from "openai/resources/responses/responses";

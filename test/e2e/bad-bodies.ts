@@ -1,4 +1,7 @@
-/** Chat requests that no upstream of another format should receive, with the errors that their senders get. */
+/**
+ * Chat requests that no upstream of another format should receive, with the errors that their
+ * senders get.
+ */
 export const user = { role: "user", content: "hello" };
 /** A good request with these fields. */
 export const requestWith = (fields: object) => JSON.stringify({ model: "sim", messages: [user], ...fields });

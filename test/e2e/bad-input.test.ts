@@ -1,6 +1,6 @@
 /**
- * Every field of every endpoint with the wrong type, out of range, missing or contradictory: the error names the field in the endpoint's own format, whichever
- * upstream serves the model.
+ * Every field of every endpoint with the wrong type, out of range, missing or contradictory: the
+ * error names the field in the endpoint's own format, whichever upstream serves the model.
  */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
@@ -141,7 +141,10 @@ async function all(checks: readonly (() => Promise<void>)[]): Promise<void> {
   assert.equal(faults.length, 0, `${faults.length} of ${checks.length}:\n${faults.slice(0, 20).join("\n")}`);
 }
 
-/** `npm test` asks the first two models of each endpoint: one whose upstream has the endpoint's format, and one that is translated. */
+/**
+ * `npm test` asks the first two models of each endpoint: one whose upstream has the endpoint's
+ * format, and one that is translated.
+ */
 for (const [name, endpoint] of Object.entries(endpoints))
   for (const [place, model] of endpoint.models.slice(0, isLong ? undefined : 2).entries())
     test(`${name} of ${model}`, async () => {
@@ -152,8 +155,8 @@ for (const [name, endpoint] of Object.entries(endpoints))
       const { status, text } = await post(endpoint.pathOf(model), body);
       assert.equal(status, 200, text);
       const checks: (() => Promise<void>)[] = [];
-      // Types are looked at before an upstream is: the second is tried with fewer, the others with none. Endpoints with two models alone share their
-      // fields with others.
+      // Types are looked at before an upstream is: the second is tried with fewer, the others with
+      // none. Endpoints with two models alone share their fields with others.
       const wrongTypes = (readHere !== undefined ? [1, 2] : endpoint.models.length > 2 ? [2, 1] : [1, 0])[place] ?? 0;
       for (const mutation of mutationsOf(body, wrongTypes, place < 2)) {
         const isChecked = !isOwn || readHere === undefined || readHere.test(mutation.path);

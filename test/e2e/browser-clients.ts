@@ -1,4 +1,7 @@
-/** The official clients in a page. browsers.test.ts bundles this file and calls these functions in Chromium. */
+/**
+ * The official clients in a page. browsers.test.ts bundles this file and calls these functions in
+ * Chromium.
+ */
 import Anthropic from "@anthropic-ai/sdk";
 import { GoogleGenAI } from "@google/genai";
 import OpenAI from "openai";

@@ -1,4 +1,7 @@
-/** Speech in conversations, as OpenAI's and Google's clients ask for it: both ways unchanged, whole and streamed. */
+/**
+ * Speech in conversations, as OpenAI's and Google's clients ask for it: both ways unchanged, whole
+ * and streamed.
+ */
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { after, test } from "node:test";

@@ -111,7 +111,10 @@ const toolOf = (name: string): OpenAI.Chat.ChatCompletionFunctionTool => ({
 const tools = [toolOf("get_weather"), toolOf("get_time")];
 const question: Message[] = [{ role: "user", content: 'Call get_weather for "Oslo" and get_time for "Rome".' }];
 
-/** The last turn of a loop of tool calls: answers each call, and checks that the results reached the model. */
+/**
+ * The last turn of a loop of tool calls: answers each call, and checks that the results reached the
+ * model.
+ */
 async function finishLoop(message: OpenAI.Chat.ChatCompletionMessage): Promise<void> {
   const calls = message.tool_calls ?? [];
   assert.deepEqual(
@@ -319,7 +322,10 @@ const event = (delta: object, finish: string | null = null) =>
   `data: ${JSON.stringify({ id: "x", object: "chat.completion.chunk", created: 1, model: "theirs", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
 const post = (body: object) => gateway.post(body, { signal: AbortSignal.timeout(20_000) });
 
-/** Reads a body piece by piece, each time on until all that came is like the pattern; returns all of it. */
+/**
+ * Reads a body piece by piece, each time on until all that came is like the pattern; returns all of
+ * it.
+ */
 function readingOf({ body }: Response): (pattern: RegExp) => Promise<string> {
   const reader = (body as ReadableStream<Uint8Array<ArrayBuffer>>).pipeThrough(new TextDecoderStream()).getReader();
   let text = "";

@@ -1,4 +1,7 @@
-/** Content of requests: from a real ingress, sealed, through Redis to control, and back to an operator. */
+/**
+ * Content of requests: from a real ingress, sealed, through Redis to control, and back to an
+ * operator.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

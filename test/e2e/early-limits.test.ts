@@ -1,4 +1,7 @@
-/** A caller over one of its limits is refused before it sends a large body, with the same error as for a small one. */
+/**
+ * A caller over one of its limits is refused before it sends a large body, with the same error as
+ * for a small one.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Limits } from "#access/rate-limits.ts";
@@ -31,7 +34,10 @@ interface Announced {
 }
 const large = "Content-Length: 20000000";
 
-/** What a sender is told that announces a body and sends nothing of it, until it is answered or asked for the body. */
+/**
+ * What a sender is told that announces a body and sends nothing of it, until it is answered or
+ * asked for the body.
+ */
 const announce = (key: string, { lines = [large], path = "/v1/chat/completions" }: Announced = {}) =>
   exchange(
     gateway.url,

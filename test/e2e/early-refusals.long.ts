@@ -1,4 +1,7 @@
-/** Decisions of an ingress by a request's headers alone: the sender gets its error, and the connection is closed. */
+/**
+ * Decisions of an ingress by a request's headers alone: the sender gets its error, and the
+ * connection is closed.
+ */
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, test } from "node:test";

@@ -1,6 +1,8 @@
 /**
- * No request holds up an event loop: at the default limits, whatever a caller sends, one turn of the event loop of an ingress or a worker takes less than 100 ms of
- * the processor's time, but for copies of the largest bodies. `HOSTILE_SHAPES=all` asks every shape in every dialect of every upstream, which takes some minutes, and prints what it took.
+ * No request holds up an event loop: at the default limits, whatever a caller sends, one turn of
+ * the event loop of an ingress or a worker takes less than 100 ms of the processor's time, but for
+ * copies of the largest bodies. `HOSTILE_SHAPES=all` asks every shape in every dialect of every
+ * upstream, which takes some minutes, and prints what it took.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -15,7 +17,10 @@ import { briefShapes, shapesOf, textBytesMax } from "../support/hostile-shapes.t
 import { words } from "./bad-input/raw.ts";
 import { Bare } from "./socket-support.ts";
 
-/** What the processor takes for a reference here, which is about that of the machines that the bound is meant for: a slower one may take longer in proportion. */
+/**
+ * What the processor takes for a reference here, which is about that of the machines that the bound
+ * is meant for: a slower one may take longer in proportion.
+ */
 const referenceMs = 25;
 const turnMsMax = 100 * Math.max(1, fastestMsOf(() => JSON.parse(`[${"1234567,".repeat(1_000_000)}0]`)) / referenceMs);
 const asksAll = process.env.HOSTILE_SHAPES === "all";
@@ -135,7 +140,10 @@ function fastestMsOf(act: () => unknown): number {
 
 const slow: string[] = [];
 
-/** Bodies of the largest size are copied several times, and WebSocket frames unmasked, each in one turn: 40 to 140 ms were measured. */
+/**
+ * Bodies of the largest size are copied several times, and WebSocket frames unmasked, each in one
+ * turn: 40 to 140 ms were measured.
+ */
 const copyMsMax = 2 * turnMsMax;
 
 async function measured(
@@ -162,7 +170,9 @@ test("as first requests, which find nothing compiled", async () => {
   assert.deepEqual(slow.splice(0), []);
 });
 
-/** Four dialects, then the same from another on: every caller's shapes go to every upstream in turn. */
+/**
+ * Four dialects, then the same from another on: every caller's shapes go to every upstream in turn.
+ */
 const dialectAt = (place: number) => conversationDialects[place % conversationDialects.length] as ConversationDialect;
 const pairAt = (place: number) => [dialectAt(place), dialectAt(place + Math.floor(place / 4))] as const;
 const allPairs = conversationDialects.flatMap((from) => conversationDialects.map((to) => [from, to] as const));

@@ -1,4 +1,7 @@
-/** Responses to callers and calls of targets when upstreams misbehave: routes, retries, circuit breakers, credentials, concurrency. */
+/**
+ * Responses to callers and calls of targets when upstreams misbehave: routes, retries, circuit
+ * breakers, credentials, concurrency.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
@@ -30,7 +33,10 @@ const targetOf = (name: string): Target => {
 const chunk = (delta: object, finish: string | null = null) =>
   `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 1, model: "theirs", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
 let streams = false;
-/** Whether the whole upstream is down, and how often it was asked if it is there: a request that is no generation. */
+/**
+ * Whether the whole upstream is down, and how often it was asked if it is there: a request that is
+ * no generation.
+ */
 let absent = false;
 let presenceAsked = 0;
 const ok = (response: ServerResponse) => {

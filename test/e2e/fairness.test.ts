@@ -11,7 +11,9 @@ const upstream = await startScriptedUpstream();
 let gateway: Gateway;
 let heavyKey: string;
 
-/** What the upstream was asked, in order, by its words; and how many of these it has not answered. */
+/**
+ * What the upstream was asked, in order, by its words; and how many of these it has not answered.
+ */
 const arrived: string[] = [];
 let open = 0;
 /** The answers that are held, while any are. */

@@ -1,4 +1,7 @@
-/** What the fault suite (test/faults) can't show: the official client's classes of error and its own retries, huge answers, and answers that never end. */
+/**
+ * What the fault suite (test/faults) can't show: the official client's classes of error and its own
+ * retries, huge answers, and answers that never end.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import OpenAI from "openai";

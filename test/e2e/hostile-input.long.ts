@@ -1,4 +1,7 @@
-/** Hostile, very large and odd bodies: work is bounded, the error is clear, and other callers are not affected. */
+/**
+ * Hostile, very large and odd bodies: work is bounded, the error is clear, and other callers are
+ * not affected.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
@@ -97,12 +100,15 @@ test("endless nesting is refused in every field", async () => {
   }
 });
 
-/** What the gateway worked: however often others had their turn, nobody waits for longer because of it. */
+/**
+ * What the gateway worked: however often others had their turn, nobody waits for longer because of
+ * it.
+ */
 const workedSeconds = () => workedSecondsOf([...gateway.ingresses, ...gateway.workers]);
 
 /**
- * How long a neighbour waits at most while something goes on, and what was worked meanwhile, for the neighbours too. They ask what a worker refuses, so that
- * no upstream has a part in it.
+ * How long a neighbour waits at most while something goes on, and what was worked meanwhile, for
+ * the neighbours too. They ask what a worker refuses, so that no upstream has a part in it.
  */
 async function neighbourDuring<Result>(
   act: () => Promise<Result>,

@@ -80,7 +80,10 @@ async function told(answer: Promise<Response>) {
 const event = (content: string) =>
   `data: ${JSON.stringify({ id: "x", object: "chat.completion.chunk", choices: [{ index: 0, delta: { content } }] })}\n\n`;
 
-/** Has the scripted upstream begin its answers, streams with a word and whole ones not at all, and go on when it is told to. */
+/**
+ * Has the scripted upstream begin its answers, streams with a word and whole ones not at all, and
+ * go on when it is told to.
+ */
 function holdAnswers() {
   const goOn = Promise.withResolvers<void>();
   const holding = { runs: 0, goOn: goOn.resolve };
@@ -428,7 +431,10 @@ test("a stored answer is replayed only for a model that its caller may still use
   await until("the group has all models", async () => (await listed()) > 1);
 });
 
-/** Sends under so many names to an ingress; says whose answers lie in Redis once nothing of them is under way. */
+/**
+ * Sends under so many names to an ingress; says whose answers lie in Redis once nothing of them is
+ * under way.
+ */
 async function storedOf(names: string[], { at, key = gateway.key }: { at: number; key?: string }): Promise<boolean[]> {
   const stored: boolean[] = [];
   for (const name of names) {

@@ -17,7 +17,10 @@ const gateway = await startGateway({
       `  other: { dialect: anthropic-messages, circuitBreakerFailuresMax: 0, baseUrl: "\${SIMULATOR_URL}/v1" }\n`,
     ) + modelLine({ id: "translated", upstream: "other", model: "sim-text;rate=0" }),
 });
-/** A second ingress with tight bounds, and a third one that does not wait long: nothing but slow senders is its business. */
+/**
+ * A second ingress with tight bounds, and a third one that does not wait long: nothing but slow
+ * senders is its business.
+ */
 const bodyBytesMax = 100_000;
 const ingressWith = async (environment: Record<string, string>) =>
   (await gateway.addIngress(environment)).urls.api as string;

@@ -1,4 +1,7 @@
-/** Answers beyond the usual bound, as large as their requests ask for, and answers that are larger than that. */
+/**
+ * Answers beyond the usual bound, as large as their requests ask for, and answers that are larger
+ * than that.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { hashOf } from "#access/key.ts";
@@ -33,7 +36,10 @@ after(async () => {
 });
 const keyspace = keyspaceOf("sluice");
 
-/** The caller's answer to a request that the upstream answers with these parts, how often it was called, and what that cost. */
+/**
+ * The caller's answer to a request that the upstream answers with these parts, how often it was
+ * called, and what that cost.
+ */
 async function ask(path: string, body: object, parts: () => Iterable<string | Buffer>) {
   let calls = 0;
   upstream.answerWith(async (response) => {

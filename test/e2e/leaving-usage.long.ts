@@ -11,7 +11,10 @@ import { SseReader } from "#wire/sse.ts";
 import { startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
 
-/** Each answer stops after a known number of tokens and never ends, so that a caller has read all there is when it leaves. */
+/**
+ * Each answer stops after a known number of tokens and never ends, so that a caller has read all
+ * there is when it leaves.
+ */
 const models = {
   /** Twenty events of 4,096 bytes. */
   chunky: "sim-text;rate=0;first=0;tokens=5000;size=4096;stall=20;reasoning=0;usage=never",
@@ -190,7 +193,10 @@ async function open(key: string, dialect: ConversationDialect, model: string, mo
   };
 }
 
-/** Upstreams for a caller: its own dialect, which is relayed as it comes, and one that is translated. */
+/**
+ * Upstreams for a caller: its own dialect, which is relayed as it comes, and one that is
+ * translated.
+ */
 const upstreamsOf = (dialect: ConversationDialect) =>
   [dialect, dialect === "openai-chat" ? "anthropic-messages" : "openai-chat"] as const;
 

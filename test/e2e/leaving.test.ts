@@ -85,7 +85,8 @@ test("output for a caller that left is counted once, approximately", async () =>
   const counted = (kind: string) =>
     Number(new RegExp(`sluice_tokens_total\\{model="paced",kind="${kind}"\\} (\\d+)`).exec(metrics)?.[1] ?? 0);
   const sent = (await gateway.seen(paced))[0]?.chunksSent ?? 0;
-  // The first of its five pieces was the stream's opening, which says nothing; long words count for more than one token.
+  // The first of its five pieces was the stream's opening, which says nothing; long words count for
+  // more than one token.
   assert.ok(counted("output") >= 4 && counted("output") <= 1.5 * sent, `${counted("output")} of ${sent}`);
   assert.ok(counted("input") > 5 && counted("input") < 60, String(counted("input")));
 });
@@ -215,7 +216,8 @@ test("x-sluice-max-wait counts from the beginning, also when the worker is lost"
   );
   await doomed.kill();
   const [past, ahead] = await Promise.all(responses);
-  // The first one's time is over when the loss is noticed; the second one waits for the rest of its time.
+  // The first one's time is over when the loss is noticed; the second one waits for the rest of its
+  // time.
   await assertOverloaded(past?.response as Response);
   await assertOverloaded(ahead?.response as Response);
   assert.ok(Number(ahead?.ms) >= 8_000, `${ahead?.ms} ms`);

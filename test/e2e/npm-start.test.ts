@@ -1,4 +1,7 @@
-/** The product from a newcomer's view: `npm start` in a checkout, and the official client with only the address and the key. */
+/**
+ * The product from a newcomer's view: `npm start` in a checkout, and the official client with only
+ * the address and the key.
+ */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";

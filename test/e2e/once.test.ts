@@ -1,6 +1,7 @@
 /**
- * In any failure, an answer has every word once and in order, and one that looks complete is complete. Runs all combinations of where the answer continues,
- * what the catalogue allows there, where it broke, how it is requested and in which dialect.
+ * In any failure, an answer has every word once and in order, and one that looks complete is
+ * complete. Runs all combinations of where the answer continues, what the catalogue allows there,
+ * where it broke, how it is requested and in which dialect.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -25,7 +26,10 @@ interface Asked {
   messages: { role: string; content: string }[];
 }
 
-/** Breaks its first answer where the prompt says, and the next one too if that says so. `same` says what the first says; `prefill` continues a turn. */
+/**
+ * Breaks its first answer where the prompt says, and the next one too if that says so. `same` says
+ * what the first says; `prefill` continues a turn.
+ */
 const server = createServer((request, response) => {
   let body = "";
   request.on("data", (part: Buffer) => {
@@ -68,7 +72,9 @@ const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
 
 interface Setup {
   id: string;
-  /** The next target may not be another's words: they are the same, or it was given the text so far. */
+  /**
+   * The next target may not be another's words: they are the same, or it was given the text so far.
+   */
   catalogue: string;
 }
 

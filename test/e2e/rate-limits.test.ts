@@ -281,7 +281,8 @@ test("tokens are settled by the answer's usage; a failed answer costs none", asy
   const window = keyspace.limit("group", "tokens", "window");
   for (let call = 0; call < 3; call++) {
     assert.equal(await statusOf(ask(key, urls[call % 2], "broken")), 400);
-    // The next one comes by another ingress, and Redis keeps order among what came over one connection alone.
+    // The next one comes by another ingress, and Redis keeps order among what came over one
+    // connection alone.
     await until("the failed answer gave its tokens back", async () => (await redis.hget(window, "t")) === "0");
   }
   const answer = (await (await ask(key)).json()) as { usage: { total_tokens: number } };

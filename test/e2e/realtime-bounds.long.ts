@@ -54,7 +54,10 @@ const spentBy = async (key: string) =>
 const nothingRuns = (key: string) =>
   until("nothing runs", async () => (await redis.zcard(keyspace.limit("key", subjectOf(key), "running"))) === 0);
 
-/** The value of something once it does not change any more, for longer than the relay takes to report what was taken. */
+/**
+ * The value of something once it does not change any more, for longer than the relay takes to
+ * report what was taken.
+ */
 async function standingStill(read: () => Promise<number>): Promise<number> {
   let value = -1;
   await until("nothing moves", async () => {

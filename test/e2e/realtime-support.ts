@@ -1,10 +1,16 @@
-/** The common part of the tests of sessions: a catalogue, the official clients, and a bare socket whose messages are read one by one. */
+/**
+ * The common part of the tests of sessions: a catalogue, the official clients, and a bare socket
+ * whose messages are read one by one.
+ */
 import { connect } from "node:net";
 import { OpenAIRealtimeWS } from "openai/realtime/ws";
 import { type ClientOptions, WebSocket } from "ws";
 import type { Gateway } from "../support/gateway.ts";
 
-/** Models whose upstreams speak OpenAI's Realtime, and those with `live` in their names, whose upstreams speak Gemini's Live. */
+/**
+ * Models whose upstreams speak OpenAI's Realtime, and those with `live` in their names, whose
+ * upstreams speak Gemini's Live.
+ */
 export const realtimeCatalogue = (models: Record<string, string>, upstreams = "", more = "", groups = "") =>
   `groups:\n  default: { models: ["*"] }\n${groups}upstreams:\n  openai: { dialect: openai-chat, baseUrl: "\${SIMULATOR_URL}/v1" }\n  google: { dialect: gemini, baseUrl: "\${SIMULATOR_URL}/v1beta" }\n${upstreams}models:\n${Object.entries(
     models,

@@ -61,7 +61,10 @@ async function answering(api: "openai" | "live", key: string, model = "voice"): 
   return session;
 }
 
-/** The messages of the caller have thirty to fifty tokens with their JSON. `upTo`: tokens of the answer that may have been produced by then. */
+/**
+ * The messages of the caller have thirty to fifty tokens with their JSON. `upTo`: tokens of the
+ * answer that may have been produced by then.
+ */
 const isPlausible = (spent: number, what: string, upTo = 40) =>
   assert.ok(spent >= 30 + 12 && spent <= 50 + upTo, `${what}: ${spent}`);
 

@@ -1,4 +1,6 @@
-/** Conversations of several turns with models that refuse a turn whose reasoning did not come back. */
+/**
+ * Conversations of several turns with models that refuse a turn whose reasoning did not come back.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { startGateway } from "../support/gateway.ts";

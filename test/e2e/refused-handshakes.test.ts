@@ -1,4 +1,7 @@
-/** WebSocket handshakes that are refused: the server responds, closes its side, and keeps nothing that would delay its end. */
+/**
+ * WebSocket handshakes that are refused: the server responds, closes its side, and keeps nothing
+ * that would delay its end.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
@@ -25,7 +28,10 @@ const handshake = (lines: readonly string[], start = `GET ${path} HTTP/1.1`) =>
   `${[start, "Host: x", ...lines].join("\r\n")}\r\n\r\n`;
 const without = (name: string) => websocket.filter((line) => !line.startsWith(name));
 
-/** Sends a request, ends this side as soon as it is answered, and returns the status when the server has closed its side as well. */
+/**
+ * Sends a request, ends this side as soon as it is answered, and returns the status when the server
+ * has closed its side as well.
+ */
 function statusUntilClosed(to: string, request: string, { ends = true } = {}): Promise<number> {
   const { hostname, port } = new URL(to);
   return new Promise((resolve, reject) => {

@@ -1,4 +1,7 @@
-/** Requests that an upstream of the caller's own dialect refuses: they are repaired and sent once more, and the caller gets an answer. */
+/**
+ * Requests that an upstream of the caller's own dialect refuses: they are repaired and sent once
+ * more, and the caller gets an answer.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { startGateway } from "../support/gateway.ts";

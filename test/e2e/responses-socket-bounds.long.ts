@@ -26,8 +26,9 @@ const gateway = await startGateway({
 });
 type Place = { role: Role; url: string };
 /**
- * One where WebSockets are switched off, and ingresses with bounds that are soon reached: each bound where no other is, for a machine that stands still
- * for a moment must not reach one before another.
+ * One where WebSockets are switched off, and ingresses with bounds that are soon reached: each
+ * bound where no other is, for a machine that stands still for a moment must not reach one before
+ * another.
  */
 const [off, pinging, idling, full, young, stopping] = (
   await Promise.all([

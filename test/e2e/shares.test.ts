@@ -1,4 +1,7 @@
-/** Shared capacities of an ingress: a key that takes its maximum leaves a share to every other, and all of it is released. */
+/**
+ * Shared capacities of an ingress: a key that takes its maximum leaves a share to every other, and
+ * all of it is released.
+ */
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, test } from "node:test";

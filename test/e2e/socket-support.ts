@@ -1,4 +1,7 @@
-/** The common part of WebSocket tests: a catalogue, and a bare socket whose frames are read one by one. */
+/**
+ * The common part of WebSocket tests: a catalogue, and a bare socket whose frames are read one by
+ * one.
+ */
 import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import { type ClientOptions, WebSocket } from "ws";

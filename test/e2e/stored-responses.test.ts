@@ -420,7 +420,10 @@ test("requests for what is stored are checked like all others", async () => {
   }
 });
 
-/** The scripted upstream answers with this response, whole or as the three events that have it, as the request asks. */
+/**
+ * The scripted upstream answers with this response, whole or as the three events that have it, as
+ * the request asks.
+ */
 function scriptedResponse(response: Record<string, unknown>): void {
   upstream.answerWith((answer, { body }) => {
     if ((JSON.parse(body.toString()) as { stream?: boolean }).stream !== true) {

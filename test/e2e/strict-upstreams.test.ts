@@ -1,4 +1,7 @@
-/** What clients send by habit, to upstreams that do not take it: stop sequences, fields of newer versions, ids of users. */
+/**
+ * What clients send by habit, to upstreams that do not take it: stop sequences, fields of newer
+ * versions, ids of users.
+ */
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { after, test } from "node:test";

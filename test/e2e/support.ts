@@ -1,4 +1,7 @@
-/** The common part of the end-to-end tests: catalogue lines, a scripted upstream, and bytes on a bare socket. */
+/**
+ * The common part of the end-to-end tests: catalogue lines, a scripted upstream, and bytes on a
+ * bare socket.
+ */
 import { once } from "node:events";
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
 import { type AddressInfo, connect } from "node:net";
@@ -91,8 +94,8 @@ export interface RawExchange {
 }
 
 /**
- * Writes bytes to a server and reads until it closes the connection, or until `until` is content with what came. Rejects after `timeoutMs`.
- * `more` is written each time that something came.
+ * Writes bytes to a server and reads until it closes the connection, or until `until` is content
+ * with what came. Rejects after `timeoutMs`. `more` is written each time that something came.
  */
 export function exchange(
   url: string,

@@ -1,4 +1,7 @@
-/** Paths of the vendors' APIs that are not served: each client gets the error that it can read, and never another vendor's list. */
+/**
+ * Paths of the vendors' APIs that are not served: each client gets the error that it can read, and
+ * never another vendor's list.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";

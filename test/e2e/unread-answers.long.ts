@@ -1,4 +1,7 @@
-/** WebSockets' frames and stored answers that nobody reads: like streams (unread-answers.test.ts), they cost their own key its connections. */
+/**
+ * WebSockets' frames and stored answers that nobody reads: like streams (unread-answers.test.ts),
+ * they cost their own key its connections.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { until } from "../support/time.ts";

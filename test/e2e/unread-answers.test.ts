@@ -1,4 +1,7 @@
-/** Answers that nobody reads: an ingress keeps them within its bound, and breaks only connections of the key above its share. */
+/**
+ * Answers that nobody reads: an ingress keeps them within its bound, and breaks only connections of
+ * the key above its share.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { until } from "../support/time.ts";

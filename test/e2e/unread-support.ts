@@ -6,7 +6,9 @@ import { type Role, startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
 import { Bare, socketCatalogue } from "./socket-support.ts";
 
-/** An unread answer of this size takes all that a socket, its kernel and the relay's window hold. */
+/**
+ * An unread answer of this size takes all that a socket, its kernel and the relay's window hold.
+ */
 const large = "sim-text;rate=0;first=0;tokens=700;size=16000";
 const medium = "sim-text;rate=0;first=0;tokens=40;size=16000";
 export const answersBytesMax = 16 << 20;
@@ -60,7 +62,10 @@ export function askAndNeverRead(asked: object, times = 1, headers: string[] = []
   return socket;
 }
 
-/** Another key's answers arrive, streamed, whole and over a WebSocket, however often they are asked for, and the bound holds meanwhile. */
+/**
+ * Another key's answers arrive, streamed, whole and over a WebSocket, however often they are asked
+ * for, and the bound holds meanwhile.
+ */
 export async function servesOthers(): Promise<void> {
   using socket = await Bare.open(gateway.url, other);
   for (let round = 0; round < 2; round++) {

@@ -1,4 +1,7 @@
-/** What a caller is billed for each operation besides conversations: by its upstream's count, or by the gateway's own. */
+/**
+ * What a caller is billed for each operation besides conversations: by its upstream's count, or by
+ * the gateway's own.
+ */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type OpenAI from "openai";

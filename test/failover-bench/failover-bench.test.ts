@@ -1,6 +1,7 @@
 /**
- * Failover Bench's sixteen scenarios against the configuration of docs/retries-and-failover.md: a model with a fallback, and nothing else. Streamed and whole,
- * with the scenarios' own times. The table in that document is compared with the verdicts.
+ * Failover Bench's sixteen scenarios against the configuration of docs/retries-and-failover.md: a
+ * model with a fallback, and nothing else. Streamed and whole, with the scenarios' own times. The
+ * table in that document is compared with the verdicts.
  */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -69,7 +70,8 @@ const scenarios: readonly Scenario[] = [
     required: ({ seen }) => seen.ms <= 100_000,
     advice: ({ primary }) => primary.length === 1,
   },
-  // The limit of fifteen seconds is one to the first token, of which an answer that is not streamed has none.
+  // The limit of fifteen seconds is one to the first token, of which an answer that is not streamed
+  // has none.
   { id: "s07", hangMs: 60_000 },
   { id: "s08", hangMs: 40_000 },
   { id: "s09", hangMs: 70_000, required: ({ seen }) => seen.ms <= 45_000 },
@@ -96,7 +98,9 @@ const slow = ["s06", "s07", "s09"];
 const modes = ["streamed", "whole"] as const;
 type Mode = (typeof modes)[number];
 
-/** The document's catalogue with its two models once for each scenario and mode, at this provider. */
+/**
+ * The document's catalogue with its two models once for each scenario and mode, at this provider.
+ */
 function catalogueOf(url: string): string {
   const at = yaml.indexOf("models:\n");
   const head = yaml.slice(0, at).replaceAll(/"https:\/\/[^"]+"/g, `"${url}"`);
@@ -196,7 +200,10 @@ async function play(scenario: Scenario, mode: Mode): Promise<Verdict> {
   return verdictOf(scenario, played);
 }
 
-/** The primary is down for a while: every request is answered, and the primary is used again within half a minute. */
+/**
+ * The primary is down for a while: every request is answered, and the primary is used again within
+ * half a minute.
+ */
 async function playOutage(mode: Mode): Promise<Verdict> {
   const all: Seen[] = [];
   for (let place = 0; place < outage.requests; place++) {

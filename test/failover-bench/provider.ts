@@ -1,6 +1,8 @@
 /**
- * A provider that misbehaves as the model's name says, as in Failover Bench's scenarios (https://github.com/failoverbench/failoverbench, `scenarios/catalogue.yaml`,
- * methodology 0.1, profile `full`). Its healthy answer is always the same sixty words, and it continues a turn of the assistant that begins them.
+ * A provider that misbehaves as the model's name says, as in Failover Bench's scenarios
+ * (https://github.com/failoverbench/failoverbench, `scenarios/catalogue.yaml`, methodology 0.1,
+ * profile `full`). Its healthy answer is always the same sixty words, and it continues a turn of
+ * the assistant that begins them.
  */
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";

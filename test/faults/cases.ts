@@ -1,12 +1,15 @@
 /**
- * Every fault of an upstream and its expected consequences: the caller's response, the times of the calls, and the charge. Expectations are stated here and
- * never read from the gateway's code.
+ * Every fault of an upstream and its expected consequences: the caller's response, the times of the
+ * calls, and the charge. Expectations are stated here and never read from the gateway's code.
  */
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { quietMsMin } from "../../apps/worker/bounds.ts";
 import { isLong } from "../support/long.ts";
 
-/** The format of an error in each dialect. `code` is that of OpenAI's two dialects; null if only the status tells. */
+/**
+ * The format of an error in each dialect. `code` is that of OpenAI's two dialects; null if only the
+ * status tells.
+ */
 export const errorShapes = {
   refused: {
     status: 400,
@@ -94,11 +97,16 @@ type Course =
       isOver?: true;
     };
 
-/** `patient` targets have the default timeouts, `hasty` ones shorter timeouts set by their operator. */
+/**
+ * `patient` targets have the default timeouts, `hasty` ones shorter timeouts set by their operator.
+ */
 type Patience = "patient" | "hasty";
 
 export interface Row {
-  /** The simulator's settings, to be had by `faultAt`; `dead` is a host where nothing listens, `stalled` one that answers no handshake. */
+  /**
+   * The simulator's settings, to be had by `faultAt`; `dead` is a host where nothing listens,
+   * `stalled` one that answers no handshake.
+   */
   fault: string;
   /** For readers. */
   says: string;
@@ -121,8 +129,9 @@ export const transports = ["http", "https", "h2"] as const;
 export type Transport = (typeof transports)[number];
 
 /**
- * What stands behind the first target. `two`: a second target, where a plain text goes on. `resumed`: a second target, and the model says that any answer may be resumed
- * there. `fallback`: another model, where the answer may be resumed as well.
+ * What stands behind the first target. `two`: a second target, where a plain text goes on.
+ * `resumed`: a second target, and the model says that any answer may be resumed there. `fallback`:
+ * another model, where the answer may be resumed as well.
  */
 export const arrangements = ["one", "two", "resumed", "fallback"] as const;
 export type Arrangement = (typeof arrangements)[number];
@@ -301,7 +310,10 @@ export interface Cell {
 export const faultAt = (pace: Pace, { fault }: Row): string =>
   fault.replace(forEver, String(pace.totalMs.patient + 10_000));
 
-/** All of the suite. The first target speaks the caller's dialect, the second another one. Answers are resumed over plain HTTP alone. */
+/**
+ * All of the suite. The first target speaks the caller's dialect, the second another one. Answers
+ * are resumed over plain HTTP alone.
+ */
 export const allCells: readonly Cell[] = rows.flatMap((row, place) =>
   row.transports.flatMap((transport) =>
     row.dialects.flatMap((dialect) =>
@@ -322,14 +334,20 @@ export const allCells: readonly Cell[] = rows.flatMap((row, place) =>
   ),
 );
 
-/** For `npm test`: every fault with one of its dialects, in all arrangements. `npm run test:long` plays all dialects over plain HTTP with one target and with two. */
+/**
+ * For `npm test`: every fault with one of its dialects, in all arrangements. `npm run test:long`
+ * plays all dialects over plain HTTP with one target and with two.
+ */
 export const someCells: readonly Cell[] = allCells.filter(
   ({ row: { dialects }, place, dialect, arrangement, transport }) =>
     dialect === dialects[place % dialects.length] ||
     (isLong && transport === "http" && (arrangement === "one" || arrangement === "two")),
 );
 
-/** Whether the request after the fault goes to the same model; else to a neighbour at the same upstream. */
+/**
+ * Whether the request after the fault goes to the same model; else to a neighbour at the same
+ * upstream.
+ */
 export const asksSameModel = ({ recovers, blocks, section }: Row): boolean => (recovers && !blocks) || section === harm;
 
 /** It is to be played early, before its date has come. */
@@ -398,7 +416,8 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
       if (arrangement === "one") return alone(errorOf(course.error, course.seconds), course.pauses);
       return elsewhere(atOnce, arrangement === "fallback" ? course.pauses : noPauses);
     case "silent": {
-      // The only target of an answer that does not stream is waited for until its total time is over.
+      // The only target of an answer that does not stream is waited for until its total time is
+      // over.
       const beginMs = arrangement === "one" ? pace.totalMs[patience] : pace.beginMs[patience];
       const adapts = pace.isDefault && patience === "patient" && arrangement === "two";
       const limits = {

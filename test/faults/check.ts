@@ -61,7 +61,8 @@ export function complaintsOf(cell: Cell, played: Played, pace: Pace, secrets: re
       within(`the pause before call ${place + 2}`, (first[place + 1] as number) - (first[place] as number), pause);
   same("calls of the second target", second.length, expected.second === undefined ? 0 : 1);
   if (expected.second !== undefined && first.length > 0 && second.length > 0) {
-    // A busy simulator notes the first call late, and so the second one soon: too soon is what comes too soon after the caller asked.
+    // A busy simulator notes the first call late, and so the second one soon: too soon is what
+    // comes too soon after the caller asked.
     const [least, most] = expected.second;
     within("the caller's question until the second target", (second[0] as number) - askedAt, [
       least,
@@ -157,7 +158,8 @@ function checkError(
     return;
   }
   same("an end", hasEnd(dialect, text), false);
-  // Some clients detect a failing stream only by its broken connection: Google's older ones, and LangChain4j for chat completions.
+  // Some clients detect a failing stream only by its broken connection: Google's older ones, and
+  // LangChain4j for chat completions.
   same("the connection broke", broken, dialect === "gemini" || dialect === "openai-chat");
   same("breaches of the dialect", read?.faults, []);
   same("content before the error", read?.text, content ? contentBefore(cell.row.fault) : "");

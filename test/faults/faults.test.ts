@@ -1,4 +1,7 @@
-/** The fault suite: every fault, whole and streamed, for callers of every dialect, with one target and with two, at shortened timeouts. */
+/**
+ * The fault suite: every fault, whole and streamed, for callers of every dialect, with one target
+ * and with two, at shortened timeouts.
+ */
 import assert from "node:assert/strict";
 import { before, test } from "node:test";
 import { type Pace, rows, someCells } from "./cases.ts";

@@ -1,4 +1,7 @@
-/** An outage of one of two targets under steady traffic over two workers: its cost, and when the target is used again. */
+/**
+ * An outage of one of two targets under steady traffic over two workers: its cost, and when the
+ * target is used again.
+ */
 import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -14,7 +17,10 @@ export interface OutageSeen {
   requests: number;
   /** How many of these were not answered. */
   failed: number;
-  /** Generations that the target was sent while it was down; connections, where nobody listens, are counted by the worker. */
+  /**
+   * Generations that the target was sent while it was down; connections, where nobody listens, are
+   * counted by the worker.
+   */
   callsWhileDown: number;
   /** From its return to the first generation that it answered. */
   usedAgainMs: number;
@@ -23,7 +29,10 @@ export interface OutageSeen {
 /** A request every so often. */
 const everyMs = 50;
 
-/** One target at the defaults of a catalogue, down for `downMs`, then back, with a healthy one behind it. */
+/**
+ * One target at the defaults of a catalogue, down for `downMs`, then back, with a healthy one
+ * behind it.
+ */
 export async function playOutage(outage: Outage, downMs: number): Promise<OutageSeen> {
   let down = false;
   let calls = 0;

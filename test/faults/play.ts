@@ -1,4 +1,7 @@
-/** Plays every cell of the fault suite through real processes, many at once, and records the observations. */
+/**
+ * Plays every cell of the fault suite through real processes, many at once, and records the
+ * observations.
+ */
 import { once } from "node:events";
 import { Agent, type IncomingHttpHeaders, request } from "node:http";
 import { type AddressInfo, createServer } from "node:net";
@@ -55,7 +58,10 @@ export interface Played {
   spent: number;
   /** Tokens that the worker counted for the model of this cell, over both requests. */
   counted: { input: number; output: number };
-  /** The next request: to the same model, or to a neighbour at the same upstreams where the model stays ill. */
+  /**
+   * The next request: to the same model, or to a neighbour at the same upstreams where the model
+   * stays ill.
+   */
   next: { heard: Heard; first: number; second: number };
 }
 
@@ -95,7 +101,10 @@ const nameOfSecond = (cell: Cell) => `theirs-second-${cell.id}`;
 /** Where a row's simulator is reached, over each transport. */
 type Urls = Record<Transport, string>;
 
-/** A connection that was kept after another request is one whose reset says nothing: those that are reset have an upstream of their own. */
+/**
+ * A connection that was kept after another request is one whose reset says nothing: those that are
+ * reset have an upstream of their own.
+ */
 const isAlone = ({ row }: Cell): boolean => row.fault.startsWith("reset=0");
 const aloneOf = (cell: Cell): string => `alone-${shortNameOf(cell)}`;
 const upstreamOfFirst = (cell: Cell): string => {
@@ -284,7 +293,10 @@ async function keysOf(gateway: Gateway, count: number): Promise<string[]> {
   return keys;
 }
 
-/** The cells at a pace. The limits of silence and of connecting alone are shortened by it; everything else is as a catalogue has it that says nothing. */
+/**
+ * The cells at a pace. The limits of silence and of connecting alone are shortened by it;
+ * everything else is as a catalogue has it that says nothing.
+ */
 export async function play(cells: readonly Cell[], pace: Pace): Promise<Play> {
   await using simulators = {
     all: rows.map(() => createSimulator()),

@@ -1,4 +1,7 @@
-/** The fault suite with the catalogue's default timeouts: `npm run faults` runs it in some ten minutes and writes docs/faults.md. */
+/**
+ * The fault suite with the catalogue's default timeouts: `npm run faults` runs it in some ten
+ * minutes and writes docs/faults.md.
+ */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import {

@@ -1,6 +1,8 @@
 /**
- * Renders the Helm chart with every combination of its switches and checks the objects against the schemas of Kubernetes, KEDA, the Prometheus Operator and the
- * Gateway API, and against the processes' own readers of settings. Needs Helm, Go (for the schemas of the last three), Python's kubernetes-validate, and promtool.
+ * Renders the Helm chart with every combination of its switches and checks the objects against the
+ * schemas of Kubernetes, KEDA, the Prometheus Operator and the Gateway API, and against the
+ * processes' own readers of settings. Needs Helm, Go (for the schemas of the last three), Python's
+ * kubernetes-validate, and promtool.
  */
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";

@@ -1,4 +1,6 @@
-/** The Helm chart, as far as it can be checked without Helm. `test/infra/chart.long.ts` renders it. */
+/**
+ * The Helm chart, as far as it can be checked without Helm. `test/infra/chart.long.ts` renders it.
+ */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { test } from "node:test";

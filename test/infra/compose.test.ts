@@ -160,7 +160,8 @@ test("no secret is in a command line", () => {
 test("the proxy limits each address, and refuses with errors that clients understand", () => {
   const text = textOf("infra/nginx/nginx.conf");
   const numberOf = (pattern: RegExp) => Number(pattern.exec(text)?.[1]);
-  // More than the agents of one office have open, and less than what an ingress holds: GENERATIONS_MAX.
+  // More than the agents of one office have open, and less than what an ingress holds:
+  // GENERATIONS_MAX.
   assert.ok(numberOf(/limit_conn connections (\d+);/) >= 500 && numberOf(/limit_conn connections (\d+);/) <= 5_000);
   assert.ok(numberOf(/rate=(\d+)r\/s/) >= 100);
   assert.ok(numberOf(/limit_req zone=requests burst=(\d+) nodelay;/) >= 500);

@@ -38,7 +38,10 @@ export const roles = Object.entries(services).filter(
   ([, { command, image }]) => image.startsWith("sluice:") && command?.[0] === "node",
 ) as [string, Service & { command: string[]; environment: Record<string, string> }][];
 
-/** A free port from below the range of ephemeral ports, so that no other process is given it meanwhile. */
+/**
+ * A free port from below the range of ephemeral ports, so that no other process is given it
+ * meanwhile.
+ */
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 10_000);

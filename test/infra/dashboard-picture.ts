@@ -1,6 +1,7 @@
 /**
- * Draws docs/pictures/dashboard.png, with a real gateway, a real Prometheus and the dashboard's own queries: `node test/infra/dashboard-picture.ts`. The panels are
- * drawn with uPlot, not with Grafana. `prometheus` must be in PATH (Debian's package prometheus).
+ * Draws docs/pictures/dashboard.png, with a real gateway, a real Prometheus and the dashboard's own
+ * queries: `node test/infra/dashboard-picture.ts`. The panels are drawn with uPlot, not with
+ * Grafana. `prometheus` must be in PATH (Debian's package prometheus).
  */
 import { spawn } from "node:child_process";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";

@@ -1,4 +1,7 @@
-/** Reads the text in which a process exports its metrics: https://prometheus.io/docs/instrumenting/exposition_formats/. */
+/**
+ * Reads the text in which a process exports its metrics:
+ * https://prometheus.io/docs/instrumenting/exposition_formats/.
+ */
 
 export interface Exposition {
   /** Of each metric; a histogram is one. */

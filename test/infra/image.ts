@@ -1,6 +1,7 @@
 /**
- * The image, for real: built from infra/Dockerfile, then every role in a container, as docker-compose.yml and the Helm chart run them. `npm run test:image` needs
- * Podman, a Redis and a Postgres; where the base image cannot be pulled also root and debootstrap.
+ * The image, for real: built from infra/Dockerfile, then every role in a container, as
+ * docker-compose.yml and the Helm chart run them. `npm run test:image` needs Podman, a Redis and a
+ * Postgres; where the base image cannot be pulled also root and debootstrap.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawnSync } from "node:child_process";
@@ -18,7 +19,10 @@ import { baseImage, buildImage, containerArguments, podman, runContainer } from 
 
 const image = "localhost/sluice:test";
 const bytesMax = 600e6;
-/** The user as a number, because a call of Podman sees no user names of a container that another call started. */
+/**
+ * The user as a number, because a call of Podman sees no user names of a container that another
+ * call started.
+ */
 const inContainer = (name: string, ...command: string[]) => podman("exec", "--user", "1000:1000", name, ...command);
 
 assert.equal(

@@ -1,4 +1,7 @@
-/** What real processes export, compared with docs/metrics.md, the dashboard and the alerts; and what callers cannot do to it. */
+/**
+ * What real processes export, compared with docs/metrics.md, the dashboard and the alerts; and what
+ * callers cannot do to it.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request } from "node:http";
@@ -112,7 +115,10 @@ test("each process exports exactly the metrics that docs/metrics.md has for its 
 
 /** Labels that Prometheus adds to what it scrapes. */
 const targetLabels = ["instance", "job", "namespace"];
-/** They need a lost worker, a session, an upstream that refuses a field or reports too much, or a search without a price. */
+/**
+ * They need a lost worker, a session, an upstream that refuses a field or reports too much, or a
+ * search without a price.
+ */
 const notInThisTraffic = [
   "sluice_restarts_total",
   "sluice_session_messages_total",

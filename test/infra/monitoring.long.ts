@@ -1,4 +1,7 @@
-/** promtool checks the expressions of the alerts and of the dashboard, and runs the unit tests of the alerts. */
+/**
+ * promtool checks the expressions of the alerts and of the dashboard, and runs the unit tests of
+ * the alerts.
+ */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";

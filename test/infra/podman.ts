@@ -1,6 +1,6 @@
 /**
- * Podman with its own storage, also inside a sandbox: as root it runs in a mount namespace of its own where no control groups are mounted, and the containers
- * share the host's network.
+ * Podman with its own storage, also inside a sandbox: as root it runs in a mount namespace of its
+ * own where no control groups are mounted, and the containers share the host's network.
  */
 import { type ChildProcess, execFileSync, spawn, spawnSync } from "node:child_process";
 import { chmodSync, cpSync, existsSync, mkdirSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
@@ -34,7 +34,10 @@ export const podmanSucceeds = (...args: string[]): boolean => {
   return spawnSync(file, given, { stdio: "ignore" }).status === 0;
 };
 
-/** `run` as the chart and the compose file do: no root, no capabilities, and nothing writable but /tmp and the volumes. */
+/**
+ * `run` as the chart and the compose file do: no root, no capabilities, and nothing writable but
+ * /tmp and the volumes.
+ */
 export const containerArguments = [
   "run",
   ...["--pull", "never", "--rm", "--read-only", "--read-only-tmpfs=false", "--tmpfs", "/tmp", "--cap-drop", "ALL"],
@@ -67,8 +70,9 @@ export function buildImage(tag: string, base: string | undefined): void {
 }
 
 /**
- * The base to build from: undefined where Podman can pull the one that infra/Dockerfile names. Elsewhere a stand-in for it, made from Debian's packages, with this
- * checkout's Node and the machine's npm in the places and with the user of the official image.
+ * The base to build from: undefined where Podman can pull the one that infra/Dockerfile names.
+ * Elsewhere a stand-in for it, made from Debian's packages, with this checkout's Node and the
+ * machine's npm in the places and with the user of the official image.
  */
 export function baseImage(named: string): string | undefined {
   mkdirSync(cache, { recursive: true });

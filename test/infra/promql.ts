@@ -1,4 +1,7 @@
-/** Reads which metrics and labels an expression of Prometheus uses. promtool checks the syntax (monitoring.long.ts). */
+/**
+ * Reads which metrics and labels an expression of Prometheus uses. promtool checks the syntax
+ * (monitoring.long.ts).
+ */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parse } from "yaml";

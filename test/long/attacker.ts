@@ -1,4 +1,7 @@
-/** The attacker's process: starts attacks on command, a second apart, and ends them at the next command. */
+/**
+ * The attacker's process: starts attacks on command, a second apart, and ends them at the next
+ * command.
+ */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";

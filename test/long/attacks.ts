@@ -21,7 +21,10 @@ const sentence = [{ role: "user", content: "Write a poem." }];
 const times = (count: number, text: (place: number) => string) =>
   Array.from({ length: count }, (_, place) => text(place)).join(",");
 
-/** New connections a second: more of them delay whoever comes behind them, and only a proxy in front can tell them apart before they are accepted. */
+/**
+ * New connections a second: more of them delay whoever comes behind them, and only a proxy in front
+ * can tell them apart before they are accepted.
+ */
 const connectionsPerSecond = 500;
 
 /** This many at once, each place repeating; an error is the gateway's way to refuse. */

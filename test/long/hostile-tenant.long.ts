@@ -1,6 +1,7 @@
 /**
- * The effect of one hostile key on another tenant at the default limits: only a short delay. Every attack runs alone, then all together, beside a client that
- * sends twenty small requests a second. The attacker and its upstream have a low priority, because in reality they are on other machines.
+ * The effect of one hostile key on another tenant at the default limits: only a short delay. Every
+ * attack runs alone, then all together, beside a client that sends twenty small requests a second.
+ * The attacker and its upstream have a low priority, because in reality they are on other machines.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";

@@ -1,6 +1,6 @@
 /**
- * Small faults, one at a time, in the text of a source file, like typical slips. Biome formats the sources, so spaces tell operators from the rest; Lua inside
- * TypeScript is changed as well.
+ * Small faults, one at a time, in the text of a source file, like typical slips. Biome formats the
+ * sources, so spaces tell operators from the rest; Lua inside TypeScript is changed as well.
  */
 
 export interface Mutant {

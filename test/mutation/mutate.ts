@@ -1,6 +1,7 @@
 /**
- * `npm run test:mutation`: changes one place of the sources at a time and looks whether their tests notice. `--write` writes docs/mutation.md, `--only relay` takes
- * one part, `--sample 200` so many mutants of each part (always the same ones).
+ * `npm run test:mutation`: changes one place of the sources at a time and looks whether their tests
+ * notice. `--write` writes docs/mutation.md, `--only relay` takes one part, `--sample 200` so many
+ * mutants of each part (always the same ones).
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -82,7 +83,10 @@ function sampleOf<Item>(items: Item[], count: number): Item[] {
   return Array.from({ length: count }, (_, place) => items[Math.floor(place * step)] as Item);
 }
 
-/** Stops at the first failure: a mutant that many tests notice would keep each of them waiting until its own time limit. */
+/**
+ * Stops at the first failure: a mutant that many tests notice would keep each of them waiting until
+ * its own time limit.
+ */
 async function passes(directory: string, tests: string[]): Promise<boolean> {
   const child = spawn(
     process.execPath,

@@ -52,7 +52,9 @@ function send({ url, path = "/v1/chat/completions", method = "POST", body, heade
     agent: false,
     headers: { authorization: "Bearer sk-test-0000", "content-type": "application/json", ...headers },
   });
-  /** A reset is seen on the answer, if there is one; this keeps it from being thrown a second time. */
+  /**
+   * A reset is seen on the answer, if there is one; this keeps it from being thrown a second time.
+   */
   outgoing.on("error", () => {});
   outgoing.end(body === undefined ? undefined : typeof body === "string" ? body : JSON.stringify(body));
   return outgoing;

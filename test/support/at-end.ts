@@ -1,4 +1,7 @@
-/** What files of a group share (test/groups.ts) lasts longer than one file, whose `after` comes at the file's end. */
+/**
+ * What files of a group share (test/groups.ts) lasts longer than one file, whose `after` comes at
+ * the file's end.
+ */
 import { after } from "node:test";
 
 const endings: (() => Promise<unknown>)[] = [];

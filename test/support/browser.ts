@@ -1,4 +1,7 @@
-/** A real browser for tests: headless Chromium, of which each test gets its own page. playwright-core downloads no browser of its own. */
+/**
+ * A real browser for tests: headless Chromium, of which each test gets its own page.
+ * playwright-core downloads no browser of its own.
+ */
 import { after, type TestContext } from "node:test";
 import { type Browser, type BrowserContextOptions, chromium as engine, type Page } from "playwright-core";
 import { chromium, programFor } from "../../apps/cli/test-programs.ts";

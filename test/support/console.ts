@@ -1,4 +1,7 @@
-/** The console in a real browser: the gateway and control inside the test process, Chromium once for each test file. */
+/**
+ * The console in a real browser: the gateway and control inside the test process, Chromium once for
+ * each test file.
+ */
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,7 +20,10 @@ export interface OpenOptions extends BrowserContextOptions {
   expected?: RegExp;
 }
 
-/** A page in a browser of its own cookies. Its disposal fails the test after an error of the page, an error in the browser's console, or a request to a foreign host. */
+/**
+ * A page in a browser of its own cookies. Its disposal fails the test after an error of the page,
+ * an error in the browser's console, or a request to a foreign host.
+ */
 export interface OpenPage extends AsyncDisposable {
   readonly page: Page;
 }

@@ -43,7 +43,10 @@ export async function openControl(
   return { urls: await control.listen(), close: () => control.close() };
 }
 
-/** `environment` needs REDIS_URL and SLUICE_CATALOGUE; without DATABASE_URL it uses an embedded database of its own. */
+/**
+ * `environment` needs REDIS_URL and SLUICE_CATALOGUE; without DATABASE_URL it uses an embedded
+ * database of its own.
+ */
 export async function startControl(environment: Record<string, string>): Promise<TestControl> {
   const directory = await mkdtemp(join(tmpdir(), "sluice-control-"));
   const env = {
@@ -66,7 +69,10 @@ export interface ControlProcess extends TestControl {
   readonly role: Role;
 }
 
-/** Control as a process, which can be killed. `environment` also names DATABASE_URL or DATABASE_DIRECTORY. */
+/**
+ * Control as a process, which can be killed. `environment` also names DATABASE_URL or
+ * DATABASE_DIRECTORY.
+ */
 export async function startControlProcess(environment: Record<string, string>): Promise<ControlProcess> {
   const role = await startRole("control", [], { CONTROL_PORT: "0", OPERATOR_TOKEN: operatorToken, ...environment });
   return {

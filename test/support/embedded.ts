@@ -1,4 +1,7 @@
-/** A new embedded database for a test. Making one takes seconds, so it is made once for each version of PGlite and copied. */
+/**
+ * A new embedded database for a test. Making one takes seconds, so it is made once for each version
+ * of PGlite and copied.
+ */
 import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { openEmbedded } from "../../apps/control/database/embedded.ts";
@@ -10,7 +13,10 @@ const { version } = JSON.parse(
 const cache = join(root, "node_modules", ".cache", "pglite");
 const template = join(cache, version);
 
-/** Puts an empty database into a directory as `DATABASE_DIRECTORY` expects it; returns the directory. */
+/**
+ * Puts an empty database into a directory as `DATABASE_DIRECTORY` expects it; returns the
+ * directory.
+ */
 export async function embeddedDirectory(directory: string): Promise<string> {
   if (!existsSync(template)) await makeTemplate();
   mkdirSync(directory, { recursive: true });

@@ -1,4 +1,7 @@
-/** Two Redis servers of a test, and an address that leads to the current primary, as a DNS name or a proxy does. */
+/**
+ * Two Redis servers of a test, and an address that leads to the current primary, as a DNS name or a
+ * proxy does.
+ */
 import { mkdtemp, rename, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -8,7 +11,10 @@ import { startRedis } from "./redis.ts";
 
 export interface Failover extends AsyncDisposable {
   url: string;
-  /** Makes the other one the primary, and resolves with a connection to it. The demoted one keeps its connections, and follows nobody that there is. */
+  /**
+   * Makes the other one the primary, and resolves with a connection to it. The demoted one keeps
+   * its connections, and follows nobody that there is.
+   */
   failOver(): Promise<Redis>;
 }
 

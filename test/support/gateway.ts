@@ -1,6 +1,6 @@
 /**
- * The whole gateway on a real Redis, with the simulator as the only upstream: inside the test process, or as processes where a test is about processes, signals or
- * what a process writes.
+ * The whole gateway on a real Redis, with the simulator as the only upstream: inside the test
+ * process, or as processes where a test is about processes, signals or what a process writes.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -27,7 +27,10 @@ export interface Role {
   readonly hasEnded: boolean;
   /** What it wrote to stderr. */
   readonly complaints: () => string;
-  /** SIGTERM, then waits for its end; returns the exit code. Inside the test process: drains and closes. */
+  /**
+   * SIGTERM, then waits for its end; returns the exit code. Inside the test process: drains and
+   * closes.
+   */
   stop(): Promise<number | null>;
   /** SIGKILL, then waits for its end. Inside the test process: closes. */
   kill(): Promise<void>;
@@ -35,7 +38,10 @@ export interface Role {
   thaw(): void;
 }
 
-/** Starts a role of a checkout and waits until it listens. Its exit before that is an error with its stderr. */
+/**
+ * Starts a role of a checkout and waits until it listens. Its exit before that is an error with its
+ * stderr.
+ */
 export async function startRole(
   role: string,
   args: string[],
@@ -114,16 +120,24 @@ async function startRoleHere(role: string, args: string[], environment: Record<s
 }
 
 export interface GatewayOptions {
-  /** Which roles are processes, which can be killed and frozen; by default all run inside the test process. "all" includes the simulator. */
+  /**
+   * Which roles are processes, which can be killed and frozen; by default all run inside the test
+   * process. "all" includes the simulator.
+   */
   processes?: "all" | "workers";
   ingresses?: number;
   /** Redis keeps its data when it is killed. */
   isDurable?: boolean;
   /** The queues of each worker. */
   workers?: string[];
-  /** The file's text; `${SIMULATOR_URL}` in an upstream's address is the simulator. The default offers every simulator model `test/…` names. */
+  /**
+   * The file's text; `${SIMULATOR_URL}` in an upstream's address is the simulator. The default
+   * offers every simulator model `test/…` names.
+   */
   catalogue?: string;
-  /** For every process of the gateway. With a `REDIS_URL` the gateway does not use its own Redis. */
+  /**
+   * For every process of the gateway. With a `REDIS_URL` the gateway does not use its own Redis.
+   */
   environment?: Record<string, string>;
 }
 
@@ -157,7 +171,10 @@ export interface Gateway extends AsyncDisposable {
 
 const ids = ["sim-text", "sim-fast", "sim-slow"];
 
-/** A catalogue with these models, each served by the simulator model of the same line, and `queue: image` for those named so. */
+/**
+ * A catalogue with these models, each served by the simulator model of the same line, and `queue:
+ * image` for those named so.
+ */
 export function catalogueOf(models: { id: string; model: string; queue?: string }[], more = ""): string {
   const lines = models.map(
     ({ id, model, queue = "chat" }) =>

@@ -2,7 +2,10 @@
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { words } from "../e2e/bad-input/raw.ts";
 
-/** Containers, members and values that a body may hold (apps/ingress/request/body.ts), with some room for what surrounds them. */
+/**
+ * Containers, members and values that a body may hold (apps/ingress/request/body.ts), with some
+ * room for what surrounds them.
+ */
 const containers = 99_000;
 const members = 199_000;
 const values = 990_000;

@@ -1,4 +1,7 @@
-/** A test's own Postgres: a real server on a Unix socket in its own directory, which can die and start again with its data. */
+/**
+ * A test's own Postgres: a real server on a Unix socket in its own directory, which can die and
+ * start again with its data.
+ */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { chownSync, rmSync } from "node:fs";

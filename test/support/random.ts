@@ -1,4 +1,7 @@
-/** Numbers from 0 up to, but without, 1, which the seed determines. Mulberry32: small, fast, and the same everywhere. */
+/**
+ * Numbers from 0 up to, but without, 1, which the seed determines. Mulberry32: small, fast, and the
+ * same everywhere.
+ */
 export function randomFrom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

@@ -1,4 +1,7 @@
-/** TLS and users of a test's Redis servers. Without them a server listens on a plain port and asks for no password. */
+/**
+ * TLS and users of a test's Redis servers. Without them a server listens on a plain port and asks
+ * for no password.
+ */
 import { readFileSync } from "node:fs";
 import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
@@ -8,7 +11,10 @@ import { serverFiles, tlsFiles } from "./tls.ts";
 export interface SecurityOptions {
   /** TLS for clients, replicas and the cluster's bus. Clients need a certificate. */
   hasTls?: boolean;
-  /** An ACL line of the gateway's user `sluice` with `>PASSWORD`. The user `default` then has a password. */
+  /**
+   * An ACL line of the gateway's user `sluice` with `>PASSWORD`. The user `default` then has a
+   * password.
+   */
   user?: string;
   /** The same for the Sentinels, whose users have other passwords. */
   sentinelUser?: string;
@@ -74,7 +80,10 @@ export async function serverSecurityOf(
   };
 }
 
-/** The security of Sentinels; `lines` of their file let them log in at the servers and at each other. */
+/**
+ * The security of Sentinels; `lines` of their file let them log in at the servers and at each
+ * other.
+ */
 export async function sentinelSecurityOf(
   directory: string,
   { user, sentinelUser, hasTls = false }: SecurityOptions,

@@ -1,4 +1,7 @@
-/** Redis with replicas, in a test: a primary behind Sentinels, and a cluster. Servers of a test listen on ports of the loopback address. */
+/**
+ * Redis with replicas, in a test: a primary behind Sentinels, and a cluster. Servers of a test
+ * listen on ports of the loopback address.
+ */
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { rm, writeFile } from "node:fs/promises";
@@ -21,7 +24,9 @@ const host = "127.0.0.1";
 /** A server of a topology, which can die, freeze and come back. */
 export interface Server {
   readonly port: number;
-  /** Where clients and the other servers find it: the port itself, or that of something before it. */
+  /**
+   * Where clients and the other servers find it: the port itself, or that of something before it.
+   */
   readonly announcedPort: number;
   kill(): Promise<void>;
   pause(): void;
@@ -40,7 +45,10 @@ export interface Topology extends AsyncDisposable {
   primaryOf(key: string): Promise<Server>;
   /** Makes a replica the primary of this key in an orderly way. */
   failOver(key: string): Promise<void>;
-  /** Resolves when every server answers and follows its primary, so that another fail-over is possible. */
+  /**
+   * Resolves when every server answers and follows its primary, so that another fail-over is
+   * possible.
+   */
   settled(): Promise<void>;
 }
 
@@ -124,12 +132,18 @@ async function startServer(
   };
 }
 
-/** Puts something before a server's port, such as a proxy, and returns the port that the server announces instead of its own. */
+/**
+ * Puts something before a server's port, such as a proxy, and returns the port that the server
+ * announces instead of its own.
+ */
 export type Announce = (port: number) => Promise<number>;
 
 const itself: Announce = async (port) => port;
 
-/** Calls `check` until it resolves to a value that is not undefined; a rejection counts as undefined. */
+/**
+ * Calls `check` until it resolves to a value that is not undefined; a rejection counts as
+ * undefined.
+ */
 async function eventually<Value>(what: string, check: () => Promise<Value | undefined>): Promise<Value> {
   const deadline = performance.now() + 30_000;
   for (;;) {
@@ -195,7 +209,8 @@ export async function startSentinels({
   const settingsOf = (port: number) => [
     ...serverSecurity.replicaSettings,
     ["--replica-announce-port", String(port)],
-    // A primary that was replaced while it stood still takes no more writes. With one replica it would take none either once that is away.
+    // A primary that was replaced while it stood still takes no more writes. With one replica it
+    // would take none either once that is away.
     ...(replicas > 1 ? [["--min-replicas-to-write", "1"]] : []),
   ];
   const primary = await startServer(directory, announce, serverSecurity, settingsOf);

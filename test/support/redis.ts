@@ -1,4 +1,7 @@
-/** A test's own Redis: a real server on a Unix socket in its own directory, which can die, freeze and lose its data. */
+/**
+ * A test's own Redis: a real server on a Unix socket in its own directory, which can die, freeze
+ * and lose its data.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { rmSync } from "node:fs";
@@ -36,7 +39,10 @@ process.on("exit", () => {
   for (const directory of directories) rmSync(directory, { recursive: true, force: true });
 });
 
-/** Starts one and waits until it answers. Dispose of it, and its process and directory are gone. A durable one writes every command to disk. */
+/**
+ * Starts one and waits until it answers. Dispose of it, and its process and directory are gone. A
+ * durable one writes every command to disk.
+ */
 export async function startRedis({ isDurable = false } = {}): Promise<TestRedis> {
   const directory = await temporaryDirectory("redis-");
   const socket = join(directory, "redis.sock");
@@ -89,7 +95,9 @@ async function programOnPath(): Promise<string> {
   return found.program.path;
 }
 
-/** Starts a server, which keeps no snapshots, and waits until it answers. It ends with this process. */
+/**
+ * Starts a server, which keeps no snapshots, and waits until it answers. It ends with this process.
+ */
 export async function startProgram(
   settings: readonly string[],
   answers: () => Promise<boolean>,

@@ -1,4 +1,7 @@
-/** The roles of a gateway inside the test process: the same composition as the processes', from an environment of their own. */
+/**
+ * The roles of a gateway inside the test process: the same composition as the processes', from an
+ * environment of their own.
+ */
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { watchCatalogue } from "#catalogue/watch.ts";

@@ -1,11 +1,14 @@
 /**
- * The rules that vendors publish for the schemas of tools, as a checker: the fault of a schema, or undefined.
- * Gemini: the keywords of `parametersJsonSchema` and `responseJsonSchema` (https://ai.google.dev/api/generate-content, and the types of @google/genai), names of
- * parameters (https://ai.google.dev/api/caching#FunctionDeclaration).
- * Anthropic: https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use, and the words of its errors: "input_schema does not support oneOf,
- * allOf, or anyOf at the top level", "Property keys should match pattern".
- * OpenAI: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas, and the words of its errors: "schema must have type 'object' and not have
- * 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level", "array schema missing items".
+ * The rules that vendors publish for the schemas of tools, as a checker: the fault of a schema, or
+ * undefined. Gemini: the keywords of `parametersJsonSchema` and `responseJsonSchema`
+ * (https://ai.google.dev/api/generate-content, and the types of @google/genai), names of parameters
+ * (https://ai.google.dev/api/caching#FunctionDeclaration). Anthropic:
+ * https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use, and the words
+ * of its errors: "input_schema does not support oneOf, allOf, or anyOf at the top level", "Property
+ * keys should match pattern". OpenAI:
+ * https://platform.openai.com/docs/guides/structured-outputs#supported-schemas, and the words of
+ * its errors: "schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at
+ * the top level", "array schema missing items".
  */
 import { isDeepStrictEqual } from "node:util";
 

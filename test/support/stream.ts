@@ -1,4 +1,7 @@
-/** Reads a streamed chat completion as bytes, so that errors which client libraries tolerate are visible. */
+/**
+ * Reads a streamed chat completion as bytes, so that errors which client libraries tolerate are
+ * visible.
+ */
 
 export interface StreamRead {
   status: number;
@@ -15,7 +18,10 @@ export interface StreamRead {
   broken: boolean;
 }
 
-/** Reads to the end, or to the break. `onPiece` is called after each read with the number of content chunks so far. */
+/**
+ * Reads to the end, or to the break. `onPiece` is called after each read with the number of content
+ * chunks so far.
+ */
 export async function readStream(
   response: Response,
   onChunk: (chunks: number) => void = () => {},

@@ -1,4 +1,7 @@
-/** Waiting for a condition; time limits that hold on a busy machine: they count only time in which the test itself could run. */
+/**
+ * Waiting for a condition; time limits that hold on a busy machine: they count only time in which
+ * the test itself could run.
+ */
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Role } from "./gateway.ts";
@@ -17,8 +20,9 @@ export async function until(what: string, holds: () => boolean | Promise<boolean
 }
 
 /**
- * Fails when the condition does not hold within so many ms. Their clock stands still while this process is held up, while a look takes its time, and while
- * `answers` is not through: what is asked there is a Redis or a disk that what is waited for needs as well.
+ * Fails when the condition does not hold within so many ms. Their clock stands still while this
+ * process is held up, while a look takes its time, and while `answers` is not through: what is
+ * asked there is a Redis or a disk that what is waited for needs as well.
  */
 export async function within(
   ms: number,

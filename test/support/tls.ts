@@ -1,4 +1,7 @@
-/** TLS in front of a plain HTTP server, with certificates of an authority that exists for tests alone (test/support/tls, valid for a hundred years). */
+/**
+ * TLS in front of a plain HTTP server, with certificates of an authority that exists for tests
+ * alone (test/support/tls, valid for a hundred years).
+ */
 import { readFileSync } from "node:fs";
 import { request as httpRequest } from "node:http";
 import { constants, createSecureServer, type ServerHttp2Stream } from "node:http2";
@@ -26,8 +29,8 @@ export interface TlsFront extends AsyncDisposable {
 }
 
 /**
- * Serves what a plain server at 127.0.0.1 serves, over TLS. HTTP/1.1 goes through byte by byte; an HTTP/2 stream ends as the plain answer does, and is
- * reset where that breaks.
+ * Serves what a plain server at 127.0.0.1 serves, over TLS. HTTP/1.1 goes through byte by byte; an
+ * HTTP/2 stream ends as the plain answer does, and is reset where that breaks.
  */
 export async function startTlsFront(plainPort: number, protocol: Protocol): Promise<TlsFront> {
   const sockets = new Set<Socket>();

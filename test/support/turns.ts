@@ -1,6 +1,7 @@
 /**
- * Measures in a process, which loads this before all else, how long the processor works for one turn of its event loop: whatever else runs on the machine does not
- * count. It begins at the message `{type: "measure"}` and tells at `{type: "measured"}`.
+ * Measures in a process, which loads this before all else, how long the processor works for one
+ * turn of its event loop: whatever else runs on the machine does not count. It begins at the
+ * message `{type: "measure"}` and tells at `{type: "measured"}`.
  */
 import { isMainThread } from "node:worker_threads";
 

@@ -1,4 +1,7 @@
-/** Whole workers inside the test's process, each with a real Redis, a scripted upstream, and an owner that answers its frames. */
+/**
+ * Whole workers inside the test's process, each with a real Redis, a scripted upstream, and an
+ * owner that answers its frames.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { pino } from "pino";
@@ -59,7 +62,10 @@ models: [{ id: m, retries: 0, prices: { inputPerMillion: 1, outputPerMillion: 2 
   return { worker, lines };
 }
 
-/** An owner of one generation: it puts the job on the queue, binds the first worker that accepts, and acknowledges the end. */
+/**
+ * An owner of one generation: it puts the job on the queue, binds the first worker that accepts,
+ * and acknowledges the end.
+ */
 async function ask(redisUrl: string, namespace: string): Promise<string> {
   const keyspace = keyspaceOf(namespace);
   const redis = await connectRedis(redisUrl, "request");

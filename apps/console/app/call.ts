@@ -8,7 +8,10 @@ export type Answer<Name extends OperationName> = AnswerOf<(typeof operations)[Na
 export type Input<Name extends OperationName> = Partial<InputOf<(typeof operations)[Name]>>;
 export type { OperationName };
 
-/** An error of the API. The message says what happened and what to do about it; `field` names the field that is wrong. */
+/**
+ * An error of the API. The message says what happened and what to do about it; `field` names the
+ * field that is wrong.
+ */
 export class ApiFault extends Error {
   readonly status: number;
   readonly field: string | undefined;
@@ -42,7 +45,10 @@ export function addressOf<Name extends OperationName>(name: Name, { params, quer
   return `/api/v1${filled}${search.size > 0 ? `?${search}` : ""}`;
 }
 
-/** Rejects with an ApiFault for an error of the API. Creations are idempotent: a retry by the browser creates nothing twice. */
+/**
+ * Rejects with an ApiFault for an error of the API. Creations are idempotent: a retry by the
+ * browser creates nothing twice.
+ */
 export async function callVersioned<Name extends OperationName>(
   name: Name,
   input: Input<Name> = {},

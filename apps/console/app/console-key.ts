@@ -1,6 +1,8 @@
 /**
- * Keys with which the console's pages call the gateway from the browser. The API shows a key once and stores a hash, so the console creates keys of its own: for this
- * origin, valid for hours, and kept in memory only. Their ids, which are no secrets, stay with the tab: a reload revokes the keys that it has forgotten.
+ * Keys with which the console's pages call the gateway from the browser. The API shows a key once
+ * and stores a hash, so the console creates keys of its own: for this origin, valid for hours, and
+ * kept in memory only. Their ids, which are no secrets, stay with the tab: a reload revokes the
+ * keys that it has forgotten.
  */
 import { call } from "./call.ts";
 import { queryClient } from "./queries.ts";

@@ -1,4 +1,7 @@
-/** The name and the logo of this installation. Control writes them into the page, so they are there from its first moment. */
+/**
+ * The name and the logo of this installation. Control writes them into the page, so they are there
+ * from its first moment.
+ */
 import { useSyncExternalStore } from "react";
 
 export interface Installation {

@@ -1,4 +1,7 @@
-/** Languages: each page has its texts beside it, in every language; the formats of numbers and times follow the language. */
+/**
+ * Languages: each page has its texts beside it, in every language; the formats of numbers and times
+ * follow the language.
+ */
 import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react";
 
 export const languages = { en: "English", zh: "中文" } as const;

@@ -58,7 +58,9 @@ const wall = createRoute({
   beforeLoad: requireSignIn,
 });
 
-/** Everything behind the sign-in, and the pages that are public if the catalogue has a public group. */
+/**
+ * Everything behind the sign-in, and the pages that are public if the catalogue has a public group.
+ */
 const inside = createRoute({
   getParentRoute: () => root,
   id: "inside",
@@ -94,7 +96,9 @@ const page = <Path extends string, Module extends Record<string, unknown>>(
   return createRoute({ getParentRoute: () => inside, path, component: lazyRouteComponent(load, name), staticData });
 };
 
-/** Loads the code of the other pages one after another, while the browser has nothing else to do. */
+/**
+ * Loads the code of the other pages one after another, while the browser has nothing else to do.
+ */
 export async function preloadPages(): Promise<void> {
   for (const load of loads) {
     await new Promise((resolve) => requestIdleCallback(resolve));
@@ -141,7 +145,10 @@ export const router = createRouter({
   },
 });
 
-/** Loads the code of the page at the browser's address. The router alone would do so only after it has read who is signed in. */
+/**
+ * Loads the code of the page at the browser's address. The router alone would do so only after it
+ * has read who is signed in.
+ */
 export function preloadFirstPage(): void {
   for (const { routeId } of router.matchRoutes(router.latestLocation))
     void router.loadRouteChunk(router.routesById[routeId as keyof typeof router.routesById]);

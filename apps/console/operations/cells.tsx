@@ -1,4 +1,7 @@
-/** Cells of tables that change every second: plain elements, because those of Mantine cost much more to draw. */
+/**
+ * Cells of tables that change every second: plain elements, because those of Mantine cost much more
+ * to draw.
+ */
 import type { ReactNode } from "react";
 
 export type CellColor = "teal" | "yellow" | "red" | "orange" | "gray";

@@ -1,4 +1,7 @@
-/** The catalogue's file, for operators: what is in force, and what a change would do before it is saved. */
+/**
+ * The catalogue's file, for operators: what is in force, and what a change would do before it is
+ * saved.
+ */
 import { Alert, Badge, Button, Group, Paper, Stack, Table, Text, Textarea, Title } from "@mantine/core";
 import { useState } from "react";
 import { type Answer, call } from "../app/call.ts";

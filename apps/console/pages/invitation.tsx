@@ -1,4 +1,7 @@
-/** An invitation: accepted by the person who is signed in, or by a new one. The token is in the fragment, which no server sees. */
+/**
+ * An invitation: accepted by the person who is signed in, or by a new one. The token is in the
+ * fragment, which no server sees.
+ */
 import { Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";

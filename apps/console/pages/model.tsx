@@ -1,4 +1,6 @@
-/** One model: what it can do, what it costs in each group, how to call it, and what it was used for. */
+/**
+ * One model: what it can do, what it costs in each group, how to call it, and what it was used for.
+ */
 import { Group, Paper, Select, SimpleGrid, Stack, Table, Text, Title } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import type { ReactNode } from "react";

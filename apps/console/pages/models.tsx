@@ -1,4 +1,7 @@
-/** The models of the catalogue: to find one, and to compare some. Also without sign-in, if the catalogue has a public group. */
+/**
+ * The models of the catalogue: to find one, and to compare some. Also without sign-in, if the
+ * catalogue has a public group.
+ */
 import { Button, Checkbox, Group, MultiSelect, Paper, Select, Table, TextInput } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import type { ReactNode } from "react";

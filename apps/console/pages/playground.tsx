@@ -1,4 +1,7 @@
-/** Conversations with any model in any dialect, one or two side by side, and images. Nothing of them is stored anywhere but in the page. */
+/**
+ * Conversations with any model in any dialect, one or two side by side, and images. Nothing of them
+ * is stored anywhere but in the page.
+ */
 import {
   Accordion,
   Alert,

@@ -1,4 +1,7 @@
-/** The stored content of one request: hidden until somebody asks for it, because each reading is recorded. */
+/**
+ * The stored content of one request: hidden until somebody asks for it, because each reading is
+ * recorded.
+ */
 import { Alert, Badge, Button, Group, Paper, SegmentedControl, Spoiler, Stack, Text, Title } from "@mantine/core";
 import { useState } from "react";
 import { type Answer, call } from "../app/call.ts";

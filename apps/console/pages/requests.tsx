@@ -398,7 +398,9 @@ interface HistogramProps {
   onRange(from: number, to: number): void;
 }
 
-/** From the totals, so it is quick over any range; errors of one code are counted in the records. */
+/**
+ * From the totals, so it is quick over any range; errors of one code are counted in the records.
+ */
 function Histogram({ period, filters, isLive, outcomes: chosen, errorCode, onRange }: HistogramProps) {
   const t = useTexts(texts);
   const format = useFormats();

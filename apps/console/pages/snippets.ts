@@ -5,7 +5,10 @@ import type { Dialect } from "../playground/conversation.ts";
 export const kinds = ["chat", "image", "embedding", "speech", "transcription", "moderation", "rerank"] as const;
 export type Kind = (typeof kinds)[number];
 
-/** Chat, if the catalogue does not say what the model can do. Undefined for models without an operation that snippets show, such as realtime sessions. */
+/**
+ * Chat, if the catalogue does not say what the model can do. Undefined for models without an
+ * operation that snippets show, such as realtime sessions.
+ */
 export const kindOf = (capabilities: readonly string[]): Kind | undefined =>
   capabilities.length === 0 || capabilities.includes("text")
     ? "chat"
@@ -217,7 +220,10 @@ function basicRequest(
   }
 }
 
-/** Code that sends a streamed request of the dialect and prints the text of its answer; curl prints the events. */
+/**
+ * Code that sends a streamed request of the dialect and prints the text of its answer; curl prints
+ * the events.
+ */
 export function requestCode(
   language: Language,
   dialect: Dialect,
@@ -319,7 +325,10 @@ function pythonOf(dialect: Dialect, { baseUrl, key }: Place, body: Body, model: 
   }
 }
 
-/** Google's libraries take the fields of `generationConfig` and the others besides the contents as one `config`. */
+/**
+ * Google's libraries take the fields of `generationConfig` and the others besides the contents as
+ * one `config`.
+ */
 function geminiArguments({ contents, generationConfig, ...others }: Body, model: string): Body {
   const config = { ...(generationConfig as Body | undefined), ...others };
   return { model, contents: plainText(contents) ?? contents, ...(Object.keys(config).length > 0 && { config }) };

@@ -1,4 +1,7 @@
-/** How the cost of a record was computed: exactly, and rounded once at the end, as the gateway does it. */
+/**
+ * How the cost of a record was computed: exactly, and rounded once at the end, as the gateway does
+ * it.
+ */
 import { decimalOf, nanoOf } from "./decimal.ts";
 import type { UsageRecord } from "./usage-types.ts";
 
@@ -88,7 +91,8 @@ export function linesOf(record: Priced): CostLine[] {
     return [lineOf(kind, count, unitPrice, kind === "request" || kind === "image")];
   });
   const others = (record.units ?? []).flatMap(({ kind, count, partOf, unitPrice }): CostLine[] =>
-    // Tokens without a price of their own are in the line of those that contain them; seconds without one are billed as tokens.
+    // Tokens without a price of their own are in the line of those that contain them; seconds
+    // without one are billed as tokens.
     (partOf !== null && unitPrice === null) ||
     (kind === "audioSeconds" && unitPrice !== null && nanoOf(unitPrice) === 0n)
       ? []

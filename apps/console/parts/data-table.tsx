@@ -1,4 +1,7 @@
-/** A table: sorts what is loaded, loads further pages, and draws only the rows in sight when there are many. */
+/**
+ * A table: sorts what is loaded, loads further pages, and draws only the rows in sight when there
+ * are many.
+ */
 import { Button, Center, Paper, Table, UnstyledButton, VisuallyHidden } from "@mantine/core";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
@@ -30,7 +33,10 @@ export interface DataTableProps<Row> {
   /** The width below which the table scrolls sideways. */
   minWidth?: number;
   footer?: ReactNode;
-  /** Loads the next page when its end comes into sight. Such a table has a height of its own from the first row on. */
+  /**
+   * Loads the next page when its end comes into sight. Such a table has a height of its own from
+   * the first row on.
+   */
   isEndless?: boolean;
   /** A class of CSS for some rows. */
   rowClass?(row: Row): string | undefined;
@@ -51,7 +57,10 @@ interface DataRowProps {
   className: string | undefined;
 }
 
-/** Plain elements with Mantine's classes, because its components cost much more to draw. With the same columns, a row is drawn again only when its content changes. */
+/**
+ * Plain elements with Mantine's classes, because its components cost much more to draw. With the
+ * same columns, a row is drawn again only when its content changes.
+ */
 const DataRow = memo(
   ({ row, columns, className = "" }: DataRowProps) => (
     <tr

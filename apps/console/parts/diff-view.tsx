@@ -102,7 +102,9 @@ export function DiffView({ label, diff }: { label: string; diff: Diff }) {
 
 const linesAround = 3;
 
-/** The lines around the place that a fault names as `file:line:column: …`; nothing if it names none. */
+/**
+ * The lines around the place that a fault names as `file:line:column: …`; nothing if it names none.
+ */
 export function FaultExcerpt({ label, text, fault }: { label: string; text: string; fault: string }) {
   const [, place] = /:(\d+):\d+: /.exec(fault) ?? [];
   const wrong = Number(place);

@@ -1,4 +1,6 @@
-/** The words for faults of forms: what the API and the browser find wrong, in the reader's language. */
+/**
+ * The words for faults of forms: what the API and the browser find wrong, in the reader's language.
+ */
 import { translated } from "../app/language.tsx";
 
 /** The text that follows from what the pattern found. */

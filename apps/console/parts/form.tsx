@@ -1,4 +1,7 @@
-/** A form: its errors stand at their fields, in the reader's language, and nothing that was typed is lost. */
+/**
+ * A form: its errors stand at their fields, in the reader's language, and nothing that was typed is
+ * lost.
+ */
 import {
   cloneElement,
   createContext,
@@ -39,7 +42,10 @@ export interface FormProps {
   onSubmit(): Promise<unknown>;
   /** A field is wrong: it may have to be brought into sight. */
   onFault?(name: string): void;
-  /** What is wrong with the value of a field that the API refuses; by default the words for the API's message. */
+  /**
+   * What is wrong with the value of a field that the API refuses; by default the words for the
+   * API's message.
+   */
   faultTextOf?(name: string): string | undefined;
   children(state: { isBusy: boolean; notice: ReactNode }): ReactNode;
 }

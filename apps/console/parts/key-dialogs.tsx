@@ -1,4 +1,7 @@
-/** The form of a key, which is loaded when it is first opened, and the dialog that shows a new key once. */
+/**
+ * The form of a key, which is loaded when it is first opened, and the dialog that shows a new key
+ * once.
+ */
 import { Text } from "@mantine/core";
 import { lazy, Suspense } from "react";
 import type { Answer } from "../app/call.ts";

@@ -1,4 +1,7 @@
-/** A list of the API as a table, with its states: waiting, an error, nothing there, and further pages. */
+/**
+ * A list of the API as a table, with its states: waiting, an error, nothing there, and further
+ * pages.
+ */
 import { DataTable, type DataTableProps } from "./data-table.tsx";
 import { Loaded } from "./states.tsx";
 

@@ -1,4 +1,7 @@
-/** What can be measured of usage: values of sums as the API gives them. Amounts of money become numbers for a plot's heights only. */
+/**
+ * What can be measured of usage: values of sums as the API gives them. Amounts of money become
+ * numbers for a plot's heights only.
+ */
 import type { topMeasures } from "#api/usage.ts";
 import type { Sums } from "./usage-types.ts";
 

@@ -1,4 +1,7 @@
-/** Mantine's password input, with what it leaves out: its error and its description for screen readers, and its button's name in the reader's language. */
+/**
+ * Mantine's password input, with what it leaves out: its error and its description for screen
+ * readers, and its button's name in the reader's language.
+ */
 import { PasswordInput, type PasswordInputProps } from "@mantine/core";
 import { useId } from "react";
 import { translated, useTexts } from "../app/language.tsx";

@@ -1,4 +1,7 @@
-/** Ranges of time, the period before each, and the steps of a plot. Days and months are those of the browser's time zone. */
+/**
+ * Ranges of time, the period before each, and the steps of a plot. Days and months are those of the
+ * browser's time zone.
+ */
 
 export const rangeNames = ["today", "yesterday", "24h", "7d", "30d", "month", "last-month", "custom"] as const;
 export type RangeName = (typeof rangeNames)[number];
@@ -32,7 +35,10 @@ export const rangeNameOf = ({ range, from, to }: PeriodSearch, byDefault: RangeN
       ? "custom"
       : byDefault;
 
-/** A range that ends now ends with the half hour that has begun, so that it changes only every half hour. */
+/**
+ * A range that ends now ends with the half hour that has begun, so that it changes only every half
+ * hour.
+ */
 export function periodOf(search: PeriodSearch, byDefault: RangeName, now: number): Period {
   const end = floorTo(halfHour, now) + halfHour;
   const date = new Date(now);
@@ -69,7 +75,10 @@ function timeOf(text: string | undefined): number | undefined {
   return Number.isNaN(ms) ? undefined : ms;
 }
 
-/** The period to compare with: the day, or as much of the month, before; otherwise as long a time just before. */
+/**
+ * The period to compare with: the day, or as much of the month, before; otherwise as long a time
+ * just before.
+ */
 export function periodBefore(period: Period, name: RangeName): Period {
   const { from, to } = period;
   if (name === "today" || name === "yesterday") return { from: dayBefore(from), to: dayBefore(to) };
@@ -86,7 +95,9 @@ function dayBefore(ms: number): number {
   return date.setDate(date.getDate() - 1);
 }
 
-/** More steps than this are too fine for a plot, and nine groups of them for an answer of the API. */
+/**
+ * More steps than this are too fine for a plot, and nine groups of them for an answer of the API.
+ */
 const stepsMax = 1_000;
 
 /** Those with steps enough for a plot, and not too many. */
@@ -100,7 +111,9 @@ const shortest = { "half-hour": halfHour, hour, day: 23 * hour, month: 28 * day 
   number
 >;
 
-/** The interval that is asked for if it fits, otherwise one with some fifty to two hundred steps. */
+/**
+ * The interval that is asked for if it fits, otherwise one with some fifty to two hundred steps.
+ */
 export function intervalOf(period: Period, asked?: string): Interval {
   const fitting = intervalsFor(period);
   if ((fitting as string[]).includes(asked ?? "")) return asked as Interval;
@@ -126,7 +139,10 @@ function stepAt(ms: number, interval: Interval): number {
   return interval === "day" ? date.getTime() : monthOf(date, 0);
 }
 
-/** The step after this one. An hour that the clock repeats in autumn counts twice, as it is two steps. */
+/**
+ * The step after this one. An hour that the clock repeats in autumn counts twice, as it is two
+ * steps.
+ */
 export function nextStep(ms: number, interval: Interval): number {
   if (interval === "half-hour") return ms + halfHour;
   if (interval === "hour") return ms + hour;

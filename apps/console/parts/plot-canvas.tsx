@@ -1,4 +1,7 @@
-/** The drawing of a plot by uPlot. A module of its own, so that uPlot is loaded with the first plot only. */
+/**
+ * The drawing of a plot by uPlot. A module of its own, so that uPlot is loaded with the first plot
+ * only.
+ */
 import "uplot/dist/uPlot.min.css";
 import { useComputedColorScheme } from "@mantine/core";
 import { memo, useEffect, useRef } from "react";
@@ -60,7 +63,10 @@ export default memo(function PlotCanvas({ height, onHover, onSelect, ...drawn }:
 
 const styleOf = ({ values: _, ...style }: PlotSeries) => style;
 
-/** Series in the order of drawing: a stack from its top down, so that each lower sum covers a part of the one before. */
+/**
+ * Series in the order of drawing: a stack from its top down, so that each lower sum covers a part
+ * of the one before.
+ */
 function drawOrder({ series }: DrawnPlot): number[] {
   const own = series.flatMap(({ isBefore }, index) => (isBefore ? [] : [index]));
   const before = series.flatMap(({ isBefore }, index) => (isBefore ? [index] : []));

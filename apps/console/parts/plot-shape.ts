@@ -16,7 +16,10 @@ export interface PlotSeries {
 export interface DrawnPlot {
   /** One for each step, below the plot. */
   labels: readonly string[];
-  /** How well a step suits for a label, such as midnight better than noon: hours of the clock that divide its time. */
+  /**
+   * How well a step suits for a label, such as midnight better than noon: hours of the clock that
+   * divide its time.
+   */
   ranks: readonly number[];
   series: readonly PlotSeries[];
   kind: "bars" | "lines";
@@ -66,7 +69,10 @@ export function ranksOf(times: readonly number[]): number[] {
   });
 }
 
-/** The steps that get a label, so that no more than `max` are there: of the highest ranks, or else evenly spread. */
+/**
+ * The steps that get a label, so that no more than `max` are there: of the highest ranks, or else
+ * evenly spread.
+ */
 export function labelled(ranks: readonly number[], max: number): number[] {
   const all = ranks.map((_, index) => index);
   for (const rank of [...new Set(ranks)].sort((left, right) => left - right)) {

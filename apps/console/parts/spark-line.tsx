@@ -1,4 +1,7 @@
-/** A small line of the last minutes. The figure beside it says the value; a table on the page has the same. */
+/**
+ * A small line of the last minutes. The figure beside it says the value; a table on the page has
+ * the same.
+ */
 import { Text } from "@mantine/core";
 
 export interface SparkLineProps {

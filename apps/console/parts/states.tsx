@@ -115,7 +115,10 @@ interface Reading<Value> {
   refetch(): unknown;
 }
 
-/** The content of a read: waiting first, an error with a button, then the content. A failed later read leaves the old content, and says so. */
+/**
+ * The content of a read: waiting first, an error with a button, then the content. A failed later
+ * read leaves the old content, and says so.
+ */
 export function Loaded<Value>({
   from,
   rows,

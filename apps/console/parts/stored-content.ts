@@ -1,4 +1,7 @@
-/** The stored content of a request as a conversation, whatever its dialect and operation. Unknown parts are named, never dropped. */
+/**
+ * The stored content of a request as a conversation, whatever its dialect and operation. Unknown
+ * parts are named, never dropped.
+ */
 import { type AssistantTurn, emptyAnswer } from "../playground/conversation.ts";
 import { knownDialect, modules } from "../playground/dialects.ts";
 import { messageIn } from "../playground/run.ts";
@@ -54,7 +57,10 @@ export function storedRequestOf(text: string): StoredRequest | undefined {
   };
 }
 
-/** What the answer says: of a stream or of a whole answer. Empty for answers without text, such as embeddings. */
+/**
+ * What the answer says: of a stream or of a whole answer. Empty for answers without text, such as
+ * embeddings.
+ */
 export async function storedAnswerOf(type: string, text: string, dialect: string): Promise<ContentMessage> {
   if (type.startsWith("text/event-stream")) return { role: "assistant", parts: await streamedPartsOf(text, dialect) };
   const body = parsed(text);

@@ -19,7 +19,10 @@ interface SeriesContext {
 
 const partColours = { refused: "amber", failed: "red" } as const;
 
-/** One series for each group, largest first and the others last; without groups, one for each part of the measure. */
+/**
+ * One series for each group, largest first and the others last; without groups, one for each part
+ * of the measure.
+ */
 export function seriesOf(
   { rows, keyNames }: UsageSums,
   { times, by, measure, t, groupName }: SeriesContext,
@@ -64,7 +67,9 @@ export function seriesOf(
 
 export const idOf = (group: SumRow["group"]) => JSON.stringify(group);
 
-/** The period before as one dashed line: its first step below the first of this period, and so on. */
+/**
+ * The period before as one dashed line: its first step below the first of this period, and so on.
+ */
 export function beforeSeries(
   rows: readonly SumRow[],
   {

@@ -1,4 +1,7 @@
-/** A conversation in no dialect: what people see and edit. Each dialect builds its requests from it and reads its events into it. */
+/**
+ * A conversation in no dialect: what people see and edit. Each dialect builds its requests from it
+ * and reads its events into it.
+ */
 
 export const dialects = ["openai-chat", "openai-responses", "anthropic-messages", "gemini"] as const;
 export type Dialect = (typeof dialects)[number];
@@ -30,7 +33,10 @@ export interface AssistantTurn {
   text: string;
   reasoning: string;
   calls: ToolCall[];
-  /** The answer in its own dialect. Vendors want reasoning and its signatures back unchanged after a tool call. */
+  /**
+   * The answer in its own dialect. Vendors want reasoning and its signatures back unchanged after a
+   * tool call.
+   */
   native: { dialect: Dialect; content: unknown[] } | undefined;
 }
 

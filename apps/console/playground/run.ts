@@ -39,7 +39,10 @@ export function tokensPerSecond({ usage, firstContentMs, durationMs }: Run): num
 
 const hasContent = ({ turn }: Answer): boolean => turn.text !== "" || turn.reasoning !== "" || turn.calls.length > 0;
 
-/** Resolves at the end, whatever it is: `error` has the words of the gateway. Calls `onChange` after each change of the run, which is always the same object. */
+/**
+ * Resolves at the end, whatever it is: `error` has the words of the gateway. Calls `onChange` after
+ * each change of the run, which is always the same object.
+ */
 export async function send(
   { baseUrl, key }: Gateway,
   dialect: Dialect,

@@ -1,4 +1,7 @@
-/** One request of a page at a time: its progress, drawn at most once a frame, and its cost when the ledger has it. */
+/**
+ * One request of a page at a time: its progress, drawn at most once a frame, and its cost when the
+ * ledger has it.
+ */
 import { useQuery } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef, useState } from "react";
 import { call } from "../app/call.ts";

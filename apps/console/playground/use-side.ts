@@ -1,4 +1,7 @@
-/** One of the conversations side by side: what was said, and the request that runs. It lives in the page only. */
+/**
+ * One of the conversations side by side: what was said, and the request that runs. It lives in the
+ * page only.
+ */
 import { useState } from "react";
 import type { KeyWish } from "../app/console-key.ts";
 import type { Dialect, DialectRequest, Settings, ToolCall, Turn } from "./conversation.ts";

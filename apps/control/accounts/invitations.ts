@@ -1,4 +1,7 @@
-/** Invitations to an account: a link that whoever has it may accept once. Only the hash of its token is stored. */
+/**
+ * Invitations to an account: a link that whoever has it may accept once. Only the hash of its token
+ * is stored.
+ */
 import { hash, randomBytes } from "node:crypto";
 import type { memberOperations } from "#api/members.ts";
 import type { InputOf } from "#api/operation.ts";
@@ -211,7 +214,9 @@ async function createUser(
   return { kind: "person", id: user.id, name: user.email, isOperator: false, roles: new Map() };
 }
 
-/** Throws a Fault for an unknown, used, revoked or expired token: callers cannot tell them apart. */
+/**
+ * Throws a Fault for an unknown, used, revoked or expired token: callers cannot tell them apart.
+ */
 async function openInvitation(database: Database, token: string, now: Date, locks = false): Promise<InvitationRow> {
   let query = database
     .selectFrom("invitations")

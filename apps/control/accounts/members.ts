@@ -59,7 +59,10 @@ export const memberHandlers: Pick<Handlers<typeof memberOperations>, Names> = {
   },
 };
 
-/** Throws a Fault for an account outside the scope. `locks` it, so that changes of its people take turns. */
+/**
+ * Throws a Fault for an account outside the scope. `locks` it, so that changes of its people take
+ * turns.
+ */
 export async function requireAccount(
   { database, scope }: Pick<Context, "database" | "scope">,
   account: string,

@@ -81,13 +81,19 @@ export const tokenHandlers: Handlers<typeof tokenOperations> = {
   },
 };
 
-/** Throws a Fault for a token with scopes: what it is about to do would give it, or others, more than its scopes. */
+/**
+ * Throws a Fault for a token with scopes: what it is about to do would give it, or others, more
+ * than its scopes.
+ */
 export function refuseNarrowToken({ scopes }: Actor): void {
   if (scopes !== undefined && !scopes.includes("*"))
     throw new Fault("forbidden", "A token with scopes may not do this, because it could widen its own rights.");
 }
 
-/** Throws a Fault for a token whose scopes do not allow all that the role may do: whoever it gave the role could do more than the token. */
+/**
+ * Throws a Fault for a token whose scopes do not allow all that the role may do: whoever it gave
+ * the role could do more than the token.
+ */
 export function refuseWiderRole(actor: Actor, role: Role): void {
   const wider = Object.entries<Operation>(operations).find(
     ([name, { access }]) => isRole(access) && roleIncludes(role, access) && !mayCall(actor, name),

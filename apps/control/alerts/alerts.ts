@@ -1,6 +1,6 @@
 /**
- * Raises alerts: when 80 % and 100 % of a budget are spent, when a key expires within a week, and when a key was revoked. Each occasion raises one alert, whichever
- * process notices it first.
+ * Raises alerts: when 80 % and 100 % of a budget are spent, when a key expires within a week, and
+ * when a key was revoked. Each occasion raises one alert, whichever process notices it first.
  */
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
@@ -36,7 +36,10 @@ export interface AlertsOptions {
   redis: Redis;
   keyspace: Keyspace;
   catalogue(): Pick<Catalogue, "groups" | "currency">;
-  /** Those in force now: alerts are kept as long as usage records, and delivered if there is a webhook. */
+  /**
+   * Those in force now: alerts are kept as long as usage records, and delivered if there is a
+   * webhook.
+   */
   settings(): Pick<InstallationValues, "usageDays" | "alertWebhookUrl">;
   /** Called for each new alert. */
   raised(alert: Alert): void;

@@ -11,7 +11,9 @@ import { Webhook } from "./webhook.ts";
 export interface StartAlertsOptions
   extends Pick<AlertsOptions, "database" | "redis" | "keyspace" | "catalogue" | "log"> {
   settings(): InstallationValues;
-  /** Whether the webhook's address comes from the environment, whose author may name any address. */
+  /**
+   * Whether the webhook's address comes from the environment, whose author may name any address.
+   */
   isWebhookFixed: boolean;
   /** Private networks that a stored address may be in. */
   webhookNetworks: readonly Network[];

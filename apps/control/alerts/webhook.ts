@@ -1,6 +1,7 @@
 /**
- * Delivers alerts to the operator's webhook, signed as in https://www.standardwebhooks.com: HMAC-SHA256 of id, time and body. An alert that is not accepted is sent
- * again for about two days, with growing pauses. A receiver may see an alert twice; its `webhook-id` is the same.
+ * Delivers alerts to the operator's webhook, signed as in https://www.standardwebhooks.com:
+ * HMAC-SHA256 of id, time and body. An alert that is not accepted is sent again for about two days,
+ * with growing pauses. A receiver may see an alert twice; its `webhook-id` is the same.
  */
 import { createHmac, randomUUID } from "node:crypto";
 import { sql } from "kysely";

@@ -13,7 +13,9 @@ export interface Actor {
   /** Has every role in every account. */
   readonly isOperator: boolean;
   readonly roles: ReadonlyMap<string, Role>;
-  /** The operations that a token may call: names, or prefixes followed by `*`. Undefined for all. */
+  /**
+   * The operations that a token may call: names, or prefixes followed by `*`. Undefined for all.
+   */
   readonly scopes?: readonly string[];
   /** The id of a person's session. */
   readonly session?: string;
@@ -27,7 +29,10 @@ export type Scope = "all" | readonly string[];
 
 const roleOrder: readonly Role[] = ["reader", "member", "owner"];
 
-/** Throws a Fault for an actor who may not call the operation at all. Otherwise the accounts in which they may. */
+/**
+ * Throws a Fault for an actor who may not call the operation at all. Otherwise the accounts in
+ * which they may.
+ */
 export function scopeOf(actor: Actor | undefined, operation: string, access: Access): Scope {
   if (access === "anyone") return [];
   if (actor === undefined) throw new Fault("unauthenticated", "Sign in, or send a token as `Authorization: Bearer …`.");

@@ -1,4 +1,7 @@
-/** The audit log: who changed what, from where, with the state before and after. Entries are never changed. */
+/**
+ * The audit log: who changed what, from where, with the state before and after. Entries are never
+ * changed.
+ */
 import { randomUUID } from "node:crypto";
 import type { Database } from "../database/database.ts";
 import type { Context } from "./handlers.ts";

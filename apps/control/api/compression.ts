@@ -1,4 +1,7 @@
-/** Compresses answers that are read, in the thread pool: a page of the log shrinks to a twentieth. Answers of changes, which may show a new key, stay as they are. */
+/**
+ * Compresses answers that are read, in the thread pool: a page of the log shrinks to a twentieth.
+ * Answers of changes, which may show a new key, stay as they are.
+ */
 import { promisify } from "node:util";
 import { gzip } from "node:zlib";
 import type { FastifyInstance } from "fastify";

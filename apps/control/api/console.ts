@@ -1,4 +1,6 @@
-/** Serves the built console: its files, and its page at every other address that a browser opens. */
+/**
+ * Serves the built console: its files, and its page at every other address that a browser opens.
+ */
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import fastifyStatic from "@fastify/static";

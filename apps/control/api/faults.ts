@@ -24,7 +24,10 @@ export interface Problem {
   field?: string;
 }
 
-/** An error for the caller. `detail` says what happened, to what, and what to do about it; it contains no secret. */
+/**
+ * An error for the caller. `detail` says what happened, to what, and what to do about it; it
+ * contains no secret.
+ */
 export class Fault extends Error {
   readonly kind: FaultKind;
   readonly field: string | undefined;

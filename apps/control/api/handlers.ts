@@ -7,7 +7,10 @@ import type { Actor, Scope } from "./actor.ts";
 export interface Context {
   readonly database: Database;
   readonly actor: Actor;
-  /** The accounts that this call may touch. Every query of an account's rows must contain `within(…, scope)`. */
+  /**
+   * The accounts that this call may touch. Every query of an account's rows must contain `within(…,
+   * scope)`.
+   */
   readonly scope: Scope;
   /** The caller's IP address. */
   readonly address: string;
@@ -20,7 +23,10 @@ export interface Context {
 export interface Answered<Body> {
   body: Body;
   version?: number;
-  /** The body as JSON, for answers that are large, the same for many callers, and known before. Caches may keep one that is public. */
+  /**
+   * The body as JSON, for answers that are large, the same for many callers, and known before.
+   * Caches may keep one that is public.
+   */
   prepared?: { readonly json: Buffer; readonly etag: string; readonly isPublic: boolean };
 }
 

@@ -1,7 +1,8 @@
 /**
- * Repeated POST operations with an `Idempotency-Key`: they happen once, and each repetition within a day gets the first answer. Answers may show a new key, so they
- * are stored encrypted with a key derived from the `Idempotency-Key`, which is not stored. That protects them as well as
- * the `Idempotency-Key` is random.
+ * Repeated POST operations with an `Idempotency-Key`: they happen once, and each repetition within
+ * a day gets the first answer. Answers may show a new key, so they are stored encrypted with a key
+ * derived from the `Idempotency-Key`, which is not stored. That protects them as well as the
+ * `Idempotency-Key` is random.
  */
 import { createHash, createHmac } from "node:crypto";
 import { idempotencyMs } from "../bounds.ts";
@@ -22,7 +23,10 @@ export interface RepeatableCall {
   now: Date;
 }
 
-/** Runs the call, or resolves to the stored answer of an equal one. Throws a Fault for a key that belongs to another request, or to one that has not ended. */
+/**
+ * Runs the call, or resolves to the stored answer of an equal one. Throws a Fault for a key that
+ * belongs to another request, or to one that has not ended.
+ */
 export async function answerOnce(
   database: Database,
   call: RepeatableCall,

@@ -24,7 +24,10 @@ function placeOf(cursor: string): Place {
   throw new Fault("invalid", "`cursor` is not the `nextCursor` of a page.", { field: "cursor" });
 }
 
-/** The rows of a page, and the cursor of the next one. `columns` are those of the time and of the id; a row has both by these names. */
+/**
+ * The rows of a page, and the cursor of the next one. `columns` are those of the time and of the
+ * id; a row has both by these names.
+ */
 export async function readPage<Tables, Table extends keyof Tables, Row>(
   listed: SelectQueryBuilder<Tables, Table, Row>,
   { limit = 50, cursor }: { limit?: number; cursor?: string },

@@ -1,8 +1,14 @@
-/** The reference page of the API. Its script is this server's own; it asks no other server for anything. */
+/**
+ * The reference page of the API. Its script is this server's own; it asks no other server for
+ * anything.
+ */
 import reference from "@scalar/fastify-api-reference";
 import type { FastifyInstance } from "fastify";
 
-/** The page's own script makes styles and configures itself inline; addresses of other servers are refused by the browser, whatever the script does. */
+/**
+ * The page's own script makes styles and configures itself inline; addresses of other servers are
+ * refused by the browser, whatever the script does.
+ */
 const policy = [
   "default-src 'self'",
   "script-src 'self' 'unsafe-inline'",

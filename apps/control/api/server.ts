@@ -1,4 +1,7 @@
-/** The HTTP API of control: routes made from the table of operations, with validation, sign-in, scopes, ETags and errors. */
+/**
+ * The HTTP API of control: routes made from the table of operations, with validation, sign-in,
+ * scopes, ETags and errors.
+ */
 import swagger from "@fastify/swagger";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Logger } from "pino";
@@ -24,7 +27,9 @@ import { unstorableField } from "./texts.ts";
 export interface ApiOptions {
   database: Database;
   handlers: Handlers<typeof operations>;
-  /** Undefined for a caller who is not signed in. Throws a Fault for credentials that are not valid. */
+  /**
+   * Undefined for a caller who is not signed in. Throws a Fault for credentials that are not valid.
+   */
   identify(request: FastifyRequest): Promise<Actor | undefined>;
   /** Adds the routes of sign-in. */
   addRoutes(server: FastifyInstance): Promise<void>;
@@ -173,7 +178,10 @@ function addRoute(
   });
 }
 
-/** Sends a prepared answer, unless the caller has it: https://www.rfc-editor.org/rfc/rfc9110#section-13.1.2 */
+/**
+ * Sends a prepared answer, unless the caller has it:
+ * https://www.rfc-editor.org/rfc/rfc9110#section-13.1.2
+ */
 function sendPrepared(
   request: FastifyRequest,
   reply: FastifyReply,

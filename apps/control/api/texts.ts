@@ -1,4 +1,7 @@
-/** Texts that Postgres cannot store: those with NUL, or with half of a surrogate pair, which JSON can spell. */
+/**
+ * Texts that Postgres cannot store: those with NUL, or with half of a surrogate pair, which JSON
+ * can spell.
+ */
 
 export const isStorable = (text: string): boolean => !text.includes("\0") && text.isWellFormed();
 

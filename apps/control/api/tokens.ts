@@ -8,7 +8,10 @@ import { Fault } from "./faults.ts";
 
 const noRoles = new Map<string, never>();
 
-/** Identifies callers by `Authorization: Bearer …`: the token of the configuration, or one of the database. Undefined without a token. */
+/**
+ * Identifies callers by `Authorization: Bearer …`: the token of the configuration, or one of the
+ * database. Undefined without a token.
+ */
 export function identifyBy(database: Database, operatorToken: string | undefined) {
   const configured = operatorToken === undefined ? undefined : digestOf(operatorToken);
   return async ({ headers: { authorization } }: FastifyRequest): Promise<Actor | undefined> => {

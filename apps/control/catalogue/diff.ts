@@ -1,4 +1,7 @@
-/** The lines that differ between two texts, with some lines of context: a longest common subsequence, as in `diff -u`. */
+/**
+ * The lines that differ between two texts, with some lines of context: a longest common
+ * subsequence, as in `diff -u`.
+ */
 import type { catalogueFileOperations } from "#api/catalogue-file.ts";
 import type { AnswerOf } from "#api/operation.ts";
 import { diffCellsMax, diffLinesMax } from "../bounds.ts";
@@ -8,7 +11,10 @@ type Line = Diff["lines"][number];
 
 const contextLines = 3;
 
-/** Texts that differ in very many lines count as replaced as a whole from the first such line to the last. */
+/**
+ * Texts that differ in very many lines count as replaced as a whole from the first such line to the
+ * last.
+ */
 export function diffOf(before: string, after: string): Diff {
   const [old, fresh] = [before.split("\n"), after.split("\n")];
   let start = 0;

@@ -1,6 +1,7 @@
 /**
- * Takes content of requests from Redis into the database, and deletes what is older than its account wants. An entry leaves Redis after it was stored; several
- * control processes may take the same one, which is stored once.
+ * Takes content of requests from Redis into the database, and deletes what is older than its
+ * account wants. An entry leaves Redis after it was stored; several control processes may take the
+ * same one, which is stored once.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
@@ -46,7 +47,10 @@ export class ContentReader {
     await this.#running;
   }
 
-  /** Stores some entries and removes them from Redis. Resolves to their number; rejects when Redis or the database does not answer. */
+  /**
+   * Stores some entries and removes them from Redis. Resolves to their number; rejects when Redis
+   * or the database does not answer.
+   */
   async take(): Promise<number> {
     const { redis, keyspace, log } = this.#options;
     const { entries, invalid } = await readContent(redis, keyspace, contentEntriesMax);
@@ -84,7 +88,10 @@ export class ContentReader {
     }
   }
 
-  /** The lock keeps the account from ending its storage meanwhile. What was sealed for an earlier key of the account is not stored. */
+  /**
+   * The lock keeps the account from ending its storage meanwhile. What was sealed for an earlier
+   * key of the account is not stored.
+   */
   async #store({ label: { generationId, account, key, receivedAt }, sealed }: ContentEntry): Promise<void> {
     await sql`
       insert into content (generation_id, account, received_at, sealed)

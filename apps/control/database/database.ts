@@ -1,4 +1,7 @@
-/** The database of control: a Postgres server, or the embedded Postgres without one. Both run the same SQL, for Postgres 15 and newer. */
+/**
+ * The database of control: a Postgres server, or the embedded Postgres without one. Both run the
+ * same SQL, for Postgres 15 and newer.
+ */
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { Kysely, PGliteDialect, PostgresDialect } from "kysely";
@@ -20,7 +23,10 @@ export interface OpenDatabase extends AsyncDisposable {
 /** The type `bigint` of Postgres: https://www.postgresql.org/docs/current/datatype-numeric.html */
 const int8 = 20;
 
-/** Opens the database and brings its tables up to date. Throws a StartupFault for a database that cannot be used. `directory` is that of the embedded one. */
+/**
+ * Opens the database and brings its tables up to date. Throws a StartupFault for a database that
+ * cannot be used. `directory` is that of the embedded one.
+ */
 export async function openDatabase(options: { url: string | undefined; directory: string }): Promise<OpenDatabase> {
   await using opened = new AsyncDisposableStack();
   const { url } = options;
@@ -48,7 +54,8 @@ function openServer(url: string): Database {
     statement_timeout: statementMs,
     application_name: "sluice",
   });
-  // A connection that breaks fails its query, if it has one, and is replaced by the next query. Without listeners its error would end the process.
+  // A connection that breaks fails its query, if it has one, and is replaced by the next query.
+  // Without listeners its error would end the process.
   pool.on("error", () => undefined);
   pool.on("connect", (client) => client.on("error", () => undefined));
   return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });

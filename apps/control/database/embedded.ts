@@ -1,4 +1,7 @@
-/** The embedded Postgres (PGlite) as Kysely's dialect expects it. It runs in a thread; transactions take turns. */
+/**
+ * The embedded Postgres (PGlite) as Kysely's dialect expects it. It runs in a thread; transactions
+ * take turns.
+ */
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import type { PGlite, PGliteQueryResults, PGliteTransaction } from "kysely";
@@ -6,7 +9,10 @@ import type { Task, TaskResult } from "./pglite-thread.ts";
 
 type Waiting = PromiseWithResolvers<TaskResult>;
 
-/** Opens the database of a directory, which one process at a time may use: the caller holds a lock. The first start creates it, which takes some seconds. */
+/**
+ * Opens the database of a directory, which one process at a time may use: the caller holds a lock.
+ * The first start creates it, which takes some seconds.
+ */
 export async function openEmbedded(directory: string): Promise<PGlite> {
   const worker = new Worker(new URL("./pglite-thread.ts", import.meta.url), { workerData: { directory } });
   const started = await Promise.race([

@@ -1,6 +1,7 @@
 /**
- * Brings the tables up to date at start. Migrations only go forward, each in its own transaction; several processes may start at once. A migration must leave the
- * tables usable for the version before it: it adds, and removes only what that version no longer uses.
+ * Brings the tables up to date at start. Migrations only go forward, each in its own transaction;
+ * several processes may start at once. A migration must leave the tables usable for the version
+ * before it: it adds, and removes only what that version no longer uses.
  */
 import type { Kysely } from "kysely";
 import { type Migration, Migrator } from "kysely/migration";

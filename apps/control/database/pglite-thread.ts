@@ -1,4 +1,7 @@
-/** The thread that runs the embedded Postgres, so that queries do not block the event loop of control. */
+/**
+ * The thread that runs the embedded Postgres, so that queries do not block the event loop of
+ * control.
+ */
 import { parentPort, workerData } from "node:worker_threads";
 import { PGlite, types } from "@electric-sql/pglite";
 
@@ -16,7 +19,10 @@ export interface TaskResult {
   readonly error?: { readonly message: string; readonly fields: Record<string, unknown> };
 }
 
-/** The parts of a Postgres error that callers read: https://www.postgresql.org/docs/current/protocol-error-fields.html */
+/**
+ * The parts of a Postgres error that callers read:
+ * https://www.postgresql.org/docs/current/protocol-error-fields.html
+ */
 const errorFields = ["code", "constraint", "detail", "table", "column", "severity"] as const;
 
 const port = parentPort;

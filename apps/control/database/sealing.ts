@@ -1,4 +1,6 @@
-/** Encryption of texts in the database, with keys that are derived from a secret (HKDF, RFC 5869). */
+/**
+ * Encryption of texts in the database, with keys that are derived from a secret (HKDF, RFC 5869).
+ */
 import { createSecretKey, hkdfSync } from "node:crypto";
 import { decrypt, encrypt } from "#service/cipher.ts";
 
@@ -17,6 +19,9 @@ const keyOf = ({ secret, salt, purpose }: SealingKey) =>
 export const seal = (key: SealingKey, text: string): string =>
   encrypt(keyOf(key), Buffer.from(text)).toString("base64");
 
-/** Undefined for a text that was sealed with another key. Older texts may be in base64url, which Node reads too. */
+/**
+ * Undefined for a text that was sealed with another key. Older texts may be in base64url, which
+ * Node reads too.
+ */
 export const unseal = (key: SealingKey, sealed: string): string | undefined =>
   decrypt(keyOf(key), Buffer.from(sealed, "base64"))?.toString();

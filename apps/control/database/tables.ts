@@ -22,7 +22,10 @@ export interface AccountRow {
   groups: ColumnType<string[] | null, string[] | null | undefined, string[] | null>;
   /** How many days content of requests is stored; null for none. */
   content_days: ColumnType<number | null, number | null | undefined, number | null>;
-  /** The public key that it is sealed for, and the private key, encrypted with AUTH_SECRET. Both are null for none. */
+  /**
+   * The public key that it is sealed for, and the private key, encrypted with AUTH_SECRET. Both are
+   * null for none.
+   */
   content_key: ColumnType<string | null, string | null | undefined, string | null>;
   content_secret: ColumnType<string | null, string | null | undefined, string | null>;
   version: Version;

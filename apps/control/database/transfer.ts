@@ -1,6 +1,8 @@
 /**
- * Export and import of the whole database as lines of JSON: for backups, and for the move between the embedded database and a Postgres server. The first line
- * names the state of the tables, each further line is a row of a table. Postgres itself turns rows into JSON and back, so every type survives.
+ * Export and import of the whole database as lines of JSON: for backups, and for the move between
+ * the embedded database and a Postgres server. The first line names the state of the tables, each
+ * further line is a row of a table. Postgres itself turns rows into JSON and back, so every type
+ * survives.
  */
 
 import { once } from "node:events";
@@ -11,7 +13,10 @@ import { UsagePartitions } from "../ledger/partitions.ts";
 import type { Database } from "./database.ts";
 import type { Tables } from "./tables.ts";
 
-/** In an order in which every row finds what it refers to. Rate limits of sign-in are not worth keeping. */
+/**
+ * In an order in which every row finds what it refers to. Rate limits of sign-in are not worth
+ * keeping.
+ */
 const tables = [
   "users",
   "logins",
@@ -73,7 +78,10 @@ async function exportTable(transaction: Transaction<Tables>, table: TableName, o
 /** A key refers to the one that replaces it, which is younger. */
 const orders: Partial<Record<TableName, string>> = { keys: "order by created_at desc" };
 
-/** Reads an export into an empty database, all or nothing. Resolves to the number of rows. Throws a TransferFault for anything else than an export of this version. */
+/**
+ * Reads an export into an empty database, all or nothing. Resolves to the number of rows. Throws a
+ * TransferFault for anything else than an export of this version.
+ */
 export async function importDatabase(database: Database, lines: AsyncIterable<string>): Promise<number> {
   for (const table of tables) {
     // Migrations create this account.
@@ -112,7 +120,10 @@ export async function importDatabase(database: Database, lines: AsyncIterable<st
   });
 }
 
-/** The lines of a text that arrives in parts, without their ends. A line may be as long as an import's largest row. */
+/**
+ * The lines of a text that arrives in parts, without their ends. A line may be as long as an
+ * import's largest row.
+ */
 export async function* linesOf(chunks: AsyncIterable<Uint8Array | string>): AsyncGenerator<string> {
   const decoder = new TextDecoder();
   let rest = "";

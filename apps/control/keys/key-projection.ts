@@ -1,9 +1,10 @@
 /**
- * Keeps the records in Redis, which every ingress follows, equal to the keys of the database. A change is written after its commit. What Redis did not take, lost or
- * got from somebody else is found by comparison: at once after a change that is not ours, and once a minute in any case.
+ * Keeps the records in Redis, which every ingress follows, equal to the keys of the database. A
+ * change is written after its commit. What Redis did not take, lost or got from somebody else is
+ * found by comparison: at once after a change that is not ours, and once a minute in any case.
  *
- * The database decides, with two exceptions: a key that only Redis has is imported into its account, and a revocation that only Redis has is taken over, because a
- * revocation is final.
+ * The database decides, with two exceptions: a key that only Redis has is imported into its
+ * account, and a revocation that only Redis has is taken over, because a revocation is final.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
@@ -44,7 +45,10 @@ export class KeyProjection {
   /** The version of the records in Redis after our latest write or comparison. */
   #seen = -1;
   #comparedAt = 0;
-  /** Changes that Redis did not take, and how many of them a later comparison covered. The first comparison counts as one. */
+  /**
+   * Changes that Redis did not take, and how many of them a later comparison covered. The first
+   * comparison counts as one.
+   */
   #missed = 1;
   #covered = 0;
   #comparing: Promise<Comparison> | undefined;
@@ -71,7 +75,10 @@ export class KeyProjection {
     await this.#comparing?.catch(() => undefined);
   }
 
-  /** Writes these keys after a change of them was committed. Never rejects: what Redis does not take now, it gets later. */
+  /**
+   * Writes these keys after a change of them was committed. Never rejects: what Redis does not take
+   * now, it gets later.
+   */
   project(ids: readonly string[]): Promise<void> {
     return this.#projectRows(async () =>
       keysWithin(this.#options.database, "all")
@@ -87,7 +94,10 @@ export class KeyProjection {
     );
   }
 
-  /** Compares everything and writes what differs. One comparison runs at a time. Rejects when Redis or the database does not answer. */
+  /**
+   * Compares everything and writes what differs. One comparison runs at a time. Rejects when Redis
+   * or the database does not answer.
+   */
   async compare(): Promise<Comparison> {
     await this.#comparing?.catch(() => undefined);
     this.#comparing = this.#compare().finally(() => {
@@ -136,7 +146,10 @@ export class KeyProjection {
     return written;
   }
 
-  /** Reads Redis first: whatever it has was committed before, so a record that is later than its row is one that the database has lost. */
+  /**
+   * Reads Redis first: whatever it has was committed before, so a record that is later than its row
+   * is one that the database has lost.
+   */
   async #compare(): Promise<Comparison> {
     const { database, redis, keyspace, log } = this.#options;
     const missed = this.#missed;
@@ -159,7 +172,10 @@ export class KeyProjection {
   }
 }
 
-/** Takes over a revocation that only Redis has, and raises the version of a row that Redis knows in a later state, so that the database's state wins. */
+/**
+ * Takes over a revocation that only Redis has, and raises the version of a row that Redis knows in
+ * a later state, so that the database's state wins.
+ */
 async function correctedRow(database: Database, row: FullRow, present: KeyRecord | undefined): Promise<FullRow> {
   const record = recordOf(row);
   const revokedAt =
@@ -196,7 +212,10 @@ async function correctedRow(database: Database, row: FullRow, present: KeyRecord
   });
 }
 
-/** Imports the keys that only Redis has, with their ids, into the accounts that they name. Resolves to their number. */
+/**
+ * Imports the keys that only Redis has, with their ids, into the accounts that they name. Resolves
+ * to their number.
+ */
 async function importKeys(database: Database, present: ReadonlyMap<string, KeyRecord>): Promise<number> {
   const known = new Set((await database.selectFrom("keys").select("hash").execute()).map(({ hash }) => hash));
   const missing = [...present].filter(([hash]) => !known.has(hash));

@@ -1,4 +1,7 @@
-/** Keys in their three forms: rows of the database, answers of the API, and the records that ingresses follow. */
+/**
+ * Keys in their three forms: rows of the database, answers of the API, and the records that
+ * ingresses follow.
+ */
 import { type Selectable, type SqlBool, sql } from "kysely";
 import { type KeyRecord, stateOf } from "#access/record.ts";
 import type { keyOperations } from "#api/keys.ts";

@@ -23,8 +23,9 @@ export function checkGroup(group: string, { groups }: Pick<Catalogue, "groups">,
 }
 
 /**
- * Throws a Fault for settings that give a key more than it may have: a group that its account may not use or, unless an operator decides, a limit above that of
- * its group's keys. What the key has already, it keeps.
+ * Throws a Fault for settings that give a key more than it may have: a group that its account may
+ * not use or, unless an operator decides, a limit above that of its group's keys. What the key has
+ * already, it keeps.
  */
 export function checkGrant(
   { group, limits }: KeySettings,
@@ -54,7 +55,10 @@ export function checkGrant(
   }
 }
 
-/** Throws a Fault for a group or a model that the catalogue does not have, an address that is none, and an expiry in the past. */
+/**
+ * Throws a Fault for a group or a model that the catalogue does not have, an address that is none,
+ * and an expiry in the past.
+ */
 export function checkSettings(
   { group, models, addresses, expiresAt }: KeySettings,
   { groups, declaredModelIds }: Pick<Catalogue, "groups" | "declaredModelIds">,

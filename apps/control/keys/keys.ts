@@ -60,7 +60,10 @@ const readsOf = (deps: LimitDeps): Pick<KeyHandlers, ReadNames> => ({
 });
 
 function changesOf({ catalogue, projection }: KeyOptions): Omit<KeyHandlers, ReadNames> {
-  /** Changes a key in a transaction, records the change, and projects it. `change` returns undefined where nothing is to be changed. */
+  /**
+   * Changes a key in a transaction, records the change, and projects it. `change` returns undefined
+   * where nothing is to be changed.
+   */
   const changed = async (
     action: string,
     id: string,

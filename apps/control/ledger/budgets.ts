@@ -1,7 +1,9 @@
 /**
- * Keeps the budgets in Redis equal to the ledger. Every minute it reads what Redis has counted for each caller with a budget, lets the ledger catch up, sums the
- * ledger, and reads Redis again. Without an error the sum lies between the two readings. Otherwise Redis is corrected by the difference: it lost data, an ingress
- * died before it settled a generation, or the budget is new and earlier usage counts.
+ * Keeps the budgets in Redis equal to the ledger. Every minute it reads what Redis has counted for
+ * each caller with a budget, lets the ledger catch up, sums the ledger, and reads Redis again.
+ * Without an error the sum lies between the two readings. Otherwise Redis is corrected by the
+ * difference: it lost data, an ingress died before it settled a generation, or the budget is new
+ * and earlier usage counts.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
@@ -33,7 +35,10 @@ const columns = { key: "key_id", group: "group_name", account: "account" } as co
 
 export class BudgetReconciler {
   readonly #options: BudgetsOptions;
-  /** Subjects and periods that agreed once. A later difference is an error; an earlier one is usage from before the budget. */
+  /**
+   * Subjects and periods that agreed once. A later difference is an error; an earlier one is usage
+   * from before the budget.
+   */
   #agreed = new Set<string>();
   #differences = 0;
   #isBusy = false;
@@ -59,7 +64,8 @@ export class BudgetReconciler {
     this.#isBusy = true;
     const { redis, keyspace } = this.#options;
     try {
-      // Two corrections of the same difference would count it twice, so one process at a time compares.
+      // Two corrections of the same difference would count it twice, so one process at a time
+      // compares.
       if ((await redis.set(keyspace.budgetsCompared, "1", "PX", reconcileEveryMs * 0.9, "NX")) === null) return;
       const subjects = await budgetSubjects(redis, keyspace, this.#options.catalogue().groups);
       const agreed = new Set<string>();
@@ -123,7 +129,8 @@ export class BudgetReconciler {
         sql`coalesce(sum(cost) filter (where day >= ${new Date(periodStartOf(period, now))}), 0)::bigint as ${sql.id(period)}`,
     );
     const { groups } = this.#options.catalogue();
-    // An account's budget is that of its keys in groups with `accountLimits`: Redis counts no others.
+    // An account's budget is that of its keys in groups with `accountLimits`: Redis counts no
+    // others.
     const counted = [...groups]
       .filter(([, group]) => limitsCount(group.accountLimits ?? {}, "money"))
       .map(([name]) => name);
@@ -135,13 +142,19 @@ export class BudgetReconciler {
   }
 }
 
-/** What Redis lacks (positive) or has too much (negative), if the sum is not between its two readings. */
+/**
+ * What Redis lacks (positive) or has too much (negative), if the sum is not between its two
+ * readings.
+ */
 export function differenceOf(before: bigint, sum: bigint, after: bigint): bigint {
   if (sum < before) return sum - before;
   return sum > after ? sum - after : 0n;
 }
 
-/** Waits until the ledger has read everything that was written before `since`. False if it lags behind for long. */
+/**
+ * Waits until the ledger has read everything that was written before `since`. False if it lags
+ * behind for long.
+ */
 async function hasCaughtUp(caughtUpAt: () => Promise<number>, since: number): Promise<boolean> {
   const deadline = Date.now() + catchUpMs;
   while ((await caughtUpAt()) < since + recordedWithinMs) {

@@ -1,4 +1,7 @@
-/** The columns of the tables `usage` and `usage_totals`. The insertion and the queries are made from these tables; a test compares them with the migrations. */
+/**
+ * The columns of the tables `usage` and `usage_totals`. The insertion and the queries are made from
+ * these tables; a test compares them with the migrations.
+ */
 import type { UsageRecord } from "#ledger/usage-record.ts";
 
 /** The fields of a usage record as columns, with their types in SQL. */
@@ -74,7 +77,10 @@ type Value<Type extends string> =
 /** A row of the table `usage`. */
 export type UsageRow = { [Each in Column as Each[0]]: Value<Each[1]> };
 
-/** What totals are grouped by, besides the half hour, each with its SQL for one record. An unknown value is an empty text. */
+/**
+ * What totals are grouped by, besides the half hour, each with its SQL for one record. An unknown
+ * value is an empty text.
+ */
 export const dimensions = {
   account: "account",
   key_id: "key_id",

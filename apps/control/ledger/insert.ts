@@ -12,8 +12,9 @@ const list = (texts: readonly string[]): RawBuilder<unknown> => sql.raw(texts.jo
 const insertionLock = 5_101_001;
 
 /**
- * One transaction: a record of the ingress replaces that of a worker, a later attempt replaces an earlier one, and the totals change by the difference. Resolves
- * to the number of new or replaced records. Insertions take turns, because a second one would not see what the first replaces.
+ * One transaction: a record of the ingress replaces that of a worker, a later attempt replaces an
+ * earlier one, and the totals change by the difference. Resolves to the number of new or replaced
+ * records. Insertions take turns, because a second one would not see what the first replaces.
  */
 export async function insertUsage(database: Database, records: readonly UsageRecord[]): Promise<number> {
   if (records.length === 0) return 0;
@@ -25,7 +26,10 @@ export async function insertUsage(database: Database, records: readonly UsageRec
   });
 }
 
-/** Postgres has neither the character U+0000 nor half of a surrogate pair in its texts; a caller's user or tag may have both. */
+/**
+ * Postgres has neither the character U+0000 nor half of a surrogate pair in its texts; a caller's
+ * user or tag may have both.
+ */
 const storable = (json: string): string =>
   json.replace(/\\\\|\\u0000|\\ud[89a-f][0-9a-f]{2}/g, (found) => (found === "\\\\" ? found : "\\ufffd"));
 
@@ -48,7 +52,10 @@ const updated = list(
 );
 const groupPlaces = list(["", ...dimensionNames].map((_, index) => String(index + 1)));
 
-/** Adds the changes to a table of totals. Rows are locked in order, so that insertions do not wait for each other in a circle. */
+/**
+ * Adds the changes to a table of totals. Rows are locked in order, so that insertions do not wait
+ * for each other in a circle.
+ */
 const added = (table: string, time: string, timeOf: string) => sql`
     insert into ${sql.table(table)} (${list([time, ...dimensionNames])}, ${list(measureNames)})
     select ${list([timeOf, ...dimensionNames])}, ${list(measureNames.map((name) => `sum(${name})::bigint`))}

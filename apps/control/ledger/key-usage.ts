@@ -1,6 +1,7 @@
 /**
- * Tells ingresses the usage of each key through Redis. A key is read from the totals a moment after its records were stored, and all keys with usage of this
- * month at start and whenever Redis came back empty.
+ * Tells ingresses the usage of each key through Redis. A key is read from the totals a moment after
+ * its records were stored, and all keys with usage of this month at start and whenever Redis came
+ * back empty.
  */
 import { sql } from "kysely";
 import type { Logger } from "pino";
@@ -34,7 +35,9 @@ type SumColumn = keyof typeof sumColumns;
 
 export class KeyUsagePublisher {
   readonly #options: KeyUsageOptions;
-  /** Keys with records since they were last published. Its size is bounded by the number of keys. */
+  /**
+   * Keys with records since they were last published. Its size is bounded by the number of keys.
+   */
   #changed = new Set<string>();
   /** The cost of a key before this month, which hardly ever changes. */
   #past = new Map<string, bigint>();

@@ -1,4 +1,7 @@
-/** The ledger of a control process: reads usage records from Redis into the database, and drops old ones. */
+/**
+ * The ledger of a control process: reads usage records from Redis into the database, and drops old
+ * ones.
+ */
 import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";

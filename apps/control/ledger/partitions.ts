@@ -18,13 +18,19 @@ export class UsagePartitions {
   /** Those that exist. */
   #days = new Set<number>();
 
-  /** Partitions are dropped when all of their records are older than `retentionDays`, which may change. */
+  /**
+   * Partitions are dropped when all of their records are older than `retentionDays`, which may
+   * change.
+   */
   constructor(database: Kysely<Tables>, retentionDays: () => number) {
     this.#database = database;
     this.#retentionDays = retentionDays;
   }
 
-  /** Creates the missing partitions for records of these times (epoch milliseconds). Times far off the clock get none: their records go to `usage_other`. */
+  /**
+   * Creates the missing partitions for records of these times (epoch milliseconds). Times far off
+   * the clock get none: their records go to `usage_other`.
+   */
   async create(times: Iterable<number>, now: number): Promise<void> {
     const [oldest, newest] = [dayOf(now) - this.#retentionDays(), dayOf(now) + futureDaysMax];
     const missing = new Set<number>();
@@ -37,7 +43,8 @@ export class UsagePartitions {
         for values from (${sql.lit(dateOf(day))}) to (${sql.lit(dateOf(day + 1))})`
         .execute(this.#database)
         .catch((error: unknown) => {
-          // A clock that was off put records of this day into `usage_other`, which then takes the others too.
+          // A clock that was off put records of this day into `usage_other`, which then takes the
+          // others too.
           if ((error as { code?: unknown }).code !== checkViolation) throw error;
         });
       this.#days.add(day);

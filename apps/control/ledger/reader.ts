@@ -1,7 +1,9 @@
 /**
- * Reads usage records from the Redis stream into the ledger. Several control processes share the work as one consumer group. An entry is confirmed after its
- * records are in the database; what was not confirmed is delivered again. Confirmed entries are removed some minutes later, and those that are left are
- * inserted again at start, because the embedded database may lose its last writes in a power cut.
+ * Reads usage records from the Redis stream into the ledger. Several control processes share the
+ * work as one consumer group. An entry is confirmed after its records are in the database; what was
+ * not confirmed is delivered again. Confirmed entries are removed some minutes later, and those
+ * that are left are inserted again at start, because the embedded database may lose its last writes
+ * in a power cut.
  */
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
@@ -61,13 +63,17 @@ export class LedgerReader {
     });
   }
 
-  /** Records that were inserted or replaced, records that were not valid, and when the stream was last read to its end or from it. */
+  /**
+   * Records that were inserted or replaced, records that were not valid, and when the stream was
+   * last read to its end or from it.
+   */
   get counts(): { inserted: number; invalid: number; readAt: number } {
     return { inserted: this.#inserted, invalid: this.#invalid, readAt: this.#readAt };
   }
 
   /**
-   * The ledger has everything that entered the stream before this time (epoch milliseconds), whichever process read it. Rejects when Redis does not answer.
+   * The ledger has everything that entered the stream before this time (epoch milliseconds),
+   * whichever process read it. Rejects when Redis does not answer.
    */
   async caughtUpAt(): Promise<number> {
     const { commands, keyspace } = this.#options;
@@ -172,8 +178,8 @@ export class LedgerReader {
   }
 
   /**
-   * Reads again what Redis delivered to this reader over a connection that broke, takes over the entries of dead readers, and removes what everybody has
-   * confirmed a while ago.
+   * Reads again what Redis delivered to this reader over a connection that broke, takes over the
+   * entries of dead readers, and removes what everybody has confirmed a while ago.
    */
   async #tidy(): Promise<void> {
     const { commands, keyspace } = this.#options;
@@ -193,10 +199,14 @@ export class LedgerReader {
     await this.#forgetReaders();
   }
 
-  /** The embedded database may lose what it wrote last, so confirmed entries stay for a while, or until they take much memory. */
+  /**
+   * The embedded database may lose what it wrote last, so confirmed entries stay for a while, or
+   * until they take much memory.
+   */
   async #trim(): Promise<void> {
     const { commands, keyspace } = this.#options;
-    // In this order: what another reader is given after the first answer is not below it, and what it was given before is pending in the second.
+    // In this order: what another reader is given after the first answer is not below it, and what
+    // it was given before is pending in the second.
     const delivered = await this.#lastDelivered();
     const [pending, oldest] = (await commands.xpending(keyspace.usage, group)) as [
       count: number,
@@ -241,7 +251,10 @@ export class LedgerReader {
     if (invalid.length > 0) await this.#keepInvalid(invalid);
   }
 
-  /** A record that the database cannot represent is added to `invalid`, so that it does not hold up the others for ever. */
+  /**
+   * A record that the database cannot represent is added to `invalid`, so that it does not hold up
+   * the others for ever.
+   */
   async #insertValid(records: readonly UsageRecord[], invalid: string[]): Promise<number> {
     try {
       return await this.#options.insert(records);
@@ -270,7 +283,10 @@ export class LedgerReader {
   }
 }
 
-/** Class 22 of https://www.postgresql.org/docs/current/errcodes-appendix.html: a value that no retry makes valid. */
+/**
+ * Class 22 of https://www.postgresql.org/docs/current/errcodes-appendix.html: a value that no retry
+ * makes valid.
+ */
 const isDataFault = (error: unknown): boolean => String((error as { code?: unknown }).code).startsWith("22");
 
 function recordOf(line: string): UsageRecord | undefined {

@@ -96,7 +96,10 @@ export const usageHandlers: Handlers<typeof usageOperations> = {
   },
 };
 
-/** The days that have records of this filter, by their totals, newest first: no index of the log knows models, groups or upstreams. */
+/**
+ * The days that have records of this filter, by their totals, newest first: no index of the log
+ * knows models, groups or upstreams.
+ */
 async function daysWith(
   query: Filters,
   { database, scope, now }: Pick<Context, "database" | "scope" | "now">,
@@ -110,7 +113,10 @@ async function daysWith(
   return rows.map(({ day }) => day);
 }
 
-/** Records of other days are not looked for. Where there are many days, the oldest ones are one span. */
+/**
+ * Records of other days are not looked for. Where there are many days, the oldest ones are one
+ * span.
+ */
 function withinDays(days: readonly Date[]): Expression<SqlBool> {
   const spans = days.slice(0, filteredDaysMax).map((day) => ({ from: day, to: new Date(day.getTime() + dayMs) }));
   const [last, oldest] = [spans.at(-1), days.at(-1)];
@@ -127,7 +133,8 @@ const hasContent =
 
 /** SQL for the generation or the request with this id. `column` is one of ours. */
 export const isNamed = (column: string, id: string): Expression<SqlBool> =>
-  // A generation has the id of its request, with another prefix; a request that was refused earlier has its own.
+  // A generation has the id of its request, with another prefix; a request that was refused earlier
+  // has its own.
   sql<SqlBool>`${sql.ref(column)} in (${id}, ${id.replace(/^req_/, "gen_")})`;
 
 /** The answer's names of the sums, in its order. */
@@ -153,7 +160,10 @@ const sumNames = [
 type SumRow = { step: Date | null; is_others: boolean } & Partial<Record<UsageDimension, string | null>> &
   Record<Measure, bigint>;
 
-/** What the largest groups are chosen by. What upstreams cost is not among it: callers could read it from the order. */
+/**
+ * What the largest groups are chosen by. What upstreams cost is not among it: callers could read it
+ * from the order.
+ */
 const sizes = {
   cost: "cost",
   requests: "requests",
@@ -252,7 +262,9 @@ async function keyNamesOf(
 }
 
 /**
- * The rows to sum, with `half_hour`. A half hour counts as a whole. Totals do not know error codes: those sums are made of records. Whole days come from the totals by day, where neither the step nor the zone splits them.
+ * The rows to sum, with `half_hour`. A half hour counts as a whole. Totals do not know error codes:
+ * those sums are made of records. Whole days come from the totals by day, where neither the step
+ * nor the zone splits them.
  */
 function totalsOf(query: SumQuery, { scope, now }: Pick<Context, "scope" | "now">): RawBuilder<unknown> {
   const { interval = "day", timeZone = "UTC" } = query;
@@ -427,7 +439,10 @@ function recordOf(
   };
 }
 
-/** A status may tell what is wrong with the operator's account at the upstream, so only operators see it. */
+/**
+ * A status may tell what is wrong with the operator's account at the upstream, so only operators
+ * see it.
+ */
 function callLogOf({ call_log }: UsageRow, isOperator: boolean) {
   if (call_log === null) return null;
   return (call_log as NonNullable<UsageRecord["callLog"]>).map(

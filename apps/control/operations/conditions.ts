@@ -1,4 +1,7 @@
-/** The conditions that need the operator now. infra/prometheus/alerts.yml has the same for those who are away. */
+/**
+ * The conditions that need the operator now. infra/prometheus/alerts.yml has the same for those who
+ * are away.
+ */
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { ledgerBehindSeconds, oldestWaitShare, redisMemoryShare } from "../bounds.ts";
 import type { LiveState } from "./live-state.ts";

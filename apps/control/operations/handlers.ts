@@ -1,4 +1,7 @@
-/** Operations for operators: the live state, and what they decide about processes, queues, generations and targets. */
+/**
+ * Operations for operators: the live state, and what they decide about processes, queues,
+ * generations and targets.
+ */
 import type { liveOperations } from "#api/live.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { type CommandAnswer, commandIngresses, type GenerationCommand } from "#service/generation-commands.ts";

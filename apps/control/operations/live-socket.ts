@@ -1,4 +1,7 @@
-/** The WebSocket at which operators follow the live state. It only sends: what a browser sends is ignored. */
+/**
+ * The WebSocket at which operators follow the live state. It only sends: what a browser sends is
+ * ignored.
+ */
 import websocket from "@fastify/websocket";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Logger } from "pino";

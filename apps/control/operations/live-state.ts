@@ -1,4 +1,7 @@
-/** Reads what the gateway does right now: the reports of its processes, the queues in Redis, and the ledger. */
+/**
+ * Reads what the gateway does right now: the reports of its processes, the queues in Redis, and the
+ * ledger.
+ */
 import type { liveOperations } from "#api/live.ts";
 import type { AnswerOf } from "#api/operation.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
@@ -21,7 +24,10 @@ export interface LiveStateOptions {
   database: string;
 }
 
-/** What ingresses and workers report besides what all processes do. Fields of other versions may be absent. */
+/**
+ * What ingresses and workers report besides what all processes do. Fields of other versions may be
+ * absent.
+ */
 interface Status {
   catalogue?: string;
   generations?: number;
@@ -206,7 +212,10 @@ function processOf(report: ProcessReport, now: number): LiveState["processes"][n
   };
 }
 
-/** A target that any worker has blocked is shown as that worker sees it; one that an operator keeps open is open at once. */
+/**
+ * A target that any worker has blocked is shown as that worker sees it; one that an operator keeps
+ * open is open at once.
+ */
 function targetsOf(
   known: readonly string[],
   reports: readonly ProcessReport[],

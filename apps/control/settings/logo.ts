@@ -1,4 +1,7 @@
-/** The logo of the installation: checked when it is stored, and served so that browsers only ever show it. */
+/**
+ * The logo of the installation: checked when it is stored, and served so that browsers only ever
+ * show it.
+ */
 import { createHash } from "node:crypto";
 import type { FastifyInstance } from "fastify";
 import { logoBytesMax } from "#api/settings.ts";

@@ -1,6 +1,7 @@
 /**
- * The settings of the installation: a variable of the environment wins, then what is stored, then the default. What is stored is the same for all control processes;
- * each compares its version every few seconds.
+ * The settings of the installation: a variable of the environment wins, then what is stored, then
+ * the default. What is stored is the same for all control processes; each compares its version
+ * every few seconds.
  */
 import type { Logger } from "pino";
 import type { AnswerOf, InputOf } from "#api/operation.ts";

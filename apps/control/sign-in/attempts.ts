@@ -1,6 +1,8 @@
 /**
- * Limits attempts at what only one user knows or gets. Whoever guesses waits, and the user does not: attempts count by user and IP address together. Those of all
- * addresses are bounded as well, against guessing from many; addresses from which the user has signed in before are free of that bound.
+ * Limits attempts at what only one user knows or gets. Whoever guesses waits, and the user does
+ * not: attempts count by user and IP address together. Those of all addresses are bounded as well,
+ * against guessing from many; addresses from which the user has signed in before are free of that
+ * bound.
  */
 import { callerOf, TokenBuckets } from "#service/token-buckets.ts";
 import { takeFrom } from "../api/rate-limits.ts";
@@ -8,7 +10,10 @@ import { callersMax, knownAddressMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 
 export interface Attempts {
-  /** Counts an attempt. `user` is an e-mail address in small letters, whether or not somebody has it, or what else stands for one user. Throws a Fault with the time to wait. */
+  /**
+   * Counts an attempt. `user` is an e-mail address in small letters, whether or not somebody has
+   * it, or what else stands for one user. Throws a Fault with the time to wait.
+   */
   take(user: string, address: string): Promise<void>;
   /** Forgets the attempts from this address. */
   succeeded(user: string, address: string): void;

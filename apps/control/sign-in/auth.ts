@@ -1,6 +1,8 @@
 /**
- * better-auth as control uses it: e-mail and password, a second factor, one OpenID Connect provider, and links that sign in once. It keeps its rows in our
- * tables (migration 0003) and is reached only through `routes.ts`, which limits and filters. Nobody can sign up, and logins are never joined by their address.
+ * better-auth as control uses it: e-mail and password, a second factor, one OpenID Connect
+ * provider, and links that sign in once. It keeps its rows in our tables (migration 0003) and is
+ * reached only through `routes.ts`, which limits and filters. Nobody can sign up, and logins are
+ * never joined by their address.
  */
 import { randomBytes } from "node:crypto";
 import { type BetterAuthOptions, type BetterAuthPlugin, betterAuth } from "better-auth";
@@ -149,7 +151,10 @@ export const createAuth = (options: AuthOptions) => betterAuth(authOptionsOf(opt
 /** better-auth's path that confirms a new address. */
 const confirmPath = "/verify-email";
 
-/** Only the user's own session confirms: neither a scanner of mails, nor somebody who has lost the session since. */
+/**
+ * Only the user's own session confirms: neither a scanner of mails, nor somebody who has lost the
+ * session since.
+ */
 const confirmPlugin = (): BetterAuthPlugin => ({
   id: "sluice-confirm",
   hooks: {
@@ -164,7 +169,9 @@ const confirmPlugin = (): BetterAuthPlugin => ({
   },
 });
 
-/** Comes after the plugin of the second factor: a session that still waits for one is no sign-in. */
+/**
+ * Comes after the plugin of the second factor: a session that still waits for one is no sign-in.
+ */
 const auditPlugin = (record: AuthOptions["record"]): BetterAuthPlugin => ({
   id: "sluice-audit",
   hooks: {

@@ -1,6 +1,6 @@
 /**
- * Links that people open: to sign in once, to confirm an address, to accept an invitation, to set a new password. Tokens of the last two are in the fragment, which
- * no server sees.
+ * Links that people open: to sign in once, to confirm an address, to accept an invitation, to set a
+ * new password. Tokens of the last two are in the fragment, which no server sees.
  */
 import { createEmailVerificationToken } from "better-auth/api";
 import { emailLinkMs, signInLinkMs } from "../bounds.ts";
@@ -17,7 +17,10 @@ export interface Links {
   password(token: string): string;
 }
 
-/** `base` is the address of control for browsers. `auth` is created after the links, which its mails contain. */
+/**
+ * `base` is the address of control for browsers. `auth` is created after the links, which its mails
+ * contain.
+ */
 export function linksOf(base: () => string, auth: () => Auth, database: Database): Links {
   return {
     async signIn({ email }) {
@@ -28,7 +31,8 @@ export function linksOf(base: () => string, auth: () => Auth, database: Database
           created = token;
         },
       };
-      // An address that nobody has verified would cost the user the password (better-auth's protection against squatters): whoever may create links vouches for it.
+      // An address that nobody has verified would cost the user the password (better-auth's
+      // protection against squatters): whoever may create links vouches for it.
       await database.updateTable("users").set({ emailVerified: true }).where("email", "=", email).execute();
       await auth().api.signInMagicLink({
         body: { email, metadata: { ...request } },

@@ -1,4 +1,7 @@
-/** Mails with links. They are sent in the background: an answer neither waits for the mail server nor shows whether an address is known. */
+/**
+ * Mails with links. They are sent in the background: an answer neither waits for the mail server
+ * nor shows whether an address is known.
+ */
 import { createTransport, type Transporter } from "nodemailer";
 import type { Logger } from "pino";
 import { StartupFault } from "#service/startup.ts";
@@ -8,9 +11,15 @@ import type { InstallationValues } from "../config.ts";
 export interface Mail {
   /** Whether there is a mail server now. */
   isAvailable(): boolean;
-  /** False without a mail server, and if too many mails wait for it; a failure is logged without the address. */
+  /**
+   * False without a mail server, and if too many mails wait for it; a failure is logged without the
+   * address.
+   */
   send(to: string, subject: string, text: string): boolean;
-  /** Waits for the mail server. Resolves to what went wrong, without secrets; undefined if it took the mail. */
+  /**
+   * Waits for the mail server. Resolves to what went wrong, without secrets; undefined if it took
+   * the mail.
+   */
   deliver(to: string, subject: string, text: string): Promise<string | undefined>;
   close(): void;
 }

@@ -150,7 +150,10 @@ function personOf({ actor }: Pick<Context, "actor">): Person {
   return { ...actor, session };
 }
 
-/** Throws a Fault unless the caller proves to know the password, has none, or has just used a sign-in link. */
+/**
+ * Throws a Fault unless the caller proves to know the password, has none, or has just used a
+ * sign-in link.
+ */
 async function checkPassword(
   auth: Auth,
   passwords: Attempts,

@@ -13,7 +13,10 @@ export interface OidcOptions {
 
 type Claims = Record<string, unknown>;
 
-/** The standard claims are also read from the provider's userinfo endpoint, others from the ID token alone, which better-auth has verified before. */
+/**
+ * The standard claims are also read from the provider's userinfo endpoint, others from the ID token
+ * alone, which better-auth has verified before.
+ */
 export const oidcPlugin = ({ issuer, clientId, clientSecret, claims, groups }: OidcOptions) =>
   genericOAuth({
     config: [

@@ -1,4 +1,7 @@
-/** Which requests come from control's own pages: browsers send the session's cookie from other ports of the same host too. */
+/**
+ * Which requests come from control's own pages: browsers send the session's cookie from other ports
+ * of the same host too.
+ */
 import type { FastifyRequest } from "fastify";
 import { Fault } from "../api/faults.ts";
 
@@ -10,7 +13,8 @@ export function isOwnHost({ headers: { host = "" } }: Pick<FastifyRequest, "head
 }
 
 /**
- * Throws a Fault for a request that changes something, or opens a WebSocket, and that a page of another origin may have sent. A request with neither `Origin` nor `Sec-Fetch-Site` is no
+ * Throws a Fault for a request that changes something, or opens a WebSocket, and that a page of
+ * another origin may have sent. A request with neither `Origin` nor `Sec-Fetch-Site` is no
  * browser's; it passes only without a cookie.
  */
 export function checkOrigin({ method, headers }: Pick<FastifyRequest, "method" | "headers">, url: string): void {

@@ -1,4 +1,7 @@
-/** Mounts better-auth at /api/auth: only the paths below, limited by IP address and by user, and without the tokens of sessions in answers. */
+/**
+ * Mounts better-auth at /api/auth: only the paths below, limited by IP address and by user, and
+ * without the tokens of sessions in answers.
+ */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { callerOf, TokenBuckets } from "#service/token-buckets.ts";
 import { Fault } from "../api/faults.ts";
@@ -116,7 +119,10 @@ export async function addSignInRoutes(
   });
 }
 
-/** Stands for the request's session, as better-auth reads it: its cookie can be spelled in many ways. */
+/**
+ * Stands for the request's session, as better-auth reads it: its cookie can be spelled in many
+ * ways.
+ */
 async function sessionOf(auth: Auth, { headers }: Request): Promise<string | undefined> {
   const found = await auth.api.getSession({ headers, query: { disableRefresh: true } });
   return found === null ? undefined : `session ${found.session.id}`;
@@ -136,7 +142,9 @@ function userOf(body: unknown): string {
   }
 }
 
-/** The same request for better-auth; what a proxy or a caller says of addresses is replaced by ours. */
+/**
+ * The same request for better-auth; what a proxy or a caller says of addresses is replaced by ours.
+ */
 function requestOf(request: FastifyRequest, url: string): Request {
   const headers = new Headers();
   for (const [name, value] of Object.entries(request.headers))
@@ -165,7 +173,10 @@ async function answer(reply: FastifyReply, response: Response, text: string, own
 
 const isRedirect = ({ status }: Response) => status >= 300 && status < 400;
 
-/** An address of ours stays; any other becomes the first page. Read as browsers do: https://url.spec.whatwg.org/#concept-basic-url-parser */
+/**
+ * An address of ours stays; any other becomes the first page. Read as browsers do:
+ * https://url.spec.whatwg.org/#concept-basic-url-parser
+ */
 function ownAddress(location: string, own: string): string {
   const { origin, pathname } = new URL(URL.canParse(location, own) ? location : "/", own);
   return origin === own && !pathname.startsWith("//") ? location : "/";

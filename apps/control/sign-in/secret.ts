@@ -5,7 +5,10 @@ import type { Database } from "../database/database.ts";
 
 const lengthMin = 32;
 
-/** AUTH_SECRET, or one in the database, which is the same for all its processes. Throws a StartupFault for one that is too short. */
+/**
+ * AUTH_SECRET, or one in the database, which is the same for all its processes. Throws a
+ * StartupFault for one that is too short.
+ */
 export async function authSecretOf(database: Database, given: string | undefined): Promise<string> {
   if (given !== undefined && given.length < lengthMin)
     throw new StartupFault(`AUTH_SECRET must have at least ${lengthMin} characters`);

@@ -1,4 +1,7 @@
-/** Composes sign-in: better-auth, its routes, who a request comes from, and the handlers of operations on people. */
+/**
+ * Composes sign-in: better-auth, its routes, who a request comes from, and the handlers of
+ * operations on people.
+ */
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import type { memberOperations } from "#api/members.ts";
@@ -48,7 +51,10 @@ export interface SignInOptions {
 
 export interface SignIn extends AsyncDisposable {
   readonly handlers: Handlers<typeof peopleOperations & typeof memberOperations>;
-  /** The person of the request's session; undefined without one. Throws a Fault for a change that another origin's page may have sent. */
+  /**
+   * The person of the request's session; undefined without one. Throws a Fault for a change that
+   * another origin's page may have sent.
+   */
   identify(request: FastifyRequest): Promise<Actor | undefined>;
   addRoutes(server: FastifyInstance): Promise<void>;
   /** A link for the first operator, while no operator can sign in otherwise. */

@@ -1,4 +1,7 @@
-/** The operations on saved views. A view belongs to a person; a shared one is also seen by the members of its account. */
+/**
+ * The operations on saved views. A view belongs to a person; a shared one is also seen by the
+ * members of its account.
+ */
 import { randomBytes } from "node:crypto";
 import { type Selectable, type SqlBool, sql } from "kysely";
 import type { AnswerOf } from "#api/operation.ts";
@@ -103,7 +106,10 @@ export const viewHandlers: Handlers<typeof viewOperations> = {
 
 const subjectOf = (id: string) => `view ${id}`;
 
-/** The views that the caller may see: own ones, and those that are shared with an account of the scope. */
+/**
+ * The views that the caller may see: own ones, and those that are shared with an account of the
+ * scope.
+ */
 const viewsWithin = ({ database, scope, actor }: Pick<Context, "database" | "scope" | "actor">) =>
   database
     .selectFrom("views")

@@ -1,4 +1,7 @@
-/** Turns a request into a generation, whether it came as a POST or as a frame of a WebSocket: finds its model, checks its headers, and begins it. */
+/**
+ * Turns a request into a generation, whether it came as a POST or as a frame of a WebSocket: finds
+ * its model, checks its headers, and begins it.
+ */
 
 import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyRequest } from "fastify";
@@ -20,7 +23,10 @@ import type { RateLimiter, ReplayAnswer } from "./rate-limits.ts";
 
 export interface AdmissionOptions extends Patience {
   catalogue(): Catalogue;
-  /** The catalogue with this version, or the current one where this process does not know it any more. */
+  /**
+   * The catalogue with this version, or the current one where this process does not know it any
+   * more.
+   */
   catalogueInForceAs(version: string | undefined): Catalogue;
   limits: RateLimiter;
   /** Undefined while tracing is off. */
@@ -72,7 +78,10 @@ export class Admission {
     return this.#options.catalogue().version;
   }
 
-  /** The model with this id. One that does not exist and one that the caller may not use are refused alike. */
+  /**
+   * The model with this id. One that does not exist and one that the caller may not use are refused
+   * alike.
+   */
   modelFor({ caller }: Pick<FastifyRequest, "caller">, id: string): Result<CatalogueModel> {
     const model = allowsModel(caller, id) ? this.#options.catalogue().modelFor(caller.group, id) : undefined;
     if (model !== undefined) return resultOf(model);
@@ -84,8 +93,9 @@ export class Admission {
   }
 
   /**
-   * Admits a request that gets another request's answer: it counts as a request of its own, and twice if Redis counted it and could not say so. Undefined for a
-   * caller without limits. Rejects with Refused.
+   * Admits a request that gets another request's answer: it counts as a request of its own, and
+   * twice if Redis counted it and could not say so. Undefined for a caller without limits. Rejects
+   * with Refused.
    */
   async replay({
     request,
@@ -96,7 +106,10 @@ export class Admission {
     return outlastRedis(this.#options, async () => this.#options.limits.admitReplay(request.caller, endpoint.dialect));
   }
 
-  /** Checks before the body is read whether the caller's limits refuse every request. Undefined for a caller without limits, and when Redis does not answer. */
+  /**
+   * Checks before the body is read whether the caller's limits refuse every request. Undefined for
+   * a caller without limits, and when Redis does not answer.
+   */
   check(
     { caller }: FastifyRequest,
     { dialect, operation }: ServedEndpoint,
@@ -160,7 +173,10 @@ function contentTypeOf({ "content-type": type = "" }: IncomingHttpHeaders): Resu
 
 const maxWaitHeader = "x-sluice-max-wait";
 
-/** How long the caller lets its request wait for a worker, in milliseconds: a whole number from 1 to 999,999,999. */
+/**
+ * How long the caller lets its request wait for a worker, in milliseconds: a whole number from 1 to
+ * 999,999,999.
+ */
 function maxWaitMsOf(headers: IncomingHttpHeaders): Result<number | undefined> {
   const value = headers[maxWaitHeader];
   if (value === undefined) return resultOf(undefined);

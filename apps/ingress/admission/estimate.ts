@@ -49,7 +49,10 @@ export function estimatedUsageOf({ operation, model, bodyBytes, ...demand }: Lim
   };
 }
 
-/** The most bytes of a whole answer to this request, if that is more than usual; undefined otherwise. */
+/**
+ * The most bytes of a whole answer to this request, if that is more than usual; undefined
+ * otherwise.
+ */
 export function answerBytesMaxOf({
   model,
   outputTokensMax = model.outputTokensMax ?? 0,

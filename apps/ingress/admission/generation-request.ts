@@ -13,13 +13,22 @@ import type { AnswerResponse } from "../response/generation-response.ts";
 
 /** The messages that the caller of a session sends. */
 export interface SessionInput {
-  /** The upstream accepted the session: from now on `send` takes bytes of messages, at most `payloadBytesMax` at a time. */
+  /**
+   * The upstream accepted the session: from now on `send` takes bytes of messages, at most
+   * `payloadBytesMax` at a time.
+   */
   open(send: (payload: Buffer) => void): void;
-  /** The window of what the upstream has not taken is full (`isOpen` is false), or has capacity again. */
+  /**
+   * The window of what the upstream has not taken is full (`isOpen` is false), or has capacity
+   * again.
+   */
   flow(isOpen: boolean): void;
 }
 
-/** A generation that an ingress takes over: it is recorded as a later attempt of the one that a lost ingress began. */
+/**
+ * A generation that an ingress takes over: it is recorded as a later attempt of the one that a lost
+ * ingress began.
+ */
 export interface EarlierRun {
   generationId: string;
   /** Epoch milliseconds. */

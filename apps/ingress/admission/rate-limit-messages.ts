@@ -1,4 +1,7 @@
-/** Rate limits as callers see them, in their dialect: the headers with the state of each limit, and the error of a refused request. */
+/**
+ * Rate limits as callers see them, in their dialect: the headers with the state of each limit, and
+ * the error of a refused request.
+ */
 import type { LimitDecision, LimitName, Limits, Standing, Standings } from "#access/rate-limits.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";

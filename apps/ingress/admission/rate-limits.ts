@@ -1,4 +1,7 @@
-/** Rate limits and budgets of callers: admits requests by reserving their estimate, and replaces the estimate by the usage record at the end. */
+/**
+ * Rate limits and budgets of callers: admits requests by reserving their estimate, and replaces the
+ * estimate by the usage record at the end.
+ */
 
 import type { Logger } from "pino";
 import { isBudget } from "#access/limits.ts";
@@ -42,11 +45,14 @@ export interface RateLimiterOptions {
 
 /** What an admitted generation has reserved of its caller's limits. */
 export interface LimitsReservation {
-  /** Replaces the reservation by what was used; undefined for nothing. Call it once, when the generation is over. */
+  /**
+   * Replaces the reservation by what was used; undefined for nothing. Call it once, when the
+   * generation is over.
+   */
   settle(bill: Bill | undefined): void;
   /**
-   * Counts what the generation has used so far, while it runs. Resolves to the failure with which it must end if a limit on tokens or money is reached, and never
-   * rejects.
+   * Counts what the generation has used so far, while it runs. Resolves to the failure with which
+   * it must end if a limit on tokens or money is reached, and never rejects.
    */
   charge(bill: Bill): Promise<Failure | undefined>;
 }
@@ -87,7 +93,10 @@ export class RateLimiter {
     this.#counters = new LimitCounters(options.redis, options.keyspace);
   }
 
-  /** One round trip to Redis. A caller without limits costs none, and gets undefined. Rejects when Redis does not answer. */
+  /**
+   * One round trip to Redis. A caller without limits costs none, and gets undefined. Rejects when
+   * Redis does not answer.
+   */
   admit(request: LimitedRequest): Promise<LimitsAnswer> | undefined {
     const subjects = this.#subjectsOf(request.caller);
     return subjects.length === 0 ? undefined : this.#admit(request, subjects);
@@ -101,8 +110,9 @@ export class RateLimiter {
   }
 
   /**
-   * Checks whether every request of this caller would be refused, whatever its body says; counts and reserves nothing. With `mayReplay` the
-   * request may get a stored answer, which needs no tokens. Otherwise like `admit`.
+   * Checks whether every request of this caller would be refused, whatever its body says; counts
+   * and reserves nothing. With `mayReplay` the request may get a stored answer, which needs no
+   * tokens. Otherwise like `admit`.
    */
   check(
     caller: KeyRecord,
@@ -209,7 +219,10 @@ export class RateLimiter {
     };
   }
 
-  /** Refuses a running generation whose caller has used up its tokens or its money. Money that is only reserved does not count. */
+  /**
+   * Refuses a running generation whose caller has used up its tokens or its money. Money that is
+   * only reserved does not count.
+   */
   async #checkUsed(
     subjects: readonly LimitedSubject[],
     caller: KeyRecord,
@@ -275,7 +288,10 @@ export class RateLimiter {
   }
 }
 
-/** What the request is estimated to cost if this model answers: nothing only where nothing can cost, as of a search that nobody asked for. */
+/**
+ * What the request is estimated to cost if this model answers: nothing only where nothing can cost,
+ * as of a search that nobody asked for.
+ */
 function estimatedNanoOf(request: LimitedRequest, model: CatalogueModel): number {
   const { catalogue, caller, facts, operation } = request;
   const usage = estimatedUsageOf({ ...request, model });

@@ -1,6 +1,7 @@
 /**
- * The log of a streamed answer: its events, numbered from 0, as they were sent. It is stored while the answer runs and for a while afterwards, so that a caller
- * whose connection broke can read on at any ingress. One process writes a log at a time.
+ * The log of a streamed answer: its events, numbered from 0, as they were sent. It is stored while
+ * the answer runs and for a while afterwards, so that a caller whose connection broke can read on
+ * at any ingress. One process writes a log at a time.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import type { Clock } from "#service/clock.ts";
@@ -21,7 +22,10 @@ import { logIdOf, type SealedStore, type StoreOwner } from "../stored/sealed-sto
 /** Parts that are read at once. */
 const partsPerRead = 64;
 
-/** A part of a log. `first` is the number of its first event. `another writer`: events that the writer before it had not stored are lost. `failed`: the last event is an error. */
+/**
+ * A part of a log. `first` is the number of its first event. `another writer`: events that the
+ * writer before it had not stored are lost. `failed`: the last event is an error.
+ */
 type Part =
   | { kind: "head"; head: LogHead }
   | { kind: "events"; first: number; bytes: Buffer }
@@ -161,7 +165,10 @@ export class LogWriter implements AnswerLog {
     });
   }
 
-  /** Redis may be away for a while. An append that it did not answer may have happened, and is then not repeated: this process alone writes the log. */
+  /**
+   * Redis may be away for a while. An append that it did not answer may have happened, and is then
+   * not repeated: this process alone writes the log.
+   */
   async #appendInTime(part: Part): Promise<boolean> {
     const { store, owner, id, clock } = this.#options;
     const bytes = encoded(part);
@@ -210,9 +217,12 @@ export interface LogReader {
 }
 
 /**
- * Reads the log of the answer with this id to its end, from behind the event with the number `after` (-1 for all). Resolves to "end"; to "failed" if the last event is an error; to "lost" for a log that
- * broke off, is not stored any more or not written any more, and when Redis is away for long; or to "left" when the reader wants no more. A log without the event
- * `after`, which its caller saw and another writer did not find, is lost for this caller: what follows may be another answer.
+ * Reads the log of the answer with this id to its end, from behind the event with the number
+ * `after` (-1 for all). Resolves to "end"; to "failed" if the last event is an error; to "lost" for
+ * a log that broke off, is not stored any more or not written any more, and when Redis is away for
+ * long; or to "left" when the reader wants no more. A log without the event `after`, which its
+ * caller saw and another writer did not find, is lost for this caller: what follows may be another
+ * answer.
  */
 export async function readLog(
   { store, clock }: { store: SealedStore; clock: Clock },

@@ -1,6 +1,7 @@
 /**
- * The answer of a response with `background: true`: its events are numbered from the gateway's own first two, and its outcome is stored as the response that
- * clients poll for. https://platform.openai.com/docs/guides/background
+ * The answer of a response with `background: true`: its events are numbered from the gateway's own
+ * first two, and its outcome is stored as the response that clients poll for.
+ * https://platform.openai.com/docs/guides/background
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { responseBodyOf } from "#dialects/openai-responses/answer.ts";
@@ -62,7 +63,10 @@ export class BackgroundAnswer {
     this.#options = options;
   }
 
-  /** An event of the generation as callers get it; undefined for one that they have, or that must wait until the response is stored. */
+  /**
+   * An event of the generation as callers get it; undefined for one that they have, or that must
+   * wait until the response is stored.
+   */
   changed(event: Buffer, number: number): Buffer | undefined {
     const [read] = this.#reader.push(event);
     const fields = read && parsedObject(read.data);
@@ -91,8 +95,9 @@ export class BackgroundAnswer {
   }
 
   /**
-   * Stores the outcome, or a failure where Redis does not take the outcome in time; resolves to the event that ends a stream. Never rejects. `number` is that
-   * event's. While `isStored` is false afterwards, the response still waits for its end.
+   * Stores the outcome, or a failure where Redis does not take the outcome in time; resolves to the
+   * event that ends a stream. Never rejects. `number` is that event's. While `isStored` is false
+   * afterwards, the response still waits for its end.
    */
   async ending(error: ErrorResponse | undefined, number: number): Promise<Buffer[]> {
     const queued = this.#ownOf(this.#options.queued);
@@ -106,7 +111,10 @@ export class BackgroundAnswer {
     return [eventOf({ type: `response.${String(ended.status)}`, sequence_number: number, response: ended })];
   }
 
-  /** Redis may be away or full for a while, and is asked again for `ms`. Undefined when it did not take the response in time, or it is too large. */
+  /**
+   * Redis may be away or full for a while, and is asked again for `ms`. Undefined when it did not
+   * take the response in time, or it is too large.
+   */
   async #stored(final: Response, ms: number): Promise<Response | "gone" | undefined> {
     const { id, owner, responses, clock } = this.#options;
     const until = clock.now() + ms;

@@ -1,6 +1,7 @@
 /**
- * Generations that go on without their callers: responses with `background: true`, and streams that can be resumed. This ingress leases each one that it runs, and
- * takes over those of a lost ingress: one without content is dispatched again, one with content fails.
+ * Generations that go on without their callers: responses with `background: true`, and streams that
+ * can be resumed. This ingress leases each one that it runs, and takes over those of a lost
+ * ingress: one without content is dispatched again, one with content fails.
  */
 
 import type { ServerResponse } from "node:http";
@@ -92,8 +93,8 @@ export class DetachedGenerations {
   }
 
   /**
-   * Begins a response of OpenAI's Responses that goes on in the background. Resolves to its id; a stream is answered to `live`, and its caller may leave. Rejects
-   * with Refused.
+   * Begins a response of OpenAI's Responses that goes on in the background. Resolves to its id; a
+   * stream is answered to `live`, and its caller may leave. Rejects with Refused.
    */
   async beginBackground(
     request: FastifyRequest,
@@ -150,8 +151,8 @@ export class DetachedGenerations {
   }
 
   /**
-   * Begins a stream that its caller can resume under this id. False where there is one already: the caller then reads its log. A stream of another
-   * fingerprint is refused. Rejects with Refused.
+   * Begins a stream that its caller can resume under this id. False where there is one already: the
+   * caller then reads its log. A stream of another fingerprint is refused. Rejects with Refused.
    */
   async beginResumable(
     request: FastifyRequest,
@@ -198,7 +199,10 @@ export class DetachedGenerations {
     return true;
   }
 
-  /** Rejects with Refused: with `other` where the stream with this id was begun by another request, with `gone` where it is not stored. */
+  /**
+   * Rejects with Refused: with `other` where the stream with this id was begun by another request,
+   * with `gone` where it is not stored.
+   */
   async checkFingerprint(
     owner: StoreOwner,
     id: string,
@@ -210,7 +214,10 @@ export class DetachedGenerations {
     if (found.value.toString() !== fingerprint) throw new Refused(other);
   }
 
-  /** Stops a background response, wherever it runs. Resolves to the response as it is stored then. Rejects with Refused. */
+  /**
+   * Stops a background response, wherever it runs. Resolves to the response as it is stored then.
+   * Rejects with Refused.
+   */
   async cancel(owner: StoreOwner, id: string): Promise<Record<string, unknown>> {
     const { responses } = this.#options;
     const stored = await responses.update(owner, id, (found) =>
@@ -237,7 +244,10 @@ export class DetachedGenerations {
     return this.#running.size;
   }
 
-  /** Renews the leases and takes over generations of lost ingresses. Call it about once a second. Never rejects. */
+  /**
+   * Renews the leases and takes over generations of lost ingresses. Call it about once a second.
+   * Never rejects.
+   */
   async tick(): Promise<void> {
     if (this.#isTicking || this.#isStopping) return;
     this.#isTicking = true;
@@ -330,7 +340,10 @@ export class DetachedGenerations {
     return new BackgroundAnswer({ id, owner, clock, responses, queued });
   }
 
-  /** The response of a background generation as it is stored; undefined if it was deleted. Rejects with Refused when Redis does not answer. */
+  /**
+   * The response of a background generation as it is stored; undefined if it was deleted. Rejects
+   * with Refused when Redis does not answer.
+   */
   async #storedOf({ id }: Run, owner: StoreOwner): Promise<Record<string, unknown> | undefined> {
     try {
       return parsedObject((await this.#options.responses.find(owner, id)).response) ?? {};
@@ -428,7 +441,10 @@ export class DetachedGenerations {
     }
   }
 
-  /** Ends an answer that nobody runs any more, as it is stored or as failed. False where the end could not be stored. */
+  /**
+   * Ends an answer that nobody runs any more, as it is stored or as failed. False where the end
+   * could not be stored.
+   */
   async #fail(
     run: Run,
     owner: StoreOwner,

@@ -35,8 +35,9 @@ export class LogFollower {
   }
 
   /**
-   * Sends the log of an answer from behind the event with the number `after`; what follows may be an error, if the rest is lost. Rejects with Refused before the
-   * response has begun; with `unless` if there is no log.
+   * Sends the log of an answer from behind the event with the number `after`; what follows may be
+   * an error, if the rest is lost. Rejects with Refused before the response has begun; with
+   * `unless` if there is no log.
    */
   async follow(
     request: FastifyRequest,

@@ -1,6 +1,8 @@
 /**
- * Streams that callers can resume. A caller asks for it with a header, or its group does. When the connection breaks, it sends the request again with `Last-Event-ID`,
- * or with the same `Idempotency-Key`, to any ingress, and receives the events that it has not seen. The answer goes on meanwhile.
+ * Streams that callers can resume. A caller asks for it with a header, or its group does. When the
+ * connection breaks, it sends the request again with `Last-Event-ID`, or with the same
+ * `Idempotency-Key`, to any ingress, and receives the events that it has not seen. The answer goes
+ * on meanwhile.
  */
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { hashOf } from "#access/key.ts";
@@ -87,7 +89,10 @@ export class ResumableStreams {
     await this.follow(request, reply, owner, id, -1);
   }
 
-  /** Sends what the log of an answer has behind the event with the number `after`, and what comes. Rejects with Refused before it has begun. */
+  /**
+   * Sends what the log of an answer has behind the event with the number `after`, and what comes.
+   * Rejects with Refused before it has begun.
+   */
   follow(request: FastifyRequest, reply: FastifyReply, owner: StoreOwner, id: string, after: number): Promise<void> {
     return this.#options.follower.follow(request, reply.raw, owner, id, after, gone, () => reply.hijack());
   }

@@ -1,6 +1,7 @@
 /**
- * Generations that go on without their callers, each leased to the ingress that runs it. The lease of a lost ingress expires, and another ingress takes the generation
- * over. Until a generation is over, Redis holds its request, like that of a waiting job, and the keys for what it stores.
+ * Generations that go on without their callers, each leased to the ingress that runs it. The lease
+ * of a lost ingress expires, and another ingress takes the generation over. Until a generation is
+ * over, Redis holds its request, like that of a waiting job, and the keys for what it stores.
  */
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
@@ -21,7 +22,10 @@ export interface Run {
   /** For its usage record; absent in one of an earlier version. */
   labels?: Labels;
   priceVersion?: string;
-  /** The name of its endpoint, and the model and the framing that were asked for. A stream has a log. */
+  /**
+   * The name of its endpoint, and the model and the framing that were asked for. A stream has a
+   * log.
+   */
   endpoint: string;
   model: string;
   framing: "whole" | "sse";
@@ -72,7 +76,10 @@ end`,
   "run",
 );
 
-/** ARGV: ingress, the lease in ms, how many. Returns member, run, times taken, and whether it is cancelled, of each. */
+/**
+ * ARGV: ingress, the lease in ms, how many. Returns member, run, times taken, and whether it is
+ * cancelled, of each.
+ */
 const takeScript = scriptOf(
   `${common}
 local taken = {}
@@ -168,7 +175,10 @@ export class Runs {
     return (await this.#redis.exists(this.#keyspace.run(`${keyId} ${id}`))) === 1;
   }
 
-  /** The body of a generation's request; undefined if it is over. Rejects when Redis does not answer. */
+  /**
+   * The body of a generation's request; undefined if it is over. Rejects when Redis does not
+   * answer.
+   */
   async bodyOf({ keyId, id }: Held): Promise<Buffer | undefined> {
     return (await this.#redis.hgetBuffer(this.#keyspace.run(`${keyId} ${id}`), "body")) ?? undefined;
   }

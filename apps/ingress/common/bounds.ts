@@ -1,6 +1,7 @@
 /**
- * The ingress's fixed bounds: sizes, counts and times. Those that an operator sets are in `config.ts`, those of the relay in `libs/relay/bounds.ts`.
- * A name says the unit; `Length` is in characters, and a name without a unit is a count.
+ * The ingress's fixed bounds: sizes, counts and times. Those that an operator sets are in
+ * `config.ts`, those of the relay in `libs/relay/bounds.ts`. A name says the unit; `Length` is in
+ * characters, and a name without a unit is a count.
  */
 import { settledMs } from "#access/bounds.ts";
 
@@ -15,26 +16,41 @@ export const settingLengthMax = 1_000;
 export const settingElementsMax = 16;
 /** Members of nested objects among the settings. What follows is content. */
 export const settingMembersMax = 1_000;
-/** A larger body leaves a part of `BODIES_BYTES_MAX` to small ones, and reserves memory as it arrives; a smaller one by its Content-Length. */
+/**
+ * A larger body leaves a part of `BODIES_BYTES_MAX` to small ones, and reserves memory as it
+ * arrives; a smaller one by its Content-Length.
+ */
 export const smallBodyBytesMax = 64 * 1024;
 /** Bytes of a compressed body that are decoded at once. */
 export const decodedChunkBytes = 64 * 1024;
-/** The largest window of a zstd body is 2 to this power, in bytes: https://www.rfc-editor.org/rfc/rfc9659 */
+/**
+ * The largest window of a zstd body is 2 to this power, in bytes:
+ * https://www.rfc-editor.org/rfc/rfc9659
+ */
 export const zstdWindowLog = 23;
 /** A body in zstd may have so many frames. Each costs about 0.1 ms, however short it is. */
 export const zstdFramesMax = 1_000;
-/** A body up to this size takes an event loop about 20 ms at most, whatever its content. A larger one is read in a thread. */
+/**
+ * A body up to this size takes an event loop about 20 ms at most, whatever its content. A larger
+ * one is read in a thread.
+ */
 export const bodyReadAtOnceBytesMax = 128 * 1024;
 /** How long a thread may read one body. The largest takes a second or two, whatever its content. */
 export const bodyReadTimeoutMs = 10_000;
-/** The longest time between two checks of an upload's pace, so that a long grace does not delay the 408 much. */
+/**
+ * The longest time between two checks of an upload's pace, so that a long grace does not delay the
+ * 408 much.
+ */
 export const uploadCheckMsMax = 1_000;
 /**
- * The rest of a refused body is read and discarded up to this size: many clients don't see the response when their connection is closed while they
- * send.
+ * The rest of a refused body is read and discarded up to this size: many clients don't see the
+ * response when their connection is closed while they send.
  */
 export const discardedBytesMax = 128 << 20;
-/** How long the sender of a refused request may take to read the response and to finish sending, before its connection is closed. */
+/**
+ * How long the sender of a refused request may take to read the response and to finish sending,
+ * before its connection is closed.
+ */
 export const refusedMs = 2_000;
 /** While the ingress drains, a connection without a request for this long is idle. */
 export const connectionSilentMs = 1_000;
@@ -44,11 +60,16 @@ export const connectionCheckMs = 50;
 // Admission and rate limits.
 /** The longest answer that is estimated, where the catalogue does not bound the model's answers. */
 export const estimatedOutputTokensMax = 1_000_000;
-/** How long a usage record that Redis did not take is sent again: until Redis may have forgotten whether it has it. */
+/**
+ * How long a usage record that Redis did not take is sent again: until Redis may have forgotten
+ * whether it has it.
+ */
 export const recordMsMax = settledMs / 2;
 /** Usage records that Redis has not taken. Beyond that the oldest is logged as lost. */
 export const unrecordedMax = 100_000;
-/** Usage records that are sent again at once, so that a Redis that just came back is not flooded. */
+/**
+ * Usage records that are sent again at once, so that a Redis that just came back is not flooded.
+ */
 export const repeatedRecordsMax = 1_000;
 
 // What callers without a key may read.
@@ -60,11 +81,14 @@ export const publicSeconds = 60;
 // Generations and answers.
 /** How often it is tried whether Redis has come back for a queue or a request. */
 export const redisTryEveryMs = 200;
-/** How long a body lives under its own key in Redis after its ingress died. It is renewed at half of that while its job waits. */
+/**
+ * How long a body lives under its own key in Redis after its ingress died. It is renewed at half of
+ * that while its job waits.
+ */
 export const bodyLifeMs = 120_000;
 /**
- * A whole answer is buffered up to this size, as far as its key gets memory for it, so that another attempt can replace it until it is complete. A
- * larger one is passed on as it arrives.
+ * A whole answer is buffered up to this size, as far as its key gets memory for it, so that another
+ * attempt can replace it until it is complete. A larger one is passed on as it arrives.
  */
 export const bufferedAnswerBytesMax = 512 * 1024;
 /** The time between the error event of a stream and the end of its connection. */
@@ -74,7 +98,9 @@ export const smallAnswerBytesMax = 64 * 1024;
 /** How often the connections with waiting bytes are checked for what their callers have taken. */
 export const unreadCheckMs = 100;
 
-/** Bytes of all tool calls in one answer for a client of Ollama, which gets each call as a whole. */
+/**
+ * Bytes of all tool calls in one answer for a client of Ollama, which gets each call as a whole.
+ */
 export const callBytesMax = 8 << 20;
 
 // Idempotency.
@@ -82,21 +108,36 @@ export const callBytesMax = 8 << 20;
 export const idempotencyKeyLengthMax = 255;
 /** How long the claim of a running generation outlives its ingress. A retry waits for it. */
 export const idempotencyLeaseMs = 15_000;
-/** How long a request waits for an answer that runs at another ingress, so that it does not hold its slot forever. */
+/**
+ * How long a request waits for an answer that runs at another ingress, so that it does not hold its
+ * slot forever.
+ */
 export const elsewhereMsMax = 30_000;
-/** How often a request checks an answer that runs at another ingress. Each check is a round trip to Redis. */
+/**
+ * How often a request checks an answer that runs at another ingress. Each check is a round trip to
+ * Redis.
+ */
 export const elsewhereCheckMs = 200;
 /** The largest answer that is kept for retries. */
 export const storableAnswerBytesMax = 1 << 20;
-/** Unread bytes of one caller among several of the same answer: more than the kept bytes and the relay's window together. */
+/**
+ * Unread bytes of one caller among several of the same answer: more than the kept bytes and the
+ * relay's window together.
+ */
 export const sharedUnreadBytesMax = 4 << 20;
 
 // Stored responses and conversations.
-/** Nothing is stored for callers while Redis uses more than this part of its memory, because jobs need the rest. */
+/**
+ * Nothing is stored for callers while Redis uses more than this part of its memory, because jobs
+ * need the rest.
+ */
 export const redisMemoryShareMax = 0.5;
 /** How old the number for `redisMemoryShareMax` may be. Asking for it is a round trip. */
 export const redisMemoryAgeMsMax = 1_000;
-/** Bytes of a response and its input. A larger one is not stored, because sealing it would block the event loop. */
+/**
+ * Bytes of a response and its input. A larger one is not stored, because sealing it would block the
+ * event loop.
+ */
 export const storedResponseBytesMax = 8 << 20;
 /** Names besides its id by which a stored value can be found. */
 export const aliasesMax = 2_000;
@@ -112,7 +153,10 @@ export const conversationItemsMax = 10_000;
 export const conversationItemsLeft = 100;
 /** How often a change of a conversation is tried again after another request's change. */
 export const conversationChangesMax = 20;
-/** Bytes of a request that adds items or metadata to a conversation. The size of a conversation is bounded by what its key may store. */
+/**
+ * Bytes of a request that adds items or metadata to a conversation. The size of a conversation is
+ * bounded by what its key may store.
+ */
 export const conversationBodyBytesMax = 8 << 20;
 /** How often the space of expired values is released. */
 export const sweepEveryMs = 10_000;
@@ -126,7 +170,10 @@ export const logGatherMs = 20;
 export const logGatherBytes = 32 * 1024;
 /** Bytes that wait to be appended to the log. With more, the answer waits. */
 export const logPendingBytesMax = 256 * 1024;
-/** How long an append to the log is tried while Redis does not answer, and the pause before each further try. */
+/**
+ * How long an append to the log is tried while Redis does not answer, and the pause before each
+ * further try.
+ */
 export const logAppendMsMax = 60_000;
 export const logRetryMs = 500;
 /** A log without news for this long may have lost its writer. */
@@ -149,7 +196,10 @@ export const takeOversAtOnceMax = 8;
 export const takeOversMax = 3;
 
 // Sessions.
-/** Bytes of a caller's messages that wait for the upstream before the caller's socket is not read any more. */
+/**
+ * Bytes of a caller's messages that wait for the upstream before the caller's socket is not read
+ * any more.
+ */
 export const waitingInputBytesMax = 256 * 1024;
 /** Bytes of the message that opens a session. */
 export const openingBytesMax = 1 << 20;
@@ -157,7 +207,10 @@ export const openingBytesMax = 1 << 20;
 export const clientSecretsMax = 1_000;
 /** Bytes of a request for a client secret, which Redis keeps. */
 export const clientSecretBodyBytesMax = 8 * 1024;
-/** A larger message is not searched for the model's name. Those that change a session's settings are far smaller. */
+/**
+ * A larger message is not searched for the model's name. Those that change a session's settings are
+ * far smaller.
+ */
 export const namedMessageBytesMax = 1 << 20;
 /** Bytes of all messages of a session in one direction: four times the audio of an hour. */
 export const sessionBytesMax = 1 << 30;
@@ -167,9 +220,15 @@ export const sessionBytesMax = 1 << 30;
 export const socketCloseMs = 2_000;
 /** When a caller may try to open another connection, if there is none left. */
 export const socketRetryAfterSeconds = 5;
-/** With this many bytes on their way to the caller, the connection counts as full and the answer waits. */
+/**
+ * With this many bytes on their way to the caller, the connection counts as full and the answer
+ * waits.
+ */
 export const socketFullBytes = 64 * 1024;
-/** Unread bytes of frames that the gateway itself wrote. A caller that provokes more is disconnected. */
+/**
+ * Unread bytes of frames that the gateway itself wrote. A caller that provokes more is
+ * disconnected.
+ */
 export const socketPendingBytesMax = 1 << 20;
 /** Bytes of a frame's member outside the body: a type or an identifier. */
 export const frameMemberBytesMax = 4_096;
@@ -187,14 +246,20 @@ export const checkEveryMs = 1_000;
 export const restoreSettingsEveryMs = 10_000;
 /** The longest time between two checks whether a rewrite of Redis' file is due. */
 export const fileRewriteCheckMsMax = 10_000;
-/** How long a starting ingress waits until it hears its own heartbeat. Then it listens all the same, and is not ready. */
+/**
+ * How long a starting ingress waits until it hears its own heartbeat. Then it listens all the same,
+ * and is not ready.
+ */
 export const firstHeartbeatMsMax = 5_000;
 /** Characters of the user in a usage record. */
 export const userLengthMax = 200;
 
 /** Wrong passwords of operators from one IP address, and how often another may follow. */
 export const wrongOperatorPasswords = { max: 20, everyMs: 10_000 };
-/** IP addresses whose wrong passwords are counted; the one that tried longest ago is forgotten first. */
+/**
+ * IP addresses whose wrong passwords are counted; the one that tried longest ago is forgotten
+ * first.
+ */
 export const operatorAddressesMax = 10_000;
 
 /** Look-ups of keys that are not known here: of one IP address, and of all together. */
@@ -206,5 +271,8 @@ export const callersLookedUpMax = 10_000;
 /** The end of an answer of up to so many bytes is stored while Redis' memory is full. */
 export const smallEndBytesMax = 64 * 1024;
 
-/** More attempts than one ingress makes of a generation. A record has no more than 65,535 altogether. */
+/**
+ * More attempts than one ingress makes of a generation. A record has no more than 65,535
+ * altogether.
+ */
 export const attemptsPerRun = 10_000;

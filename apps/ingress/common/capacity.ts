@@ -1,4 +1,7 @@
-/** A bounded resource that all API keys share, such as bytes or connections, with a fair share for each key (`fair-share.ts`). */
+/**
+ * A bounded resource that all API keys share, such as bytes or connections, with a fair share for
+ * each key (`fair-share.ts`).
+ */
 import { isFairShare, largestShareOf } from "#relay/fair-share.ts";
 import { LiveMap } from "#relay/live-map.ts";
 
@@ -7,7 +10,10 @@ const sharedFrom = 6;
 /** Large claims leave this part of a capacity to small ones. */
 const smallPart = 8;
 
-/** Why a claim gets no more: its key holds more than an equal part (`key`), or too little is left (`ingress`). */
+/**
+ * Why a claim gets no more: its key holds more than an equal part (`key`), or too little is left
+ * (`ingress`).
+ */
 export type Shortage = "key" | "ingress";
 
 /** Pure. Amounts are whole numbers. */
@@ -40,7 +46,10 @@ export class Capacity {
     return new Claim(this, key);
   }
 
-  /** For claims: why this key can't take `more` for a claim that then holds `total`; undefined when it can. */
+  /**
+   * For claims: why this key can't take `more` for a claim that then holds `total`; undefined when
+   * it can.
+   */
   shortageOf(key: string, more: number, total: number): Shortage | undefined {
     const free = freeOf(this.max, this.#smallMax, total) - this.#used - more;
     const held = (this.#held.get(key) ?? 0) + more;
@@ -69,7 +78,10 @@ export function largestClaimOf(max: number, smallMax: number): number {
 const freeOf = (max: number, smallMax: number, total: number): number =>
   total > smallMax ? max - Math.floor(max / smallPart) : max;
 
-/** What one request or connection holds of a capacity. It is released once, whatever ends the claim first. */
+/**
+ * What one request or connection holds of a capacity. It is released once, whatever ends the claim
+ * first.
+ */
 export class Claim {
   readonly #capacity: Capacity;
   readonly #key: string;
@@ -93,7 +105,10 @@ export class Claim {
       : this.#capacity.shortageOf(this.#key, amount - this.#amount, amount);
   }
 
-  /** Changes what it holds to this amount. When it can't, it returns why and keeps what it held. A claim that has ended holds nothing. */
+  /**
+   * Changes what it holds to this amount. When it can't, it returns why and keeps what it held. A
+   * claim that has ended holds nothing.
+   */
   hold(amount: number): Shortage | undefined {
     const shortage = this.shortageFor(amount);
     if (shortage === undefined) this.force(amount);

@@ -1,4 +1,7 @@
-/** The paths that callers may POST to, from the registry of operations, and the dialect of each path. */
+/**
+ * The paths that callers may POST to, from the registry of operations, and the dialect of each
+ * path.
+ */
 import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { compactEndpoint, responsesEndpoint } from "#dialects/openai-responses/profile.ts";
@@ -26,7 +29,10 @@ export const endpoints: ReadonlyMap<string, ServedEndpoint> = new Map(
 /** OpenAI's Responses, by POST or on a WebSocket. */
 export const responses = endpoints.get(responsesEndpoint.path) as ServedEndpoint;
 
-/** True for a WebSocket handshake at one of these paths. HTTP/1.0 has no upgrades: https://www.rfc-editor.org/rfc/rfc9110#section-7.8 */
+/**
+ * True for a WebSocket handshake at one of these paths. HTTP/1.0 has no upgrades:
+ * https://www.rfc-editor.org/rfc/rfc9110#section-7.8
+ */
 export const isSocketHandshake = (
   { method, url = "", headers, httpVersion }: IncomingMessage,
   paths: readonly string[],
@@ -42,15 +48,18 @@ export const compact = endpoints.get(compactEndpoint.path) as ServedEndpoint;
 /** The versions under which Google's clients call. */
 export const googleVersions = ["v1beta", "v1", "v1alpha", "v1beta1"] as const;
 
-/** Parses `models/vendor/name:generateContent`, without the version; undefined if there is no method. Names may contain slashes and colons. */
+/**
+ * Parses `models/vendor/name:generateContent`, without the version; undefined if there is no
+ * method. Names may contain slashes and colons.
+ */
 export function modelCallOf(path: string): { model: string; method: string } | undefined {
   const colon = path.lastIndexOf(":");
   return colon <= 0 ? undefined : { model: path.slice(0, colon), method: path.slice(colon + 1) };
 }
 
 /**
- * The model and the method of a path without its version; undefined unless the method is one of Google's, because other vendors' model names may also end in a
- * colon and a word.
+ * The model and the method of a path without its version; undefined unless the method is one of
+ * Google's, because other vendors' model names may also end in a colon and a word.
  */
 export function modelCallIn(path: string): { model: string; method: string } | undefined {
   const call = path.startsWith("/models/") ? modelCallOf(path.slice("/models/".length)) : undefined;
@@ -65,14 +74,20 @@ export const isOllamaPath = (url: string): boolean => url.startsWith("/api/");
 
 const versions = /^(?:\/v1(?:alpha|beta1?)?(?=\/|$))*/;
 
-/** Splits a path: the versions at its beginning, and the rest without doubled slashes, a final slash, and the `/openai` of Google's base URL for OpenAI's clients. */
+/**
+ * Splits a path: the versions at its beginning, and the rest without doubled slashes, a final
+ * slash, and the `/openai` of Google's base URL for OpenAI's clients.
+ */
 export function versionedPathOf(path: string): { versions: string; rest: string } {
   const plain = path.replace(/\/{2,}/g, "/").replace(/\/$/, "");
   const leading = versions.exec(plain)?.[0] ?? "";
   return { versions: leading, rest: plain.slice(leading.length).replace(/^\/openai(?=\/)/, "") };
 }
 
-/** The dialect in which the caller of a path expects errors: that of the path, even if it is slightly wrong, or else that of the headers. */
+/**
+ * The dialect in which the caller of a path expects errors: that of the path, even if it is
+ * slightly wrong, or else that of the headers.
+ */
 export function dialectOf(url: string, headers: IncomingHttpHeaders): ConversationDialect {
   const { versions: before, rest } = versionedPathOf(pathOf(url));
   const owner = conversationDialects.find((dialect) => profiles[dialect].ownsPath(before, rest));

@@ -15,7 +15,8 @@ import { azurePathOf } from "./vendor-paths.ts";
 
 export const invalidKey: Failure = {
   code: "invalid_key",
-  // Clients recognise a wrong key by OpenAI's wording: https://platform.openai.com/docs/guides/error-codes
+  // Clients recognise a wrong key by OpenAI's wording:
+  // https://platform.openai.com/docs/guides/error-codes
   message:
     "Incorrect API key provided, or none. Send a key of this gateway as 'Authorization: Bearer <key>', x-api-key, x-goog-api-key or api-key.",
 };
@@ -57,7 +58,10 @@ export const waitExpired = (retryAfterSeconds: number, reason: string | undefine
   retryAfterSeconds,
 });
 
-/** Without a time at which the queue accepts requests again, nobody knows it: callers ask again every minute. */
+/**
+ * Without a time at which the queue accepts requests again, nobody knows it: callers ask again
+ * every minute.
+ */
 export const queueDraining = ({ reason, until }: Pick<OperatorControl, "reason" | "until">, now: number): Failure => ({
   code: "unavailable",
   message: `This model accepts no new requests at the moment: ${reason}`,
@@ -91,7 +95,10 @@ export const otherRequest: Failure = {
   param: "idempotency-key",
 };
 
-/** By limit, as in the metrics: the message if the caller's key exceeds its share, and the one if the ingress is full. */
+/**
+ * By limit, as in the metrics: the message if the caller's key exceeds its share, and the one if
+ * the ingress is full.
+ */
 const overloads = {
   bodies: {
     key: "This API key's requests have reached their share of the gateway's memory. Wait until some of them finish, then send this one again.",
@@ -198,7 +205,10 @@ export function pathNotFoundOf(
   };
 }
 
-/** The path that a client with a wrong base URL meant; undefined if there is none. `isServed` tells whether a path has a route. */
+/**
+ * The path that a client with a wrong base URL meant; undefined if there is none. `isServed` tells
+ * whether a path has a route.
+ */
 function meantPathOf(path: string, isServed: (url: string) => boolean): string | undefined {
   const { rest } = versionedPathOf(path);
   const call = modelCallIn(rest);

@@ -1,4 +1,7 @@
-/** Items of stored responses and conversations, as JSON: https://platform.openai.com/docs/api-reference/responses/input-items */
+/**
+ * Items of stored responses and conversations, as JSON:
+ * https://platform.openai.com/docs/api-reference/responses/input-items
+ */
 import { createHash, randomBytes } from "node:crypto";
 import type { Failure } from "#dialects/errors.ts";
 import { elementsOf, jsonListOf } from "#dialects/openai-responses/stored-references.ts";
@@ -21,7 +24,10 @@ const ownId = /^[a-z]+_item_[0-9a-f]{24}$/;
 
 const randomTail = () => randomBytes(12).toString("hex");
 
-/** The item with its id; an item without an id receives one that ends in `tail`: 24 hexadecimal digits. */
+/**
+ * The item with its id; an item without an id receives one that ends in `tail`: 24 hexadecimal
+ * digits.
+ */
 export function itemOf(bytes: Buffer, tail = randomTail()): Item {
   const { id, type } = parsedObject(bytes) ?? {};
   const given = textOf(id);
@@ -46,7 +52,10 @@ export function asSent(bytes: Buffer): Buffer {
   return withMembers(bytes, "id", (id) => (ownId.test(id.subarray(1, -1).toString("utf8")) ? undefined : id));
 }
 
-/** The item as its caller reads it: OpenAI returns the content of a message as a list of parts, also where it was given as a text. */
+/**
+ * The item as its caller reads it: OpenAI returns the content of a message as a list of parts, also
+ * where it was given as a text.
+ */
 export function shownOf({ bytes }: Item): Buffer {
   const { content } = objectSpansOf(bytes, ["content"])?.members ?? {};
   if (content === undefined || bytes[content.start] !== 0x22 || valueIn(bytes, "type") !== "message") return bytes;
@@ -59,7 +68,9 @@ export function shownOf({ bytes }: Item): Buffer {
   return replaceSpans(bytes, [{ start: content.start, end: content.end, by: Buffer.from(`[${part}]${more}`) }]);
 }
 
-/** The finished items of a streamed answer, which are kept by their `output_index`, in that order. */
+/**
+ * The finished items of a streamed answer, which are kept by their `output_index`, in that order.
+ */
 export const outputOf = <Value>(items: ReadonlyMap<number, Value>): Value[] =>
   [...items].sort(([one], [other]) => one - other).map(([, item]) => item);
 

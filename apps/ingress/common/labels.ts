@@ -1,4 +1,7 @@
-/** The caller's own marks on a request, which go into its usage record: its user, and its tags besides those of the key. */
+/**
+ * The caller's own marks on a request, which go into its usage record: its user, and its tags
+ * besides those of the key.
+ */
 import { isUtf8 } from "node:buffer";
 import type { IncomingHttpHeaders } from "node:http";
 import type { KeyRecord } from "#access/record.ts";
@@ -15,7 +18,10 @@ export interface Labels {
 
 const none: readonly string[] = [];
 
-/** The header `x-sluice-user` counts before the body's `safety_identifier` and `user` (OpenAI) and `metadata.user_id` (Anthropic). */
+/**
+ * The header `x-sluice-user` counts before the body's `safety_identifier` and `user` (OpenAI) and
+ * `metadata.user_id` (Anthropic).
+ */
 export function labelsOf(key: Pick<KeyRecord, "tags">, headers: IncomingHttpHeaders, body?: Body): Labels {
   const { "x-sluice-tags": given, "x-sluice-user": named } = headers;
   const user = typeof named === "string" && named !== "" ? textOf(named) : body && userIn(body);

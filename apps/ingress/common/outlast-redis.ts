@@ -1,4 +1,7 @@
-/** Requests outlast short absences of Redis: a command that fails is repeated. Generations wait in generation/lifecycle.ts. */
+/**
+ * Requests outlast short absences of Redis: a command that fails is repeated. Generations wait in
+ * generation/lifecycle.ts.
+ */
 import { setTimeout } from "node:timers/promises";
 import type { Clock } from "#service/clock.ts";
 import { isRefusal } from "#service/redis.ts";
@@ -12,8 +15,8 @@ export interface Patience {
 }
 
 /**
- * Repeats a command while Redis is away. `isRepeated`: an earlier call failed, but Redis may have done what it asked. Rejects with Refused when Redis refuses the
- * command or is away for too long.
+ * Repeats a command while Redis is away. `isRepeated`: an earlier call failed, but Redis may have
+ * done what it asked. Rejects with Refused when Redis refuses the command or is away for too long.
  */
 export async function outlastRedis<Result>(
   { clock, redisWaitMs }: Patience,

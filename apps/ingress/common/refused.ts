@@ -13,7 +13,10 @@ export type Result<Value> = { readonly kind: "value"; readonly value: Value } | 
 export const refusalOf = (failure: Failure): Refusal => ({ kind: "refused", failure });
 export const resultOf = <Value>(value: Value): Result<Value> => ({ kind: "value", value });
 
-/** Thrown for a request that cannot be served; the error handler of its transport responds with `failure`. */
+/**
+ * Thrown for a request that cannot be served; the error handler of its transport responds with
+ * `failure`.
+ */
 export class Refused extends Error {
   readonly failure: Failure;
 

@@ -1,6 +1,7 @@
 /**
- * Encrypts the stored values of a caller. Each value has its own key, derived from the caller's API key, which the gateway does not keep:
- * a copy of Redis reveals nothing, and nobody else can read the value (HKDF, RFC 5869; AES-256-GCM, NIST SP 800-38D).
+ * Encrypts the stored values of a caller. Each value has its own key, derived from the caller's API
+ * key, which the gateway does not keep: a copy of Redis reveals nothing, and nobody else can read
+ * the value (HKDF, RFC 5869; AES-256-GCM, NIST SP 800-38D).
  */
 import { createSecretKey, hkdfSync, type KeyObject } from "node:crypto";
 import { decrypt, encrypt } from "#service/cipher.ts";
@@ -22,7 +23,10 @@ export class Sealing {
     return new Sealing((name) => Buffer.from(hkdfSync("sha256", apiKey, keyId, `sluice stored ${name}`, keyBytes)));
   }
 
-  /** Seals and opens the values with these names alone, for a process that does not have the API key. `keys` is what `keysFor` returned. */
+  /**
+   * Seals and opens the values with these names alone, for a process that does not have the API
+   * key. `keys` is what `keysFor` returned.
+   */
   static limited(keys: Readonly<Record<string, string>>): Sealing {
     return new Sealing((name) => {
       const key = keys[name];

@@ -1,6 +1,7 @@
 /**
- * Parts of the vendors' APIs that this gateway does not have, and what serves the same end: https://platform.openai.com/docs/api-reference,
- * https://platform.claude.com/docs/en/api/overview, https://ai.google.dev/api, https://docs.ollama.com/api
+ * Parts of the vendors' APIs that this gateway does not have, and what serves the same end:
+ * https://platform.openai.com/docs/api-reference, https://platform.claude.com/docs/en/api/overview,
+ * https://ai.google.dev/api, https://docs.ollama.com/api
  */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 
@@ -80,7 +81,10 @@ const parts: readonly Part[] = [
   },
 ];
 
-/** Says what the gateway does not support, for the rest of a path behind its versions; undefined for other paths. */
+/**
+ * Says what the gateway does not support, for the rest of a path behind its versions; undefined for
+ * other paths.
+ */
 export function unsupportedPartOf(rest: string, dialect: ConversationDialect): string | undefined {
   const part = parts.find(({ path }) => path.test(rest));
   if (part === undefined) return undefined;

@@ -1,9 +1,10 @@
 /**
- * The paths under which clients of clouds call a vendor's API, and the paths that serve them here. The server rewrites each request's path before routing, so no
- * route exists twice.
+ * The paths under which clients of clouds call a vendor's API, and the paths that serve them here.
+ * The server rewrites each request's path before routing, so no route exists twice.
  *
  * - Azure: https://learn.microsoft.com/azure/ai-foundry/openai/reference
- * - Vertex AI: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference and, for Anthropic's models, …/partner-models/claude/use-claude
+ * - Vertex AI: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference and,
+ *   for Anthropic's models, …/partner-models/claude/use-claude
  * - Gemini's Live API: https://ai.google.dev/api/live
  * - Google's base URL for OpenAI's clients: https://ai.google.dev/gemini-api/docs/openai
  */
@@ -18,7 +19,10 @@ export interface ServedPath {
   model?: string;
 }
 
-/** `/openai/…`, `/openai/v1/…` and `/openai/deployments/<model>/…`, also behind one of Google's versions. */
+/**
+ * `/openai/…`, `/openai/v1/…` and `/openai/deployments/<model>/…`, also behind one of Google's
+ * versions.
+ */
 const openai = /^(?:\/v1(?:alpha|beta1?)?)?\/openai(?:\/v1(?=\/)|\/deployments\/([^/]+)(?=\/))?(\/.*)$/;
 const vertex =
   /^\/v1(?:beta1?)?(?:\/projects\/[^/]+\/locations\/[^/]+)?\/publishers\/(google|anthropic)\/models\/([^/]+):([A-Za-z]+)$/;
@@ -47,7 +51,10 @@ export function servedPathOf(url: string): ServedPath {
   return { url };
 }
 
-/** The path that a client of Azure with a wrong endpoint meant, and where it would be served; undefined for other paths. */
+/**
+ * The path that a client of Azure with a wrong endpoint meant, and where it would be served;
+ * undefined for other paths.
+ */
 export function azurePathOf(path: string): { meant: string; served: string } | undefined {
   const prefix = /^(?:\/(?:v1|openai|deployments\/[^/]+)(?=\/))+/.exec(path)?.[0] ?? "";
   if (!/\/(?:openai|deployments\/[^/]+)(?:\/|$)/.test(prefix)) return undefined;
@@ -57,8 +64,9 @@ export function azurePathOf(path: string): { meant: string; served: string } | u
 }
 
 /**
- * The body of a request whose path was rewritten, as the path's endpoint expects it. All other bytes stay unchanged. `formType` is the content type of a form;
- * other bodies are JSON. The last of a form's models counts.
+ * The body of a request whose path was rewritten, as the path's endpoint expects it. All other
+ * bytes stay unchanged. `formType` is the content type of a form; other bodies are JSON. The last
+ * of a form's models counts.
  */
 export function servedBodyOf(bytes: Buffer, { model }: ServedPath, formType?: string): Buffer {
   if (formType !== undefined) return model === undefined ? bytes : withField(bytes, formType, "model", model);

@@ -1,6 +1,7 @@
 /**
- * Records the content of generations whose account stores it: the request as it was queued and the answer as its caller got it, sealed with the account's public
- * key. Sessions are not recorded. Generations of other accounts pass untouched.
+ * Records the content of generations whose account stores it: the request as it was queued and the
+ * answer as its caller got it, sealed with the account's public key. Sessions are not recorded.
+ * Generations of other accounts pass untouched.
  */
 import type { Content, ContentBody } from "#content/content.ts";
 import type { ContentStream } from "#content/content-stream.ts";

@@ -1,4 +1,7 @@
-/** The bill of a generation: what its caller used, and what that costs by the catalogue that was in force at its admission. */
+/**
+ * The bill of a generation: what its caller used, and what that costs by the catalogue that was in
+ * force at its admission.
+ */
 import { plausible, type Usage } from "#dialects/usage.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { type Bill, priced } from "#ledger/bill.ts";
@@ -10,9 +13,12 @@ import { estimatedUsageOf } from "../admission/estimate.ts";
 import type { Generation } from "./generation.ts";
 
 /**
- * A failed generation is not billed, unless its answer was paid and is too large to be passed on: its upstream's count, or what was reserved, is billed. A caller who leaves, whose key is revoked, or whose generation an operator stops, is billed for what was produced, whether or not
- * all of it was sent: nothing before an upstream begins a stream, and the estimate where the amount is unknown.
- * `outcome` is undefined for a session that runs. `receivedAt` is in epoch milliseconds: the prices of that moment apply.
+ * A failed generation is not billed, unless its answer was paid and is too large to be passed on:
+ * its upstream's count, or what was reserved, is billed. A caller who leaves, whose key is revoked,
+ * or whose generation an operator stops, is billed for what was produced, whether or not all of it
+ * was sent: nothing before an upstream begins a stream, and the estimate where the amount is
+ * unknown. `outcome` is undefined for a session that runs. `receivedAt` is in epoch milliseconds:
+ * the prices of that moment apply.
  */
 export function billOf(
   generation: Generation,
@@ -54,8 +60,9 @@ function billedOf(generation: Generation, outcome: GenerationOutcome | undefined
 }
 
 /**
- * A report without input tokens, or with none that are numbers, counts nothing of the input, and without tokens of either kind nothing at all: that part is
- * estimated. Some upstreams report no tokens of their images.
+ * A report without input tokens, or with none that are numbers, counts nothing of the input, and
+ * without tokens of either kind nothing at all: that part is estimated. Some upstreams report no
+ * tokens of their images.
  */
 function withTokens(usage: Usage, generation: Generation): Usage {
   if (usage.inputTokens > 0 || operations[generation.operation].bills === "nothing") return usage;
@@ -64,7 +71,10 @@ function withTokens(usage: Usage, generation: Generation): Usage {
   return { ...usage, inputTokens, outputTokens: output, isEstimated: true };
 }
 
-/** A session is billed what its upstream reported, however it ends, and then also what it was producing. */
+/**
+ * A session is billed what its upstream reported, however it ends, and then also what it was
+ * producing.
+ */
 function sessionUsageOf({ usage, modelAnswered, progress }: Generation, isOver: boolean): Billed | undefined {
   if (usage !== null) return { usage, model: modelAnswered };
   if (progress === undefined) return undefined;

@@ -18,7 +18,10 @@ interface Claimed {
   waitingSlot: Claim;
 }
 
-/** Claims a slot among all generations, and one among those waiting on the queue. A refused request keeps neither. */
+/**
+ * Claims a slot among all generations, and one among those waiting on the queue. A refused request
+ * keeps neither.
+ */
 export function claimSlots(
   { caller, queue: { waitingMax } }: GenerationRequest,
   queue: IngressQueue,

@@ -1,4 +1,7 @@
-/** Puts generations on their queues with their bodies, removes them, and asks the queues for their states. */
+/**
+ * Puts generations on their queues with their bodies, removes them, and asks the queues for their
+ * states.
+ */
 
 import { packedBoundsOf } from "#operations/usage-bounds.ts";
 import { jobBodyBytesMax } from "#relay/bounds.ts";
@@ -151,6 +154,8 @@ function jobOf(generation: Generation, attempt: number, owner: string): Generati
   };
 }
 
-/** Large bodies, and bodies that are not text, have their own key instead of being part of the job. */
+/**
+ * Large bodies, and bodies that are not text, have their own key instead of being part of the job.
+ */
 const isApart = ({ contentType }: GenerationRequest, body: Buffer): boolean =>
   body.length > jobBodyBytesMax || contentType !== "application/json";

@@ -15,8 +15,9 @@ import type { GenerationResponse } from "../response/generation-response.ts";
 import type { IngressQueue } from "./ingress-queues.ts";
 
 /**
- * admitting: its caller's rate limits are asked. queued: in the admission queue. dispatched: its job is on the queue, or on the way there.
- * running: a worker has it. over: it has ended; its caller may still be reading.
+ * admitting: its caller's rate limits are asked. queued: in the admission queue. dispatched: its
+ * job is on the queue, or on the way there. running: a worker has it. over: it has ended; its
+ * caller may still be reading.
  */
 type GenerationState = "admitting" | "queued" | "dispatched" | "running" | "over";
 
@@ -54,24 +55,35 @@ export interface Generation extends GenerationRequest {
   answerBytes: number;
   /** The usage that its upstream reported at the end. */
   usage: Usage | null;
-  /** An answer that was paid and could not be passed on, with its upstream's count if it is known. */
+  /**
+   * An answer that was paid and could not be passed on, with its upstream's count if it is known.
+   */
   paidAnswer: { readonly model: string; readonly usage: Usage | undefined } | undefined;
   /** Once it is over; undefined for nothing. */
   bill: Bill | undefined;
   /** Where the answer, or the last failure, came from; undefined while no upstream was called. */
   source: AnswerSource | undefined;
-  /** What its upstream has produced so far; undefined until the upstream begins to answer, and where it does not stream. */
+  /**
+   * What its upstream has produced so far; undefined until the upstream begins to answer, and where
+   * it does not stream.
+   */
   progress: AnswerProgress | undefined;
   /** The upstream's own id of the request, if it gave one. */
   upstreamRequestId: string | undefined;
   /** The model that answered: the requested one, or a fallback. */
   modelAnswered: string;
-  /** The other models that may answer: fallbacks that its key may use, and that its reservation covers. */
+  /**
+   * The other models that may answer: fallbacks that its key may use, and that its reservation
+   * covers.
+   */
   fallbacks: readonly CatalogueModel[];
   /** Its reservation in the caller's limits; undefined if it has none. */
   reservation: LimitsReservation | undefined;
   isUsageRecorded: boolean;
-  /** Since when it waits for Redis to come back, on the ingress's clock; undefined while it does not. */
+  /**
+   * Since when it waits for Redis to come back, on the ingress's clock; undefined while it does
+   * not.
+   */
   redisAwaySince: number | undefined;
   /** How often its caller's limits were asked. */
   admissions: number;

@@ -1,4 +1,7 @@
-/** The queues of one ingress: for each, its admission queue, which orders generations fairly before their dispatch, and the bound on how many may wait. */
+/**
+ * The queues of one ingress: for each, its admission queue, which orders generations fairly before
+ * their dispatch, and the bound on how many may wait.
+ */
 import { AdmissionQueue } from "#relay/admission-queue.ts";
 import type { JobQueue, SlotBoard } from "#relay/ports.ts";
 import type { Clock } from "#service/clock.ts";
@@ -10,9 +13,15 @@ export interface IngressQueue {
   readonly jobs: JobQueue;
   /** Its items are the numbers of generations. */
   readonly admission: AdmissionQueue<number>;
-  /** The generations that wait for a worker. Its maximum is set with every request, from the catalogue. */
+  /**
+   * The generations that wait for a worker. Its maximum is set with every request, from the
+   * catalogue.
+   */
   readonly waiting: Capacity;
-  /** Since when commands to the queue's keys in Redis fail; undefined while they work. Meanwhile its generations wait here. */
+  /**
+   * Since when commands to the queue's keys in Redis fail; undefined while they work. Meanwhile its
+   * generations wait here.
+   */
   awaySince: number | undefined;
 }
 
@@ -21,7 +30,10 @@ export interface IngressQueuesOptions {
   jobQueues: ReadonlyMap<string, JobQueue>;
   slotBoard: SlotBoard;
   clock: Clock;
-  /** True if jobs can be dispatched to an available queue. Otherwise generations stay in their admission queue. */
+  /**
+   * True if jobs can be dispatched to an available queue. Otherwise generations stay in their
+   * admission queue.
+   */
   isOpen(): boolean;
   /** A queue is available again. */
   onAvailable(): void;
@@ -62,7 +74,10 @@ export class IngressQueues {
     return [...this.#queues].filter(([, { waiting }]) => waiting.max > 0).map(([name, { waiting }]) => [name, waiting]);
   }
 
-  /** Shares the workers' slots with the other ingresses, and dispatches what is possible. Call it with every heartbeat. */
+  /**
+   * Shares the workers' slots with the other ingresses, and dispatches what is possible. Call it
+   * with every heartbeat.
+   */
   tick(now: number): void {
     for (const queue of this.#queues.values()) {
       void this.#shareSlots(queue);
@@ -75,7 +90,10 @@ export class IngressQueues {
     return [...this.#options.jobQueues.keys()].map((name) => this.of(name) as IngressQueue);
   }
 
-  /** A command of the time `since` to the queue's keys failed, and might have worked. It is tried several times a second whether one works again. */
+  /**
+   * A command of the time `since` to the queue's keys failed, and might have worked. It is tried
+   * several times a second whether one works again.
+   */
   away(queue: IngressQueue, since: number): void {
     if (queue.awaySince !== undefined) return;
     queue.awaySince = since;

@@ -15,12 +15,15 @@
  *                revoked (401) · an operator stopped it (503) · an error in the gateway's own code (500) · this process stops (503)
  *     left       its caller closed the connection
  *
- * A request that finds no capacity, or a queue that an operator drains, is refused before it becomes a generation (503 with Retry-After). Once a head or a keep-alive was sent, the status is 200,
- * and a failure is an error event of the stream in the caller's dialect.
+ * A request that finds no capacity, or a queue that an operator drains, is refused before it
+ * becomes a generation (503 with Retry-After). Once a head or a keep-alive was sent, the status is
+ * 200, and a failure is an error event of the stream in the caller's dialect.
  *
- * Until it is dispatched, a generation is known to this process alone. From then on the relay's owner (libs/relay/owner.ts) decides: it
- * orders the frames, declares a worker lost after 5 s of silence, and calls the port below: `restart` before content was delivered or where
- * the answer can be resumed, else `fail`. It also removes the job of a generation that ends before a worker took it.
+ * Until it is dispatched, a generation is known to this process alone. From then on the relay's
+ * owner (libs/relay/owner.ts) decides: it orders the frames, declares a worker lost after 5 s of
+ * silence, and calls the port below: `restart` before content was delivered or where the answer can
+ * be resumed, else `fail`. It also removes the job of a generation that ends before a worker took
+ * it.
  */
 
 import { type Failure, internalFailure } from "#dialects/errors.ts";
@@ -76,7 +79,10 @@ export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   redis: Redis;
   /** The open queues; the catalogue may add some later. */
   jobQueues: ReadonlyMap<string, JobQueue>;
-  /** Generations that are not over or not read to their end, and requests that wait for another's answer. */
+  /**
+   * Generations that are not over or not read to their end, and requests that wait for another's
+   * answer.
+   */
   slots: Capacity;
   /** Bytes of request bodies, and of answers that another attempt may resume. */
   bodyBytes: Capacity;
@@ -120,8 +126,10 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   /**
-   * Starts a generation. It then owns the response and the body's claim on memory, and always ends the response. A refused request keeps both,
-   * and its caller answers it: its model or a header is not valid, this process stops or is not connected, an operator drains this queue, or this process or this queue has no capacity for the key.
+   * Starts a generation. It then owns the response and the body's claim on memory, and always ends
+   * the response. A refused request keeps both, and its caller answers it: its model or a header is
+   * not valid, this process stops or is not connected, an operator drains this queue, or this
+   * process or this queue has no capacity for the key.
    */
   begin(asked: AdmissionRequest): Refusal | undefined {
     const { clock, controls, admission, content } = this.#options;
@@ -167,8 +175,9 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   /**
-   * Rejected decisions mean that Redis did not answer in time (1.5 s). What it may have reserved is a lease, which expires within 6 s; the limits are asked again
-   * with another. A refusal reserves nothing.
+   * Rejected decisions mean that Redis did not answer in time (1.5 s). What it may have reserved is
+   * a lease, which expires within 6 s; the limits are asked again with another. A refusal reserves
+   * nothing.
    */
   async #awaitLimits(generation: Generation, decision: Promise<LimitsAnswer>): Promise<void> {
     const answer = await decision.catch(() => undefined);
@@ -185,8 +194,9 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   /**
-   * Enters the admission queue, which dispatches it at once or when its turn comes: fair between groups (by weight) and keys (in turns), and only
-   * as many at a time as keep the workers busy for about 50 ms (libs/relay/admission-queue.ts). Requests of one key go in order of arrival; each
+   * Enters the admission queue, which dispatches it at once or when its turn comes: fair between
+   * groups (by weight) and keys (in turns), and only as many at a time as keep the workers busy for
+   * about 50 ms (libs/relay/admission-queue.ts). Requests of one key go in order of arrival; each
    * ingress decides for itself.
    */
   #queue(generation: Generation): void {
@@ -219,8 +229,10 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   /**
-   * Redis refused the job (`isRefused`): the first attempt fails with 503; a later one is found missing and enqueued again. Or Redis did not take it, or did not
-   * answer in time: another attempt is enqueued once Redis is back. If the job was added after all, the worker that takes it drops it.
+   * Redis refused the job (`isRefused`): the first attempt fails with 503; a later one is found
+   * missing and enqueued again. Or Redis did not take it, or did not answer in time: another
+   * attempt is enqueued once Redis is back. If the job was added after all, the worker that takes
+   * it drops it.
    */
   #enqueueFailed(generation: Generation, attempt: number, since: number, isRefused: boolean): void {
     const { ingressQueue, number } = generation;
@@ -233,7 +245,10 @@ export class GenerationLifecycle implements TransportHandlers {
       this.#awaitRedis(generation, () => this.#owner.enqueueAgain(number, attempt, this.#now()));
   }
 
-  /** Keeps the generation until Redis is back, and then goes on with `then`; for `redisWaitMs` at most. */
+  /**
+   * Keeps the generation until Redis is back, and then goes on with `then`; for `redisWaitMs` at
+   * most.
+   */
   #awaitRedis(generation: Generation, then: () => void): void {
     if (generation.state === "over") return;
     generation.redisAwaySince ??= this.#now();
@@ -251,7 +266,10 @@ export class GenerationLifecycle implements TransportHandlers {
       }
   }
 
-  /** A worker took the attempt, and calls no upstream before this. It reports how many further slots it has free. */
+  /**
+   * A worker took the attempt, and calls no upstream before this. It reports how many further slots
+   * it has free.
+   */
   #bound(generation: Generation, freeSlots: number): void {
     const { facts, ingressQueue, number, attempt, startedAt } = generation;
     ingressQueue.jobs.setFreeSlots(freeSlots);
@@ -269,7 +287,10 @@ export class GenerationLifecycle implements TransportHandlers {
     this.#options.events.emit("bound", { generation: facts, attempt, waitedMs });
   }
 
-  /** The worker or the job was lost: the owner enqueues another attempt, which starts from the beginning or resumes the delivered part. */
+  /**
+   * The worker or the job was lost: the owner enqueues another attempt, which starts from the
+   * beginning or resumes the delivered part.
+   */
   #restart(generation: Generation): void {
     const { answer, ingressQueue, number } = generation;
     this.#emit("restarted", generation);
@@ -336,7 +357,10 @@ export class GenerationLifecycle implements TransportHandlers {
     }
   }
 
-  /** A session is billed while it runs, and ends when its caller's limits on tokens or money are reached. */
+  /**
+   * A session is billed while it runs, and ends when its caller's limits on tokens or money are
+   * reached.
+   */
   #charge(generation: Generation): void {
     const { operation, reservation } = generation;
     if (operations[operation].isSession !== true || reservation === undefined) return;
@@ -386,7 +410,10 @@ export class GenerationLifecycle implements TransportHandlers {
     }
   }
 
-  /** The response is closed: the caller read it to its end, or disconnected. The slot is held until the generation is over and its response closed. */
+  /**
+   * The response is closed: the caller read it to its end, or disconnected. The slot is held until
+   * the generation is over and its response closed.
+   */
   #responseClosed(generation: Generation): void {
     if (generation.state === "over") this.#freeSlot(generation);
     else {
@@ -411,7 +438,10 @@ export class GenerationLifecycle implements TransportHandlers {
     this.#end(generation, failure.code, () => generation.answer.fail(failure));
   }
 
-  /** The usage is recorded before the caller has the end, so that its next request finds the released reservation. */
+  /**
+   * The usage is recorded before the caller has the end, so that its next request finds the
+   * released reservation.
+   */
   #end(generation: Generation, outcome: GenerationOutcome, respond?: () => void): void {
     if (generation.state === "over") return;
     this.#recordUsage(generation, outcome);
@@ -438,7 +468,10 @@ export class GenerationLifecycle implements TransportHandlers {
     this.#options.events.emit("ended", endedEventOf(generation, outcome, now));
   }
 
-  /** After the drain (see `Ingress.drain`): ends all generations that are left with this failure, in their callers' dialects, and dispatches no more. */
+  /**
+   * After the drain (see `Ingress.drain`): ends all generations that are left with this failure, in
+   * their callers' dialects, and dispatches no more.
+   */
   stop(failure: Failure): void {
     this.#isStopping = true;
     for (const generation of this.#live.values()) this.#abandon(generation, failure);
@@ -482,8 +515,8 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   /**
-   * Ends generations of revoked keys in any state, those that have waited for Redis too long, and queued ones that cannot be dispatched in time. The owner ends
-   * dispatched ones whose time is up.
+   * Ends generations of revoked keys in any state, those that have waited for Redis too long, and
+   * queued ones that cannot be dispatched in time. The owner ends dispatched ones whose time is up.
    */
   #endHopeless(now: number): void {
     const { config, isRevoked } = this.#options;
@@ -510,12 +543,18 @@ export class GenerationLifecycle implements TransportHandlers {
     this.tick();
   }
 
-  /** True if a new generation can expect an answer: Redis is there, or has been away for less than a new request waits. */
+  /**
+   * True if a new generation can expect an answer: Redis is there, or has been away for less than a
+   * new request waits.
+   */
   get isReady(): boolean {
     return this.#isLinked() || this.#now() - this.#linkedAt < this.#options.config.redisWaitMs;
   }
 
-  /** Whether this process hears its own heartbeats. Whether Redis has the keys of a queue, only a command to them tells. */
+  /**
+   * Whether this process hears its own heartbeats. Whether Redis has the keys of a queue, only a
+   * command to them tells.
+   */
   #isLinked(): boolean {
     const now = this.#now();
     const isLinked = this.#options.mailbox.isConnected && this.#owner.isLinked(now);
@@ -547,7 +586,8 @@ export class GenerationLifecycle implements TransportHandlers {
       probe: (attempts) => void this.#jobs.probe(attempts, this.#owner),
       bound: (generation, freeSlots) => this.#bound(generation, freeSlots),
       inputFlow: ({ input }, open) => input?.flow(open),
-      // Nothing was delivered yet; or the model has `resume`, and what was delivered ends with a whole event and is still kept.
+      // Nothing was delivered yet; or the model has `resume`, and what was delivered ends with a
+      // whole event and is still kept.
       mayRestart: ({ answer }) => answer.mayRestart,
       restart: (generation) => this.#restart(generation),
       deliver: (generation, kind, payload, seq) => {
@@ -570,7 +610,10 @@ export class GenerationLifecycle implements TransportHandlers {
     if (generation !== undefined) this.#jobs.releaseBody(generation);
   }
 
-  /** `x-sluice-max-wait` counts from the beginning, over all attempts, until a worker takes one. An answer that has begun may wait to be resumed. */
+  /**
+   * `x-sluice-max-wait` counts from the beginning, over all attempts, until a worker takes one. An
+   * answer that has begun may wait to be resumed.
+   */
   #startWaitTimer(generation: Generation): void {
     const { maxWaitMs, startedAt } = generation;
     if (maxWaitMs === undefined) return;
@@ -590,7 +633,10 @@ export class GenerationLifecycle implements TransportHandlers {
     return waitExpired(retryAfterSecondsOf(ingressQueue, this.#now()), reason);
   }
 
-  /** Runs once. The id of a reservation ensures that it is settled once, even if Redis must be asked again. */
+  /**
+   * Runs once. The id of a reservation ensures that it is settled once, even if Redis must be asked
+   * again.
+   */
   #recordUsage(generation: Generation, outcome: GenerationOutcome): void {
     if (generation.isUsageRecorded) return;
     generation.isUsageRecorded = true;
@@ -616,14 +662,20 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 }
 
-/** Since when it waits for Redis; undefined while it does not. One that was queued before Redis went away may wait longer. */
+/**
+ * Since when it waits for Redis; undefined while it does not. One that was queued before Redis went
+ * away may wait longer.
+ */
 function awaySinceOf({ state, redisAwaySince, startedAt, ingressQueue }: Generation): number | undefined {
   const { awaySince } = ingressQueue;
   if (state !== "queued") return redisAwaySince;
   return awaySince !== undefined && startedAt >= awaySince ? startedAt : undefined;
 }
 
-/** An attempt that resumes another's answer may know fewer tokens than that one did. Those of a session may be fewer than was estimated. */
+/**
+ * An attempt that resumes another's answer may know fewer tokens than that one did. Those of a
+ * session may be fewer than was estimated.
+ */
 function updateProgress(generation: Generation, progress: AnswerProgress | undefined, outputTokens = 0): void {
   const mayResume = generation.answer.hasBegun && operations[generation.operation].isSession !== true;
   const before = mayResume ? (generation.progress?.outputTokens ?? 0) : 0;

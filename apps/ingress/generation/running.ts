@@ -4,7 +4,10 @@ import type { CommandAnswer, GenerationFilter, RunningGeneration } from "#servic
 import { type Generation, isWaiting } from "./generation.ts";
 import type { IngressQueue } from "./ingress-queues.ts";
 
-/** The oldest `limit` of those that match the filter, of generations in the order of their start, and how many match. */
+/**
+ * The oldest `limit` of those that match the filter, of generations in the order of their start,
+ * and how many match.
+ */
 export function runningOf(
   generations: Iterable<Generation>,
   { model, key, queue }: GenerationFilter,
@@ -49,7 +52,10 @@ export interface QueueStatistics {
   queue: string;
   /** The workers' slots that no other ingress uses; undefined if unknown. */
   slots: number | undefined;
-  /** Generations of this ingress that wait for a worker, and those of them that are in its admission queue. */
+  /**
+   * Generations of this ingress that wait for a worker, and those of them that are in its admission
+   * queue.
+   */
   waiting: number;
   held: number;
   running: number;

@@ -1,7 +1,8 @@
 /**
- * `Idempotency-Key`: a retry with the same key and body joins the running generation or receives the stored answer
- * (https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/). A failed answer is not stored: its Idempotency-Key is free
- * again, for the next request. One that waited for the answer gets an error and does not run itself.
+ * `Idempotency-Key`: a retry with the same key and body joins the running generation or receives
+ * the stored answer (https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/).
+ * A failed answer is not stored: its Idempotency-Key is free again, for the next request. One that
+ * waited for the answer gets an error and does not run itself.
  */
 import { createHash, randomUUID } from "node:crypto";
 import type { ServerResponse } from "node:http";
@@ -23,7 +24,10 @@ import type { AnswerResponse } from "../response/generation-response.ts";
 import { headersOf, SharedResponse } from "../response/shared-response.ts";
 import { type EntryClaim, StoredAnswers, type StoredAnswersOptions } from "./stored-answers.ts";
 
-/** How often the claim of a running generation is renewed. Each has a turn of its own, so that thousands do not renew in one turn of the event loop. */
+/**
+ * How often the claim of a running generation is renewed. Each has a turn of its own, so that
+ * thousands do not renew in one turn of the event loop.
+ */
 const renewMs = renewEveryMsOf(idempotencyLeaseMs);
 
 const header = "idempotency-key";
@@ -61,7 +65,10 @@ export interface IdempotencyOptions extends StoredAnswersOptions {
 
 /** Begins the generation with this response, or throws Refused. Calls `onEnd` when it is over. */
 type Begin = (response: AnswerResponse, onEnd: (outcome: string) => void) => void;
-/** Admits a request that gets another request's answer: resolves to headers for its caller, or rejects with Refused. */
+/**
+ * Admits a request that gets another request's answer: resolves to headers for its caller, or
+ * rejects with Refused.
+ */
 type Replay = () => Promise<Record<string, string>>;
 
 export class Idempotency {
@@ -94,7 +101,10 @@ export class Idempotency {
   async serve(request: FastifyRequest, response: ServerResponse, begin: Begin, replay: Replay): Promise<void> {
     const { clock } = this.#options;
     const claim = this.#claimOf(request);
-    /** Headers of this request, once it is counted against its caller's limits: that happens once, whatever it then finds. */
+    /**
+     * Headers of this request, once it is counted against its caller's limits: that happens once,
+     * whatever it then finds.
+     */
     let own: Record<string, string> | undefined;
     const count = async () => ({ ...requestIdHeadersOf(request), ...(await replay()) });
     if (response.closed) return;
@@ -200,7 +210,10 @@ export class Idempotency {
   }
 }
 
-/** The request's Idempotency-Key; undefined if it has none. Throws Refused for one that is not valid. */
+/**
+ * The request's Idempotency-Key; undefined if it has none. Throws Refused for one that is not
+ * valid.
+ */
 export function nameOf({ headers }: FastifyRequest): string | undefined {
   const name = headers[header];
   if (name === undefined) return undefined;
@@ -209,7 +222,10 @@ export function nameOf({ headers }: FastifyRequest): string | undefined {
   return name;
 }
 
-/** A hash of the path and the body. A form's boundary is left out, for it differs each time the form is sent. */
+/**
+ * A hash of the path and the body. A form's boundary is left out, for it differs each time the form
+ * is sent.
+ */
 export function fingerprintOf({ url, bytes, headers }: FastifyRequest): string {
   const hash = createHash("sha256").update(`${url}\n`);
   const boundary = /boundary="?([^";]+)/.exec(headers["content-type"] ?? "")?.[1];

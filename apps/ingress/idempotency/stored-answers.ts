@@ -1,6 +1,7 @@
 /**
- * The entries of Idempotency-Keys in Redis. An entry is first the claim of the ingress that runs the generation, then the stored answer.
- * Stored bytes are bounded per API key and in all, and no answer is stored while Redis uses more than half of its memory.
+ * The entries of Idempotency-Keys in Redis. An entry is first the claim of the ingress that runs
+ * the generation, then the stored answer. Stored bytes are bounded per API key and in all, and no
+ * answer is stored while Redis uses more than half of its memory.
  */
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
@@ -11,8 +12,9 @@ import type { RedisSpace } from "../common/redis-space.ts";
 import type { KeptAnswer } from "../response/shared-response.ts";
 
 /**
- * KEYS[1] the entry. ARGV: the claim's value; the new value, which is the claim or empty to delete it; its life in ms.
- * Returns 1 when the value was written, 0 when the entry is another request's. Atomic: only our claim is replaced, or an entry that Redis lost.
+ * KEYS[1] the entry. ARGV: the claim's value; the new value, which is the claim or empty to delete
+ * it; its life in ms. Returns 1 when the value was written, 0 when the entry is another request's.
+ * Atomic: only our claim is replaced, or an entry that Redis lost.
  */
 const replaceScript = scriptOf(
   `
@@ -24,10 +26,11 @@ return 1`,
 );
 
 /**
- * KEYS[1] the entry; KEYS[2] the stored answers (sorted set); KEYS[3] their bytes (hash).
- * ARGV: the claim's value; the answer; its life in ms; its bytes; the id of its caller's API key; the hash of its Idempotency-Key; the bytes
- * that the callers of this key may store, and those of all.
- * Returns 1 when the answer is stored; otherwise 0, and the claim is deleted. Atomic: up to a thousand expired answers are uncounted first.
+ * KEYS[1] the entry; KEYS[2] the stored answers (sorted set); KEYS[3] their bytes (hash). ARGV: the
+ * claim's value; the answer; its life in ms; its bytes; the id of its caller's API key; the hash of
+ * its Idempotency-Key; the bytes that the callers of this key may store, and those of all. Returns
+ * 1 when the answer is stored; otherwise 0, and the claim is deleted. Atomic: up to a thousand
+ * expired answers are uncounted first.
  */
 const storeScript = scriptOf(
   `${redisClock}
@@ -109,7 +112,10 @@ export class StoredAnswers {
     return { key: this.#options.keyspace.idempotency(keyId, hash), keyId, hash, fingerprint, value };
   }
 
-  /** Claims a free entry, or one that it claimed before; resolves to false when it is another's. Rejects when Redis does not answer. */
+  /**
+   * Claims a free entry, or one that it claimed before; resolves to false when it is another's.
+   * Rejects when Redis does not answer.
+   */
   async claim({ key, value }: EntryClaim): Promise<boolean> {
     const before = await this.#options.redis.set(key, value, "PX", idempotencyLeaseMs, "NX", "GET");
     return before === null || before === value;
@@ -138,7 +144,10 @@ export class StoredAnswers {
     await runScript(this.#options.redis, replaceScript, [key], [value, "", 0]).catch(() => undefined);
   }
 
-  /** Replaces the claim by the answer, also if Redis is away for a short while; frees the entry where there is no space for it. Never rejects. */
+  /**
+   * Replaces the claim by the answer, also if Redis is away for a short while; frees the entry
+   * where there is no space for it. Never rejects.
+   */
   async store(claim: EntryClaim, { status, headers, body }: KeptAnswer): Promise<void> {
     const { redis, keyspace, space, windowMs, keyBytesMax, bytesMax } = this.#options;
     const { key, keyId, hash, fingerprint, value } = claim;

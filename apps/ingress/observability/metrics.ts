@@ -1,4 +1,7 @@
-/** The ingress's metrics (https://prometheus.io/docs/practices/naming/): counters and histograms of events, gauges of the state. */
+/**
+ * The ingress's metrics (https://prometheus.io/docs/practices/naming/): counters and histograms of
+ * events, gauges of the state.
+ */
 
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import { statuses } from "#dialects/errors.ts";
@@ -125,7 +128,9 @@ function histogramsOf(registry: Registry) {
 export interface IngressReadings {
   /** Generations of this process by queue and state, and how long the oldest has waited. */
   queues(): { queue: string; waiting: number; held: number; running: number; oldestWaitMs: number }[];
-  /** Jobs on the queues, of all processes; rejects when Redis is away, and no number is shown then. */
+  /**
+   * Jobs on the queues, of all processes; rejects when Redis is away, and no number is shown then.
+   */
   depths(): Promise<{ queue: string; state: string; count: number }[]>;
   /** The limits that keys share; `queue` is "" for a limit that does not belong to a queue. */
   capacities(): { limit: string; queue: string; used: number; max: number }[];
@@ -139,7 +144,10 @@ export interface IngressReadings {
   controls(): Pick<OperatorControl, "kind" | "name" | "state">[];
 }
 
-/** Registers the gauges of the ingress's state. Await the returned function before each scrape: it reads the state. */
+/**
+ * Registers the gauges of the ingress's state. Await the returned function before each scrape: it
+ * reads the state.
+ */
 export function registerIngressGauges(registry: Registry, readings: IngressReadings): () => Promise<void> {
   const gauges = gaugesOf(registry);
   return async () => {

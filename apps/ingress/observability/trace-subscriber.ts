@@ -5,7 +5,8 @@
  *     ├─ queue chat                     from the admission queue until a worker is bound, with an event when its job goes to the queue
  *     └─ attempt chat                   by the worker: apps/worker/observability/trace-subscriber.ts
  *
- * A lost worker leads to another span of the queue and another attempt. The tokens are in the spans of calls alone, because tools add up the tokens of all spans.
+ * A lost worker leads to another span of the queue and another attempt. The tokens are in the spans
+ * of calls alone, because tools add up the tokens of all spans.
  */
 import type { Subscriber } from "#events/event-stream.ts";
 import type { GenerationEnded, GenerationFacts, IngressEvents, RequestEnded } from "#events/ingress-events.ts";
@@ -142,5 +143,8 @@ function exportRefusal(exportSpan: ExportSpan, event: RequestEnded, now: number)
   });
 }
 
-/** A server's span does not count the caller's own mistakes as errors. A failure after the first content has the status 200. */
+/**
+ * A server's span does not count the caller's own mistakes as errors. A failure after the first
+ * content has the status 200.
+ */
 const isFault = (status: number): boolean => status < 400 || status >= 500;

@@ -1,4 +1,7 @@
-/** Writes a usage record for the end of each generation, and for each request that was refused before it became one. */
+/**
+ * Writes a usage record for the end of each generation, and for each request that was refused
+ * before it became one.
+ */
 import type { Subscriber } from "#events/event-stream.ts";
 import type { GenerationEnded, IngressEvents, RequestEnded } from "#events/ingress-events.ts";
 import { billedFields, nothingBilled, nothingKnown } from "#ledger/record-fields.ts";
@@ -14,7 +17,10 @@ export function usageSubscriber(write: (record: UsageRecord) => void, clock: Clo
   };
 }
 
-/** A request by a known caller that the gateway answered with an error. Reads of lists and the like are not generations. */
+/**
+ * A request by a known caller that the gateway answered with an error. Reads of lists and the like
+ * are not generations.
+ */
 const isRefusedGeneration = ({ outcome, status, method, transport, keyId, errorCode }: RequestEnded): boolean =>
   outcome === "answered" &&
   status >= 400 &&

@@ -1,4 +1,7 @@
-/** Reads small bodies at once and large ones in a thread, so that no body blocks the event loop for long. */
+/**
+ * Reads small bodies at once and large ones in a thread, so that no body blocks the event loop for
+ * long.
+ */
 
 import type { Failure } from "#dialects/errors.ts";
 import { bufferOf, copyOf, TaskThreads, TaskTimeout } from "#service/task-thread.ts";
@@ -36,7 +39,10 @@ export class BodyReader {
     for (const { schema } of endpoints.values()) validatorOf(schema);
   }
 
-  /** Reads the body of a request to this endpoint; of a large one only its settings. `contentType` is given for a form. Keys share the time of the threads. */
+  /**
+   * Reads the body of a request to this endpoint; of a large one only its settings. `contentType`
+   * is given for a form. Keys share the time of the threads.
+   */
   read(
     endpoint: ServedEndpoint,
     bytes: Buffer,

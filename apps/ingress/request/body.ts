@@ -1,4 +1,7 @@
-/** Reads and checks a request's body: UTF-8, JSON or a form, bounds, and its endpoint's schema. Pure, so that a thread can do it for large bodies. */
+/**
+ * Reads and checks a request's body: UTF-8, JSON or a form, bounds, and its endpoint's schema.
+ * Pure, so that a thread can do it for large bodies.
+ */
 
 import { isUtf8 } from "node:buffer";
 import type { StoredReferences } from "#dialects/openai-responses/stored-references.ts";
@@ -14,8 +17,9 @@ import { type Refusal, type Result, refusalOf, resultOf } from "../common/refuse
 import { faultIn } from "./validation.ts";
 
 /**
- * Bounds on the recursion and on the time that a body takes to read. The largest requests of coding agents, of 2 MB, come to a tenth of them;
- * lists of token ids for embeddings are the reason for the many values.
+ * Bounds on the recursion and on the time that a body takes to read. The largest requests of coding
+ * agents, of 2 MB, come to a tenth of them; lists of token ids for embeddings are the reason for
+ * the many values.
  */
 const bodyBounds: JsonBounds = { depthMax: 200, containersMax: 100_000, membersMax: 200_000, valuesMax: 1_000_000 };
 
@@ -82,7 +86,8 @@ export function checkBody(
 }
 
 /**
- * The settings of a body: everything that an ingress reads of a body that was checked in the thread, besides its demand. Content and long values are left out.
+ * The settings of a body: everything that an ingress reads of a body that was checked in the
+ * thread, besides its demand. Content and long values are left out.
  */
 export function settingsOf(body: Body, depth = 3, left = { members: settingMembersMax }): Body {
   return Object.fromEntries(

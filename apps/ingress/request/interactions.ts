@@ -1,6 +1,7 @@
 /**
- * Requests of Gemini's Interactions API as requests for OpenAI's Responses, whose items, storage and references are nearly the same:
- * https://ai.google.dev/api/interactions-api (types `CreateModelInteraction` and `Step` of `@google/genai`).
+ * Requests of Gemini's Interactions API as requests for OpenAI's Responses, whose items, storage
+ * and references are nearly the same: https://ai.google.dev/api/interactions-api (types
+ * `CreateModelInteraction` and `Step` of `@google/genai`).
  */
 import Type from "typebox";
 import { jsonSchemaOf } from "#dialects/gemini/google-schema.ts";
@@ -51,7 +52,10 @@ const invalid = (param: string, why: string): never => {
   throw new Refused({ code: "invalid_request", message: `${param} ${why}.`, param });
 };
 
-/** The smallest limit of Responses: https://platform.openai.com/docs/api-reference/responses/create#responses_create-max_output_tokens */
+/**
+ * The smallest limit of Responses:
+ * https://platform.openai.com/docs/api-reference/responses/create#responses_create-max_output_tokens
+ */
 const outputTokensMin = 16;
 
 /** Fields without which the answer would be another. */
@@ -63,7 +67,10 @@ const unsupported: readonly [name: string, why: string][] = [
   ["webhook_config", "is not supported: poll the interaction with GET"],
 ];
 
-/** Pure. Reads and checks a body, and translates it. Settings that only tune how Google serves it (`safety_settings`, `labels`, `seed`) are left out. */
+/**
+ * Pure. Reads and checks a body, and translates it. Settings that only tune how Google serves it
+ * (`safety_settings`, `labels`, `seed`) are left out.
+ */
 export function readInteraction(sent: Buffer): Result<InteractionRequest> {
   const read = readJson(sent);
   if (read.kind === "refused") return read;

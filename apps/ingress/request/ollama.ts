@@ -1,4 +1,7 @@
-/** Requests of Ollama's clients as requests for chat completions and embeddings: https://docs.ollama.com/api */
+/**
+ * Requests of Ollama's clients as requests for chat completions and embeddings:
+ * https://docs.ollama.com/api
+ */
 
 import Type from "typebox";
 import { isObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
@@ -103,7 +106,9 @@ function embeddingsOf(path: ModelPath, { input, prompt, dimensions }: Body, mode
     : { model, input, encoding_format: "float", ...(dimensions != null && { dimensions }) };
 }
 
-/** Options that only tune how a server runs or samples, such as `num_ctx` and `top_k`, are left out. */
+/**
+ * Options that only tune how a server runs or samples, such as `num_ctx` and `top_k`, are left out.
+ */
 function chatOf(body: Body, model: string, messages: object[]): Body {
   const options = objectOf(body.options);
   const streams = body.stream !== false;

@@ -1,4 +1,7 @@
-/** The frames of a WebSocket, each one JSON object (https://platform.openai.com/docs/guides/websocket-mode). */
+/**
+ * The frames of a WebSocket, each one JSON object
+ * (https://platform.openai.com/docs/guides/websocket-mode).
+ */
 
 import type { OutgoingHttpHeaders } from "node:http";
 import type { Failure } from "#dialects/errors.ts";
@@ -7,7 +10,9 @@ import { bodyFieldsMax, frameMemberBytesMax } from "../common/bounds.ts";
 import { Refused, valueOrThrow } from "../common/refused.ts";
 import { readJson } from "./body.ts";
 
-/** Members of a frame that do not belong to the request's body; `stream` is for POST requests alone. */
+/**
+ * Members of a frame that do not belong to the request's body; `stream` is for POST requests alone.
+ */
 const envelopeNames = ["type", "stream_id", "previous_response_id", "generate", "stream"] as const;
 const frameNames = [...envelopeNames, "input"] as const;
 
@@ -61,7 +66,10 @@ const memberOf = (
   return readSpan(bytes, span);
 };
 
-/** The answer that a turn continues, and whether it wants an answer of its own. Throws Refused for members of the wrong type. */
+/**
+ * The answer that a turn continues, and whether it wants an answer of its own. Throws Refused for
+ * members of the wrong type.
+ */
 export function turnOf(frame: CallerFrame): { previousId: string | undefined; generates: boolean } {
   const previousId = memberOf(frame, "previous_response_id") ?? undefined;
   if (previousId !== undefined && typeof previousId !== "string")
@@ -76,7 +84,10 @@ export function turnOf(frame: CallerFrame): { previousId: string | undefined; ge
   return { previousId, generates };
 }
 
-/** The items of a frame's input as JSON, separated by commas; empty when there are none. A copy that shares no memory with the frame. */
+/**
+ * The items of a frame's input as JSON, separated by commas; empty when there are none. A copy that
+ * shares no memory with the frame.
+ */
 export function itemsOf({ bytes, spans: { members } }: CallerFrame): Buffer {
   const { start, end } = members.input ?? { start: 0, end: 0 };
   if (bytes[start] === quote) return Buffer.concat([stringMessage[0], bytes.subarray(start, end), stringMessage[1]]);
@@ -94,8 +105,8 @@ const listOf = (items: readonly Buffer[]): Buffer[] => {
 };
 
 /**
- * The frame as the body of a streaming POST request: every byte as it was sent, except the frame's own members. `items` replace the input and the reference to the
- * answer before it.
+ * The frame as the body of a streaming POST request: every byte as it was sent, except the frame's
+ * own members. `items` replace the input and the reference to the answer before it.
  */
 export function bodyOf({ bytes, spans }: CallerFrame, items?: readonly Buffer[]): Buffer {
   const { input } = spans.members;

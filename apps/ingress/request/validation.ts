@@ -1,4 +1,7 @@
-/** Checks bodies against their endpoints' schemas with Fastify's own validator, in the main thread and in the body thread. */
+/**
+ * Checks bodies against their endpoints' schemas with Fastify's own validator, in the main thread
+ * and in the body thread.
+ */
 import Fastify, { type FastifyServerOptions } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
 import type { ValidationFault } from "#dialects/request-schema/invalid-field.ts";
@@ -6,7 +9,10 @@ import { invalidBodyOf } from "../common/failures.ts";
 
 type AjvPlugin = Exclude<NonNullable<NonNullable<FastifyServerOptions["ajv"]>["plugins"]>[number], unknown[]>;
 
-/** The schemas use `minLength` only as 1, and Ajv's own keyword would count all the millions of characters of an image for it. */
+/**
+ * The schemas use `minLength` only as 1, and Ajv's own keyword would count all the millions of
+ * characters of an image for it.
+ */
 const quickMinLength: AjvPlugin = (ajv) =>
   ajv.removeKeyword("minLength").addKeyword({
     keyword: "minLength",

@@ -1,4 +1,7 @@
-/** A response whose answer is a summary: its caller receives a compaction item, which replaces the conversation, instead of the summary. */
+/**
+ * A response whose answer is a summary: its caller receives a compaction item, which replaces the
+ * conversation, instead of the summary.
+ */
 import { randomBytes } from "node:crypto";
 import { contentTypes } from "#dialects/codec.ts";
 import { type Failure, internalFailure } from "#dialects/errors.ts";
@@ -18,7 +21,10 @@ import { WholeResponse } from "./whole-response.ts";
 /** The name under which summaries are sealed. */
 export const compactionName = "compaction";
 
-/** The form in which the caller receives the item: a response, the events of one, or the result of POST /v1/responses/compact, after these messages. */
+/**
+ * The form in which the caller receives the item: a response, the events of one, or the result of
+ * POST /v1/responses/compact, after these messages.
+ */
 export type CompactionForm = "whole" | "sse" | { messages: readonly object[] };
 
 const noSummary: Failure = {

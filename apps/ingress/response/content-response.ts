@@ -8,7 +8,10 @@ import { PassingResponse } from "./passing-response.ts";
 export interface ContentResponseOptions {
   /** Takes memory for so many bytes in total; false if there is none. */
   hold(bytes: number): boolean;
-  /** Called once, at the end of the answer or when the caller left. `status` is 0 if there was no answer. */
+  /**
+   * Called once, at the end of the answer or when the caller left. `status` is 0 if there was no
+   * answer.
+   */
   ended(status: number, answer: ContentBody): void;
 }
 

@@ -1,4 +1,7 @@
-/** Collects a body as text, up to a bound. In place of an image, a sound or other data in base64, its size stands. */
+/**
+ * Collects a body as text, up to a bound. In place of an image, a sound or other data in base64,
+ * its size stands.
+ */
 import { contentBytesMax, dataLengthMin } from "#content/bounds.ts";
 
 const space = 0x20;
@@ -9,7 +12,10 @@ const isOfBase64 = Uint8Array.from({ length: 256 }, (_, byte) =>
   /[A-Za-z0-9+/=_-]/.test(String.fromCharCode(byte)) && byte < 0x80 ? 1 : 0,
 );
 
-/** Streams: chunks may end anywhere. Its work is bounded by what it collects, not by the size of the data that it leaves out. */
+/**
+ * Streams: chunks may end anywhere. Its work is bounded by what it collects, not by the size of the
+ * data that it leaves out.
+ */
 export class ContentText {
   /** Takes memory for so many bytes in total; false if there is none. */
   readonly #hold: (bytes: number) => boolean;
@@ -45,7 +51,10 @@ export class ContentText {
     return { text: Buffer.concat(this.#parts).toString("utf8"), bytes: this.#bytes, isCut: this.#isFull };
   }
 
-  /** From here to the end of the chunk, or to the place where data is known to have begun. Returns where it stopped. */
+  /**
+   * From here to the end of the chunk, or to the place where data is known to have begun. Returns
+   * where it stopped.
+   */
   #collect(chunk: Buffer, from: number): number {
     // What is left of the bound limits the work.
     const end = Math.min(chunk.length, from + contentBytesMax + dataLengthMin);

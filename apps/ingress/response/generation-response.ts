@@ -1,6 +1,6 @@
 /**
- * The caller's side of an answer: delays the head until there is content, keeps the connection alive meanwhile, writes what the relay
- * delivers, and reports to the relay what the socket took.
+ * The caller's side of an answer: delays the head until there is content, keeps the connection
+ * alive meanwhile, writes what the relay delivers, and reports to the relay what the socket took.
  */
 
 import type { OutgoingHttpHeaders } from "node:http";
@@ -32,14 +32,20 @@ export interface AnswerListener {
   taken(seq: number): void;
 }
 
-/** The response that an answer is written to: an HTTP response, or an object with the same interface. */
+/**
+ * The response that an answer is written to: an HTTP response, or an object with the same
+ * interface.
+ */
 export interface AnswerResponse {
   /** The status can no longer change. */
   readonly headersSent: boolean;
   /** Everything was sent, or the caller left. */
   readonly closed: boolean;
   writeHead(status: number, headers: OutgoingHttpHeaders): unknown;
-  /** Copies a slice of a larger buffer that can't leave at once. Returns false when the caller reads too slowly; "drain" follows when it has caught up. */
+  /**
+   * Copies a slice of a larger buffer that can't leave at once. Returns false when the caller reads
+   * too slowly; "drain" follows when it has caught up.
+   */
   write(chunk: string | Buffer, written?: () => void): boolean;
   end(chunk?: string | Buffer): unknown;
   destroy(): unknown;
@@ -55,7 +61,10 @@ export interface AnswerOptions {
   requestId: string;
   /** Sent with the answer and with an error alike. */
   headers: Record<string, string>;
-  /** Another attempt may resume an answer that has begun. The delivered part is kept for that, as far as its key gets memory. */
+  /**
+   * Another attempt may resume an answer that has begun. The delivered part is kept for that, as
+   * far as its key gets memory.
+   */
   resumed: boolean;
   deliveredClaim: Claim;
   /** The claim on the memory for unread answers, for the buffered part. */
@@ -94,7 +103,10 @@ export class GenerationResponse {
     if (options.resumed && options.framing === "sse") this.#delivered = [];
   }
 
-  /** The whole content events that the caller has, for another attempt to resume; undefined if there are none. */
+  /**
+   * The whole content events that the caller has, for another attempt to resume; undefined if there
+   * are none.
+   */
   get delivered(): string | undefined {
     return this.#contentSent && this.#delivered !== undefined
       ? Buffer.concat(this.#delivered).toString("utf8")
@@ -106,7 +118,10 @@ export class GenerationResponse {
     return this.#contentSent;
   }
 
-  /** True if another attempt may replace or resume the answer. None may once the upstream accepted a session, because it has the caller's input. */
+  /**
+   * True if another attempt may replace or resume the answer. None may once the upstream accepted a
+   * session, because it has the caller's input.
+   */
   get mayRestart(): boolean {
     if (this.#options.framing === "messages") return this.#head === undefined;
     return !this.#contentSent || (this.#delivered !== undefined && this.#betweenEvents);
@@ -170,7 +185,10 @@ export class GenerationResponse {
     this.#options.bufferClaim.hold(0);
   }
 
-  /** Before the head: an error response. In a stream: the dialect's error event, and no terminator. In the middle of a body or of bytes: a broken connection. */
+  /**
+   * Before the head: an error response. In a stream: the dialect's error event, and no terminator.
+   * In the middle of a body or of bytes: a broken connection.
+   */
   fail(failure: Failure): void {
     if (this.#over) return;
     this.#over = true;
@@ -201,7 +219,10 @@ export class GenerationResponse {
     else this.#response.write(event, () => breakSoon(this.#response));
   }
 
-  /** Call it about once a second. A keep-alive before the head commits to status 200: a later failure becomes an event of the stream. */
+  /**
+   * Call it about once a second. A keep-alive before the head commits to status 200: a later
+   * failure becomes an event of the stream.
+   */
   keepAlive(now: number, everyMs: number): void {
     if (
       this.#over ||
@@ -277,8 +298,9 @@ export class GenerationResponse {
 }
 
 /**
- * Breaks the connection of a stream whose last event was an error, so that no client takes the answer for a complete one. The client has a moment to read the
- * event, because many discard what they have not read when a connection breaks.
+ * Breaks the connection of a stream whose last event was an error, so that no client takes the
+ * answer for a complete one. The client has a moment to read the event, because many discard what
+ * they have not read when a connection breaks.
  */
 export function breakSoon(response: Pick<AnswerResponse, "destroy" | "once">): void {
   const timer = setTimeout(() => response.destroy(), breakDelayMs);

@@ -1,4 +1,8 @@
-/** Responses of OpenAI's Responses API as Gemini's interactions: https://ai.google.dev/api/interactions-api (types `Interaction` and `InteractionSSEEvent` of `@google/genai`). */
+/**
+ * Responses of OpenAI's Responses API as Gemini's interactions:
+ * https://ai.google.dev/api/interactions-api (types `Interaction` and `InteractionSSEEvent` of
+ * `@google/genai`).
+ */
 import { type ErrorCode, type Failure, statuses } from "#dialects/errors.ts";
 import { geminiProfile } from "#dialects/gemini/profile.ts";
 import { timeTextOf } from "#dialects/profile.ts";
@@ -55,7 +59,9 @@ function usageOf(usage: Body): Body {
   };
 }
 
-/** The steps of an item, of an answer or of a request. Items of tools that a vendor runs have none. */
+/**
+ * The steps of an item, of an answer or of a request. Items of tools that a vendor runs have none.
+ */
 function stepsOf(item: Body): Body[] {
   switch (item.type) {
     case undefined:

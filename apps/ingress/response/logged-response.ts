@@ -1,6 +1,7 @@
 /**
- * A streamed response that goes to a log, and to its caller as long as that is connected. It goes on without the caller. Each event has an id by which the caller
- * can read on (https://html.spec.whatwg.org/multipage/server-sent-events.html#the-last-event-id-header).
+ * A streamed response that goes to a log, and to its caller as long as that is connected. It goes
+ * on without the caller. Each event has an id by which the caller can read on
+ * (https://html.spec.whatwg.org/multipage/server-sent-events.html#the-last-event-id-header).
  */
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
@@ -33,7 +34,10 @@ export interface AnswerLog {
   head(head: LogHead): void;
   /** Logs a whole event; returns it with its id, as it is logged. */
   event(event: Buffer): Buffer;
-  /** As "failed" where its last event is an error, as "broken" where the answer is not complete and does not say so. Resolves when all of it is written, or lost. */
+  /**
+   * As "failed" where its last event is an error, as "broken" where the answer is not complete and
+   * does not say so. Resolves when all of it is written, or lost.
+   */
   end(kind?: "end" | "failed" | "broken"): Promise<void>;
   /** Writes no more. */
   abandon(): void;
@@ -47,7 +51,9 @@ export interface LoggedResponseOptions {
   sendsIds: boolean;
   /** What is sent and logged for an event; undefined for nothing. `number` is the event's. */
   changed?(event: Buffer, number: number): Buffer | undefined;
-  /** Called when the generation is over. Resolves to events that end the answer; must not reject. */
+  /**
+   * Called when the generation is over. Resolves to events that end the answer; must not reject.
+   */
   ending?(error: ErrorResponse | undefined): Promise<readonly Buffer[]>;
   /** Called when everything is written; `error` is a failure before the first event. */
   ended(error: ErrorResponse | undefined): void;
@@ -92,7 +98,8 @@ export class LoggedResponse implements AnswerResponse {
   }
 
   write(chunk: string | Buffer, written?: () => void): boolean {
-    // Keep-alives are the only texts without a callback, and are no part of the answer. A text with one is the error event.
+    // Keep-alives are the only texts without a callback, and are no part of the answer. A text with
+    // one is the error event.
     if (typeof chunk === "string" && written === undefined)
       this.#send(Buffer.from(this.#options.sendsIds ? keepAliveAmongIds(chunk) : chunk));
     else {
@@ -123,8 +130,9 @@ export class LoggedResponse implements AnswerResponse {
   }
 
   /**
-   * Stops the generation, as if its caller had left. A log that `ends` has no more events. Otherwise another process writes it on, so the caller's connection is
-   * broken: it reads on there.
+   * Stops the generation, as if its caller had left. A log that `ends` has no more events.
+   * Otherwise another process writes it on, so the caller's connection is broken: it reads on
+   * there.
    */
   leave(ends: boolean): void {
     this.#hasEnded = true;

@@ -27,7 +27,9 @@ const nanoseconds = (ms: number) => Math.round(ms * 1_000_000);
 export const messageIn = (body: Buffer): string =>
   textOf(objectOf(parsedObject(body)?.error).message) ?? "The gateway failed to process this request.";
 
-/** Pure apart from its clock. Objects that it returns are lines of a stream, or the whole response. */
+/**
+ * Pure apart from its clock. Objects that it returns are lines of a stream, or the whole response.
+ */
 export class OllamaAnswer {
   readonly #options: OllamaAnswerOptions;
   readonly #startedAt: number;

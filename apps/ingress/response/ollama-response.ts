@@ -1,4 +1,7 @@
-/** A response to one of Ollama's clients: translates what is written in the format of chat completions or embeddings. */
+/**
+ * A response to one of Ollama's clients: translates what is written in the format of chat
+ * completions or embeddings.
+ */
 import { jsonOf } from "#wire/json/parse.ts";
 import type { Claim } from "../common/capacity.ts";
 import { ollamaErrorOf } from "../server/refusals.ts";
@@ -6,7 +9,10 @@ import type { AnswerResponse } from "./generation-response.ts";
 import { messageIn, type OllamaAnswer } from "./ollama-answer.ts";
 import { translatedResponseOf } from "./translated-response.ts";
 
-/** The response of a request for a stream, or for a whole answer. `held` is the claim on memory for a whole answer that does not come at once. */
+/**
+ * The response of a request for a stream, or for a whole answer. `held` is the claim on memory for
+ * a whole answer that does not come at once.
+ */
 export const ollamaResponseOf = (
   inner: AnswerResponse,
   answer: OllamaAnswer,

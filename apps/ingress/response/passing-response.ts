@@ -1,7 +1,10 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import type { AnswerResponse } from "./generation-response.ts";
 
-/** A response that passes everything on to another one. Its subclasses look at what passes, or change it. */
+/**
+ * A response that passes everything on to another one. Its subclasses look at what passes, or
+ * change it.
+ */
 export abstract class PassingResponse implements AnswerResponse {
   protected readonly inner: AnswerResponse;
 

@@ -1,6 +1,7 @@
 /**
- * A response whose answer is stored before its caller receives the end, so that the caller's next request can refer to it. Everything is passed on at once, except
- * the event or the body that completes the answer.
+ * A response whose answer is stored before its caller receives the end, so that the caller's next
+ * request can refer to it. Everything is passed on at once, except the event or the body that
+ * completes the answer.
  */
 import type { OutgoingHttpHeaders } from "node:http";
 import { eventTypeOf } from "#dialects/openai-responses/event-type.ts";

@@ -1,4 +1,7 @@
-/** The upstream's side of a session, in place of an HTTP response: it writes each message to the caller's socket, in fragments if it does not come at once. */
+/**
+ * The upstream's side of a session, in place of an HTTP response: it writes each message to the
+ * caller's socket, in fragments if it does not come at once.
+ */
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
 import { decodeClose, type MessageChunk, MessageReader, type SessionClose } from "#relay/session-messages.ts";

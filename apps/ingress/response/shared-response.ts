@@ -1,7 +1,8 @@
 /**
- * A response that several callers receive. It keeps the bytes that were written, up to a bound, so that a caller who joins later receives them
- * first. The fastest caller sets the pace; one that falls too far behind is disconnected. When all callers have left, it goes on as long as
- * its bytes are kept, for callers that may still join.
+ * A response that several callers receive. It keeps the bytes that were written, up to a bound, so
+ * that a caller who joins later receives them first. The fastest caller sets the pace; one that
+ * falls too far behind is disconnected. When all callers have left, it goes on as long as its bytes
+ * are kept, for callers that may still join.
  */
 import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
@@ -63,7 +64,10 @@ export class SharedResponse implements AnswerResponse {
       : { ...this.#head, body: Buffer.concat(this.#kept) };
   }
 
-  /** Adds a caller: it receives the bytes so far and those to come. Returns false when the bytes are not kept any more, or the response was closed. */
+  /**
+   * Adds a caller: it receives the bytes so far and those to come. Returns false when the bytes are
+   * not kept any more, or the response was closed.
+   */
   join(response: Member, own: Record<string, string>): boolean {
     if (this.#kept === undefined || (this.closed && !this.#ended)) return false;
     if (this.#head === undefined) this.#joined.set(response, own);
@@ -165,7 +169,9 @@ export class SharedResponse implements AnswerResponse {
     if (!this.#isFull) this.#emitter.emit("drain");
   }
 
-  /** Returns a copy of the bytes, for their memory may be reused, and keeps it where there is space. */
+  /**
+   * Returns a copy of the bytes, for their memory may be reused, and keeps it where there is space.
+   */
   #keep(chunk: string | Buffer): Buffer {
     const bytes = Buffer.from(chunk as Buffer);
     if (this.#kept === undefined) return bytes;

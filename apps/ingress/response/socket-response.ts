@@ -1,6 +1,7 @@
 /**
- * The answer of one turn on a WebSocket, in place of an HTTP response: each server-sent event becomes a frame. It ends with exactly one final frame, which is
- * sent only when nothing can follow: callers take every later frame as part of their next turn.
+ * The answer of one turn on a WebSocket, in place of an HTTP response: each server-sent event
+ * becomes a frame. It ends with exactly one final frame, which is sent only when nothing can
+ * follow: callers take every later frame as part of their next turn.
  */
 
 import { isUtf8 } from "node:buffer";
@@ -19,7 +20,9 @@ const endings = ["response.completed", "response.incomplete"];
 /** The connection of a turn. */
 export interface TurnPort {
   readonly streamId: string | undefined;
-  /** Calls `sent` when the operating system has the frame; never if the connection breaks before. */
+  /**
+   * Calls `sent` when the operating system has the frame; never if the connection breaks before.
+   */
   send(frame: Buffer, sent: () => void): void;
   /** The caller has too many unread bytes to receive more. */
   isFull(): boolean;

@@ -1,4 +1,7 @@
-/** A response to a client of an API that the gateway has no dialect for: translates what is written in the format of a dialect. */
+/**
+ * A response to a client of an API that the gateway has no dialect for: translates what is written
+ * in the format of a dialect.
+ */
 import type { OutgoingHttpHeaders } from "node:http";
 import { contentTypes } from "#dialects/codec.ts";
 import { internalFailure } from "#dialects/errors.ts";
@@ -25,7 +28,10 @@ export interface AnswerTranslation {
   failureOf(message: string): string;
 }
 
-/** The response of a request for a stream, or for a whole answer. `held` is the claim on memory for a whole answer that does not come at once. */
+/**
+ * The response of a request for a stream, or for a whole answer. `held` is the claim on memory for
+ * a whole answer that does not come at once.
+ */
 export const translatedResponseOf = (
   inner: AnswerResponse,
   translation: AnswerTranslation,

@@ -118,7 +118,10 @@ export class GenerationRoutes {
     this.#options = options;
   }
 
-  /** Before a large body is requested or read: refuses a caller whose limits would refuse every request. */
+  /**
+   * Before a large body is requested or read: refuses a caller whose limits would refuse every
+   * request.
+   */
   async checkEarly(request: FastifyRequest, reply: FastifyReply, endpoint: ServedEndpoint): Promise<void> {
     const { admission, idempotency } = this.#options;
     const { headers } = request;
@@ -153,7 +156,10 @@ export class GenerationRoutes {
     if (response !== undefined) reply.type("application/json").send(response);
   }
 
-  /** Begins a response in the background. A stream is answered to `live`; otherwise resolves to the JSON of the response so far. Rejects with Refused. */
+  /**
+   * Begins a response in the background. A stream is answered to `live`; otherwise resolves to the
+   * JSON of the response so far. Rejects with Refused.
+   */
   async beginBackground(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -233,7 +239,10 @@ const backgroundStores: Failure = {
   param: "background",
 };
 
-/** The headers that report the caller's limits. Sets them on the reply and throws Refused if the limits refuse the request. */
+/**
+ * The headers that report the caller's limits. Sets them on the reply and throws Refused if the
+ * limits refuse the request.
+ */
 function limitHeadersOrThrow(answer: ReplayAnswer | undefined, reply: FastifyReply): Record<string, string> {
   if (answer?.kind !== "refused") return answer?.headers ?? {};
   reply.headers(answer.headers);

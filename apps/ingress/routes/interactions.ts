@@ -1,6 +1,7 @@
 /**
- * Gemini's Interactions API: https://ai.google.dev/api/interactions-api. Its requests become requests for OpenAI's Responses before they are admitted, and the
- * answers are translated as they are written, so storage, routing, limits and prices are those of Responses.
+ * Gemini's Interactions API: https://ai.google.dev/api/interactions-api. Its requests become
+ * requests for OpenAI's Responses before they are admitted, and the answers are translated as they
+ * are written, so storage, routing, limits and prices are those of Responses.
  */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";

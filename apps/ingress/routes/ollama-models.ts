@@ -1,4 +1,7 @@
-/** Models in Ollama's format: https://docs.ollama.com/api/tags, https://docs.ollama.com/api-reference/show-model-details */
+/**
+ * Models in Ollama's format: https://docs.ollama.com/api/tags,
+ * https://docs.ollama.com/api-reference/show-model-details
+ */
 import { hash } from "node:crypto";
 import { type ListedModel, timeTextOf } from "#dialects/profile.ts";
 

@@ -1,6 +1,7 @@
 /**
- * The endpoints of Ollama's API: https://docs.ollama.com/api. Its requests become chat completions and requests for embeddings before they are admitted, and the
- * answers are translated as they are written, so nothing else knows this format.
+ * The endpoints of Ollama's API: https://docs.ollama.com/api. Its requests become chat completions
+ * and requests for embeddings before they are admitted, and the answers are translated as they are
+ * written, so nothing else knows this format.
  */
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";

@@ -1,7 +1,9 @@
 /**
- * A caller reads the usage, the limits and the budgets of its own key: `GET /v1/usage`, and the routes of clients that expect another gateway,
- * `/key/info` (https://docs.litellm.ai/docs/proxy/virtual_keys) and `/api/v1/key` (https://openrouter.ai/docs/api-reference/limits).
- * The ledger publishes usage through Redis, so it is about a second old. Budgets are current.
+ * A caller reads the usage, the limits and the budgets of its own key: `GET /v1/usage`, and the
+ * routes of clients that expect another gateway, `/key/info`
+ * (https://docs.litellm.ai/docs/proxy/virtual_keys) and `/api/v1/key`
+ * (https://openrouter.ai/docs/api-reference/limits). The ledger publishes usage through Redis, so
+ * it is about a second old. Budgets are current.
  */
 import type { FastifyInstance } from "fastify";
 import { type Limits, limitRows } from "#access/limits.ts";
@@ -117,7 +119,10 @@ async function standingOf(caller: KeyRecord, options: OwnUsageOptions): Promise<
   return { usage: keyUsageOf(text, now), limits, budgets: budgetsOf(limits, spent, now) };
 }
 
-/** The budgets of the key, shortest period first. `spent` is the hash of libs/access/rate-limit-scripts.ts. */
+/**
+ * The budgets of the key, shortest period first. `spent` is the hash of
+ * libs/access/rate-limit-scripts.ts.
+ */
 function budgetsOf(limits: Limits, spent: Record<string, string>, now: number): Standing["budgets"] {
   const starts = periodStartsOf(now);
   const date = new Date(now);

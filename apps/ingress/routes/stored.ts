@@ -1,5 +1,6 @@
 /**
- * The routes to a caller's stored responses and conversations: https://platform.openai.com/docs/api-reference/responses/get,
+ * The routes to a caller's stored responses and conversations:
+ * https://platform.openai.com/docs/api-reference/responses/get,
  * https://platform.openai.com/docs/api-reference/conversations
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
@@ -20,7 +21,10 @@ import type { StoreOwner } from "../stored/sealed-store.ts";
 import type { Storing } from "../stored/storing.ts";
 
 const { metadata } = responsesRequestSchema.properties;
-/** Items of one request, at most: https://platform.openai.com/docs/api-reference/conversations/create */
+/**
+ * Items of one request, at most:
+ * https://platform.openai.com/docs/api-reference/conversations/create
+ */
 const itemsPerRequestMax = 20;
 const items = Type.Unsafe<unknown[]>({
   type: ["array", "null"],

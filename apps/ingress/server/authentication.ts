@@ -1,5 +1,6 @@
 /**
- * Authenticates the caller by the API key in the request's headers or query. A key is valid everywhere as soon as its creation is answered: an ingress that has not heard of a key asks
+ * Authenticates the caller by the API key in the request's headers or query. A key is valid
+ * everywhere as soon as its creation is answered: an ingress that has not heard of a key asks
  * Redis. Whoever sends many unknown keys is refused without that.
  */
 import type { IncomingHttpHeaders } from "node:http";
@@ -18,7 +19,10 @@ export interface KeyDirectory {
   origins(): ReadonlySet<string>;
 }
 
-/** A browser's WebSocket has no headers of its own, so OpenAI's clients there send the key as a subprotocol. */
+/**
+ * A browser's WebSocket has no headers of its own, so OpenAI's clients there send the key as a
+ * subprotocol.
+ */
 export const keySubprotocol = "openai-insecure-api-key.";
 
 declare module "fastify" {
@@ -30,7 +34,10 @@ declare module "fastify" {
   }
 }
 
-/** Sets the caller of a request. False for a key that is not valid, or not any more at `now` (epoch milliseconds). */
+/**
+ * Sets the caller of a request. False for a key that is not valid, or not any more at `now` (epoch
+ * milliseconds).
+ */
 export function authenticateCaller(
   keys: KeyDirectory,
   now: number,
@@ -53,7 +60,10 @@ export class NewKeys {
     this.#keys = keys;
   }
 
-  /** Whether a credential of the request is a key that was not known before. False too while Redis is away, and for a caller who has sent many unknown keys. */
+  /**
+   * Whether a credential of the request is a key that was not known before. False too while Redis
+   * is away, and for a caller who has sent many unknown keys.
+   */
   async learn({ headers, url, ip }: Pick<FastifyRequest, "headers" | "url" | "ip">): Promise<boolean> {
     const unknown = hashesOf(credentialsOf(headers, url)).filter((hash) => this.#keys.find(hash) === undefined);
     for (const hash of unknown) {
@@ -66,8 +76,9 @@ export class NewKeys {
 }
 
 /**
- * Every credential of a request, wherever a dialect's clients put it: some clients send a stale vendor key beside the good one. Google's
- * clients send the key in the query, which is never logged.
+ * Every credential of a request, wherever a dialect's clients put it: some clients send a stale
+ * vendor key beside the good one. Google's clients send the key in the query, which is never
+ * logged.
  */
 export function credentialsOf(headers: IncomingHttpHeaders, url: string): string[] {
   const found: string[] = [];

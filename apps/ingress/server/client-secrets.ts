@@ -1,7 +1,10 @@
 /**
- * Short-lived credentials for one session of OpenAI's Realtime, which a server creates with its API key for a page in a browser:
- * https://platform.openai.com/docs/api-reference/realtime-sessions/create-realtime-client-secret. Redis keeps what a secret allows under the secret's hash, sealed with
- * a key derived from the secret, which the gateway does not keep: a copy of Redis opens no session. A revoked API key revokes its secrets.
+ * Short-lived credentials for one session of OpenAI's Realtime, which a server creates with its API
+ * key for a page in a browser:
+ * https://platform.openai.com/docs/api-reference/realtime-sessions/create-realtime-client-secret.
+ * Redis keeps what a secret allows under the secret's hash, sealed with a key derived from the
+ * secret, which the gateway does not keep: a copy of Redis opens no session. A revoked API key
+ * revokes its secrets.
  */
 import { hash, randomBytes } from "node:crypto";
 import { type KeyRecord, stateOf } from "#access/record.ts";
@@ -31,9 +34,9 @@ interface Sealed extends Pick<Grant, "model" | "session"> {
 }
 
 /**
- * Stores what a secret allows, unless its API key has as many secrets as it may.
- * KEYS: the value; the secrets of the API key. ARGV: the value; how long it lives, in milliseconds; the secret's hash; how many an API key may have.
- * Returns 1, or 0 for one too many.
+ * Stores what a secret allows, unless its API key has as many secrets as it may. KEYS: the value;
+ * the secrets of the API key. ARGV: the value; how long it lives, in milliseconds; the secret's
+ * hash; how many an API key may have. Returns 1, or 0 for one too many.
  */
 const storeScript = scriptOf(
   `${redisClock}
@@ -65,7 +68,10 @@ export class ClientSecrets {
     return isStored === 1 ? secret : undefined;
   }
 
-  /** What the first valid secret among these credentials allows at `now` (epoch milliseconds). Rejects while Redis is away. */
+  /**
+   * What the first valid secret among these credentials allows at `now` (epoch milliseconds).
+   * Rejects while Redis is away.
+   */
   async grantOf(
     credentials: readonly string[],
     keys: Pick<KeyDirectory, "find" | "look">,

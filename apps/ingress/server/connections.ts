@@ -27,8 +27,9 @@ export class Connections {
   }
 
   /**
-   * Stops accepting connections and closes each as soon as it is idle. Settles when the last is closed, or after `timeoutMs`.
-   * Clients open some connections in advance, which Node counts as busy: a connection that has sent nothing for a second is closed, too.
+   * Stops accepting connections and closes each as soon as it is idle. Settles when the last is
+   * closed, or after `timeoutMs`. Clients open some connections in advance, which Node counts as
+   * busy: a connection that has sent nothing for a second is closed, too.
    */
   drain(timeoutMs: number): Promise<void> {
     return new Promise((resolve) => {

@@ -1,4 +1,7 @@
-/** The content codings in which callers may send a body: https://www.rfc-editor.org/rfc/rfc9110#section-8.4 */
+/**
+ * The content codings in which callers may send a body:
+ * https://www.rfc-editor.org/rfc/rfc9110#section-8.4
+ */
 import { Transform, type TransformCallback } from "node:stream";
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import type { Failure } from "#dialects/errors.ts";
@@ -9,7 +12,9 @@ type ZlibStream = Transform & { readonly bytesWritten: number };
 
 const options = { chunkSize: decodedChunkBytes };
 
-/** Each decoder works outside of the event loop, and decodes no further while its reader is busy. */
+/**
+ * Each decoder works outside of the event loop, and decodes no further while its reader is busy.
+ */
 const decoders: Record<string, () => ZlibStream> = {
   gzip: () => createGunzip(options),
   "x-gzip": () => createGunzip(options),
@@ -43,15 +48,18 @@ export function codingOf(header: string | undefined): string | undefined {
   return coding === "" || coding === "identity" ? undefined : coding;
 }
 
-/** A stream that decodes a whole body, or fails with Refused; undefined for an unknown coding and for several codings. */
+/**
+ * A stream that decodes a whole body, or fails with Refused; undefined for an unknown coding and
+ * for several codings.
+ */
 export function decoderOf(coding: string): Transform | undefined {
   const create = Object.hasOwn(decoders, coding) ? decoders[coding] : undefined;
   return create && new Decoder(create, coding === "zstd");
 }
 
 /**
- * A decoder of zlib ends where it finds the end of the coding, and ignores what is behind it. In zstd that is another frame:
- * https://www.rfc-editor.org/rfc/rfc8878#section-3.1
+ * A decoder of zlib ends where it finds the end of the coding, and ignores what is behind it. In
+ * zstd that is another frame: https://www.rfc-editor.org/rfc/rfc8878#section-3.1
  */
 class Decoder extends Transform {
   readonly #create: () => ZlibStream;

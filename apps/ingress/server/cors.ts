@@ -1,6 +1,7 @@
 /**
- * Pages in browsers as callers: https://fetch.spec.whatwg.org/#http-cors-protocol. A preflight carries no key, so it is answered if any key of the gateway may be
- * used from its origin; the request that follows needs a key that may. Requests without an `Origin` are not concerned.
+ * Pages in browsers as callers: https://fetch.spec.whatwg.org/#http-cors-protocol. A preflight
+ * carries no key, so it is answered if any key of the gateway may be used from its origin; the
+ * request that follows needs a key that may. Requests without an `Origin` are not concerned.
  */
 import type { ServerResponse } from "node:http";
 import type { FastifyReply, FastifyRequest } from "fastify";
@@ -51,7 +52,10 @@ export class Cors {
     this.#options = options;
   }
 
-  /** Lets the caller's page read the response, whatever its outcome, if any key may be used from there. Sets the headers on the raw response: a stream has no other. */
+  /**
+   * Lets the caller's page read the response, whatever its outcome, if any key may be used from
+   * there. Sets the headers on the raw response: a stream has no other.
+   */
   expose({ headers: { origin } }: Pick<FastifyRequest, "headers">, response: ServerResponse): void {
     if (origin === undefined || !this.#isAllowedAnywhere(origin)) return;
     response.setHeader("access-control-allow-origin", origin);
@@ -59,7 +63,10 @@ export class Cors {
     response.setHeader("vary", "origin");
   }
 
-  /** Answers a preflight and returns true. Throws Refused for an origin from which no key may be used. */
+  /**
+   * Answers a preflight and returns true. Throws Refused for an origin from which no key may be
+   * used.
+   */
   answersPreflight({ method, headers }: FastifyRequest, reply: FastifyReply): boolean {
     const { origin } = headers;
     if (method !== "OPTIONS" || origin === undefined || headers["access-control-request-method"] === undefined)
@@ -90,7 +97,10 @@ export class Cors {
   }
 }
 
-/** A page that a proxy serves under the same address as the gateway. Browsers send the origin with its POSTs as well. */
+/**
+ * A page that a proxy serves under the same address as the gateway. Browsers send the origin with
+ * its POSTs as well.
+ */
 const isSameOrigin = (origin: string, host: string | undefined): boolean =>
   host !== undefined && origin.slice(origin.indexOf("://") + "://".length) === host;
 

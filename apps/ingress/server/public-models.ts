@@ -1,4 +1,7 @@
-/** `GET /v1/models` for callers without a key, if the catalogue names a public group: one prepared body for each version of the catalogue. */
+/**
+ * `GET /v1/models` for callers without a key, if the catalogue names a public group: one prepared
+ * body for each version of the catalogue.
+ */
 import { createHash } from "node:crypto";
 import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Catalogue } from "#catalogue/catalogue.ts";
@@ -35,7 +38,10 @@ export class PublicModels {
     this.#options = options;
   }
 
-  /** Answers a request without a key for OpenAI's list, and returns true. Throws Refused when too many bytes were sent this way. */
+  /**
+   * Answers a request without a key for OpenAI's list, and returns true. Throws Refused when too
+   * many bytes were sent this way.
+   */
   answers(request: FastifyRequest, reply: FastifyReply): boolean {
     const { method, url, headers } = request;
     const catalogue = this.#options.catalogue();

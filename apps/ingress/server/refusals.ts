@@ -29,11 +29,17 @@ export function failureHeadersOf({
 /** An error in Ollama's format. */
 export const ollamaErrorOf = (message: string): string => JSON.stringify({ error: message });
 
-/** True for a body in a transfer coding that the sender and a proxy may read differently: https://www.rfc-editor.org/rfc/rfc9112#section-6.1 */
+/**
+ * True for a body in a transfer coding that the sender and a proxy may read differently:
+ * https://www.rfc-editor.org/rfc/rfc9112#section-6.1
+ */
 export const hasUnknownCoding = ({ headers }: FastifyRequest): boolean =>
   (headers["transfer-encoding"] ?? "chunked").toLowerCase() !== "chunked";
 
-/** Sends the error response. The connection is kept if the rest of the request can be read safely, unless `isDraining`. */
+/**
+ * Sends the error response. The connection is kept if the rest of the request can be read safely,
+ * unless `isDraining`.
+ */
 export function sendFailure(
   failure: Failure,
   request: FastifyRequest,
@@ -63,7 +69,10 @@ export class ResponsesInProgress {
     response.once("close", () => responses.splice(responses.indexOf(response), 1));
   }
 
-  /** Answers bytes that are not an HTTP request, or a request that did not arrive in time, and closes the connection. */
+  /**
+   * Answers bytes that are not an HTTP request, or a request that did not arrive in time, and
+   * closes the connection.
+   */
   refuseConnection(error: Error & { code?: string }, socket: Socket): void {
     const isResponding = (this.#responses.get(socket) ?? []).some(({ headersSent }) => headersSent);
     if (isResponding || error.code === "ECONNRESET" || !socket.writable) {
@@ -86,14 +95,19 @@ export class ResponsesInProgress {
   }
 }
 
-/** Ends a connection on which everything is written, and discards later input: a reset because of unread bytes would destroy the response at its receiver. */
+/**
+ * Ends a connection on which everything is written, and discards later input: a reset because of
+ * unread bytes would destroy the response at its receiver.
+ */
 export function closeWithin(socket: Socket, ms: number): void {
   socket.end();
   socket.resume();
   destroyWithin(socket, ms);
 }
 
-/** Destroys a socket unless it closes in time, or the request that is still being read from it does. */
+/**
+ * Destroys a socket unless it closes in time, or the request that is still being read from it does.
+ */
 function destroyWithin(socket: Socket, ms: number, until: Socket | IncomingMessage = socket): void {
   const timer = setTimeout(() => socket.destroy(), ms);
   until.once("close", () => clearTimeout(timer));

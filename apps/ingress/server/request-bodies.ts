@@ -1,6 +1,7 @@
 /**
- * Receives request bodies: bounds the size of each, its minimum rate, and the memory of all together. A handler gets the bytes without their content coding,
- * in `request.bytes`; body-reader.ts parses them.
+ * Receives request bodies: bounds the size of each, its minimum rate, and the memory of all
+ * together. A handler gets the bytes without their content coding, in `request.bytes`;
+ * body-reader.ts parses them.
  */
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
@@ -19,8 +20,9 @@ import { acceptedCodings, codingOf, decoderOf, unknownCoding } from "./content-c
 import { UploadPace, uploadCheckMsOf } from "./upload-pace.ts";
 
 /**
- * A large body reserves this many times the bytes that have arrived, up to its Content-Length: a fast sender soon has its memory
- * reserved, and a slow one can't reserve memory that it does not use.
+ * A large body reserves this many times the bytes that have arrived, up to its Content-Length: a
+ * fast sender soon has its memory reserved, and a slow one can't reserve memory that it does not
+ * use.
  */
 const reservedAhead = 4;
 
@@ -88,7 +90,10 @@ export class RequestBodies {
     request.held = this.#options.capacity.claim(request.caller.id);
   }
 
-  /** Reserves this many bytes for a request, unless it has reserved more. Throws Refused when its key gets no more. */
+  /**
+   * Reserves this many bytes for a request, unless it has reserved more. Throws Refused when its
+   * key gets no more.
+   */
   reserve(request: FastifyRequest, bytes: number): void {
     const shortage = request.held.hold(Math.max(bytes, request.held.amount));
     if (shortage !== undefined)
@@ -136,7 +141,10 @@ export class RequestBodies {
     return this.#counted(request, reply.raw, payload, announced);
   }
 
-  /** A body in a content coding: its decoded bytes are bounded and reserved, and as many encoded ones may arrive. */
+  /**
+   * A body in a content coding: its decoded bytes are bounded and reserved, and as many encoded
+   * ones may arrive.
+   */
   #decoded(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload, coding: string): Transform {
     const { bodyBytesMax } = this.#options.config;
     const decoder = decoderOf(coding);
@@ -167,7 +175,10 @@ export class RequestBodies {
     return body;
   }
 
-  /** A body that reserves its bytes as they arrive. The rest of a refused body is read and discarded. */
+  /**
+   * A body that reserves its bytes as they arrive. The rest of a refused body is read and
+   * discarded.
+   */
   #counted(request: FastifyRequest, response: ServerResponse, body: RequestPayload, announced?: number): Transform {
     const counter = this.#counter(request, response, announced);
     counter.once("error", () => body.resume());

@@ -5,8 +5,9 @@ import type { Clock } from "#service/clock.ts";
 const checksPerTimeout = 4;
 
 /**
- * Destroys a connection whose peer has taken none of the waiting bytes for `timeoutMs`. A silent model does not count, because no bytes wait then. Node reports
- * a socket without progress between two checks, but not while part of a write makes progress.
+ * Destroys a connection whose peer has taken none of the waiting bytes for `timeoutMs`. A silent
+ * model does not count, because no bytes wait then. Node reports a socket without progress between
+ * two checks, but not while part of a write makes progress.
  */
 export function destroyWhenUnread(response: ServerResponse, socket: Socket, timeoutMs: number, clock: Clock): void {
   const checkMs = timeoutMs / checksPerTimeout;

@@ -1,4 +1,7 @@
-/** The callers' HTTP server, without its routes: bounds on what may arrive, authentication, and errors in the caller's dialect. */
+/**
+ * The callers' HTTP server, without its routes: bounds on what may arrive, authentication, and
+ * errors in the caller's dialect.
+ */
 
 import type { IncomingMessage } from "node:http";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
@@ -156,7 +159,10 @@ function openResponse(
   });
 }
 
-/** What the caller's client secret allows; undefined if it has none that is valid. Throws Refused while Redis is away for long. */
+/**
+ * What the caller's client secret allows; undefined if it has none that is valid. Throws Refused
+ * while Redis is away for long.
+ */
 function grantOf(
   { config: { redisWaitMs }, clientSecrets, keys, clock }: RequestServerOptions,
   { headers, url }: FastifyRequest,
@@ -178,7 +184,10 @@ function identifies({ keys, clock }: RequestServerOptions, request: FastifyReque
   return true;
 }
 
-/** Opens the claims of an authenticated caller. Throws Refused for an address that its key does not allow. */
+/**
+ * Opens the claims of an authenticated caller. Throws Refused for an address that its key does not
+ * allow.
+ */
 function openClaims({ bodies, unread }: RequestServerOptions, request: FastifyRequest, reply: FastifyReply): void {
   if (!allowsAddress(request.caller, request.ip)) throw new Refused(addressNotAllowed(request.ip));
   bodies.open(request);

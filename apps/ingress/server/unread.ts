@@ -1,6 +1,7 @@
 /**
- * Counts the bytes of responses that wait in this process until callers take them. All API keys share the capacity: a key that gets no more loses the
- * connections whose callers have taken nothing for longest. Bytes that a socket takes at once are not counted.
+ * Counts the bytes of responses that wait in this process until callers take them. All API keys
+ * share the capacity: a key that gets no more loses the connections whose callers have taken
+ * nothing for longest. Bytes that a socket takes at once are not counted.
  */
 import { type IncomingMessage, ServerResponse } from "node:http";
 import { LiveMap } from "#relay/live-map.ts";
@@ -14,7 +15,10 @@ interface UnreadPort {
   cut(): void;
 }
 
-/** The waiting bytes of one connection. Its writer calls `wrote` for every write, and `end` when the connection or its response is closed. */
+/**
+ * The waiting bytes of one connection. Its writer calls `wrote` for every write, and `end` when the
+ * connection or its response is closed.
+ */
 export class Unread {
   readonly #all: UnreadAnswers;
   readonly number: number;
@@ -33,7 +37,10 @@ export class Unread {
     this.claim = claim;
   }
 
-  /** Bytes wait: a slice that is written now should be copied, so that it does not keep the whole buffer alive. */
+  /**
+   * Bytes wait: a slice that is written now should be copied, so that it does not keep the whole
+   * buffer alive.
+   */
   get isWaiting(): boolean {
     return this.claim.amount > 0;
   }
@@ -52,7 +59,10 @@ export class UnreadAnswers {
   readonly #capacity: Capacity;
   readonly #onCut: (shortage: Shortage, key: string) => void;
   #due: Unread[] = [];
-  /** By key: the connections with waiting bytes, first those whose callers have taken nothing for longest. */
+  /**
+   * By key: the connections with waiting bytes, first those whose callers have taken nothing for
+   * longest.
+   */
   readonly #waiting = new LiveMap<string, LiveMap<number, Unread>>();
   #isChecking = false;
   #number = 0;
@@ -68,7 +78,10 @@ export class UnreadAnswers {
     return new Unread(this, this.#number++, key, port, this.#capacity.claim(key));
   }
 
-  /** For Unread. A response gathers all writes of one turn of the event loop, so its bytes are counted at the end of the turn. */
+  /**
+   * For Unread. A response gathers all writes of one turn of the event loop, so its bytes are
+   * counted at the end of the turn.
+   */
   wrote(unread: Unread): void {
     unread.isDue = true;
     if (this.#due.push(unread) === 1) setImmediate(this.#countDue);

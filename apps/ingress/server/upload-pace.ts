@@ -1,4 +1,7 @@
-/** Detects a sender whose body arrives too slowly: further behind the minimum rate than the grace allows. A burst earns no more than the grace. */
+/**
+ * Detects a sender whose body arrives too slowly: further behind the minimum rate than the grace
+ * allows. A burst earns no more than the grace.
+ */
 import { uploadCheckMsMax } from "../common/bounds.ts";
 import type { IngressConfig } from "../common/config.ts";
 
@@ -26,7 +29,10 @@ export class UploadPace {
     this.#graceMs = limits.uploadGraceMs;
   }
 
-  /** `bytes` have arrived in total. Time in which this process was too busy to check does not count against the sender. */
+  /**
+   * `bytes` have arrived in total. Time in which this process was too busy to check does not count
+   * against the sender.
+   */
   isTooSlow(bytes: number, now: number): boolean {
     const { uploadBytesPerSecondMin, uploadGraceMs } = this.#limits;
     const earnedMs = ((bytes - this.#bytes) / uploadBytesPerSecondMin) * 1_000;

@@ -1,6 +1,8 @@
 /**
- * Values that Redis stores for API keys, for a limited time and in limited space. A key above its own bound loses its least recently used values. If all keys
- * together exceed their bound, the key that stores most loses its least recently used ones, so no key displaces the values of a smaller one.
+ * Values that Redis stores for API keys, for a limited time and in limited space. A key above its
+ * own bound loses its least recently used values. If all keys together exceed their bound, the key
+ * that stores most loses its least recently used ones, so no key displaces the values of a smaller
+ * one.
  */
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
@@ -14,9 +16,11 @@ const nameForm = /^[A-Za-z0-9_.:-]{1,200}$/;
 export const isStorableName = (name: string): boolean => nameForm.test(name);
 
 /**
- * KEYS[1] is the beginning of the names of all keys, which are `entry:<key>:<id>` (hash: value, aliases, bytes, version), `order:<key>` (sorted set:
- * "<id> <bytes>" → expiry), `log:<key>:<id>` (list: what was appended to the value), `aliases:<key>` (hash: alias → id), `bytes` (sorted set: key → its
- * bytes), `total` (bytes of all), and `expiry` (sorted set: "<key> <id> <bytes>" → expiry).
+ * KEYS[1] is the beginning of the names of all keys, which are `entry:<key>:<id>` (hash: value,
+ * aliases, bytes, version), `order:<key>` (sorted set: "<id> <bytes>" → expiry), `log:<key>:<id>`
+ * (list: what was appended to the value), `aliases:<key>` (hash: alias → id), `bytes` (sorted set:
+ * key → its bytes), `total` (bytes of all), and `expiry` (sorted set: "<key> <id> <bytes>" →
+ * expiry).
  */
 const names = `
 local prefix = KEYS[1]
@@ -75,8 +79,8 @@ end`;
 const common = `${names}${counting}`;
 
 /**
- * ARGV: key, id, value, aliases (separated by spaces), detail (empty to keep that of the version before), life in ms, expected version (-1 for any), bytes of one
- * key and of all keys at most.
+ * ARGV: key, id, value, aliases (separated by spaces), detail (empty to keep that of the version
+ * before), life in ms, expected version (-1 for any), bytes of one key and of all keys at most.
  * Returns the new version, 0 if another version was found, -1 if the value does not fit.
  */
 const putText = `${common}
@@ -103,9 +107,11 @@ const putScript = scriptOf(putText, "refuse");
 const putEndScript = scriptOf(putText, "run");
 
 /**
- * ARGV: key, id, a part, the number of parts before it, life in ms, bytes of one key and of all keys at most, bytes to count ahead, 0 for the last part.
- * Returns the number of parts afterwards: one more if it was appended. -1 if the value is not stored (any more), or finds no space.
- * Bytes are counted ahead, so most parts change no count: three commands. The last part returns what is spare.
+ * ARGV: key, id, a part, the number of parts before it, life in ms, bytes of one key and of all
+ * keys at most, bytes to count ahead, 0 for the last part. Returns the number of parts afterwards:
+ * one more if it was appended. -1 if the value is not stored (any more), or finds no space. Bytes
+ * are counted ahead, so most parts change no count: three commands. The last part returns what is
+ * spare.
  */
 const appendScript = scriptOf(
   `${names}
@@ -193,13 +199,19 @@ export interface StoredValue {
 export interface ValueToStore {
   id: string;
   value: Buffer;
-  /** A second value under the same id, which is read by itself. A new version keeps it if it brings none. */
+  /**
+   * A second value under the same id, which is read by itself. A new version keeps it if it brings
+   * none.
+   */
   detail?: Buffer;
   /** Further names by which the value can be found. */
   aliases?: readonly string[];
   /** Stores only in place of this version; 0 for none. */
   replaces?: number;
-  /** The end of something that has begun: it is stored although Redis has little space, and a small one although it has none. */
+  /**
+   * The end of something that has begun: it is stored although Redis has little space, and a small
+   * one although it has none.
+   */
   isEnd?: boolean;
 }
 
@@ -210,7 +222,10 @@ export class BoundedStore {
     this.#options = options;
   }
 
-  /** The new version; "conflict" if another version is stored than the one to replace, "full" if there is no space. Rejects when Redis does not answer. */
+  /**
+   * The new version; "conflict" if another version is stored than the one to replace, "full" if
+   * there is no space. Rejects when Redis does not answer.
+   */
   async put(
     keyId: string,
     { id, value, detail = nothing, aliases = [], replaces = -1, isEnd = false }: ValueToStore,
@@ -224,7 +239,10 @@ export class BoundedStore {
     return version > 0 ? version : version === 0 ? "conflict" : "full";
   }
 
-  /** The values with these ids, in order. Reading a value prolongs its life. Rejects when Redis does not answer. */
+  /**
+   * The values with these ids, in order. Reading a value prolongs its life. Rejects when Redis does
+   * not answer.
+   */
   async read(keyId: string, ids: readonly string[]): Promise<(StoredValue | undefined)[]> {
     const { redis, keyspace, lifeMs } = this.#options;
     const known = ids.filter(isStorableName);
@@ -249,7 +267,10 @@ export class BoundedStore {
     return found.map((detail) => detail ?? undefined);
   }
 
-  /** The bytes of the values with these ids together, with or without their details; 0 for those that are not stored. Rejects when Redis does not answer. */
+  /**
+   * The bytes of the values with these ids together, with or without their details; 0 for those
+   * that are not stored. Rejects when Redis does not answer.
+   */
   async bytesOf(keyId: string, ids: readonly string[], hasDetails: boolean): Promise<number> {
     const { redis, keyspace } = this.#options;
     const known = ids.filter(isStorableName);
@@ -259,7 +280,9 @@ export class BoundedStore {
     return found.reduce((sum, [all, detail]) => sum + Number(all ?? 0) - (hasDetails ? 0 : Number(detail ?? 0)), 0);
   }
 
-  /** The ids of the values that have these aliases, in order. Rejects when Redis does not answer. */
+  /**
+   * The ids of the values that have these aliases, in order. Rejects when Redis does not answer.
+   */
   async idsOf(keyId: string, aliases: readonly string[]): Promise<(string | undefined)[]> {
     if (aliases.length === 0) return [];
     const { redis, keyspace } = this.#options;
@@ -268,8 +291,9 @@ export class BoundedStore {
   }
 
   /**
-   * Appends a part to a value that has `before` parts; does nothing if it has another number. `isLast`: none follows. Returns the number of parts afterwards, -1 if the value is not
-   * stored (any more) or finds no space. Rejects when Redis does not answer.
+   * Appends a part to a value that has `before` parts; does nothing if it has another number.
+   * `isLast`: none follows. Returns the number of parts afterwards, -1 if the value is not stored
+   * (any more) or finds no space. Rejects when Redis does not answer.
    */
   async append(keyId: string, id: string, part: Buffer, before: number, isLast = false): Promise<number> {
     const { redis, keyspace, lifeMs, keyBytesMax, bytesMax } = this.#options;
@@ -278,7 +302,10 @@ export class BoundedStore {
     return Number(await runScript(redis, appendScript, [keyspace.stored], values));
   }
 
-  /** Parts of a value from this index on, at most so many. Undefined where the value is not stored. Rejects when Redis does not answer. */
+  /**
+   * Parts of a value from this index on, at most so many. Undefined where the value is not stored.
+   * Rejects when Redis does not answer.
+   */
   async parts(keyId: string, id: string, from: number, most: number): Promise<Buffer[] | undefined> {
     const { redis, keyspace } = this.#options;
     if (!isStorableName(id)) return undefined;

@@ -1,4 +1,7 @@
-/** Conversations that callers keep at the gateway: https://platform.openai.com/docs/api-reference/conversations */
+/**
+ * Conversations that callers keep at the gateway:
+ * https://platform.openai.com/docs/api-reference/conversations
+ */
 import { randomBytes } from "node:crypto";
 import type { Failure } from "#dialects/errors.ts";
 import { jsonListOf } from "#dialects/openai-responses/stored-references.ts";
@@ -22,7 +25,10 @@ export interface Conversation {
   items: readonly Item[];
 }
 
-/** Every method throws Refused: for an unknown id, if there is no space, and when Redis does not answer. */
+/**
+ * Every method throws Refused: for an unknown id, if there is no space, and when Redis does not
+ * answer.
+ */
 export class Conversations {
   readonly #store: SealedStore;
 
@@ -52,7 +58,10 @@ export class Conversations {
     return this.#change(owner, id, ({ head, items }) => ({ head: { ...head, metadata }, items }));
   }
 
-  /** Returns the added items with their ids. An item whose id the conversation has already receives a new one. */
+  /**
+   * Returns the added items with their ids. An item whose id the conversation has already receives
+   * a new one.
+   */
   async add(owner: StoreOwner, id: string, items: readonly Buffer[]): Promise<readonly Item[]> {
     const given = items.map((bytes) => itemOf(bytes));
     const changed = await this.#change(owner, id, (found) => ({

@@ -16,7 +16,10 @@ export const detailNameOf = (id: string): string => `${id} detail`;
 /** The id of the log of an answer with this id. */
 export const logIdOf = (id: string): string => `:log:${id}`;
 
-/** While Redis is away, methods wait as requests do; those for logs reject at once, because logs are written and read in loops. All reject with Refused. */
+/**
+ * While Redis is away, methods wait as requests do; those for logs reject at once, because logs are
+ * written and read in loops. All reject with Refused.
+ */
 export class SealedStore {
   readonly #store: BoundedStore;
   readonly #patience: Patience;
@@ -26,7 +29,10 @@ export class SealedStore {
     this.#patience = patience;
   }
 
-  /** The new version; "conflict" if another version is stored than the one to replace, "full" if there is no space. */
+  /**
+   * The new version; "conflict" if another version is stored than the one to replace, "full" if
+   * there is no space.
+   */
   put({ keyId, sealing }: StoreOwner, value: ValueToStore): Promise<number | "conflict" | "full"> {
     const { id, value: plain, detail } = value;
     const sealed = {
@@ -57,20 +63,27 @@ export class SealedStore {
     return this.#store.append(keyId, id, sealing.seal(id, part), before, isLast).catch(refuseUnavailable);
   }
 
-  /** Parts of a value from this index on, at most so many; undefined where the value is not stored. */
+  /**
+   * Parts of a value from this index on, at most so many; undefined where the value is not stored.
+   */
   async parts({ keyId, sealing }: StoreOwner, id: string, from: number, most: number): Promise<Buffer[] | undefined> {
     const found = await this.#store.parts(keyId, id, from, most).catch(refuseUnavailable);
     const opened = found?.map((part) => sealing.open(id, part));
     return opened?.every((part) => part !== undefined) === true ? opened : undefined;
   }
 
-  /** The details of the values with these ids, in order; undefined for those that are not stored. */
+  /**
+   * The details of the values with these ids, in order; undefined for those that are not stored.
+   */
   async details({ keyId, sealing }: StoreOwner, ids: readonly string[]): Promise<(Buffer | undefined)[]> {
     const found = await outlastRedis(this.#patience, () => this.#store.details(keyId, ids));
     return found.map((detail, index) => detail && sealing.open(detailNameOf(ids[index] as string), detail));
   }
 
-  /** The bytes of the values with these ids together, with or without their details; 0 for those that are not stored. */
+  /**
+   * The bytes of the values with these ids together, with or without their details; 0 for those
+   * that are not stored.
+   */
   bytesOf({ keyId }: StoreOwner, ids: readonly string[], hasDetails: boolean): Promise<number> {
     return outlastRedis(this.#patience, () => this.#store.bytesOf(keyId, ids, hasDetails));
   }
@@ -80,7 +93,9 @@ export class SealedStore {
     return outlastRedis(this.#patience, () => this.#store.idsOf(keyId, aliases));
   }
 
-  /** True if there was a value with this id, or if there may have been one before Redis was away. */
+  /**
+   * True if there was a value with this id, or if there may have been one before Redis was away.
+   */
   remove({ keyId }: StoreOwner, id: string): Promise<boolean> {
     return outlastRedis(this.#patience, async (isRepeated) => (await this.#store.remove(keyId, id)) || isRepeated);
   }

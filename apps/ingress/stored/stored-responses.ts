@@ -1,6 +1,6 @@
 /**
- * Responses that are stored for their callers, as OpenAI's Responses do by default (`store`), and requests that refer to them:
- * https://platform.openai.com/docs/guides/conversation-state
+ * Responses that are stored for their callers, as OpenAI's Responses do by default (`store`), and
+ * requests that refer to them: https://platform.openai.com/docs/guides/conversation-state
  */
 import type { Failure } from "#dialects/errors.ts";
 import {
@@ -37,19 +37,31 @@ export interface Expansion {
   /** The ids of the responses that it continues, oldest first. */
   chain: readonly string[];
   conversationId: string | undefined;
-  /** Its own items as a JSON array, with references replaced, and without what a client repeats of the items before. */
+  /**
+   * Its own items as a JSON array, with references replaced, and without what a client repeats of
+   * the items before.
+   */
   input: Buffer;
-  /** Set for a request to compact its conversation: the body then asks for a summary. The items of the conversation that are the user's messages. */
+  /**
+   * Set for a request to compact its conversation: the body then asks for a summary. The items of
+   * the conversation that are the user's messages.
+   */
   compacts: { messages: readonly object[] } | undefined;
 }
 
-/** A response to store, with its request. `response` is the JSON object that its caller receives, which says how it is stored. */
+/**
+ * A response to store, with its request. `response` is the JSON object that its caller receives,
+ * which says how it is stored.
+ */
 export interface ResponseToStore extends Pick<Expansion, "chain" | "conversationId" | "input"> {
   id: string;
   response: Buffer;
 }
 
-/** A stored response. Its input is its detail, so that a reference to an item of the answer does not read it. */
+/**
+ * A stored response. Its input is its detail, so that a reference to an item of the answer does not
+ * read it.
+ */
 interface StoredResponse {
   /** The ids of the responses that it continues, oldest first. */
   chain: readonly string[];
@@ -115,7 +127,10 @@ export class StoredResponses {
     return { chain, conversationId, input: jsonListOf(items), body: expanded, compacts };
   }
 
-  /** Stores a response with its input, if it is not too large, there is space for it and Redis answers. Never rejects. */
+  /**
+   * Stores a response with its input, if it is not too large, there is space for it and Redis
+   * answers. Never rejects.
+   */
   async save(owner: StoreOwner, { id, chain, conversationId, input, response }: ResponseToStore): Promise<void> {
     if (!isStorableName(id) || !isResponseId(id)) return;
     const output = listIn(response, "output");
@@ -129,8 +144,9 @@ export class StoredResponses {
   }
 
   /**
-   * Stores a response that has no answer yet, with its input. False where the id is taken, by a request of the same fingerprint. Throws Refused for another fingerprint, and
-   * where there is no space.
+   * Stores a response that has no answer yet, with its input. False where the id is taken, by a
+   * request of the same fingerprint. Throws Refused for another fingerprint, and where there is no
+   * space.
    */
   async begin(owner: StoreOwner, toStore: ResponseToStore, fingerprint: string): Promise<boolean> {
     const { id, chain, input, response } = toStore;
@@ -146,8 +162,8 @@ export class StoredResponses {
   }
 
   /**
-   * Replaces a response that has no answer yet; `change` returns undefined to leave it. Returns the response that is stored afterwards. Throws Refused: `noSpace`
-   * and `unavailable` may pass.
+   * Replaces a response that has no answer yet; `change` returns undefined to leave it. Returns the
+   * response that is stored afterwards. Throws Refused: `noSpace` and `unavailable` may pass.
    */
   async update(
     owner: StoreOwner,
@@ -185,7 +201,10 @@ export class StoredResponses {
       await this.#conversations.add(owner, conversationId, items).catch(() => undefined);
   }
 
-  /** Reserves memory for these values, beside `before` bytes, before they are read; returns their bytes. Throws Refused where they are too large, or `reserve` does. */
+  /**
+   * Reserves memory for these values, beside `before` bytes, before they are read; returns their
+   * bytes. Throws Refused where they are too large, or `reserve` does.
+   */
   async #reserved(
     owner: StoreOwner,
     ids: readonly string[],
@@ -235,7 +254,8 @@ export class StoredResponses {
     for (const [index, id] of [...chain.entries()].toReversed()) {
       const [one, input] = [found[index], inputs[index]];
       const output = one === undefined ? undefined : readableOutputOf(decoded(one.value).response, asked);
-      // A compaction item stands for everything before it. A model that can't read a vendor's item gets that instead, if it is still there.
+      // A compaction item stands for everything before it. A model that can't read a vendor's item
+      // gets that instead, if it is still there.
       const item = output?.find(isCompaction);
       const isStandIn = item !== undefined && (ownContentOf(item) !== undefined || modelOf(one) === asked);
       if (output !== undefined && isStandIn) return [output, ...turns.toReversed()].flat();
@@ -306,7 +326,10 @@ function namedItemsIn(value: Buffer): [string, Item & { model: string | undefine
   return items.map((item) => [item.id, { ...item, model }]);
 }
 
-/** Replaces the gateway's compaction item by its summary. Throws Refused for an item that was made for another API key. */
+/**
+ * Replaces the gateway's compaction item by its summary. Throws Refused for an item that was made
+ * for another API key.
+ */
 function unfolded(item: Buffer, { sealing }: StoreOwner): Buffer {
   const sealed = ownContentOf(item);
   if (sealed === undefined) return item;
@@ -323,7 +346,10 @@ function userMessageOf(bytes: Buffer): object[] {
   return item?.type === "message" && item.role === "user" ? [item] : [];
 }
 
-/** Only the model that produced reasoning can use it: https://platform.openai.com/docs/guides/reasoning#keeping-reasoning-items-in-context */
+/**
+ * Only the model that produced reasoning can use it:
+ * https://platform.openai.com/docs/guides/reasoning#keeping-reasoning-items-in-context
+ */
 const isReadable = (item: Buffer, model: string | undefined, asked: string | undefined): boolean =>
   model === asked || !item.includes('"reasoning"') || parsedObject(item)?.type !== "reasoning";
 

@@ -1,4 +1,7 @@
-/** Stored responses and conversations as requests use them: references are replaced by their content, and answers are recorded. */
+/**
+ * Stored responses and conversations as requests use them: references are replaced by their
+ * content, and answers are recorded.
+ */
 import type { FastifyRequest } from "fastify";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { Framing, StorageFields } from "#dialects/codec.ts";
@@ -62,8 +65,9 @@ export class Storing {
   }
 
   /**
-   * The body with its references replaced by their content, read and checked; synchronous if there are none. `bytes` is the body, and `reading` the result of
-   * reading it. Throws Refused, or rejects with it.
+   * The body with its references replaced by their content, read and checked; synchronous if there
+   * are none. `bytes` is the body, and `reading` the result of reading it. Throws Refused, or
+   * rejects with it.
    */
   resolve(
     request: FastifyRequest,
@@ -95,8 +99,9 @@ export class Storing {
   }
 
   /**
-   * The framing and the response for the answer of this request, and what the answer says of its storage. The response compacts and stores the answer if the
-   * request asks for it. `previousId` is the response that the request continues.
+   * The framing and the response for the answer of this request, and what the answer says of its
+   * storage. The response compacts and stores the answer if the request asks for it. `previousId`
+   * is the response that the request continues.
    */
   answered(
     request: FastifyRequest,
@@ -118,7 +123,9 @@ export class Storing {
     return { response: new CompactedResponse(response, form, sealing, held), framing: "whole", storage };
   }
 
-  /** A response that stores the answer once it is complete; undefined if nothing is to be stored. */
+  /**
+   * A response that stores the answer once it is complete; undefined if nothing is to be stored.
+   */
   #recorded(
     request: FastifyRequest,
     { bytes, body, expansion }: ResolvedBody,

@@ -1,6 +1,6 @@
 /**
- * A caller's WebSocket and its bounds: arriving frames count as request bodies, leaving frames as unread responses, and a connection that is dead or sends too
- * slowly is closed.
+ * A caller's WebSocket and its bounds: arriving frames count as request bodies, leaving frames as
+ * unread responses, and a connection that is dead or sends too slowly is closed.
  */
 
 import type { WebSocket } from "@fastify/websocket";
@@ -15,11 +15,16 @@ import type { RequestBodies } from "../server/request-bodies.ts";
 import type { Unread, UnreadAnswers } from "../server/unread.ts";
 import { UploadPace } from "../server/upload-pace.ts";
 
-/** Bytes of a client's control frame besides its payload: https://www.rfc-editor.org/rfc/rfc6455#section-5.2 */
+/**
+ * Bytes of a client's control frame besides its payload:
+ * https://www.rfc-editor.org/rfc/rfc6455#section-5.2
+ */
 const controlBytes = 6;
 /** https://www.rfc-editor.org/rfc/rfc6455#section-5.5 */
 const closeReasonBytesMax = 123;
-/** https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1, https://www.iana.org/assignments/websocket */
+/**
+ * https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1, https://www.iana.org/assignments/websocket
+ */
 export const closeCodes = {
   normal: 1000,
   goingAway: 1001,
@@ -156,7 +161,10 @@ export class CallerSocket {
     this.#request.held.force(bytes + this.#arrivingBytes);
   }
 
-  /** Sends a frame, or a fragment of a message (`fin` is false for all but the last). `sent` is called when the operating system has it; never if the connection breaks before. */
+  /**
+   * Sends a frame, or a fragment of a message (`fin` is false for all but the last). `sent` is
+   * called when the operating system has it; never if the connection breaks before.
+   */
   send(frame: Buffer, sent: () => void, { binary = false, fin = true } = {}): void {
     this.#together();
     this.#unread.wrote();
@@ -191,7 +199,10 @@ export class CallerSocket {
     this.#socket.terminate();
   }
 
-  /** Counts bytes of a frame as they arrive. A negative number takes back bytes that belonged to a control frame. */
+  /**
+   * Counts bytes of a frame as they arrive. A negative number takes back bytes that belonged to a
+   * control frame.
+   */
   #arrive(bytes: number): void {
     this.#moved = true;
     if (this.#arrivingBytes === 0) {

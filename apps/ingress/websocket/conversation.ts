@@ -1,6 +1,6 @@
 /**
- * The conversation of one connection up to its latest answer, so that the next turn needs only the new items. Kept for this connection only, within a capacity
- * that all connections share.
+ * The conversation of one connection up to its latest answer, so that the next turn needs only the
+ * new items. Kept for this connection only, within a capacity that all connections share.
  */
 import type { Claim } from "../common/capacity.ts";
 import { outputOf } from "../common/items.ts";
@@ -12,7 +12,10 @@ export class Conversation {
   readonly #held: Claim;
   #id: string | undefined;
   #items: Items = [];
-  /** The items of the turn in progress; undefined if there is none, or if they are too large to keep. */
+  /**
+   * The items of the turn in progress; undefined if there is none, or if they are too large to
+   * keep.
+   */
   #next: Items | undefined;
   /** Finished items of its answer, by their index. */
   #answered = new Map<number, Buffer>();
@@ -22,7 +25,10 @@ export class Conversation {
     this.#held = held;
   }
 
-  /** The items up to and including the answer with this id; undefined if it is not the latest answer, or not kept. */
+  /**
+   * The items up to and including the answer with this id; undefined if it is not the latest
+   * answer, or not kept.
+   */
   upTo(id: string): Items | undefined {
     return id === this.#id ? this.#items : undefined;
   }

@@ -1,4 +1,7 @@
-/** OpenAI's Responses over WebSockets, at GET /v1/responses: the route, and the bounds on all connections together. */
+/**
+ * OpenAI's Responses over WebSockets, at GET /v1/responses: the route, and the bounds on all
+ * connections together.
+ */
 
 import type { WebSocket } from "@fastify/websocket";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";

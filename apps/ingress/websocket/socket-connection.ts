@@ -1,4 +1,7 @@
-/** One WebSocket for OpenAI's Responses: its frames are served in order, and a connection that is idle or too old is closed. */
+/**
+ * One WebSocket for OpenAI's Responses: its frames are served in order, and a connection that is
+ * idle or too old is closed.
+ */
 
 import type { WebSocket } from "@fastify/websocket";
 import type { FastifyError, FastifyRequest } from "fastify";

@@ -1,4 +1,7 @@
-/** The turns on one WebSocket, one at a time. Each is a generation like that of a POST request, and may continue the previous turn. */
+/**
+ * The turns on one WebSocket, one at a time. Each is a generation like that of a POST request, and
+ * may continue the previous turn.
+ */
 
 import { setImmediate } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
@@ -95,7 +98,10 @@ export class Turns {
     return this.#running !== undefined;
   }
 
-  /** Throws Refused for a frame that cannot be answered. A large frame is read until the promise settles, and the next frame must wait for that. */
+  /**
+   * Throws Refused for a frame that cannot be answered. A large frame is read until the promise
+   * settles, and the next frame must wait for that.
+   */
   receive(frame: CallerFrame, requestId: string): Promise<void> | undefined {
     switch (frame.type) {
       case "response.create":
@@ -136,7 +142,8 @@ export class Turns {
     const { previousId, generates } = turnOf(frame);
     const before = previousId === undefined ? undefined : this.#conversation.upTo(previousId);
     const items = [...(before ?? []), itemsOf(frame)];
-    // An answer that this connection does not have may be stored: the body then keeps its reference to it.
+    // An answer that this connection does not have may be stored: the body then keeps its reference
+    // to it.
     const readBody = () =>
       this.#read({
         frame,
@@ -230,7 +237,10 @@ export class Turns {
     this.#emitEnded({ requestId, status: 200, outcome: "answered" });
   }
 
-  /** Steering has its own failure event; an error event would look like the end of the running response. */
+  /**
+   * Steering has its own failure event; an error event would look like the end of the running
+   * response.
+   */
   #refuseSteering({ bytes, streamId }: CallerFrame): void {
     if (bytes.length > steeringBytesMax) throw new Refused(tooLarge(steeringBytesMax));
     const { input, previous_response_id } = objectOf(valueOrThrow(readJson(bytes)));

@@ -10,7 +10,10 @@ import { overloadOf } from "../common/failures.ts";
 import { Refused } from "../common/refused.ts";
 import { keySubprotocol } from "../server/authentication.ts";
 
-/** OpenAI's clients in browsers offer this beside a subprotocol with their key, which is never repeated. */
+/**
+ * OpenAI's clients in browsers offer this beside a subprotocol with their key, which is never
+ * repeated.
+ */
 const realtimeSubprotocol = "realtime";
 
 /** Adds the routes of all kinds. */
@@ -39,7 +42,10 @@ export function addSockets(
   });
 }
 
-/** Claims one of the sockets of this process for a handshake, until its connection is closed. Throws Refused. */
+/**
+ * Claims one of the sockets of this process for a handshake, until its connection is closed. Throws
+ * Refused.
+ */
 export function claimSocket(
   { ws, caller }: FastifyRequest,
   reply: FastifyReply,

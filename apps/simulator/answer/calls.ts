@@ -19,10 +19,12 @@ const callsMax = 16;
 const numberWords = ["", "once", "twice", "thrice"];
 
 /**
- * The calls of an answer; none for a text answer. After tool results there is none, so that a loop of calls always ends.
- * The answer calls the tools that the user's last turn names. If it names none but a call is required or mentioned ("call", "tool"), it calls the first tool,
- * or all of them "in parallel". A single tool is called as often as the user says ("twice", "3 times").
- * Texts in double quotes become arguments, in order, first those after the tool's name. If a tool has required arguments, it gets only those.
+ * The calls of an answer; none for a text answer. After tool results there is none, so that a loop
+ * of calls always ends. The answer calls the tools that the user's last turn names. If it names
+ * none but a call is required or mentioned ("call", "tool"), it calls the first tool, or all of
+ * them "in parallel". A single tool is called as often as the user says ("twice", "3 times"). Texts
+ * in double quotes become arguments, in order, first those after the tool's name. If a tool has
+ * required arguments, it gets only those.
  */
 export function callsOf(question: Question, choice: number): Call[] {
   const { tools, calling, toolResults, parallelCalls } = question;

@@ -18,7 +18,10 @@ export function chunksOf(text: string): Chunks {
   return { length: chunks.length, at: (index) => chunks[index] ?? "" };
 }
 
-/** Words without meaning, in an order that the seed determines; each of `tokenBytes` bytes (ASCII), if given. */
+/**
+ * Words without meaning, in an order that the seed determines; each of `tokenBytes` bytes (ASCII),
+ * if given.
+ */
 export function fillerOf(length: number, seed: number, tokenBytes?: number): Chunks {
   const variants =
     tokenBytes === undefined

@@ -1,4 +1,7 @@
-/** Composes the answer to a question. The same question always gets the same answer, and the text depends only on the user's words, not on the model's name. */
+/**
+ * Composes the answer to a question. The same question always gets the same answer, and the text
+ * depends only on the user's words, not on the model's name.
+ */
 import { answerBytesMax, type Settings } from "../settings.ts";
 import { type Call, callsOf } from "./calls.ts";
 import { type Chunks, chunksOf, extended, fillerOf, firstOf, joined, noChunks, seedOf } from "./chunks.ts";
@@ -30,7 +33,10 @@ export interface Composition {
   usage: Usage;
 }
 
-/** Refuses a question that cannot be answered, in the dialect of its caller; `of` says what of it is at fault. */
+/**
+ * Refuses a question that cannot be answered, in the dialect of its caller; `of` says what of it is
+ * at fault.
+ */
 type RefuseQuestion = (fault: string, of: "format" | "length") => never;
 
 const reasoningTokensByEffort: Record<string, number> = {
@@ -42,7 +48,10 @@ const reasoningTokensByEffort: Record<string, number> = {
   max: 128,
 };
 
-/** The smallest cached prompt, and the step of cached tokens, as OpenAI documents its prompt caching. */
+/**
+ * The smallest cached prompt, and the step of cached tokens, as OpenAI documents its prompt
+ * caching.
+ */
 const cacheTokensMin = 1_024;
 const cacheTokensStep = 128;
 

@@ -1,4 +1,7 @@
-/** Makes an example value of a JSON schema (2020-12, including older drafts and Gemini's capitalised type names). */
+/**
+ * Makes an example value of a JSON schema (2020-12, including older drafts and Gemini's capitalised
+ * type names).
+ */
 import { textMatching } from "./pattern.ts";
 import { isObject, listOf, mergedOf, NoExample, numberOf, plainOf, type Schema } from "./schema.ts";
 
@@ -22,13 +25,19 @@ interface Making {
 }
 
 const depthMax = 24;
-/** Below this depth only required members are made, and the simplest alternative is tried first, so that recursive schemas end. */
+/**
+ * Below this depth only required members are made, and the simplest alternative is tried first, so
+ * that recursive schemas end.
+ */
 const lavishDepth = 4;
 const nodesMax = 10_000;
 const itemsMax = 1_000;
 const lengthMax = 10_000;
 
-/** Ignores `not`, `if`, `contains`, `propertyNames`, and that alternatives of `oneOf` exclude each other. Bounded in depth and size. */
+/**
+ * Ignores `not`, `if`, `contains`, `propertyNames`, and that alternatives of `oneOf` exclude each
+ * other. Bounded in depth and size.
+ */
 export function exampleOf(schema: unknown, { seed, hints, sparing = false }: ExampleOptions): Example {
   try {
     return { kind: "example", value: make(schema, { root: schema, seed, hints, sparing, nodes: 0 }, 0, "") };

@@ -1,6 +1,11 @@
-/** Makes a text that matches a regular expression (ECMA-262) of literals, classes, groups, alternatives, quantifiers and anchors. */
+/**
+ * Makes a text that matches a regular expression (ECMA-262) of literals, classes, groups,
+ * alternatives, quantifiers and anchors.
+ */
 
-/** Unbounded quantifiers repeat as often as required, and at most this much more to reach a length. */
+/**
+ * Unbounded quantifiers repeat as often as required, and at most this much more to reach a length.
+ */
 const repeatsMax = 1_000;
 
 const lettersOfClass: Record<string, string> = {
@@ -15,7 +20,10 @@ const lettersOfClass: Record<string, string> = {
   r: "\r",
 };
 
-/** Undefined if the pattern uses unsupported syntax (look-around, back references, property classes) or exceeds the bounds. */
+/**
+ * Undefined if the pattern uses unsupported syntax (look-around, back references, property classes)
+ * or exceeds the bounds.
+ */
 export function textMatching(pattern: string, lengthMin: number): string | undefined {
   const least = generate(pattern, 0);
   if (least === undefined || least.length >= lengthMin) return least;

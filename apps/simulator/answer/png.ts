@@ -1,4 +1,7 @@
-/** Makes a small PNG (W3C PNG specification, third edition) of two colours, the same for the same seed. */
+/**
+ * Makes a small PNG (W3C PNG specification, third edition) of two colours, the same for the same
+ * seed.
+ */
 import { crc32, deflateSync } from "node:zlib";
 
 export interface Picture {

@@ -1,4 +1,7 @@
-/** Opaque texts that only the simulator makes, so that it can detect changed or invented ones in later requests. They hide nothing. */
+/**
+ * Opaque texts that only the simulator makes, so that it can detect changed or invented ones in
+ * later requests. They hide nothing.
+ */
 import { hash } from "node:crypto";
 
 const proofOf = (claim: string) => hash("sha256", `made by the simulator: ${claim}`, "base64").slice(0, 22);

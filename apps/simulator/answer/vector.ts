@@ -1,4 +1,7 @@
-/** A unit vector for a text, the same for the same text. A shorter vector is the beginning of a longer one, normalised again. */
+/**
+ * A unit vector for a text, the same for the same text. A shorter vector is the beginning of a
+ * longer one, normalised again.
+ */
 import { hash } from "node:crypto";
 
 export function vectorOf(text: string, dimensions: number): Float32Array {

@@ -1,4 +1,7 @@
-/** The interface of a dialect: it reads a request of its wire format and makes the whole answer; `play.ts` decides when and how much of it is sent. */
+/**
+ * The interface of a dialect: it reads a request of its wire format and makes the whole answer;
+ * `play.ts` decides when and how much of it is sent.
+ */
 import type { IncomingHttpHeaders } from "node:http";
 import type { Settings } from "../settings.ts";
 
@@ -10,7 +13,10 @@ export interface SimulatedRequest {
   headers: IncomingHttpHeaders;
   /** Parsed JSON, or the fields of a form; undefined for a request without a body. */
   body: unknown;
-  /** Hex SHA-256 of the body. Ids and times derive from it, so that the same request gets the same bytes. */
+  /**
+   * Hex SHA-256 of the body. Ids and times derive from it, so that the same request gets the same
+   * bytes.
+   */
   digest: string;
   settings: Settings;
 }
@@ -26,7 +32,10 @@ export interface Script {
   opening: string;
   /** In tokens. */
   length: number;
-  /** The event of a token, preceded by events that must come before it; empty if the token has none. The same at each call. */
+  /**
+   * The event of a token, preceded by events that must come before it; empty if the token has none.
+   * The same at each call.
+   */
   eventAt(index: number): string;
   /** Sent after the last token, without the terminator. */
   closing: string;

@@ -1,6 +1,7 @@
 /**
  * Rules for the schema of a function's arguments, in the words of OpenAI's errors:
- * https://platform.openai.com/docs/guides/function-calling, https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+ * https://platform.openai.com/docs/guides/function-calling,
+ * https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
  */
 import { isObject, listOf, type Schema } from "../answer/schema.ts";
 import { refuse } from "./dialect.ts";

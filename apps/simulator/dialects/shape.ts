@@ -1,4 +1,7 @@
-/** The shared parts of the schemas of bodies, and the description of a fault in one sentence, with the field's path. */
+/**
+ * The shared parts of the schemas of bodies, and the description of a fault in one sentence, with
+ * the field's path.
+ */
 import Type from "typebox";
 import type { TLocalizedValidationError } from "typebox/error";
 import { refuse } from "./dialect.ts";
@@ -20,14 +23,20 @@ export interface Shape<Value> {
   Errors(value: unknown): TLocalizedValidationError[];
 }
 
-/** Returns the value, or refuses it if it does not have this shape. `at` is its path in the body, if it is nested. */
+/**
+ * Returns the value, or refuses it if it does not have this shape. `at` is its path in the body, if
+ * it is nested.
+ */
 export function shaped<Value>(shape: Shape<Value>, value: unknown, at = ""): Value {
   if (shape.Check(value)) return value;
   const { message, param } = faultIn(shape.Errors(value), at);
   return refuse(message, param);
 }
 
-/** Describes the deepest fault, because that is in the alternative of a union which the caller meant. */
+/**
+ * Describes the deepest fault, because that is in the alternative of a union which the caller
+ * meant.
+ */
 export function faultIn(errors: TLocalizedValidationError[], at = ""): { message: string; param: string } {
   const error = errors.reduce<TLocalizedValidationError | undefined>(
     (deepest, one) => (deepest && deepest.instancePath.length >= one.instancePath.length ? deepest : one),

@@ -1,4 +1,7 @@
-/** Gemini's Live: https://ai.google.dev/api/live. It repeats the texts and the audio that it received. */
+/**
+ * Gemini's Live: https://ai.google.dev/api/live. It repeats the texts and the audio that it
+ * received.
+ */
 import type { Settings } from "../settings.ts";
 import { estimateOf, type SessionDialect, type SessionPort, type SimulatedSession, tokensOf } from "./session.ts";
 

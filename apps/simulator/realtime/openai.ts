@@ -1,4 +1,7 @@
-/** OpenAI's Realtime: https://platform.openai.com/docs/api-reference/realtime-server-events. It repeats the texts and the audio that it received. */
+/**
+ * OpenAI's Realtime: https://platform.openai.com/docs/api-reference/realtime-server-events. It
+ * repeats the texts and the audio that it received.
+ */
 import type { Settings } from "../settings.ts";
 import { estimateOf, type SessionDialect, type SessionPort, type SimulatedSession, tokensOf } from "./session.ts";
 

@@ -18,7 +18,9 @@ export interface RealtimeOptions {
   settingsOf(model: string): Outcome<Settings>;
 }
 
-/** Serves sessions at the server's upgrade requests. Returns a function that breaks all connections. */
+/**
+ * Serves sessions at the server's upgrade requests. Returns a function that breaks all connections.
+ */
 export function addRealtime(server: Server, { key, journal, settingsOf }: RealtimeOptions): () => void {
   const sockets = new WebSocketServer({ noServer: true, maxPayload: messageBytesMax });
   server.on("upgrade", (request, socket, head) => {
@@ -94,7 +96,8 @@ const portOf = (socket: WebSocket, { rate, firstMs, faults }: Settings, entry: J
         return;
       }
       entry.chunksSent++;
-      // The next message waits until the socket took this one, so that a slow reader slows the answer down.
+      // The next message waits until the socket took this one, so that a slow reader slows the
+      // answer down.
       socket.send(JSON.stringify(message), () => {
         if (rate === 0) step();
         else setTimeout(step, 1_000 / rate);

@@ -10,7 +10,10 @@ interface SessionRequest {
 
 export interface SessionPort {
   send(message: object, isBinary?: boolean): void;
-  /** Sends these messages at the pace of the settings; each counts as a token. Then calls `done`, unless a fault struck. */
+  /**
+   * Sends these messages at the pace of the settings; each counts as a token. Then calls `done`,
+   * unless a fault struck.
+   */
   play(messages: readonly object[], done: () => void): void;
   close(code: number, reason: string): void;
 }

@@ -1,6 +1,8 @@
 /**
- * The memory for large whole answers in one worker, which are held until they are read and sent. Pure. An answer that needs more than is free, or more than its
- * key's fair share, waits: its upstream is not read meanwhile. If all wait, the oldest goes on all the same, so the bound is exceeded by one answer at most.
+ * The memory for large whole answers in one worker, which are held until they are read and sent.
+ * Pure. An answer that needs more than is free, or more than its key's fair share, waits: its
+ * upstream is not read meanwhile. If all wait, the oldest goes on all the same, so the bound is
+ * exceeded by one answer at most.
  */
 import { isFairShare } from "#relay/fair-share.ts";
 import { claimedAtOnceBytes } from "../bounds.ts";
@@ -24,7 +26,10 @@ export class AnswerMemory {
     return [...this.#claims].filter(({ isWaiting }) => isWaiting).length;
   }
 
-  /** For one answer of this key. `resumed` is called when the claim no longer waits, perhaps at once. */
+  /**
+   * For one answer of this key. `resumed` is called when the claim no longer waits, perhaps at
+   * once.
+   */
   claim(key: string, resumed: () => void): AnswerClaim {
     const claim = new AnswerClaim(this, key, resumed);
     this.#claims.add(claim);
@@ -91,7 +96,9 @@ export class AnswerClaim {
     return this.#wanted > this.#bytes;
   }
 
-  /** The answer has so many bytes now. If the claim waits afterwards, its upstream must not be read. */
+  /**
+   * The answer has so many bytes now. If the claim waits afterwards, its upstream must not be read.
+   */
   hold(bytes: number): void {
     if (this.#isOver || bytes <= this.#bytes) return;
     this.#wanted = Math.ceil(bytes / claimedAtOnceBytes) * claimedAtOnceBytes;

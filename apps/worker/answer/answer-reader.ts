@@ -1,4 +1,7 @@
-/** The common part of all readers of responses: their interface, their steps, and the failures of unusable answers. */
+/**
+ * The common part of all readers of responses: their interface, their steps, and the failures of
+ * unusable answers.
+ */
 
 import type { WholeAnswer } from "#dialects/codec.ts";
 import { type Failure, failureOf, type UpstreamError } from "#dialects/errors.ts";
@@ -66,7 +69,10 @@ export const unreadable: Failure = {
   code: "upstream_failed",
   message: "The upstream of this model sent an answer that is not in its format.",
 };
-/** An answer that exceeds its bound. Another one would be as large, and the upstream is paid for this one. */
+/**
+ * An answer that exceeds its bound. Another one would be as large, and the upstream is paid for
+ * this one.
+ */
 export const tooLarge = (bytesMax: number): FailedStep => ({
   kind: "failed",
   bytes: [],
@@ -91,7 +97,10 @@ export function eventsIn(reader: SseReader, chunk: Buffer, bytesMax: number): Ss
   }
 }
 
-/** Messages in an answer may quote anybody, so only an error's codes tell something about the operator's account. */
+/**
+ * Messages in an answer may quote anybody, so only an error's codes tell something about the
+ * operator's account.
+ */
 export const failedWith = (error: UpstreamError, bytes: Buffer[] = []): FailedStep => ({
   kind: "failed",
   bytes,

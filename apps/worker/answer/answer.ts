@@ -1,6 +1,6 @@
 /**
- * Chooses how an upstream's response is read: as a stream, a whole answer, bytes, an error, or an answer in another framing than requested (a stream for a whole
- * answer, or the reverse).
+ * Chooses how an upstream's response is read: as a stream, a whole answer, bytes, an error, or an
+ * answer in another framing than requested (a stream for a whole answer, or the reverse).
  */
 import { retryAfterSecondsOf } from "#wire/retry-after.ts";
 import type { Reading } from "../preparation/exchange.ts";
@@ -21,8 +21,8 @@ export interface UpstreamHead {
 }
 
 /**
- * The reader of a response. Some servers label events as JSON, or JSON as events, so the first byte that is not white space decides; undefined if there is
- * none. `isQuoted` is that of `failureOf`.
+ * The reader of a response. Some servers label events as JSON, or JSON as events, so the first byte
+ * that is not white space decides; undefined if there is none. `isQuoted` is that of `failureOf`.
  */
 export function readerOf(
   { status, headers, arrivedAt }: UpstreamHead,
@@ -52,7 +52,10 @@ export function readerOf(
   return adapted?.events === undefined ? errorReader() : new FoldingReader(adapted.events(), bytesMax);
 }
 
-/** True for the start of a JSON object or list, false for the start of an event stream, undefined for anything else. */
+/**
+ * True for the start of a JSON object or list, false for the start of an event stream, undefined
+ * for anything else.
+ */
 function isJsonStart(byte: number | undefined): boolean | undefined {
   const character = byte === undefined ? "" : String.fromCharCode(byte);
   if (character === "{" || character === "[") return true;

@@ -1,4 +1,7 @@
-/** Passes bytes of any kind on as they arrive. Nothing in them tells that an answer is complete, so only the end of the response does. */
+/**
+ * Passes bytes of any kind on as they arrive. Nothing in them tells that an answer is complete, so
+ * only the end of the response does.
+ */
 import type { Usage } from "#dialects/usage.ts";
 import { type AnswerReader, type AnswerStep, incomplete } from "./answer-reader.ts";
 import { Trickle } from "./trickle.ts";

@@ -1,4 +1,7 @@
-/** Counts the parts of an answer without events: bytes, of which a few at a time or white space are no part. */
+/**
+ * Counts the parts of an answer without events: bytes, of which a few at a time or white space are
+ * no part.
+ */
 import { partBytes } from "../bounds.ts";
 
 export class Trickle {

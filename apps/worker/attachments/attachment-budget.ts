@@ -1,6 +1,7 @@
 /**
- * The memory for fetched images and documents in one worker. A request that needs more than is free waits in line and reserves nothing
- * meanwhile, so no two requests wait for each other. Keys take turns. A key that has a reservation gets more only up to half of the budget.
+ * The memory for fetched images and documents in one worker. A request that needs more than is free
+ * waits in line and reserves nothing meanwhile, so no two requests wait for each other. Keys take
+ * turns. A key that has a reservation gets more only up to half of the budget.
  */
 import { BlockPool } from "./base64.ts";
 import { Pace } from "./pace.ts";
@@ -16,7 +17,10 @@ export class Grant {
     this.key = key;
   }
 
-  /** Resizes the reservation, unless the bytes are not free now or another request waits for them. Returns whether it did. */
+  /**
+   * Resizes the reservation, unless the bytes are not free now or another request waits for them.
+   * Returns whether it did.
+   */
   tryResize(bytes: number): boolean {
     return this.#budget.resize(this, bytes);
   }
@@ -56,7 +60,10 @@ export class AttachmentBudget {
     return [...this.#waiting.values()].reduce((sum, { length }) => sum + length, 0);
   }
 
-  /** Reserves bytes, at most `bytesMax`, as soon as they are free for this key. Rejects with the signal's reason once it is aborted. */
+  /**
+   * Reserves bytes, at most `bytesMax`, as soon as they are free for this key. Rejects with the
+   * signal's reason once it is aborted.
+   */
   async acquire(key: string, bytes: number, signal: AbortSignal): Promise<Grant> {
     signal.throwIfAborted();
     const grant = new Grant(this, key);

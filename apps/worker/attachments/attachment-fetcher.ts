@@ -1,6 +1,7 @@
 /**
- * Fetches images and documents that a request names by address, for upstreams that do not fetch them. Only public addresses are called,
- * which is checked after DNS resolution and at every redirect. Size, time and type are bounded.
+ * Fetches images and documents that a request names by address, for upstreams that do not fetch
+ * them. Only public addresses are called, which is checked after DNS resolution and at every
+ * redirect. Size, time and type are bounded.
  */
 
 import { lookup as resolveAll } from "node:dns/promises";
@@ -27,7 +28,10 @@ import type { Pace } from "./pace.ts";
 const headBytes = 64;
 
 const text = "text/plain";
-/** The types that may be fetched for each kind of part; none where only an upstream can use the content. */
+/**
+ * The types that may be fetched for each kind of part; none where only an upstream can use the
+ * content.
+ */
 const mimeTypes: Record<AttachmentAddress["part"], readonly string[]> = {
   image: ["image/png", "image/jpeg", "image/gif", "image/webp"],
   file: ["application/pdf", text],
@@ -40,7 +44,10 @@ export interface Fetched extends Base64 {
   mimeType: string;
 }
 
-/** Called with an attachment's size before it is read, and again whenever it grows. `isKnown`: the size is announced. Throws when it is too large. */
+/**
+ * Called with an attachment's size before it is read, and again whenever it grows. `isKnown`: the
+ * size is announced. Throws when it is too large.
+ */
 export type Claim = (bytes: number, isKnown: boolean) => void;
 
 /** Where fetched bytes go. */
@@ -55,14 +62,16 @@ export interface AttachmentFetcher {
   fetch(attachment: AttachmentAddress, sink: Sink, signal: AbortSignal): Promise<Fetched>;
   /** Throws a Refusal for an address that `fetch` would not call. Calls nobody. */
   check(attachment: AttachmentAddress): Promise<void>;
-  /** Whether the host of an upstream's address is on the public internet. Cached for half a minute. */
+  /**
+   * Whether the host of an upstream's address is on the public internet. Cached for half a minute.
+   */
   isPublic(url: string): Promise<boolean>;
   close(): Promise<void>;
 }
 
 /**
- * `networks` may be called although they are not public. `mayBeProxied`: upstreams may be behind a proxy, so an upstream whose host can't be
- * resolved here counts as public.
+ * `networks` may be called although they are not public. `mayBeProxied`: upstreams may be behind a
+ * proxy, so an upstream whose host can't be resolved here counts as public.
  */
 export function createAttachmentFetcher(
   networks: readonly Network[],
@@ -147,7 +156,9 @@ async function fetchWith(
   }
 }
 
-/** The content decides the type. A text has no mark of its own, so there the server's word counts. */
+/**
+ * The content decides the type. A text has no mark of its own, so there the server's word counts.
+ */
 async function readResponse(
   { headers, body }: Dispatcher.ResponseData,
   path: string,
@@ -199,12 +210,18 @@ async function resolvedOf(hostname: string): Promise<string[]> {
   return found.map(({ address }) => address);
 }
 
-/** Whether the server failed or the time ran out. Other errors already say what the caller needs to know. */
+/**
+ * Whether the server failed or the time ran out. Other errors already say what the caller needs to
+ * know.
+ */
 const isOfTransport = (error: unknown): boolean => !(error instanceof Refusal || error instanceof TooMuch);
 
 interface ReadOptions extends Sink {
   path: string;
-  /** The type of an attachment that begins with these bytes. Throws a Refusal for one that is not accepted. */
+  /**
+   * The type of an attachment that begins with these bytes. Throws a Refusal for one that is not
+   * accepted.
+   */
   typeOf(head: Buffer): string;
 }
 

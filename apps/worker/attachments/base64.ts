@@ -1,11 +1,14 @@
-/** Encodes bytes to base64 as they arrive, in blocks that are reused: each step is as short as its chunk, and large attachments leave no garbage. */
+/**
+ * Encodes bytes to base64 as they arrive, in blocks that are reused: each step is as short as its
+ * chunk, and large attachments leave no garbage.
+ */
 
 /** Whole groups of four. */
 export const blockBytes = 64 * 1024;
 
 /**
- * Free blocks. A block that is put back is overwritten by its next user, so a socket must get a copy: it may read a buffer after its write
- * callback.
+ * Free blocks. A block that is put back is overwritten by its next user, so a socket must get a
+ * copy: it may read a buffer after its write callback.
  */
 export class BlockPool {
   #free: Buffer[] = [];
@@ -86,7 +89,9 @@ export const base64BytesOf = (bytes: number): number => Math.ceil(bytes / 3) * 4
 /** The memory of the blocks for the base64 of `bytes` bytes. */
 export const memoryOf = (bytes: number): number => Math.ceil(base64BytesOf(bytes) / blockBytes) * blockBytes;
 
-/** The parts of a base64 text. Read each before the next. Ends early once the blocks are put back. */
+/**
+ * The parts of a base64 text. Read each before the next. Ends early once the blocks are put back.
+ */
 export function* partsOf({
   blocks,
   length,

@@ -1,4 +1,7 @@
-/** Keeps the event loop responsive while many bytes are moved: a mover yields to other work after every megabyte. */
+/**
+ * Keeps the event loop responsive while many bytes are moved: a mover yields to other work after
+ * every megabyte.
+ */
 
 import { setImmediate } from "node:timers/promises";
 import { writtenAtOnceBytes } from "../bounds.ts";

@@ -1,6 +1,7 @@
 /**
- * The attachments (images and documents) that are fetched for one request. Their base64 stays out of the request while it is decoded and
- * encoded: a mark stands for each. When the request is sent, the base64 replaces the marks block by block.
+ * The attachments (images and documents) that are fetched for one request. Their base64 stays out
+ * of the request while it is decoded and encoded: a mark stands for each. When the request is sent,
+ * the base64 replaces the marks block by block.
  */
 
 import { randomBytes } from "node:crypto";
@@ -74,7 +75,10 @@ export class RequestAttachments {
     this.#key = key;
   }
 
-  /** Fetches the attachments, unless it has them, and replaces every address. Throws Refusal, and AttachmentsBusy after `waitMs` in line. */
+  /**
+   * Fetches the attachments, unless it has them, and replaces every address. Throws Refusal, and
+   * AttachmentsBusy after `waitMs` in line.
+   */
   async inline(attachments: readonly RemoteAttachment[], waitMs: number, signal: AbortSignal): Promise<void> {
     const [first] = attachments;
     if (first === undefined) return;
@@ -143,8 +147,9 @@ export class RequestAttachments {
   }
 
   /**
-   * Reserves a guess of what the attachments need. If they need more than is free now, everything is dropped and fetched again once enough is
-   * free, because a request must not wait while it has a reservation. The third round reserves as much as any request may need.
+   * Reserves a guess of what the attachments need. If they need more than is free now, everything
+   * is dropped and fetched again once enough is free, because a request must not wait while it has
+   * a reservation. The third round reserves as much as any request may need.
    */
   async #fetchAll(wanted: readonly Wanted[], waitMs: number, signal: AbortSignal): Promise<Batch> {
     const most = Math.min(memoryOf(allAttachmentsBytesMax) + blockBytes * attachmentsMax, this.#budget.bytesMax);
@@ -198,7 +203,10 @@ export class RequestAttachments {
   }
 }
 
-/** Settles when all have settled. Rejects like the first that rejects, after calling `failed` at once. */
+/**
+ * Settles when all have settled. Rejects like the first that rejects, after calling `failed` at
+ * once.
+ */
 async function allOf(works: readonly Promise<void>[], failed: () => void): Promise<void> {
   try {
     await Promise.all(works);
@@ -212,7 +220,10 @@ async function allOf(works: readonly Promise<void>[], failed: () => void): Promi
 /** A mark is itself valid base64: 42 characters and 6 digits. */
 const markDigits = 6;
 
-/** A text is small, and some formats rewrite it, so it replaces its address at once. Anything else is a mark until it is sent. */
+/**
+ * A text is small, and some formats rewrite it, so it replaces its address at once. Anything else
+ * is a mark until it is sent.
+ */
 function dataOf(fetched: MarkedAttachment | undefined): Data | undefined {
   if (fetched === undefined) return undefined;
   const { mimeType, mark } = fetched;
@@ -301,7 +312,10 @@ class Body implements BodyWithAttachments {
       else yield* partsOf(chunk);
   }
 
-  /** Yields copies, because blocks are reused while sent bytes may still be on their way. Ends with the last chunk, or when its reader stops. */
+  /**
+   * Yields copies, because blocks are reused while sent bytes may still be on their way. Ends with
+   * the last chunk, or when its reader stops.
+   */
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer, void> {
     this.#on.begun(this);
     try {

@@ -1,4 +1,7 @@
-/** Writes an answer to its owner as frames: a head, data as the relay's window allows, and an end or a failure. */
+/**
+ * Writes an answer to its owner as frames: a head, data as the relay's window allows, and an end or
+ * a failure.
+ */
 import {
   type AnswerEnd,
   type AnswerFailure,
@@ -12,7 +15,9 @@ import type { AnsweringCall, SendFrame, UsageReports } from "./usage-reports.ts"
 export class AnswerFrames {
   readonly #send: SendFrame;
   readonly #reports: UsageReports;
-  /** Bytes that wait for the window, each of at most one frame; bounded by one read of the upstream. */
+  /**
+   * Bytes that wait for the window, each of at most one frame; bounded by one read of the upstream.
+   */
   readonly #queued: Buffer[] = [];
   /** Waits until the queued bytes are sent. */
   #end: AnswerEnd | undefined;

@@ -7,16 +7,22 @@
  *                                            ╰─ resumed ─────┼──────────┤
  *                                                            ╰──────────┴─────▶ failed
  *
- * - Failed over: a call that fails before its first content is repeated, or another target is called, up to the model's `retries` (2). The
- *   caller sees nothing of it. RetryState decides by the class of the failure: an error of the caller's own is final, a refused credential or
- *   rate limit moves on to the next target, a 5xx or a broken connection is repeated after a pause or a short Retry-After.
- * - Repeated: a target that refuses something that the request can do without is called again with the repaired request (libs/dialects/repairs/repairs.ts).
+ * - Failed over: a call that fails before its first content is repeated, or another target is
+ *   called, up to the model's `retries` (2). The caller sees nothing of it. RetryState decides by
+ *   the class of the failure: an error of the caller's own is final, a refused credential or rate
+ *   limit moves on to the next target, a 5xx or a broken connection is repeated after a pause or a
+ *   short Retry-After.
+ * - Repeated: a target that refuses something that the request can do without is called again with
+ *   the repaired request (libs/dialects/repairs/repairs.ts).
  * - Resumed: a call that fails later is continued by another target, if the model allows that.
- * - Failed: no target is left, or the failure is the caller's own. The caller gets what was produced, and then the error: the last one, or 503
- *   where every target is blocked by its circuit breaker, its concurrency or its credentials' cooldown.
- * - Cancelled, at any time: the caller left, the owner is gone, or the worker hands the attempt back.
+ * - Failed: no target is left, or the failure is the caller's own. The caller gets what was
+ *   produced, and then the error: the last one, or 503 where every target is blocked by its circuit
+ *   breaker, its concurrency or its credentials' cooldown.
+ * - Cancelled, at any time: the caller left, the owner is gone, or the worker hands the attempt
+ *   back.
  *
- * The relay starts and cancels the attempt and says when its window is full. TargetCall reads the upstream, AnswerFrames writes to the owner.
+ * The relay starts and cancels the attempt and says when its window is full. TargetCall reads the
+ * upstream, AnswerFrames writes to the owner.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import type { Catalogue, CatalogueUpstream } from "#catalogue/catalogue.ts";
@@ -124,7 +130,10 @@ export class Attempt {
   /** The connection of the last call, if it is a session's. */
   #session: SessionCall | undefined;
   #firstCallAt = 0;
-  /** Answered, failed or cancelled: no upstream is read or called any more. Frames may still wait for the relay's window. */
+  /**
+   * Answered, failed or cancelled: no upstream is read or called any more. Frames may still wait
+   * for the relay's window.
+   */
   #isOver = false;
   /** The failure that the caller gets. */
   #failure: Failure | undefined;
@@ -185,7 +194,10 @@ export class Attempt {
     this.#slot.dispatched();
   }
 
-  /** The owner is known to be alive. Never rejects: an error of the gateway's own code fails the attempt. */
+  /**
+   * The owner is known to be alive. Never rejects: an error of the gateway's own code fails the
+   * attempt.
+   */
   async start(run: Run<Attempt>): Promise<void> {
     this.#run = run;
     if (this.#isOver) return;
@@ -227,7 +239,10 @@ export class Attempt {
     return { body, retryState };
   }
 
-  /** Calls the next target that may be called, and waits for one if the retry state says so. Fails the attempt when none is left. */
+  /**
+   * Calls the next target that may be called, and waits for one if the retry state says so. Fails
+   * the attempt when none is left.
+   */
   async #callNextTarget(request: Request): Promise<void> {
     const { clock } = this.#deps;
     const { retryState } = request;
@@ -257,7 +272,8 @@ export class Attempt {
       return false;
     }
     const { generation, attempt } = this.#job;
-    // Blocked: its circuit breaker is open, its concurrency is used up, or its credentials cool down.
+    // Blocked: its circuit breaker is open, its concurrency is used up, or its credentials cool
+    // down.
     const { account, keyId } = this.#job;
     const permission = await routing.permit(
       candidate,
@@ -378,7 +394,10 @@ export class Attempt {
     if (unlessThere !== undefined && noEndpointStatuses.includes(status)) this.#answerInstead(call, unlessThere);
   }
 
-  /** The step that a chunk, the end of the response or a timeout leads to. Undefined for bytes that are no part of the answer. */
+  /**
+   * The step that a chunk, the end of the response or a timeout leads to. Undefined for bytes that
+   * are no part of the answer.
+   */
   #received(call: TargetCall, step: AnswerStep | undefined): void {
     if (step === undefined) return;
     if (step.kind === "late") {
@@ -399,7 +418,10 @@ export class Attempt {
     } else if (step.kind === "end") this.#answered(call);
   }
 
-  /** The target answers a request without fields that it had refused: later requests go without them at once. */
+  /**
+   * The target answers a request without fields that it had refused: later requests go without them
+   * at once.
+   */
   #learnFrom({ candidate, info }: TargetCall): void {
     const repairs = this.#request?.retryState.repairsFor(candidate) ?? [];
     const fields = repairs.flatMap((repair) => (repair.kind === "omit" && repair.isLasting ? repair.fields : []));
@@ -562,7 +584,10 @@ export class Attempt {
     return !isOutOfTime(call.timeouts, this.#firstCallAt, this.#deps.clock.now());
   }
 
-  /** The answer so far is kept, or is plain text that was relayed unchanged and that another target may go on with. */
+  /**
+   * The answer so far is kept, or is plain text that was relayed unchanged and that another target
+   * may go on with.
+   */
   #canResume(call: TargetCall): boolean {
     if (this.#job.operation !== "answer") return false;
     const { resumed } = call.exchange;
@@ -571,8 +596,10 @@ export class Attempt {
   }
 
   /**
-   * How a failure in the middle of an answer counts for the next call. A target that refuses to continue the text is asked to start again. Otherwise a target
-   * whose model does not say that answers are resumed there, and that can't continue a text, is not called again: its next answer would be another one.
+   * How a failure in the middle of an answer counts for the next call. A target that refuses to
+   * continue the text is asked to start again. Otherwise a target whose model does not say that
+   * answers are resumed there, and that can't continue a text, is not called again: its next answer
+   * would be another one.
    */
   #classToResume({ candidate, exchange, diagnosis }: TargetCall, failureClass: FailureClass): FailureClass {
     const { key, model, upstream } = candidate;
@@ -605,7 +632,10 @@ export class Attempt {
     });
   }
 
-  /** Of more calls than are listed, the last one takes the last place. A new list each time, because earlier calls keep theirs. */
+  /**
+   * Of more calls than are listed, the last one takes the last place. A new list each time, because
+   * earlier calls keep theirs.
+   */
   #logCall({ candidate, diagnosis, startedAt }: TargetCall, outcome: CallRecord[5]): void {
     const { clock } = this.#deps;
     const durationMs = clock.now() - startedAt;
@@ -643,7 +673,10 @@ export class Attempt {
     this.#end();
   }
 
-  /** An error in the gateway's own code fails the attempt immediately, so that its caller does not wait. The frames of a complete answer stay. */
+  /**
+   * An error in the gateway's own code fails the attempt immediately, so that its caller does not
+   * wait. The frames of a complete answer stay.
+   */
   #crash(error: unknown): void {
     this.#fault ??= error;
     this.#frames.discard();
@@ -672,7 +705,10 @@ export class Attempt {
     this.#attachments.release();
   }
 
-  /** The relay's window opens or closes. While it is closed and bytes wait, the upstream is not read, and no timeout but the total one counts. */
+  /**
+   * The relay's window opens or closes. While it is closed and bytes wait, the upstream is not
+   * read, and no timeout but the total one counts.
+   */
   flow(isOpen: boolean): void {
     this.#guarded(() => {
       this.#frames.setOpen(isOpen);
@@ -681,14 +717,19 @@ export class Attempt {
     });
   }
 
-  /** A part of the caller's input in its session, which begins only after the upstream's first message. */
+  /**
+   * A part of the caller's input in its session, which begins only after the upstream's first
+   * message.
+   */
   input(payload: Buffer, seq: number): void {
     this.#guarded(() =>
       this.#session?.input(payload, () => this.#run !== undefined && this.#deps.taken(this.#run, seq)),
     );
   }
 
-  /** The worker stops within this time: a session's caller is told so, and gets no answer to that. */
+  /**
+   * The worker stops within this time: a session's caller is told so, and gets no answer to that.
+   */
   retire(withinMs: number): void {
     const call = this.#call;
     if (this.#isOver || call?.isSession !== true || !this.#frames.hasHead) return;
@@ -702,7 +743,9 @@ export class Attempt {
       this.#guarded(() => this.#fail(stopping));
   }
 
-  /** Enforces the timeouts and reports progress; call it a few times a second. `now` is the clock's. */
+  /**
+   * Enforces the timeouts and reports progress; call it a few times a second. `now` is the clock's.
+   */
   watch(now: number): void {
     const call = this.#call;
     // An upstream that is not read can't be late.
@@ -725,13 +768,17 @@ export class Attempt {
     const overdue = overdueOf(call, this.#firstCallAt, hasOther, quietMsMax, now);
     if (overdue === undefined) return;
     const { says, isAdaptive } = overdue;
-    // What was given up might have come, so the next call may take longer; a target that is always silent gets no more than a few times the least.
+    // What was given up might have come, so the next call may take longer; a target that is always
+    // silent gets no more than a few times the least.
     if (isAdaptive) contentTimes.learn(candidate.key, streams, quietMsMin[streams ? "streamed" : "whole"]);
     call.diagnosis.cause = says;
     this.#callFailed(call, { code: "upstream_timeout", message: `The upstream of this model ${says}.` });
   }
 
-  /** The attempt counts in this worker's metrics: the owner has the whole answer, or its caller left. The ingress charges the caller. */
+  /**
+   * The attempt counts in this worker's metrics: the owner has the whole answer, or its caller
+   * left. The ingress charges the caller.
+   */
   settle(outcome: Outcome, isOrphaned: boolean): void {
     this.#outcome = outcome;
     this.#deps.events.emit("settled", {
@@ -777,7 +824,10 @@ export class Attempt {
     return this.#call?.usage;
   }
 
-  /** An estimate of what was produced if the caller left before the upstream counted anything; undefined for nothing. */
+  /**
+   * An estimate of what was produced if the caller left before the upstream counted anything;
+   * undefined for nothing.
+   */
   get #estimatedUsage(): Usage | undefined {
     const outputTokens = this.#call?.produced?.outputTokens ?? 0;
     const inputTokens = Math.ceil((this.#request?.body.length ?? 0) / bytesPerToken);
@@ -785,7 +835,10 @@ export class Attempt {
   }
 }
 
-/** False for fields that the request does not have, so that the upstream would get the same request again. */
+/**
+ * False for fields that the request does not have, so that the upstream would get the same request
+ * again.
+ */
 function changes({ body, headers }: Exchange["request"], repair: Repair): boolean {
   if (repair.kind !== "omit") return true;
   const hasBeta = repair.fields.some(

@@ -17,7 +17,10 @@ import type { Candidate } from "../routing/route.ts";
 const patience =
   /"(?:reasoning|reasoning_effort|thinking|thinkingConfig|thinking_config|enable_thinking)"\s*:|"service_?[tT]ier"\s*:\s*"flex"/;
 
-/** In ms. `hasOther`: another target is left. Costs some microseconds, so ask only about a call that has been silent for seconds. */
+/**
+ * In ms. `hasOther`: another target is left. Costs some microseconds, so ask only about a call that
+ * has been silent for seconds.
+ */
 export function quietMsMaxOf(
   {
     candidate,

@@ -1,4 +1,7 @@
-/** One call of one target: the connection, the progress of the answer, and its times. It only reads; the attempt decides. */
+/**
+ * One call of one target: the connection, the progress of the answer, and its times. It only reads;
+ * the attempt decides.
+ */
 
 import { spokenWith, type UpstreamTimeouts } from "#catalogue/catalogue.ts";
 import type { RelayedText } from "#dialects/neutral/continuation.ts";
@@ -56,7 +59,9 @@ export class TargetCall implements CallProgress, AnsweringCall {
   isProven = false;
   /** The first content that the caller gets was seen. */
   isAnswering = false;
-  /** A large whole answer is being read in a thread: the upstream is done and can no longer be late. */
+  /**
+   * A large whole answer is being read in a thread: the upstream is done and can no longer be late.
+   */
   isReadingWhole = false;
   /** The call is complete, failed or given up. Nothing more is read. */
   isOver = false;
@@ -124,12 +129,18 @@ export class TargetCall implements CallProgress, AnsweringCall {
     return this.exchange.reading.streams;
   }
 
-  /** A call that goes on with an answer has a request of the gateway's own making, so a refusal is never the caller's fault. */
+  /**
+   * A call that goes on with an answer has a request of the gateway's own making, so a refusal is
+   * never the caller's fault.
+   */
   classOf(failureClass: FailureClass): FailureClass {
     return this.info.resumes && (failureClass === "caller" || failureClass === "context") ? "unclear" : failureClass;
   }
 
-  /** For the caller's response. Without a readable one from the upstream, that of arbitrary bytes: https://www.rfc-editor.org/rfc/rfc9110#section-8.3 */
+  /**
+   * For the caller's response. Without a readable one from the upstream, that of arbitrary bytes:
+   * https://www.rfc-editor.org/rfc/rfc9110#section-8.3
+   */
   get contentType(): string {
     const type = this.#head?.headers["content-type"];
     return (
@@ -161,7 +172,10 @@ export class TargetCall implements CallProgress, AnsweringCall {
     return this.#reader?.heldBytes ?? 0;
   }
 
-  /** What the caller has of an answer of plain text that was relayed unchanged, so that another target may go on with it. */
+  /**
+   * What the caller has of an answer of plain text that was relayed unchanged, so that another
+   * target may go on with it.
+   */
   get relayedText(): RelayedText | undefined {
     return this.#reader?.relayedText;
   }
@@ -195,8 +209,10 @@ export class TargetCall implements CallProgress, AnsweringCall {
   }
 
   /**
-   * The step for a chunk. Undefined for white space before the answer, which some servers send while they think: it only shows that the upstream is alive.
-   * White space before JSON in the same chunk stays, because such an answer is relayed byte for byte; before an event it would hide a field's name.
+   * The step for a chunk. Undefined for white space before the answer, which some servers send
+   * while they think: it only shows that the upstream is alive. White space before JSON in the same
+   * chunk stays, because such an answer is relayed byte for byte; before an event it would hide a
+   * field's name.
    */
   read(chunk: Buffer, now: number, kind?: MessagePartKind): AnswerStep | undefined {
     if (this.#reader !== undefined) return this.#counted(this.#reader.push(chunk, kind), now);
@@ -246,7 +262,10 @@ export class TargetCall implements CallProgress, AnsweringCall {
     this.connection?.abort();
   }
 
-  /** Gives the upstream some time to close a connection whose answer is complete, so that it can be reused. */
+  /**
+   * Gives the upstream some time to close a connection whose answer is complete, so that it can be
+   * reused.
+   */
   abortLater(): void {
     this.#hangUp = setTimeout(() => this.connection?.abort(), lingerMs);
   }

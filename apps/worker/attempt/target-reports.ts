@@ -1,4 +1,7 @@
-/** Reports the outcomes of an attempt's calls to the routing, which updates circuit breakers and cooldowns. */
+/**
+ * Reports the outcomes of an attempt's calls to the routing, which updates circuit breakers and
+ * cooldowns.
+ */
 import type { CallOutcome, Routing } from "../routing/routing.ts";
 import type { TargetCall } from "./target-call.ts";
 
@@ -10,13 +13,19 @@ export class TargetReports {
     this.#routing = routing;
   }
 
-  /** Content arrived, which proves the target to all requests that wait for it. The answer itself may go on for minutes. */
+  /**
+   * Content arrived, which proves the target to all requests that wait for it. The answer itself
+   * may go on for minutes.
+   */
   proven(call: TargetCall): void {
     call.isProven = true;
     this.#routing.ended(call.candidate, call.permit, "answered", undefined);
   }
 
-  /** The call is over: frees its slot. `outcome` is undefined if the call says nothing about its target. */
+  /**
+   * The call is over: frees its slot. `outcome` is undefined if the call says nothing about its
+   * target.
+   */
   ended({ candidate, permit, isProven, retryAfterMs }: TargetCall, outcome: CallOutcome | undefined): void {
     permit.leave(outcome);
     const isReported = outcome === undefined || (outcome === "answered" && isProven);
@@ -24,7 +33,10 @@ export class TargetReports {
       this.#routing.ended(candidate, permit, outcome, retryAfterMs);
   }
 
-  /** All failures of one target count once; otherwise a single request that no target can answer would open circuit breakers for all requests. */
+  /**
+   * All failures of one target count once; otherwise a single request that no target can answer
+   * would open circuit breakers for all requests.
+   */
   #isRepeated(outcome: CallOutcome, target: string): boolean {
     if (outcome !== "transient") return false;
     if (this.#failedTargets.has(target)) return true;

@@ -12,7 +12,10 @@ export interface CallProgress {
   readonly startedAt: number;
   /** When bytes last arrived, or the caller last read some. */
   readonly progressedAt: number;
-  /** When a part of the content last arrived, or the caller last read some. Keep-alives and empty parts are none. */
+  /**
+   * When a part of the content last arrived, or the caller last read some. Keep-alives and empty
+   * parts are none.
+   */
   readonly contentAt: number;
   /** The response's status and headers arrived. */
   readonly hasHead: boolean;
@@ -25,9 +28,10 @@ export const isOutOfTime = ({ totalTimeoutMs }: UpstreamTimeouts, firstCallAt: n
   now - firstCallAt > totalTimeoutMs;
 
 /**
- * The exceeded limit, as a predicate for the caller's message; undefined if none is. Bytes without content, such as keep-alives, do not extend
- * `firstContentTimeoutMs` and `betweenContentTimeoutMs`. `hasAlternative`: another target could be called instead. `quietMsMax` gives the limit of silence
- * before the first content, where the catalogue sets none.
+ * The exceeded limit, as a predicate for the caller's message; undefined if none is. Bytes without
+ * content, such as keep-alives, do not extend `firstContentTimeoutMs` and
+ * `betweenContentTimeoutMs`. `hasAlternative`: another target could be called instead. `quietMsMax`
+ * gives the limit of silence before the first content, where the catalogue sets none.
  */
 export function overdueOf(
   call: CallProgress,
@@ -43,13 +47,15 @@ export function overdueOf(
   if (hasContent) {
     const { betweenTokensTimeoutMs, betweenContentTimeoutMs = contentGapFactor * betweenTokensTimeoutMs } = timeouts;
     if (silentMs > betweenTokensTimeoutMs) return { says: "fell silent" };
-    // Nothing of an answer that is not streamed is lost while it grows, however slowly, if no target could do better.
+    // Nothing of an answer that is not streamed is lost while it grows, however slowly, if no
+    // target could do better.
     const isTrickle = now - contentAt > betweenContentTimeoutMs && (streams || hasAlternative);
     return isTrickle ? { says: "stopped sending content" } : undefined;
   }
   const callMs = now - startedAt;
   const { firstContentTimeoutMs: contentMs, firstByteTimeoutMs: byteMs, firstTokenTimeoutMs: tokenMs } = timeouts;
-  // The caller sees an answer that is not streamed only when it is complete, so only another target is a reason to abandon this one.
+  // The caller sees an answer that is not streamed only when it is complete, so only another target
+  // is a reason to abandon this one.
   if (!streams && !hasAlternative) return undefined;
   if (callMs > (contentMs ?? firstContentMsMax)) return { says: "did not begin to answer in time" };
   if (!streams) {

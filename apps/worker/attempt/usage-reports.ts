@@ -1,6 +1,7 @@
 /**
- * Reports to the owner what the upstream has produced so far, because the owner bills a caller who leaves before the answer is complete. Only text is
- * reported: other operations are billed by their reservation.
+ * Reports to the owner what the upstream has produced so far, because the owner bills a caller who
+ * leaves before the answer is complete. Only text is reported: other operations are billed by their
+ * reservation.
  */
 
 import type { ProducedCounts } from "#dialects/neutral/produced.ts";

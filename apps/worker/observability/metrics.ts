@@ -1,4 +1,7 @@
-/** The worker's metrics (https://prometheus.io/docs/practices/naming/): counters that follow its events, and gauges that are read at a scrape. */
+/**
+ * The worker's metrics (https://prometheus.io/docs/practices/naming/): counters that follow its
+ * events, and gauges that are read at a scrape.
+ */
 import { Counter, Gauge, Histogram, type Registry } from "prom-client";
 import type { Usage } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";

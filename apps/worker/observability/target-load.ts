@@ -1,4 +1,7 @@
-/** The calls of the last minute, by target, for operators. Targets are those of the catalogue, so there are few. */
+/**
+ * The calls of the last minute, by target, for operators. Targets are those of the catalogue, so
+ * there are few.
+ */
 import { type ErrorCode, statuses } from "#dialects/errors.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";

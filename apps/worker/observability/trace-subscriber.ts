@@ -152,7 +152,10 @@ const finishReasons: Record<Finish, string> = {
   paused: "length",
 };
 
-/** The names are those of the conventions for generative AI, which are in development. None of them is for content. Counts of zero are left out. */
+/**
+ * The names are those of the conventions for generative AI, which are in development. None of them
+ * is for content. Counts of zero are left out.
+ */
 function addUsage(attributes: SpanAttributes, usage: Usage | undefined): void {
   if (usage === undefined) return;
   attributes["gen_ai.usage.input_tokens"] = usage.inputTokens;
@@ -172,7 +175,10 @@ function addOutcome(attributes: SpanAttributes, { call, diagnosis, outcome, erro
   if (call.credential !== undefined) attributes["sluice.credential"] = call.credential;
 }
 
-/** By the immutable upstream of a catalogue, because reading an address takes longer than the rest of a span. */
+/**
+ * By the immutable upstream of a catalogue, because reading an address takes longer than the rest
+ * of a span.
+ */
 const hosts = new WeakMap<CatalogueUpstream, string>();
 function hostOf(upstream: CatalogueUpstream): string {
   const known = hosts.get(upstream) ?? new URL(upstream.baseUrl).hostname;
@@ -180,7 +186,10 @@ function hostOf(upstream: CatalogueUpstream): string {
   return known;
 }
 
-/** The convention's name of the API: of a cloud by its authentication, or else of the vendor whose dialect the upstream speaks. */
+/**
+ * The convention's name of the API: of a cloud by its authentication, or else of the vendor whose
+ * dialect the upstream speaks.
+ */
 function providerOf({ authentication, dialect }: CatalogueUpstream): string {
   if (authentication === "aws") return "aws.bedrock";
   if (authentication === "google") return "gcp.vertex_ai";

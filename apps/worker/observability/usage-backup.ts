@@ -1,7 +1,9 @@
 /**
- * Writes the usage records of ingresses that vanished. An ingress writes the record of a generation within a moment of its end, so an ingress that is heard
- * later than that has written it. The record of any other is written here as well: the ledger counts a generation once, and prefers the record of the ingress.
- * An answer that its ingress did not confirm may never have reached the caller, who pays nothing for it; what the operator pays is recorded.
+ * Writes the usage records of ingresses that vanished. An ingress writes the record of a generation
+ * within a moment of its end, so an ingress that is heard later than that has written it. The
+ * record of any other is written here as well: the ledger counts a generation once, and prefers the
+ * record of the ingress. An answer that its ingress did not confirm may never have reached the
+ * caller, who pays nothing for it; what the operator pays is recorded.
  */
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import { upstreamCostOf } from "#catalogue/upstream-cost.ts";
@@ -18,7 +20,9 @@ import { recordedWithinMs, unheardMs, unheardRecordsMax } from "../bounds.ts";
 
 export interface UsageBackupOptions {
   write(record: UsageRecord): void;
-  /** The catalogue with this version, or the current one where the worker does not know it any more. */
+  /**
+   * The catalogue with this version, or the current one where the worker does not know it any more.
+   */
   catalogue(version: string | undefined): Catalogue;
   clock: Clock;
 }
@@ -88,7 +92,10 @@ export class UsageBackup {
   }
 }
 
-/** With the fields and the prices that the ingress would have written, as far as a worker knows them. */
+/**
+ * With the fields and the prices that the ingress would have written, as far as a worker knows
+ * them.
+ */
 function recordOf({ event, endedAtEpoch, catalogue }: Unconfirmed): UsageRecord {
   const { attempt, outcome, model: id, source, upstreamRequestId, bodyBytes, usage, failure, isOrphaned } = event;
   const { recorded = attempt, user, tags = [], usageMax, receivedAt } = attempt;

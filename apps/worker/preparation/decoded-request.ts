@@ -1,4 +1,7 @@
-/** The part of a request that is needed to read its answer, shortened so that it is cheap to send to a thread. */
+/**
+ * The part of a request that is needed to read its answer, shortened so that it is cheap to send to
+ * a thread.
+ */
 
 import type { UpstreamDialect } from "#dialects/dialect.ts";
 import type { NeutralRequest, Settings, Tool } from "#dialects/neutral/neutral.ts";
@@ -24,7 +27,10 @@ export function settingsTextOf(body: Record<string, unknown>): string {
   return `{${members.join()}}`;
 }
 
-/** A request without its messages, with what an answer needs of its tools, and with settings that are short. `spoken` is the upstream's dialect. */
+/**
+ * A request without its messages, with what an answer needs of its tools, and with settings that
+ * are short. `spoken` is the upstream's dialect.
+ */
 export function shortened({ tools, toolChoice, settings }: NeutralRequest, spoken: UpstreamDialect): NeutralRequest {
   return {
     system: [],

@@ -1,6 +1,6 @@
 /**
- * The exchange of a conversation with an upstream: the request, and how the response is read. Verbatim if caller and upstream speak the same dialect, otherwise
- * translated.
+ * The exchange of a conversation with an upstream: the request, and how the response is read.
+ * Verbatim if caller and upstream speak the same dialect, otherwise translated.
  */
 import { type CatalogueModel, type CatalogueUpstream, matcherOf, speaks, spokenWith } from "#catalogue/catalogue.ts";
 import {
@@ -66,9 +66,14 @@ export interface Reading {
   headers?: Record<string, string>;
   /** Reads a stream for a caller who wants a stream. */
   stream?(): StreamRelay;
-  /** Reads a whole answer for a caller who wants a whole answer. A large one is read in a thread. */
+  /**
+   * Reads a whole answer for a caller who wants a whole answer. A large one is read in a thread.
+   */
   whole(bytes: Buffer): WholeAnswer | Promise<WholeAnswer>;
-  /** Reads a whole answer for a caller who wants a stream, and the reverse. Undefined if that is not possible. */
+  /**
+   * Reads a whole answer for a caller who wants a stream, and the reverse. Undefined if that is not
+   * possible.
+   */
   adapted?: {
     toStream(bytes: Buffer): WholeAnswer | Promise<WholeAnswer>;
     events?(): Pick<StreamEvents, "push" | "end" | "usage"> & { whole(events: readonly AnswerEvent[]): WholeAnswer };
@@ -84,7 +89,10 @@ export interface Exchange {
   reading: Reading;
   /** The gateway may end the answer before its upstream does. */
   mayEndEarly?: boolean;
-  /** The dialect of the request, if it is not the one that the upstream speaks with callers of this dialect. */
+  /**
+   * The dialect of the request, if it is not the one that the upstream speaks with callers of this
+   * dialect.
+   */
   spoken?: UpstreamDialect;
   /** The answer so far, which another target can resume. */
   resumed?: ResumedAnswer;
@@ -131,7 +139,10 @@ const targetOf = ({ model, upstream, name }: ExchangeInput, spoken: UpstreamDial
   tokenLimitField: upstream.tokenLimitField,
 });
 
-/** The request for this upstream, with marks in place of fetched attachments. Throws a Refusal for attachments that can't be fetched. */
+/**
+ * The request for this upstream, with marks in place of fetched attachments. Throws a Refusal for
+ * attachments that can't be fetched.
+ */
 export function preparedFor(
   input: ExchangeInput,
   spoken: UpstreamDialect,
@@ -178,7 +189,10 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   return exchange.kind === "exchange" ? { ...exchange, spoken: "openai-responses" } : exchange;
 }
 
-/** True for functions beside reasoning, which chat completions of some models refuse, at an upstream that has Responses too. */
+/**
+ * True for functions beside reasoning, which chat completions of some models refuse, at an upstream
+ * that has Responses too.
+ */
 function refusesCallsWhileReasoning({ model, upstream, name, body }: ExchangeInput, own: UpstreamDialect): boolean {
   if (own !== "openai-chat" || !speaks(upstream, "openai-responses")) return false;
   const { callsWhileReasoning } = modelTraitsOf(own, name, model.traits);
@@ -214,7 +228,10 @@ const commonReadingOf = (
   errorOf: codecs[spoken].upstreamErrorOf,
 });
 
-/** Caller and upstream speak the same dialect, so the bytes stay unchanged except for what identifies the answer. */
+/**
+ * Caller and upstream speak the same dialect, so the bytes stay unchanged except for what
+ * identifies the answer.
+ */
 function verbatimExchangeOf(
   input: ExchangeInput,
   spoken: ConversationDialect,
@@ -303,7 +320,9 @@ const resumedStreamOf = (
     usageOf,
   );
 
-/** The data of each address that the worker fetches; undefined for those that the upstream fetches. */
+/**
+ * The data of each address that the worker fetches; undefined for those that the upstream fetches.
+ */
 async function resolveAddresses(
   found: readonly AttachmentAddress[],
   input: ExchangeInput,
@@ -321,8 +340,8 @@ async function resolveAddresses(
 }
 
 /**
- * Fetches what the upstream does not fetch itself. An upstream on a private network may reach servers that callers must not reach, so it
- * gets only addresses that the worker would call too.
+ * Fetches what the upstream does not fetch itself. An upstream on a private network may reach
+ * servers that callers must not reach, so it gets only addresses that the worker would call too.
  */
 async function resolveAttachments(
   found: readonly RemoteAttachment[],
@@ -371,7 +390,10 @@ export const continues = ({ prefill }: CatalogueUpstream, { traits }: CatalogueM
 const canContinue = ({ upstream, model, mayContinue }: ExchangeInput): boolean =>
   mayContinue && continues(upstream, model);
 
-/** How this target's stream continues what the caller has, from an earlier target of this attempt or from an attempt whose worker was lost. */
+/**
+ * How this target's stream continues what the caller has, from an earlier target of this attempt or
+ * from an attempt whose worker was lost.
+ */
 function resumeOf(
   input: ExchangeInput,
   earlier: ResumedAnswer | undefined,
@@ -383,7 +405,8 @@ function resumeOf(
   const resumed = earlier ?? resumedWith(job.delivered ?? "");
   if (resumed === undefined) return { kind: "refused", failure: lost };
   if (mayContinue && resumed.text !== undefined) return { kind: "resume", answer: resumed, mode: "continue" };
-  // One model rarely gives another's answer, but then nothing of it is lost: what the caller has is a beginning of this answer, or the call ends at once.
+  // One model rarely gives another's answer, but then nothing of it is lost: what the caller has is
+  // a beginning of this answer, or the call ends at once.
   const mayRepeat = model.deterministic || (earlier !== undefined && mayResume && resumed.text !== undefined);
   if (mayRepeat) return { kind: "resume", answer: resumed, mode: "repeat" };
   return { kind: "refused", failure: notContinued };
@@ -393,7 +416,9 @@ function resumeOf(
 const reasonsOf = ({ capabilities }: CatalogueModel): boolean | undefined =>
   capabilities.length === 0 ? undefined : capabilities.includes("reasoning");
 
-/** The caller's headers that are passed on; of a list of features, those that the upstream supports. */
+/**
+ * The caller's headers that are passed on; of a list of features, those that the upstream supports.
+ */
 export function callerHeadersOf(input: ExchangeInput): Record<string, string> {
   const { headers, dialect } = input.job;
   const { betas } = input.upstream;

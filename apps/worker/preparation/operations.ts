@@ -1,4 +1,6 @@
-/** The exchange of each operation with an upstream: a conversation (exchange.ts), or a single call. */
+/**
+ * The exchange of each operation with an upstream: a conversation (exchange.ts), or a single call.
+ */
 import { spokenWith } from "#catalogue/catalogue.ts";
 import { contentTypes } from "#dialects/codec.ts";
 import { usualAnswerBytesMax } from "#operations/bounds.ts";

@@ -1,4 +1,7 @@
-/** Prepares requests and reads whole answers without blocking the event loop: small ones at once, large ones and token estimates in a thread. */
+/**
+ * Prepares requests and reads whole answers without blocking the event loop: small ones at once,
+ * large ones and token estimates in a thread.
+ */
 
 import type { WholeAnswer } from "#dialects/codec.ts";
 import type { Failure } from "#dialects/errors.ts";
@@ -27,7 +30,10 @@ export class PreparationThread {
     taskTimeoutMs,
   );
 
-  /** `key` is the caller's key; keys share the threads' time equally. Rejects with TaskTimeout, and with the signal's reason. */
+  /**
+   * `key` is the caller's key; keys share the threads' time equally. Rejects with TaskTimeout, and
+   * with the signal's reason.
+   */
   prepare(
     task: PreparationTask,
     data: readonly (Data | undefined)[] | undefined,
@@ -43,7 +49,9 @@ export class PreparationThread {
     );
   }
 
-  /** Reads a whole answer, whose bytes move to the thread; `key` as above. Rejects with TaskTimeout. */
+  /**
+   * Reads a whole answer, whose bytes move to the thread; `key` as above. Rejects with TaskTimeout.
+   */
   async read(task: WholeTask, given: Buffer, key: string): Promise<WholeAnswer> {
     const bytes = movable(given);
     const timeoutMs = taskTimeoutMs * Math.ceil(bytes.length / taskPartBytes);
@@ -61,7 +69,10 @@ export class PreparationThread {
   }
 }
 
-/** Prepares one attempt's request for its targets. Keeps the last result for a target that gets the same request. */
+/**
+ * Prepares one attempt's request for its targets. Keeps the last result for a target that gets the
+ * same request.
+ */
 export class Preparation {
   readonly #thread: PreparationThread;
   readonly #key: string;
@@ -84,7 +95,8 @@ export class Preparation {
     };
     const isAtOnce = body.length <= preparedAtOnceBytesMax && !isEstimated(task);
     const prepared = isAtOnce ? await prepare(task, resolving) : await this.#inThread(task, resolving, signal);
-    // Fetched attachments are freed between two targets, so a request with their marks can't be reused.
+    // Fetched attachments are freed between two targets, so a request with their marks can't be
+    // reused.
     this.#kept = isResolved ? undefined : { name, prepared };
     return prepared;
   }

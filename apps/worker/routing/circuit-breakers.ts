@@ -1,5 +1,6 @@
 /**
- * A circuit breaker for each target. All workers share it through Redis, so an outage costs a few calls in all instead of a few per request:
+ * A circuit breaker for each target. All workers share it through Redis, so an outage costs a few
+ * calls in all instead of a few per request:
  *
  *     closed ──failures in a row──▶ open ──its time is over──▶ half-open: one call probes the target ──▶ closed, or open for longer
  *
@@ -13,9 +14,10 @@ import { redisClock, runScript, scriptOf } from "#service/script.ts";
 import { circuitBreakerLifeSeconds, circuitBreakerPollMs, openMs, openMsMax, probeMs, rowMs } from "../bounds.ts";
 
 /**
- * KEYS[1] the circuit breakers, a hash from target to JSON. KEYS[2] the holder that probes this target, if any.
- * ARGV target, failuresMax, rowMs, openMs, openMsMax, entry's life in seconds.
- * Returns how long the circuit breaker is open from now on, in ms; 0 when it is closed. Atomic: counting and opening are one step.
+ * KEYS[1] the circuit breakers, a hash from target to JSON. KEYS[2] the holder that probes this
+ * target, if any. ARGV target, failuresMax, rowMs, openMs, openMsMax, entry's life in seconds.
+ * Returns how long the circuit breaker is open from now on, in ms; 0 when it is closed. Atomic:
+ * counting and opening are one step.
  */
 const failScript = scriptOf(`${redisClock}
 local found = redis.call("HGET", KEYS[1], ARGV[1])
@@ -34,9 +36,10 @@ return math.max(0, entry.until_ - nowMs)
 `);
 
 /**
- * KEYS[1] the circuit breakers. KEYS[2] the holder that probes this target. ARGV target, holder, how long a probe may take in ms.
- * Returns 0 when the holder may call the target, -1 when another holder probes it, else how long the circuit breaker is still open in ms.
- * Atomic: this worker may not know yet that another worker's probe failed.
+ * KEYS[1] the circuit breakers. KEYS[2] the holder that probes this target. ARGV target, holder,
+ * how long a probe may take in ms. Returns 0 when the holder may call the target, -1 when another
+ * holder probes it, else how long the circuit breaker is still open in ms. Atomic: this worker may
+ * not know yet that another worker's probe failed.
  */
 const enterScript = scriptOf(`${redisClock}
 local found = redis.call("HGET", KEYS[1], ARGV[1])
@@ -47,7 +50,10 @@ if entry.until_ > nowMs then return entry.until_ - nowMs end
 return redis.call("SET", KEYS[2], ARGV[2], "PX", ARGV[3], "NX") and 0 or -1
 `);
 
-/** KEYS[1] the circuit breakers. Returns pairs of a target and how long it is still open in ms: 0 while half-open, -1 while closed. */
+/**
+ * KEYS[1] the circuit breakers. Returns pairs of a target and how long it is still open in ms: 0
+ * while half-open, -1 while closed.
+ */
 const readScript = scriptOf(`${redisClock}
 local answer = {}
 local all = redis.call("HGETALL", KEYS[1])
@@ -99,7 +105,10 @@ export class CircuitBreakers {
     return now < openUntil ? "open" : "half-open";
   }
 
-  /** 0 when the target may be called, else how long to wait before asking again, in ms. Without Redis every target may be called. */
+  /**
+   * 0 when the target may be called, else how long to wait before asking again, in ms. Without
+   * Redis every target may be called.
+   */
   async enter(target: string, holder: string, now: number): Promise<number> {
     const keptOpenMs = this.#keptOpenMs(target);
     if (keptOpenMs > 0) return keptOpenMs;

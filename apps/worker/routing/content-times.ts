@@ -1,6 +1,7 @@
 /**
- * How long targets took to begin their last answers, and how long a call may therefore stay silent. In this process only, and bounded. A streamed answer begins
- * with its first content; one that is not streamed arrives as a whole, so its time is that of the whole answer.
+ * How long targets took to begin their last answers, and how long a call may therefore stay silent.
+ * In this process only, and bounded. A streamed answer begins with its first content; one that is
+ * not streamed arrives as a whole, so its time is that of the whole answer.
  */
 import type { Subscriber } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";

@@ -1,4 +1,7 @@
-/** The credentials of upstreams. They take turns, and each cools down by itself when its upstream refuses it or limits its rate. */
+/**
+ * The credentials of upstreams. They take turns, and each cools down by itself when its upstream
+ * refuses it or limits its rate.
+ */
 
 import { credentialNamesOf } from "#catalogue/environment.ts";
 import {
@@ -17,7 +20,10 @@ export type Chosen =
   | { kind: "chosen"; credential: string | undefined }
   | { kind: "blocked"; by: "credential" | "rate-limit"; forMs: number };
 
-/** Why an upstream refused: the credential is invalid, its account has no quota left, or it has no access to the target's model. */
+/**
+ * Why an upstream refused: the credential is invalid, its account has no quota left, or it has no
+ * access to the target's model.
+ */
 export type Refusal = "credential" | "quota" | "missing";
 
 type TargetRef = Pick<Candidate, "upstream" | "key">;
@@ -34,10 +40,12 @@ interface Cooldown {
 }
 
 /**
- * A cooldown belongs to a credential at one target. Vendors limit each model separately, and an upstream may be a gateway with its own
- * account behind each model, so one target says nothing about another.
+ * A cooldown belongs to a credential at one target. Vendors limit each model separately, and an
+ * upstream may be a gateway with its own account behind each model, so one target says nothing
+ * about another.
  *
- * A request can make an upstream refuse a good credential, so a refusal concerns its caller alone, until another caller's request is refused as well.
+ * A request can make an upstream refuse a good credential, so a refusal concerns its caller alone,
+ * until another caller's request is refused as well.
  */
 export class Credentials {
   readonly #cooldowns = new Map<string, Cooldown>();
@@ -76,8 +84,9 @@ export class Credentials {
   }
 
   /**
-   * The upstream limits the rate. Without a time from the upstream and without other credentials, only this attempt's retries wait. A short time holds for
-   * everybody, because limits are mostly those of the credential.
+   * The upstream limits the rate. Without a time from the upstream and without other credentials,
+   * only this attempt's retries wait. A short time holds for everybody, because limits are mostly
+   * those of the credential.
    */
   rateLimited(
     { upstream, key }: TargetRef,

@@ -1,4 +1,7 @@
-/** The fields that targets refused lately, so that later requests go without them at once. In this process only; bounded, and forgotten after an hour. */
+/**
+ * The fields that targets refused lately, so that later requests go without them at once. In this
+ * process only; bounded, and forgotten after an hour.
+ */
 import { refusedFieldsMax, refusedFieldsMs, refusingTargetsMax } from "../bounds.ts";
 
 export class RefusedFields {

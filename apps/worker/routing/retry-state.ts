@@ -1,8 +1,10 @@
 /**
- * Which target an attempt calls next: what is retried, what moves on to another target, what is given up. Pure; times in ms.
+ * Which target an attempt calls next: what is retried, what moves on to another target, what is
+ * given up. Pure; times in ms.
  *
- * A model's own targets serve the same model, so a failure moves on to the next of them at once. A fallback is a different model. It is called
- * only after the model's own targets used up their retries, are given up, are blocked, or ask for a wait that is too long.
+ * A model's own targets serve the same model, so a failure moves on to the next of them at once. A
+ * fallback is a different model. It is called only after the model's own targets used up their
+ * retries, are given up, are blocked, or ask for a wait that is too long.
  */
 
 import { credentialNamesOf } from "#catalogue/environment.ts";
@@ -16,12 +18,16 @@ import type { BlockedBy, CallOutcome } from "./routing.ts";
  * The class of a failed call, which decides about the next one.
  *
  * - `caller`: the request is at fault. The failure is passed on at once.
- * - `context`: the prompt is too long. Only other models are called whose window is larger, or unknown.
- * - `credential`, `quota`: the credential was rejected, or its account is exhausted. The next credential or target is used.
+ * - `context`: the prompt is too long. Only other models are called whose window is larger, or
+ *   unknown.
+ * - `credential`, `quota`: the credential was rejected, or its account is exhausted. The next
+ *   credential or target is used.
  * - `capacity`: a rate limit of this credential. Retried after a pause, or at once elsewhere.
  * - `transient`: the target failed. Retried after a pause, or at once elsewhere.
- * - `silent`, `missing`: the target did not answer, or lacks the model. This attempt does not call it again, nor a target whose failures took seconds.
- * - `unclear`: the request or the target may be at fault. The next target is called, and nothing is concluded about this one.
+ * - `silent`, `missing`: the target did not answer, or lacks the model. This attempt does not call
+ *   it again, nor a target whose failures took seconds.
+ * - `unclear`: the request or the target may be at fault. The next target is called, and nothing is
+ *   concluded about this one.
  */
 export type FailureClass =
   | "caller"
@@ -66,10 +72,14 @@ export function classifyFailure({ code, operatorFault }: Failure, status: number
   }
 }
 
-/** Request Timeout, Conflict and Too Early ask for a retry: RFC 9110 15.5.9, 15.5.10, RFC 8470 5.2. */
+/**
+ * Request Timeout, Conflict and Too Early ask for a retry: RFC 9110 15.5.9, 15.5.10, RFC 8470 5.2.
+ */
 const retriedStatuses = [408, 409, 425];
 
-/** The outcome for the target and its credential; undefined if the failure says nothing about them. */
+/**
+ * The outcome for the target and its credential; undefined if the failure says nothing about them.
+ */
 export function outcomeOf(failureClass: FailureClass): CallOutcome | undefined {
   switch (failureClass) {
     case "caller":
@@ -84,7 +94,10 @@ export function outcomeOf(failureClass: FailureClass): CallOutcome | undefined {
   }
 }
 
-/** Why a target may not be called yet: a pause after a failure of this attempt, or something that blocks it for all attempts. */
+/**
+ * Why a target may not be called yet: a pause after a failure of this attempt, or something that
+ * blocks it for all attempts.
+ */
 interface Pause {
   until: number;
   by: "backoff" | BlockedBy;
@@ -115,7 +128,9 @@ export class RetryState {
   /** The last reason why a target was blocked. */
   #blocked: { by: BlockedBy; forMs: number } | undefined;
 
-  /** `candidates` are in the order of `candidatesOf`. `random` returns numbers from 0 to below 1. */
+  /**
+   * `candidates` are in the order of `candidatesOf`. `random` returns numbers from 0 to below 1.
+   */
   constructor(candidates: readonly Candidate[], now: number, random: () => number) {
     const models = Map.groupBy(candidates, ({ model }) => model);
     this.#models = [...models.values()].map((ofModel) => ({ candidates: ofModel, calls: 0 }));
@@ -128,7 +143,10 @@ export class RetryState {
     return this.#calls;
   }
 
-  /** The targets of one model that may be called now, those that failed before last. Empty during a pause, and when no target is left. */
+  /**
+   * The targets of one model that may be called now, those that failed before last. Empty during a
+   * pause, and when no target is left.
+   */
   ready(now: number): Candidate[] {
     if (this.#repeated !== undefined && this.#untilOf(this.#repeated.key) <= now) return [this.#repeated];
     for (const model of this.#models) {
@@ -139,7 +157,10 @@ export class RetryState {
     return [];
   }
 
-  /** While `ready` is empty: how long until it is not. Undefined when that takes too long or never happens. */
+  /**
+   * While `ready` is empty: how long until it is not. Undefined when that takes too long or never
+   * happens.
+   */
   waitMs(now: number): number | undefined {
     const blockedMs: number[] = [];
     for (const model of this.#models) {
@@ -169,7 +190,10 @@ export class RetryState {
     this.#failure ??= failure;
   }
 
-  /** `forMs` is at least 1. Attempts that wait for the same rate limit wait a random time longer, so that they do not all return at once. */
+  /**
+   * `forMs` is at least 1. Attempts that wait for the same rate limit wait a random time longer, so
+   * that they do not all return at once.
+   */
   blocked({ key }: Candidate, by: BlockedBy, forMs: number, now: number): void {
     this.#repeated = undefined;
     this.#blocked = { by, forMs };
@@ -182,8 +206,8 @@ export class RetryState {
   }
 
   /**
-   * The target refused the request, which this repair may change. Returns whether the target is called again, which does not count as a retry; false if it
-   * refused the repaired request, too.
+   * The target refused the request, which this repair may change. Returns whether the target is
+   * called again, which does not count as a retry; false if it refused the repaired request, too.
    */
   repeats(candidate: Candidate, repair: Repair, failure: Failure): boolean {
     const earlier = this.repairsFor(candidate);
@@ -198,8 +222,9 @@ export class RetryState {
   }
 
   /**
-   * A call failed. Returns whether another call is possible. `vainWaitMs`: how long the call had sent nothing for the caller when it failed. A failure that took
-   * long is like silence: the next call of this target would take as long again.
+   * A call failed. Returns whether another call is possible. `vainWaitMs`: how long the call had
+   * sent nothing for the caller when it failed. A failure that took long is like silence: the next
+   * call of this target would take as long again.
    */
   failed(
     candidate: Candidate,
@@ -293,7 +318,10 @@ export class RetryState {
     return candidates.filter((candidate) => calls <= candidate.model.retries && !this.#givenUp.has(candidate));
   }
 
-  /** How long until a target of this model is retried or its short rate limit ends; undefined when that takes too long or never happens. */
+  /**
+   * How long until a target of this model is retried or its short rate limit ends; undefined when
+   * that takes too long or never happens.
+   */
   #backOffMs(model: ModelState, now: number): number | undefined {
     const waits = this.#leftOf(model).flatMap(({ key }) => {
       const pause = this.#pauses.get(key);
@@ -319,6 +347,8 @@ export class RetryState {
   }
 }
 
-/** Whether the window of `other` may be larger than that of `model`; true if one of them is unknown. */
+/**
+ * Whether the window of `other` may be larger than that of `model`; true if one of them is unknown.
+ */
 const mayBeLarger = (other: Candidate["model"], model: Candidate["model"]): boolean =>
   other.contextWindow === undefined || model.contextWindow === undefined || other.contextWindow > model.contextWindow;

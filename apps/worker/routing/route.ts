@@ -11,7 +11,10 @@ export interface Candidate {
   timeouts: UpstreamTimeouts;
 }
 
-/** The model's own targets, then those of its fallbacks that are `allowed` and that the group may use. `random` returns numbers from 0 to below 1. */
+/**
+ * The model's own targets, then those of its fallbacks that are `allowed` and that the group may
+ * use. `random` returns numbers from 0 to below 1.
+ */
 export function candidatesOf(
   catalogue: Catalogue,
   group: string,
@@ -33,7 +36,9 @@ export function candidatesOf(
   );
 }
 
-/** The targets in the order of the catalogue. Neighbours with weights are shuffled by their weights. */
+/**
+ * The targets in the order of the catalogue. Neighbours with weights are shuffled by their weights.
+ */
 function inTurn(route: readonly Target[], random: () => number): Target[] {
   const ordered: Target[] = [];
   let weighted: Target[] = [];

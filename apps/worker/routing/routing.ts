@@ -11,7 +11,10 @@ import type { Slots } from "./slots.ts";
 
 export type BlockedBy = "circuit breaker" | "concurrency" | "credential" | "rate-limit";
 
-/** Permission for one call. Call `leave` once, when the call is over, with its outcome for the target, if any. */
+/**
+ * Permission for one call. Call `leave` once, when the call is over, with its outcome for the
+ * target, if any.
+ */
 export interface Permit {
   kind: "permitted";
   credential: string | undefined;
@@ -21,7 +24,10 @@ export interface Permit {
 
 export type Permission = Permit | { kind: "blocked"; by: BlockedBy; forMs: number };
 
-/** The outcome of a call for its target and credential. `answered` includes responses that reject the caller's request. */
+/**
+ * The outcome of a call for its target and credential. `answered` includes responses that reject
+ * the caller's request.
+ */
 export type CallOutcome = "answered" | "capacity" | "transient" | Refusal;
 
 export interface RoutingDeps {
@@ -77,7 +83,10 @@ export class Routing {
     };
   }
 
-  /** True if the upstream answers no request at all. It is still called now and then, because only its model list may be broken. */
+  /**
+   * True if the upstream answers no request at all. It is still called now and then, because only
+   * its model list may be broken.
+   */
   async #seemsAbsent(upstream: CatalogueUpstream, key: string, credential: string | undefined): Promise<boolean> {
     const absences = (this.#absences.get(key) ?? 0) + 1;
     if (absences < absencesMax && !(await this.#upstreams.isPresent(upstream, credential))) {

@@ -1,11 +1,15 @@
-/** Limits how many calls an upstream gets at once from all workers together, by leases in Redis that expire when their worker dies. */
+/**
+ * Limits how many calls an upstream gets at once from all workers together, by leases in Redis that
+ * expire when their worker dies.
+ */
 import { leaseMs, renewEveryMsOf } from "#service/lease.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 
 /**
- * KEYS[1] an upstream's slots, a sorted set of holders by the end of their lease. ARGV holder, slots at most, lease in ms.
- * Returns 1 when the holder has a slot now, else 0. Atomic: expired leases are removed in the same step.
+ * KEYS[1] an upstream's slots, a sorted set of holders by the end of their lease. ARGV holder,
+ * slots at most, lease in ms. Returns 1 when the holder has a slot now, else 0. Atomic: expired
+ * leases are removed in the same step.
  */
 const takeScript = scriptOf(`${redisClock}
 redis.call("ZREMRANGEBYSCORE", KEYS[1], "-inf", nowMs)
@@ -15,7 +19,10 @@ redis.call("PEXPIRE", KEYS[1], ARGV[3] * 2)
 return 1
 `);
 
-/** KEYS[1] an upstream's slots. ARGV lease in ms, then holders. Extends their leases, also those that expired a moment ago. */
+/**
+ * KEYS[1] an upstream's slots. ARGV lease in ms, then holders. Extends their leases, also those
+ * that expired a moment ago.
+ */
 const renewScript = scriptOf(`${redisClock}
 for index = 2, #ARGV do redis.call("ZADD", KEYS[1], nowMs + ARGV[1], ARGV[index]) end
 redis.call("PEXPIRE", KEYS[1], ARGV[1] * 2)
@@ -41,7 +48,10 @@ export class Slots {
     clearInterval(this.#timer);
   }
 
-  /** Takes one of `max` slots, and returns whether there was one. Without Redis nothing is counted, and the call may be made. */
+  /**
+   * Takes one of `max` slots, and returns whether there was one. Without Redis nothing is counted,
+   * and the call may be made.
+   */
   async take(upstream: string, holder: string, max: number): Promise<boolean> {
     try {
       const taken = (await runScript(this.#redis, takeScript, [this.#keyOf(upstream)], [holder, max, leaseMs])) === 1;

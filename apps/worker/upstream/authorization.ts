@@ -1,4 +1,7 @@
-/** Authorizes requests to upstreams: headers made from the upstream's credential. Handles secrets, so it logs nothing. */
+/**
+ * Authorizes requests to upstreams: headers made from the upstream's credential. Handles secrets,
+ * so it logs nothing.
+ */
 
 import { createHash } from "node:crypto";
 import { setImmediate } from "node:timers/promises";
@@ -16,19 +19,28 @@ export interface SignedRequest {
   body: Buffer | BodyWithAttachments;
 }
 
-/** The headers to add to a request, by the name of a credential. A promise where a token is requested or a signature computed; rejects when that fails. */
+/**
+ * The headers to add to a request, by the name of a credential. A promise where a token is
+ * requested or a signature computed; rejects when that fails.
+ */
 export type Authorize = (
   upstream: CatalogueUpstream,
   credential: string | undefined,
   request: SignedRequest,
 ) => Record<string, string> | Promise<Record<string, string>>;
 
-/** The signer uses the hash in this header: https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html */
+/**
+ * The signer uses the hash in this header:
+ * https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
+ */
 const contentHashHeader = "x-amz-content-sha256";
 
 const googleScope = "https://www.googleapis.com/auth/cloud-platform";
 
-/** Caches tokens and signers by credential. Loads a vendor's library when the first upstream needs it. */
+/**
+ * Caches tokens and signers by credential. Loads a vendor's library when the first upstream needs
+ * it.
+ */
 export function createAuthorization(environment: Environment): Authorize {
   const googles = new Map<string, Promise<GoogleAuth>>();
   const signers = new Map<string, Promise<SignatureV4>>();
@@ -51,7 +63,10 @@ export function createAuthorization(environment: Environment): Authorize {
     }
   };
 
-  /** The credential is the content or the path of a service account's key file. Without one, Google's library searches the environment. */
+  /**
+   * The credential is the content or the path of a service account's key file. Without one,
+   * Google's library searches the environment.
+   */
   async function googleHeadersOf(credential: string): Promise<Record<string, string>> {
     const google = await kept(googles, credential, () => googleOf(credential));
     return { authorization: `Bearer ${await google.getAccessToken()}` };
@@ -97,7 +112,10 @@ export function createAuthorization(environment: Environment): Authorize {
   }
 }
 
-/** Computed natively because the signer's own hash takes seconds for a large body. A body in chunks is hashed over several turns of the event loop. */
+/**
+ * Computed natively because the signer's own hash takes seconds for a large body. A body in chunks
+ * is hashed over several turns of the event loop.
+ */
 async function sha256Of(body: Buffer | BodyWithAttachments): Promise<string> {
   const hash = createHash("sha256");
   if (Buffer.isBuffer(body)) return hash.update(body).digest("hex");

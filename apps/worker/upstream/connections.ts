@@ -14,8 +14,9 @@ import { watchSocket } from "./plain-socket.ts";
 const localHosts = ["localhost", "127.0.0.1", "::1"];
 
 /**
- * Opens connections to one upstream, `connectionsMax` at most. Throws when a TLS file can't be read. `HTTPS_PROXY`, `HTTP_PROXY` and
- * `NO_PROXY` of the environment apply, in upper or lower case. A proxied connection uses HTTP/1.1 only.
+ * Opens connections to one upstream, `connectionsMax` at most. Throws when a TLS file can't be
+ * read. `HTTPS_PROXY`, `HTTP_PROXY` and `NO_PROXY` of the environment apply, in upper or lower
+ * case. A proxied connection uses HTTP/1.1 only.
  */
 export function openConnections(
   upstream: CatalogueUpstream,
@@ -47,8 +48,9 @@ export function openConnections(
       requestTls: { timeout: connectTimeoutMs, ...tls },
     });
   }
-  // An undici pool with HTTP/2 queues all requests until its first connection has negotiated a protocol, so one stalled handshake would stall
-  // all of them. Therefore HTTP/2 is off for the pool, and each connection negotiates its own protocol.
+  // An undici pool with HTTP/2 queues all requests until its first connection has negotiated a
+  // protocol, so one stalled handshake would stall all of them. Therefore HTTP/2 is off for the
+  // pool, and each connection negotiates its own protocol.
   const connect = buildConnector({ timeout: connectTimeoutMs, allowH2: true, ...tls });
   return new Pool(origin, {
     ...common,

@@ -1,11 +1,15 @@
 /**
- * Connections of HTTP/1.1 as undici needs them. It takes an informational response that nobody asked for as an error
- * (https://www.rfc-editor.org/rfc/rfc9110#section-15.2 allows any number of them), and does not tell whether a connection that broke had served a request before.
+ * Connections of HTTP/1.1 as undici needs them. It takes an informational response that nobody
+ * asked for as an error (https://www.rfc-editor.org/rfc/rfc9110#section-15.2 allows any number of
+ * them), and does not tell whether a connection that broke had served a request before.
  */
 import type { Socket } from "node:net";
 import { responseHeadBytesMax } from "../bounds.ts";
 
-/** Errors of connections that broke before any byte of the response, and had served another request before. */
+/**
+ * Errors of connections that broke before any byte of the response, and had served another request
+ * before.
+ */
 const ofReused = new WeakSet<Error>();
 
 /** True if the upstream closed a kept connection instead of reading the request, or as it did. */

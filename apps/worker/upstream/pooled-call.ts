@@ -1,4 +1,6 @@
-/** One call of an upstream, from its wait for a connection to its end. Calls no handler after that. */
+/**
+ * One call of an upstream, from its wait for a connection to its end. Calls no handler after that.
+ */
 import type { Failure } from "#dialects/errors.ts";
 import type { UpstreamCall, UpstreamHandlers } from "./upstreams.ts";
 

@@ -72,7 +72,10 @@ export class SessionCall extends PooledCall {
     });
   }
 
-  /** Sends a part of the caller's input. `taken` is called when the operating system has it and all input before it, unless a later part reports that. */
+  /**
+   * Sends a part of the caller's input. `taken` is called when the operating system has it and all
+   * input before it, unless a later part reports that.
+   */
   input(payload: Buffer, taken: () => void): void {
     const socket = this.#socket;
     if (socket?.readyState !== WebSocket.OPEN) return;

@@ -21,12 +21,18 @@ export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefi
 
 export interface UpstreamHandlers {
   head(status: number, headers: UpstreamHeaders): void;
-  /** Always decompressed. `kind` is set for a message of a session, which comes whole, and for the close frame that ends it. */
+  /**
+   * Always decompressed. `kind` is set for a message of a session, which comes whole, and for the
+   * close frame that ends it.
+   */
   data(chunk: Buffer, kind?: "text" | "binary" | "close"): void;
   end(): void;
   /** A part of a message of the caller was sent to the upstream of a session. */
   sent?(fragment: Buffer, isFirst: boolean): void;
-  /** Nothing follows. Not called after `abort`. `cause` is the transport's error code, for the operator. */
+  /**
+   * Nothing follows. Not called after `abort`. `cause` is the transport's error code, for the
+   * operator.
+   */
   failed(failure: Failure, cause: string): void;
 }
 
@@ -52,9 +58,15 @@ interface Pool {
   readonly connections: Dispatcher;
   /** Calls that have a connection, or are about to open one. */
   calls: number;
-  /** Until then each call has a connection of its own, because the upstream reset a kept one. In milliseconds of `performance.now`. */
+  /**
+   * Until then each call has a connection of its own, because the upstream reset a kept one. In
+   * milliseconds of `performance.now`.
+   */
   freshUntil: number;
-  /** Calls that wait for a connection, in order. Undici's own pool would keep the body of an aborted call. */
+  /**
+   * Calls that wait for a connection, in order. Undici's own pool would keep the body of an aborted
+   * call.
+   */
   readonly waiting: LiveMap<number, () => void>;
 }
 
@@ -73,8 +85,9 @@ export class Upstreams {
   }
 
   /**
-   * Sends a POST. `credential` is a name. The caller enforces all time limits except the connect timeout. If the upstream resets a kept connection before its
-   * response, a request that may be repeated is sent once more, on a connection of its own.
+   * Sends a POST. `credential` is a name. The caller enforces all time limits except the connect
+   * timeout. If the upstream resets a kept connection before its response, a request that may be
+   * repeated is sent once more, on a connection of its own.
    */
   call(
     upstream: CatalogueUpstream,
@@ -114,7 +127,10 @@ export class Upstreams {
     return call;
   }
 
-  /** Opens a session over a WebSocket. The body is its first message; `model` is the model's name at the upstream. Otherwise like `call`. */
+  /**
+   * Opens a session over a WebSocket. The body is its first message; `model` is the model's name at
+   * the upstream. Otherwise like `call`.
+   */
   open(
     upstream: CatalogueUpstream,
     credential: string | undefined,
@@ -136,7 +152,9 @@ export class Upstreams {
     return call;
   }
 
-  /** A connection for one call, or undefined if the upstream's certificates can't be read any more. */
+  /**
+   * A connection for one call, or undefined if the upstream's certificates can't be read any more.
+   */
   #openSpare(upstream: CatalogueUpstream): Dispatcher | undefined {
     try {
       return openConnections(upstream, 1, this.#environment);
@@ -145,7 +163,9 @@ export class Upstreams {
     }
   }
 
-  /** Calls `send` once the upstream has a connection for the call, and its authorization is known. */
+  /**
+   * Calls `send` once the upstream has a connection for the call, and its authorization is known.
+   */
   #begin(
     call: PooledCall,
     upstream: CatalogueUpstream,
@@ -190,8 +210,9 @@ export class Upstreams {
   }
 
   /**
-   * Whether the upstream answers at all. Requests its dialect's probe path, usually the model list; any response counts, even a 404,
-   * except the statuses by which a proxy reports a missing host. Uses a connection of its own, so that a hanging one does not delay calls.
+   * Whether the upstream answers at all. Requests its dialect's probe path, usually the model list;
+   * any response counts, even a 404, except the statuses by which a proxy reports a missing host.
+   * Uses a connection of its own, so that a hanging one does not delay calls.
    */
   async isPresent(upstream: CatalogueUpstream, credential: string | undefined): Promise<boolean> {
     const url = urlOf(upstream.baseUrl, upstreamProfiles[upstream.dialect].probePath);
@@ -232,7 +253,10 @@ export class Upstreams {
     await Promise.all([...this.#pools.values(), ...this.#retired].map(({ connections }) => connections.destroy()));
   }
 
-  /** The pool of an upstream. A changed address, TLS setting or limit makes a new pool, and the old one finishes its calls. Throws for unreadable TLS files. */
+  /**
+   * The pool of an upstream. A changed address, TLS setting or limit makes a new pool, and the old
+   * one finishes its calls. Throws for unreadable TLS files.
+   */
   #poolOf(upstream: CatalogueUpstream): Pool {
     const known = this.#pools.get(upstream.name);
     if (known !== undefined && (known.upstream === upstream || leadsToSame(known.upstream, upstream))) {
@@ -416,10 +440,16 @@ export const unreachableInTime: Failure = {
   message: "The upstream of this model could not be reached in time.",
 };
 
-/** Of the network and of DNS: https://nodejs.org/api/errors.html#common-system-errors, https://nodejs.org/api/dns.html#error-codes */
+/**
+ * Of the network and of DNS: https://nodejs.org/api/errors.html#common-system-errors,
+ * https://nodejs.org/api/dns.html#error-codes
+ */
 const unreachable =
   /^(?:ECONNREFUSED|EHOST(?:UNREACH|DOWN)|ENET(?:UNREACH|DOWN)|EADDRNOTAVAIL|ENOTFOUND|ENODATA|ESERVFAIL|EAI_[A-Z]+)$/;
-/** Of TLS: https://nodejs.org/api/tls.html#x509-certificate-error-codes, https://nodejs.org/api/errors.html */
+/**
+ * Of TLS: https://nodejs.org/api/tls.html#x509-certificate-error-codes,
+ * https://nodejs.org/api/errors.html
+ */
 const untrusted =
   /CERT|^(?:UNABLE_TO_|CRL_|ERR_TLS_|ERR_SSL_|ERROR_IN_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED|EPROTO)/;
 

@@ -1,4 +1,7 @@
-/** Whole answers in Anthropic's Messages format, and the parts shared with streamed answers: https://platform.claude.com/docs/en/api/messages */
+/**
+ * Whole answers in Anthropic's Messages format, and the parts shared with streamed answers:
+ * https://platform.claude.com/docs/en/api/messages
+ */
 import { randomBytes } from "node:crypto";
 import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
@@ -33,8 +36,9 @@ const stopReasons: Record<Finish, string> = {
 };
 
 /**
- * The end of an answer, for the second-to-last event of a stream and for a whole body. A stop sequence counts only if the caller gave it: other servers also
- * report the model's own end-of-text token as one.
+ * The end of an answer, for the second-to-last event of a stream and for a whole body. A stop
+ * sequence counts only if the caller gave it: other servers also report the model's own end-of-text
+ * token as one.
  */
 export function endingOf(finish: Finish, stopSequence: string | undefined, { request, cut }: AnswerContext) {
   const asked = [...(request.settings.stop?.value ?? []), ...(cut?.sequences ?? [])];
@@ -46,7 +50,10 @@ export function endingOf(finish: Finish, stopSequence: string | undefined, { req
   };
 }
 
-/** Collects the counters of an answer. Each report replaces the previous one; reports are totals, not increments. */
+/**
+ * Collects the counters of an answer. Each report replaces the previous one; reports are totals,
+ * not increments.
+ */
 export class UsageReader {
   /** A new object after each report. */
   usage: Usage | undefined;
@@ -151,13 +158,19 @@ export const messageOf = ({ id, model }: AnswerContext, usage?: Usage) => ({
 
 const leadingField = /^([a-z_]+(?:\.[\w-]+)*): /;
 
-/** Reads an error body, or the `error` in one. The message starts with the name of the field at fault. */
+/**
+ * Reads an error body, or the `error` in one. The message starts with the name of the field at
+ * fault.
+ */
 export function upstreamErrorOf(body: unknown): UpstreamError {
   const error = readError(body);
   return { ...error, param: error.param ?? leadingField.exec(error.message)?.[1] };
 }
 
-/** A block as it begins, or a whole block without its citations; undefined for blocks that only this vendor's own servers produce. */
+/**
+ * A block as it begins, or a whole block without its citations; undefined for blocks that only this
+ * vendor's own servers produce.
+ */
 export function blockOf(block: WireBlock): Block | undefined {
   switch (block.type) {
     case "text":
@@ -191,7 +204,10 @@ export function blockOf(block: WireBlock): Block | undefined {
   }
 }
 
-/** Why the model refused, in its vendor's words; undefined if it did not: https://platform.claude.com/docs/en/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals */
+/**
+ * Why the model refused, in its vendor's words; undefined if it did not:
+ * https://platform.claude.com/docs/en/test-and-evaluate/strengthen-guardrails/handle-streaming-refusals
+ */
 export function refusalIn(details: unknown): string | undefined {
   const { type, category, explanation } = objectOf(details);
   if (type !== "refusal") return undefined;
@@ -250,7 +266,10 @@ function blockBodyOf(block: Block, context: AnswerContext): WireBlock | undefine
   }
 }
 
-/** A signed reasoning block. Callers send it back unchanged, so a foreign signature travels as if it belonged to this dialect. */
+/**
+ * A signed reasoning block. Callers send it back unchanged, so a foreign signature travels as if it
+ * belonged to this dialect.
+ */
 const thoughtBodyOf = (text: string, signature: Signature, context: AnswerContext): WireBlock =>
   thinkingBlockOf(
     text,

@@ -1,4 +1,7 @@
-/** Content blocks of requests in Anthropic's Messages format, both ways: https://platform.claude.com/docs/en/api/messages/create */
+/**
+ * Content blocks of requests in Anthropic's Messages format, both ways:
+ * https://platform.claude.com/docs/en/api/messages/create
+ */
 
 import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, documentTextOf } from "../neutral/attachments.ts";
@@ -135,7 +138,10 @@ function checkedSource(source: WireBlock, path: string): ImagePart["source"] {
   }
 }
 
-/** Citations are ignored, and the caller is told so: models of other vendors do not report what they cite. */
+/**
+ * Citations are ignored, and the caller is told so: models of other vendors do not report what they
+ * cite.
+ */
 function documentOf({ source: value, title, context }: WireBlock, path: string): Part[] {
   const source = objectOf(value);
   const about: Part[] =
@@ -181,7 +187,10 @@ function thoughtOf({ type, thinking, signature: proof, data }: WireBlock, path: 
 
 const imageTypes = ["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/** A part as a block; `idOf` gives the wire id for a caller's call id. Throws Refusal for a part that the format cannot express. */
+/**
+ * A part as a block; `idOf` gives the wire id for a caller's call id. Throws Refusal for a part
+ * that the format cannot express.
+ */
 export function encodePart(part: Part, idOf: (part: CallPart | ResultPart) => string): WireBlock {
   switch (part.kind) {
     case "text":
@@ -227,7 +236,10 @@ export function encodePart(part: Part, idOf: (part: CallPart | ResultPart) => st
 export const thinkingBlockOf = (text: string, { data, redacted }: Signature): WireBlock =>
   redacted === true ? { type: "redacted_thinking", data } : { type: "thinking", thinking: text, signature: data };
 
-/** A call's input as an object. Input that is not an object, as some models and truncated answers produce, is wrapped as one member. */
+/**
+ * A call's input as an object. Input that is not an object, as some models and truncated answers
+ * produce, is wrapped as one member.
+ */
 export const inputObjectOf = (input: string): Record<string, unknown> => argumentsOf(input) ?? { _raw: input };
 
 function encodeImageSource({ source, path }: ImagePart): WireBlock {

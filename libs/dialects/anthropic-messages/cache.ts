@@ -8,8 +8,8 @@ export type WireBlock = Record<string, unknown>;
 export const cacheOf = (control: unknown) => cacheIn({ cache_control: control });
 
 /**
- * Removes all cache breakpoints except the last four, the format's maximum, and makes sure that no long-lived one follows a short-lived one. `blocks` are in
- * prompt order.
+ * Removes all cache breakpoints except the last four, the format's maximum, and makes sure that no
+ * long-lived one follows a short-lived one. `blocks` are in prompt order.
  */
 export function boundCacheMarks(blocks: readonly WireBlock[]): void {
   const marked = blocks

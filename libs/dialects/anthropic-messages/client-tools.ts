@@ -1,7 +1,10 @@
 /**
- * Tools that Anthropic defines and the caller runs. Anthropic's models know their arguments; other models receive them as ordinary functions.
- * https://platform.claude.com/docs/en/agents-and-tools/tool-use/bash-tool, https://platform.claude.com/docs/en/agents-and-tools/tool-use/text-editor-tool,
- * https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool, https://platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool
+ * Tools that Anthropic defines and the caller runs. Anthropic's models know their arguments; other
+ * models receive them as ordinary functions.
+ * https://platform.claude.com/docs/en/agents-and-tools/tool-use/bash-tool,
+ * https://platform.claude.com/docs/en/agents-and-tools/tool-use/text-editor-tool,
+ * https://platform.claude.com/docs/en/agents-and-tools/tool-use/memory-tool,
+ * https://platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool
  */
 
 interface ClientTool {

@@ -1,4 +1,7 @@
-/** Counting a prompt's tokens in Anthropic's Messages format: https://platform.claude.com/docs/en/api/messages/count_tokens */
+/**
+ * Counting a prompt's tokens in Anthropic's Messages format:
+ * https://platform.claude.com/docs/en/api/messages/count_tokens
+ */
 
 import { jsonOf } from "#wire/json/parse.ts";
 import { withMembers } from "#wire/json/spans.ts";

@@ -1,18 +1,27 @@
-/** Reasoning of other vendors in earlier answers of a conversation. An upstream of this dialect rejects what it did not sign. */
+/**
+ * Reasoning of other vendors in earlier answers of a conversation. An upstream of this dialect
+ * rejects what it did not sign.
+ */
 import { jsonBytesOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { isEmptyArray, withElements, withMembers } from "#wire/json/spans.ts";
 import { isWrappedSignature, unwrappedSignature } from "../neutral/wrapped-signature.ts";
 import { dialect, thinkingBlockOf } from "./blocks.ts";
 import { isBegunWithoutThinking } from "./thinking.ts";
 
-/** The caller's messages without other vendors' reasoning, and with this vendor's unwrapped, byte for byte. A message that becomes empty is left out. */
+/**
+ * The caller's messages without other vendors' reasoning, and with this vendor's unwrapped, byte
+ * for byte. A message that becomes empty is left out.
+ */
 export const withoutForeignThoughts = (messages: Buffer): Buffer => withBlocks(messages, keptBlock);
 
 /** The caller's messages without any reasoning. */
 export const withoutThoughts = (messages: Buffer): Buffer =>
   withBlocks(messages, (block) => (isThought(parsedObject(block)) ? undefined : block));
 
-/** The caller's messages with instructions among them as messages of the user, marked as instructions. */
+/**
+ * The caller's messages with instructions among them as messages of the user, marked as
+ * instructions.
+ */
 export const withoutSystemTurns = (messages: Buffer): Buffer =>
   withElements(messages, (message) => {
     const { role, content } = parsedObject(message) ?? {};
@@ -34,7 +43,10 @@ const withBlocks = (messages: Buffer, change: (block: Buffer) => Buffer | undefi
     return isEmpty ? undefined : kept;
   });
 
-/** The `thinking` to send instead, if the requested one cannot continue from these messages; undefined if it can. */
+/**
+ * The `thinking` to send instead, if the requested one cannot continue from these messages;
+ * undefined if it can.
+ */
 export const thinkingInstead = (thinking: unknown, messages: readonly unknown[]): object | undefined =>
   objectOf(thinking).type === "enabled" && isBegunWithoutThinking(messages.map(objectOf))
     ? { type: "disabled" }
@@ -45,7 +57,10 @@ const isThought = (block: unknown): boolean => /^(redacted_)?thinking$/.test(Str
 const sealOf = (block: unknown): string =>
   String(objectOf(block)[objectOf(block).type === "thinking" ? "signature" : "data"]);
 
-/** A wrapped signature, or thinking without a signature, which is how callers of this dialect see other vendors' reasoning. This vendor rejects both. */
+/**
+ * A wrapped signature, or thinking without a signature, which is how callers of this dialect see
+ * other vendors' reasoning. This vendor rejects both.
+ */
 const isWrapped = (block: unknown): boolean => {
   const { type, signature } = objectOf(block);
   return (isThought(block) && isWrappedSignature(sealOf(block))) || (type === "thinking" && signature === "");

@@ -1,4 +1,7 @@
-/** The turns of a conversation in Anthropic's Messages format, in both directions, and their required order. */
+/**
+ * The turns of a conversation in Anthropic's Messages format, in both directions, and their
+ * required order.
+ */
 
 import { listOf, objectOf } from "#wire/json/parse.ts";
 import type { Target } from "../codec.ts";
@@ -117,7 +120,10 @@ const encodeText = (part: TextPart): WireBlock => ({ type: "text", text: part.te
 /** False for a text of white space only, which the format rejects. */
 const isSaid = (part: Part): boolean => (part.kind !== "text" && part.kind !== "refusal") || part.text.trim() !== "";
 
-/** A message as the upstream accepts it: reasoning of its own dialect only, and system messages as user messages if the model accepts no others. */
+/**
+ * A message as the upstream accepts it: reasoning of its own dialect only, and system messages as
+ * user messages if the model accepts no others.
+ */
 function readableOf(
   { role, parts, path }: Message,
   { systemTurns, boundThinking }: ModelTraits,
@@ -164,8 +170,8 @@ function trimEnd(turn: Message): void {
 }
 
 /**
- * Wire ids for the caller's call ids: they use the format's alphabet, and each names one call. Throws Refusal for a call that the next turn does not answer,
- * and for a result without a call.
+ * Wire ids for the caller's call ids: they use the format's alphabet, and each names one call.
+ * Throws Refusal for a call that the next turn does not answer, and for a result without a call.
  */
 function idsOf(turns: readonly Message[]): (part: CallPart | ResultPart) => string {
   const ids = new Map<CallPart | ResultPart, string>();

@@ -1,17 +1,24 @@
 /**
- * A model in Anthropic's format: https://platform.claude.com/docs/en/api/models/list (type `ModelInfo` of `@anthropic-ai/sdk`). A capability is what a request to
- * this gateway may use; some pass only to an upstream of this dialect.
+ * A model in Anthropic's format: https://platform.claude.com/docs/en/api/models/list (type
+ * `ModelInfo` of `@anthropic-ai/sdk`). A capability is what a request to this gateway may use; some
+ * pass only to an upstream of this dialect.
  */
 import { versionOf } from "../neutral/model-traits.ts";
 import { type ListedModel, type ListedTarget, timeTextOf } from "../profile.ts";
 
-/** Claude Opus 4.6 and Sonnet 4.6 are the last that accept a budget: https://platform.claude.com/docs/en/build-with-claude/thinking */
+/**
+ * Claude Opus 4.6 and Sonnet 4.6 are the last that accept a budget:
+ * https://platform.claude.com/docs/en/build-with-claude/thinking
+ */
 const budgetVersionMax = 406;
 const lines = /(?:^|[/:.@-])claude-(?:[\d.-]+-)?(haiku|sonnet|opus|fable|mythos)/;
 
 const is = (supported: boolean) => ({ supported });
 
-/** All members of the vendor's object are always present: clients read them without a check. The gateway's catalogue has only models in service. */
+/**
+ * All members of the vendor's object are always present: clients read them without a check. The
+ * gateway's catalogue has only models in service.
+ */
 export function modelInfoOf(model: ListedModel): object {
   const { id, name, created, contextWindow, outputTokensMax } = model;
   const target = model.targetOf?.("anthropic-messages");
@@ -30,7 +37,10 @@ export function modelInfoOf(model: ListedModel): object {
   };
 }
 
-/** Requests to an upstream of another dialect are translated, with every kind of thinking and effort. */
+/**
+ * Requests to an upstream of another dialect are translated, with every kind of thinking and
+ * effort.
+ */
 function capabilitiesOf({ capabilities }: ListedModel, { dialect, model, traits }: ListedTarget): object {
   const has = (name: string) => capabilities.includes(name);
   const isNative = dialect === "anthropic-messages";

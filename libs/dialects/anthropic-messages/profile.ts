@@ -1,6 +1,7 @@
 /**
  * The profile of Anthropic's Messages: https://docs.anthropic.com/en/api/errors,
- * https://docs.anthropic.com/en/api/rate-limits#response-headers, https://docs.anthropic.com/en/api/models-list
+ * https://docs.anthropic.com/en/api/rate-limits#response-headers,
+ * https://docs.anthropic.com/en/api/models-list
  */
 import { type ErrorCode, type Failure, statuses } from "../errors.ts";
 import {

@@ -1,4 +1,7 @@
-/** Requests in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/api/messages/create */
+/**
+ * Requests in Anthropic's Messages format, in both directions:
+ * https://platform.claude.com/docs/en/api/messages/create
+ */
 
 import { isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
@@ -21,9 +24,10 @@ import { decodeToolChoice, decodeTools, encodeTools } from "./tools.ts";
 export const apiVersion = "2023-06-01";
 
 /**
- * Fields that no other dialect supports, and the values that have no effect. All other fields are read by `settingsOf`, or ignored for upstreams of other
- * dialects: `diagnostics`, `service_tier`, `speed`, `fallback_credit_token`, `output_config.task_budget`, the `output_config` of a single message, context
- * edits that only clear, citations, and image transformations.
+ * Fields that no other dialect supports, and the values that have no effect. All other fields are
+ * read by `settingsOf`, or ignored for upstreams of other dialects: `diagnostics`, `service_tier`,
+ * `speed`, `fallback_credit_token`, `output_config.task_budget`, the `output_config` of a single
+ * message, context edits that only clear, citations, and image transformations.
  */
 export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
   ["container", () => false],
@@ -71,7 +75,10 @@ function citedIn(values: unknown, path: string): string | undefined {
   return undefined;
 }
 
-/** Edits that only clear are ignored. Others are rejected with wording that lets a coding agent continue without them. */
+/**
+ * Edits that only clear are ignored. Others are rejected with wording that lets a coding agent
+ * continue without them.
+ */
 function checkContextEdits(value: unknown): void {
   for (const [place, edit] of listOf(objectOf(value).edits).entries()) {
     const { type } = objectOf(edit);
@@ -203,8 +210,8 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
 }
 
 /**
- * The format has no JSON mode without a schema, older models have none at all, and not every schema can be enforced. In these cases an instruction asks the
- * model for the format.
+ * The format has no JSON mode without a schema, older models have none at all, and not every schema
+ * can be enforced. In these cases an instruction asks the model for the format.
  */
 function formatOf(asked: Settings["format"], { jsonSchemas }: ModelTraits): { format?: object; instruction?: string } {
   if (asked === undefined) return {};

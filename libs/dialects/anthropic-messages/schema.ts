@@ -1,4 +1,7 @@
-/** The schemas of requests in Anthropic's Messages format: https://platform.claude.com/docs/en/api/messages/create */
+/**
+ * The schemas of requests in Anthropic's Messages format:
+ * https://platform.claude.com/docs/en/api/messages/create
+ */
 import Type from "typebox";
 import {
   has,
@@ -132,7 +135,8 @@ const tool = {
     required: ["name", "input_schema"],
     properties: {
       name: { type: "string", pattern: "^[a-zA-Z0-9_-]{1,128}$" },
-      // A tool of a caller's tool server may have any schema: one that is wrong must not refuse the whole request (schema/tool-schemas.ts).
+      // A tool of a caller's tool server may have any schema: one that is wrong must not refuse the
+      // whole request (schema/tool-schemas.ts).
       input_schema: looseParameters,
     },
   },
@@ -185,8 +189,9 @@ const counted = {
 const maxTokens = { type: "integer", minimum: 0, maximum: int32Max };
 
 /**
- * Checks the known fields for type and range. Unknown fields pass, and so do unknown values of fields to which the vendor may add values. `null` counts as
- * absent. No defaults and no coercion: a check never changes the caller's body. Both API versions are accepted.
+ * Checks the known fields for type and range. Unknown fields pass, and so do unknown values of
+ * fields to which the vendor may add values. `null` counts as absent. No defaults and no coercion:
+ * a check never changes the caller's body. Both API versions are accepted.
  */
 export const messagesRequestSchema = Type.Object({
   ...counted,

@@ -10,8 +10,9 @@ export interface StatefulField {
 }
 
 /**
- * The first field that requires stored conversations, containers or files; undefined if there is none. Applies to translated and verbatim requests: an upstream
- * would share stored objects between all callers of this gateway.
+ * The first field that requires stored conversations, containers or files; undefined if there is
+ * none. Applies to translated and verbatim requests: an upstream would share stored objects between
+ * all callers of this gateway.
  */
 export function statefulFieldIn(body: Record<string, unknown>): StatefulField | undefined {
   if (isPresent(body.thread))

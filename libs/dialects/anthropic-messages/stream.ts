@@ -1,4 +1,7 @@
-/** Streamed answers in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/build-with-claude/streaming */
+/**
+ * Streamed answers in Anthropic's Messages format, in both directions:
+ * https://platform.claude.com/docs/en/build-with-claude/streaming
+ */
 
 import { isObject, jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
@@ -188,7 +191,10 @@ export class MessagesDecoder extends EventDecoder {
   }
 }
 
-/** The open block. Text and thinking blocks open with their first chunk, because upstreams reject empty blocks in a later request. */
+/**
+ * The open block. Text and thinking blocks open with their first chunk, because upstreams reject
+ * empty blocks in a later request.
+ */
 interface WrittenBlock {
   start: BlockStart;
   /** Its start is written. */
@@ -202,7 +208,10 @@ export class MessagesEncoder implements StreamEncoder {
   #begun = false;
   #index = 0;
   #open: WrittenBlock | undefined;
-  /** A foreign signature without text. It is written only if another block follows, because clients take the last block as the answer. */
+  /**
+   * A foreign signature without text. It is written only if another block follows, because clients
+   * take the last block as the answer.
+   */
   #held: Signature | undefined;
 
   constructor(context: AnswerContext) {
@@ -217,7 +226,10 @@ export class MessagesEncoder implements StreamEncoder {
     return beginning + this.#eventsOf(event);
   }
 
-  /** Clients read the prompt's tokens where the answer begins, so an upstream that counts them at the end is preceded by an estimate. */
+  /**
+   * Clients read the prompt's tokens where the answer begins, so an upstream that counts them at
+   * the end is preceded by an estimate.
+   */
   #startOf(usage: Usage | undefined): Usage | undefined {
     const { inputTokens } = this.#context;
     return usage ?? (inputTokens === undefined ? undefined : plainUsageOf(inputTokens));
@@ -312,7 +324,10 @@ export class MessagesEncoder implements StreamEncoder {
     return eventText("content_block_start", { index: this.#index, content_block: block });
   }
 
-  /** One delta of a block. Built as text rather than from an object, because it is the most frequent event. */
+  /**
+   * One delta of a block. Built as text rather than from an object, because it is the most frequent
+   * event.
+   */
   #chunk(type: string, member: string, text: string): string {
     return `event: content_block_delta\ndata: {"type":"content_block_delta","index":${this.#index},"delta":{"type":"${type}","${member}":${jsonOf(text)}}}\n\n`;
   }

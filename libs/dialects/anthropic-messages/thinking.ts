@@ -1,4 +1,7 @@
-/** The thinking settings of requests to Anthropic's models: https://platform.claude.com/docs/en/build-with-claude/thinking */
+/**
+ * The thinking settings of requests to Anthropic's models:
+ * https://platform.claude.com/docs/en/build-with-claude/thinking
+ */
 import type { Target } from "../codec.ts";
 import type { Effort, Settings } from "../neutral/neutral.ts";
 import { askedEffortOf, effortAmong, thinkingTokensOf } from "../neutral/reasoning.ts";
@@ -23,8 +26,9 @@ interface Circumstances {
 }
 
 /**
- * Thinking is left out where the model would reject it: with a forced call, in a turn that began without thinking, and if the answer is shorter than the
- * smallest budget. The amount of thinking is only a preference of the caller; forced calls and length limits are requirements.
+ * Thinking is left out where the model would reject it: with a forced call, in a turn that began
+ * without thinking, and if the answer is shorter than the smallest budget. The amount of thinking
+ * is only a preference of the caller; forced calls and length limits are requirements.
  */
 export function thinkingOf(settings: Settings, { target, forced, begunWithout }: Circumstances): Thinking {
   const { traits, outputTokensMax: limit } = target;
@@ -80,8 +84,9 @@ interface WireMessage {
 }
 
 /**
- * True if the messages end in an open assistant turn (with calls that were just answered) that does not begin with thinking. Models with a thinking budget
- * reject thinking in such a turn. `messages` are the ones sent to the upstream.
+ * True if the messages end in an open assistant turn (with calls that were just answered) that does
+ * not begin with thinking. Models with a thinking budget reject thinking in such a turn. `messages`
+ * are the ones sent to the upstream.
  */
 export function isBegunWithoutThinking(messages: readonly WireMessage[]): boolean {
   const blocksIn = ({ content }: WireMessage): { type?: unknown }[] =>

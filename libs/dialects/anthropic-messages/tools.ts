@@ -1,4 +1,7 @@
-/** Tools and tool choice in Anthropic's Messages format, in both directions: https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview */
+/**
+ * Tools and tool choice in Anthropic's Messages format, in both directions:
+ * https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview
+ */
 
 import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { cacheControlOf } from "../neutral/cache-marks.ts";
@@ -12,8 +15,9 @@ import { cacheOf, type WireBlock } from "./cache.ts";
 import { clientToolOf } from "./client-tools.ts";
 
 /**
- * The tools in force at the end of the conversation: those of the request, including deferred ones, with the additions and removals by its instructions.
- * `eager_input_streaming` and `allowed_callers` are ignored.
+ * The tools in force at the end of the conversation: those of the request, including deferred ones,
+ * with the additions and removals by its instructions. `eager_input_streaming` and
+ * `allowed_callers` are ignored.
  */
 export function decodeTools(body: Record<string, unknown>): Tool[] {
   const offered = new Map<string, Omit<Tool, "name">>();
@@ -98,8 +102,8 @@ interface WireTools {
 }
 
 /**
- * `called` names the tools called in the conversation; the format rejects a conversation with calls and without tools. A choice among several tools is made by
- * offering only those.
+ * `called` names the tools called in the conversation; the format rejects a conversation with calls
+ * and without tools. A choice among several tools is made by offering only those.
  */
 export function encodeTools({ tools, toolChoice, settings }: NeutralRequest, called: Iterable<string>): WireTools {
   const { mode, only } = toolChoice ?? { mode: undefined, only: undefined };

@@ -1,4 +1,7 @@
-/** Verbatim relay between a caller and an upstream that both speak Anthropic's Messages: bytes stay unchanged except for the model's name. */
+/**
+ * Verbatim relay between a caller and an upstream that both speak Anthropic's Messages: bytes stay
+ * unchanged except for the model's name.
+ */
 
 import { isPresent, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf, readSpan, replaceSpans, withMembers, withValues } from "#wire/json/spans.ts";
@@ -49,7 +52,9 @@ function requestOf(bytes: Buffer, { model }: Target): Buffer | undefined {
   );
 }
 
-/** Removes reasoning, and thinking that cannot continue without it. Everything else stays unchanged. */
+/**
+ * Removes reasoning, and thinking that cannot continue without it. Everything else stays unchanged.
+ */
 function withMessages(bytes: Buffer, without: (messages: Buffer) => Buffer): Buffer {
   const kept = withMembers(bytes, "messages", without);
   return withMembers(kept, "thinking", (thinking) => {

@@ -1,4 +1,7 @@
-/** Answers in Google's Gemini format, and the parts that whole and streamed ones share: https://ai.google.dev/api/generate-content#generatecontentresponse */
+/**
+ * Answers in Google's Gemini format, and the parts that whole and streamed ones share:
+ * https://ai.google.dev/api/generate-content#generatecontentresponse
+ */
 
 import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
@@ -38,16 +41,20 @@ export const isBlocked = (promptFeedback: unknown): boolean => {
   return reason !== undefined && reason !== "BLOCK_REASON_UNSPECIFIED";
 };
 
-/** The error of the first candidate that failed. The words are not Google's: they are those that its clients know. */
+/**
+ * The error of the first candidate that failed. The words are not Google's: they are those that its
+ * clients know.
+ */
 export function failureIn(candidates: readonly Record<string, unknown>[]): UpstreamError | undefined {
   const reason = candidates.map(({ finishReason }) => finishReason).find(isFailure);
   return reason === undefined ? undefined : stoppedBy(reason);
 }
 
 /**
- * Undefined if the value is not an object. Google counts the input of hosted tools and the thinking separately from prompt and answer; some servers count the
- * thinking as a part of the answer, so that the total is right without it. `searches` are those of `searchesIn`. Live names the
- * answer's counters `responseTokenCount` and `responseTokensDetails`.
+ * Undefined if the value is not an object. Google counts the input of hosted tools and the thinking
+ * separately from prompt and answer; some servers count the thinking as a part of the answer, so
+ * that the total is right without it. `searches` are those of `searchesIn`. Live names the answer's
+ * counters `responseTokenCount` and `responseTokensDetails`.
  */
 export function usageOf(value: unknown, searches: Units = {}): Usage | undefined {
   if (!isObject(value)) return undefined;
@@ -79,13 +86,16 @@ export function usageOf(value: unknown, searches: Units = {}): Usage | undefined
   });
 }
 
-/** https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/GenerateContentResponse#TrafficType */
+/**
+ * https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/GenerateContentResponse#TrafficType
+ */
 const tierOf = (traffic: unknown): string | undefined =>
   /^(?:ON_DEMAND_)?(PRIORITY|FLEX|PROVISIONED)/.exec(String(traffic))?.[1]?.toLowerCase();
 
 /**
- * The searches for an answer, as far as this response and those `before` say. Models up to 2.5 are billed for each prompt that was answered with results, newer ones
- * for each query: https://ai.google.dev/gemini-api/docs/google-search#pricing
+ * The searches for an answer, as far as this response and those `before` say. Models up to 2.5 are
+ * billed for each prompt that was answered with results, newer ones for each query:
+ * https://ai.google.dev/gemini-api/docs/google-search#pricing
  */
 export function searchesIn({ candidates, modelVersion }: Record<string, unknown>, before: Units = {}): Units {
   let searches = before;

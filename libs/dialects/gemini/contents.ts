@@ -1,4 +1,7 @@
-/** The turns of a conversation in Google's Gemini format, in both directions: https://ai.google.dev/api/caching#Content */
+/**
+ * The turns of a conversation in Google's Gemini format, in both directions:
+ * https://ai.google.dev/api/caching#Content
+ */
 
 import { isPresent, objectOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";
@@ -28,7 +31,10 @@ export function decodeSystem(value: unknown): TextPart[] {
   });
 }
 
-/** `detail` applies to images without a resolution of their own. Consecutive contents of the model, as a streamed answer leaves them, are one turn. */
+/**
+ * `detail` applies to images without a resolution of their own. Consecutive contents of the model,
+ * as a streamed answer leaves them, are one turn.
+ */
 export function decodeContents(value: unknown, tools: readonly Tool[], detail: ImagePart["detail"]): Message[] {
   const messages: Message[] = [];
   const calls = new Calls();
@@ -56,7 +62,10 @@ export function decodeContents(value: unknown, tools: readonly Tool[], detail: I
   return messages;
 }
 
-/** The calls so far. A response belongs to the call with its id, or else to the next call of its name in the previous turn. */
+/**
+ * The calls so far. A response belongs to the call with its id, or else to the next call of its
+ * name in the previous turn.
+ */
 class Calls {
   readonly #known = new Map<string, CallPart>();
   /** Unanswered calls of the previous turn, by name. */
@@ -128,7 +137,10 @@ function userPartsOf(
   return media === undefined ? nothingIn(part, path) : [media];
 }
 
-/** The contents of a request, and its instructions. Without any turn, the instructions become the user's message. */
+/**
+ * The contents of a request, and its instructions. Without any turn, the instructions become the
+ * user's message.
+ */
 export function encodeConversation(
   system: readonly TextPart[],
   messages: readonly Message[],
@@ -154,7 +166,10 @@ export function encodeConversation(
   };
 }
 
-/** Contents have no role for an instruction in the middle of a conversation: it moves into the user's turn, marked as an instruction. */
+/**
+ * Contents have no role for an instruction in the middle of a conversation: it moves into the
+ * user's turn, marked as an instruction.
+ */
 const withoutSystem = (message: Message): Message =>
   message.role === "system"
     ? { ...message, role: "user", parts: message.parts.map((part) => (part.kind === "text" ? marked(part) : part)) }

@@ -1,6 +1,8 @@
 /**
- * Answers that are one of several values, as bare text (`text/x.enum`): https://ai.google.dev/gemini-api/docs/structured-output. Other dialects enforce a
- * schema only for JSON objects, so their models are asked for an object with one member, and the caller gets its value.
+ * Answers that are one of several values, as bare text (`text/x.enum`):
+ * https://ai.google.dev/gemini-api/docs/structured-output. Other dialects enforce a schema only for
+ * JSON objects, so their models are asked for an object with one member, and the caller gets its
+ * value.
  */
 import { objectOf, textOf } from "#wire/json/parse.ts";
 import { jsonSchemaOf } from "./google-schema.ts";
@@ -9,7 +11,9 @@ export const enumMimeType = "text/x.enum";
 
 const member = "value";
 
-/** The schema of the object that wraps the value; undefined if the caller's schema lists no values. */
+/**
+ * The schema of the object that wraps the value; undefined if the caller's schema lists no values.
+ */
 export function enumObjectSchemaOf(schema: unknown): Record<string, unknown> | undefined {
   const { enum: values, description } = jsonSchemaOf(schema);
   if (!Array.isArray(values) || values.length === 0 || !values.every((value) => typeof value === "string"))
@@ -24,7 +28,9 @@ export function asksForEnum({ generationConfig, generation_config: other }: Reco
   return (responseMimeType ?? snake) === enumMimeType;
 }
 
-/** The bare value in a model's text. Empty for a truncated object; any other text stays unchanged. */
+/**
+ * The bare value in a model's text. Empty for a truncated object; any other text stays unchanged.
+ */
 export function enumValueOf(text: string): string {
   const bare = text.trim();
   if (!bare.startsWith("{")) return bare;

@@ -1,4 +1,7 @@
-/** Reads Google's schemas (https://ai.google.dev/api/caching#Schema) as JSON Schema. Callers mix both kinds, so one reader serves both. */
+/**
+ * Reads Google's schemas (https://ai.google.dev/api/caching#Schema) as JSON Schema. Callers mix
+ * both kinds, so one reader serves both.
+ */
 
 import { isObject, objectOf } from "#wire/json/parse.ts";
 import { camelNameOf } from "./names.ts";
@@ -59,7 +62,9 @@ function standard(schema: unknown): unknown {
   return (schema as Schema).nullable === true ? orNull(result) : result;
 }
 
-/** Google writes the allowed values of a number as strings, which no number matches in JSON Schema. */
+/**
+ * Google writes the allowed values of a number as strings, which no number matches in JSON Schema.
+ */
 function withNumbers(schema: Schema): Schema {
   const { type, enum: values } = schema;
   const types = [type].flat();

@@ -1,6 +1,7 @@
 /**
- * A model's turn in Google's Gemini format, in both directions. Parts carry signatures: a call's signature covers the thinking before it, a text's the thinking
- * with it. https://ai.google.dev/gemini-api/docs/thought-signatures
+ * A model's turn in Google's Gemini format, in both directions. Parts carry signatures: a call's
+ * signature covers the thinking before it, a text's the thinking with it.
+ * https://ai.google.dev/gemini-api/docs/thought-signatures
  */
 
 import { isPresent, objectOf, textOf } from "#wire/json/parse.ts";
@@ -65,8 +66,9 @@ export class ModelTurn {
   }
 
   /**
-   * Google's own signatures stay where they are. Signatures of other dialects travelled on the text that followed them (see part-writer.ts) and move back in
-   * front of it; the thinking text inside a wrapped signature replaces the shown summary.
+   * Google's own signatures stay where they are. Signatures of other dialects travelled on the text
+   * that followed them (see part-writer.ts) and move back in front of it; the thinking text inside
+   * a wrapped signature replaces the shown summary.
    */
   #place(signed: SignedPart): void {
     if (signed.signature.dialect === dialect) {
@@ -90,10 +92,16 @@ function signedOf(value: unknown, path: string): SignedPart | undefined {
   return { kind: "reasoning", text, signature, path };
 }
 
-/** The value that Google documents for calls that none of its models signed: https://ai.google.dev/gemini-api/docs/thought-signatures#faqs */
+/**
+ * The value that Google documents for calls that none of its models signed:
+ * https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
+ */
 export const bypass = "skip_thought_signature_validator";
 
-/** The signature for a turn's first call if it has none; undefined if the model does not require one. */
+/**
+ * The signature for a turn's first call if it has none; undefined if the model does not require
+ * one.
+ */
 export const bypassOf = ({ signedCalls }: ModelTraits): string | undefined => (signedCalls ? bypass : undefined);
 
 /** `unsigned` is the signature to use if the first call has none. */

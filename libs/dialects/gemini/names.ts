@@ -1,4 +1,7 @@
-/** Names in Google's formats: of fields, which have two spellings (https://protobuf.dev/programming-guides/json/), and of models in paths. */
+/**
+ * Names in Google's formats: of fields, which have two spellings
+ * (https://protobuf.dev/programming-guides/json/), and of models in paths.
+ */
 import { isObject } from "#wire/json/parse.ts";
 
 /** Members whose value is the caller's own data, so its keys are not respelled. */
@@ -18,7 +21,10 @@ export const snakeNameOf = (name: string): string => name.replace(/[A-Z]/g, (let
 export const camelNameOf = (name: string): string =>
   underscored.test(name) ? name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()) : name;
 
-/** The same JSON with every field name in camel case, which wins if both spellings are given. The caller's own data stays unchanged. */
+/**
+ * The same JSON with every field name in camel case, which wins if both spellings are given. The
+ * caller's own data stays unchanged.
+ */
 export function camelOf(value: unknown): unknown {
   if (!isObject(value)) return value;
   if (Array.isArray(value)) return value.map(camelOf);
@@ -42,7 +48,9 @@ export function camelOf(value: unknown): unknown {
 
 const entryOf = ({ name, member }: { name: string; member: unknown }): [string, unknown] => [name, member];
 
-/** The items of a list with their paths; the format also allows a single item in place of a list. */
+/**
+ * The items of a list with their paths; the format also allows a single item in place of a list.
+ */
 export function itemsOf(value: unknown, path: string): [item: unknown, path: string][] {
   if (Array.isArray(value)) return value.map((item, place) => [item, `${path}[${place}]`]);
   return isObject(value) ? [[value, path]] : [];

@@ -7,7 +7,10 @@ import { dialect } from "./parts.ts";
 
 type Json = Record<string, unknown>;
 
-/** Consecutive texts are one block. A signature of a call or a text becomes a separate block: before the call, after the text. */
+/**
+ * Consecutive texts are one block. A signature of a call or a text becomes a separate block: before
+ * the call, after the text.
+ */
 export class PartReader {
   /** The model made a call. */
   called = false;

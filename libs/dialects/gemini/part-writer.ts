@@ -9,8 +9,9 @@ import { dialect } from "./parts.ts";
 type Json = Record<string, unknown>;
 
 /**
- * Thoughts are shown only to callers that asked for them, because others take the first text as the answer. Signatures go on the next call, where all clients
- * keep them, or on the text at the end. Clients drop thoughts, so a signature of another dialect includes the thinking text.
+ * Thoughts are shown only to callers that asked for them, because others take the first text as the
+ * answer. Signatures go on the next call, where all clients keep them, or on the text at the end.
+ * Clients drop thoughts, so a signature of another dialect includes the thinking text.
  */
 export class PartWriter {
   /** The model's call was not valid JSON and was left out. */

@@ -1,4 +1,7 @@
-/** Media and function results in Google's Gemini format, in both directions: https://ai.google.dev/api/caching#Part */
+/**
+ * Media and function results in Google's Gemini format, in both directions:
+ * https://ai.google.dev/api/caching#Part
+ */
 
 import { isObject, isPresent, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, isTextual, kindOf, typeByNameOf } from "../neutral/attachments.ts";
@@ -82,18 +85,24 @@ function fileOf(
   return { kind: "file", source, ...(textOf(displayName) !== undefined && { name: displayName as string }), path: own };
 }
 
-/** The declared type of a file at an address, or the one that its name suggests; PDF if nothing does. */
+/**
+ * The declared type of a file at an address, or the one that its name suggests; PDF if nothing
+ * does.
+ */
 const addressedTypeOf = (mimeType: unknown, address: string): string =>
   bareTypeOf(mimeType) || (typeByNameOf(address) ?? "application/pdf");
 
-/** The type of a file that the gateway fetches, an image or a document; undefined for other types. */
+/**
+ * The type of a file that the gateway fetches, an image or a document; undefined for other types.
+ */
 export function fetchedTypeOf(mimeType: unknown, address: string): string | undefined {
   const type = addressedTypeOf(mimeType, address);
   return type.startsWith("image/") || type === "application/pdf" || isTextual(type) ? type : undefined;
 }
 
 /**
- * A function's result: the value of `output` or `result` if it is the only member, otherwise the whole object. An object with only `error` is a failed result.
+ * A function's result: the value of `output` or `result` if it is the only member, otherwise the
+ * whole object. An object with only `error` is a failed result.
  */
 export function resultOf(
   { response, parts }: Record<string, unknown>,
@@ -118,7 +127,8 @@ export function resultOf(
 }
 
 /**
- * A function's result as an object, which the format requires. Text stays text, whatever it looks like: Google refuses results with members such as `$ref`.
+ * A function's result as an object, which the format requires. Text stays text, whatever it looks
+ * like: Google refuses results with members such as `$ref`.
  */
 export function responseOf({ content, isError, native }: ResultPart): object {
   if (native?.dialect === dialect) return native.value;

@@ -1,4 +1,7 @@
-/** The profile of Google's Gemini: https://cloud.google.com/apis/design/errors, https://ai.google.dev/api/models */
+/**
+ * The profile of Google's Gemini: https://cloud.google.com/apis/design/errors,
+ * https://ai.google.dev/api/models
+ */
 
 import { objectOf } from "#wire/json/parse.ts";
 import { type ErrorCode, type Failure, statuses } from "../errors.ts";
@@ -45,7 +48,10 @@ const errorStatuses: Record<ErrorCode, string> = {
   upstream_timeout: "DEADLINE_EXCEEDED",
 };
 
-/** Clients stop retrying if a quota's id contains `PerDay`, so every exhausted budget has it, whatever its period. */
+/**
+ * Clients stop retrying if a quota's id contains `PerDay`, so every exhausted budget has it,
+ * whatever its period.
+ */
 const exhaustedBudget = { quotaMetric: "sluice/budget", quotaId: "BudgetPerDay" };
 
 /** https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto */
@@ -94,7 +100,10 @@ const endpointOf = (method: string, schema: Endpoint["schema"]): Endpoint => ({
   faultOf: storedFaultIn(statefulFieldIn),
 });
 
-/** Paths of Google's APIs, here without their version, that no other vendor has: https://ai.google.dev/api */
+/**
+ * Paths of Google's APIs, here without their version, that no other vendor has:
+ * https://ai.google.dev/api
+ */
 const ownPath =
   /^\/(upload|cachedContents|interactions|tunedModels|fileSearchStores|corpora|projects|publishers|ws\/google\.[\w.]+)(\/|$)/;
 
@@ -139,8 +148,9 @@ export const geminiProfile: Profile = {
   breaksAfterError: true,
   keepAlive: emptyLines,
   /**
-   * Google's libraries read a block as JSON behind `data:`, and nothing else. Others do the same (LiteLLM loses the whole text), so a caller gets ids only if it asks
-   * for a stream that can be resumed, not because its group has such streams.
+   * Google's libraries read a block as JSON behind `data:`, and nothing else. Others do the same
+   * (LiteLLM loses the whole text), so a caller gets ids only if it asks for a stream that can be
+   * resumed, not because its group has such streams.
    */
   rejectsEventIds: (headers) =>
     headers["x-goog-api-client"] !== undefined ||

@@ -1,4 +1,7 @@
-/** Requests in Google's Gemini format, in both directions: https://ai.google.dev/api/generate-content */
+/**
+ * Requests in Google's Gemini format, in both directions:
+ * https://ai.google.dev/api/generate-content
+ */
 
 import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
@@ -22,8 +25,9 @@ import { decodeToolChoice, decodeTools, encodeTools, hostedIn } from "./tools.ts
 const isEmpty = (value: unknown): boolean => Object.keys(objectOf(value)).length === 0 && listOf(value).length === 0;
 
 /**
- * Fields of `generationConfig` that no other dialect supports, and the values that have no effect. All other fields are read by `settingsOf`, or ignored for
- * upstreams of other dialects. `safetySettings`, `labels` and `store` are ignored as well.
+ * Fields of `generationConfig` that no other dialect supports, and the values that have no effect.
+ * All other fields are read by `settingsOf`, or ignored for upstreams of other dialects.
+ * `safetySettings`, `labels` and `store` are ignored as well.
  */
 export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
   ["candidateCount", (value) => value === 1],
@@ -138,7 +142,9 @@ export const fieldSupport: FieldSupport = {
   cacheKey: "ignored",
 };
 
-/** The path of the method for this framing. Upstream streams are always read as server-sent events. */
+/**
+ * The path of the method for this framing. Upstream streams are always read as server-sent events.
+ */
 export const answerPathOf = (model: string, framing: Framing): string =>
   framing === "whole" ? pathOf(model, "generateContent") : `${pathOf(model, "streamGenerateContent")}?alt=sse`;
 

@@ -1,4 +1,7 @@
-/** The schemas of requests in Google's Gemini format: https://ai.google.dev/api/generate-content#request-body */
+/**
+ * The schemas of requests in Google's Gemini format:
+ * https://ai.google.dev/api/generate-content#request-body
+ */
 import Type from "typebox";
 import { int32Max, nullable, type Schema } from "../request-schema/schema-parts.ts";
 import { snakeNameOf } from "./names.ts";
@@ -152,12 +155,16 @@ const $defs = {
 };
 
 /**
- * Checks the known fields for type and range. Unknown fields pass, and so do unknown values of fields to which the vendor may add values. `null` counts as
- * absent for optional fields. No defaults and no coercion: a check never changes the caller's body.
+ * Checks the known fields for type and range. Unknown fields pass, and so do unknown values of
+ * fields to which the vendor may add values. `null` counts as absent for optional fields. No
+ * defaults and no coercion: a check never changes the caller's body.
  */
 export const generateRequestSchema = Type.Unsafe<Record<string, unknown>>({ ...$defs.request, $defs });
 
-/** A request to count tokens: a conversation, or the whole request that would contain it. https://ai.google.dev/api/tokens */
+/**
+ * A request to count tokens: a conversation, or the whole request that would contain it.
+ * https://ai.google.dev/api/tokens
+ */
 export const countRequestSchema = Type.Unsafe<Record<string, unknown>>({
   ...object(
     {

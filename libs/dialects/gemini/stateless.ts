@@ -19,8 +19,9 @@ const fields = [
 ] as const;
 
 /**
- * The first field that requires stored objects, in a request or in the request whose tokens are counted; undefined if there is none. Applies to translated and
- * verbatim requests: an upstream would share stored objects between all callers of this gateway.
+ * The first field that requires stored objects, in a request or in the request whose tokens are
+ * counted; undefined if there is none. Applies to translated and verbatim requests: an upstream
+ * would share stored objects between all callers of this gateway.
  */
 export function statefulFieldIn(body: Record<string, unknown>): { param: string; message: string } | undefined {
   for (const [request, prefix] of [
@@ -41,7 +42,10 @@ export function statefulFieldIn(body: Record<string, unknown>): { param: string;
   return undefined;
 }
 
-/** Files of Google's own service, which belong to the account that uploaded them. Other addresses are ordinary attachments. */
+/**
+ * Files of Google's own service, which belong to the account that uploaded them. Other addresses
+ * are ordinary attachments.
+ */
 const storedFile = /^(?:https?:\/\/[a-z0-9.-]*googleapis\.com\/[a-z0-9]+\/)?files\/[^/]+$/i;
 
 function storedFileIn(contents: unknown, path: string): string | undefined {

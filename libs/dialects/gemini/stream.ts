@@ -1,6 +1,7 @@
 /**
- * Streamed answers in Google's Gemini format, in both directions: https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent
- * Every event is a response with some of the parts. Events have no names, and nothing marks the end.
+ * Streamed answers in Google's Gemini format, in both directions:
+ * https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent Every event is a
+ * response with some of the parts. Events have no names, and nothing marks the end.
  */
 
 import { jsonOf } from "#wire/json/parse.ts";
@@ -51,7 +52,8 @@ export class GeminiEncoder implements StreamEncoder {
     }
     const { finish, usage } = event;
     const left = this.#writer.end();
-    // Google's client drops a turn from its conversation if one of the responses has no part: https://github.com/googleapis/js-genai/blob/main/src/chats.ts
+    // Google's client drops a turn from its conversation if one of the responses has no part:
+    // https://github.com/googleapis/js-genai/blob/main/src/chats.ts
     const parts = left.length === 0 ? [{ text: "" }] : left;
     return (
       this.#frame.next(jsonOf(responseOf(parts, this.#context, { finish, usage, malformed: this.#writer.malformed }))) +

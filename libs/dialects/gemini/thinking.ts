@@ -1,4 +1,7 @@
-/** The thinking settings of Google's models, a number of tokens or a level: https://ai.google.dev/gemini-api/docs/thinking */
+/**
+ * The thinking settings of Google's models, a number of tokens or a level:
+ * https://ai.google.dev/gemini-api/docs/thinking
+ */
 
 import { objectOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";

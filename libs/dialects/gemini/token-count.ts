@@ -16,7 +16,10 @@ function wholeIn(body: Record<string, unknown>): Record<string, unknown> | undef
 export const tokenCount: TokenCount = {
   conversationOf: (body) => wholeIn(body) ?? body,
   prefixOf: (body) => (wholeIn(body) === undefined ? "" : "generateContentRequest."),
-  /** Contents alone are sent in the plain form that all of Google's endpoints read; only some read a complete request. */
+  /**
+   * Contents alone are sent in the plain form that all of Google's endpoints read; only some read a
+   * complete request.
+   */
   requestOf(conversation, { model }) {
     const { contents } = conversation;
     const body = Object.keys(conversation).some(isMore)

@@ -1,4 +1,7 @@
-/** Functions and tool choice in Google's Gemini format, in both directions: https://ai.google.dev/gemini-api/docs/function-calling */
+/**
+ * Functions and tool choice in Google's Gemini format, in both directions:
+ * https://ai.google.dev/gemini-api/docs/function-calling
+ */
 
 import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";
@@ -78,7 +81,10 @@ function chosenIn(callerName: string, tools: readonly Tool[]): string {
     : refuse(`${path}.allowedFunctionNames`, `names a function that is not declared: ${JSON.stringify(callerName)}`);
 }
 
-/** The fields of a request that offer tools. A choice that does not require a call cannot name tools, so only the allowed ones are offered. */
+/**
+ * The fields of a request that offer tools. A choice that does not require a call cannot name
+ * tools, so only the allowed ones are offered.
+ */
 export function encodeTools(tools: readonly Tool[], choice: ToolChoice | undefined): object {
   if (tools.length === 0) return {};
   const only = choice?.mode === "none" ? undefined : choice?.only;

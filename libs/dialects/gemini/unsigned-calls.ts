@@ -1,4 +1,7 @@
-/** Calls without a signature in a caller's conversation, for models that require Google's signature on each turn's first call. */
+/**
+ * Calls without a signature in a caller's conversation, for models that require Google's signature
+ * on each turn's first call.
+ */
 import { jsonBytesOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { elementSpansOf, withElements, withMembers, withValues } from "#wire/json/spans.ts";
 
@@ -6,7 +9,8 @@ const callMarks = ['"functionCall"', '"function_call"'];
 const signatureNames = ["thoughtSignature", "thought_signature"] as const;
 
 /**
- * The body with `unsigned` as the signature of each model turn's first call that has none, such as one made by another vendor's model. Every other byte stays.
+ * The body with `unsigned` as the signature of each model turn's first call that has none, such as
+ * one made by another vendor's model. Every other byte stays.
  * https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
  */
 export function withSignedCalls(bytes: Buffer, unsigned: string): Buffer {

@@ -1,4 +1,7 @@
-/** Verbatim relay between a caller and an upstream that both speak Google's Gemini: bytes stay unchanged except for the model's name. */
+/**
+ * Verbatim relay between a caller and an upstream that both speak Google's Gemini: bytes stay
+ * unchanged except for the model's name.
+ */
 
 import { isPresent, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import {
@@ -29,7 +32,10 @@ import { answerPathOf } from "./request.ts";
 import { Frames } from "./stream.ts";
 import { withSignedCalls } from "./unsigned-calls.ts";
 
-/** Continuation tokens, which only the vendor that stores the answer can use; stateless.ts rejects them in requests. */
+/**
+ * Continuation tokens, which only the vendor that stores the answer can use; stateless.ts rejects
+ * them in requests.
+ */
 const continuations = [Buffer.from('"continuationToken"'), Buffer.from('"CONTINUATION"')];
 const eventEnd = Buffer.from("\n\n");
 
@@ -51,7 +57,10 @@ export const verbatim: Verbatim = {
   answer: answerOf,
 };
 
-/** Reasoning of other dialects' models is removed. Their calls get the signature that Google documents for calls that none of its models signed. */
+/**
+ * Reasoning of other dialects' models is removed. Their calls get the signature that Google
+ * documents for calls that none of its models signed.
+ */
 const withoutWrappedSignatures = (bytes: Buffer, unsigned: string | undefined): Buffer =>
   withMembers(bytes, "contents", (contents) =>
     withItems(contents, (content) => {
@@ -106,7 +115,10 @@ function candidatesAskedIn(bytes: Buffer): number {
 
 class GeminiWatcher implements Watcher {
   usage: Usage | undefined;
-  /** The upstream marks no end but closes the connection: everything until then belongs to the answer. */
+  /**
+   * The upstream marks no end but closes the connection: everything until then belongs to the
+   * answer.
+   */
   readonly complete = false;
   readonly endsWithDone = false;
   readonly #model: Buffer;
@@ -188,7 +200,10 @@ const isContent = (part: Record<string, unknown>): boolean =>
 const lineFeed = 0x0a;
 const separators = [Buffer.from("\u2028"), Buffer.from("\u2029")];
 
-/** One of Google's own clients breaks on an event of several lines, and on characters that some readers take for line ends. */
+/**
+ * One of Google's own clients breaks on an event of several lines, and on characters that some
+ * readers take for line ends.
+ */
 function onOneLine(json: Buffer): Buffer {
   if (!json.includes(lineFeed) && !separators.some((separator) => json.includes(separator))) return json;
   return Buffer.from(
@@ -196,7 +211,10 @@ function onOneLine(json: Buffer): Buffer {
   );
 }
 
-/** Removes continuation tokens, which mean nothing to other upstreams. The caller sees a truncated answer instead. */
+/**
+ * Removes continuation tokens, which mean nothing to other upstreams. The caller sees a truncated
+ * answer instead.
+ */
 function withoutContinuation(json: Buffer): Buffer {
   if (!continuations.some((mark) => json.includes(mark))) return json;
   const { continuationToken: _, ...response } = objectOf(readSpan(json, { start: 0, end: json.length }));

@@ -8,7 +8,10 @@ export type Data = Extract<Attachment, { kind: "data" }>;
 const dataUrl = /^data:([a-z0-9.+-]+\/[a-z0-9.+-]+)((?:;[a-z0-9-]+=[^;,]*)*);base64,/i;
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
-/** An attachment from a data URL or an http(s) address; throws Refusal, naming `path`, for anything else. */
+/**
+ * An attachment from a data URL or an http(s) address; throws Refusal, naming `path`, for anything
+ * else.
+ */
 export function attachmentOf(url: string, path: string): Attachment {
   if (/^https?:\/\//i.test(url)) return { kind: "url", url };
   const match = dataUrl.exec(url.slice(0, 300));
@@ -20,7 +23,10 @@ export function attachmentOf(url: string, path: string): Attachment {
   };
 }
 
-/** Normalised base64: without line breaks, and in the standard alphabet. Throws Refusal, naming `path`, if it is empty or not base64. */
+/**
+ * Normalised base64: without line breaks, and in the standard alphabet. Throws Refusal, naming
+ * `path`, if it is empty or not base64.
+ */
 export function checkedBase64(data: string, path: string): string {
   const plain = base64.test(data)
     ? data
@@ -38,7 +44,10 @@ export const isTextType = (mimeType: string): boolean => mimeType.startsWith("te
 
 export const documentTextOf = ({ data }: Data): string => Buffer.from(data, "base64").toString("utf8");
 
-/** An address in a request. `media` is neither an image nor a document; `server` is a tool server for the upstream to call. */
+/**
+ * An address in a request. `media` is neither an image nor a document; `server` is a tool server
+ * for the upstream to call.
+ */
 export interface AttachmentAddress {
   part: "image" | "file" | "media" | "server";
   url: string;
@@ -76,9 +85,10 @@ const textLengthMin = 64;
 const headLength = 1_400;
 
 /**
- * Sets each attachment's kind and type from its bytes, or else from its declared type or the name in its address, whatever field it was sent in: a PDF in a
- * field for images is a document. Throws Refusal, naming the caller's field, for bytes that are plainly not what they are declared as; the upstream's own error
- * would not say which ones.
+ * Sets each attachment's kind and type from its bytes, or else from its declared type or the name
+ * in its address, whatever field it was sent in: a PDF in a field for images is a document. Throws
+ * Refusal, naming the caller's field, for bytes that are plainly not what they are declared as; the
+ * upstream's own error would not say which ones.
  */
 export function classifyAttachments({ messages }: NeutralRequest): void {
   const classify = (parts: Part[]) => {
@@ -160,14 +170,20 @@ const typesByEnding: Record<string, string> = {
   mpeg: "video/mpeg",
 };
 
-/** The type of a file by the ending of its name or address, and `video/mp4` for a video at its usual host; undefined for others. */
+/**
+ * The type of a file by the ending of its name or address, and `video/mp4` for a video at its usual
+ * host; undefined for others.
+ */
 export function typeByNameOf(name: string): string | undefined {
   const ending = /\.([a-z0-9]{2,4})(?:[?#]|$)/i.exec(name)?.[1]?.toLowerCase() ?? "";
   if (Object.hasOwn(typesByEnding, ending)) return typesByEnding[ending];
   return isOfVideoHost(name) ? "video/mp4" : undefined;
 }
 
-/** True for a file that Google stores, or a video that Google watches at its address. Decided by the host alone. */
+/**
+ * True for a file that Google stores, or a video that Google watches at its address. Decided by the
+ * host alone.
+ */
 export function isLeftToGoogle(uri: string): boolean {
   if (/^gs:|^files\//i.test(uri)) return true;
   const { hostname = "", pathname = "" } = URL.parse(uri) ?? {};
@@ -187,14 +203,20 @@ function isText(head: Buffer): boolean {
     .every((byte) => byte >= 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d);
 }
 
-/** The same image, if it has a type that every vendor reads. Throws Refusal, naming `path`, for others. */
+/**
+ * The same image, if it has a type that every vendor reads. Throws Refusal, naming `path`, for
+ * others.
+ */
 export function checkedPicture(source: Data, path: string): Data {
   return pictures.includes(source.mimeType)
     ? source
     : refuse(path, "must be a PNG, JPEG, GIF or WebP image for the upstream of this model");
 }
 
-/** The type of an image or document by its first bytes; undefined for types other than PNG, JPEG, GIF, WebP and PDF. */
+/**
+ * The type of an image or document by its first bytes; undefined for types other than PNG, JPEG,
+ * GIF, WebP and PDF.
+ */
 export function mimeTypeOf(bytes: Buffer): string | undefined {
   const begins = (text: string, at = 0) => bytes.toString("latin1", at, at + text.length) === text;
   if (begins("\x89PNG\r\n\x1a\n")) return "image/png";

@@ -1,20 +1,28 @@
 /**
- * The blocks of a streamed answer in an order in which none overlaps another. Dialects and their servers let blocks overlap: text arrives while the arguments of a
- * call are incomplete, and calls arrive in turns. A block that must not be interrupted keeps all later ones waiting, so that nothing of it is lost.
+ * The blocks of a streamed answer in an order in which none overlaps another. Dialects and their
+ * servers let blocks overlap: text arrives while the arguments of a call are incomplete, and calls
+ * arrive in turns. A block that must not be interrupted keeps all later ones waiting, so that
+ * nothing of it is lost.
  */
 import { JsonProgress } from "#wire/json/progress.ts";
 import type { AnswerEvent, BlockStart, Signature } from "./neutral.ts";
 
 type Making<Start extends BlockStart> = {
   start: Start;
-  /** The signature of reasoning, written at its end, or of a call, written before it in a block of its own. */
+  /**
+   * The signature of reasoning, written at its end, or of a call, written before it in a block of
+   * its own.
+   */
   signature: Signature | undefined;
   /** The deltas until its turn comes. */
   waiting: string[];
   state: "waiting" | "open" | "closed";
   /** Nothing more of it follows. */
   isOver: boolean;
-  /** Another block may not interrupt it before it is over, unless it is a call whose arguments are complete. */
+  /**
+   * Another block may not interrupt it before it is over, unless it is a call whose arguments are
+   * complete.
+   */
   isFirm: boolean;
   /** How far the arguments of a call are. */
   progress: JsonProgress | undefined;
@@ -55,7 +63,10 @@ export class BlockSequence {
     return this.#waiting.at(-1) ?? this.#open;
   }
 
-  /** Begins a block behind all others, and opens it if no call before it is incomplete. `progress` is that of a call that another reader follows, too. */
+  /**
+   * Begins a block behind all others, and opens it if no call before it is incomplete. `progress`
+   * is that of a call that another reader follows, too.
+   */
   begin<Start extends BlockStart>(
     start: Start,
     events: AnswerEvent[],

@@ -1,6 +1,8 @@
 /**
- * Marks at the end of a prompt's cached part, in the spellings of all dialects: `cache_control` (https://platform.claude.com/docs/en/build-with-claude/prompt-caching,
- * and in chat completions https://openrouter.ai/docs/features/prompt-caching) and `prompt_cache_breakpoint` (https://platform.openai.com/docs/guides/prompt-caching).
+ * Marks at the end of a prompt's cached part, in the spellings of all dialects: `cache_control`
+ * (https://platform.claude.com/docs/en/build-with-claude/prompt-caching, and in chat completions
+ * https://openrouter.ai/docs/features/prompt-caching) and `prompt_cache_breakpoint`
+ * (https://platform.openai.com/docs/guides/prompt-caching).
  */
 import { isObject, objectOf } from "#wire/json/parse.ts";
 import type { ModelTraits } from "./model-traits.ts";
@@ -32,7 +34,10 @@ export function markFor({ cache }: Marked, kind: ModelTraits["cacheMarks"]): Rec
     : { prompt_cache_breakpoint: { mode: "explicit", ...(cache.ttl === "long" && { ttl: "12h" }) } };
 }
 
-/** The request with the last four marks, in the order of the prompt: tools, instructions, conversation. */
+/**
+ * The request with the last four marks, in the order of the prompt: tools, instructions,
+ * conversation.
+ */
 export function withFewMarks(request: NeutralRequest): NeutralRequest {
   const ofPart = (part: Part): Marked[] => (part.kind === "result" ? [...part.content, part] : [part]);
   const marked = [

@@ -1,4 +1,6 @@
-/** Maps a field name in an upstream's error to the caller's name of that field in another dialect. */
+/**
+ * Maps a field name in an upstream's error to the caller's name of that field in another dialect.
+ */
 import type { NeutralRequest, SettingName } from "./neutral.ts";
 
 /** The names of each setting in all dialects; nested fields match too. */
@@ -25,10 +27,15 @@ const settingNames: readonly [RegExp, readonly SettingName[]][] = [
   [/^prompt_cache_key\b/, ["cacheKey"]],
 ];
 
-/** Tools keep the caller's order in every dialect; Google's are declarations within the first tool. */
+/**
+ * Tools keep the caller's order in every dialect; Google's are declarations within the first tool.
+ */
 const toolPlace = /^tools[.[](\d+)\]?(?:\.function_?declarations[.[](\d+))?/i;
 
-/** Undefined for a field without a caller's name, such as the messages, whose order differs. `field` is spelled as in the upstream's error. */
+/**
+ * Undefined for a field without a caller's name, such as the messages, whose order differs. `field`
+ * is spelled as in the upstream's error.
+ */
 export function callerFieldOf(field: string, { settings, tools, toolChoice }: NeutralRequest): string | undefined {
   const name = field.replace(/^generation_?config\./i, "");
   for (const [pattern, settingsNamed] of settingNames) {

@@ -1,12 +1,16 @@
-/** Rules across the fields of a request, in every dialect: calls match results (history.ts), a tool choice names offered tools, and attachments have the kind and type of their bytes. */
+/**
+ * Rules across the fields of a request, in every dialect: calls match results (history.ts), a tool
+ * choice names offered tools, and attachments have the kind and type of their bytes.
+ */
 import { classifyAttachments } from "./attachments.ts";
 import { refuse } from "./field-support.ts";
 import { withMatchedCalls } from "./history.ts";
 import type { CallPart, Message, NeutralRequest, Part, ResultPart } from "./neutral.ts";
 
 /**
- * The same request with one result for each call, and unique call ids, which some upstreams require. Throws Refusal, naming the caller's field, for: a choice of tools that are not offered, bytes that are not an image or document, and a conversation without
- * content. Time is linear.
+ * The same request with one result for each call, and unique call ids, which some upstreams
+ * require. Throws Refusal, naming the caller's field, for: a choice of tools that are not offered,
+ * bytes that are not an image or document, and a conversation without content. Time is linear.
  */
 export function consistent(request: NeutralRequest): NeutralRequest {
   checkSaid(request);
@@ -47,7 +51,10 @@ interface Identity {
   name: string;
 }
 
-/** New ids for calls that repeat the id of an earlier call, and for their results, which follow directly. A result has the name of its call. */
+/**
+ * New ids for calls that repeat the id of an earlier call, and for their results, which follow
+ * directly. A result has the name of its call.
+ */
 function idsOf(messages: readonly Message[]): Map<Named, Identity> {
   const changed = new Map<Named, Identity>();
   const free = freeIds();

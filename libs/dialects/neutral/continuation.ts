@@ -1,6 +1,7 @@
 /**
- * What a stream that was relayed unchanged has told its caller, so that another upstream's answer can go on with it in the caller's dialect: the text, and the
- * ids and numbers that its next events must have. Only for plain text, which every dialect can go on with.
+ * What a stream that was relayed unchanged has told its caller, so that another upstream's answer
+ * can go on with it in the caller's dialect: the text, and the ids and numbers that its next events
+ * must have. Only for plain text, which every dialect can go on with.
  */
 
 import { listOf, textOf } from "#wire/json/parse.ts";

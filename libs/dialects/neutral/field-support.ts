@@ -1,7 +1,13 @@
-/** Field support: each dialect supports, ignores or rejects each setting of a request. `adapted`: the gateway does it in place of the upstream. */
+/**
+ * Field support: each dialect supports, ignores or rejects each setting of a request. `adapted`:
+ * the gateway does it in place of the upstream.
+ */
 import type { NeutralRequest, SettingName } from "./neutral.ts";
 
-/** The request uses something that a dialect, the gateway's or the upstream's, does not support. The message is for the caller. */
+/**
+ * The request uses something that a dialect, the gateway's or the upstream's, does not support. The
+ * message is for the caller.
+ */
 export class Refusal extends Error {
   readonly param: string;
 

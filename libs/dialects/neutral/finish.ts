@@ -1,18 +1,22 @@
 /**
- * Why a model stopped, in the words of all dialects. There is one table, because servers of one dialect pass on the words of another, and write them in
- * upper or lower case.
+ * Why a model stopped, in the words of all dialects. There is one table, because servers of one
+ * dialect pass on the words of another, and write them in upper or lower case.
  *
- * OpenAI: https://platform.openai.com/docs/api-reference/chat/object
- * Anthropic: https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons
- * Google: https://ai.google.dev/api/generate-content#FinishReason, https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/GenerateContentResponse#FinishReason
- * Mistral (`model_length`, `error`): https://docs.mistral.ai/api
- * DeepSeek (`insufficient_system_resource`, `aborted`): https://api-docs.deepseek.com/api/create-chat-completion
- * Z.ai (`sensitive`, `network_error`, `model_context_window_exceeded`): https://docs.z.ai/api-reference/llm/chat-completion
- * vLLM (`abort`, `error`, `repetition`): https://github.com/vllm-project/vllm/blob/main/vllm/v1/engine/__init__.py
- * Text Generation Inference (`eos_token`, `stop_sequence`): https://huggingface.github.io/text-generation-inference
- * Bedrock (`guardrail_intervened`, `content_filtered`): https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html
- * Cohere (`COMPLETE`, `ERROR_TOXIC`): https://docs.cohere.com/reference/chat
- * OpenRouter (`error`): https://openrouter.ai/docs/api/reference/errors-and-debugging
+ * OpenAI: https://platform.openai.com/docs/api-reference/chat/object Anthropic:
+ * https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons Google:
+ * https://ai.google.dev/api/generate-content#FinishReason,
+ * https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/GenerateContentResponse#FinishReason
+ * Mistral (`model_length`, `error`): https://docs.mistral.ai/api DeepSeek
+ * (`insufficient_system_resource`, `aborted`):
+ * https://api-docs.deepseek.com/api/create-chat-completion Z.ai (`sensitive`, `network_error`,
+ * `model_context_window_exceeded`): https://docs.z.ai/api-reference/llm/chat-completion vLLM
+ * (`abort`, `error`, `repetition`):
+ * https://github.com/vllm-project/vllm/blob/main/vllm/v1/engine/__init__.py Text Generation
+ * Inference (`eos_token`, `stop_sequence`): https://huggingface.github.io/text-generation-inference
+ * Bedrock (`guardrail_intervened`, `content_filtered`):
+ * https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html Cohere
+ * (`COMPLETE`, `ERROR_TOXIC`): https://docs.cohere.com/reference/chat OpenRouter (`error`):
+ * https://openrouter.ai/docs/api/reference/errors-and-debugging
  */
 
 import { textOf } from "#wire/json/parse.ts";
@@ -81,7 +85,10 @@ const failures = new Set([
   "timeout",
 ]);
 
-/** Reasons that mean that the model made a call that can't be read. An agent that took the text before it for the answer would stop in the middle of its task. */
+/**
+ * Reasons that mean that the model made a call that can't be read. An agent that took the text
+ * before it for the answer would stop in the middle of its task.
+ */
 const malformedCalls = new Set([
   "malformed_function_call",
   "malformed_response",
@@ -90,13 +97,22 @@ const malformedCalls = new Set([
   "unexpected_tool_call",
 ]);
 
-/** Google's chat endpoint appends its own reason to a general one: `content_filter: RECITATION`, `function_call_filter: MALFORMED_FUNCTION_CALL`. */
+/**
+ * Google's chat endpoint appends its own reason to a general one: `content_filter: RECITATION`,
+ * `function_call_filter: MALFORMED_FUNCTION_CALL`.
+ */
 const wordOf = (reason: string): string => (reason.split(":", 1)[0] as string).trim().toLowerCase();
 
-/** A server's finish reason; undefined if there is none. Some servers send the text `null` while the answer continues. */
+/**
+ * A server's finish reason; undefined if there is none. Some servers send the text `null` while the
+ * answer continues.
+ */
 export const reasonIn = (value: unknown): string | undefined => (value === "null" ? undefined : textOf(value));
 
-/** The meaning of a finish reason; undefined if it is unknown or means failure. A `stop` with tool calls counts as `calls`. */
+/**
+ * The meaning of a finish reason; undefined if it is unknown or means failure. A `stop` with tool
+ * calls counts as `calls`.
+ */
 export function finishOf(reason: string, called: boolean): Finish | undefined {
   const finish = finishes.get(wordOf(reason));
   return finish === "stop" && called ? "calls" : finish;
@@ -116,8 +132,9 @@ export const isFailure = (reason: unknown): reason is string =>
   typeof reason === "string" && failures.has(wordOf(reason));
 
 /**
- * How an answer ends with this reason, or the error that it fails with. A reason that says nothing of the content, such as Google's `OTHER` and `NO_IMAGE` or one that
- * is unknown, ends an answer with content; without content it is no success. `explanation` is the upstream's own sentence.
+ * How an answer ends with this reason, or the error that it fails with. A reason that says nothing
+ * of the content, such as Google's `OTHER` and `NO_IMAGE` or one that is unknown, ends an answer
+ * with content; without content it is no success. `explanation` is the upstream's own sentence.
  */
 export function endingFor(
   reason: string,

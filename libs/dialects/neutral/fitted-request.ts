@@ -1,6 +1,7 @@
 /**
- * A request as its target accepts it: without settings that the dialect ignores or the model refuses, by the model's traits, and with every value within its
- * bounds. Every encoder begins with it.
+ * A request as its target accepts it: without settings that the dialect ignores or the model
+ * refuses, by the model's traits, and with every value within its bounds. Every encoder begins with
+ * it.
  */
 
 import type { Target } from "../codec.ts";
@@ -13,7 +14,9 @@ import { type NeutralRequest, type SettingName, type Settings, withoutOwnImages 
 import { askedEffortOf, effortAmong } from "./reasoning.ts";
 import { withinBounds } from "./within-bounds.ts";
 
-/** Throws Refusal, naming the caller's field, for a setting without which the answer would be wrong. */
+/**
+ * Throws Refusal, naming the caller's field, for a setting without which the answer would be wrong.
+ */
 export function fitted(
   request: NeutralRequest,
   dialect: ConversationDialect,
@@ -64,7 +67,10 @@ function without(settings: Settings, names: readonly SettingName[]): Settings {
   return kept;
 }
 
-/** The effort is one that the model accepts, and none beside functions where the endpoint refuses both together. */
+/**
+ * The effort is one that the model accepts, and none beside functions where the endpoint refuses
+ * both together.
+ */
 function withEffort(
   request: NeutralRequest,
   dialect: ConversationDialect,
@@ -90,8 +96,9 @@ function withEffort(
 }
 
 /**
- * A required call where the model can't be forced to call: only the required tools are offered, and an instruction asks for the call. Where thinking alone
- * prevents it, thinking is switched off: its amount is a preference, the call a requirement. Anthropic's encoder does that itself.
+ * A required call where the model can't be forced to call: only the required tools are offered, and
+ * an instruction asks for the call. Where thinking alone prevents it, thinking is switched off: its
+ * amount is a preference, the call a requirement. Anthropic's encoder does that itself.
  */
 function withCallsAllowed(
   request: NeutralRequest,

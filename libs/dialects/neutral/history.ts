@@ -1,6 +1,7 @@
 /**
- * Calls and their results in the order that vendors require: each call of a turn has one result at the beginning of the next turn. Agents leave histories
- * without that order when they are interrupted. https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use,
+ * Calls and their results in the order that vendors require: each call of a turn has one result at
+ * the beginning of the next turn. Agents leave histories without that order when they are
+ * interrupted. https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use,
  * https://platform.openai.com/docs/guides/function-calling
  */
 import type { CallPart, Message, Part, ResultPart, TextPart } from "./neutral.ts";
@@ -12,7 +13,10 @@ interface Entry {
   result: ResultPart | undefined;
 }
 
-/** Consecutive messages of the assistant. Instructions between them end a turn with calls, because nothing may come between calls and results. */
+/**
+ * Consecutive messages of the assistant. Instructions between them end a turn with calls, because
+ * nothing may come between calls and results.
+ */
 interface Turn {
   /** The index of its last message. */
   last: number;
@@ -21,8 +25,9 @@ interface Turn {
 }
 
 /**
- * The messages with each call's result directly after its turn. A call without a result gets one that says so; of several results of one call the last one
- * counts; a result without a call becomes a text of the user. The same messages if nothing changes. Time is linear.
+ * The messages with each call's result directly after its turn. A call without a result gets one
+ * that says so; of several results of one call the last one counts; a result without a call becomes
+ * a text of the user. The same messages if nothing changes. Time is linear.
  */
 export function withMatchedCalls(messages: Message[]): Message[] {
   const { turns, orphans, isOrdered } = read(messages);
@@ -76,13 +81,16 @@ export const openingTurn = (path: string): Message => ({
   path,
 });
 
-/** In the words that the vendor recommends: https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/claude-prompting-best-practices */
+/**
+ * In the words that the vendor recommends:
+ * https://platform.claude.com/docs/en/build-with-claude/prompt-engineering/claude-prompting-best-practices
+ */
 export const continueText =
   "Your last message was interrupted. Continue it from exactly where it ends: write only what follows, and repeat nothing of it.";
 
 /**
- * The messages with an instruction to continue, if they end with a turn of the assistant that models without prefill refuse. What the assistant said stays in its
- * own turn.
+ * The messages with an instruction to continue, if they end with a turn of the assistant that
+ * models without prefill refuse. What the assistant said stays in its own turn.
  */
 export function withUserLast(messages: Message[]): Message[] {
   const last = messages.findLast(({ parts }) => parts.some((part) => part.kind !== "text" || part.text.trim() !== ""));
@@ -95,7 +103,10 @@ export function withUserLast(messages: Message[]): Message[] {
 function read(messages: readonly Message[]): { turns: Turn[]; orphans: Set<ResultPart>; isOrdered: boolean } {
   const turns: Turn[] = [];
   const orphans = new Set<ResultPart>();
-  /** The calls of the last turn that has this id, in order: servers without ids of their own repeat them. */
+  /**
+   * The calls of the last turn that has this id, in order: servers without ids of their own repeat
+   * them.
+   */
   const calls = new Map<string, Waiting<Entry>>();
   /** Results before their calls. */
   const early = new Map<string, Waiting<ResultPart>>();

@@ -1,7 +1,8 @@
 /**
- * The traits of a model: what it accepts and rejects, as far as requests must be adapted to it. The catalogue may set traits; the table of defaults below
- * supplies the rest, by dialect and by the upstream's name of the model.
- * https://platform.claude.com/docs/en/build-with-claude/thinking, https://ai.google.dev/gemini-api/docs/thinking
+ * The traits of a model: what it accepts and rejects, as far as requests must be adapted to it. The
+ * catalogue may set traits; the table of defaults below supplies the rest, by dialect and by the
+ * upstream's name of the model. https://platform.claude.com/docs/en/build-with-claude/thinking,
+ * https://ai.google.dev/gemini-api/docs/thinking
  */
 import Type from "typebox";
 import type { UpstreamDialect } from "../dialect.ts";
@@ -128,7 +129,9 @@ const common: ModelTraits = {
 interface Row {
   /** Matches the name in lower case. */
   model: RegExp;
-  /** Versions of Claude and GPT as one number: 4.5 is 405. A name without a version is the newest. */
+  /**
+   * Versions of Claude and GPT as one number: 4.5 is 405. A name without a version is the newest.
+   */
   from?: number;
   to?: number;
   traits: Partial<ModelTraits>;
@@ -365,8 +368,9 @@ export const modelRules: Partial<Record<UpstreamDialect, readonly Row[]>> = {
 };
 
 /**
- * `claude-sonnet-4-5-20250929`, `anthropic.claude-sonnet-4-5-20250929-v1:0`, `claude-sonnet-4-5@20250929` and `anthropic/claude-sonnet-4.5` are one model, and
- * so are `gpt-5.4-mini` and `gpt-5.4-mini-2026-03-05`.
+ * `claude-sonnet-4-5-20250929`, `anthropic.claude-sonnet-4-5-20250929-v1:0`,
+ * `claude-sonnet-4-5@20250929` and `anthropic/claude-sonnet-4.5` are one model, and so are
+ * `gpt-5.4-mini` and `gpt-5.4-mini-2026-03-05`.
  */
 export function versionOf(name: string): number {
   const [, major, minor = "0"] =
@@ -374,7 +378,10 @@ export function versionOf(name: string): number {
   return major === undefined ? Number.POSITIVE_INFINITY : Number(major) * 100 + Number(minor);
 }
 
-/** The traits of a model, by dialect and by the upstream's name. `set` has the traits from the catalogue. */
+/**
+ * The traits of a model, by dialect and by the upstream's name. `set` has the traits from the
+ * catalogue.
+ */
 export function modelTraitsOf(dialect: UpstreamDialect, model: string, set: Partial<ModelTraits> = {}): ModelTraits {
   const name = model.toLowerCase();
   const version = versionOf(name);

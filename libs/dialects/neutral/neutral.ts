@@ -1,6 +1,7 @@
 /**
- * The neutral form: what every dialect's codec decodes to and encodes from. It covers conversations: messages, parts, tools, settings, and the events of an
- * answer. Each value keeps its `path`, the caller's own name for it, so that a rejected field is named in the error.
+ * The neutral form: what every dialect's codec decodes to and encodes from. It covers
+ * conversations: messages, parts, tools, settings, and the events of an answer. Each value keeps
+ * its `path`, the caller's own name for it, so that a rejected field is named in the error.
  */
 import type { ConversationDialect } from "../dialect.ts";
 import type { UpstreamError } from "../errors.ts";
@@ -16,21 +17,28 @@ export interface Setting<Value> {
 export type Attachment = { kind: "data"; mimeType: string; data: string } | { kind: "url"; url: string };
 
 /**
- * A model's opaque proof of its thinking, valid only for the dialect of the upstream that made it. It passes through callers of other dialects as a wrapped
- * signature (see wrapped-signature.ts), and is never forged or sent to another vendor.
+ * A model's opaque proof of its thinking, valid only for the dialect of the upstream that made it.
+ * It passes through callers of other dialects as a wrapped signature (see wrapped-signature.ts),
+ * and is never forged or sent to another vendor.
  */
 export interface Signature {
   dialect: ConversationDialect;
   data: string;
   /** The thinking itself is hidden: `data` is all there is of it. */
   redacted?: boolean;
-  /** The model that made it (see `originOf` in wrapped-signature.ts); undefined if it was not wrapped. */
+  /**
+   * The model that made it (see `originOf` in wrapped-signature.ts); undefined if it was not
+   * wrapped.
+   */
   origin?: string;
   /** The upstream's own id of the item with the thinking, if it has one. */
   itemId?: string;
 }
 
-/** What the caller wrote where the neutral form says less. Upstreams of the same dialect receive it unchanged. */
+/**
+ * What the caller wrote where the neutral form says less. Upstreams of the same dialect receive it
+ * unchanged.
+ */
 interface Native {
   dialect: ConversationDialect;
   value: Record<string, unknown>;
@@ -52,7 +60,10 @@ export type MediaPart = ImagePart | FilePart | AudioPart | VideoPart;
 type RefusalPart = Placed & { kind: "refusal"; text: string };
 /** The model's thinking; in a request, only useful with its signature. */
 export type ReasoningPart = Placed & { kind: "reasoning"; text: string; signature?: Signature };
-/** `name` is the tool's neutral name. `input` is JSON text; `{"input":"…"}` for a tool that takes free text, "" for no arguments. */
+/**
+ * `name` is the tool's neutral name. `input` is JSON text; `{"input":"…"}` for a tool that takes
+ * free text, "" for no arguments.
+ */
 export type CallPart = Placed & { kind: "call"; id: string; name: string; input: string; native?: Native };
 /** `name` is the neutral name of the called tool; "" if no earlier call has this id. */
 export type ResultPart = Placed & {
@@ -70,8 +81,10 @@ export const isMedia = (part: Part): part is MediaPart =>
   part.kind === "image" || part.kind === "file" || part.kind === "audio" || part.kind === "video";
 
 /**
- * A turn. Neighbours never share a role, and results come first in a user's turn (see `turnsOf`). A `system` turn in the middle is an instruction at that
- * point. An assistant's turn has text, refusal, reasoning and call parts, and images that the model made (see `withoutOwnImages`); a user's turn has all other kinds.
+ * A turn. Neighbours never share a role, and results come first in a user's turn (see `turnsOf`). A
+ * `system` turn in the middle is an instruction at that point. An assistant's turn has text,
+ * refusal, reasoning and call parts, and images that the model made (see `withoutOwnImages`); a
+ * user's turn has all other kinds.
  */
 export interface Message {
   role: "system" | "user" | "assistant";
@@ -79,7 +92,10 @@ export interface Message {
   path: string;
 }
 
-/** A tool that the caller runs. `name` fits every dialect (`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`) and is unique in its request; `callerName` is what the caller wrote. */
+/**
+ * A tool that the caller runs. `name` fits every dialect (`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`) and is
+ * unique in its request; `callerName` is what the caller wrote.
+ */
 export interface Tool {
   name: string;
   callerName: string;
@@ -89,17 +105,29 @@ export interface Tool {
   /** JSON Schema of the arguments; undefined for a tool without arguments or with free text. */
   parameters?: Record<string, unknown>;
   strict?: boolean;
-  /** Takes free text instead of JSON arguments. Other dialects receive a function with one string, `input`. */
+  /**
+   * Takes free text instead of JSON arguments. Other dialects receive a function with one string,
+   * `input`.
+   */
   takesText?: boolean;
-  /** The caller expects the free text in place of a function's arguments. Cursor does so for its custom tools in chat requests. */
+  /**
+   * The caller expects the free text in place of a function's arguments. Cursor does so for its
+   * custom tools in chat requests.
+   */
   textAsArguments?: boolean;
-  /** The grammar of the free text. Only OpenAI's models are bound by it; for others it becomes part of the description. */
+  /**
+   * The grammar of the free text. Only OpenAI's models are bound by it; for others it becomes part
+   * of the description.
+   */
   grammar?: { syntax: string; definition: string };
   /** Arguments that the caller gives as examples. */
   examples?: unknown[];
   /** A tool that its vendor defines and the caller runs, as the caller wrote it. */
   native?: Native;
-  /** In a shortened request without `parameters`: the upstream's names of arguments with the caller's, where they differ. */
+  /**
+   * In a shortened request without `parameters`: the upstream's names of arguments with the
+   * caller's, where they differ.
+   */
   argumentNames?: [wireName: string, callerName: string][];
   path: string;
   cache?: { ttl: "short" | "long" };
@@ -115,7 +143,10 @@ export interface ToolChoice {
 export const efforts = ["none", "minimal", "low", "medium", "high", "xhigh", "max"] as const;
 export type Effort = (typeof efforts)[number];
 
-/** The settings of an answer, all optional. Each dialect's encoder supports, ignores or rejects each of them (see field-support.ts). */
+/**
+ * The settings of an answer, all optional. Each dialect's encoder supports, ignores or rejects each
+ * of them (see field-support.ts).
+ */
 export interface Settings {
   outputTokensMax?: Setting<number>;
   temperature?: Setting<number>;
@@ -126,7 +157,10 @@ export interface Settings {
   presencePenalty?: Setting<number>;
   frequencyPenalty?: Setting<number>;
   parallelCalls?: Setting<boolean>;
-  /** `json` is any JSON object. A schema without a name is called "answer" where a dialect requires one. */
+  /**
+   * `json` is any JSON object. A schema without a name is called "answer" where a dialect requires
+   * one.
+   */
   format?: Setting<
     | { kind: "json" }
     | { kind: "schema"; schema: Record<string, unknown>; name?: string; description?: string; strict?: boolean }
@@ -155,7 +189,10 @@ export interface NeutralRequest {
   tools: Tool[];
   toolChoice?: ToolChoice;
   settings: Settings;
-  /** What the model does not get although the caller sent it, in words for the caller: one sentence each, printable ASCII. */
+  /**
+   * What the model does not get although the caller sent it, in words for the caller: one sentence
+   * each, printable ASCII.
+   */
   warnings?: string[];
 }
 
@@ -174,9 +211,10 @@ export type BlockStart =
  *
  * (block (delta* | signature)* block-end)* finish        or, anywhere instead of the rest, error
  *
- * Blocks never overlap. A delta adds to the open block: text, refusal, thinking, or a chunk of a call's input (JSON text, also for a tool with free text). A
- * reasoning block may have one signature, last. A signature on a call or text, in dialects that have those, is a reasoning block without text: before the call,
- * after the text.
+ * Blocks never overlap. A delta adds to the open block: text, refusal, thinking, or a chunk of a
+ * call's input (JSON text, also for a tool with free text). A reasoning block may have one
+ * signature, last. A signature on a call or text, in dialects that have those, is a reasoning block
+ * without text: before the call, after the text.
  */
 export type AnswerEvent =
   | { kind: "block"; block: BlockStart }
@@ -213,7 +251,9 @@ export const endWith = (
   ...(usage !== undefined && { usage }),
 });
 
-/** The answer of these events; the first error, if there is one; undefined if the answer breaks off. */
+/**
+ * The answer of these events; the first error, if there is one; undefined if the answer breaks off.
+ */
 export function foldedOf(events: readonly AnswerEvent[]): Answer | { error: UpstreamError } | undefined {
   const blocks: Block[] = [];
   let chunks: string[] = [];
@@ -278,8 +318,9 @@ function startOf(block: Block): BlockStart {
 }
 
 /**
- * The same turns with neighbours of one role joined, results first in a user's turn, and empty turns left out. With `apart`, for dialects that allow it,
- * consecutive user messages stay separate unless they contain results.
+ * The same turns with neighbours of one role joined, results first in a user's turn, and empty
+ * turns left out. With `apart`, for dialects that allow it, consecutive user messages stay separate
+ * unless they contain results.
  */
 export function turnsOf(messages: readonly Message[], apart = false): Message[] {
   const turns: Message[] = [];
@@ -305,7 +346,10 @@ export function turnsOf(messages: readonly Message[], apart = false): Message[] 
 
 const isResult = ({ kind }: Part): boolean => kind === "result";
 
-/** The same messages with the images that a model made in a turn of the user after the model's: few vendors accept them in the model's own turn. */
+/**
+ * The same messages with the images that a model made in a turn of the user after the model's: few
+ * vendors accept them in the model's own turn.
+ */
 export const withoutOwnImages = (messages: Message[]): Message[] =>
   messages.some(hasOwnImages)
     ? messages.flatMap((message) =>

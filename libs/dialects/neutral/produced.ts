@@ -1,6 +1,8 @@
 /**
- * Counts the tokens that an upstream has produced of a streamed answer: its own count as of its last report, plus an estimate of later content. The estimate
- * takes a token for every `bytesPerToken` bytes and at least one for each event with content. Thinking counts whether or not the caller sees it.
+ * Counts the tokens that an upstream has produced of a streamed answer: its own count as of its
+ * last report, plus an estimate of later content. The estimate takes a token for every
+ * `bytesPerToken` bytes and at least one for each event with content. Thinking counts whether or
+ * not the caller sees it.
  */
 
 import { isObject, isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
@@ -15,7 +17,8 @@ import type { AnswerEvent, BlockStart, Finish } from "./neutral.ts";
  */
 const pictureTokens = 4_160;
 /**
- * Characters of base64 speech per token: 16 bits, 24,000 samples a second, 25 tokens a second (https://ai.google.dev/gemini-api/docs/tokens#multimodal-tokens).
+ * Characters of base64 speech per token: 16 bits, 24,000 samples a second, 25 tokens a second
+ * (https://ai.google.dev/gemini-api/docs/tokens#multimodal-tokens).
  */
 const base64PerSpeechToken = 2_560;
 /** Encrypted text is base64, which takes 4 characters for 3 bytes. */
@@ -23,7 +26,10 @@ const sealedPerToken = (bytesPerToken * 4) / 3;
 /** A report below this share of the estimate that also does not grow is a placeholder. */
 const reportShareMin = 1 / 8;
 
-/** Tokens delivered to the caller by earlier streams. `isCounted`: this stream's upstream repeats them, so it counts them too. */
+/**
+ * Tokens delivered to the caller by earlier streams. `isCounted`: this stream's upstream repeats
+ * them, so it counts them too.
+ */
 export interface Delivered {
   tokens: number;
   isCounted: boolean;
@@ -60,12 +66,18 @@ export class Produced {
     this.#tokensReported = delivered.tokens;
   }
 
-  /** Grows with each part of the content, whether or not it has tokens to count. Keep-alives and empty parts are none. */
+  /**
+   * Grows with each part of the content, whether or not it has tokens to count. Keep-alives and
+   * empty parts are none.
+   */
   get parts(): number {
     return this.#tokens + this.#thoughtTokens + this.#sealedTokens + this.#otherParts + this.#repeatedParts;
   }
 
-  /** A part without tokens to count, such as a step of the upstream's own tools. `isPlain`: it only opens a text. */
+  /**
+   * A part without tokens to count, such as a step of the upstream's own tools. `isPlain`: it only
+   * opens a text.
+   */
   other(isPlain = false): void {
     if (!isPlain) this.#plain = undefined;
     this.#otherParts++;
@@ -76,7 +88,10 @@ export class Produced {
     this.#repeatedParts = parts;
   }
 
-  /** Keeps the text of an answer that is nothing but text: another target may go on with it. Call it before the first part. */
+  /**
+   * Keeps the text of an answer that is nothing but text: another target may go on with it. Call it
+   * before the first part.
+   */
   keepPlain(): void {
     this.#plain = [];
   }
@@ -161,7 +176,10 @@ export class Produced {
     return this.#finish;
   }
 
-  /** The upstream's own count, which includes everything counted here before. The same object again is not a new report. */
+  /**
+   * The upstream's own count, which includes everything counted here before. The same object again
+   * is not a new report.
+   */
   report(usage: Usage | undefined): void {
     if (usage === undefined || usage === this.#reported) return;
     const isCount =
@@ -289,10 +307,15 @@ export function geminiPart(part: Record<string, unknown>, produced: Produced): v
   else if (textOf(data) !== undefined) produced.picture();
 }
 
-/** Events of a response before its first item; all others that are no deltas are steps of an item. */
+/**
+ * Events of a response before its first item; all others that are no deltas are steps of an item.
+ */
 const lifecycle = /^response\.(?:created|queued|in_progress)$/;
 
-/** An event of OpenAI's Responses format. `done` events repeat what was streamed, so their tokens are not counted. */
+/**
+ * An event of OpenAI's Responses format. `done` events repeat what was streamed, so their tokens
+ * are not counted.
+ */
 export function responsesChunk(
   type: string,
   { delta, item, ...event }: Record<string, unknown>,

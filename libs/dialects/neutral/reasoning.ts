@@ -12,7 +12,10 @@ const shares: Record<Exclude<Effort, "none">, number> = {
 };
 const thinkingTokensMin = 1_024;
 
-/** The thinking budget in tokens, in an answer of at most `outputTokensMax` tokens: at least 1024, and less than the whole answer. 0 for no thinking. */
+/**
+ * The thinking budget in tokens, in an answer of at most `outputTokensMax` tokens: at least 1024,
+ * and less than the whole answer. 0 for no thinking.
+ */
 export const thinkingTokensOf = (effort: Effort, outputTokensMax: number): number =>
   effort === "none"
     ? 0
@@ -44,6 +47,9 @@ function effortOf(thinkingTokensMax: number): Effort {
   return thinkingTokensMax <= 24_576 ? "high" : "xhigh";
 }
 
-/** The effort that a request asks for, as a word or as a number of tokens; undefined if it asks for none. */
+/**
+ * The effort that a request asks for, as a word or as a number of tokens; undefined if it asks for
+ * none.
+ */
 export const askedEffortOf = ({ effort, thinkingTokensMax }: Settings): Effort | undefined =>
   effort?.value ?? (thinkingTokensMax === undefined ? undefined : effortOf(thinkingTokensMax.value));

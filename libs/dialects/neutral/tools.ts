@@ -6,13 +6,16 @@ import { argumentsBounds, toolsMax } from "../bounds.ts";
 import { refuse } from "./field-support.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
 
-/** Fits all dialects: https://platform.openai.com/docs/api-reference/chat/create has the shortest maximum, Google the strictest first character. */
+/**
+ * Fits all dialects: https://platform.openai.com/docs/api-reference/chat/create has the shortest
+ * maximum, Google the strictest first character.
+ */
 const fitting = /^[A-Za-z_][A-Za-z0-9_-]{0,63}$/;
 const nameLengthMax = 64;
 
 /**
- * The tools with their neutral names: the caller's own if it fits, otherwise one derived from it. Two tools with the same caller's name and namespace stay
- * separate. Throws Refusal for too many.
+ * The tools with their neutral names: the caller's own if it fits, otherwise one derived from it.
+ * Two tools with the same caller's name and namespace stay separate. Throws Refusal for too many.
  */
 export function namedTools(tools: readonly Omit<Tool, "name">[]): Tool[] {
   const surplus = tools[toolsMax];
@@ -32,7 +35,10 @@ export function namedTools(tools: readonly Omit<Tool, "name">[]): Tool[] {
   });
 }
 
-/** The neutral name of a tool that the request offers, or that an earlier turn called and the request no longer offers. */
+/**
+ * The neutral name of a tool that the request offers, or that an earlier turn called and the
+ * request no longer offers.
+ */
 export function toolNameOf(tools: readonly Tool[], callerName: string, namespace?: string): string {
   return offeredTool(tools, callerName, namespace)?.name ?? neutralNameOf(callerName, namespace);
 }
@@ -92,8 +98,8 @@ export const textToolParameters = {
 };
 
 /**
- * The description for models that are not bound by a tool's grammar and do not know its examples; undefined if there is nothing to say. `enforces`: the upstream
- * reads the grammar itself.
+ * The description for models that are not bound by a tool's grammar and do not know its examples;
+ * undefined if there is nothing to say. `enforces`: the upstream reads the grammar itself.
  */
 export function descriptionOf({ description, grammar, examples }: Tool, enforces = false): string | undefined {
   const parts = [
@@ -107,19 +113,28 @@ export function descriptionOf({ description, grammar, examples }: Tool, enforces
 /** The arguments of a free-text call. */
 export const inputOfText = (text: string): string => JSON.stringify({ input: text });
 
-/** The arguments of a call as JSON text; "" for none. Some servers and agents send them as a value, and some languages an empty object as a list. */
+/**
+ * The arguments of a call as JSON text; "" for none. Some servers and agents send them as a value,
+ * and some languages an empty object as a list.
+ */
 export const inputTextOf = (input: unknown): string =>
   typeof input === "string" ? input : isPresent(input) && !isEmptyList(input) ? JSON.stringify(input) : "";
 
 const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
 
-/** The schema of a tool's arguments, an object or the JSON text of one; nothing for anything else, which agents write for a tool without arguments. */
+/**
+ * The schema of a tool's arguments, an object or the JSON text of one; nothing for anything else,
+ * which agents write for a tool without arguments.
+ */
 export function parametersOf(value: unknown): Pick<Tool, "parameters"> {
   const parameters = typeof value === "string" ? argumentsOf(value) : value;
   return isObject(parameters) && !Array.isArray(parameters) ? { parameters } : {};
 }
 
-/** The content of a call's result: a text or a list of parts. Agents also send what their tool returned, which becomes JSON text. */
+/**
+ * The content of a call's result: a text or a list of parts. Agents also send what their tool
+ * returned, which becomes JSON text.
+ */
 export function resultContentOf(value: unknown): string | unknown[] {
   if (typeof value === "string") return value;
   if (Array.isArray(value) && value.every((part) => typeof objectOf(part).type === "string")) return value;
@@ -127,7 +142,8 @@ export function resultContentOf(value: unknown): string | unknown[] {
 }
 
 /**
- * The free text of a call whose arguments are `{"input": "…"}`, an object with one text of another name, or a JSON string; otherwise the arguments themselves.
+ * The free text of a call whose arguments are `{"input": "…"}`, an object with one text of another
+ * name, or a JSON string; otherwise the arguments themselves.
  */
 export function textOfCall(input: string): string {
   const value = argumentsOf(input);
@@ -146,7 +162,10 @@ function jsonTextOf(input: string): string | undefined {
   }
 }
 
-/** A call's arguments as an object; {} for none; undefined if they are not a JSON object, or exceed `argumentsBounds`. */
+/**
+ * A call's arguments as an object; {} for none; undefined if they are not a JSON object, or exceed
+ * `argumentsBounds`.
+ */
 export function argumentsOf(input: string): Record<string, unknown> | undefined {
   if (input.trim() === "") return {};
   if (exceedsBounds(input, argumentsBounds)) return undefined;

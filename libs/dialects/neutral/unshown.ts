@@ -12,7 +12,8 @@ export const unshownText = (mimeType: string): string =>
 const dataUrl = /^data:([\w.+-]+\/[\w.+-]+)(?:;[\w-]+=[^;,]*)*;base64,/i;
 
 /**
- * The block of an image in an answer of chat completions, an extension that servers with image models agree on: base64 as an image, and an address as a link.
+ * The block of an image in an answer of chat completions, an extension that servers with image
+ * models agree on: base64 as an image, and an address as a link.
  * https://openrouter.ai/docs/features/multimodal/image-generation
  */
 export function pictureOf(url: string): Block {

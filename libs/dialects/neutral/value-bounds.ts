@@ -1,6 +1,7 @@
 /**
- * The bounds of values in requests to each dialect's upstreams, each with its source. A value that another dialect allows is fitted to them, because its meaning
- * survives: numbers move to the nearest allowed one, and opaque texts become a stable hash.
+ * The bounds of values in requests to each dialect's upstreams, each with its source. A value that
+ * another dialect allows is fitted to them, because its meaning survives: numbers move to the
+ * nearest allowed one, and opaque texts become a stable hash.
  */
 import { createHash } from "node:crypto";
 import type { ConversationDialect } from "../dialect.ts";
@@ -40,7 +41,10 @@ export interface ValueBound {
 export type Rule =
   /** A number beyond the range becomes the nearest one in it, or is left out. */
   | { kind: "range"; min?: number; max?: number; leavesOut?: boolean }
-  /** A text that is longer or does not match becomes a hash of it. `words` describes the texts that fit. */
+  /**
+   * A text that is longer or does not match becomes a hash of it. `words` describes the texts that
+   * fit.
+   */
   | { kind: "text"; lengthMax: number; pattern?: RegExp; words: string; hashed(text: string): string }
   /** The end of a longer text moves to the instructions. */
   | { kind: "length"; max: number }

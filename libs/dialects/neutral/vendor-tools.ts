@@ -1,9 +1,13 @@
 /**
- * Tools that a vendor runs, in requests that go to a model of another vendor. Without them the model answers from what it knows, so they are left out, and the caller
- * is told. A choice that forces one is refused, and so are tools that name what only their vendor has: stored files, servers of the caller, containers.
+ * Tools that a vendor runs, in requests that go to a model of another vendor. Without them the
+ * model answers from what it knows, so they are left out, and the caller is told. A choice that
+ * forces one is refused, and so are tools that name what only their vendor has: stored files,
+ * servers of the caller, containers.
  *
- * https://platform.openai.com/docs/guides/tools, https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview#server-tools,
- * https://ai.google.dev/gemini-api/docs/tools, https://console.groq.com/docs/browser-search, https://platform.moonshot.ai/docs/guide/use-web-search
+ * https://platform.openai.com/docs/guides/tools,
+ * https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview#server-tools,
+ * https://ai.google.dev/gemini-api/docs/tools, https://console.groq.com/docs/browser-search,
+ * https://platform.moonshot.ai/docs/guide/use-web-search
  */
 
 /** Types of tools, and in requests of Gemini names of members, without a version. */
@@ -16,7 +20,10 @@ const habits = /^(?:web_search(?!_\d)|tool_search|image_generation|programmatic_
 /** True for a tool that its vendor runs and a model of another vendor can do without. */
 export const isDispensable = (type: unknown): boolean => typeof type === "string" && families.test(type);
 
-/** Sentences about such tools. `types` are those of all offered tools, with the caller's names of their places. */
+/**
+ * Sentences about such tools. `types` are those of all offered tools, with the caller's names of
+ * their places.
+ */
 export function leftOutWarnings(types: readonly [type: unknown, path: string][]): string[] {
   const told = types.filter(([type]) => isDispensable(type) && !habits.test(String(type)));
   return told.map(

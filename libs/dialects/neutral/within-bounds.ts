@@ -1,4 +1,7 @@
-/** Fits the values of a request to the bounds of its target (see value-bounds.ts). Every encoder begins with it. */
+/**
+ * Fits the values of a request to the bounds of its target (see value-bounds.ts). Every encoder
+ * begins with it.
+ */
 import type { Target } from "../codec.ts";
 import type { ConversationDialect } from "../dialect.ts";
 import { refuse } from "./field-support.ts";
@@ -6,8 +9,9 @@ import type { Message, NeutralRequest, Part, SettingName, Settings, Tool } from 
 import { type Bounded, boundsOf, fitsText, type Rule } from "./value-bounds.ts";
 
 /**
- * The request with every value within the bounds of the upstream's dialect and model. Throws Refusal for more tools than the model accepts. Stop sequences are
- * left out here (see `stopsOf`), because the gateway ends the answer at them.
+ * The request with every value within the bounds of the upstream's dialect and model. Throws
+ * Refusal for more tools than the model accepts. Stop sequences are left out here (see `stopsOf`),
+ * because the gateway ends the answer at them.
  */
 export function withinBounds(request: NeutralRequest, dialect: ConversationDialect, model: string): NeutralRequest {
   let bounded = request;
@@ -84,7 +88,10 @@ function withCallIds(request: NeutralRequest, rule: TextRule): NeutralRequest {
 
 const continued = "\n(Continued in the instructions.)";
 
-/** The rest of a long description stands in the instructions, so that the model still reads all of it. */
+/**
+ * The rest of a long description stands in the instructions, so that the model still reads all of
+ * it.
+ */
 function withDescriptions(request: NeutralRequest, max: number): NeutralRequest {
   const rests: string[] = [];
   const tools = request.tools.map((tool): Tool => {
@@ -101,7 +108,10 @@ function withDescriptions(request: NeutralRequest, max: number): NeutralRequest 
   return { ...request, tools, system: [...request.system, ...system] };
 }
 
-/** The stop sequences that the upstream ends an answer at, and those that the gateway must end it at. */
+/**
+ * The stop sequences that the upstream ends an answer at, and those that the gateway must end it
+ * at.
+ */
 export interface Stops {
   sent: string[];
   cut: string[];

@@ -1,6 +1,7 @@
 /**
- * Wraps a signature for a caller that speaks another dialect than the upstream that made it: one opaque text, which that caller sends back in the same place.
- * Base64, because one dialect accepts nothing else; a fixed prefix identifies it.
+ * Wraps a signature for a caller that speaks another dialect than the upstream that made it: one
+ * opaque text, which that caller sends back in the same place. Base64, because one dialect accepts
+ * nothing else; a fixed prefix identifies it.
  */
 import { hash } from "node:crypto";
 import { jsonBytesOf } from "#wire/json/parse.ts";
@@ -22,7 +23,10 @@ const beginning = '{"sluice":1,';
 /** The prefix of every wrapped signature: the base64 of its beginning, as far as that is whole. */
 export const wrappedSignatureMark = Buffer.from(beginning).toString("base64").slice(0, 16);
 
-/** `text` is the thinking itself, if the caller's dialect does not send it back unchanged; `model` the upstream's name of the model that made it. */
+/**
+ * `text` is the thinking itself, if the caller's dialect does not send it back unchanged; `model`
+ * the upstream's name of the model that made it.
+ */
 export function wrappedSignatureOf(
   { dialect, data, redacted, itemId }: Signature,
   text?: string,
@@ -45,7 +49,10 @@ export const originOf = (model: string): string => hash("sha256", model, "base64
 
 export const isWrappedSignature = (text: string): boolean => text.startsWith(wrappedSignatureMark);
 
-/** The signature, and the thinking if it is included; undefined if `text` is not a wrapped signature. */
+/**
+ * The signature, and the thinking if it is included; undefined if `text` is not a wrapped
+ * signature.
+ */
 export function unwrappedSignature(
   envelope: string,
 ): (Pick<ReasoningPart, "signature"> & { signature: Signature; text?: string }) | undefined {

@@ -1,4 +1,7 @@
-/** Whole answers in OpenAI's chat-completions format, and the parts shared with streamed answers: https://platform.openai.com/docs/api-reference/chat/object */
+/**
+ * Whole answers in OpenAI's chat-completions format, and the parts shared with streamed answers:
+ * https://platform.openai.com/docs/api-reference/chat/object
+ */
 
 import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
@@ -37,7 +40,10 @@ const finishes: Record<Finish, string> = {
 export const finishNameOf = (finish: Finish, isLegacy: boolean): string =>
   isLegacy && finish === "calls" ? "function_call" : finishes[finish];
 
-/** The error of the first choice that failed. https://openrouter.ai/docs/api/reference/errors-and-debugging */
+/**
+ * The error of the first choice that failed.
+ * https://openrouter.ai/docs/api/reference/errors-and-debugging
+ */
 export function failureIn(choices: readonly Record<string, unknown>[]): UpstreamError | undefined {
   for (const { error, finish_reason: reason } of choices) {
     if (isPresent(error)) return upstreamErrorOf(error);
@@ -47,7 +53,8 @@ export function failureIn(choices: readonly Record<string, unknown>[]): Upstream
 }
 
 /**
- * The stop sequence that ended an answer, from servers that report it: vLLM in `stop_reason`, SGLang in `matched_stop`, where a number is a token.
+ * The stop sequence that ended an answer, from servers that report it: vLLM in `stop_reason`,
+ * SGLang in `matched_stop`, where a number is a token.
  * https://docs.vllm.ai/en/latest/serving/openai_compatible_server.html
  */
 export function stopSequenceOf({
@@ -65,8 +72,9 @@ export const endOf = (finish: Finish, stopSequence: string | undefined, usage: U
     : endWith(finish, { usage });
 
 /**
- * The usage in an answer or a chunk; undefined if it has none. Groq reports it in `x_groq` (https://console.groq.com/docs/api-reference#chat-create), Moonshot in the
- * choice that ends (https://platform.moonshot.ai/docs/api/chat).
+ * The usage in an answer or a chunk; undefined if it has none. Groq reports it in `x_groq`
+ * (https://console.groq.com/docs/api-reference#chat-create), Moonshot in the choice that ends
+ * (https://platform.moonshot.ai/docs/api/chat).
  */
 export function usageOf(answer: Record<string, unknown>): Usage | undefined {
   const { usage, x_groq: groq, choices, service_tier: tier } = answer;
@@ -235,7 +243,10 @@ export const imageBodyOf = ({ mimeType, data }: Extract<Block, { kind: "image" }
   image_url: { url: `data:${mimeType};base64,${data}` },
 });
 
-/** The signed reasoning of an answer of another dialect. One without text directly before a call belongs to that call. */
+/**
+ * The signed reasoning of an answer of another dialect. One without text directly before a call
+ * belongs to that call.
+ */
 export function reasoningDetailsOf(blocks: readonly Block[], context: AnswerContext): object[] {
   const details: object[] = [];
   for (const [place, block] of blocks.entries()) {

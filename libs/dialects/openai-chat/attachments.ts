@@ -2,7 +2,10 @@
 import type { AttachmentFinder } from "../relay/verbatim-attachments.ts";
 import { dataUrlAt, fixed, isHttp } from "../relay/verbatim-attachments.ts";
 
-/** Servers of this format also accept `video_url`, `audio_url`, and addresses in place of OpenAI's base64. */
+/**
+ * Servers of this format also accept `video_url`, `audio_url`, and addresses in place of OpenAI's
+ * base64.
+ */
 export const attachmentFinder: AttachmentFinder = {
   marks: ['_url"', '_data"', '_audio"'],
   names: ["url", "image_url", "video_url", "audio_url", "file_data", "data"],

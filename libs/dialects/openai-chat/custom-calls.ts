@@ -1,4 +1,7 @@
-/** Function calls of tools with free text, in answers that otherwise pass unchanged: they become the custom calls that the caller expects. */
+/**
+ * Function calls of tools with free text, in answers that otherwise pass unchanged: they become the
+ * custom calls that the caller expects.
+ */
 import { jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { textOfCall } from "../neutral/tools.ts";
 
@@ -28,7 +31,10 @@ export function customChoicesOf(choices: unknown, names: Names): unknown[] | und
   return isChanged ? changed : undefined;
 }
 
-/** Holds back the chunks of such calls in a stream until they are complete, because their text is only then certain. */
+/**
+ * Holds back the chunks of such calls in a stream until they are complete, because their text is
+ * only then certain.
+ */
 export class CustomCalls {
   readonly #names: Names;
   /** By the choice's and the call's index. */
@@ -38,7 +44,9 @@ export class CustomCalls {
     this.#names = names;
   }
 
-  /** The chunks in place of this one as JSON, none if it says nothing else; undefined if it stays. */
+  /**
+   * The chunks in place of this one as JSON, none if it says nothing else; undefined if it stays.
+   */
   chunksFor(chunk: Json): string[] | undefined {
     let isChanged = false;
     const before: Json[] = [];

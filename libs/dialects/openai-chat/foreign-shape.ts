@@ -1,6 +1,7 @@
 /**
- * Chat requests in the shapes of other dialects, which Cursor sends: flat tools as in OpenAI's Responses, tools with an `input_schema` as in Anthropic's Messages,
- * or a whole body of Responses. Its answers are chat completions in any case. https://github.com/BerriAI/litellm/pull/34029
+ * Chat requests in the shapes of other dialects, which Cursor sends: flat tools as in OpenAI's
+ * Responses, tools with an `input_schema` as in Anthropic's Messages, or a whole body of Responses.
+ * Its answers are chat completions in any case. https://github.com/BerriAI/litellm/pull/34029
  */
 import { isPresent, listOf, objectOf } from "#wire/json/parse.ts";
 import { elementSpansOf, objectSpansOf } from "#wire/json/spans.ts";

@@ -1,12 +1,15 @@
 /**
- * The functions that tools replaced: `functions`, `function_call` and messages of the role `function`. A request with them is read as one with tools, and its answer
- * goes back in the same form. https://platform.openai.com/docs/api-reference/chat/create#chat-create-functions
+ * The functions that tools replaced: `functions`, `function_call` and messages of the role
+ * `function`. A request with them is read as one with tools, and its answer goes back in the same
+ * form. https://platform.openai.com/docs/api-reference/chat/create#chat-create-functions
  */
 import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 
 type Json = Record<string, unknown>;
 
-/** True if an answer to this request has `function_call` instead of `tool_calls`: one call at most. */
+/**
+ * True if an answer to this request has `function_call` instead of `tool_calls`: one call at most.
+ */
 export const asksForFunctions = ({ functions, tools }: Json): boolean =>
   listOf(functions).length > 0 && listOf(tools).length === 0;
 

@@ -35,7 +35,10 @@ export function decodeMessages(
   const system: TextPart[] = [];
   const messages: Message[] = [];
   const called = new Map<string, string>();
-  /** Calls of the assistant's last turn without a result so far; results without an id are matched in order. */
+  /**
+   * Calls of the assistant's last turn without a result so far; results without an id are matched
+   * in order.
+   */
   const open = new Set<string>();
   for (const [place, value] of values.entries()) {
     const path = `messages[${place}]`;
@@ -112,7 +115,10 @@ function partsOf(
   });
 }
 
-/** The parts with a mark of theirs or of their message, which some clients write in place of its last part's. */
+/**
+ * The parts with a mark of theirs or of their message, which some clients write in place of its
+ * last part's.
+ */
 function withMark<Any extends Part>(parts: Any[], message: Record<string, unknown>): Any[] {
   const last = parts.at(-1);
   return last === undefined ? parts : [...parts.slice(0, -1), { ...last, ...cacheIn(message) }];
@@ -228,8 +234,9 @@ function plainThoughtOf(message: Record<string, unknown>, path: string): Reasoni
 }
 
 /**
- * The reasoning of an assistant's message, from the fields that servers of this dialect share (`reasoning_details` and `reasoning_content`), if it has a
- * wrapped signature. `id` names the call it belongs to.
+ * The reasoning of an assistant's message, from the fields that servers of this dialect share
+ * (`reasoning_details` and `reasoning_content`), if it has a wrapped signature. `id` names the call
+ * it belongs to.
  */
 function thoughtOf(
   detail: Record<string, unknown>,
@@ -246,7 +253,10 @@ function thoughtOf(
   return { part, callId: textOf(detail.id) };
 }
 
-/** The `reasoning_details` entry of signed reasoning; `callId` names its call, if it belongs to a single one. */
+/**
+ * The `reasoning_details` entry of signed reasoning; `callId` names its call, if it belongs to a
+ * single one.
+ */
 export function reasoningDetailOf(
   { text, signature }: Pick<ReasoningPart, "text"> & Required<Pick<ReasoningPart, "signature">>,
   context: AnswerContext,
@@ -272,7 +282,10 @@ export function reasoningDetailOf(
       };
 }
 
-/** Turns as messages. Tool results become separate messages, and their attachments follow in a user's message. */
+/**
+ * Turns as messages. Tool results become separate messages, and their attachments follow in a
+ * user's message.
+ */
 export function encodeTurns(system: readonly TextPart[], turns: readonly Message[], target: Target): object[] {
   const messages: WireMessage[] = [];
   const marks = target.traits.cacheMarks;
@@ -296,7 +309,9 @@ export function encodeTurns(system: readonly TextPart[], turns: readonly Message
 
 type MarkKind = ModelTraits["cacheMarks"];
 
-/** Some servers take instructions as a text only, so they are parts only if one of them is marked. */
+/**
+ * Some servers take instructions as a text only, so they are parts only if one of them is marked.
+ */
 function instructionsOf(parts: readonly Part[], marks: MarkKind): string | object[] {
   if (marks === "none" || !parts.some(({ cache }) => cache !== undefined)) return joined(parts);
   return parts.map((part) => encodePart(part, marks));
@@ -363,7 +378,10 @@ function encodeResult({ callId, content, isError, cache }: ResultPart, marks: Ma
   };
 }
 
-/** Tool results of this dialect are text only, so their images and documents follow directly after them. */
+/**
+ * Tool results of this dialect are text only, so their images and documents follow directly after
+ * them.
+ */
 function attachmentsOf({ callId, content, path }: ResultPart): Part[] {
   const attached = content.filter((part) => part.kind !== "text");
   return attached.length === 0

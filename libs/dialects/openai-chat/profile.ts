@@ -26,7 +26,10 @@ export const openaiChatProfile: Profile = {
   conversation: { field: "messages", empty: [{ role: "user", content: "" }] },
   fetchesFiles: false,
   errorEventOf: (failure) => `data: ${openaiProfile.errorBodyOf(failure)}\n\n`,
-  /** Clients that know no error event, such as LangChain4j, would take the text so far for a whole answer. */
+  /**
+   * Clients that know no error event, such as LangChain4j, would take the text so far for a whole
+   * answer.
+   */
   breaksAfterError: true,
   keepAlive: emptyLines,
 };

@@ -1,8 +1,10 @@
 /**
- * Reasoning in messages of chat completions. The format has none of its own; servers add fields, and many require them back:
- * `reasoning_content` (https://api-docs.deepseek.com/guides/thinking_mode), `reasoning` and `reasoning_details`
- * (https://openrouter.ai/docs/use-cases/reasoning-tokens), content parts of the type `thinking` (https://docs.mistral.ai/capabilities/reasoning), and
- * `extra_content` of a call (https://ai.google.dev/gemini-api/docs/thought-signatures).
+ * Reasoning in messages of chat completions. The format has none of its own; servers add fields,
+ * and many require them back: `reasoning_content`
+ * (https://api-docs.deepseek.com/guides/thinking_mode), `reasoning` and `reasoning_details`
+ * (https://openrouter.ai/docs/use-cases/reasoning-tokens), content parts of the type `thinking`
+ * (https://docs.mistral.ai/capabilities/reasoning), and `extra_content` of a call
+ * (https://ai.google.dev/gemini-api/docs/thought-signatures).
  */
 import { isObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { withElements, withMembers, withValues } from "#wire/json/spans.ts";
@@ -25,7 +27,10 @@ const fieldKinds = new Map([
 /** Stands for reasoning that was lost. Servers that require reasoning refuse an empty text. */
 const placeholder = " ";
 
-/** How a server sent the reasoning of a block: the `data` of its signature, as JSON. It is enough to send the same fields back. */
+/**
+ * How a server sent the reasoning of a block: the `data` of its signature, as JSON. It is enough to
+ * send the same fields back.
+ */
 interface Companions {
   /** The fields that had the readable text; `content` for parts of the type `thinking`. */
   in?: string[];
@@ -105,7 +110,10 @@ const detailsTextOf = (details: unknown): string | undefined =>
     ? textOf(details.map((detail) => textOf(objectOf(detail).text) ?? textOf(objectOf(detail).summary) ?? "").join(""))
     : undefined;
 
-/** A field and its continuation: texts and lists are joined, and entries of a list with the same index are one. */
+/**
+ * A field and its continuation: texts and lists are joined, and entries of a list with the same
+ * index are one.
+ */
 function joined(before: unknown, more: unknown): unknown {
   if (typeof before === "string" && typeof more === "string") return before + more;
   if (!Array.isArray(before) || !Array.isArray(more)) return more;
@@ -153,8 +161,9 @@ export interface ReasoningFields {
 }
 
 /**
- * Reasoning as the model that made it sent it. `model` is the upstream's name of the model that gets it; that of other models is left out. A model
- * that requires reasoning gets all that is readable, and a blank where there is none.
+ * Reasoning as the model that made it sent it. `model` is the upstream's name of the model that
+ * gets it; that of other models is left out. A model that requires reasoning gets all that is
+ * readable, and a blank where there is none.
  */
 export function reasoningFieldsOf(
   parts: readonly (Part | Block)[],
@@ -202,7 +211,9 @@ export function reasoningFieldsOf(
   return own;
 }
 
-/** The wrapped signature is the caller's to change, so only known fields of the right type count. */
+/**
+ * The wrapped signature is the caller's to change, so only known fields of the right type count.
+ */
 function companionsIn({ data }: Signature): Companions | undefined {
   const value = parsedObject(Buffer.from(data));
   if (value === undefined) return undefined;
@@ -244,7 +255,9 @@ export function withPlaceholder(message: Buffer): Buffer {
     : message;
 }
 
-/** The message whose first call has the documented signature if it has none; every other byte stays. */
+/**
+ * The message whose first call has the documented signature if it has none; every other byte stays.
+ */
 export const withSignedCall = (message: Buffer): Buffer => {
   let isFirst = true;
   return withMembers(message, "tool_calls", (calls) =>

@@ -1,4 +1,7 @@
-/** Requests in OpenAI's chat-completions format, in both directions: https://platform.openai.com/docs/api-reference/chat/create */
+/**
+ * Requests in OpenAI's chat-completions format, in both directions:
+ * https://platform.openai.com/docs/api-reference/chat/create
+ */
 
 import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
@@ -34,7 +37,10 @@ const dialect = "openai-chat";
 
 const isModality = (value: unknown): value is Modality => value === "text" || value === "image";
 
-/** Fields that no other dialect supports, and the values that have no effect. All other fields are read by `settingsOf`, or ignored. */
+/**
+ * Fields that no other dialect supports, and the values that have no effect. All other fields are
+ * read by `settingsOf`, or ignored.
+ */
 export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
   ["n", (value) => value === 1],
   ["logprobs", (value) => value === false],
@@ -71,8 +77,9 @@ export function decodeRequest({ body: written }: CallerRequest): NeutralRequest 
 }
 
 /**
- * A tool in any shape that agents send here: nested as in this dialect, flat as in OpenAI's Responses, or with the `input_schema` of Anthropic's Messages.
- * None for a tool that its vendor runs.
+ * A tool in any shape that agents send here: nested as in this dialect, flat as in OpenAI's
+ * Responses, or with the `input_schema` of Anthropic's Messages. None for a tool that its vendor
+ * runs.
  */
 function toolOf(value: unknown, place: number): Omit<Tool, "name">[] {
   const path = `tools[${place}]`;

@@ -1,6 +1,8 @@
 /**
- * The schemas of requests in OpenAI's chat-completions format: https://platform.openai.com/docs/api-reference/chat/create
- * Servers of this format accept more than OpenAI does, so a request for one of them is checked only for the fields that the gateway itself reads.
+ * The schemas of requests in OpenAI's chat-completions format:
+ * https://platform.openai.com/docs/api-reference/chat/create Servers of this format accept more
+ * than OpenAI does, so a request for one of them is checked only for the fields that the gateway
+ * itself reads.
  */
 import Type from "typebox";
 import {
@@ -166,7 +168,10 @@ const toolChoice = {
 
 const asksTopLogprobs = { required: ["top_logprobs"], properties: { top_logprobs: { type: "integer", minimum: 1 } } };
 
-/** The fields that the gateway itself reads for every upstream: to choose a target, to reserve tokens and to relay the answer. */
+/**
+ * The fields that the gateway itself reads for every upstream: to choose a target, to reserve
+ * tokens and to relay the answer.
+ */
 const read = {
   model: modelName,
   stream: optionalFlag,
@@ -176,7 +181,9 @@ const read = {
   store: optionalFlag,
 };
 
-/** Agents also send bodies of Responses, with an `input` in place of messages (foreign-shape.ts). */
+/**
+ * Agents also send bodies of Responses, with an `input` in place of messages (foreign-shape.ts).
+ */
 export const chatRequestSchema = Type.Object(
   {
     ...read,
@@ -191,8 +198,9 @@ export const chatRequestSchema = Type.Object(
 const tokensMax = optionalInteger(-1, int32Max);
 
 /**
- * The schema for requests to upstreams of other dialects. Checks the known fields for type and range. Unknown fields pass, and so do unknown values of fields
- * to which a vendor may add values. `null` counts as absent for optional fields.
+ * The schema for requests to upstreams of other dialects. Checks the known fields for type and
+ * range. Unknown fields pass, and so do unknown values of fields to which a vendor may add values.
+ * `null` counts as absent for optional fields.
  */
 export const readableRequestSchema = Type.Object(
   {

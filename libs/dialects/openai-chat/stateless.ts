@@ -2,8 +2,8 @@
 import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
 
 /**
- * The first field that requires stored files or answers; undefined if there is none. An upstream would share stored objects between all callers of this
- * gateway.
+ * The first field that requires stored files or answers; undefined if there is none. An upstream
+ * would share stored objects between all callers of this gateway.
  */
 export function statefulFieldIn(body: Record<string, unknown>): { param: string; message: string } | undefined {
   for (const [place, value] of listOf(body.messages).entries()) {

@@ -1,4 +1,7 @@
-/** Streamed answers in OpenAI's chat-completions format, in both directions: https://platform.openai.com/docs/api-reference/chat/streaming */
+/**
+ * Streamed answers in OpenAI's chat-completions format, in both directions:
+ * https://platform.openai.com/docs/api-reference/chat/streaming
+ */
 
 import { isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
@@ -244,7 +247,10 @@ export class ChatEncoder implements StreamEncoder {
     }
   }
 
-  /** Signed reasoning is written in one chunk: clients that assemble a stream overwrite fields they do not know. */
+  /**
+   * Signed reasoning is written in one chunk: clients that assemble a stream overwrite fields they
+   * do not know.
+   */
   #finish(finish: Finish, usage: Usage | undefined): string {
     const details = reasoningDetailsOf(this.#blocks, this.#context);
     const { reasoning_content: _, ...fields } = reasoningFieldsOf(this.#blocks, undefined).fields;

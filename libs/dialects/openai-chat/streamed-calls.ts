@@ -1,4 +1,6 @@
-/** Which call each chunk of a streamed answer belongs to, whatever indexes and ids its server gives. */
+/**
+ * Which call each chunk of a streamed answer belongs to, whatever indexes and ids its server gives.
+ */
 import { textOf } from "#wire/json/parse.ts";
 import { JsonProgress } from "#wire/json/progress.ts";
 import { callOf } from "./answer.ts";
@@ -14,8 +16,9 @@ export interface StreamedCall {
 }
 
 /**
- * True if a chunk begins a call although the one of its index or id has begun: some servers give all calls of an answer the same index, others the same id or none. A
- * new id alone does not begin a call, because others write one with each chunk. https://github.com/ollama/ollama/issues/15457
+ * True if a chunk begins a call although the one of its index or id has begun: some servers give
+ * all calls of an answer the same index, others the same id or none. A new id alone does not begin
+ * a call, because others write one with each chunk. https://github.com/ollama/ollama/issues/15457
  */
 function isNext(call: StreamedCall, id: string | undefined, name: string, input: string): boolean {
   if (name === "") return false;
@@ -41,7 +44,10 @@ export class StreamedCalls {
     return this.#all.some(({ progress }) => progress.isBegun && !progress.isWhole);
   }
 
-  /** The call of a chunk with its name and its part of the arguments, which the reader adds to the call's progress. */
+  /**
+   * The call of a chunk with its name and its part of the arguments, which the reader adds to the
+   * call's progress.
+   */
   read(chunk: Record<string, unknown>): { call: StreamedCall; isNew: boolean; name: string; input: string } {
     const { name, input } = callOf(chunk);
     const id = textOf(chunk.id);
@@ -54,7 +60,10 @@ export class StreamedCalls {
     return { call, isNew, name, input };
   }
 
-  /** The call that a chunk continues, if it does not begin one: that of its index, or else of its id, or else the last one. */
+  /**
+   * The call that a chunk continues, if it does not begin one: that of its index, or else of its
+   * id, or else the last one.
+   */
   #callAt(index: number | undefined, id: string | undefined, name: string): StreamedCall | undefined {
     const sameId = id === undefined ? undefined : this.#byId.get(id);
     if (index !== undefined) return sameId?.index === index ? sameId : this.#byIndex.get(index);

@@ -1,6 +1,7 @@
 /**
- * The order of turns for models whose servers are strict about it, because their chat templates are:
- * https://huggingface.co/docs/transformers/chat_templating, https://docs.mistral.ai/api/#tag/chat
+ * The order of turns for models whose servers are strict about it, because their chat templates
+ * are: https://huggingface.co/docs/transformers/chat_templating,
+ * https://docs.mistral.ai/api/#tag/chat
  */
 import { openingTurn } from "../neutral/history.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
@@ -29,7 +30,10 @@ export interface WireMessage {
   [name: string]: unknown;
 }
 
-/** Messages for a model that accepts no user's message directly after a result, and no lists of texts. */
+/**
+ * Messages for a model that accepts no user's message directly after a result, and no lists of
+ * texts.
+ */
 export const alternatingMessages = (messages: readonly WireMessage[]): WireMessage[] =>
   messages.flatMap((message, place) =>
     message.role === "user" && messages[place - 1]?.role === "tool"

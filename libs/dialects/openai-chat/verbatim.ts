@@ -1,4 +1,7 @@
-/** Verbatim relay between a caller and an upstream that both speak OpenAI's chat completions: bytes stay unchanged except for the model's name. */
+/**
+ * Verbatim relay between a caller and an upstream that both speak OpenAI's chat completions: bytes
+ * stay unchanged except for the model's name.
+ */
 
 import { isPresent, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import {
@@ -48,7 +51,10 @@ export const verbatim: Verbatim = {
   answer: (bytes, { model, customNames }) => answerOf(bytes, model, { customNames }),
 };
 
-/** OpenAI's legacy completions, whose choices have a text instead of a message: https://platform.openai.com/docs/api-reference/completions */
+/**
+ * OpenAI's legacy completions, whose choices have a text instead of a message:
+ * https://platform.openai.com/docs/api-reference/completions
+ */
 export const verbatimCompletions = {
   request(bytes: Buffer, framing: Framing, target: Target): WireRequest | undefined {
     const body = requestOf(bytes, framing, target);
@@ -63,8 +69,10 @@ export const verbatimCompletions = {
 const textDeltaOf = ({ text }: Record<string, unknown>): Record<string, unknown> => ({ content: text });
 
 /**
- * The caller's bytes with the upstream's model name, `store: false`, and `stream_options` that ask for the usage of a stream; for other framings and for
- * upstreams without `streamUsage` the options are removed. Everything else stays unchanged. Undefined if the bytes are not a JSON object with a model.
+ * The caller's bytes with the upstream's model name, `store: false`, and `stream_options` that ask
+ * for the usage of a stream; for other framings and for upstreams without `streamUsage` the options
+ * are removed. Everything else stays unchanged. Undefined if the bytes are not a JSON object with a
+ * model.
  */
 function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Target): Buffer | undefined {
   const spans = objectSpansOf(bytes, ["model", "stream_options", "store"]);
@@ -95,8 +103,9 @@ function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Targ
 }
 
 /**
- * The bytes with the settings that the model requires beside tools: no reasoning beside functions, and no thinking or no force where it can't be forced to call.
- * The same bytes for a model without such rules, and without tools.
+ * The bytes with the settings that the model requires beside tools: no reasoning beside functions,
+ * and no thinking or no force where it can't be forced to call. The same bytes for a model without
+ * such rules, and without tools.
  */
 function withModelRules(bytes: Buffer, { traits, reasons }: Target): Buffer {
   const { callsWhileReasoning, forcedCalls, thinksAlways, thinkingSwitch, efforts } = traits;
@@ -140,7 +149,10 @@ export function askedIn(bytes: Buffer): Asked {
 const withMessages = (bytes: Buffer, change: (message: Buffer) => Buffer): Buffer =>
   withMembers(bytes, "messages", (messages) => withElements(messages, change));
 
-/** Removes other dialects' reasoning in earlier answers: this upstream cannot use it and may reject the field. */
+/**
+ * Removes other dialects' reasoning in earlier answers: this upstream cannot use it and may reject
+ * the field.
+ */
 const withoutWrappedSignatures = (bytes: Buffer): Buffer =>
   withMessages(bytes, (message) => withMembers(message, "reasoning_details", withoutForeign));
 
@@ -250,7 +262,10 @@ class ChatWatcher implements Watcher {
     };
   }
 
-  /** The chunk with an index of its own for each call: clients join the chunks of one index. The same chunk if its server gave them. */
+  /**
+   * The chunk with an index of its own for each call: clients join the chunks of one index. The
+   * same chunk if its server gave them.
+   */
   #placed(value: Json, choices: readonly Json[], deltas: readonly Json[]): Json {
     if (!deltas.some(({ tool_calls: calls }) => calls !== undefined)) return value;
     let isChanged = false;

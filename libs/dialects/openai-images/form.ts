@@ -13,7 +13,10 @@ const typesByEnding: Record<string, string> = {
   webp: "image/webp",
 };
 
-/** A copy of the form in which images and masks without a type of their own have the type that their first bytes, or else their names, tell. */
+/**
+ * A copy of the form in which images and masks without a type of their own have the type that their
+ * first bytes, or else their names, tell.
+ */
 export async function typedFormOf(form: FormData): Promise<FormData> {
   const typed = new FormData();
   for (const [name, value] of form)
@@ -33,8 +36,8 @@ export const imagesOf = (form: FormData): File[] =>
   [...form.getAll("image"), ...form.getAll("image[]")].filter((value) => value instanceof File);
 
 /**
- * The fields as values for a schema check: images and masks as their MIME types, other files as a value that no field allows; texts as numbers and booleans
- * where they spell one.
+ * The fields as values for a schema check: images and masks as their MIME types, other files as a
+ * value that no field allows; texts as numbers and booleans where they spell one.
  */
 export function valuesOf(form: FormData): Record<string, unknown> {
   const values: Record<string, unknown> = {};

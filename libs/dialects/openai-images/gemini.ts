@@ -1,4 +1,7 @@
-/** Serves OpenAI's images format with Gemini's models, which generate images in a conversation: https://ai.google.dev/gemini-api/docs/image-generation */
+/**
+ * Serves OpenAI's images format with Gemini's models, which generate images in a conversation:
+ * https://ai.google.dev/gemini-api/docs/image-generation
+ */
 
 import { isPresent, jsonOf } from "#wire/json/parse.ts";
 import type { WholeAnswer, WireRequest } from "../codec.ts";
@@ -62,7 +65,10 @@ function sizeOf(value: unknown): string | undefined {
   return ratios.toSorted((left, right) => distanceOf(left) - distanceOf(right))[0];
 }
 
-/** `name` is the prefix of event names for a stream, `image_generation` or `image_edit`; undefined for a whole answer. `asked` is the request. */
+/**
+ * `name` is the prefix of event names for a stream, `image_generation` or `image_edit`; undefined
+ * for a whole answer. `asked` is the request.
+ */
 export function geminiImageAnswerOf(
   answer: Record<string, unknown>,
   createdAt: number,

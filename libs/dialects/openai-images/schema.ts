@@ -1,4 +1,7 @@
-/** The schemas of requests for images in OpenAI's format: https://platform.openai.com/docs/api-reference/images */
+/**
+ * The schemas of requests for images in OpenAI's format:
+ * https://platform.openai.com/docs/api-reference/images
+ */
 import Type from "typebox";
 import {
   modelName,

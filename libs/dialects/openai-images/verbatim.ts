@@ -1,4 +1,6 @@
-/** Verbatim relay of images between a caller and an upstream that both speak OpenAI's images format. */
+/**
+ * Verbatim relay of images between a caller and an upstream that both speak OpenAI's images format.
+ */
 
 import { isObject, isPresent, jsonBytesOf, jsonOf, listOf, objectOf } from "#wire/json/parse.ts";
 import { elementSpansOf, isNull, objectSpansOf, readSpan, replaceSpans } from "#wire/json/spans.ts";
@@ -52,7 +54,9 @@ function isPicture(bytes: Buffer): boolean {
   return [data, url].some((given) => given !== undefined && !isNull(bytes, given));
 }
 
-/** A whole answer as a stream, with one event for each image. `name` is the prefix of event names. */
+/**
+ * A whole answer as a stream, with one event for each image. `name` is the prefix of event names.
+ */
 export function imageEventsOf(bytes: Buffer, name: string, asked: Looks): WholeAnswer {
   const answer = imageAnswerOf(bytes, asked);
   if (answer.kind !== "answer") return answer;

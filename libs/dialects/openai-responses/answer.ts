@@ -1,4 +1,7 @@
-/** Whole answers in OpenAI's Responses format, and the parts shared with streamed answers: https://platform.openai.com/docs/api-reference/responses/object */
+/**
+ * Whole answers in OpenAI's Responses format, and the parts shared with streamed answers:
+ * https://platform.openai.com/docs/api-reference/responses/object
+ */
 
 import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, AnswerIdentity } from "../codec.ts";
@@ -214,7 +217,8 @@ export const usageOf = (response: Record<string, unknown>): Usage | undefined =>
     : undefined;
 
 /**
- * The tools that the upstream ran. `tool_usage` counts the searches that are billed; an upstream without it bills each search item, and not those that open a page.
+ * The tools that the upstream ran. `tool_usage` counts the searches that are billed; an upstream
+ * without it bills each search item, and not those that open a page.
  * https://developers.openai.com/api/docs/pricing#built-in-tools
  */
 function hostedUnitsOf({ tool_usage: counted, output }: Record<string, unknown>): Units {
@@ -265,7 +269,10 @@ export function finishOf(status: unknown, details: unknown, called: boolean): Fi
   return called ? "calls" : "stop";
 }
 
-/** The blocks of an upstream's whole item. Callers of other dialects do not see items of tools that the upstream runs. */
+/**
+ * The blocks of an upstream's whole item. Callers of other dialects do not see items of tools that
+ * the upstream runs.
+ */
 export function blocksOf(item: Record<string, unknown>): Block[] {
   switch (item.type) {
     case "message":

@@ -1,7 +1,9 @@
 /**
- * Tools that OpenAI defines and the caller runs. OpenAI's models know their arguments; other models receive them as functions with the schemas below. Each has its
- * own types of items: https://platform.openai.com/docs/api-reference/responses/create#responses_create-tools,
- * https://platform.openai.com/docs/guides/tools-shell, https://platform.openai.com/docs/guides/tools-apply-patch,
+ * Tools that OpenAI defines and the caller runs. OpenAI's models know their arguments; other models
+ * receive them as functions with the schemas below. Each has its own types of items:
+ * https://platform.openai.com/docs/api-reference/responses/create#responses_create-tools,
+ * https://platform.openai.com/docs/guides/tools-shell,
+ * https://platform.openai.com/docs/guides/tools-apply-patch,
  * https://platform.openai.com/docs/guides/tools-computer-use
  */
 import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
@@ -14,7 +16,10 @@ type Json = Record<string, unknown>;
 interface ClientTool {
   description(tool: Json): string;
   parameters(tool: Json): Json;
-  /** The members of a call's item that follow from the arguments; the model may have left out or misspelled any of them. */
+  /**
+   * The members of a call's item that follow from the arguments; the model may have left out or
+   * misspelled any of them.
+   */
   membersOf(args: Json): Json;
   /** The arguments that an item was made from. */
   argumentsIn(item: Json): Json;
@@ -187,7 +192,10 @@ const toolTypes: Record<string, readonly string[]> = {
   tool_search_call: ["tool_search"],
 };
 
-/** A tool of this kind as a function; undefined for other tools, and for one that runs at its vendor. */
+/**
+ * A tool of this kind as a function; undefined for other tools, and for one that runs at its
+ * vendor.
+ */
 export function clientToolOf(
   tool: Json,
 ): Pick<Tool, "callerName" | "description" | "parameters" | "native"> | undefined {
@@ -204,11 +212,17 @@ export function clientToolOf(
   };
 }
 
-/** The type of a tool of this kind, among the request's tools; undefined for functions and custom tools. */
+/**
+ * The type of a tool of this kind, among the request's tools; undefined for functions and custom
+ * tools.
+ */
 export const clientTypeOf = (tool: Tool | undefined): string | undefined =>
   tool?.native?.dialect === "openai-responses" ? textOf(tool.native.value.type) : undefined;
 
-/** The item of a call, without its id and status. Arguments that are no object leave its members empty. */
+/**
+ * The item of a call, without its id and status. Arguments that are no object leave its members
+ * empty.
+ */
 export function clientCallItem(
   type: string,
   callId: string,

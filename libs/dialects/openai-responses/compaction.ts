@@ -1,6 +1,8 @@
 /**
- * Compaction: one item replaces a conversation (https://platform.openai.com/docs/guides/compaction). The gateway asks the request's
- * model for a summary, whatever dialect its upstream speaks, and seals the summary in the item. Any model can continue from it.
+ * Compaction: one item replaces a conversation
+ * (https://platform.openai.com/docs/guides/compaction). The gateway asks the request's model for a
+ * summary, whatever dialect its upstream speaks, and seals the summary in the item. Any model can
+ * continue from it.
  */
 import { jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf, replaceSpans, withMembers } from "#wire/json/spans.ts";
@@ -58,7 +60,8 @@ export function withoutAnswerSettings(body: Buffer): Buffer {
   const bare = removed.reduce((bytes, name) => withMembers(bytes, name, () => undefined), body);
   const spans = objectSpansOf(bare, ["tools"]);
   const tools = spans?.members.tools;
-  // Upstreams require the tools that a conversation has used, and reject `tool_choice` without tools.
+  // Upstreams require the tools that a conversation has used, and reject `tool_choice` without
+  // tools.
   if (
     spans === undefined ||
     tools === undefined ||
@@ -74,7 +77,10 @@ export function summaryIn(response: Record<string, unknown>): string | undefined
   return textOf(parts.map((part) => textOf(objectOf(part).text) ?? "").join(""));
 }
 
-/** The answer to POST /responses/compact: the user's own messages, and the item. https://platform.openai.com/docs/api-reference/responses/compact */
+/**
+ * The answer to POST /responses/compact: the user's own messages, and the item.
+ * https://platform.openai.com/docs/api-reference/responses/compact
+ */
 export function compactedBodyOf(response: Record<string, unknown>, item: object, messages: readonly object[]): object {
   const { id, created_at, usage } = response;
   return { id, object: "response.compaction", created_at, output: [...messages, item], usage };

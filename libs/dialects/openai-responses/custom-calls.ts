@@ -1,11 +1,16 @@
-/** Function calls of tools with free text, in answers that otherwise pass unchanged: they become the custom calls that the caller expects. */
+/**
+ * Function calls of tools with free text, in answers that otherwise pass unchanged: they become the
+ * custom calls that the caller expects.
+ */
 import { isObject, jsonOf, listOf, objectOf } from "#wire/json/parse.ts";
 import { FreeTextReader, freeTextOf } from "./free-text.ts";
 
 type Json = Record<string, unknown>;
 type Names = ReadonlySet<string>;
 
-/** The item as the caller gets it; the same one if it is no such call. `begun`: the input follows. */
+/**
+ * The item as the caller gets it; the same one if it is no such call. `begun`: the input follows.
+ */
 function customItemOf(value: unknown, names: Names, begun = false): unknown {
   const item = objectOf(value);
   if (item.type !== "function_call" || !names.has(String(item.name))) return value;
@@ -36,7 +41,10 @@ export class CustomCalls {
     this.#names = names;
   }
 
-  /** The events in place of this one, or the data of one that ends the answer; undefined if it stays. */
+  /**
+   * The events in place of this one, or the data of one that ends the answer; undefined if it
+   * stays.
+   */
   eventsFor(type: string, value: Json): string | undefined {
     const { output_index: index, item, response } = value;
     const open = this.#open.get(index);

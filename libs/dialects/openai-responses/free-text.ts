@@ -1,6 +1,7 @@
 /**
- * Extracts the free text of a call from arguments that arrive in chunks as `{"input":"…"}`, and passes it on as early as possible. Models write such JSON by
- * hand, so errors that a parser would reject (line breaks in a string, unknown escapes, a missing end) are tolerated.
+ * Extracts the free text of a call from arguments that arrive in chunks as `{"input":"…"}`, and
+ * passes it on as early as possible. Models write such JSON by hand, so errors that a parser would
+ * reject (line breaks in a string, unknown escapes, a missing end) are tolerated.
  */
 import { textOfCall } from "../neutral/tools.ts";
 
@@ -12,7 +13,10 @@ const escapes: Record<string, string> = { n: "\n", t: "\t", r: "\r", b: "\b", f:
 /** Reads the free text of one call. */
 export class FreeTextReader {
   #state: "before" | "inside" | "behind" | "other" = "before";
-  /** The part not passed on yet: everything, as long as it does not look like an object with the text. */
+  /**
+   * The part not passed on yet: everything, as long as it does not look like an object with the
+   * text.
+   */
   #rest = "";
 
   /** The text that this chunk of the arguments adds. */
@@ -40,7 +44,9 @@ export class FreeTextReader {
     return this.#state === "before" || this.#state === "other" ? textOfCall(this.#rest) : "";
   }
 
-  /** The end of the readable part: not inside an escape, nor between the halves of a surrogate pair. */
+  /**
+   * The end of the readable part: not inside an escape, nor between the halves of a surrogate pair.
+   */
   #readableEnd(): number {
     const rest = this.#rest;
     let readable = 0;

@@ -1,4 +1,7 @@
-/** Reads one item of an upstream's streamed answer into blocks. Content that was not streamed is taken from the whole item at its end. */
+/**
+ * Reads one item of an upstream's streamed answer into blocks. Content that was not streamed is
+ * taken from the whole item at its end.
+ */
 import { jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { type AnswerEvent, eventsOf } from "../neutral/neutral.ts";
 import { blocksOf, callIdOf, inputOfItem } from "./answer.ts";
@@ -33,7 +36,10 @@ export class ItemReader {
     this.#write({ kind: "block", block: { kind: "call", id: callIdOf(item.call_id), name } });
   }
 
-  /** A chunk of one of the item's parts. The parts of reasoning are one block, with a blank line between them. */
+  /**
+   * A chunk of one of the item's parts. The parts of reasoning are one block, with a blank line
+   * between them.
+   */
   text(kind: TextKind, part: string, text: string): void {
     if (text === "" || this.done) return;
     const isNew = this.#parts.at(-1) !== part;

@@ -1,4 +1,7 @@
-/** The input items of OpenAI's Responses format, in both directions: https://platform.openai.com/docs/api-reference/responses/create#responses_create-input */
+/**
+ * The input items of OpenAI's Responses format, in both directions:
+ * https://platform.openai.com/docs/api-reference/responses/create#responses_create-input
+ */
 
 import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../neutral/attachments.ts";
@@ -211,7 +214,10 @@ const checkedText = (part: Part): TextPart => (part.kind === "text" ? part : ref
 const checkedResult = (part: Part): TextPart | MediaPart =>
   part.kind === "text" || isMedia(part) ? part : refuse(part.path);
 
-/** The visible reasoning is only a summary; a model of another dialect finds its own reasoning in the wrapped signature. */
+/**
+ * The visible reasoning is only a summary; a model of another dialect finds its own reasoning in
+ * the wrapped signature.
+ */
 function reasoningOf(
   { id, summary, content, encrypted_content: data }: Record<string, unknown>,
   path: string,
@@ -263,7 +269,10 @@ export function encodeItems(
   return items;
 }
 
-/** The item of a part that is not in a message; undefined for reasoning of another dialect, which this dialect's models cannot read. */
+/**
+ * The item of a part that is not in a message; undefined for reasoning of another dialect, which
+ * this dialect's models cannot read.
+ */
 function itemOf(
   part: Part,
   takesText: (name: string) => boolean,

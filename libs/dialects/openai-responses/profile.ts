@@ -63,8 +63,8 @@ export const openaiResponsesProfile: Profile = {
   conversation: { field: "input", empty: [] },
   fetchesFiles: true,
   errorEventOf(failure, { requestId, model, events }) {
-    // Clients differ in reading the first or the second event, and in reading the first one's fields or its `error`:
-    // https://platform.openai.com/docs/api-reference/responses-streaming
+    // Clients differ in reading the first or the second event, and in reading the first one's
+    // fields or its `error`: https://platform.openai.com/docs/api-reference/responses-streaming
     const { message, type, param, code: ownCode } = openaiErrorOf(failure);
     const code = ownCode ?? type;
     const error = {

@@ -1,6 +1,7 @@
 /**
- * Items of earlier answers that a caller sends back to an upstream that stored none of them. Reasoning needs its encrypted content; its id alone cannot be
- * resolved. https://platform.openai.com/docs/guides/reasoning#encrypted-reasoning-items
+ * Items of earlier answers that a caller sends back to an upstream that stored none of them.
+ * Reasoning needs its encrypted content; its id alone cannot be resolved.
+ * https://platform.openai.com/docs/guides/reasoning#encrypted-reasoning-items
  */
 
 import { jsonBytesOf, listOf, parsedObject, textOf } from "#wire/json/parse.ts";
@@ -18,13 +19,17 @@ const answered = ["message", "function_call", "custom_tool_call"];
 type Item = Record<string, unknown>;
 
 /**
- * A body whose `input` has only reasoning that an upstream can resolve; the same bytes if nothing changes. Reasoning of other dialects' models and reasoning
- * without content is left out, this dialect's own is unwrapped. Items after removed reasoning lose their ids: an upstream that knows such an id requires the
- * reasoning before it. Every other byte stays.
+ * A body whose `input` has only reasoning that an upstream can resolve; the same bytes if nothing
+ * changes. Reasoning of other dialects' models and reasoning without content is left out, this
+ * dialect's own is unwrapped. Items after removed reasoning lose their ids: an upstream that knows
+ * such an id requires the reasoning before it. Every other byte stays.
  */
 export const withResolvableReasoning = (bytes: Buffer): Buffer => withReasoning(bytes, resolvedReasoning);
 
-/** A body whose `input` has no reasoning, and a message in place of each compaction item, whose content is encrypted in the same way. */
+/**
+ * A body whose `input` has no reasoning, and a message in place of each compaction item, whose
+ * content is encrypted in the same way.
+ */
 export const withoutReasoning = (bytes: Buffer): Buffer =>
   withMembers(
     withReasoning(bytes, () => undefined),
@@ -34,7 +39,10 @@ export const withoutReasoning = (bytes: Buffer): Buffer =>
 
 const unreadableMessage = jsonBytesOf({ type: "message", role: "developer", content: unreadableCompaction });
 
-/** A body whose items of earlier answers have no ids: their content is all that an upstream needs if it stored none of them. */
+/**
+ * A body whose items of earlier answers have no ids: their content is all that an upstream needs if
+ * it stored none of them.
+ */
 export const withoutItemIds = (bytes: Buffer): Buffer =>
   withMembers(bytes, "input", (input) =>
     withElements(input, (bytesOfItem) => {
@@ -67,7 +75,10 @@ const typeOf = ({ type }: Item): string => String(type ?? "message");
 const isOfCaller = (item: Item): boolean =>
   (typeOf(item) === "message" && item.role !== "assistant") || typeOf(item).endsWith("_output");
 
-/** Undefined for reasoning that the upstream cannot resolve. Open-weight models put theirs in `content` and have no encrypted content. */
+/**
+ * Undefined for reasoning that the upstream cannot resolve. Open-weight models put theirs in
+ * `content` and have no encrypted content.
+ */
 function resolvedReasoning(bytes: Buffer, { id, encrypted_content: encrypted, content }: Item): Buffer | undefined {
   const data = textOf(encrypted);
   if (!(String(id).startsWith(foreignThoughtId) || isWrappedSignature(data ?? "")))

@@ -1,4 +1,7 @@
-/** Requests in OpenAI's Responses format, in both directions: https://platform.openai.com/docs/api-reference/responses/create */
+/**
+ * Requests in OpenAI's Responses format, in both directions:
+ * https://platform.openai.com/docs/api-reference/responses/create
+ */
 
 import { jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
@@ -22,8 +25,9 @@ import { refuseTrigger, statefulFieldIn } from "./stateless.ts";
 import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice } from "./tools.ts";
 
 /**
- * Fields that are neither rejected here nor read by `settingsOf` are ignored for upstreams of other dialects: `include`, `client_metadata`, `truncation`,
- * `prompt_cache_options`, `stream_options`, `max_tool_calls`, `moderation` and similar. `store` is reported as false.
+ * Fields that are neither rejected here nor read by `settingsOf` are ignored for upstreams of other
+ * dialects: `include`, `client_metadata`, `truncation`, `prompt_cache_options`, `stream_options`,
+ * `max_tool_calls`, `moderation` and similar. `store` is reported as false.
  */
 export function decodeRequest({ body }: CallerRequest): NeutralRequest {
   const stateful = statefulFieldIn(body);
@@ -138,7 +142,8 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
   const isMarked = cacheMarks === "breakpoint" && system.some(({ cache }) => cache !== undefined);
   const hasInstructions = turns.length > 0 && !isMarked;
   const instructions: Message = { role: "system", parts: system, path: "input" };
-  // OpenAI's models draw with a tool of the vendor: https://platform.openai.com/docs/guides/tools-image-generation
+  // OpenAI's models draw with a tool of the vendor:
+  // https://platform.openai.com/docs/guides/tools-image-generation
   const drawing = settings.modalities === undefined ? [] : [{ type: "image_generation" }];
   const body = {
     model: target.model,
@@ -170,12 +175,16 @@ function encodeReasoning(settings: Settings): object | undefined {
   return effort === undefined && !isShown ? undefined : { effort, ...(isShown && { summary: "auto" }) };
 }
 
-/** The value of `include` that adds encrypted content to reasoning, so that it can be sent back to an upstream that did not store it. */
+/**
+ * The value of `include` that adds encrypted content to reasoning, so that it can be sent back to
+ * an upstream that did not store it.
+ */
 export const encryptedReasoning = "reasoning.encrypted_content";
 
 /**
- * True if a model may be asked for encrypted reasoning, which OpenAI rejects for models that do not reason. The catalogue decides; without its setting, a
- * request for reasoning or the model's traits.
+ * True if a model may be asked for encrypted reasoning, which OpenAI rejects for models that do not
+ * reason. The catalogue decides; without its setting, a request for reasoning or the model's
+ * traits.
  */
 export const mayReason = ({ traits, reasons }: Target, asked: boolean): boolean =>
   reasons ?? (asked || traits.knownToReason);

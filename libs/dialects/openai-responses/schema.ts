@@ -1,4 +1,7 @@
-/** The schemas of requests in OpenAI's Responses format: https://platform.openai.com/docs/api-reference/responses/create */
+/**
+ * The schemas of requests in OpenAI's Responses format:
+ * https://platform.openai.com/docs/api-reference/responses/create
+ */
 import Type from "typebox";
 import {
   cacheOptions,
@@ -123,8 +126,9 @@ const item = Type.Object(
 );
 
 /**
- * Items that a conversation stores. Unlike in a request, a type must be known: each later request would be refused for another one. References are not stored, nor
- * is a request for compaction. https://platform.openai.com/docs/api-reference/conversations/create-items
+ * Items that a conversation stores. Unlike in a request, a type must be known: each later request
+ * would be refused for another one. References are not stored, nor is a request for compaction.
+ * https://platform.openai.com/docs/api-reference/conversations/create-items
  */
 export const conversationItem = {
   allOf: [
@@ -161,9 +165,10 @@ export const conversationItem = {
 };
 
 /**
- * Checks the known fields for type and range. Unknown fields pass, and so do unknown values of fields to which the vendor may add values. `null` counts as
- * absent for optional fields. No defaults and no coercion: a check never changes the caller's body. Also serves compaction and token counting, which take the
- * same fields.
+ * Checks the known fields for type and range. Unknown fields pass, and so do unknown values of
+ * fields to which the vendor may add values. `null` counts as absent for optional fields. No
+ * defaults and no coercion: a check never changes the caller's body. Also serves compaction and
+ * token counting, which take the same fields.
  */
 export const responsesRequestSchema = Type.Object(
   {

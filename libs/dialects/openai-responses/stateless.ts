@@ -10,8 +10,10 @@ export interface StatefulField {
 }
 
 /**
- * The first field that names an object at a vendor, such as a file; undefined if there is none. Applies to translated and verbatim requests: an upstream would
- * share stored objects between all callers of this gateway. References to objects that the gateway stores itself are in stored-references.ts.
+ * The first field that names an object at a vendor, such as a file; undefined if there is none.
+ * Applies to translated and verbatim requests: an upstream would share stored objects between all
+ * callers of this gateway. References to objects that the gateway stores itself are in
+ * stored-references.ts.
  */
 export function statefulFieldIn(body: Record<string, unknown>): StatefulField | undefined {
   if (isNamed(body.prompt)) return refusalOf("prompt", "names a stored prompt");
@@ -47,15 +49,19 @@ const refusalOf = (param: string, what: string): StatefulField => ({
   message: `${param} ${what}, which this gateway does not keep: send the content itself with every request.`,
 });
 
-/** Throws Refusal for a request for compaction that is not the last item. The gateway answers such requests itself (compaction.ts). */
+/**
+ * Throws Refusal for a request for compaction that is not the last item. The gateway answers such
+ * requests itself (compaction.ts).
+ */
 export function refuseTrigger(body: Record<string, unknown>): void {
   for (const [place, value] of listOf(body.input).entries())
     if (objectOf(value).type === "compaction_trigger") refuse(`input[${place}]`, "must be the last item of the input");
 }
 
 /**
- * Stands for a vendor's compaction item, which only the account that made it can read. The gateway's own items were replaced before (compaction.ts).
- * `context_management` only saves tokens: if the vendor does not compact, the conversation continues unchanged.
+ * Stands for a vendor's compaction item, which only the account that made it can read. The
+ * gateway's own items were replaced before (compaction.ts). `context_management` only saves tokens:
+ * if the vendor does not compact, the conversation continues unchanged.
  */
 export const unreadableCompaction =
   "Earlier parts of this conversation were compacted by another model and can't be read.";

@@ -1,6 +1,7 @@
 /**
- * References of a request to objects stored for its caller: an earlier response, a conversation, or items of them; and the request with the references replaced
- * by their content. https://platform.openai.com/docs/guides/conversation-state
+ * References of a request to objects stored for its caller: an earlier response, a conversation, or
+ * items of them; and the request with the references replaced by their content.
+ * https://platform.openai.com/docs/guides/conversation-state
  */
 import { listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { elementSpansOf, objectSpansOf, removalsOf, replaceSpans } from "#wire/json/spans.ts";
@@ -59,11 +60,17 @@ export const jsonListOf = (values: readonly Buffer[]): Buffer =>
         emptyList.subarray(1),
       ]);
 
-/** The elements of a JSON array, each as its own bytes; none for anything else. They share the memory of `list`. */
+/**
+ * The elements of a JSON array, each as its own bytes; none for anything else. They share the
+ * memory of `list`.
+ */
 export const elementsOf = (list: Buffer): Buffer[] =>
   (elementSpansOf(list) ?? []).map(({ start, end }) => list.subarray(start, end));
 
-/** The input of a body as a JSON array of items. A text is one message of the user. May share the body's memory. */
+/**
+ * The input of a body as a JSON array of items. A text is one message of the user. May share the
+ * body's memory.
+ */
 export function inputListOf(body: Buffer): Buffer {
   const span = objectSpansOf(body, ["input"])?.members.input;
   if (span === undefined) return emptyList;
@@ -71,10 +78,16 @@ export function inputListOf(body: Buffer): Buffer {
   return input[0] === quote ? jsonListOf([messageOf(input)]) : input;
 }
 
-/** The input of a body as a list of items. A text is one message of the user. The items may share the body's memory. */
+/**
+ * The input of a body as a list of items. A text is one message of the user. The items may share
+ * the body's memory.
+ */
 export const inputItemsOf = (body: Buffer): Buffer[] => elementsOf(inputListOf(body));
 
-/** The body with these items as its input, and without the members that refer to stored objects. Every other byte stays. */
+/**
+ * The body with these items as its input, and without the members that refer to stored objects.
+ * Every other byte stays.
+ */
 export function withInput(body: Buffer, items: readonly Buffer[]): Buffer {
   const input = jsonListOf(items);
   const names = ["input", "previous_response_id", "conversation"] as const;
@@ -106,8 +119,8 @@ interface CallCount {
 }
 
 /**
- * `items` without the calls that are also in `before`, and without the results of calls that have theirs in `before`: some clients repeat both beside
- * `previous_response_id` or `conversation`.
+ * `items` without the calls that are also in `before`, and without the results of calls that have
+ * theirs in `before`: some clients repeat both beside `previous_response_id` or `conversation`.
  */
 export function withoutRepeated(before: readonly Buffer[], items: readonly Buffer[]): Buffer[] {
   const known = new Map<string, CallCount>();

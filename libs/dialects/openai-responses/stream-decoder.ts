@@ -1,4 +1,7 @@
-/** Decodes streamed answers of upstreams in OpenAI's Responses format: https://platform.openai.com/docs/api-reference/responses-streaming */
+/**
+ * Decodes streamed answers of upstreams in OpenAI's Responses format:
+ * https://platform.openai.com/docs/api-reference/responses-streaming
+ */
 
 import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { type AnswerEvent, endWith, eventsOf } from "../neutral/neutral.ts";
@@ -68,14 +71,19 @@ export class ResponsesDecoder extends EventDecoder {
     return type === undefined && isPresent(event.error) ? this.fail(upstreamErrorOf(event)) : [];
   }
 
-  /** The item of an event: by its id, or else by its index, because some servers give an item another id in each event. */
+  /**
+   * The item of an event: by its id, or else by its index, because some servers give an item
+   * another id in each event.
+   */
   #itemOf({ output_index: index, item_id: id }: Record<string, unknown>): ItemReader | undefined {
     if (typeof index === "number") this.#lastIndex = index;
     const [byId, byIndex] = [this.#itemsById.get(String(id)), this.#items.get(this.#lastIndex)];
     return [byId, byIndex].find((item) => item?.done === false) ?? byIndex ?? byId;
   }
 
-  /** The item of an event with a whole item; a new one if this was said of the known one already. */
+  /**
+   * The item of an event with a whole item; a new one if this was said of the known one already.
+   */
   #newOr(event: Record<string, unknown>, wasSaid: (item: ItemReader) => boolean): ItemReader {
     const id = textOf(objectOf(event.item).id);
     const known = this.#itemOf({ ...event, item_id: id });

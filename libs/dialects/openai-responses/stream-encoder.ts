@@ -1,4 +1,7 @@
-/** Encodes streamed answers for callers in OpenAI's Responses format: https://platform.openai.com/docs/api-reference/responses-streaming */
+/**
+ * Encodes streamed answers for callers in OpenAI's Responses format:
+ * https://platform.openai.com/docs/api-reference/responses-streaming
+ */
 
 import { jsonOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
@@ -29,10 +32,16 @@ interface OpenItem {
   isWaiting: boolean;
 }
 
-/** Events that bring an encoder to an answer's first text, and that text in one: two of the response, two of the item, and the delta. */
+/**
+ * Events that bring an encoder to an answer's first text, and that text in one: two of the
+ * response, two of the item, and the delta.
+ */
 const eventsBeforeText = 5;
 
-/** Writes every event of an item's life: clients reject an item's event out of order, and text that is not repeated at its end. */
+/**
+ * Writes every event of an item's life: clients reject an item's event out of order, and text that
+ * is not repeated at its end.
+ */
 export class ResponsesEncoder implements StreamEncoder {
   readonly #context: AnswerContext;
   readonly #items: object[] = [];
@@ -52,7 +61,10 @@ export class ResponsesEncoder implements StreamEncoder {
     return beginning + this.#eventsOf(event);
   }
 
-  /** A block's end is written with the event after it, which tells whether the answer was cut off inside the block. */
+  /**
+   * A block's end is written with the event after it, which tells whether the answer was cut off
+   * inside the block.
+   */
   #eventsOf(event: Exclude<AnswerEvent, { kind: "error" }>): string {
     switch (event.kind) {
       case "block":

@@ -1,4 +1,7 @@
-/** Counting a prompt's tokens in OpenAI's Responses format: https://platform.openai.com/docs/api-reference/responses/input-tokens */
+/**
+ * Counting a prompt's tokens in OpenAI's Responses format:
+ * https://platform.openai.com/docs/api-reference/responses/input-tokens
+ */
 
 import { jsonOf } from "#wire/json/parse.ts";
 import type { TokenCount } from "../codec.ts";

@@ -1,4 +1,7 @@
-/** Tools and tool choice in OpenAI's Responses format, in both directions. Callers may also put tools in their input, and group them in namespaces. */
+/**
+ * Tools and tool choice in OpenAI's Responses format, in both directions. Callers may also put
+ * tools in their input, and group them in namespaces.
+ */
 
 import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";
@@ -11,7 +14,10 @@ import { clientToolOf, clientTypeOf } from "./client-tools.ts";
 
 type UnnamedTool = Omit<Tool, "name">;
 
-/** All tools of a request that the caller runs. Throws Refusal for tools that the vendor runs, except those that a model can do without. */
+/**
+ * All tools of a request that the caller runs. Throws Refusal for tools that the vendor runs,
+ * except those that a model can do without.
+ */
 export function decodeTools(body: Record<string, unknown>): Tool[] {
   const added = listOf(body.input).flatMap((value, place) => {
     const { type, tools } = objectOf(value);

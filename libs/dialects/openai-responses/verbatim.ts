@@ -1,6 +1,8 @@
 /**
- * Verbatim relay between a caller and an upstream that both speak OpenAI's Responses: bytes of a request stay unchanged except for the model's name, `store`, and
- * the fields that make reasoning usable without storage; bytes of an answer except for the response's id, the model's name, and what is stored.
+ * Verbatim relay between a caller and an upstream that both speak OpenAI's Responses: bytes of a
+ * request stay unchanged except for the model's name, `store`, and the fields that make reasoning
+ * usable without storage; bytes of an answer except for the response's id, the model's name, and
+ * what is stored.
  */
 
 import { isPresent, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
@@ -33,7 +35,10 @@ export const verbatim: Verbatim = {
   answer: answerOf,
 };
 
-/** The caller's bytes with the upstream's model name, `store: false`, resolvable reasoning, and `stream` set according to the framing. */
+/**
+ * The caller's bytes with the upstream's model name, `store: false`, resolvable reasoning, and
+ * `stream` set according to the framing.
+ */
 function requestOf(bytes: Buffer, framing: Framing, target: Target): Buffer | undefined {
   const spans = objectSpansOf(bytes, ["model", "store", "stream", "include", "reasoning"]);
   if (spans?.members.model === undefined) return undefined;
@@ -58,7 +63,10 @@ function requestOf(bytes: Buffer, framing: Framing, target: Target): Buffer | un
   return replaceSpans(bytes, replacements);
 }
 
-/** The `include` that makes the answer's reasoning usable without storage; undefined to leave it unchanged. */
+/**
+ * The `include` that makes the answer's reasoning usable without storage; undefined to leave it
+ * unchanged.
+ */
 function includeOf(included: unknown, reasoning: unknown, target: Target): string | undefined {
   const { effort, summary } = objectOf(reasoning);
   const asked = textOf(effort) !== undefined || textOf(summary) !== undefined;
@@ -66,7 +74,9 @@ function includeOf(included: unknown, reasoning: unknown, target: Target): strin
   return JSON.stringify([...listOf(included), encryptedReasoning]);
 }
 
-/** Events that open an item without content. All others that end in `.done` or `.delta` are content. */
+/**
+ * Events that open an item without content. All others that end in `.done` or `.delta` are content.
+ */
 const quietItems = ["message", "reasoning"];
 
 class ResponsesWatcher implements Watcher {

@@ -1,6 +1,7 @@
 /**
  * Verbatim relay of the events of speech and of transcripts, and their usage:
- * https://platform.openai.com/docs/api-reference/audio/speech-audio-delta-event, https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event
+ * https://platform.openai.com/docs/api-reference/audio/speech-audio-delta-event,
+ * https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event
  */
 
 import { isPresent, objectOf } from "#wire/json/parse.ts";
@@ -12,10 +13,16 @@ import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import { plainUsageOf, plausible, tokensOf, type Usage } from "../usage.ts";
 import { modalitiesOf } from "./parts.ts";
 
-/** Input tokens that a second of recorded audio counts as, where an upstream reports only the duration. */
+/**
+ * Input tokens that a second of recorded audio counts as, where an upstream reports only the
+ * duration.
+ */
 export const tokensPerSecond = 25;
 
-/** Tokens, or a duration in seconds: https://platform.openai.com/docs/api-reference/audio/json-object. Undefined if there is neither. */
+/**
+ * Tokens, or a duration in seconds:
+ * https://platform.openai.com/docs/api-reference/audio/json-object. Undefined if there is neither.
+ */
 export function audioUsageOf(value: unknown): Usage | undefined {
   const { seconds, input_tokens: input, output_tokens: output, input_token_details: details } = objectOf(value);
   if (typeof seconds === "number" && seconds > 0) {
@@ -34,7 +41,10 @@ export const speechStreamOf = (usage: Usage): StreamRelay =>
 /** A streamed transcript. */
 export const transcriptStreamOf = (): StreamRelay => new VerbatimStream(new AudioWatcher("transcript.text.done"));
 
-/** The upstream's events pass until the one with this type, which is the last. Nothing is estimated from them, so `usage` is the whole count. */
+/**
+ * The upstream's events pass until the one with this type, which is the last. Nothing is estimated
+ * from them, so `usage` is the whole count.
+ */
 class AudioWatcher implements Watcher {
   readonly contradicted = false;
   readonly endsWithDone = false;

@@ -15,7 +15,9 @@ export const imageOf = (url: string, detail: unknown, path: string): Extract<Par
   path,
 });
 
-/** A document by address, as a data URL, or as bare base64, whose bytes or file name give the type. */
+/**
+ * A document by address, as a data URL, or as bare base64, whose bytes or file name give the type.
+ */
 export const documentSourceOf = (data: string, name: unknown, path: string): Attachment =>
   /^(?:data:|https?:)/i.test(data)
     ? attachmentOf(data, path)
@@ -25,7 +27,10 @@ export const documentSourceOf = (data: string, name: unknown, path: string): Att
         data: checkedBase64(data, path),
       };
 
-/** Recorded speech: base64 with a format, or, from clients of Qwen, a data URL or an address. https://www.alibabacloud.com/help/en/model-studio/qwen-omni */
+/**
+ * Recorded speech: base64 with a format, or, from clients of Qwen, a data URL or an address.
+ * https://www.alibabacloud.com/help/en/model-studio/qwen-omni
+ */
 export function audioOf(value: unknown, path: string): Part {
   const { data, format } = objectOf(value);
   const own = `${path}.input_audio.data`;
@@ -36,7 +41,10 @@ export function audioOf(value: unknown, path: string): Part {
   return { kind: "audio", source, path };
 }
 
-/** A part with `video_url` or `audio_url`, whose value is an address or a data URL, or an object with it. https://docs.vllm.ai/en/latest/features/multimodal_inputs.html */
+/**
+ * A part with `video_url` or `audio_url`, whose value is an address or a data URL, or an object
+ * with it. https://docs.vllm.ai/en/latest/features/multimodal_inputs.html
+ */
 export function mediaUrlOf(kind: "audio" | "video", value: unknown, path: string): Part {
   const [url, own] = typeof value === "string" ? [value, path] : [objectOf(value).url, `${path}.url`];
   return { kind, source: attachmentOf(textOf(url) ?? refuse(own, "is missing"), own), path: own };
@@ -57,7 +65,10 @@ export const schemaFormatOf = (value: unknown, path: string): NonNullable<Settin
   };
 };
 
-/** OpenAI's details of the tokens in and out, and `more` units. What came from the cache is counted as cached. */
+/**
+ * OpenAI's details of the tokens in and out, and `more` units. What came from the cache is counted
+ * as cached.
+ */
 export function modalitiesOf(
   input: Record<string, unknown>,
   output: Record<string, unknown>,
@@ -78,12 +89,15 @@ export function modalitiesOf(
 }
 
 /**
- * The dialects name the input and output counters differently. `serviceTier` is the member `service_tier` of the answer, `units` what other members say. Undefined if
- * the value is not an object.
+ * The dialects name the input and output counters differently. `serviceTier` is the member
+ * `service_tier` of the answer, `units` what other members say. Undefined if the value is not an
+ * object.
  *
- * Other vendors of this format differ: DeepSeek counts `prompt_cache_hit_tokens` (https://api-docs.deepseek.com/guides/kv_cache), Moonshot `cached_tokens`
- * (https://platform.moonshot.ai/docs/api/chat), and xAI counts reasoning beside the completion, so that only all three add up to the total
- * (https://docs.x.ai/docs/guides/reasoning), and lists the tools that it ran.
+ * Other vendors of this format differ: DeepSeek counts `prompt_cache_hit_tokens`
+ * (https://api-docs.deepseek.com/guides/kv_cache), Moonshot `cached_tokens`
+ * (https://platform.moonshot.ai/docs/api/chat), and xAI counts reasoning beside the completion, so
+ * that only all three add up to the total (https://docs.x.ai/docs/guides/reasoning), and lists the
+ * tools that it ran.
  */
 export function openaiUsageOf(
   value: unknown,
@@ -112,7 +126,10 @@ export function openaiUsageOf(
   });
 }
 
-/** Of each kind the larger count. Most answers have none, and some servers report usage with every chunk. */
+/**
+ * Of each kind the larger count. Most answers have none, and some servers report usage with every
+ * chunk.
+ */
 function largerOf(one: Units, other: Units): Units {
   if (one === none) return other;
   return Object.fromEntries(unitNames.map((kind) => [kind, Math.max(one[kind] ?? 0, other[kind] ?? 0)]));
@@ -120,7 +137,10 @@ function largerOf(one: Units, other: Units): Units {
 
 const none: Units = {};
 
-/** Tools that the upstream ran, by xAI's and OpenRouter's counters: https://openrouter.ai/docs/use-cases/usage-accounting */
+/**
+ * Tools that the upstream ran, by xAI's and OpenRouter's counters:
+ * https://openrouter.ai/docs/use-cases/usage-accounting
+ */
 function serverToolsOf({ server_side_tool_usage_details: own, server_tool_use: used }: Record<string, unknown>): Units {
   if (own === undefined && used === undefined) return none;
   const {

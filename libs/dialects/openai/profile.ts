@@ -1,6 +1,7 @@
 /**
- * The common part of the profiles of OpenAI's two dialects: errors, rate-limit headers and the model list.
- * https://platform.openai.com/docs/guides/error-codes, https://platform.openai.com/docs/guides/rate-limits#rate-limits-in-headers,
+ * The common part of the profiles of OpenAI's two dialects: errors, rate-limit headers and the
+ * model list. https://platform.openai.com/docs/guides/error-codes,
+ * https://platform.openai.com/docs/guides/rate-limits#rate-limits-in-headers,
  * https://platform.openai.com/docs/api-reference/models
  */
 import { type ErrorCode, type Failure, statuses } from "../errors.ts";

@@ -1,7 +1,8 @@
 /**
- * Reads an upstream's answer with what its request says of calls: the names of arguments become the caller's, and of several calls the first alone is delivered
- * if the caller wants no parallel calls. Gemini has no such switch, and many servers of openai-chat ignore it. An id that a server repeats is replaced, because
- * callers find a call's result by its id.
+ * Reads an upstream's answer with what its request says of calls: the names of arguments become the
+ * caller's, and of several calls the first alone is delivered if the caller wants no parallel
+ * calls. Gemini has no such switch, and many servers of openai-chat ignore it. An id that a server
+ * repeats is replaced, because callers find a call's result by its id.
  */
 
 import type { SseEvent } from "#wire/sse.ts";
@@ -61,7 +62,10 @@ class CallRules {
   readonly #single: boolean;
   #called = false;
   readonly #ids = new Set<string>();
-  /** What happens to the open call: it is left out, or its input waits for its end. Other blocks pass. */
+  /**
+   * What happens to the open call: it is left out, or its input waits for its end. Other blocks
+   * pass.
+   */
   #open: "omitted" | { rename: (input: string) => string; chunks: string[] } | undefined;
 
   constructor(request: NeutralRequest, spoken: ConversationDialect) {

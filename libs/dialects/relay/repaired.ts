@@ -24,7 +24,10 @@ const repairedTraits: Partial<Record<Repair["kind"], Partial<ModelTraits>>> = {
   turns: { systemTurns: false, turns: "alternating" },
 };
 
-/** The request with these repairs, for an upstream of this dialect. Calls and results match in every request of the neutral form. */
+/**
+ * The request with these repairs, for an upstream of this dialect. Calls and results match in every
+ * request of the neutral form.
+ */
 export function repairedRequest(
   request: NeutralRequest,
   repairs: readonly Repair[],
@@ -50,7 +53,10 @@ function withoutItemId(part: Part): Part[] {
   return [{ ...part, signature }];
 }
 
-/** The members of a request that are its conversation, in the spellings that the dialect accepts; the first one is written. */
+/**
+ * The members of a request that are its conversation, in the spellings that the dialect accepts;
+ * the first one is written.
+ */
 const conversationMembers: Record<ConversationDialect, readonly (readonly [string, ...string[]])[]> = {
   "openai-chat": [["messages"]],
   "openai-responses": [["instructions"], ["input"]],
@@ -59,8 +65,9 @@ const conversationMembers: Record<ConversationDialect, readonly (readonly [strin
 };
 
 /**
- * A caller's bytes for an upstream of the same dialect, with these repairs. Where a repair of the conversation's order is none of bytes, the conversation is
- * replaced by one that went through the neutral form, if that can express it; every other byte stays.
+ * A caller's bytes for an upstream of the same dialect, with these repairs. Where a repair of the
+ * conversation's order is none of bytes, the conversation is replaced by one that went through the
+ * neutral form, if that can express it; every other byte stays.
  */
 export function repairedBytes(
   codec: Codec,

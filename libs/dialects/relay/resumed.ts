@@ -1,6 +1,7 @@
 /**
- * An answer that another upstream can resume if its own fails midway. The delivered part is kept in the neutral form. The next stream either continues it (its
- * request ended with the text so far) or repeats it; the repeated part is dropped.
+ * An answer that another upstream can resume if its own fails midway. The delivered part is kept in
+ * the neutral form. The next stream either continues it (its request ended with the text so far) or
+ * repeats it; the repeated part is dropped.
  */
 
 import { type SseEvent, SseReader } from "#wire/sse.ts";
@@ -44,7 +45,9 @@ export class ResumedAnswer implements StreamEncoder {
     return Math.ceil(this.#length / bytesPerToken);
   }
 
-  /** The text so far, if it is the only block and open: the beginning for the next upstream's turn. */
+  /**
+   * The text so far, if it is the only block and open: the beginning for the next upstream's turn.
+   */
   get text(): string | undefined {
     const [only, ...others] = this.blocks;
     return only !== undefined && others.length === 0 && only.what === "text" && !only.ended
@@ -68,8 +71,9 @@ export class ResumedAnswer implements StreamEncoder {
 }
 
 /**
- * `answer`, still empty, brought to the state after its caller received these events of its own dialect. Undefined if the events ended it, or lack the
- * information to continue byte for byte. `nameOf` gives the neutral name of a tool.
+ * `answer`, still empty, brought to the state after its caller received these events of its own
+ * dialect. Undefined if the events ended it, or lack the information to continue byte for byte.
+ * `nameOf` gives the neutral name of a tool.
  */
 export function resumed(
   answer: ResumedAnswer,
@@ -117,7 +121,10 @@ export class ResumedDecoder implements StreamDecoder {
   #repeated: string | undefined;
   /** Inside thinking that the caller did not see. */
   #isUnseen = false;
-  /** White space at the end of the text so far. A request cannot end with it, so the stream may repeat it. */
+  /**
+   * White space at the end of the text so far. A request cannot end with it, so the stream may
+   * repeat it.
+   */
   #space: string;
   #mode: ResumeMode;
   repeatedParts = 0;

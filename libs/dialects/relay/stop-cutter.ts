@@ -1,6 +1,7 @@
 /**
- * Ends an answer at stop sequences that its upstream does not know. The text is delayed only by its shortest end that may begin a sequence. An upstream that
- * streams is not read further, so its usage is estimated from there on.
+ * Ends an answer at stop sequences that its upstream does not know. The text is delayed only by its
+ * shortest end that may begin a sequence. An upstream that streams is not read further, so its
+ * usage is estimated from there on.
  */
 
 import type { SseEvent } from "#wire/sse.ts";
@@ -23,7 +24,10 @@ export const canCut = (sequences: readonly string[]): boolean =>
   sequences.length <= stopSequencesMax &&
   sequences.reduce((length, sequence) => length + sequence.length, 0) <= stopCharactersMax;
 
-/** Reads a dialect's answers up to the first of the sequences. Without sequences it is the codec itself. */
+/**
+ * Reads a dialect's answers up to the first of the sequences. Without sequences it is the codec
+ * itself.
+ */
 export const answersOf = (codec: Codec, cut: Cut | undefined): Pick<Codec, "streamDecoder" | "decodeAnswer"> =>
   cut === undefined
     ? codec
@@ -97,7 +101,10 @@ class CutDecoder implements StreamDecoder {
 /** One sequence, and how much of it the end of the text matches (Knuth, Morris and Pratt). */
 interface Search {
   sequence: string;
-  /** For each position, the length of the longest beginning of the sequence that ends there and is not the whole of it. */
+  /**
+   * For each position, the length of the longest beginning of the sequence that ends there and is
+   * not the whole of it.
+   */
   fallbacks: readonly number[];
   matched: number;
 }

@@ -21,7 +21,8 @@ export class TranslatedStream implements StreamRelay {
   readonly #usageOf: ((produced: Produced) => Usage) | undefined;
 
   /**
-   * `delivered`: content of the answer that was delivered before this stream. `usageOf` gives what the caller sees as usage of an answer whose upstream reported none.
+   * `delivered`: content of the answer that was delivered before this stream. `usageOf` gives what
+   * the caller sees as usage of an answer whose upstream reported none.
    */
   constructor(
     decoder: StreamDecoder,

@@ -1,4 +1,7 @@
-/** Finds the addresses of images and documents in a request's bytes, and replaces them with the fetched data. Every other byte stays. */
+/**
+ * Finds the addresses of images and documents in a request's bytes, and replaces them with the
+ * fetched data. Every other byte stays.
+ */
 
 import { jsonBytesOf } from "#wire/json/parse.ts";
 import { objectSpansOf, readSpan, removalsOf, replaceSpans, type Span } from "#wire/json/spans.ts";
@@ -19,13 +22,19 @@ interface Place {
 }
 
 export interface AttachmentFinder {
-  /** Without one of these texts, the bytes contain no address, unless names are escaped. Short, with a rare character first: those are found fastest. */
+  /**
+   * Without one of these texts, the bytes contain no address, unless names are escaped. Short, with
+   * a rare character first: those are found fastest.
+   */
   marks: readonly string[];
   /** The names of members whose values may be addresses. */
   names: readonly string[];
   /** A name in the spelling of the format's documentation, in formats with several spellings. */
   spelled?(name: string): string;
-  /** `path` has the member names without indexes, such as `messages.content.image_url.url`. Undefined for a string that is not an address. */
+  /**
+   * `path` has the member names without indexes, such as `messages.content.image_url.url`.
+   * Undefined for a string that is not an address.
+   */
   placeOf(path: string, bytes: Buffer, string: NamedString): Place | undefined;
 }
 
@@ -33,7 +42,10 @@ export interface AttachmentFinder {
 const escapedLetter = /\\u00[4-7]/i;
 const searchedAtOnce = 1 << 20;
 
-/** V8 finds this in a text of Latin-1 five times as fast as Node does in bytes that are full of backslashes. */
+/**
+ * V8 finds this in a text of Latin-1 five times as fast as Node does in bytes that are full of
+ * backslashes.
+ */
 function hasEscapedLetter(bytes: Buffer): boolean {
   for (let from = 0; from < bytes.length; from += searchedAtOnce)
     if (escapedLetter.test(bytes.toString("latin1", from, from + searchedAtOnce + 6))) return true;
@@ -41,8 +53,8 @@ function hasEscapedLetter(bytes: Buffer): boolean {
 }
 
 /**
- * The bytes with their addresses replaced. Throws Refusal, naming the field, if an attachment is given twice. A request without attachments costs a few native
- * searches.
+ * The bytes with their addresses replaced. Throws Refusal, naming the field, if an attachment is
+ * given twice. A request without attachments costs a few native searches.
  */
 export function withAddresses(
   bytes: Buffer,
@@ -97,7 +109,10 @@ export const enclosingObject = ({ objects }: NamedString, level: number): number
 /** A place that cannot take data. */
 export const fixed = (part: "media" | "server"): Place => ({ part, edits: () => [] });
 
-/** Edits the object with the address: `value` gives members new values, `instead` replaces the member `name`, and members in `without` are removed. */
+/**
+ * Edits the object with the address: `value` gives members new values, `instead` replaces the
+ * member `name`, and members in `without` are removed.
+ */
 export function objectEdits(
   bytes: Buffer,
   start: number,

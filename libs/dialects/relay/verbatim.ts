@@ -1,4 +1,7 @@
-/** Relays a stream between an upstream and a caller of the same dialect: every byte is kept except what identifies the answer. The dialect's watcher interprets the events. */
+/**
+ * Relays a stream between an upstream and a caller of the same dialect: every byte is kept except
+ * what identifies the answer. The dialect's watcher interprets the events.
+ */
 
 import { chunksOf, replaceSpans, type Span, withMembers } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
@@ -12,7 +15,10 @@ import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { contentOf } from "./event.ts";
 
-/** What to do with an event. `terminator` is the upstream's own end of its answer, `relay` any other event. */
+/**
+ * What to do with an event. `terminator` is the upstream's own end of its answer, `relay` any other
+ * event.
+ */
 export type Passing =
   | { kind: "relay"; bytes: Buffer; content: boolean }
   | { kind: "terminator"; bytes: Buffer }
@@ -29,7 +35,10 @@ export interface Watcher {
   look(event: SseEvent, value: Record<string, unknown>, produced: Produced): Passing;
   /** Reads the body of an event named `error`, in dialects with a richer form. */
   errorOf?(body: unknown): UpstreamError;
-  /** The terminator of a finished answer whose upstream sent none; undefined if the dialect has none. */
+  /**
+   * The terminator of a finished answer whose upstream sent none; undefined if the dialect has
+   * none.
+   */
   terminator(): Buffer | undefined;
   /** `[DONE]` ends an answer that has content, with or without a reason. */
   readonly endsWithDone: boolean;
@@ -157,7 +166,10 @@ const dataPrefix = Buffer.from("data: ");
 const eventEnd = Buffer.from("\n\n");
 const lineFeed = 0x0a;
 
-/** An event as the upstream sent it, with its name if it had one, and with the given spans replaced. `data` may be JSON over several lines. */
+/**
+ * An event as the upstream sent it, with its name if it had one, and with the given spans replaced.
+ * `data` may be JSON over several lines.
+ */
 export function eventBytesOf(
   name: string | undefined,
   data: Buffer,
@@ -175,8 +187,8 @@ export function eventBytesOf(
 }
 
 /**
- * The JSON object with the value of one member replaced, also where it is repeated. `path` leads to the member through objects, such as `["message", "model"]`.
- * The same bytes if there is none.
+ * The JSON object with the value of one member replaced, also where it is repeated. `path` leads to
+ * the member through objects, such as `["message", "model"]`. The same bytes if there is none.
  */
 export function withMember(json: Buffer, [name, next, ...others]: readonly [string, ...string[]], by: Buffer): Buffer {
   return withMembers(json, name, (value) => (next === undefined ? by : withMember(value, [next, ...others], by)));

@@ -14,9 +14,11 @@ const markedPlaces = [
 ];
 
 /**
- * The bytes without the fields at these paths: the names of members, separated by dots, through lists; `tools.type=custom` is removed only with that value, and
- * `reasoning_effort:="none"` sets a member of the body to a JSON value. `cache_control.…` and `prompt_cache_breakpoint` mean every place that has one. An object
- * that becomes empty is removed too. Time is linear in the bytes, for each path whose last name occurs in them. Bytes that are not a JSON object stay.
+ * The bytes without the fields at these paths: the names of members, separated by dots, through
+ * lists; `tools.type=custom` is removed only with that value, and `reasoning_effort:="none"` sets a
+ * member of the body to a JSON value. `cache_control.…` and `prompt_cache_breakpoint` mean every
+ * place that has one. An object that becomes empty is removed too. Time is linear in the bytes, for
+ * each path whose last name occurs in them. Bytes that are not a JSON object stay.
  */
 export const withoutFields = (bytes: Buffer, paths: readonly string[]): Buffer =>
   paths.flatMap(placesOf).reduce((kept, path) => {

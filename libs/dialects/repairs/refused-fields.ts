@@ -1,11 +1,14 @@
 /**
- * Finds the field that an upstream refuses in its error. Only fields that optimise, and those that newer models dropped, are known here: a request without them
- * still gets the right answer.
+ * Finds the field that an upstream refuses in its error. Only fields that optimise, and those that
+ * newer models dropped, are known here: a request without them still gets the right answer.
  */
 import type { UpstreamError } from "../errors.ts";
 import { betaPath } from "./omitted-fields.ts";
 
-/** A field as errors name it, in lower case without underscores, and the paths that are removed for it (see omitted-fields.ts). */
+/**
+ * A field as errors name it, in lower case without underscores, and the paths that are removed for
+ * it (see omitted-fields.ts).
+ */
 const fields: Readonly<Record<string, readonly string[]>> = {
   temperature: ["temperature", "generationConfig.temperature"],
   topp: ["top_p", "generationConfig.topP"],
@@ -60,7 +63,10 @@ const beta =
 const penalty = /penalty is not enabled/i;
 /** https://platform.openai.com/docs/guides/latest-model */
 const functionsWhileReasoning = /(?:function )?tools with [`'"]?reasoning_effort[`'"]? are not supported/i;
-/** https://www.alibabacloud.com/help/en/model-studio/deep-thinking, https://api-docs.deepseek.com/guides/thinking_mode */
+/**
+ * https://www.alibabacloud.com/help/en/model-studio/deep-thinking,
+ * https://api-docs.deepseek.com/guides/thinking_mode
+ */
 const forcedInThinkingMode = /tool_choice[\s\S]{0,200}thinking[ _]mode|thinking[ _]mode[\s\S]{0,200}tool_choice/i;
 const forcedWhileThinking =
   /thinking may not be enabled when tool_choice|tool_choice[\s\S]{0,200}(?:thinking|reasoning) (?:is )?enabled/i;
@@ -68,7 +74,10 @@ const thinkingOff = 'thinking:={"type":"disabled"}';
 
 const plainOf = (name: string): string => name.replace(/[_-]/g, "").toLowerCase();
 
-/** A name in quotes, a path before a colon or in brackets, or the name behind "supplied:" and similar words. */
+/**
+ * A name in quotes, a path before a colon or in brackets, or the name behind "supplied:" and
+ * similar words.
+ */
 const mentions = [
   /[`'"]([\w.[\]-]{1,120})[`'"]/g,
   /(?:^|[\s(])((?:[\w-]{1,40}[.[\]]{1,2}){0,8}[\w-]{1,40})(?=: )/g,
@@ -82,7 +91,10 @@ export interface RefusedFields {
   isLasting: boolean;
 }
 
-/** Undefined if the error is about something else. `param` may be the caller's own name of the field, so the message counts first. */
+/**
+ * Undefined if the error is about something else. `param` may be the caller's own name of the
+ * field, so the message counts first.
+ */
 export function refusedFieldsOf({
   message,
   param,

@@ -1,19 +1,25 @@
 /**
- * Repairs: how a request is changed when its upstream refused it for a reason that has nothing to do with what the caller wants. The worker then calls the same
- * target once more. Requests that no upstream refuses are never changed by these rules.
+ * Repairs: how a request is changed when its upstream refused it for a reason that has nothing to
+ * do with what the caller wants. The worker then calls the same target once more. Requests that no
+ * upstream refuses are never changed by these rules.
  */
 import type { UpstreamError } from "../errors.ts";
 import { refusedFieldsOf } from "./refused-fields.ts";
 
 /**
- * - `companions`: the models' reasoning of earlier turns, with its signatures and encrypted contents, is left out.
- * - `item-ids`: items of earlier answers lose their ids, which name something that the upstream did not store (Responses).
+ * - `companions`: the models' reasoning of earlier turns, with its signatures and encrypted
+ *   contents, is left out.
+ * - `item-ids`: items of earlier answers lose their ids, which name something that the upstream did
+ *   not store (Responses).
  * - `placeholders`: calls of earlier turns whose reasoning was lost get an empty one.
- * - `signatures`: calls without Google's signature get the one that Google documents for calls that none of its models made.
+ * - `signatures`: calls without Google's signature get the one that Google documents for calls that
+ *   none of its models made.
  * - `history`: calls and results are matched.
  * - `ending`: an instruction to continue follows a turn of the assistant at the end.
- * - `turns`: the conversation begins with the user, roles alternate, and all instructions come first.
- * - `omit`: fields that only optimise, or that newer models dropped, are left out (see omitted-fields.ts). Lasting ones are left out of later requests too.
+ * - `turns`: the conversation begins with the user, roles alternate, and all instructions come
+ *   first.
+ * - `omit`: fields that only optimise, or that newer models dropped, are left out (see
+ *   omitted-fields.ts). Lasting ones are left out of later requests too.
  */
 export type Repair =
   | { kind: "companions" | "item-ids" | "placeholders" | "signatures" | "history" | "ending" | "turns" }
@@ -30,7 +36,10 @@ interface Rule {
   words: RegExp;
 }
 
-/** The first match decides. test/libs/dialects/repairs.test.ts has the real messages, each with its source. */
+/**
+ * The first match decides. test/libs/dialects/repairs.test.ts has the real messages, each with its
+ * source.
+ */
 const rules: readonly Rule[] = [
   {
     repair: { kind: "item-ids" },
@@ -68,7 +77,10 @@ const rules: readonly Rule[] = [
 /** llama.cpp reports the error of a chat template with the status 500. */
 const statuses = [400, 404, 409, 422, 500];
 
-/** The repair that may make the upstream accept the request; undefined if the error has another reason. */
+/**
+ * The repair that may make the upstream accept the request; undefined if the error has another
+ * reason.
+ */
 export function repairOf(status: number, error: UpstreamError): Repair | undefined {
   const { message, code, type, means } = error;
   if (!statuses.includes(status) || (means !== undefined && means !== "invalid_request")) return undefined;

@@ -1,6 +1,7 @@
 /**
- * Fields and betas that known upstreams refuse although their dialect has them, and that only optimise. An upstream's `omits` and `betas` in the catalogue replace
- * these defaults. One vendor's betas mean nothing to another.
+ * Fields and betas that known upstreams refuse although their dialect has them, and that only
+ * optimise. An upstream's `omits` and `betas` in the catalogue replace these defaults. One vendor's
+ * betas mean nothing to another.
  */
 
 export interface UpstreamRule {

@@ -71,8 +71,8 @@ export function invalidFieldIn(schema: object, value: unknown): InvalidField | u
 }
 
 /**
- * The validator takes about a hundred times longer to explain an error than to find one. So it explains only the innermost invalid value, and for a condition
- * only the branch that applies.
+ * The validator takes about a hundred times longer to explain an error than to find one. So it
+ * explains only the innermost invalid value, and for a condition only the branch that applies.
  */
 function faultIn(schema: Node, value: unknown, at: string): ValidationFault | undefined {
   for (const [step, inner, part] of partsOf(schema, value))

@@ -37,7 +37,10 @@ export const partsOrValue = (part: object): Schema => ({
   if: { type: "array", items: { type: "object", required: ["type"] } },
   then: { items: part },
 });
-/** The member is present and has one of these values. A missing member is reported as missing, rather than by the rules that depend on it. */
+/**
+ * The member is present and has one of these values. A missing member is reported as missing,
+ * rather than by the rules that depend on it.
+ */
 export const has = (member: string, ...values: string[]) => ({
   required: [member],
   properties: { [member]: { enum: values } },

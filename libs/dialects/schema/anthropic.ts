@@ -1,4 +1,7 @@
-/** Schemas for Anthropic's tools and structured outputs: https://platform.claude.com/docs/en/build-with-claude/structured-outputs */
+/**
+ * Schemas for Anthropic's tools and structured outputs:
+ * https://platform.claude.com/docs/en/build-with-claude/structured-outputs
+ */
 
 import { isObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { definitionChainMax } from "../bounds.ts";
@@ -22,8 +25,9 @@ const optionalMax = 24;
 const unionsMax = 16;
 
 /**
- * The schema within the vendor's subset: objects are closed, and bounds and patterns move into descriptions, as in its client libraries. Undefined for a schema
- * that cannot be expressed: a recursive one, or one with objects whose members are not named.
+ * The schema within the vendor's subset: objects are closed, and bounds and patterns move into
+ * descriptions, as in its client libraries. Undefined for a schema that cannot be expressed: a
+ * recursive one, or one with objects whose members are not named.
  */
 export function structuredSchemaOf(written: Schema): Schema | undefined {
   const root = readSchema(written, anthropicTarget);

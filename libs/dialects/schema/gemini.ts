@@ -1,5 +1,6 @@
 /**
- * Schemas for Google's Gemini, in its fields `parametersJsonSchema` and `responseJsonSchema`, which know a part of JSON Schema:
+ * Schemas for Google's Gemini, in its fields `parametersJsonSchema` and `responseJsonSchema`, which
+ * know a part of JSON Schema:
  * https://ai.google.dev/api/generate-content#FIELDS.response_json_schema
  */
 import { listOf, objectOf } from "#wire/json/parse.ts";

@@ -1,4 +1,7 @@
-/** Keywords that a target does not enforce are repeated in the description, as the vendors' client libraries do. */
+/**
+ * Keywords that a target does not enforce are repeated in the description, as the vendors' client
+ * libraries do.
+ */
 import { schemaNoteLengthMax } from "../bounds.ts";
 import type { Schema } from "./read.ts";
 

@@ -1,4 +1,6 @@
-/** Schemas for OpenAI: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas */
+/**
+ * Schemas for OpenAI: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+ */
 
 import { isObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { formatInstructionOf } from "../neutral/format-instruction.ts";
@@ -35,7 +37,8 @@ const refused = [
 ];
 
 /**
- * True if a schema may be marked strict: its root is an object, and every object lists all properties as required and allows no others, within the vendor's bounds.
+ * True if a schema may be marked strict: its root is an object, and every object lists all
+ * properties as required and allows no others, within the vendor's bounds.
  */
 export function fitsStrict(schema: unknown): boolean {
   const { type, anyOf } = objectOf(schema);
@@ -73,7 +76,10 @@ function fits(schema: unknown, depth: number, counts: { properties: number; valu
 
 type Format = NonNullable<Settings["format"]>["value"];
 
-/** A format as OpenAI's two dialects state it. The root of a schema must be an object; the model is told any other, because it can't be enforced. */
+/**
+ * A format as OpenAI's two dialects state it. The root of a schema must be an object; the model is
+ * told any other, because it can't be enforced.
+ */
 export function openaiFormatOf(
   format: Format | undefined,
 ): { kind: "none" | "json" } | { kind: "instruction"; text: string } | { kind: "schema"; schema: object } {

@@ -1,6 +1,7 @@
 /**
- * Names of properties that a target does not accept, mapped there and back. Within a tool each name has one name at the target, at every level, so that arguments
- * can be mapped back without the schema.
+ * Names of properties that a target does not accept, mapped there and back. Within a tool each name
+ * has one name at the target, at every level, so that arguments can be mapped back without the
+ * schema.
  */
 
 import { isObject } from "#wire/json/parse.ts";

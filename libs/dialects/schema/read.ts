@@ -1,7 +1,8 @@
 /**
- * Reads a caller's JSON Schema (draft-04 to 2020-12, and OpenAPI's `nullable`) as a plain one of 2020-12, whatever is wrong with it: members that are no
- * schemas, types that do not exist, references that lead nowhere or in circles. Time and size are bounded by the size of the caller's schema.
- * https://json-schema.org/draft/2020-12/json-schema-validation
+ * Reads a caller's JSON Schema (draft-04 to 2020-12, and OpenAPI's `nullable`) as a plain one of
+ * 2020-12, whatever is wrong with it: members that are no schemas, types that do not exist,
+ * references that lead nowhere or in circles. Time and size are bounded by the size of the caller's
+ * schema. https://json-schema.org/draft/2020-12/json-schema-validation
  */
 
 import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
@@ -13,7 +14,10 @@ export type Schema = Record<string, unknown>;
 
 /** What a target asks of a schema. */
 export interface SchemaTarget {
-  /** References to definitions stay; otherwise what they name takes their place, and a circle ends in a schema for any value of its type. */
+  /**
+   * References to definitions stay; otherwise what they name takes their place, and a circle ends
+   * in a schema for any value of its type.
+   */
   keepsReferences: boolean;
   /** Rewrites a schema whose inner schemas are rewritten already. */
   rewrite?(schema: Schema): Schema;
@@ -39,7 +43,10 @@ function keys<Kind extends string>(kind: Kind, names: string): Record<string, Ki
 
 class TooLarge extends Error {}
 
-/** `names` maps the names of properties that the target does not accept; undefined for a target that accepts all. A schema that is too large becomes a sketch of its first level. */
+/**
+ * `names` maps the names of properties that the target does not accept; undefined for a target that
+ * accepts all. A schema that is too large becomes a sketch of its first level.
+ */
 export function readSchema(root: Schema, target: SchemaTarget, names?: PropertyNames): Schema {
   try {
     return new SchemaReader(root, target, names).read();
@@ -55,7 +62,10 @@ class SchemaReader {
   readonly #names: PropertyNames | undefined;
   readonly #loops: ReferenceLoops;
   #left: number;
-  /** Definitions that a kept reference names, in the order of their first mention: `$defs` or `definitions`, and the name. */
+  /**
+   * Definitions that a kept reference names, in the order of their first mention: `$defs` or
+   * `definitions`, and the name.
+   */
   readonly #definitions = new Map<string, [string, string]>();
 
   constructor(root: Schema, target: SchemaTarget, names: PropertyNames | undefined) {

@@ -9,7 +9,9 @@ import type { Schema } from "./read.ts";
 
 const pointerLengthMax = 1_000;
 
-/** The reference of a schema; those that an anchor of the place of use decides count as plain ones. */
+/**
+ * The reference of a schema; those that an anchor of the place of use decides count as plain ones.
+ */
 export const referenceIn = ({ $ref, $dynamicRef, $recursiveRef }: Schema): string | undefined =>
   [$ref, $dynamicRef, $recursiveRef].find((reference) => typeof reference === "string");
 
@@ -23,7 +25,10 @@ export function withoutReference({
   return rest;
 }
 
-/** What a reference names, such as `#/$defs/a`, `#/properties/b` or `#anchor`; undefined for one that leads nowhere. */
+/**
+ * What a reference names, such as `#/$defs/a`, `#/properties/b` or `#anchor`; undefined for one
+ * that leads nowhere.
+ */
 export function referenced(root: Schema, reference: string): unknown {
   if (reference.length > pointerLengthMax) return undefined;
   const hash = reference.indexOf("#");
@@ -77,7 +82,10 @@ function namesIn(root: Schema): Map<string, Schema> {
   return names;
 }
 
-/** The keyword and the name of a definition at the root that a reference names; undefined for anything else. */
+/**
+ * The keyword and the name of a definition at the root that a reference names; undefined for
+ * anything else.
+ */
 export function definitionIn(root: Schema, reference: string): [keyword: string, name: string] | undefined {
   const found = referenced(root, reference);
   if (!isObject(found)) return undefined;
@@ -88,7 +96,10 @@ export function definitionIn(root: Schema, reference: string): [keyword: string,
   return undefined;
 }
 
-/** Finds references that lead back to themselves without naming any value in between: nothing fits them, and vendors refuse them. */
+/**
+ * Finds references that lead back to themselves without naming any value in between: nothing fits
+ * them, and vendors refuse them.
+ */
 export class ReferenceLoops {
   readonly #root: Schema;
   readonly #known = new Map<string, boolean>();

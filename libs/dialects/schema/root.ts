@@ -1,6 +1,7 @@
 /**
- * The root of a tool's schema. OpenAI and Anthropic accept only an object there, without `anyOf`, `oneOf`, `allOf`, `not` and `enum`: the branches are merged, and
- * the rule that they state goes into the description.
+ * The root of a tool's schema. OpenAI and Anthropic accept only an object there, without `anyOf`,
+ * `oneOf`, `allOf`, `not` and `enum`: the branches are merged, and the rule that they state goes
+ * into the description.
  */
 
 import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
@@ -90,7 +91,9 @@ function conditionsIn(branches: readonly Schema[]): Schema[] | undefined {
   return demanding.length === 0 ? undefined : demanding;
 }
 
-/** A schema at the root, with its references followed and parts that only wrap another one opened. */
+/**
+ * A schema at the root, with its references followed and parts that only wrap another one opened.
+ */
 function resolved(value: unknown, root: Schema): Schema {
   let schema = objectOf(value);
   for (let hops = 0; hops < schemaDepthMax; hops++) {

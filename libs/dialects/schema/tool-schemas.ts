@@ -24,7 +24,9 @@ interface ToolSchema {
   names: PropertyNames | undefined;
 }
 
-/** Undefined parameters take no arguments. The result is kept, because the answer needs it as well. */
+/**
+ * Undefined parameters take no arguments. The result is kept, because the answer needs it as well.
+ */
 const kept: Partial<Record<ConversationDialect, WeakMap<Schema, ToolSchema>>> = {};
 
 export function toolSchemaOf(
@@ -47,7 +49,10 @@ export function toolSchemaOf(
   return made;
 }
 
-/** The request with the target's names of properties in its earlier calls; the same one if no name differs. */
+/**
+ * The request with the target's names of properties in its earlier calls; the same one if no name
+ * differs.
+ */
 export function withWireNames(request: NeutralRequest, dialect: ConversationDialect): NeutralRequest {
   if (targets[dialect].names === undefined) return request;
   const names = new Map(
@@ -71,7 +76,10 @@ export function argumentNamesOf(tool: Tool, dialect: ConversationDialect): Tool[
   return tool.argumentNames ?? toolSchemaOf(tool, dialect).names?.pairs;
 }
 
-/** Turns a call's arguments from a target into the caller's; undefined if no name of this tool differs. */
+/**
+ * Turns a call's arguments from a target into the caller's; undefined if no name of this tool
+ * differs.
+ */
 export function callerArgumentsOf(
   request: NeutralRequest,
   name: string,

@@ -1,6 +1,7 @@
 /**
- * Classifies an upstream's error by its codes and its message, whatever its status and dialect: a proxy passes on any vendor's errors in any dialect.
- * test/libs/dialects/upstream-errors/cases.ts has the real bodies behind these rules, each with its source.
+ * Classifies an upstream's error by its codes and its message, whatever its status and dialect: a
+ * proxy passes on any vendor's errors in any dialect. test/libs/dialects/upstream-errors/cases.ts
+ * has the real bodies behind these rules, each with its source.
  */
 import type { UpstreamError } from "../errors.ts";
 
@@ -11,13 +12,17 @@ interface Rule {
   /** Matches codes, types and reasons, which come from the upstream and never from the caller. */
   names?: RegExp;
   /**
-   * Matches the message. Upstreams quote callers in their messages, and a failure that cools down a credential affects other callers. So these patterns match
-   * from the first word on, and the matched text counts only if the caller's own request does not contain it (see failureOf).
+   * Matches the message. Upstreams quote callers in their messages, and a failure that cools down a
+   * credential affects other callers. So these patterns match from the first word on, and the
+   * matched text counts only if the caller's own request does not contain it (see failureOf).
    */
   words?: RegExp;
 }
 
-/** This request exceeds what the account may use at once. Smaller requests are not affected, so these rules come before everything that cools down. */
+/**
+ * This request exceeds what the account may use at once. Smaller requests are not affected, so
+ * these rules come before everything that cools down.
+ */
 const overAllowance: readonly Rule[] = [
   {
     means: "over_rate_limit",
@@ -114,7 +119,10 @@ export interface Said {
   messages: readonly string[];
 }
 
-/** `evidence` is the deciding text, in lower case, if an upstream may have quoted it from its caller. */
+/**
+ * `evidence` is the deciding text, in lower case, if an upstream may have quoted it from its
+ * caller.
+ */
 interface Sorted {
   means: Meaning;
   evidence?: string;

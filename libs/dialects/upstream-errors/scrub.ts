@@ -1,10 +1,15 @@
-/** Removes secrets, accounts and addresses of the gateway's operator from an upstream's messages. */
+/**
+ * Removes secrets, accounts and addresses of the gateway's operator from an upstream's messages.
+ */
 import { isIPv6 } from "node:net";
 
 /** Replaces removed text. */
 const gone = "…";
 
-/** Every pattern begins with a fixed text, or cannot begin inside a run of its own characters, so that all of them take linear time. */
+/**
+ * Every pattern begins with a fixed text, or cannot begin inside a run of its own characters, so
+ * that all of them take linear time.
+ */
 const secrets: readonly RegExp[] = [
   // Keys of model vendors and cloud platforms, also masked ones: a prefix that is not a word.
   /(?<![A-Za-z0-9])sk-[\w*.-]{7,}[\w*]/g,
@@ -63,7 +68,9 @@ const isRandom = (value: string, between: string): boolean =>
 
 const isMasked = (word: string): boolean => word.includes("***") && /[A-Za-z0-9]/.test(word);
 
-/** Top-level domains, public and private. File extensions (`.py`, `.rs`, `.sh`) are not among them. */
+/**
+ * Top-level domains, public and private. File extensions (`.py`, `.rs`, `.sh`) are not among them.
+ */
 const zones = new Set(
   (
     "com net org io ai dev app cloud co tv edu gov mil info biz tech xyz us uk eu de fr nl ch at be se dk fi es pt ie cz jp kr cn hk tw sg au nz ca br mx ru ua il tr ir vn th " +

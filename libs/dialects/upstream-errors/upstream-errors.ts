@@ -1,6 +1,7 @@
 /**
- * Reads an upstream's error. One reader serves all dialects: it knows their error objects, those of servers and gateways that follow a dialect only roughly,
- * errors nested by proxies, and plain text.
+ * Reads an upstream's error. One reader serves all dialects: it knows their error objects, those of
+ * servers and gateways that follow a dialect only roughly, errors nested by proxies, and plain
+ * text.
  */
 
 import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
@@ -33,7 +34,10 @@ interface Layer {
   isQuoted?: boolean;
 }
 
-/** Reads an error body or the error in a stream, as a JSON value, or as text if it is not JSON. Secrets and addresses are removed from all fields. */
+/**
+ * Reads an error body or the error in a stream, as a JSON value, or as text if it is not JSON.
+ * Secrets and addresses are removed from all fields.
+ */
 export function upstreamErrorOf(body: unknown): UpstreamError {
   const layers: Layer[] = [];
   read(body, layers, 0);
@@ -87,7 +91,9 @@ function shownNameOf(name: string | undefined): string | undefined {
   return shown !== undefined && !/\s/.test(shown) ? shown : undefined;
 }
 
-/** The status for a code or type, if the error has none. Errors inside answers usually have none. */
+/**
+ * The status for a code or type, if the error has none. Errors inside answers usually have none.
+ */
 const statuses: readonly [RegExp, number][] = [
   [/^(?:rate_limit_exceeded|rate_limit_error|insufficient_quota|usage_not_included)$/, 429],
   [/^overloaded_error$/, 529],
@@ -110,7 +116,10 @@ function read(value: unknown, layers: Layer[], depth: number): void {
   else if (isObject(value)) readObject(value, layers, depth);
 }
 
-/** A list of FastAPI's violations, or a list that holds an error: https://fastapi.tiangolo.com/tutorial/handling-errors/ */
+/**
+ * A list of FastAPI's violations, or a list that holds an error:
+ * https://fastapi.tiangolo.com/tutorial/handling-errors/
+ */
 function readList(list: readonly unknown[], layers: Layer[], depth: number): void {
   const violations = list.slice(0, violationsMax).map(objectOf);
   if (violations.length === 0 || !violations.every(({ loc, msg }) => Array.isArray(loc) && textOf(msg) !== undefined)) {
@@ -179,7 +188,10 @@ function detailsOf(details: readonly Record<string, unknown>[]): Layer {
   };
 }
 
-/** Google's canonical status, or else the type; undefined for types that only say that the object is an error. */
+/**
+ * Google's canonical status, or else the type; undefined for types that only say that the object is
+ * an error.
+ */
 function typeOf({ status, ...error }: Record<string, unknown>): string | undefined {
   if (typeof status === "string" && /^[A-Z][A-Z_]+$/.test(status)) return status;
   const type = [error.type, error.error_type, error.__type].map(textOf).find((name) => name !== undefined);
@@ -199,7 +211,10 @@ function statusOf(value: unknown): number | undefined {
   return typeof status === "number" && status >= 400 && status <= 599 ? status : undefined;
 }
 
-/** Prefixes that gateways put before the message or JSON of the upstream behind them. Upstreams that quote their callers do not begin like that. */
+/**
+ * Prefixes that gateways put before the message or JSON of the upstream behind them. Upstreams that
+ * quote their callers do not begin like that.
+ */
 const prefix =
   /^(?:(?:event: ?\w{1,20}\r?\n)?data: ?|litellm\.\w{1,60}: (?:(?:litellm\.)?\w{1,60}(?:Error|Exception): ){0,6}|\w{1,60}(?:Error|Exception) - (?:b'(?=\{))?|Error from provider: |\[[\w./-]{1,100}\]:? ){1,8}/;
 /** LiteLLM's suffix: names of its models and settings. */

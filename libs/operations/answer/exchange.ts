@@ -1,4 +1,7 @@
-/** Answers to conversations: verbatim if caller and upstream speak the same dialect, otherwise translated. */
+/**
+ * Answers to conversations: verbatim if caller and upstream speak the same dialect, otherwise
+ * translated.
+ */
 
 import type { AnswerContext, AnswerIdentity, WholeAnswer } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
@@ -57,7 +60,8 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   const { dialect, framing, body, headers, target, resumes, continued, repairs = [] } = task;
   const spoken = task.spoken as ConversationDialect;
   const from = codecs[dialect];
-  // A model that refuses stop sequences gets none, so the gateway must read the answer to end it at them. Responses has none at all.
+  // A model that refuses stop sequences gets none, so the gateway must read the answer to end it at
+  // them. Responses has none at all.
   const takesStops = dialect === "openai-chat" ? target.traits.stops : dialect !== "openai-responses";
   const mayStop = spoken === dialect && !takesStops && body.includes('"stop"');
   const foreign = spoken === dialect && dialect === "openai-chat" ? foreignShapeOf(body) : undefined;
@@ -104,7 +108,10 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
 
 const isOpenai = (dialect: ConversationDialect): boolean => dialect === "openai-chat" || dialect === "openai-responses";
 
-/** False for an answer that must be JSON: after a beginning in a turn of its own, a constrained model writes a whole document. */
+/**
+ * False for an answer that must be JSON: after a beginning in a turn of its own, a constrained
+ * model writes a whole document.
+ */
 export const mayBeContinued = ({ settings }: NeutralRequest): boolean => settings.format === undefined;
 
 const answeredSoFar = (text: string): Message => ({

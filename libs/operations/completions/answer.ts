@@ -1,4 +1,7 @@
-/** Answers in the format of OpenAI's legacy completions, whole and streamed: https://platform.openai.com/docs/api-reference/completions/object */
+/**
+ * Answers in the format of OpenAI's legacy completions, whole and streamed:
+ * https://platform.openai.com/docs/api-reference/completions/object
+ */
 import type { StreamEncoder } from "#dialects/codec.ts";
 import { type Answer, type AnswerEvent, type BlockStart, eventsOf, type Finish } from "#dialects/neutral/neutral.ts";
 import { usageBodyOf } from "#dialects/openai-chat/answer.ts";
@@ -30,7 +33,9 @@ const common = ({ id, createdAt, model }: CompletionHead) => ({
 
 const choice = (text: string, finish: string | null) => ({ text, index: 0, logprobs: null, finish_reason: finish });
 
-/** The parts of an answer that are its text. Thinking is not shown: the format has no place for it. */
+/**
+ * The parts of an answer that are its text. Thinking is not shown: the format has no place for it.
+ */
 const isText = (kind: BlockStart["kind"]): boolean => kind === "text" || kind === "refusal";
 
 export function completionOf({ blocks, finish, usage }: Answer, head: CompletionHead): string {

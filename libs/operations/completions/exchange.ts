@@ -1,6 +1,6 @@
 /**
- * Completions from upstreams of openai-chat that have OpenAI's endpoint for them, unchanged; from all others as the answer to a conversation whose only turn is the
- * prompt.
+ * Completions from upstreams of openai-chat that have OpenAI's endpoint for them, unchanged; from
+ * all others as the answer to a conversation whose only turn is the prompt.
  */
 import { randomUUID } from "node:crypto";
 import type { Target } from "#dialects/codec.ts";

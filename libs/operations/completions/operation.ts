@@ -1,4 +1,7 @@
-/** OpenAI's legacy completions of a prompt: https://platform.openai.com/docs/api-reference/completions */
+/**
+ * OpenAI's legacy completions of a prompt:
+ * https://platform.openai.com/docs/api-reference/completions
+ */
 import { isCount } from "#dialects/profile.ts";
 import { choicesMax } from "../bounds.ts";
 import { listedTokensOf } from "../demand.ts";

@@ -1,4 +1,7 @@
-/** The schema of requests for legacy completions: https://platform.openai.com/docs/api-reference/completions/create */
+/**
+ * The schema of requests for legacy completions:
+ * https://platform.openai.com/docs/api-reference/completions/create
+ */
 import Type from "typebox";
 import {
   modelName,

@@ -13,7 +13,9 @@ import { readSpan, withElements, withMembers } from "#wire/json/spans.ts";
 import { embeddedTextsMax } from "../bounds.ts";
 import { withModel } from "../openai-call.ts";
 
-/** In one request to Google: https://ai.google.dev/api/embeddings#method:-models.batchembedcontents */
+/**
+ * In one request to Google: https://ai.google.dev/api/embeddings#method:-models.batchembedcontents
+ */
 const googleInputsMax = 100;
 export type EmbeddingFormat = NonNullable<Profile["embeddings"]>;
 
@@ -108,7 +110,10 @@ export function embeddingRequestOf(
   return { request, texts, asked: { count: texts.length, isBatched, isBase64 } };
 }
 
-/** An upstream's answer for the caller, with the catalogue's id of the model; undefined if an embedding is missing. */
+/**
+ * An upstream's answer for the caller, with the catalogue's id of the model; undefined if an
+ * embedding is missing.
+ */
 export function embeddingAnswerOf(
   from: EmbeddingFormat,
   to: EmbeddingFormat,
@@ -120,7 +125,10 @@ export function embeddingAnswerOf(
   return from === "gemini" ? googleAnswerFrom(bytes, asked) : openaiAnswerOf(bytes, asked, id);
 }
 
-/** Between a caller and an upstream of OpenAI's format: bytes stay unchanged except for the model's name and an encoding that was not requested. */
+/**
+ * Between a caller and an upstream of OpenAI's format: bytes stay unchanged except for the model's
+ * name and an encoding that was not requested.
+ */
 const openaiRequestOf = (bytes: Buffer, model: string): WireRequest => ({
   path: "/embeddings",
   headers: {},
@@ -138,7 +146,10 @@ function openaiAnswerOf(sent: Buffer, { count, isBase64 }: EmbeddingsAsked, id: 
   return { body: withMember(encoded, ["model"], textBytesOf(id)), usage: usageOf(answer?.usage) };
 }
 
-/** Between a caller and an upstream of Google's format: bytes stay unchanged except for the model's name. */
+/**
+ * Between a caller and an upstream of Google's format: bytes stay unchanged except for the model's
+ * name.
+ */
 function googleRequestOf(bytes: Buffer, isBatched: boolean, model: string): WireRequest {
   const named = (request: Buffer) => withModel(request, resourceOf(model));
   return {

@@ -1,4 +1,7 @@
-/** Embeddings of texts: https://platform.openai.com/docs/api-reference/embeddings, https://ai.google.dev/api/embeddings */
+/**
+ * Embeddings of texts: https://platform.openai.com/docs/api-reference/embeddings,
+ * https://ai.google.dev/api/embeddings
+ */
 import type { Failure } from "#dialects/errors.ts";
 import { isCount } from "#dialects/profile.ts";
 import { objectOf } from "#wire/json/parse.ts";

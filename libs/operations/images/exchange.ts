@@ -26,7 +26,9 @@ interface Context {
   event: string | undefined;
 }
 
-/** `event` is the prefix of event names. `formPath` is the upstream's path, if requests are forms. */
+/**
+ * `event` is the prefix of event names. `formPath` is the upstream's path, if requests are forms.
+ */
 const exchangeOf = (event: string, formPath?: string): CallExchange<Context> => ({
   wantedOf: () => "openai-images",
   async prepare({ framing, body, contentType, spoken, target, createdAt }) {

@@ -1,4 +1,6 @@
-/** Images from a prompt, and edits of images: https://platform.openai.com/docs/api-reference/images */
+/**
+ * Images from a prompt, and edits of images: https://platform.openai.com/docs/api-reference/images
+ */
 import { typedFormOf, valuesOf } from "#dialects/openai-images/form.ts";
 import { imageEditSchema, imageRequestSchema, imageVariationSchema } from "#dialects/openai-images/schema.ts";
 import { isCount } from "#dialects/profile.ts";
@@ -11,7 +13,11 @@ type Body = Record<string, unknown>;
 
 /** A form is mostly images, which are counted separately. */
 const formTokensMax = 1_000;
-/** Output tokens for 1024 × 1024 pixels: https://platform.openai.com/docs/guides/image-generation#cost-and-latency. Where no number is published, four times the highest. */
+/**
+ * Output tokens for 1024 × 1024 pixels:
+ * https://platform.openai.com/docs/guides/image-generation#cost-and-latency. Where no number is
+ * published, four times the highest.
+ */
 const imageTokens: Record<string, number> = {
   low: 272,
   medium: 1_056,

@@ -1,4 +1,7 @@
-/** The schema of requests for moderation: https://platform.openai.com/docs/api-reference/moderations/create */
+/**
+ * The schema of requests for moderation:
+ * https://platform.openai.com/docs/api-reference/moderations/create
+ */
 import Type from "typebox";
 import { has, modelName, objectWith, when } from "#dialects/request-schema/schema-parts.ts";
 

@@ -2,7 +2,10 @@
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { jsonBytesOf } from "#wire/json/parse.ts";
 
-/** Gemini's Live has a message for this (https://ai.google.dev/api/live#goaway). OpenAI's clients get an `error` event, after which a session goes on. */
+/**
+ * Gemini's Live has a message for this (https://ai.google.dev/api/live#goaway). OpenAI's clients
+ * get an `error` event, after which a session goes on.
+ */
 export const announcementOf = (dialect: ConversationDialect, seconds: number): Buffer =>
   jsonBytesOf(
     dialect === "gemini"

@@ -1,4 +1,7 @@
-/** Sessions at upstreams of the caller's own API. There is no translation between OpenAI's Realtime and Gemini's Live. */
+/**
+ * Sessions at upstreams of the caller's own API. There is no translation between OpenAI's Realtime
+ * and Gemini's Live.
+ */
 
 import { withMember } from "#dialects/relay/verbatim.ts";
 import type { UsageBounds } from "#dialects/usage.ts";

@@ -7,9 +7,15 @@ import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { textTokensIn, UnreportedUsage } from "./unreported-usage.ts";
 import { readIfNaming, type SessionMessage, sumOf, type UpstreamSession } from "./upstream-session.ts";
 
-/** The close code for a setup that is not valid: https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1 */
+/**
+ * The close code for a setup that is not valid:
+ * https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1
+ */
 const invalidPayload = 1007;
-/** Characters of base64 for each token of audio, of 16 bits and 25 tokens a second: 16 kHz from callers, 24 kHz from models. https://ai.google.dev/gemini-api/docs/tokens#multimodal-tokens */
+/**
+ * Characters of base64 for each token of audio, of 16 bits and 25 tokens a second: 16 kHz from
+ * callers, 24 kHz from models. https://ai.google.dev/gemini-api/docs/tokens#multimodal-tokens
+ */
 const heardPerToken = 1_707;
 const spokenPerToken = 2_560;
 /** Of one image, or of one frame of video. */
@@ -102,7 +108,10 @@ export class GeminiSession implements UpstreamSession {
   }
 }
 
-/** By the beginning of a message of the caller, in either spelling: https://ai.google.dev/api/live#bidigeneratecontentrealtimeinput */
+/**
+ * By the beginning of a message of the caller, in either spelling:
+ * https://ai.google.dev/api/live#bidigeneratecontentrealtimeinput
+ */
 function sendingOf(fragment: Buffer): "audio" | "image" | "text" {
   const names = (...texts: string[]) => texts.some((text) => fragment.includes(text));
   if (!names('"realtimeInput"', '"realtime_input"') || names('"text"')) return "text";

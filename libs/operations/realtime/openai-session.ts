@@ -1,4 +1,7 @@
-/** The messages of OpenAI's Realtime: https://platform.openai.com/docs/api-reference/realtime-server-events */
+/**
+ * The messages of OpenAI's Realtime:
+ * https://platform.openai.com/docs/api-reference/realtime-server-events
+ */
 import type { UpstreamError } from "#dialects/errors.ts";
 import { audioUsageOf } from "#dialects/openai/audio.ts";
 import { modalitiesOf } from "#dialects/openai/parts.ts";
@@ -14,7 +17,10 @@ import { readIfNaming, type SessionMessage, sumOf, type UpstreamSession } from "
 /** Tokens of a second: https://developers.openai.com/api/docs/guides/realtime-costs */
 const heardPerSecond = 10;
 const spokenPerSecond = 20;
-/** Bytes of a second: PCM of 16 bits at 24 kHz, or G.711. https://platform.openai.com/docs/api-reference/realtime-client-events/session/update */
+/**
+ * Bytes of a second: PCM of 16 bits at 24 kHz, or G.711.
+ * https://platform.openai.com/docs/api-reference/realtime-client-events/session/update
+ */
 const pcmBytesPerSecond = 48_000;
 const g711BytesPerSecond = 8_000;
 /** Of an image in a message of the caller. */
@@ -155,7 +161,10 @@ export class OpenaiSession implements UpstreamSession {
     }
   }
 
-  /** A response without a report, such as one that was cancelled, used what it produced. A failed one is free. */
+  /**
+   * A response without a report, such as one that was cancelled, used what it produced. A failed
+   * one is free.
+   */
   #responseDone({ usage, status }: Record<string, unknown>): void {
     const reported = responseUsageOf(usage);
     const used = reported ?? (status === "failed" ? undefined : this.#unreported.usage);
@@ -192,10 +201,16 @@ const readNames = [
 
 type Sending = "buffer" | "audio" | "image" | "text";
 
-/** Bytes of a message that is neither audio nor one that costs: longer ones name their type after their audio. */
+/**
+ * Bytes of a message that is neither audio nor one that costs: longer ones name their type after
+ * their audio.
+ */
 const smallMessageBytes = 4_096;
 
-/** By the beginning of a message: https://platform.openai.com/docs/api-reference/realtime-client-events */
+/**
+ * By the beginning of a message:
+ * https://platform.openai.com/docs/api-reference/realtime-client-events
+ */
 function sendingOf(fragment: Buffer): Sending | undefined {
   if (fragment.includes('"input_audio_buffer.append"')) return "buffer";
   const costs = ['"conversation.item.create"', '"session.update"', '"response.create"'];

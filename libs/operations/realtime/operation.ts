@@ -1,6 +1,6 @@
 /**
- * Sessions over a WebSocket: OpenAI's Realtime (https://platform.openai.com/docs/guides/realtime) and Gemini's Live (https://ai.google.dev/api/live). They have no
- * POST endpoint.
+ * Sessions over a WebSocket: OpenAI's Realtime (https://platform.openai.com/docs/guides/realtime)
+ * and Gemini's Live (https://ai.google.dev/api/live). They have no POST endpoint.
  */
 import { plainDemandOf } from "../demand.ts";
 import type { Operation } from "../operation.ts";

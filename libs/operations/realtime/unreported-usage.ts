@@ -1,6 +1,7 @@
 /**
- * Estimates what a session has used since its upstream's last report, because the session may end before the next one. An answer is paid with the conversation
- * before it: the last report's tokens, and what the caller said since.
+ * Estimates what a session has used since its upstream's last report, because the session may end
+ * before the next one. An answer is paid with the conversation before it: the last report's tokens,
+ * and what the caller said since.
  */
 import { bytesPerToken, plainUsageOf, plausible, type Usage } from "#dialects/usage.ts";
 

@@ -1,4 +1,7 @@
-/** What the worker reads in the messages of a session's upstream: the model's name, usage, and an error in place of the first message. */
+/**
+ * What the worker reads in the messages of a session's upstream: the model's name, usage, and an
+ * error in place of the first message.
+ */
 import type { UpstreamError } from "#dialects/errors.ts";
 import { plausible, type Usage, unitNames } from "#dialects/usage.ts";
 import { parsedObject } from "#wire/json/parse.ts";
@@ -15,7 +18,10 @@ export interface UpstreamSession {
   readonly unreported: Usage | undefined;
   /** The upstream got this part of a message of the caller, or all of it. */
   sent(fragment: Buffer, isFirst: boolean): void;
-  /** The message as the caller gets it: with the catalogue's name of the model, and otherwise unchanged. */
+  /**
+   * The message as the caller gets it: with the catalogue's name of the model, and otherwise
+   * unchanged.
+   */
   read(message: Buffer): SessionMessage;
   /** The error of an upstream that closed the connection before its first message. */
   closedWith(code: number | undefined, reason: string): UpstreamError;
@@ -24,7 +30,10 @@ export interface UpstreamSession {
 /** A larger message is relayed unread. Those with usage or a model's name are far smaller. */
 const readBytesMax = 4 << 20;
 
-/** The object in a message that names one of these members; undefined for every other message, which is not parsed. */
+/**
+ * The object in a message that names one of these members; undefined for every other message, which
+ * is not parsed.
+ */
 export function readIfNaming(message: Buffer, names: readonly string[]): Record<string, unknown> | undefined {
   if (message.length > readBytesMax || !names.some((name) => message.includes(`"${name}"`))) return undefined;
   return parsedObject(message);

@@ -61,6 +61,9 @@ function resultOf({ document, ...result }: Record<string, unknown>, { documents 
   return { ...result, document: document ?? (typeof own === "string" ? { text: own } : own) };
 }
 
-/** Cohere's `/v2/rerank` and Jina's `/v1/rerank` differ in whether the answer repeats the documents by default. */
+/**
+ * Cohere's `/v2/rerank` and Jina's `/v1/rerank` differ in whether the answer repeats the documents
+ * by default.
+ */
 export const rerankExchange = exchangeOf(false);
 export const rerankWithDocumentsExchange = exchangeOf(true);

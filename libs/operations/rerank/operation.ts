@@ -1,4 +1,7 @@
-/** Ranks documents by their relevance to a query. The answer has the fields of Cohere's and of Jina's format, so that clients of both can read it. */
+/**
+ * Ranks documents by their relevance to a query. The answer has the fields of Cohere's and of
+ * Jina's format, so that clients of both can read it.
+ */
 
 import type { Endpoint } from "#dialects/profile.ts";
 import { listOf } from "#wire/json/parse.ts";

@@ -1,4 +1,7 @@
-/** The schema of requests for a ranking: https://docs.cohere.com/reference/rerank and https://api.jina.ai/redoc#tag/rerank */
+/**
+ * The schema of requests for a ranking: https://docs.cohere.com/reference/rerank and
+ * https://api.jina.ai/redoc#tag/rerank
+ */
 import Type from "typebox";
 import { modelName, nullable, optional, optionalFlag, optionalInteger } from "#dialects/request-schema/schema-parts.ts";
 import { rankedDocumentsMax } from "../bounds.ts";

@@ -1,4 +1,7 @@
-/** The schema of requests for speech: https://platform.openai.com/docs/api-reference/audio/createSpeech */
+/**
+ * The schema of requests for speech:
+ * https://platform.openai.com/docs/api-reference/audio/createSpeech
+ */
 import Type from "typebox";
 import { modelName, optional, optionalNumber, optionalText } from "#dialects/request-schema/schema-parts.ts";
 

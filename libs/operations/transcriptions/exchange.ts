@@ -1,4 +1,7 @@
-/** Transcripts and translations from upstreams with OpenAI's endpoints for them, in every format, whole or as events. */
+/**
+ * Transcripts and translations from upstreams with OpenAI's endpoints for them, in every format,
+ * whole or as events.
+ */
 
 import { audioUsageOf, transcriptStreamOf } from "#dialects/openai/audio.ts";
 import { formOf } from "#wire/form.ts";

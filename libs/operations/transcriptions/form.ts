@@ -4,9 +4,11 @@
 const numbers = ["temperature"];
 
 /**
- * The fields as values for a schema check: the file as its name, type and size (several as a list), other files as a value that no field allows; texts as a number or a boolean where the
- * field is one. Fields whose name ends with `[]` are lists without the `[]`.
- * Every field whose name begins with `known_speaker_references` is one of that list, since upstreams differ in the spellings that they accept.
+ * The fields as values for a schema check: the file as its name, type and size (several as a list),
+ * other files as a value that no field allows; texts as a number or a boolean where the field is
+ * one. Fields whose name ends with `[]` are lists without the `[]`. Every field whose name begins
+ * with `known_speaker_references` is one of that list, since upstreams differ in the spellings that
+ * they accept.
  */
 export function transcriptionValuesOf(form: FormData): Record<string, unknown> {
   const values = new Map<string, unknown>();

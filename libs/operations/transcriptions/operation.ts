@@ -1,4 +1,7 @@
-/** Transcripts of recordings, and their translations to English: https://platform.openai.com/docs/api-reference/audio/createTranscription */
+/**
+ * Transcripts of recordings, and their translations to English:
+ * https://platform.openai.com/docs/api-reference/audio/createTranscription
+ */
 import type { TSchema } from "typebox";
 import { tokensPerSecond } from "#dialects/openai/audio.ts";
 import { tokensOf } from "#dialects/usage.ts";

@@ -1,4 +1,7 @@
-/** The schemas of forms with a recording: https://platform.openai.com/docs/api-reference/audio/createTranscription */
+/**
+ * The schemas of forms with a recording:
+ * https://platform.openai.com/docs/api-reference/audio/createTranscription
+ */
 import Type from "typebox";
 import { modelName, optional, optionalFlag, optionalText } from "#dialects/request-schema/schema-parts.ts";
 

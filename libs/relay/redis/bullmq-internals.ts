@@ -1,6 +1,7 @@
 /**
- * Everything that depends on how BullMQ works inside: its keys, the fields of its jobs, and calls that it does not document.
- * test/libs/relay/redis/bullmq-internals.test.ts fails when a new version of BullMQ changes any of it.
+ * Everything that depends on how BullMQ works inside: its keys, the fields of its jobs, and calls
+ * that it does not document. test/libs/relay/redis/bullmq-internals.test.ts fails when a new
+ * version of BullMQ changes any of it.
  */
 import { Job, type JobJson, type Queue, type Worker } from "bullmq";
 import type { Redis } from "#service/redis.ts";
@@ -8,7 +9,10 @@ import { runScript, scriptOf } from "#service/script.ts";
 import { fetchOverdueMs } from "../bounds.ts";
 import type { JobState } from "../owner.ts";
 
-/** Entries of a queue's event stream. BullMQ always writes it and keeps 10,000 entries unless it is told otherwise. */
+/**
+ * Entries of a queue's event stream. BullMQ always writes it and keeps 10,000 entries unless it is
+ * told otherwise.
+ */
 const eventsMax = 0;
 
 export const eventStreamSettings = { events: { maxLen: eventsMax } };
@@ -17,7 +21,10 @@ export const eventStreamSettings = { events: { maxLen: eventsMax } };
 export const restoreEventStreamSettings = (queue: Queue, redis: Redis): Promise<unknown> =>
   redis.hset(queue.toKey("meta"), "opts.maxLenEvents", eventsMax);
 
-/** The states of jobs by two fields of each job's hash: the cost does not depend on the queue's length. Rejects while Redis is away. */
+/**
+ * The states of jobs by two fields of each job's hash: the cost does not depend on the queue's
+ * length. Rejects while Redis is away.
+ */
 export async function jobStatesOf(
   queue: Queue,
   redis: Redis,
@@ -37,8 +44,9 @@ export async function jobStatesOf(
 }
 
 /**
- * Removes BullMQ's marker from a queue without waiting jobs. The marker wakes blocked fetches; a fetch leaves it behind, because more jobs might wait.
- * KEYS: the prioritized set, the waiting list, the marker. Returns 1 if nothing waits.
+ * Removes BullMQ's marker from a queue without waiting jobs. The marker wakes blocked fetches; a
+ * fetch leaves it behind, because more jobs might wait. KEYS: the prioritized set, the waiting
+ * list, the marker. Returns 1 if nothing waits.
  */
 const quietenScript = scriptOf(`
 if redis.call("ZCARD", KEYS[1]) > 0 or redis.call("LLEN", KEYS[2]) > 0 then return 0 end
@@ -62,7 +70,10 @@ async function inTime<Value>(promise: Promise<Value>, ms: number): Promise<Value
   }
 }
 
-/** Fetches jobs one by one, without BullMQ's own loop, which awaits one fetch at a time and looks twice in vain after each job. */
+/**
+ * Fetches jobs one by one, without BullMQ's own loop, which awaits one fetch at a time and looks
+ * twice in vain after each job.
+ */
 export class JobFetcher {
   readonly #worker: Worker;
   readonly #redis: Redis;
@@ -77,8 +88,9 @@ export class JobFetcher {
   }
 
   /**
-   * Blocks until there may be a job (true), or until the time is over (false). Rejects when the connection is lost, or does not answer in time: BullMQ opens it again
-   * itself then, and waits for ioredis' `connect`, which never settles if a cluster is found while it is not whole.
+   * Blocks until there may be a job (true), or until the time is over (false). Rejects when the
+   * connection is lost, or does not answer in time: BullMQ opens it again itself then, and waits
+   * for ioredis' `connect`, which never settles if a cluster is found while it is not whole.
    */
   async waitForJob(seconds: number, onError: (error: Error) => void): Promise<boolean> {
     const backend = this.#worker.getBackend();

@@ -1,7 +1,7 @@
 /**
- * The producer's end of a queue, with BullMQ. All jobs have the same priority: prioritized jobs cost
- * the same as plain ones, and removing one from a long queue stays cheap. While workers have many
- * free slots, generations that are added together share a job and its cost.
+ * The producer's end of a queue, with BullMQ. All jobs have the same priority: prioritized jobs
+ * cost the same as plain ones, and removing one from a long queue stays cheap. While workers have
+ * many free slots, generations that are added together share a job and its cost.
  */
 import { type Job, Queue } from "bullmq";
 import type { Keyspace } from "#service/keyspace.ts";
@@ -39,7 +39,10 @@ export async function openJobQueue(
   return new BullmqJobQueue(queue, redis);
 }
 
-/** Generations gather for a turn of the event loop, or until the previous write is over; then they are written together. */
+/**
+ * Generations gather for a turn of the event loop, or until the previous write is over; then they
+ * are written together.
+ */
 class BullmqJobQueue implements JobQueue {
   readonly name: string;
   readonly parts: readonly string[];
@@ -142,7 +145,10 @@ class BullmqJobQueue implements JobQueue {
     }
   }
 
-  /** Writes the job's data without the generations that left, including those that left during an earlier call. */
+  /**
+   * Writes the job's data without the generations that left, including those that left during an
+   * earlier call.
+   */
   async #rewrite(id: string, left: ReadonlySet<string>): Promise<void> {
     const job = (await this.#queue.getJob(id)) as Job<QueuedJob> | undefined;
     if (job === undefined) return;

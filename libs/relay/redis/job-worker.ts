@@ -29,7 +29,10 @@ import { blockingOptionsOf, JobFetcher } from "./bullmq-internals.ts";
 
 export interface JobWorkerOptions {
   name: string;
-  /** Concurrent generations. Jobs are taken whole, so there may be up to `generationsPerJobMax - 1` more. */
+  /**
+   * Concurrent generations. Jobs are taken whole, so there may be up to `generationsPerJobMax - 1`
+   * more.
+   */
   capacity: number;
   /** Whether this process can serve now. While it cannot, no job is fetched. */
   isReady(): boolean;
@@ -149,7 +152,8 @@ class BullmqJobWorker implements JobWorker {
       return;
     }
     if (!this.#mayServe) {
-      // A job that was on the queue before a pause still is, and the marker of a later one may be gone.
+      // A job that was on the queue before a pause still is, and the marker of a later one may be
+      // gone.
       if (this.#options.isPaused()) this.#isDrained = false;
       this.#pumpAfter(fetchRetryMs);
       return;
@@ -190,7 +194,10 @@ class BullmqJobWorker implements JobWorker {
     this.#fetchEnded(job !== undefined, job === undefined || (await isQuiet));
   }
 
-  /** Sent after a fetch of the same turn of the event loop, so that it sees the queue without that job. */
+  /**
+   * Sent after a fetch of the same turn of the event loop, so that it sees the queue without that
+   * job.
+   */
   async #nothingWaits(): Promise<boolean> {
     await afterThisTurn();
     return this.#fetcher.quieten().catch(() => false);

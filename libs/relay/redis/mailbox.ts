@@ -118,7 +118,8 @@ export class Mailbox implements Transport {
     destination.hasHeartbeat = true;
     if (mailbox !== this.self) return;
     this.#subscriber.ping().catch(() => undefined);
-    // A write that removes nothing: a Redis that became a replica refuses it, and the connections leave it.
+    // A write that removes nothing: a Redis that became a replica refuses it, and the connections
+    // leave it.
     this.#publisher.del(this.#channel).catch(() => undefined);
   }
 
@@ -206,7 +207,10 @@ export class Mailbox implements Transport {
   }
 }
 
-/** The frames of the next envelope, possibly none for a heartbeat; undefined if there is nothing to send. */
+/**
+ * The frames of the next envelope, possibly none for a heartbeat; undefined if there is nothing to
+ * send.
+ */
 function nextEnvelopeOf(destination: Destination): Frame[] | undefined {
   if (destination.frames.length === 0 && !destination.hasHeartbeat) return undefined;
   destination.hasHeartbeat = false;

@@ -1,4 +1,7 @@
-/** A read-only page for operators that lists the jobs of queues, with bull-board. Callers' content is not shown. */
+/**
+ * A read-only page for operators that lists the jobs of queues, with bull-board. Callers' content
+ * is not shown.
+ */
 import { createBullBoard } from "@bull-board/api";
 import { BullMQAdapter } from "@bull-board/api/bullMQAdapter";
 import { FastifyAdapter } from "@bull-board/fastify";

@@ -1,7 +1,7 @@
 /**
  * A queue in several parts, each with keys of its own, so that a cluster spreads them over its
- * servers: for a queue that needs more than one core of Redis. An ingress takes the parts in turn, a
- * worker serves all of them. The first part has the queue's own name.
+ * servers: for a queue that needs more than one core of Redis. An ingress takes the parts in turn,
+ * a worker serves all of them. The first part has the queue's own name.
  */
 import { partNamesOf } from "#service/keyspace.ts";
 import type { JobState } from "../owner.ts";
@@ -56,7 +56,9 @@ export async function openSplitQueue(
   };
 }
 
-/** The consumer's end, without parts at first. `open` opens one part. Its parts share the capacity. */
+/**
+ * The consumer's end, without parts at first. `open` opens one part. Its parts share the capacity.
+ */
 export const splitWorkerOf = (
   options: JobWorkerOptions,
   open: (part: JobWorkerOptions) => Promise<JobWorker>,

@@ -12,7 +12,10 @@ export interface JsonBounds {
   valuesMax: number;
 }
 
-/** The first bound that the bytes exceed; undefined if none. Requires valid JSON; linear in the bytes. */
+/**
+ * The first bound that the bytes exceed; undefined if none. Requires valid JSON; linear in the
+ * bytes.
+ */
 export function boundBroken(
   bytes: Buffer,
   { depthMax, containersMax, membersMax, valuesMax }: JsonBounds,
@@ -20,7 +23,10 @@ export function boundBroken(
   let depth = 0;
   let containers = 0;
   let members = 0;
-  /** No comma precedes the first value of a container, so it is counted with its container, which may be empty. */
+  /**
+   * No comma precedes the first value of a container, so it is counted with its container, which
+   * may be empty.
+   */
   let commas = 0;
   for (let at = 0; at < bytes.length; at++) {
     switch (bytes[at]) {
@@ -50,5 +56,6 @@ export function boundBroken(
 
 /** As `boundBroken`, for a text: whether it exceeds a bound. */
 export const exceedsBounds = (text: string, bounds: JsonBounds): boolean =>
-  // Each level needs an opening and a closing bracket; each container and each member two characters as well.
+  // Each level needs an opening and a closing bracket; each container and each member two
+  // characters as well.
   text.length > 2 * Math.min(...Object.values(bounds)) && boundBroken(Buffer.from(text), bounds) !== undefined;

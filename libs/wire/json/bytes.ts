@@ -20,8 +20,9 @@ export function skipSpace(bytes: Buffer, from: number): number {
 }
 
 /**
- * Offset after the closing quote of the string that opens at `from`; -1 if it never closes. A native search is only faster for long stretches, so bytes are
- * read one by one where quotes are close together, as in short strings and in those with many escaped quotes.
+ * Offset after the closing quote of the string that opens at `from`; -1 if it never closes. A
+ * native search is only faster for long stretches, so bytes are read one by one where quotes are
+ * close together, as in short strings and in those with many escaped quotes.
  */
 export function endOfString(bytes: Buffer, from: number): number {
   let at = from + 1;

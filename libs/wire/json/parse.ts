@@ -1,12 +1,18 @@
 /** Parses and writes JSON, and reads parsed values of unknown shape. */
 import { isAscii } from "node:buffer";
 
-/** Parses JSON in UTF-8; throws SyntaxError. ASCII is decoded as Latin-1, which V8 does nine times faster for megabytes. */
+/**
+ * Parses JSON in UTF-8; throws SyntaxError. ASCII is decoded as Latin-1, which V8 does nine times
+ * faster for megabytes.
+ */
 export const parseJson = (bytes: Buffer): unknown => JSON.parse(textOfJson(bytes));
 
 const textOfJson = (bytes: Buffer): string => bytes.toString(isAscii(bytes) ? "latin1" : "utf8");
 
-/** Matches numbers that a double may not hold: integers of many digits, and large powers. Losing a fraction's digits beyond the 16th does not matter. */
+/**
+ * Matches numbers that a double may not hold: integers of many digits, and large powers. Losing a
+ * fraction's digits beyond the 16th does not matter.
+ */
 const longNumber = /(?:^|[^\d.])\d{16}|\d[eE]\+?\d{3}/;
 
 /** https://github.com/tc39/proposal-json-parse-with-source */
@@ -16,8 +22,9 @@ const { parse, rawJSON } = JSON as unknown as {
 };
 
 /**
- * Parses JSON so that numbers are written again exactly as they were. A number that a double cannot hold, such as an id of 19 digits, becomes an object with
- * its digits (JSON.rawJSON). Throws SyntaxError.
+ * Parses JSON so that numbers are written again exactly as they were. A number that a double cannot
+ * hold, such as an id of 19 digits, becomes an object with its digits (JSON.rawJSON). Throws
+ * SyntaxError.
  */
 export function parseExact(text: string): unknown {
   if (!longNumber.test(text)) return JSON.parse(text);
@@ -37,7 +44,10 @@ export function parsedObject(bytes: Buffer): Record<string, unknown> | undefined
   }
 }
 
-/** JSON text on one line. Escapes the two line separators (U+2028 and U+2029) that JSON allows unescaped and that some readers treat as line breaks. */
+/**
+ * JSON text on one line. Escapes the two line separators (U+2028 and U+2029) that JSON allows
+ * unescaped and that some readers treat as line breaks.
+ */
 export function jsonOf(value: unknown): string {
   const text = JSON.stringify(value);
   if (!separators.test(text)) return text;

@@ -1,6 +1,7 @@
 /**
- * Finds members of a JSON object in its bytes without parsing it (RFC 8259), so that one value can be read or replaced
- * while all other bytes stay unchanged: unknown fields, number formats, order and white space.
+ * Finds members of a JSON object in its bytes without parsing it (RFC 8259), so that one value can
+ * be read or replaced while all other bytes stay unchanged: unknown fields, number formats, order
+ * and white space.
  */
 import {
   backslash,
@@ -24,7 +25,9 @@ export interface Span {
   end: number;
 }
 
-/** A member's value, and the offset where the member begins. For an array element both are the same. */
+/**
+ * A member's value, and the offset where the member begins. For an array element both are the same.
+ */
 interface MemberSpan extends Span {
   /** Offset of the opening quote of the member's name. */
   nameStart: number;
@@ -48,9 +51,10 @@ export interface ObjectSpans<Name extends string> {
 const nothing = Buffer.alloc(0);
 
 /**
- * The members of the outermost object with one of the given names (at most 127 bytes each, ASCII). Undefined if the bytes are not an object, break off, or have
- * more than `membersMax` members. Checks only the structure around the members, not inside their values. Time is linear in the bytes; strings are skipped
- * natively.
+ * The members of the outermost object with one of the given names (at most 127 bytes each, ASCII).
+ * Undefined if the bytes are not an object, break off, or have more than `membersMax` members.
+ * Checks only the structure around the members, not inside their values. Time is linear in the
+ * bytes; strings are skipped natively.
  */
 export function objectSpansOf<Name extends string>(
   bytes: Buffer,
@@ -86,7 +90,10 @@ export function objectSpansOf<Name extends string>(
   }
 }
 
-/** The elements of an array; undefined if the bytes are not an array or break off. Checks only the structure around the elements. */
+/**
+ * The elements of an array; undefined if the bytes are not an array or break off. Checks only the
+ * structure around the elements.
+ */
 export function elementSpansOf(bytes: Buffer): Span[] | undefined {
   const elements: Span[] = [];
   let at = skipSpace(bytes, 0);
@@ -105,8 +112,9 @@ export function elementSpansOf(bytes: Buffer): Span[] | undefined {
 }
 
 /**
- * The spans of a member of an already parsed object. Same result as objectSpansOf, without a scan if the name occurs only once in the bytes and so cannot
- * belong to another member. `name` is ASCII without escapes.
+ * The spans of a member of an already parsed object. Same result as objectSpansOf, without a scan
+ * if the name occurs only once in the bytes and so cannot belong to another member. `name` is ASCII
+ * without escapes.
  */
 export function memberSpansOf(bytes: Buffer, name: string, parsed: Readonly<Record<string, unknown>>): Span[] {
   if (!Object.hasOwn(parsed, name)) return [];
@@ -133,12 +141,19 @@ function quotedOf(name: string): Buffer {
 /** Returns the same bytes, other bytes, or undefined to remove the value. */
 type Change = (value: Buffer) => Buffer | undefined;
 
-/** The object with every member of this name changed, including repeated ones; the same bytes if nothing changes. */
+/**
+ * The object with every member of this name changed, including repeated ones; the same bytes if
+ * nothing changes.
+ */
 export function withMembers(bytes: Buffer, name: string, change: Change): Buffer {
   return changed(bytes, objectSpansOf(bytes, [name])?.all ?? [], change);
 }
 
-/** The object with these members (named in ASCII without escapes) set to JSON values: replaced where they are, also repeated ones, and added where they are not. The same bytes if they are not an object. */
+/**
+ * The object with these members (named in ASCII without escapes) set to JSON values: replaced where
+ * they are, also repeated ones, and added where they are not. The same bytes if they are not an
+ * object.
+ */
 export function withValues(bytes: Buffer, values: Readonly<Record<string, Buffer>>): Buffer {
   const spans = objectSpansOf(bytes, Object.keys(values));
   if (spans === undefined) return bytes;
@@ -186,7 +201,10 @@ export function replaceSpans(bytes: Buffer, replacements: readonly (Span & { by:
   return others.length === 0 ? first : Buffer.concat([first, ...others]);
 }
 
-/** The same as a list of buffers, for callers that join them with others; one buffer if nothing changes. */
+/**
+ * The same as a list of buffers, for callers that join them with others; one buffer if nothing
+ * changes.
+ */
 export function chunksOf(bytes: Buffer, replacements: readonly (Span & { by: Buffer })[]): Buffer[] {
   const parts: Buffer[] = [];
   let from = 0;
@@ -199,7 +217,10 @@ export function chunksOf(bytes: Buffer, replacements: readonly (Span & { by: Buf
   return parts;
 }
 
-/** The replacements that remove these members of one object, or elements of one array, with their commas; in order. */
+/**
+ * The replacements that remove these members of one object, or elements of one array, with their
+ * commas; in order.
+ */
 export function removalsOf(bytes: Buffer, members: readonly MemberSpan[]): (Span & { by: Buffer })[] {
   const removals: (Span & { by: Buffer })[] = [];
   let next = 0;
@@ -265,7 +286,10 @@ function isText(bytes: Buffer, from: number, text: string): boolean {
   return true;
 }
 
-/** Offset of the comma before the member or element that begins at `from`; `from` itself for the first. */
+/**
+ * Offset of the comma before the member or element that begins at `from`; `from` itself for the
+ * first.
+ */
 function commaBefore(bytes: Buffer, from: number): number {
   let at = from - 1;
   while (isSpace(bytes[at])) at--;

@@ -3,12 +3,16 @@ import { knownNameBytesMax, namedLevelsMax } from "../bounds.ts";
 import { closeBrace, closeBracket, comma, endOfString, openBrace, openBracket, quote } from "./bytes.ts";
 import { nameOf, readSpan, type Span } from "./spans.ts";
 
-/** A string that is a member's value. Its `path` and `objects` are valid only until the next one is taken. */
+/**
+ * A string that is a member's value. Its `path` and `objects` are valid only until the next one is
+ * taken.
+ */
 export class NamedString implements Span {
   readonly start: number;
   readonly end: number;
   /**
-   * The member names that lead to it, without array indexes, such as `messages.content.image_url.url`. A name that is not a short one of ASCII letters is left
+   * The member names that lead to it, without array indexes, such as
+   * `messages.content.image_url.url`. A name that is not a short one of ASCII letters is left
    * blank.
    */
   readonly names: string;
@@ -30,7 +34,10 @@ export class NamedString implements Span {
     );
   }
 
-  /** For each enclosing object, innermost first: the offset of the object, and of the member's name in it. */
+  /**
+   * For each enclosing object, innermost first: the offset of the object, and of the member's name
+   * in it.
+   */
   get objects(): { start: number; nameStart: number }[] {
     return this.#frames
       .filter(({ isObject }) => isObject)
@@ -54,8 +61,9 @@ interface Frame {
 const plainName = /^[A-Za-z0-9_]+$/;
 
 /**
- * Every string that is the value of a member with one of these names (ASCII), in order and within 40 levels, including repeated members. `spelled` normalises
- * names. Requires valid JSON; one pass over the bytes.
+ * Every string that is the value of a member with one of these names (ASCII), in order and within
+ * 40 levels, including repeated members. `spelled` normalises names. Requires valid JSON; one pass
+ * over the bytes.
  */
 export function* namedStringsOf(
   bytes: Buffer,

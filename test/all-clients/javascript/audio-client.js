@@ -1,5 +1,8 @@
 // @ts-nocheck: all-clients.ts installs its packages, beside the project.
-/** Speech and its transcript: OpenAI's JavaScript client, and the AI SDK's with the argument `ai-sdk`. */
+/**
+ * Speech and its transcript: OpenAI's JavaScript client, and the AI SDK's with the argument
+ * `ai-sdk`.
+ */
 import assert from "node:assert/strict";
 import { key, run, url } from "./checks.js";
 

@@ -1,4 +1,7 @@
-/** The common part of the JavaScript scripts: questions and reports. The environment names the gateway, the key and the models. */
+/**
+ * The common part of the JavaScript scripts: questions and reports. The environment names the
+ * gateway, the key and the models.
+ */
 import assert from "node:assert/strict";
 import { inspect } from "node:util";
 

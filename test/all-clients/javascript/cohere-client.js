@@ -1,5 +1,8 @@
 // @ts-nocheck: all-clients.ts installs its packages, beside the project.
-/** Cohere's JavaScript client, and the AI SDK's with the argument `ai-sdk`: rankings by the model `rerank`. */
+/**
+ * Cohere's JavaScript client, and the AI SDK's with the argument `ai-sdk`: rankings by the model
+ * `rerank`.
+ */
 import assert from "node:assert/strict";
 import { key, run, url } from "./checks.js";
 

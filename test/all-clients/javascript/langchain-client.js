@@ -1,5 +1,8 @@
 // @ts-nocheck: all-clients.ts installs its packages, beside the project.
-/** LangChain's ChatOpenAI for JavaScript, over chat completions or, with the argument `responses`, over Responses. */
+/**
+ * LangChain's ChatOpenAI for JavaScript, over chat completions or, with the argument `responses`,
+ * over Responses.
+ */
 import assert from "node:assert/strict";
 import { HumanMessage } from "@langchain/core/messages";
 import { tool } from "@langchain/core/tools";

@@ -1,5 +1,8 @@
 // @ts-nocheck: all-clients.ts installs its packages, beside the project.
-/** OpenAI's Agents SDK for JavaScript, at its default settings: the Responses API, and nothing said about storage. */
+/**
+ * OpenAI's Agents SDK for JavaScript, at its default settings: the Responses API, and nothing said
+ * about storage.
+ */
 import assert from "node:assert/strict";
 import {
   Agent,
@@ -112,7 +115,8 @@ await run({
     assertUsedTool((await runner.run(agentOf(reasoner), question, { session })).finalOutput);
     const items = await session.getItems();
     assert.equal(items.filter(({ type }) => type === "compaction").length, 1, JSON.stringify(items));
-    // A dialect may join the summary and the question to one turn, which the simulator then repeats.
+    // A dialect may join the summary and the question to one turn, which the simulator then
+    // repeats.
     assert.ok((await runner.run(agentOf(reasoner), "hello there", { session })).finalOutput);
   },
   handoff: async () => {

@@ -1,5 +1,8 @@
 // @ts-nocheck: all-clients.ts installs its packages, beside the project.
-/** OpenAI's JavaScript client: chat completions and responses, and OpenAI's guides to conversation state, background work and compaction. */
+/**
+ * OpenAI's JavaScript client: chat completions and responses, and OpenAI's guides to conversation
+ * state, background work and compaction.
+ */
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import OpenAI from "openai";

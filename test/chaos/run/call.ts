@@ -4,8 +4,9 @@ import type { Caller, Observed } from "../../conformance/ask.ts";
 import { callers } from "../../conformance/callers/callers.ts";
 
 /**
- * complete: the whole answer. refused: an error instead of an answer. failed: an error after the answer began. cut: the connection broke. left: the caller left.
- * wrong: anything that no caller may ever see.
+ * complete: the whole answer. refused: an error instead of an answer. failed: an error after the
+ * answer began. cut: the connection broke. left: the caller left. wrong: anything that no caller
+ * may ever see.
  */
 export type Outcome = "complete" | "refused" | "failed" | "cut" | "left" | "wrong";
 
@@ -29,7 +30,10 @@ export interface Call extends CallResult {
   endedAt: number;
 }
 
-/** The detail of a complete call whose request ran more than once, as its answers say. Only a fault may be why. */
+/**
+ * The detail of a complete call whose request ran more than once, as its answers say. Only a fault
+ * may be why.
+ */
 export const ranAgain = "ran again";
 
 /** No call may take longer; the longest answer takes six seconds. */
@@ -55,7 +59,10 @@ export interface Received {
   isBroken: boolean;
 }
 
-/** Sends a request and reads the answer to its end, its break, or until `signal`; undefined if there was no answer. Calls `onData` with the bytes so far. */
+/**
+ * Sends a request and reads the answer to its end, its break, or until `signal`; undefined if there
+ * was no answer. Calls `onData` with the bytes so far.
+ */
 export async function send(
   url: string,
   request: RequestInit,
@@ -83,7 +90,10 @@ const requestIdsOf = ({ headers }: Received): string[] => {
   return id === null ? [] : [id];
 };
 
-/** A refusal must be an error of the caller's dialect, and say when to come again where it limits a rate. */
+/**
+ * A refusal must be an error of the caller's dialect, and say when to come again where it limits a
+ * rate.
+ */
 export function refusalOf(received: Received, caller: Caller | undefined): CallResult {
   const { status, headers, body } = received;
   const requestIds = requestIdsOf(received);

@@ -1,4 +1,6 @@
-/** The catalogue of a chaos run: models by pace, with upstreams of every dialect of conversations. */
+/**
+ * The catalogue of a chaos run: models by pace, with upstreams of every dialect of conversations.
+ */
 import { conversationDialects } from "#dialects/dialect.ts";
 
 /** Tokens and pace of the answers. */

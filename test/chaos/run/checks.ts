@@ -1,4 +1,7 @@
-/** What must hold after a chaos run: what callers got, what the upstream produced and what the ledger counted agree, and nothing is left over. */
+/**
+ * What must hold after a chaos run: what callers got, what the upstream produced and what the
+ * ledger counted agree, and nothing is left over.
+ */
 import { setTimeout as delay } from "node:timers/promises";
 import { until } from "../../support/time.ts";
 import { type LedgerRecord, nanoOfRecord, recordsOf } from "../ledger-support.ts";
@@ -53,8 +56,9 @@ export function violationsOfCalls(calls: readonly Call[], struck: readonly Struc
 }
 
 /**
- * The ledger: each answer once, with the tokens that its caller saw and the upstream produced. A request that is repeated with its Idempotency-Key may run again when
- * a fault keeps the ingress that runs it from renewing its claim.
+ * The ledger: each answer once, with the tokens that its caller saw and the upstream produced. A
+ * request that is repeated with its Idempotency-Key may run again when a fault keeps the ingress
+ * that runs it from renewing its claim.
  */
 export function violationsOfLedger(
   calls: readonly Call[],
@@ -99,7 +103,10 @@ export function violationsOfLedger(
   return violations;
 }
 
-/** Answers that the upstream sent more often than the ledger counts them: work that was done again after a fault. */
+/**
+ * Answers that the upstream sent more often than the ledger counts them: work that was done again
+ * after a fault.
+ */
 export function doneAgain(records: readonly LedgerRecord[], journal: UpstreamJournal): number {
   const billed = new Map<string, number>();
   for (const { upstreamRequestId: id } of records) if (id !== null) billed.set(id, (billed.get(id) ?? 0) + 1);
@@ -125,7 +132,9 @@ export async function settledRecords(stack: Stack, calls: readonly Call[]): Prom
   }
 }
 
-/** The budget in Redis is what the ledger has for its key, at the latest after the next comparison. */
+/**
+ * The budget in Redis is what the ledger has for its key, at the latest after the next comparison.
+ */
 export async function violationsOfBudget(stack: Stack): Promise<Violation[]> {
   const [url] = stack.urls;
   let seen = "";
@@ -208,7 +217,10 @@ export async function keptKeys({ topology }: Stack): Promise<Map<string, number>
   return counts;
 }
 
-/** How many more keys of one shape may be kept than before the run: those of keys that the run created, and of restarted processes. */
+/**
+ * How many more keys of one shape may be kept than before the run: those of keys that the run
+ * created, and of restarted processes.
+ */
 const moreKeysMax = 100;
 /** A queue has a few keys of its own, some only since its first pause. */
 const newKeysMax = 5;

@@ -12,7 +12,10 @@ interface Entry {
 }
 
 export interface UpstreamJournal {
-  /** Answers that were sent whole, with status 200, by the request id that the upstream gave them: their numbers of tokens. */
+  /**
+   * Answers that were sent whole, with status 200, by the request id that the upstream gave them:
+   * their numbers of tokens.
+   */
   completed: ReadonlyMap<string, readonly number[]>;
   /** All requests. */
   requests: number;

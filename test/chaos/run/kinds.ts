@@ -92,7 +92,10 @@ const readSlowly = (context: CallContext) =>
     },
   });
 
-/** Sends the same request twice at once to two ingresses, and then again: all get the same bytes, unless the answer could not be kept and it says that it ran again. */
+/**
+ * Sends the same request twice at once to two ingresses, and then again: all get the same bytes,
+ * unless the answer could not be kept and it says that it ran again.
+ */
 async function repeat({ prompt, url, otherUrl, random, keys, expected }: CallContext): Promise<CallResult> {
   const model = random.pick(["fast", paced(random)]);
   const { path, body } = callers["openai-chat"].requestOf({ turns: [{ role: "user", text: prompt }] }, model, false);
@@ -118,7 +121,10 @@ async function repeat({ prompt, url, otherUrl, random, keys, expected }: CallCon
   return { ...worst, ...(runs.length > 1 && worst.outcome === "complete" && { detail: ranAgain }), requestIds };
 }
 
-/** Without the ids of events, and without the comments that stand in events because libraries read blank lines after an id as events. */
+/**
+ * Without the ids of events, and without the comments that stand in events because libraries read
+ * blank lines after an id as events.
+ */
 const withoutIds = (body: Buffer): Buffer =>
   Buffer.from(body.toString().replaceAll(/^(?:id: .*\n|:.*\n(?=id: |data: |event: ))/gm, ""));
 
@@ -159,7 +165,10 @@ async function resume({ prompt, url, otherUrl, random, keys, expected }: CallCon
 
 const isOver = (status: unknown): boolean => status !== "queued" && status !== "in_progress";
 
-/** A background response, polled at the other ingress until it is over; now and then it is cancelled there. */
+/**
+ * A background response, polled at the other ingress until it is over; now and then it is cancelled
+ * there.
+ */
 async function inBackground({ prompt, url, otherUrl, random, keys, expected }: CallContext): Promise<CallResult> {
   const model = random.pick(["fast", paced(random), "long"]);
   const headers = headersOf(keys.plain);

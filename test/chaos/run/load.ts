@@ -1,4 +1,7 @@
-/** The callers of a chaos run: each sends one call after the other, chosen by its own random numbers. */
+/**
+ * The callers of a chaos run: each sends one call after the other, chosen by its own random
+ * numbers.
+ */
 import { setTimeout as delay } from "node:timers/promises";
 import { startSimulator } from "../../support/roles.ts";
 import { type Call, type CallResult, callMsMax } from "./call.ts";

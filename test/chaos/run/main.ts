@@ -1,6 +1,7 @@
 /**
- * `npm run chaos`: reads its options, runs, writes the report, and exits with 1 if a promise was broken. SIGINT or SIGTERM ends the faults, and a second one the run: the report
- * then has what was known after the last fault.
+ * `npm run chaos`: reads its options, runs, writes the report, and exits with 1 if a promise was
+ * broken. SIGINT or SIGTERM ends the faults, and a second one the run: the report then has what was
+ * known after the last fault.
  */
 import { parseArgs } from "node:util";
 import { runChaos } from "./chaos.ts";

@@ -1,4 +1,7 @@
-/** A line plot as SVG: time on the x axis in minutes, values from zero on the y axis, marks below it. */
+/**
+ * A line plot as SVG: time on the x axis in minutes, values from zero on the y axis, marks below
+ * it.
+ */
 
 export interface Line {
   name: string;

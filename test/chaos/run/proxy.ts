@@ -1,6 +1,7 @@
 /**
- * A TCP proxy that breaks on demand: for the connections of chosen client processes it holds bytes back, in one direction or in both, delays them, or resets the
- * connections. What is held back is delivered when the fault is over, as TCP does after a partition.
+ * A TCP proxy that breaks on demand: for the connections of chosen client processes it holds bytes
+ * back, in one direction or in both, delays them, or resets the connections. What is held back is
+ * delivered when the fault is over, as TCP does after a partition.
  */
 import { once } from "node:events";
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
@@ -100,7 +101,10 @@ function reset(socket: Socket): void {
   else socket.resetAndDestroy();
 }
 
-/** One direction of a connection: what arrives leaves in the same order, each part after the delay in force. */
+/**
+ * One direction of a connection: what arrives leaves in the same order, each part after the delay
+ * in force.
+ */
 class OneDirection {
   readonly #held: { at: number; send(to: Socket): void; bytes: number }[] = [];
   #heldBytes = 0;

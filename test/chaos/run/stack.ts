@@ -1,4 +1,7 @@
-/** The gateway of a chaos run: real processes, with a fault proxy before every server that they speak to. */
+/**
+ * The gateway of a chaos run: real processes, with a fault proxy before every server that they
+ * speak to.
+ */
 import { mkdir, writeFile } from "node:fs/promises";
 import type { NetConnectOpts } from "node:net";
 import { join } from "node:path";
@@ -38,7 +41,10 @@ export interface Keys {
   plain: string;
   /** With more requests per minute than callers send only now and then. */
   limited: string;
-  /** With generations at once and a budget that is never reached: its counters are compared with the ledger. */
+  /**
+   * With generations at once and a budget that is never reached: its counters are compared with the
+   * ledger.
+   */
   budgeted: string;
 }
 

@@ -1,4 +1,7 @@
-/** Every request that differs from a valid one in one field: gone, null, of another type, or with a value that is given. */
+/**
+ * Every request that differs from a valid one in one field: gone, null, of another type, or with a
+ * value that is given.
+ */
 import type { Body } from "./rich-request.ts";
 
 export interface Mutation {
@@ -63,7 +66,10 @@ export const withValue = (body: Body, path: string, value: unknown): Mutation =>
   body: changed(body, stepsOf(path), value),
 });
 
-/** Each field with so many values of wrong types, and gone, and null if that is wanted. Of items of a list, none is left out. */
+/**
+ * Each field with so many values of wrong types, and gone, and null if that is wanted. Of items of
+ * a list, none is left out.
+ */
 export function* mutationsOf(
   body: Body,
   wrongTypes: number,

@@ -1,4 +1,7 @@
-/** Requests as text, for what JSON.stringify would not write: each dialect's words for the same question. */
+/**
+ * Requests as text, for what JSON.stringify would not write: each dialect's words for the same
+ * question.
+ */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 
 /** What every dialect can say; all values are JSON text, or stand within quotes. */

@@ -1,4 +1,7 @@
-/** A valid request with most of the fields that its endpoint has: what is changed in it, one field at a time, is bad input. */
+/**
+ * A valid request with most of the fields that its endpoint has: what is changed in it, one field
+ * at a time, is bad input.
+ */
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { modelOf, png } from "../../clients/support.ts";
 
@@ -11,7 +14,10 @@ export interface RichRequest {
   bodyOf(model: string): Body;
   /** The models that are asked: the first speaks the endpoint's own format. */
   models: readonly string[];
-  /** Of a request to an upstream of the endpoint's own format, the fields that the gateway checks; without it, all that it knows. */
+  /**
+   * Of a request to an upstream of the endpoint's own format, the fields that the gateway checks;
+   * without it, all that it knows.
+   */
   readHere?: RegExp;
   /** Fields that an upstream can't be given, by model. */
   without?: Record<string, readonly string[]>;
@@ -21,7 +27,10 @@ export interface RichRequest {
   alsoGood?: RegExp;
   /** Fields with values that are out of their range, or contradict what stands beside them. */
   outOfRange: readonly (readonly [path: string, ...values: unknown[]])[];
-  /** Likewise, but for the upstream to say where it speaks the endpoint's own format: words that a vendor may add to, and what belongs together. */
+  /**
+   * Likewise, but for the upstream to say where it speaks the endpoint's own format: words that a
+   * vendor may add to, and what belongs together.
+   */
   unsuitable?: readonly (readonly [path: string, ...values: unknown[]])[];
 }
 

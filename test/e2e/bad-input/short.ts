@@ -1,4 +1,7 @@
-/** Rich requests of the endpoints of embeddings, pictures, moderation, rankings, completions and speech. */
+/**
+ * Rich requests of the endpoints of embeddings, pictures, moderation, rankings, completions and
+ * speech.
+ */
 import type { Body, RichRequest } from "./rich-request.ts";
 
 const embeddingModels = ["embedding", "gemini-embedding"];

@@ -1,4 +1,7 @@
-/** Requests that read or change something in Redis by one command outlast a failure of it. The keys of a cluster fail one by one. */
+/**
+ * Requests that read or change something in Redis by one command outlast a failure of it. The keys
+ * of a cluster fail one by one.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { FastifyRequest } from "fastify";

@@ -1,4 +1,7 @@
-/** The wire shapes are those of `CreateModelInteraction`, `Step` and `InteractionSSEEvent` in `@google/genai`. */
+/**
+ * The wire shapes are those of `CreateModelInteraction`, `Step` and `InteractionSSEEvent` in
+ * `@google/genai`.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { readInteraction } from "../../../apps/ingress/request/interactions.ts";

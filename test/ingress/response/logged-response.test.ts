@@ -43,7 +43,10 @@ for (const path of ["/leave", "/destroy"])
     await assert.rejects(ask(path).then((response) => response.text()));
   });
 
-/** The data of each event as OpenAI's Python library reads it: the last id stays in force, so that an empty line alone is an event without data. */
+/**
+ * The data of each event as OpenAI's Python library reads it: the last id stays in force, so that
+ * an empty line alone is an event without data.
+ */
 function dataAmongIds(text: string): string[] {
   const events: string[] = [];
   let data: string[] = [];

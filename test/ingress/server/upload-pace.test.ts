@@ -5,7 +5,10 @@ import { UploadPace, uploadCheckMsOf } from "../../../apps/ingress/server/upload
 const limits = { uploadBytesPerSecondMin: 1_000, uploadGraceMs: 4_000 };
 const lookMs = uploadCheckMsOf(limits);
 
-/** After how many ms a sender with this rate is found too slow; undefined when it is not within a minute. */
+/**
+ * After how many ms a sender with this rate is found too slow; undefined when it is not within a
+ * minute.
+ */
 function cutAfterMs(bytesIn: (second: number) => number): number | undefined {
   const pace = new UploadPace(limits, 500, 0);
   let bytes = 500;

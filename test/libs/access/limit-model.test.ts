@@ -1,4 +1,7 @@
-/** Compares rate limits with a model of them under failures: lost replies, late commands, dead holders, lost data and the passing of time. */
+/**
+ * Compares rate limits with a model of them under failures: lost replies, late commands, dead
+ * holders, lost data and the passing of time.
+ */
 
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
@@ -32,9 +35,15 @@ const subjects: LimitedSubject[] = [
 ];
 const nothing = { inputTokens: 0, outputTokens: 0, nano: 0 };
 
-/** `arrives`: the command runs and the sender gets the reply. `unanswered`: it runs, but the reply is lost. `late`: there is no reply, and it may run at any later time. */
+/**
+ * `arrives`: the command runs and the sender gets the reply. `unanswered`: it runs, but the reply
+ * is lost. `late`: there is no reply, and it may run at any later time.
+ */
 const delivery = fc.constantFrom("arrives", "unanswered", "late");
-/** A lease is two seconds from its end after the first wait, and two seconds past it after the second. */
+/**
+ * A lease is two seconds from its end after the first wait, and two seconds past it after the
+ * second.
+ */
 const waits = [leaseMs / 1_000 - 2, leaseMs / 1_000 + 2, 65];
 const place = fc.nat({ max: 20 });
 const step = fc.oneof(
@@ -85,7 +94,10 @@ class World {
   readonly #holders: Holder[] = [this.#newHolder(), this.#newHolder()];
   #late: Late[] = [];
   #generations = 0;
-  /** The model: the spent money, the leases with their remaining seconds, and the generations that Redis knows as settled. */
+  /**
+   * The model: the spent money, the leases with their remaining seconds, and the generations that
+   * Redis knows as settled.
+   */
   #spent = 0;
   #leases = new Map<string, { nano: number; secondsLeft: number }>();
   #settled = new Set<string>();

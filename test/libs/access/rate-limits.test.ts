@@ -18,7 +18,9 @@ import { startRedis } from "../../support/redis.ts";
 import { age } from "./aging.ts";
 
 const server = await startRedis();
-/** A patient connection: a thousand concurrent scripts may exceed the time-out of the other kind. */
+/**
+ * A patient connection: a thousand concurrent scripts may exceed the time-out of the other kind.
+ */
 const redis = await connectRedis(server.url, "patient");
 after(async () => {
   redis.disconnect();

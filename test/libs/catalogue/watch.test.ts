@@ -32,12 +32,18 @@ function watchFor(t: TestContext, file: string) {
   return { watch, changes, faults, id: () => idOf(watch.current()) };
 }
 
-/** Synchronous: an asynchronous write leaves the file empty for a while, and two polls in that time would accept the empty file. */
+/**
+ * Synchronous: an asynchronous write leaves the file empty for a while, and two polls in that time
+ * would accept the empty file.
+ */
 const writeInPlace = writeFileSync;
 
 const idOf = (catalogue: { models: readonly { id: string }[] }) => catalogue.models.map(({ id }) => id).join();
 
-/** The time within which a change takes effect. It is not counted while this machine cannot even read a file. */
+/**
+ * The time within which a change takes effect. It is not counted while this machine cannot even
+ * read a file.
+ */
 const withinSecond = (what: string, holds: () => boolean) =>
   within(1_000, what, holds, () => stat(import.meta.filename));
 

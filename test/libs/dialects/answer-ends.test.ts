@@ -1,4 +1,7 @@
-/** Why an answer ended, and what it used, in the words of every caller's dialect, whichever upstream answers. */
+/**
+ * Why an answer ended, and what it used, in the words of every caller's dialect, whichever upstream
+ * answers.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerContext } from "#dialects/codec.ts";
@@ -123,7 +126,10 @@ const filtered: Words = {
 const paused: Words = { ...cut, "anthropic-messages": "pause_turn", gemini: "CONTINUATION" };
 const full: Words = { ...cut, "anthropic-messages": "model_context_window_exceeded" };
 
-/** https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons, https://ai.google.dev/api/generate-content#FinishReason */
+/**
+ * https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons,
+ * https://ai.google.dev/api/generate-content#FinishReason
+ */
 const ends: [upstream: ConversationDialect, reason: string, words: Words][] = [
   ["anthropic-messages", "end_turn", stop],
   ["anthropic-messages", "max_tokens", cut],

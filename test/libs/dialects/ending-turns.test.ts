@@ -1,4 +1,7 @@
-/** Conversations that end with a turn of the assistant, for models that continue it and for those that refuse it. */
+/**
+ * Conversations that end with a turn of the assistant, for models that continue it and for those
+ * that refuse it.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";

@@ -97,7 +97,8 @@ test("refused content is the caller's error, even with a status of denied access
 });
 
 test("an account's rate limit is recognised, even with a status that blames the body", () => {
-  // One request that is too large says nothing about the next ones: no credential cools down for it.
+  // One request that is too large says nothing about the next ones: no credential cools down for
+  // it.
   const alone = rateLimits.filter(({ body }) => JSON.stringify(body).includes("Request too large for"));
   assert.ok(alone.length > 0 && alone.length < rateLimits.length);
   check(alone, { code: "rate_limited", operatorFault: "unclear", upstreamCode: undefined });

@@ -1,4 +1,7 @@
-/** Answers that fail, break or are empty although their status is 200: in every dialect, streamed or whole, verbatim or translated. */
+/**
+ * Answers that fail, break or are empty although their status is 200: in every dialect, streamed or
+ * whole, verbatim or translated.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerContext, StreamRelay, WholeAnswer } from "#dialects/codec.ts";
@@ -39,7 +42,10 @@ interface Wire {
   failures: string[];
   /** Known reasons, and what each means. */
   reasons: Record<string, Finish>;
-  /** Reasons that are not known to end an answer well: a caller of another dialect is not told that it stopped. */
+  /**
+   * Reasons that are not known to end an answer well: a caller of another dialect is not told that
+   * it stopped.
+   */
   unknown: string[];
 }
 
@@ -347,7 +353,8 @@ test("an answer without content fails unless it has a good finish reason", () =>
       assert.equal(play(dialect, route, stream).outcome, "failed", `${dialect}, ${route}, ${stream}`);
     assert.equal(play(dialect, route, opening + ending() + terminator).outcome, "complete", `${dialect}, ${route}`);
   });
-  // More events than are held back, without content: the answer is committed, and a terminator alone still does not end it.
+  // More events than are held back, without content: the answer is committed, and a terminator
+  // alone still does not end it.
   const chunks = 'data: {"choices":[]}\n\n'.repeat(40);
   assert.equal(play("openai-chat", "verbatim", `${chunks}data: [DONE]\n\n`).outcome, "broken");
 });

@@ -1,4 +1,7 @@
-/** Conversations with other vendors' reasoning, sent to an upstream of the caller's own format: all other bytes stay unchanged. */
+/**
+ * Conversations with other vendors' reasoning, sent to an upstream of the caller's own format: all
+ * other bytes stay unchanged.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";

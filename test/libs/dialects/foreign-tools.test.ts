@@ -1,4 +1,7 @@
-/** Tools that one vendor defines and the caller runs, with models of the other vendors: offered, called, answered, and called again in the history. */
+/**
+ * Tools that one vendor defines and the caller runs, with models of the other vendors: offered,
+ * called, answered, and called again in the history.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerContext } from "#dialects/codec.ts";

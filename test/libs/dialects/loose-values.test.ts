@@ -1,4 +1,7 @@
-/** Values that agents and languages write in place of those that the formats name: arguments as objects, results as what a tool returned, lists for empty objects. */
+/**
+ * Values that agents and languages write in place of those that the formats name: arguments as
+ * objects, results as what a tool returned, lists for empty objects.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";

@@ -1,4 +1,7 @@
-/** Images, documents, recordings and films between the dialects: what a caller sends in any field, and the images that models make. */
+/**
+ * Images, documents, recordings and films between the dialects: what a caller sends in any field,
+ * and the images that models make.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerContext } from "#dialects/codec.ts";

@@ -1,4 +1,7 @@
-/** Servers interrupt a call's arguments with text, reasoning and other calls. Nothing of a block may be lost, and blocks never overlap. */
+/**
+ * Servers interrupt a call's arguments with text, reasoning and other calls. Nothing of a block may
+ * be lost, and blocks never overlap.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";

@@ -1,4 +1,7 @@
-/** Every unit that a vendor bills, from the usage on the wire to the cost at the vendor's list prices. */
+/**
+ * Every unit that a vendor bills, from the usage on the wire to the cost at the vendor's list
+ * prices.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { unitKinds } from "#api/usage.ts";
@@ -89,7 +92,9 @@ const grok = pricesOf({ inputPerMillion: 2, cachedInputPerMillion: 0.5, outputPe
 
 const cases: [name: string, prices: Prices, usage: Usage | undefined, cost: string][] = [
   [
-    // The example of https://platform.claude.com/docs/en/build-with-claude/prompt-caching#1-hour-cache-duration, with the sum of its writes.
+    // The example of
+    // https://platform.claude.com/docs/en/build-with-claude/prompt-caching#1-hour-cache-duration,
+    // with the sum of its writes.
     "cache writes of five minutes and of an hour",
     sonnet,
     anthropic({
@@ -197,7 +202,8 @@ const cases: [name: string, prices: Prices, usage: Usage | undefined, cost: stri
     "0.00046",
   ],
   [
-    // 0.039 for an image of 1,290 tokens: https://ai.google.dev/gemini-api/docs/pricing#gemini-2.5-flash-image
+    // 0.039 for an image of 1,290 tokens:
+    // https://ai.google.dev/gemini-api/docs/pricing#gemini-2.5-flash-image
     "an image of Gemini, and the text beside it",
     flashImage,
     gemini({
@@ -266,7 +272,8 @@ const cases: [name: string, prices: Prices, usage: Usage | undefined, cost: stri
       },
       output_token_details: { text_tokens: 100, audio_tokens: 900 },
     }),
-    // 300 × 4 + 200 × 32 + 200 × 5 + 100 × 0.4 + 200 × 0.2 + 100 × 16 + 900 × 64 = 67,880 millionths
+    // 300 × 4 + 200 × 32 + 200 × 5 + 100 × 0.4 + 200 × 0.2 + 100 × 16 + 900 × 64 = 67,880
+    // millionths
     "0.06788",
   ],
   [

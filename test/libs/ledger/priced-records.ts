@@ -1,4 +1,7 @@
-/** Random prices, groups and usages, the records that a gateway writes of them, and what they cost by a calculation of its own: fractions of whole numbers. */
+/**
+ * Random prices, groups and usages, the records that a gateway writes of them, and what they cost
+ * by a calculation of its own: fractions of whole numbers.
+ */
 import fc from "fast-check";
 import { priced } from "#ledger/bill.ts";
 import { nanoPerUnit, ppmPerUnit } from "#ledger/money.ts";
@@ -6,7 +9,10 @@ import { costOf, type Priced, type Prices, type UnitPrices, unitPriceNames } fro
 import { billedFields } from "#ledger/record-fields.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
 
-/** Whole nano-units for a million tokens, for a request or for an image: up to nine decimals, as in a catalogue. */
+/**
+ * Whole nano-units for a million tokens, for a request or for an image: up to nine decimals, as in
+ * a catalogue.
+ */
 const nano = fc.oneof(
   fc.constantFrom(0, 1, 37_500_000, 1_250_000_000, 75_000_000_000),
   fc.integer({ min: 0, max: 1_000_000_000_000 }),

@@ -82,7 +82,10 @@ const usage = fc
   })
   .map((all) => plausible(without(all) as unknown as Priced));
 
-/** A whole number of millionths of a nano-unit, ratios of parts per million apart: the cost before it is rounded, times 10^18. */
+/**
+ * A whole number of millionths of a nano-unit, ratios of parts per million apart: the cost before
+ * it is rounded, times 10^18.
+ */
 function exactCostOf(unit: UnitPrices, given: Priced, groupPpm: number): bigint {
   const { audioInputTokens = 0, audioOutputTokens = 0 } = given;
   const input = given.inputTokens - given.cachedInputTokens - given.cacheWriteTokens - audioInputTokens;

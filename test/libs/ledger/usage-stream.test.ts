@@ -1,4 +1,7 @@
-/** Usage records on their way to the stream: a real Redis that is full, refuses, freezes and dies, and real files. */
+/**
+ * Usage records on their way to the stream: a real Redis that is full, refuses, freezes and dies,
+ * and real files.
+ */
 import assert from "node:assert/strict";
 import { mkdtemp, readdir, rm, utimes, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -73,7 +76,10 @@ const idsIn = (entries: readonly Entry[]): string[] =>
 const idsInStream = async () => idsIn((await redis.xrange(keyspace.usage, "-", "+")) as Entry[]);
 const bytesOfStream = async () => Number(await redis.memory("USAGE", keyspace.usage, "SAMPLES", 0));
 
-/** Reads and removes entries as the ledger does, until every id was read. Resolves to the most bytes that the stream had. */
+/**
+ * Reads and removes entries as the ledger does, until every id was read. Resolves to the most bytes
+ * that the stream had.
+ */
 async function readAll(expected: readonly string[]): Promise<number> {
   const missing = new Set(expected);
   let most = 0;

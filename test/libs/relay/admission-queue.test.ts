@@ -5,7 +5,10 @@ import { AdmissionQueue } from "#relay/admission-queue.ts";
 const burst = { group: "default", weight: 1, key: "burst" };
 const single = { group: "default", weight: 1, key: "single" };
 
-/** A queue in virtual time: workers with this many slots, jobs of this duration, a dispatch of two milliseconds. */
+/**
+ * A queue in virtual time: workers with this many slots, jobs of this duration, a dispatch of two
+ * milliseconds.
+ */
 class QueueSettings {
   now = 1_000;
   open = true;

@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isFairShare, largestShareOf } from "#relay/fair-share.ts";
 
-/** Holders take one at a time in turn, each as long as the rule allows. Returns what each then has. */
+/**
+ * Holders take one at a time in turn, each as long as the rule allows. Returns what each then has.
+ */
 function sharesOf(capacity: number, holders: number): number[] {
   const shares = new Array<number>(holders).fill(0);
   for (let free = capacity, taken = true; taken; ) {

@@ -34,7 +34,10 @@ test("shift removes the first value", () => {
   assert.deepEqual([map.shift(), map.shift(), map.shift(), map.size], ["value 2", "value 1", undefined, 0]);
 });
 
-/** Counts full collections while many values come and go of a map that has been there for a while; of each 64 are there at a time. */
+/**
+ * Counts full collections while many values come and go of a map that has been there for a while;
+ * of each 64 are there at a time.
+ */
 const churn = `
 const map = process.argv[1] === "Map" ? new Map() : new (await import(process.argv[1])).LiveMap();
 map.set(0, {});
@@ -46,7 +49,9 @@ for (let count = 0; count < 200_000; count++) {
   map.delete(count - 64);
 }
 `;
-/** So that V8 collects by what was allocated, and not by the clock or by how busy the machine is. */
+/**
+ * So that V8 collects by what was allocated, and not by the clock or by how busy the machine is.
+ */
 const collector = ["--trace-gc", "--max-semi-space-size=4", "--single-threaded-gc", "--predictable-gc-schedule"];
 const fullCollections = (map: string) =>
   execFileSync(process.execPath, [...collector, "--input-type=module", "--eval", churn, map], {

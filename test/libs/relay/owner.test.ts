@@ -9,7 +9,10 @@ const startAt = 1_000;
 const waitMs = 60_000;
 const nameOf = new Map(Object.entries(frameKinds).map(([name, kind]) => [kind, name]));
 
-/** One line for a frame: who gets it, what it is, of which attempt, and what its payload or seq says. */
+/**
+ * One line for a frame: who gets it, what it is, of which attempt, and what its payload or seq
+ * says.
+ */
 function lineOf(mailbox: string, { kind, attempt, seq, payload }: Frame, idly: boolean): string {
   const name = nameOf.get(kind);
   const details =
@@ -25,7 +28,10 @@ function lineOf(mailbox: string, { kind, attempt, seq, payload }: Frame, idly: b
   return `${mailbox} ${name} #${attempt}${details}${idly ? " idly" : ""}`;
 }
 
-/** An owner with a sound link, on a clock that the test sets. It writes down what the owner does, one line each. */
+/**
+ * An owner with a sound link, on a clock that the test sets. It writes down what the owner does,
+ * one line each.
+ */
 function ownerOf({ limits = relayBounds, mayRestart = true }: { limits?: RelayBounds; mayRestart?: boolean } = {}) {
   let lines: string[] = [];
   let heartbeatsToSelf = 0;

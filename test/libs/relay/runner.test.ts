@@ -14,7 +14,10 @@ function lineOf(mailbox: string, { kind, attempt, seq, payload }: Frame, idly: b
   return `${mailbox} ${nameOf.get(kind)} #${attempt} seq ${seq}${details}${idly ? " idly" : ""}`;
 }
 
-/** A runner with a sound link on a clock that the test sets. It records what the runner does, one line for each action. */
+/**
+ * A runner with a sound link on a clock that the test sets. It records what the runner does, one
+ * line for each action.
+ */
 function runnerOf({ bounds = relayBounds }: { bounds?: RelayBounds } = {}) {
   let lines: string[] = [];
   let now = startAt;
@@ -84,7 +87,9 @@ function runnerOf({ bounds = relayBounds }: { bounds?: RelayBounds } = {}) {
   };
 }
 
-/** A runner with one attempt, "a" of number 1, whose owner is known to be alive and has sent `go`. */
+/**
+ * A runner with one attempt, "a" of number 1, whose owner is known to be alive and has sent `go`.
+ */
 function running(options: Parameters<typeof runnerOf>[0] = {}) {
   const world = runnerOf(options);
   world.hear("owner");

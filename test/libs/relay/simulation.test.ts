@@ -3,7 +3,10 @@ import { test } from "node:test";
 import { isLong } from "../../support/long.ts";
 import { calm, type Faults, World } from "./simulation.ts";
 
-/** SIMULATION_SEEDS sets how many worlds each test plays; SIMULATION_SEED plays one alone, to look at it. */
+/**
+ * SIMULATION_SEEDS sets how many worlds each test plays; SIMULATION_SEED plays one alone, to look
+ * at it.
+ */
 const seeds = Number(process.env.SIMULATION_SEEDS ?? (isLong ? 4_000 : 400));
 const only = process.env.SIMULATION_SEED;
 

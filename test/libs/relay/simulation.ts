@@ -1,6 +1,7 @@
 /**
- * A world in one process: owners and workers on a pub/sub and a queue that lose, repeat, delay, reorder and misreport, all from one seed. Processes crash,
- * freeze and wake, and lose one half of their link. `run` plays it to the end and returns all violations.
+ * A world in one process: owners and workers on a pub/sub and a queue that lose, repeat, delay,
+ * reorder and misreport, all from one seed. Processes crash, freeze and wake, and lose one half of
+ * their link. `run` plays it to the end and returns all violations.
  */
 
 import { type RelayBounds, relayBounds } from "#relay/bounds.ts";
@@ -14,7 +15,10 @@ export const simulationLimits: RelayBounds = { ...relayBounds, windowBytes: 2_00
 const frameSlackBytes = 400;
 const lockMs = 60_000;
 const waitMs = 40_000;
-/** Once the world is calm, everything is over within this time: the longest bound of a lost link, then the waits of a last attempt or two. */
+/**
+ * Once the world is calm, everything is over within this time: the longest bound of a lost link,
+ * then the waits of a last attempt or two.
+ */
 const settleMs = 120_000;
 
 export interface Faults {
@@ -24,7 +28,10 @@ export interface Faults {
   repeat: number;
   /** Chance that it is overtaken. */
   reorder: number;
-  /** Chance that a command to the queue is executed and reported as failed, or neither executed nor reported as done. */
+  /**
+   * Chance that a command to the queue is executed and reported as failed, or neither executed nor
+   * reported as done.
+   */
   lie: number;
   /** How many of the upheavals named happen in the first minute. */
   upheavals: number;
@@ -410,7 +417,10 @@ export class World {
     }
   }
 
-  /** The upstream: a head, the pieces at an even pace, an end once it has all input; and what was produced, told beside them. */
+  /**
+   * The upstream: a head, the pieces at an even pace, an end once it has all input; and what was
+   * produced, told beside them.
+   */
   #produce(process: Process, runner: Runner<Task>, task: Task): void {
     if (task.scheduled || task.stopped || !task.open || task.held === undefined) return;
     task.scheduled = true;
@@ -473,7 +483,10 @@ export class World {
 
   // Pub/sub
 
-  /** What a process owes to a mailbox in one turn leaves together, once no earlier envelope is on its way to Redis. */
+  /**
+   * What a process owes to a mailbox in one turn leaves together, once no earlier envelope is on
+   * its way to Redis.
+   */
   #publish(from: Process, mailbox: string, frames: Frame[]): void {
     if (from.crashed) this.#violated(`${from.name} spoke after its crash`);
     const key = `${from.name} ${mailbox}`;
@@ -690,7 +703,10 @@ export class World {
     for (const client of this.#clients) if (client.over === "end") this.#checkSettled(client);
   }
 
-  /** A complete answer is in the ledger, as the attempt that the caller got, unless the worker died with it. */
+  /**
+   * A complete answer is in the ledger, as the attempt that the caller got, unless the worker died
+   * with it.
+   */
   #checkSettled(client: Client): void {
     if (client.attempt === undefined) return;
     const id = `${client.owner.name}/${client.number}-${client.attempt}`;
@@ -705,7 +721,9 @@ export class World {
     }
   }
 
-  /** A worker that was frozen past the grace time has dropped what it held, settlements included. */
+  /**
+   * A worker that was frozen past the grace time has dropped what it held, settlements included.
+   */
   #frozeLong(name: string): boolean {
     return (this.#processes.get(name)?.frozenUntil ?? 0) > 0;
   }

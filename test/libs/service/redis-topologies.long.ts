@@ -23,7 +23,10 @@ import {
 import { readStream } from "../../support/stream.ts";
 import { until } from "../../support/time.ts";
 
-/** Writes and published messages work before a fail-over in order, after it, and after the death of the primary. */
+/**
+ * Writes and published messages work before a fail-over in order, after it, and after the death of
+ * the primary.
+ */
 async function outlivesFailOvers(topology: Topology): Promise<void> {
   const request = await connectRedis(topology.url, "request");
   const subscriber = await connectRedis(topology.url, "subscribe");
@@ -183,7 +186,10 @@ const catalogue = catalogueOf([
 ]);
 const messages = [{ role: "user", content: "hello" }];
 
-/** A stream during a planned fail-over, whole answers before and after it; and no server refused a command. */
+/**
+ * A stream during a planned fail-over, whole answers before and after it; and no server refused a
+ * command.
+ */
 async function servesThrough(topology: Topology, failOver: () => Promise<void>): Promise<void> {
   await using gateway = await startGateway({ catalogue, environment: { REDIS_URL: topology.url } });
   const key = await gateway.createKey("default", { limits: { requestsPerMinute: 1_000 } });

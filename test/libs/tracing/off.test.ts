@@ -1,4 +1,7 @@
-/** Without a collector, the processes load nothing of OpenTelemetry besides its API, which prom-client uses. */
+/**
+ * Without a collector, the processes load nothing of OpenTelemetry besides its API, which
+ * prom-client uses.
+ */
 import assert from "node:assert/strict";
 import { execFile } from "node:child_process";
 import { join } from "node:path";

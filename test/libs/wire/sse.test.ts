@@ -14,7 +14,10 @@ function eventsOf(chunks: Iterable<Buffer>): { event: string | undefined; data: 
   return events.map(({ event, data }) => ({ event, data: data.toString("latin1") }));
 }
 
-/** The same by the specification's words, on the whole text at once; but for its end, which completes the last event. */
+/**
+ * The same by the specification's words, on the whole text at once; but for its end, which
+ * completes the last event.
+ */
 function expectedEventsOf(bytes: Buffer): { event: string | undefined; data: string }[] {
   const events: { event: string | undefined; data: string }[] = [];
   let data: string[] = [];

@@ -52,7 +52,10 @@ interface Event {
   delta?: { type: string };
 }
 
-/** Every event has its name twice, blocks come one by one, and nothing is missing; gives the kinds of the blocks and of their deltas. */
+/**
+ * Every event has its name twice, blocks come one by one, and nothing is missing; gives the kinds
+ * of the blocks and of their deltas.
+ */
 function blocksOf({ text, headers }: Heard): string[] {
   assert.equal(headers["content-type"], "text/event-stream; charset=utf-8");
   const events = [...text.matchAll(/^event: (.+)\ndata: (.+)\n\n/gm)].map(([, name, data]) => {

@@ -1,4 +1,7 @@
-/** Images as the official client sees them: whole, streamed, and edits of images that come in a form. */
+/**
+ * Images as the official client sees them: whole, streamed, and edits of images that come in a
+ * form.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { crc32, inflateSync } from "node:zlib";

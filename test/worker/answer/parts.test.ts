@@ -1,4 +1,7 @@
-/** What counts as a part of an answer's content, and so extends the time that its upstream has for the next one. */
+/**
+ * What counts as a part of an answer's content, and so extends the time that its upstream has for
+ * the next one.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerContext } from "#dialects/codec.ts";

@@ -14,7 +14,10 @@ const mebibyte = 1 << 20;
 const pngStart = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
 const imageOf = (bytes: number) => Buffer.concat([pngStart, Buffer.alloc(bytes - pngStart.length, "picture")]);
 
-/** Serves `/<bytes>` as an image of that size: with `?chunked` without its length, with `?head` only its length and no body. */
+/**
+ * Serves `/<bytes>` as an image of that size: with `?chunked` without its length, with `?head` only
+ * its length and no body.
+ */
 const asked: string[] = [];
 const server = createServer((request, response) => {
   const { pathname, search } = new URL(request.url ?? "", "http://here");
@@ -95,7 +98,8 @@ test("a retry before the request was sent reuses the fetched attachments, and a 
   const second = request.body();
   assert.equal(asked.length, before + 1);
   assert.ok(!Buffer.isBuffer(first));
-  // The first body stops while it is sent, as for an upstream that answers early; the second body is complete.
+  // The first body stops while it is sent, as for an upstream that answers early; the second body
+  // is complete.
   const reader = first[Symbol.asyncIterator]();
   await reader.next();
   await reader.return?.();

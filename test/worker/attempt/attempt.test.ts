@@ -544,7 +544,9 @@ test("functions beside reasoning go to the endpoint of Responses, if the upstrea
 
 const whole = { "content-type": "application/json" };
 const long = "x".repeat(2_000);
-/** An answer of more bytes than its request may get, in each framing that an upstream may choose. */
+/**
+ * An answer of more bytes than its request may get, in each framing that an upstream may choose.
+ */
 const oversized: [what: string, framing: GenerationJob["framing"], head: Record<string, string>, bytes: Buffer][] = [
   ["whole", "whole", whole, Buffer.from(JSON.stringify({ choices: [{ message: { content: long } }] }))],
   ["whole, for a stream", "sse", whole, Buffer.from(JSON.stringify({ choices: [{ message: { content: long } }] }))],

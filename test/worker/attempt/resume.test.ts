@@ -1,4 +1,7 @@
-/** Answers of plain text that break after their first content, for a model that says nothing of resuming. */
+/**
+ * Answers of plain text that break after their first content, for a model that says nothing of
+ * resuming.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -13,7 +16,10 @@ const event = (type: string, fields: object) => `event: ${type}\n${data({ type, 
 interface Wire {
   upstream: string;
   body: object;
-  /** A stream of this text in two parts, with the upstream's own ids; the first part ends inside the text. */
+  /**
+   * A stream of this text in two parts, with the upstream's own ids; the first part ends inside the
+   * text.
+   */
   stream(texts: readonly [string, string], id: string): [string, string];
   /** Settings by which the answer must be a JSON object. */
   structured: object;

@@ -11,7 +11,10 @@ const timeouts = {
   totalTimeoutMs: 200,
 };
 
-/** When a call that stops at this point is overdue, and why; `hasAlternative` and the first call's start are given. */
+/**
+ * When a call that stops at this point is overdue, and why; `hasAlternative` and the first call's
+ * start are given.
+ */
 function firstOverdue(
   progress: Partial<CallProgress>,
   hasAlternative = false,

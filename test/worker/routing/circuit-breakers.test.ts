@@ -30,7 +30,10 @@ async function failing(circuitBreakers: CircuitBreakers, key: string, count: num
   await until(`${count} failures are counted`, async () => (await entryOf(key))?.failures === count);
 }
 
-/** Moves the end of the circuit breaker's time to this many ms from now by Redis' clock, or to long ago. */
+/**
+ * Moves the end of the circuit breaker's time to this many ms from now by Redis' clock, or to long
+ * ago.
+ */
 async function endingIn(key: string, ms: number): Promise<void> {
   const entry = (await entryOf(key)) as Entry;
   const until_ = ms > 0 ? entry.at + ms : 0;

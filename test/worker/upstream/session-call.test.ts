@@ -1,4 +1,6 @@
-/** Sessions with upstreams: TLS, proxies, time limits, refused handshakes, and the caller's input. */
+/**
+ * Sessions with upstreams: TLS, proxies, time limits, refused handshakes, and the caller's input.
+ */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";

@@ -1,4 +1,6 @@
-/** The ledger: usage records, partitioned by day, and their totals by half hour and by day (UTC). */
+/**
+ * The ledger: usage records, partitioned by day, and their totals by half hour and by day (UTC).
+ */
 import { type Kysely, sql } from "kysely";
 
 export async function up(database: Kysely<unknown>): Promise<void> {

@@ -1,4 +1,7 @@
-/** Users with their logins and sessions, in the form that better-auth expects (its column names are in camelCase), and the secrets that control makes for itself. */
+/**
+ * Users with their logins and sessions, in the form that better-auth expects (its column names are
+ * in camelCase), and the secrets that control makes for itself.
+ */
 import { type Kysely, sql } from "kysely";
 
 const statements = [

@@ -1,4 +1,7 @@
-/** Keys by age over all accounts, the account of keys that name none, and the answers of requests with an `Idempotency-Key`. */
+/**
+ * Keys by age over all accounts, the account of keys that name none, and the answers of requests
+ * with an `Idempotency-Key`.
+ */
 import { type Kysely, sql } from "kysely";
 
 const statements = [

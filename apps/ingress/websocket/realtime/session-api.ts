@@ -1,4 +1,7 @@
-/** What OpenAI's Realtime and Gemini's Live have each for itself: where a session names its model, and how it reports an error. */
+/**
+ * What OpenAI's Realtime and Gemini's Live have each for itself: where a session names its model,
+ * and how it reports an error.
+ */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { openaiErrorEventOf } from "#operations/realtime/announcement.ts";
@@ -12,13 +15,22 @@ import type { Grant } from "../../server/client-secrets.ts";
 export interface SessionApi {
   path: string;
   dialect: ConversationDialect;
-  /** The body of the session's job, and its model; undefined until the caller sent the message with it. Throws Refused. */
+  /**
+   * The body of the session's job, and its model; undefined until the caller sent the message with
+   * it. Throws Refused.
+   */
   openedBy(query: URLSearchParams, grant: Grant | undefined): Opening | undefined;
   /** The same for the caller's first message. */
   openedWith(message: Buffer): Opening;
-  /** Where a caller's message names the session's model, which is one of these. Throws Refused for a message that names another. */
+  /**
+   * Where a caller's message names the session's model, which is one of these. Throws Refused for a
+   * message that names another.
+   */
   modelIn(message: Buffer, models: readonly string[]): Span | undefined;
-  /** The message that reports an error, from a response's body; undefined if the reason of the close frame does. */
+  /**
+   * The message that reports an error, from a response's body; undefined if the reason of the close
+   * frame does.
+   */
   errorMessageOf(body: string): Buffer | undefined;
 }
 

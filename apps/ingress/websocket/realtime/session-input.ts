@@ -1,4 +1,7 @@
-/** The caller's messages on their way to the upstream: they wait here until the upstream accepted the session, and while the relay's window is full. */
+/**
+ * The caller's messages on their way to the upstream: they wait here until the upstream accepted
+ * the session, and while the relay's window is full.
+ */
 import { payloadBytesMax } from "#relay/bounds.ts";
 import { encodeMessage, type MessagePart } from "#relay/session-messages.ts";
 import type { SessionInput } from "../../admission/generation-request.ts";

@@ -1,6 +1,7 @@
 /**
- * One session of a caller, from the handshake to the close frame. It is one generation, which begins when the model is known: the upstream's messages are its
- * answer, the caller's are its input.
+ * One session of a caller, from the handshake to the close frame. It is one generation, which
+ * begins when the model is known: the upstream's messages are its answer, the caller's are its
+ * input.
  */
 
 import type { WebSocket } from "@fastify/websocket";
@@ -212,7 +213,10 @@ export class Session {
     if (message !== undefined && this.#socket.isOpen && this.#response.isBetweenMessages) this.#socket.sendOwn(message);
   }
 
-  /** Ends the session with the gateway's own error. The upstream is not kept until the connection is closed. */
+  /**
+   * Ends the session with the gateway's own error. The upstream is not kept until the connection is
+   * closed.
+   */
   #refuse(failure: Failure, code?: CloseCode): void {
     if (this.#isOver) return;
     const { id } = this.#request;

@@ -1,4 +1,6 @@
-/** Anthropic messages: POST /v1/messages, streamed and whole, and POST /v1/messages/count_tokens. */
+/**
+ * Anthropic messages: POST /v1/messages, streamed and whole, and POST /v1/messages/count_tokens.
+ */
 import { type Choice, compose } from "../../answer/compose.ts";
 import { type Dialect, headerIn, refuse, stringOf, wholeOf } from "../dialect.ts";
 import { anthropicErrorBody } from "./error.ts";

@@ -34,7 +34,8 @@ const versionWithoutSampling = "2026-10-21";
 export function askedOf(raw: unknown, headers: IncomingHttpHeaders, digest: string): Asked {
   checkVersion(headers);
   const body = shaped(checkedMessage, raw);
-  // Nothing is stored here. By this code the client's helpers know to send the whole conversation each time.
+  // Nothing is stored here. By this code the client's helpers know to send the whole conversation
+  // each time.
   if (body.thread)
     refuse("thread: message threads are not supported here; send all messages.", undefined, {
       code: "thread_unsupported_request",
@@ -104,8 +105,8 @@ function checkSampling(body: MessageRequest, headers: IncomingHttpHeaders): void
 const contact = /^\s*(?:[^\s@"{]+@[^\s@"}]+\.[^\s@"}]+|\+?[\d\s().-]{7,20})\s*$/;
 
 /**
- * A budget for thinking between calls is for the whole turn, so it may exceed the bound of one answer:
- * https://platform.claude.com/docs/en/build-with-claude/thinking#interleaved-thinking
+ * A budget for thinking between calls is for the whole turn, so it may exceed the bound of one
+ * answer: https://platform.claude.com/docs/en/build-with-claude/thinking#interleaved-thinking
  */
 const interleaved = "interleaved-thinking-2025-05-14";
 

@@ -1,4 +1,7 @@
-/** Rules for the messages of a request beyond their shape, above all that the simulator's own output comes back unchanged. */
+/**
+ * Rules for the messages of a request beyond their shape, above all that the simulator's own output
+ * comes back unchanged.
+ */
 import { refuse } from "../dialect.ts";
 import type { Block, CountRequest, InnerBlock, Message } from "./schema.ts";
 import { isRedacted, signatureOf } from "./signature.ts";

@@ -1,4 +1,7 @@
-/** Gemini: POST /{version}/models/{model}:generateContent, :streamGenerateContent, :countTokens, :embedContent and :batchEmbedContents, of AI Studio and Vertex AI. */
+/**
+ * Gemini: POST /{version}/models/{model}:generateContent, :streamGenerateContent, :countTokens,
+ * :embedContent and :batchEmbedContents, of AI Studio and Vertex AI.
+ */
 import { seedOf } from "../../answer/chunks.ts";
 import { compose } from "../../answer/compose.ts";
 import { pngOf } from "../../answer/png.ts";
@@ -54,7 +57,10 @@ export const gemini: Dialect = {
   },
 };
 
-/** A tenth of a second of silence, in the format of Google's speech: https://ai.google.dev/gemini-api/docs/speech-generation */
+/**
+ * A tenth of a second of silence, in the format of Google's speech:
+ * https://ai.google.dev/gemini-api/docs/speech-generation
+ */
 const recording = { mimeType: "audio/L16;codec=pcm;rate=24000", data: Buffer.alloc(4_800).toString("base64") };
 
 function answerOf({ body, digest, settings }: SimulatedRequest, model: string): ContentAnswer {

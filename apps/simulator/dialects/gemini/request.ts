@@ -19,7 +19,10 @@ export interface Asked {
   isSpoken: boolean;
 }
 
-/** Models with this name prefix answer with an image and text, unless the request asks for one of them. */
+/**
+ * Models with this name prefix answer with an image and text, unless the request asks for one of
+ * them.
+ */
 const imageModel = "sim-image";
 const imageSidePixels = 1_024;
 

@@ -1,4 +1,7 @@
-/** Rules for a request beyond its shape: the order of calls and responses, unchanged thought signatures, and Gemini's own form of schemas. */
+/**
+ * Rules for a request beyond its shape: the order of calls and responses, unchanged thought
+ * signatures, and Gemini's own form of schemas.
+ */
 import { isObject } from "../../answer/schema.ts";
 import { claimIn, sealOf } from "../../answer/seal.ts";
 import { refuse } from "../dialect.ts";
@@ -83,7 +86,10 @@ function checkPart(part: Part, at: string): void {
     refuse("Corrupted thought signature.", at);
 }
 
-/** A response refers to its own media by `$ref`, at any level, so a reference of a JSON Schema is refused: https://github.com/vercel/ai/issues/14369 */
+/**
+ * A response refers to its own media by `$ref`, at any level, so a reference of a JSON Schema is
+ * refused: https://github.com/vercel/ai/issues/14369
+ */
 function checkReferences(value: unknown, of: NonNullable<Part["functionResponse"]>, at: string, depth: number): void {
   if (typeof value !== "object" || value === null || depth > depthMax) return;
   for (const [name, member] of Object.entries(value)) {
@@ -97,7 +103,10 @@ function checkReferences(value: unknown, of: NonNullable<Part["functionResponse"
   }
 }
 
-/** The value that Google documents for calls that no Gemini model made, and its base64, since the field has bytes: https://ai.google.dev/gemini-api/docs/thought-signatures#faqs */
+/**
+ * The value that Google documents for calls that no Gemini model made, and its base64, since the
+ * field has bytes: https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
+ */
 const bypass = "skip_thought_signature_validator";
 const bypasses = [bypass, Buffer.from(bypass).toString("base64"), Buffer.from(bypass).toString("base64url")];
 

@@ -66,7 +66,10 @@ const generationConfig = Type.Object({
   temperature: nullableNumber(0, 2),
   topP: nullableNumber(0, 1),
   topK: nullableInteger(1, 2_147_483_647),
-  /** The upper bound is exclusive: https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference */
+  /**
+   * The upper bound is exclusive:
+   * https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference
+   */
   presencePenalty: penalty,
   frequencyPenalty: penalty,
   responseMimeType: nullable(Type.Enum(["text/plain", "application/json", "text/x.enum"])),

@@ -1,4 +1,7 @@
-/** The stream of content: a chunk for each visible token, as server-sent events or as one growing JSON array. */
+/**
+ * The stream of content: a chunk for each visible token, as server-sent events or as one growing
+ * JSON array.
+ */
 import { turnsOf } from "../../answer/turns.ts";
 import type { Script } from "../dialect.ts";
 import { geminiErrorBody } from "./error.ts";
@@ -62,7 +65,9 @@ export function contentScriptOf(answer: ContentAnswer, framing: keyof typeof fra
   };
 }
 
-/** An empty text, with the signature if there is one; none for an answer without visible content. */
+/**
+ * An empty text, with the signature if there is one; none for an answer without visible content.
+ */
 const lastPartsOf = (candidate: Candidate): object[] =>
   partsOf(candidate).length === 0 ? [] : [{ text: "", ...textProofOf(candidate) }];
 

@@ -1,4 +1,7 @@
-/** OpenAI audio: POST /v1/audio/speech, /v1/audio/transcriptions and /v1/audio/translations, streamed and whole. */
+/**
+ * OpenAI audio: POST /v1/audio/speech, /v1/audio/transcriptions and /v1/audio/translations,
+ * streamed and whole.
+ */
 import { type Dialect, stringOf } from "../dialect.ts";
 import { openaiErrorBody } from "../openai-error.ts";
 import { speechOf } from "./speech.ts";

@@ -1,6 +1,7 @@
 /**
- * Simulated speech: a tone whose pitch depends on the text. WAV and PCM are playable; the other formats begin as such files do, and the rest of them is the same
- * samples, so that they only look like audio to a program that passes them on.
+ * Simulated speech: a tone whose pitch depends on the text. WAV and PCM are playable; the other
+ * formats begin as such files do, and the rest of them is the same samples, so that they only look
+ * like audio to a program that passes them on.
  */
 import Type from "typebox";
 import { Compile } from "typebox/compile";

@@ -1,4 +1,7 @@
-/** Simulated transcripts: they describe the recording as it arrived, so that the caller sees its name, type and size. */
+/**
+ * Simulated transcripts: they describe the recording as it arrived, so that the caller sees its
+ * name, type and size.
+ */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
 import { chunksOf, promptTokensOf } from "../../answer/chunks.ts";

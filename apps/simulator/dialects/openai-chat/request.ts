@@ -1,4 +1,6 @@
-/** Reads a request for a chat completion, as far as the answer depends on it; unknown fields pass. */
+/**
+ * Reads a request for a chat completion, as far as the answer depends on it; unknown fields pass.
+ */
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
 import { describedData, describedUrl } from "../../answer/attachments.ts";

@@ -1,6 +1,7 @@
 /**
- * Rules for the messages of a chat completion beyond their shape. Results belong to calls: https://platform.openai.com/docs/guides/function-calling. Settings add
- * the rules of other servers of this format.
+ * Rules for the messages of a chat completion beyond their shape. Results belong to calls:
+ * https://platform.openai.com/docs/guides/function-calling. Settings add the rules of other servers
+ * of this format.
  */
 import type { Settings } from "../../settings.ts";
 import { signatureOf } from "../anthropic-messages/signature.ts";
@@ -93,7 +94,10 @@ function checkFile(file: unknown, path: string): void {
 
 const listOf = (value: unknown): Record<string, unknown>[] => (Array.isArray(value) ? value : []);
 
-/** The reasoning of a turn with calls comes back as it was sent. Plain text may be any, even a blank. */
+/**
+ * The reasoning of a turn with calls comes back as it was sent. Plain text may be any, even a
+ * blank.
+ */
 function checkReasoning(
   { tool_calls: calls, content, ...message }: RuledMessage,
   form: Settings["reasoningForm"],

@@ -74,7 +74,10 @@ export function imagesWholeOf(asked: Asked): Whole {
   return wholeOf({ created: createdOf(digest), ...looksOf(question), data, ...usage }, imageTokens * question.count);
 }
 
-/** An image takes as many tokens as its usage, most of them without an event; partial images are spread evenly. */
+/**
+ * An image takes as many tokens as its usage, most of them without an event; partial images are
+ * spread evenly.
+ */
 export function imagesScriptOf(asked: Asked): Script {
   const { question, digest, settings } = asked;
   const { count, partialsPerImage } = question;

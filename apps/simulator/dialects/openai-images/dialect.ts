@@ -1,4 +1,7 @@
-/** OpenAI images: POST /v1/images/generations and /v1/images/edits, streamed and whole, and /v1/images/variations. */
+/**
+ * OpenAI images: POST /v1/images/generations and /v1/images/edits, streamed and whole, and
+ * /v1/images/variations.
+ */
 import { type Dialect, stringOf } from "../dialect.ts";
 import { openaiErrorBody } from "../openai-error.ts";
 import { imagesScriptOf, imagesWholeOf } from "./answer.ts";

@@ -1,4 +1,7 @@
-/** OpenAI's list of models: GET /v1/models and /v1/models/{id}. Every model name works; the list has those with a behaviour of their own. */
+/**
+ * OpenAI's list of models: GET /v1/models and /v1/models/{id}. Every model name works; the list has
+ * those with a behaviour of their own.
+ */
 import type { Dialect } from "../dialect.ts";
 import { openaiErrorBody } from "../openai-error.ts";
 

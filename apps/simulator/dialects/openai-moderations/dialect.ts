@@ -1,4 +1,7 @@
-/** OpenAI moderations: POST /v1/moderations. Words such as "kill" and "hate" are flagged, and nothing else. */
+/**
+ * OpenAI moderations: POST /v1/moderations. Words such as "kill" and "hate" are flagged, and
+ * nothing else.
+ */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
 import { type Dialect, refuse, stringOf, wholeOf } from "../dialect.ts";

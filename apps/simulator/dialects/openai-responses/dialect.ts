@@ -1,4 +1,7 @@
-/** OpenAI responses: POST /v1/responses, streamed and whole, POST /v1/responses/compact, and POST /v1/responses/input_tokens. */
+/**
+ * OpenAI responses: POST /v1/responses, streamed and whole, POST /v1/responses/compact, and POST
+ * /v1/responses/input_tokens.
+ */
 import { compose, tokensOf } from "../../answer/compose.ts";
 import { createdOf, type Dialect, refuse, stringOf, wholeOf } from "../dialect.ts";
 import { openaiErrorBody } from "../openai-error.ts";

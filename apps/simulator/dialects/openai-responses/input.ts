@@ -108,7 +108,10 @@ const readers: Record<string, Reader<Said>> = {
   ),
 };
 
-/** `isStored`: the request allows responses to be stored. If not, reasoning without its content cannot be found. */
+/**
+ * `isStored`: the request allows responses to be stored. If not, reasoning without its content
+ * cannot be found.
+ */
 export function saidIn(input: string | unknown[], { isStored }: { isStored: boolean }): Said[] {
   const items: Said[] = [];
   if (typeof input === "string") items.push({ ...textContentOf(input), kind: "message", role: "user" });
@@ -144,7 +147,9 @@ function itemOf(item: unknown, at: string, isStored: boolean): Said {
 const notFoundOf = (id: string): string =>
   `Item with id '${id.slice(0, 80)}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`;
 
-/** A result needs an earlier call, and a call needs its result before the conversation continues. */
+/**
+ * A result needs an earlier call, and a call needs its result before the conversation continues.
+ */
 function checkPairs(items: Said[]): void {
   const keyOf = ({ callId, isCustom }: CallPlace) => `${isCustom} ${callId}`;
   const nameOf = ({ isCustom }: CallPlace) => (isCustom ? "custom tool call" : "function call");

@@ -9,7 +9,10 @@ type SealedKind = "reasoning" | "compaction";
 const idPrefixes: Record<SealedKind, string> = { reasoning: "rs_", compaction: "cmp_" };
 const claimOf = (kind: SealedKind, id: string) => `${kind} ${id}`;
 
-/** True for encrypted content that the simulator made for an item of this kind, and of this id if one is given. */
+/**
+ * True for encrypted content that the simulator made for an item of this kind, and of this id if
+ * one is given.
+ */
 export function isEncryptedContent(text: string, kind: SealedKind, id: string | undefined): boolean {
   const claim = claimIn(text);
   return (
@@ -43,7 +46,10 @@ export const compactionOf = (digest: string): Item => ({
   id: `${idPrefixes.compaction}${digest.slice(0, 48)}`,
 });
 
-/** `digest` is the hex SHA-256 of the request's body, from which the ids derive. An answer that ends before its first word has no message. */
+/**
+ * `digest` is the hex SHA-256 of the request's body, from which the ids derive. An answer that ends
+ * before its first word has no message.
+ */
 export function itemsOf({ reasoning, text, calls, finish }: Choice, digest: string, wanted: ReasoningWanted): Item[] {
   const items: Item[] = [];
   const idOf = (prefix: string) => `${prefix}_${digest.slice(0, 46)}${items.length.toString(16).padStart(2, "0")}`;

@@ -73,7 +73,9 @@ export interface ResponsesQuestion {
   compaction: "alone" | "first" | "none";
 }
 
-/** `digest` is the hex SHA-256 of the body. Counting tokens requires neither a model nor an input. */
+/**
+ * `digest` is the hex SHA-256 of the body. Counting tokens requires neither a model nor an input.
+ */
 export function responsesQuestionOf(
   raw: unknown,
   digest: string,

@@ -8,7 +8,10 @@ import { type Envelope, failureOf, type Outcome, responseOf } from "./response.t
 /** An event without its number. */
 type Event = (sequence: number) => string;
 
-/** A section of the stream: events without a token, or tokens of which each has an event, or none has. */
+/**
+ * A section of the stream: events without a token, or tokens of which each has an event, or none
+ * has.
+ */
 type Stretch =
   | { kind: "events"; events: Event[] }
   | { kind: "tokens"; length: number; eventAt: ((token: number) => Event) | undefined };
@@ -95,7 +98,9 @@ function waitingBefore(stretches: Placed[], place: number): string {
     .join("");
 }
 
-/** The tokens of a text: the members of its events before and after the delta are the same in each. */
+/**
+ * The tokens of a text: the members of its events before and after the delta are the same in each.
+ */
 function growing(type: string, members: object, chunks: Chunks, after = ""): Extract<Stretch, { kind: "tokens" }> {
   const start = `event: ${type}\ndata: {"type":"${type}","sequence_number":`;
   const middle = `,${JSON.stringify(members).slice(1, -1)},"delta":`;

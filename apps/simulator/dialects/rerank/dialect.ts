@@ -1,4 +1,7 @@
-/** Rankings in Jina's format, POST /v1/rerank, and in Cohere's, POST /v2/rerank. The score of a document is the share of the query's words that it has. */
+/**
+ * Rankings in Jina's format, POST /v1/rerank, and in Cohere's, POST /v2/rerank. The score of a
+ * document is the share of the query's words that it has.
+ */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
 import { promptTokensOf } from "../../answer/chunks.ts";

@@ -13,7 +13,9 @@ const point = { prompt_cache_breakpoint: { mode: "explicit" } };
 const longPoint = { prompt_cache_breakpoint: { mode: "explicit", ttl: "12h" } };
 
 const chatCall = { id: "call_1", type: "function", function: { name: "f", arguments: "{}" } };
-/** The same conversation with marks on the tool, the instructions, the result and the last message. */
+/**
+ * The same conversation with marks on the tool, the instructions, the result and the last message.
+ */
 const conversations: Record<string, [ConversationDialect, Json, marksTools: boolean]> = {
   "chat, marks on parts": [
     "openai-chat",

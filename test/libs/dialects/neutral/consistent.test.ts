@@ -42,7 +42,10 @@ const idsIn = ({ messages }: NeutralRequest) =>
     parts.flatMap((part) => (part.kind === "call" ? [part.id] : part.kind === "result" ? [part.callId] : [])),
   );
 
-/** The parts in short: `*a` is the call a, `a!` its result, `a?` a result that says that the call was interrupted. */
+/**
+ * The parts in short: `*a` is the call a, `a!` its result, `a?` a result that says that the call
+ * was interrupted.
+ */
 const shortOf = ({ messages }: NeutralRequest) =>
   messages.map(({ role, parts }) =>
     [

@@ -1,4 +1,7 @@
-/** Walks the table of bounds: a value beyond a bound, from every caller's dialect that can express it, is fitted or refused by name. */
+/**
+ * Walks the table of bounds: a value beyond a bound, from every caller's dialect that can express
+ * it, is fitted or refused by name.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";

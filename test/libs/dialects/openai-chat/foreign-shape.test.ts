@@ -1,4 +1,7 @@
-/** Cursor's requests to chat completions: bodies of Responses, flat and mixed tools. Its answers are chat completions, with functions alone. */
+/**
+ * Cursor's requests to chat completions: bodies of Responses, flat and mixed tools. Its answers are
+ * chat completions, with functions alone.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerContext } from "#dialects/codec.ts";

@@ -1,4 +1,7 @@
-/** Reasoning of chat servers over several turns: every form comes back as it was sent, through callers of every dialect. */
+/**
+ * Reasoning of chat servers over several turns: every form comes back as it was sent, through
+ * callers of every dialect.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";
@@ -52,7 +55,10 @@ const asked: Record<ConversationDialect, Json> = {
   gemini: { contents: [{ role: "user", parts: [{ text: "q" }] }] },
 };
 
-/** The caller's next request: the answer comes back as its clients send it back, with the result of its call. */
+/**
+ * The caller's next request: the answer comes back as its clients send it back, with the result of
+ * its call.
+ */
 function nextOf(dialect: ConversationDialect, answer: Json, hasCall: boolean): Json {
   switch (dialect) {
     case "anthropic-messages": {
@@ -90,7 +96,10 @@ function nextOf(dialect: ConversationDialect, answer: Json, hasCall: boolean): J
 
 const bodyOf = (wire: { body: Buffer }): Json => parsedObject(wire.body) ?? {};
 
-/** The assistant's message that a model gets in the next turn, if another model of a chat server sent `message` before. */
+/**
+ * The assistant's message that a model gets in the next turn, if another model of a chat server
+ * sent `message` before.
+ */
 function returned(caller: ConversationDialect, message: Json, from: string, to: string): Json {
   const decode = (body: Json) => codecs[caller].decodeRequest({ body, framing: "whole" });
   const upstream = { choices: [{ index: 0, message: { role: "assistant", ...message }, finish_reason: "stop" }] };
@@ -111,7 +120,8 @@ for (const caller of callers)
   for (const [name, message] of Object.entries(forms))
     test(`${caller} callers bring back ${name}`, () => {
       const back = returned(caller, message, "theirs", "theirs");
-      // The stream of an answer in chat completions has its reasoning in one field, so the caller's next request has it there as well.
+      // The stream of an answer in chat completions has its reasoning in one field, so the caller's
+      // next request has it there as well.
       if (caller === "openai-chat") delete back.reasoning_content;
       const { reasoning_content: text, ...others } = message;
       assert.deepEqual(back, {

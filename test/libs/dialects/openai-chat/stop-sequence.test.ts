@@ -15,7 +15,10 @@ const asked = {
 const request = anthropicMessages.decodeRequest({ body: asked, framing: "whole" });
 const context = { id: "a1", model: "m", createdAt: 1, framing: "whole" as const, request, body: asked };
 
-/** The last choice's members as servers send them: vLLM's `stop_reason`, SGLang's `matched_stop`, a number for a token. */
+/**
+ * The last choice's members as servers send them: vLLM's `stop_reason`, SGLang's `matched_stop`, a
+ * number for a token.
+ */
 const endings: [string, Record<string, unknown>, string, string | null][] = [
   ["vLLM, a stop string", { finish_reason: "stop", stop_reason: "END" }, "stop_sequence", "END"],
   ["vLLM, the end of the text", { finish_reason: "stop", stop_reason: null }, "end_turn", null],

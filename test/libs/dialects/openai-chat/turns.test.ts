@@ -1,4 +1,7 @@
-/** Turns for servers that are strict about them, and blocks of Anthropic's Messages in messages of chat completions. */
+/**
+ * Turns for servers that are strict about them, and blocks of Anthropic's Messages in messages of
+ * chat completions.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";

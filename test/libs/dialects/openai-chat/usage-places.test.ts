@@ -1,4 +1,7 @@
-/** Where servers of chat completions report the usage of an answer, whole and streamed, translated and relayed unchanged. */
+/**
+ * Where servers of chat completions report the usage of an answer, whole and streamed, translated
+ * and relayed unchanged.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { codecs } from "#dialects/codecs.ts";

@@ -1,4 +1,7 @@
-/** Tools with free text whose upstream answers with a function call: the caller gets a custom call with plain text, translated or not. */
+/**
+ * Tools with free text whose upstream answers with a function call: the caller gets a custom call
+ * with plain text, translated or not.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerIdentity } from "#dialects/codec.ts";

@@ -1,4 +1,7 @@
-/** What each caller's settings of tools become at each upstream, and what the gateway enforces in the answer. */
+/**
+ * What each caller's settings of tools become at each upstream, and what the gateway enforces in
+ * the answer.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { StreamDecoder } from "#dialects/codec.ts";

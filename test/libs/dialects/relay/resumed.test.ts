@@ -1,4 +1,7 @@
-/** Answers that another attempt resumes from the part that their caller has: cut after every event, in every dialect. */
+/**
+ * Answers that another attempt resumes from the part that their caller has: cut after every event,
+ * in every dialect.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerContext, Codec, StreamDecoder } from "#dialects/codec.ts";
@@ -83,7 +86,10 @@ const contextOf = (dialect: ConversationDialect): AnswerContext => {
 };
 const beginningOf = (codec: Codec, context: AnswerContext) => new ResumedAnswer(codec.streamEncoder(context));
 
-/** What the caller is sent of a stream that repeats these events; undefined when it is found to differ. */
+/**
+ * What the caller is sent of a stream that repeats these events; undefined when it is found to
+ * differ.
+ */
 function sentAgain(answer: ResumedAnswer, events: readonly SentEvent[]): string | undefined {
   const waiting = [...events];
   const stream: StreamDecoder = {

@@ -1,4 +1,7 @@
-/** Schemas of tools, for each vendor: accepted by its published rules, whatever the caller sends, and with the caller's names in the answer. */
+/**
+ * Schemas of tools, for each vendor: accepted by its published rules, whatever the caller sends,
+ * and with the caller's names in the answer.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";

@@ -1,7 +1,8 @@
 /**
- * Error bodies of real upstreams, and what each of them means. `source` is where a body was published; identifiers of accounts and keys in them are
- * replaced by made-up ones of the same form. `partial` marks those where only a part, usually the message, was published there: the rest, usually the object
- * around it, has the vendor's usual form.
+ * Error bodies of real upstreams, and what each of them means. `source` is where a body was
+ * published; identifiers of accounts and keys in them are replaced by made-up ones of the same
+ * form. `partial` marks those where only a part, usually the message, was published there: the
+ * rest, usually the object around it, has the vendor's usual form.
  */
 import type { Failure, OperatorFault } from "#dialects/errors.ts";
 
@@ -17,7 +18,10 @@ export interface UpstreamErrorCase {
 
 const issue = (repository: string, number: number) => `https://github.com/${repository}/issues/${number}`;
 
-/** The prompt, alone or with the output that was asked for, does not fit into the model's context window. */
+/**
+ * The prompt, alone or with the output that was asked for, does not fit into the model's context
+ * window.
+ */
 export const tooLong: UpstreamErrorCase[] = [
   {
     upstream: "OpenAI chat",
@@ -574,7 +578,10 @@ export const tooLong: UpstreamErrorCase[] = [
   },
 ];
 
-/** The output that was asked for is at fault, or something else is too long: no larger context window would help. */
+/**
+ * The output that was asked for is at fault, or something else is too long: no larger context
+ * window would help.
+ */
 export const notTooLong: UpstreamErrorCase[] = [
   {
     upstream: "OpenAI",
@@ -1345,7 +1352,10 @@ export const refusedContent: UpstreamErrorCase[] = [
   },
 ];
 
-/** This account may not have so much at the moment, whatever the status: another target may serve it, and nobody is to be blamed. */
+/**
+ * This account may not have so much at the moment, whatever the status: another target may serve
+ * it, and nobody is to be blamed.
+ */
 export const rateLimits: UpstreamErrorCase[] = [
   {
     upstream: "Groq, as 413",
@@ -1458,7 +1468,10 @@ export const pages: (UpstreamErrorCase & { code: Failure["code"] })[] = [
   },
 ];
 
-/** A caller writes these fields; the upstream quotes them in the words of its own validation. `field` stands in the caller's request. */
+/**
+ * A caller writes these fields; the upstream quotes them in the words of its own validation.
+ * `field` stands in the caller's request.
+ */
 export const quoted: (UpstreamErrorCase & { field: string })[] = [
   {
     upstream: "Anthropic, an unknown field",

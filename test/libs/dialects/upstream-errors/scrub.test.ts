@@ -257,6 +257,7 @@ test("hostile text takes linear time", () => {
   ];
   const start = performance.now();
   for (const unit of hostile) scrubbed(unit.repeat(Math.ceil(200_000 / unit.length)));
-  // Linear work takes a few hundred ms in all; quadratic work takes tens of seconds for a single text.
+  // Linear work takes a few hundred ms in all; quadratic work takes tens of seconds for a single
+  // text.
   assert.ok(performance.now() - start < 10_000);
 });

@@ -1,4 +1,7 @@
-/** The assumptions of libs/relay/redis/bullmq-internals.ts about BullMQ. If a new version fails here, check that file. */
+/**
+ * The assumptions of libs/relay/redis/bullmq-internals.ts about BullMQ. If a new version fails
+ * here, check that file.
+ */
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Job, Queue, Worker } from "bullmq";

@@ -28,7 +28,10 @@ const escapeOf = (character: string) =>
   [...character]
     .flatMap((part) => part.split("").map((unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`))
     .join("");
-/** Without a lone backslash: once V8 has seen one as a key, it takes other escaped keys for it (https://github.com/nodejs/node/issues/63785). */
+/**
+ * Without a lone backslash: once V8 has seen one as a key, it takes other escaped keys for it
+ * (https://github.com/nodejs/node/issues/63785).
+ */
 const isSafe = (name: string) => name !== "\\";
 const key = fc
   .oneof(
@@ -60,7 +63,9 @@ const value = fc.oneof(
 const member = fc
   .tuple(space, key.chain(keyText), space, space, value, space)
   .map(([before, name, mid, after, json, end]) => `${before}${name}${mid}:${after}${json}${end}`);
-/** JSON objects as people and libraries write them: odd white space, repeated names, escaped names. */
+/**
+ * JSON objects as people and libraries write them: odd white space, repeated names, escaped names.
+ */
 const objectText = fc
   .tuple(space, fc.array(member, { maxLength: 8 }), space, space)
   .map(([before, members, inside, after]) => {
