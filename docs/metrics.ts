@@ -27,7 +27,7 @@ export interface DocumentedMetric {
   roles: string[];
 }
 
-/** What can be a label's value. Nothing else than these bounds how many series a process has. */
+/** The possible values of labels. They alone bound the number of series of a process. */
 export const labelBounds: Record<string, string> = {
   again: "`yes` or `no`",
   by: "`event loop` or `memory`",
@@ -86,7 +86,7 @@ export function gatewayMetrics(): DocumentedMetric[] {
   return [...metrics.values()].sort((a, b) => a.name.localeCompare(b.name));
 }
 
-/** Those that prom-client registers for every process of Node.js. */
+/** Metrics that prom-client registers for every process of Node.js. */
 export const nodeMetrics = (): Omit<DocumentedMetric, "roles">[] =>
   registered((registry) => collectDefaultMetrics({ register: registry })).sort((a, b) => a.name.localeCompare(b.name));
 

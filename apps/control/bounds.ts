@@ -1,5 +1,6 @@
 /**
- * Control's fixed bounds: sizes, counts and times. Those that an operator sets are in `config.ts`.
+ * Control's fixed bounds: sizes, counts and times. `config.ts` has the bounds that an operator
+ * sets.
  */
 /** Connections to a Postgres server. */
 export const connectionsMax = 10;
@@ -61,7 +62,7 @@ export const callersMax = 50_000;
 // Sign-in.
 /** Wrong passwords in a row for one user from one IP address, and how often another may follow. */
 export const wrongPasswords = { max: 5, everyMs: 60_000 };
-/** Those for one user from all IP addresses together. */
+/** Attempts for one user from all IP addresses together. */
 export const userWrongPasswords = { max: 100, everyMs: 10_000 };
 /** Mails that reset a password: for one user from one IP address, and from all together. */
 export const passwordMails = { max: 5, everyMs: 60_000 };

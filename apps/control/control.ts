@@ -2,6 +2,7 @@
  * Composes control: the database, the ledger, and the API with its accounts and keys. It is never
  * in the path of a generation.
  */
+
 import { randomUUID } from "node:crypto";
 import { resolve } from "node:path";
 import type { FastifyRequest } from "fastify";
@@ -12,6 +13,7 @@ import type { Environment } from "#catalogue/environment.ts";
 import { catalogueLogOf } from "#catalogue/log.ts";
 import { registerCatalogueMetrics } from "#catalogue/metrics.ts";
 import type { CatalogueWatch, WatchListeners } from "#catalogue/watch.ts";
+import type { Clock } from "#service/clock.ts";
 import type { ServiceConfig } from "#service/config.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { registerProcessMetrics } from "#service/metrics.ts";
@@ -58,6 +60,7 @@ export interface ControlDeps {
   watchCatalogue(listeners: WatchListeners): CatalogueWatch;
   /** Decides which models a catalogue offers. */
   environment: Environment;
+  clock: Clock;
   version: string;
 }
 
@@ -74,7 +77,7 @@ export interface Control {
 
 export async function createControl(config: ControlProcessConfig, deps: ControlDeps): Promise<Control> {
   await using opened = new AsyncDisposableStack();
-  const { log, registry, version } = deps;
+  const { log, registry, clock, version } = deps;
   const keyspace = keyspaceOf(config.namespace);
   const connect = async (purpose: RedisPurpose) => {
     const connection = await deps.connectRedis(purpose);
@@ -86,7 +89,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   const { database, kind } = opened.use(
     await openDatabase({ url: config.databaseUrl, directory: config.databaseDirectory }),
   );
-  const lastChange = new LastChange(config.catalogueFile);
+  const lastChange = new LastChange(config.catalogueFile, clock);
   const catalogueLog = catalogueLogOf(log);
   const catalogue = deps.watchCatalogue({
     ...catalogueLog,
@@ -108,33 +111,39 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     keyspace,
     usageDays: () => settings.current().usageDays,
     catalogue: catalogue.current,
+    clock,
     log,
   });
   opened.defer(() => ledger.close());
-  const projection = new KeyProjection({ database, redis, keyspace, log });
+  const projection = new KeyProjection({ database, redis, keyspace, clock, log });
   await withStartupTimeLimits(redis, () => projection.start());
   opened.defer(() => projection.close());
-  const content = new ContentReader({ database, redis: await connect("request"), keyspace, log });
+  const content = new ContentReader({ database, redis: await connect("request"), keyspace, clock, log });
   content.start();
   opened.defer(() => content.close());
   const mail = createMail(settings.current, log);
   opened.defer(() => mail.close());
-  const alertsDeps = { database, redis, keyspace, catalogue: catalogue.current, log };
   const alerts = startAlerts({
-    ...alertsDeps,
+    database,
+    redis,
+    keyspace,
+    catalogue: catalogue.current,
+    clock,
+    log,
     settings: settings.current,
     isWebhookFixed: settings.isFixed("alertWebhookUrl"),
     webhookNetworks: config.webhookNetworks,
     mail,
   });
   opened.defer(() => alerts.close());
-  opened.defer(startAuditRetention({ database, days: () => settings.current().auditDays, log }));
+  const auditRetention = startAuditRetention({ database, days: () => settings.current().auditDays, clock, log });
+  opened.defer(() => auditRetention.close());
   registerControlMetrics(registry, { ledger, projection, redis });
   registerCatalogueMetrics(registry, catalogue);
   let address = config.url;
-  const signIn = opened.use(await createSignIn({ database, config, secret, mail, address: () => address, log }));
-  const byToken = identifyBy(database, config.operatorToken);
-  const states = new LiveStates({ redis, keyspace, catalogue: catalogue.current, ledger, database: kind });
+  const signIn = opened.use(await createSignIn({ database, config, secret, mail, address: () => address, clock, log }));
+  const byToken = identifyBy(database, config.operatorToken, clock);
+  const states = new LiveStates({ redis, keyspace, catalogue: catalogue.current, ledger, database: kind, clock });
   const changed = (account: string) => projection.projectAccount(account);
   const identify = async (request: FastifyRequest) => (await byToken(request)) ?? signIn.identify(request);
   const api = await createApi({
@@ -162,12 +171,13 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
     identify,
     addRoutes: async (server) => {
       await signIn.addRoutes(server);
-      await addLiveSocket(server, { states, identify, log });
+      await addLiveSocket(server, { states, identify, clock, log });
       addLogo(server, () => settings.current().logo);
     },
     console: consoleOf(config, catalogue.current, settings.current),
     trustedProxies: config.trustedProxies,
     callsPerMinute: config.callsPerMinute,
+    clock,
     log,
     version,
   });
@@ -176,7 +186,7 @@ export async function createControl(config: ControlProcessConfig, deps: ControlD
   registerProcessMetrics(registry, { ...own, role: "control", version });
   const id = `control-${randomUUID().slice(0, 8)}`;
   const drain = () => {};
-  opened.defer(startProcessReports({ ...own, id, role: "control", version, redis, keyspace, drain, log }));
+  opened.defer(startProcessReports({ ...own, id, role: "control", version, redis, keyspace, drain, clock, log }));
   const operations = createOperations({ ...own, metrics: registry });
   opened.defer(() => operations.close());
   const resources = opened.move();

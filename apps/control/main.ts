@@ -1,7 +1,9 @@
 /** The control process. */
+
 import type { Logger } from "pino";
 import { collectDefaultMetrics, Registry } from "prom-client";
 import { watchCatalogue } from "#catalogue/watch.ts";
+import { systemClock } from "#service/clock.ts";
 import { serviceConfigOf } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
 import { checkedAtStart, runProcess } from "#service/startup.ts";
@@ -18,6 +20,7 @@ await runProcess("control", async (log) => {
     log,
     registry,
     version,
+    clock: systemClock,
     connectRedis: (purpose) => connectRedis(config.redisUrl, purpose),
     environment: env,
     watchCatalogue: (listeners) => checkedAtStart(() => watchCatalogue(config.catalogueFile, env, listeners)),

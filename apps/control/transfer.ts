@@ -2,10 +2,12 @@
  * `sluice db export|import`: runs as a process of its own, because the command line does not load a
  * database. Writes or reads lines of JSON.
  */
+
 import { createReadStream, createWriteStream } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { PassThrough } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { systemClock } from "#service/clock.ts";
 import { StartupFault } from "#service/startup.ts";
 import { controlConfigOf } from "./config.ts";
 import { openDatabase } from "./database/database.ts";
@@ -42,7 +44,7 @@ try {
 
   function importFrom(path: string): Promise<number> {
     const input = path === "-" ? process.stdin : createReadStream(path);
-    return importDatabase(opened.database, linesOf(input));
+    return importDatabase(opened.database, linesOf(input), systemClock);
   }
 } catch (error) {
   const { code } = error as NodeJS.ErrnoException;

@@ -145,7 +145,9 @@ export async function createIngress(config: IngressProcessConfig, given: Ingress
     counts: path.counts,
     startReports: (own) => {
       const { log, requestStop: drain = () => {} } = deps;
-      opened.defer(startProcessReports({ ...own, id: self, role: "ingress", version, redis, keyspace, drain, log }));
+      opened.defer(
+        startProcessReports({ ...own, id: self, role: "ingress", version, redis, keyspace, drain, clock, log }),
+      );
     },
   });
   const stopTasks = startPeriodicTasks(deps.clock, periodicTasksOf(config, deps, backends, path, http, openFiles));

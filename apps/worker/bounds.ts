@@ -1,6 +1,6 @@
 /**
- * The worker's fixed bounds: sizes, counts and times. Those that an operator sets are in
- * `config.ts` and the catalogue, those of the relay in `libs/relay/bounds.ts`. A name says the
+ * The worker's fixed bounds: sizes, counts and times. The bounds that an operator
+ * sets are in `config.ts` and the catalogue, the relay's in `libs/relay/bounds.ts`. A name says the
  * unit; `Length` is in characters, and a name without a unit is a count.
  */
 

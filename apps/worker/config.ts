@@ -99,9 +99,12 @@ export function queuesOf(args: string[]): Map<string, number> {
 }
 
 /** The queues to serve when the catalogue names these, each with its capacity. */
-export function capacitiesOf(given: ReadonlyMap<string, number>, catalogued: Iterable<string>): Map<string, number> {
-  const others = given.get(everyOther);
+export function capacitiesOf(
+  configured: ReadonlyMap<string, number>,
+  catalogued: Iterable<string>,
+): Map<string, number> {
+  const others = configured.get(everyOther);
   const capacities = new Map(others === undefined ? [] : [...catalogued].map((name) => [name, others]));
-  for (const [name, capacity] of given) if (name !== everyOther) capacities.set(name, capacity);
+  for (const [name, capacity] of configured) if (name !== everyOther) capacities.set(name, capacity);
   return capacities;
 }

@@ -5,7 +5,7 @@
  */
 import { intakeFirst, intakeGrowth, intakeMin, intakeShareMax } from "./bounds.ts";
 
-/** What a process has used since the last measurement. */
+/** The resources that a process used since the last measurement. */
 export interface Usage {
   /** The share of the time that the event loop was busy, from 0 to 1. */
   eventLoop: number;
@@ -31,17 +31,17 @@ export class Intake {
   }
 
   /**
-   * `held`: the generations that it has. Each is taken to cost as much as the average of them, and
-   * one that has just begun costs less than it will, so the limit grows in steps.
+   * `running`: the generations that it has. Each is taken to cost as much as the average of them,
+   * and one that has just begun costs less than it will, so the limit grows in steps.
    */
-  measured({ eventLoop, memory }: Usage, held: number): void {
+  measured({ eventLoop, memory }: Usage, running: number): void {
     const [share, name] = memory > eventLoop ? ([memory, "memory"] as const) : ([eventLoop, "event loop"] as const);
     this.#saturated = share > intakeShareMax ? name : undefined;
-    if (this.#saturated !== undefined) this.#limit = Math.max(held, intakeMin);
+    if (this.#saturated !== undefined) this.#limit = Math.max(running, intakeMin);
     else {
-      const affordable = Math.floor((held * intakeShareMax) / Math.max(share, 0.01));
-      const next = Math.ceil(Math.max(held, intakeFirst / intakeGrowth) * intakeGrowth);
-      this.#limit = Math.max(intakeMin, held < intakeMin ? next : Math.min(affordable, next));
+      const affordable = Math.floor((running * intakeShareMax) / Math.max(share, 0.01));
+      const next = Math.ceil(Math.max(running, intakeFirst / intakeGrowth) * intakeGrowth);
+      this.#limit = Math.max(intakeMin, running < intakeMin ? next : Math.min(affordable, next));
     }
   }
 }

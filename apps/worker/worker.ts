@@ -55,7 +55,7 @@ export interface WorkerDeps {
   clock: Clock;
   /** The same as those of every ingress. */
   bounds: RelayBounds;
-  /** Of this worker alone. */
+  /** Connections of this worker alone. */
   registry: Registry;
   redis: WorkerRedis;
   upstreams: Upstreams;
@@ -83,8 +83,8 @@ export interface Worker {
   close(): Promise<void>;
 }
 
-export async function createWorker(config: WorkerConfig, given: WorkerDeps): Promise<Worker> {
-  const { log, bounds, registry, upstreams, tracing } = given;
+export async function createWorker(config: WorkerConfig, options: WorkerDeps): Promise<Worker> {
+  const { log, bounds, registry, upstreams, tracing } = options;
   // Closes what is open, last opened first, also when a later step fails.
   await using opened = new AsyncDisposableStack();
   if (tracing !== undefined) {
@@ -92,15 +92,15 @@ export async function createWorker(config: WorkerConfig, given: WorkerDeps): Pro
     opened.defer(() => tracing.close());
   }
   opened.defer(() => upstreams.close());
-  const catalogue = followCatalogue(given, config.environment);
+  const catalogue = followCatalogue(options, config.environment);
   opened.defer(() => catalogue.close());
-  const redis = await given.redis.connect();
+  const redis = await options.redis.connect();
   opened.defer(() => redis.disconnect());
   const onRedisError = (error: Error) => log.debug({ err: error }, "redis");
   redis.on("error", onRedisError);
-  const clock = new SharedClock(given.clock);
+  const clock = new SharedClock(options.clock);
   opened.defer(await withStartupTimeLimits(redis, () => clock.follow(redis)));
-  const deps = { ...given, clock };
+  const deps = { ...options, clock };
 
   const controls = await withStartupTimeLimits(redis, () => followControls(redis, deps.redis.keyspace));
   opened.defer(() => controls.close());
@@ -176,7 +176,17 @@ export async function createWorker(config: WorkerConfig, given: WorkerDeps): Pro
   const { keyspace } = deps.redis;
   const { requestStop: drain = () => {} } = deps;
   opened.defer(
-    startProcessReports({ ...own, id: relay.mailbox.self, role: "worker", version, redis, keyspace, drain, log }),
+    startProcessReports({
+      ...own,
+      id: relay.mailbox.self,
+      role: "worker",
+      version,
+      redis,
+      keyspace,
+      drain,
+      clock,
+      log,
+    }),
   );
   const operations = createOperations({ ...own, metrics: registry });
   opened.defer(() => operations.close());
@@ -269,7 +279,7 @@ const statusOf = (
   queues: queues.opened.map((queue) => ({
     queue: queue.name,
     capacity: queues.slotsOf(queue),
-    held: queue.usedSlots,
+    usedSlots: queue.usedSlots,
     isInReserve: queues.isInReserve(queue.name),
   })),
   targets: circuitBreakers.states(clock.now()),

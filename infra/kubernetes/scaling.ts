@@ -38,12 +38,12 @@ export interface Outcome {
   waits: number[];
   /** Generations that were running when a worker's drain time was over. */
   interrupted: number;
-  /** Of each second. */
+  /** One sample for each second. */
   workers: number[];
   slotsNeeded: number[];
 }
 
-/** Of the platform, not of the chart. */
+/** Values of the platform, not of the chart. */
 const scrapeSeconds = 10;
 const autoscalerSeconds = 15;
 const pollSeconds = 10;

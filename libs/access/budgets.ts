@@ -1,5 +1,5 @@
 /**
- * What callers have spent of their budgets, as Redis counts it (rate-limit-scripts.ts), for the
+ * The spending of callers with budgets, as Redis counts it (rate-limit-scripts.ts), for the
  * ledger to compare and correct.
  */
 import type { Keyspace } from "#service/keyspace.ts";

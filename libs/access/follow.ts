@@ -88,8 +88,8 @@ export class KeyFollower {
   }
 
   /**
-   * The origins of all keys' records. Those of a key that was revoked since the last complete read
-   * may be among them.
+   * The origins of all keys' records. The origins of a key that was revoked since the last complete
+   * read may be among them.
    */
   origins(): ReadonlySet<string> {
     return this.#origins;

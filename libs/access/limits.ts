@@ -6,8 +6,8 @@
 import Type from "typebox";
 
 /**
- * What a limit counts: requests or tokens of the last minute, generations that run now, or money
- * spent in a period. A new counter or period also needs its code in rate-limit-scripts.ts.
+ * The unit that a limit counts: requests or tokens of the last minute, generations that run now, or
+ * money spent in a period. A new counter or period also needs its code in rate-limit-scripts.ts.
  */
 export type Counter = "requests" | "tokens" | "generations" | "money";
 /**
@@ -18,7 +18,7 @@ export type BudgetPeriod = "day" | "week" | "month" | "total";
 
 interface LimitRow {
   counter: Counter;
-  /** Of a budget. */
+  /** The period of a budget. */
   period?: BudgetPeriod;
   /** The command line's option, without its dashes. */
   option: string;

@@ -2,7 +2,6 @@
  * The web origins from which browsers may use a key:
  * https://fetch.spec.whatwg.org/#http-cors-protocol
  */
-import type { KeyRecord } from "./record.ts";
 
 /**
  * An origin as browsers write it in the header `Origin`, such as `https://app.example`; `null` is
@@ -19,7 +18,7 @@ export const hasOrigin = (origins: Iterable<string>, origin: string): boolean =>
 
 /** Whether pages of an origin may use a key. A key's own origins replace those of its group. */
 export const allowsOrigin = (
-  { origins }: Pick<KeyRecord, "origins">,
+  { origins }: { readonly origins?: readonly string[] },
   groupOrigins: readonly string[],
   origin: string,
 ): boolean => hasOrigin(origins ?? groupOrigins, origin);

@@ -38,7 +38,7 @@ export interface Estimate {
   readonly nano: number;
 }
 
-/** What an admitted generation reserves. */
+/** The reservation of an admitted generation. */
 export interface Reservation {
   readonly generation: string;
   readonly subjects: readonly LimitedSubject[];
@@ -50,7 +50,7 @@ export interface Reservation {
   readonly receivedAt: number;
 }
 
-/** What a generation used. */
+/** The usage of a generation. */
 export interface Used {
   readonly tokens: number;
   readonly nano: number;
@@ -77,7 +77,7 @@ export interface Standings {
   readonly now: number;
 }
 
-/** What a subject uses now, without its budgets. */
+/** The current use of a subject, without its budgets. */
 export interface Use {
   readonly requests: number;
   /** Until none of the requests counts. */
@@ -122,8 +122,8 @@ export const reservationOf = (
 });
 
 /**
- * Who limits the requests of a key: the key itself, its group and its account. Limits of the key
- * come before those of its group.
+ * The subjects that limit the requests of a key: the key itself, its group and its account. Limits
+ * of the key come before those of its group.
  */
 export function limitedSubjectsOf(
   { id, group: name, account, limits }: Pick<KeyRecord, "id" | "group" | "account" | "limits">,
@@ -250,7 +250,7 @@ export class LimitCounters {
     { generation, subjects, receivedAt }: Reservation,
     { tokens, nano, neverBegan = false }: Used,
   ): Promise<void> {
-    const known = this.#known.splice(0, forgottenMax);
+    const forgotten = this.#known.splice(0, forgottenMax);
     const keys = [this.#keyspace.limitsSettled, ...subjects.flatMap((subject) => this.#keysOf(subject))];
     const counted = (["tokens", "money"] as const).flatMap((counter) =>
       subjects.map(({ limits }) => Number(limitsCount(limits, counter))),
@@ -264,10 +264,10 @@ export class LimitCounters {
         settledMs,
         receivedAt,
         ...counted,
-        ...known,
+        ...forgotten,
       ]);
     } catch (error) {
-      this.#known.push(...known);
+      this.#known.push(...forgotten);
       throw error;
     }
   }

@@ -3,7 +3,7 @@
 import { tagLengthMax, tagsMax } from "./bounds.ts";
 
 /**
- * The tags of a header `x-sluice-tags: a, b`. What exceeds the bounds is left out: a tag never
+ * The tags of a header `x-sluice-tags: a, b`. Tags beyond the bounds are left out: a tag never
  * fails a request.
  */
 export const tagsIn = (header: string): string[] =>

@@ -84,9 +84,9 @@ export const checkPrices = (file: CatalogueFile, list: ListPrices, environment: 
     route.map(({ upstream, model: target, prices: own }): CheckedPrices => {
       const listed = listedFor(list, file.upstreams[upstream]?.baseUrl ?? "", target, environment);
       const differences = listed ? differencesOf(own ?? prices, listed) : [];
-      const known = differences.length === 0 ? "equal" : "different";
+      const comparison = differences.length === 0 ? "equal" : "different";
       const of = own ? "target" : "model";
-      return { model, upstream, target, state: listed ? known : "unknown", of, differences };
+      return { model, upstream, target, state: listed ? comparison : "unknown", of, differences };
     }),
   );
 
@@ -130,31 +130,31 @@ const oneOfEach = Object.fromEntries(unitNames.map((kind) => [kind, 1]));
 const amountOf = (prices: UnitPrices, unit: (typeof names)[number][1]): number =>
   unit in unitKinds ? (prices.units?.[unit as UnitKind] ?? 0) : prices[unit as (typeof unitPriceNames)[number]];
 
-/** What callers would pay is compared, so an absent price counts as its default. */
-function differencesOf(given: Prices, listed: Prices): PriceDifference[] {
+/** Compares the prices that callers would pay, so an absent price counts as its default. */
+function differencesOf(prices: Prices, listed: Prices): PriceDifference[] {
   const boundsOf = ({ tiers }: Prices) => [0, ...tiers.map(({ aboveInputTokens }) => aboveInputTokens)];
-  const bounds = new Set([...boundsOf(given), ...boundsOf(listed)]);
+  const bounds = new Set([...boundsOf(prices), ...boundsOf(listed)]);
   return [
-    ...[...bounds].sort((a, b) => a - b).flatMap((bound) => tokenDifferencesOf(given, listed, bound)),
-    ...imageDifferencesOf(given, listed),
+    ...[...bounds].sort((a, b) => a - b).flatMap((bound) => tokenDifferencesOf(prices, listed, bound)),
+    ...imageDifferencesOf(prices, listed),
     ...Object.entries(listed.serviceTiers).flatMap(([name, ratio]) => {
-      const own = Object.hasOwn(given.serviceTiers, name) ? given.serviceTiers[name] : undefined;
+      const own = Object.hasOwn(prices.serviceTiers, name) ? prices.serviceTiers[name] : undefined;
       return differenceOf(`serviceTiers.${name}`, 0, String(own ?? 1), String(ratio), own === undefined);
     }),
   ];
 }
 
-function tokenDifferencesOf(given: Prices, listed: Prices, bound: number): PriceDifference[] {
+function tokenDifferencesOf(prices: Prices, listed: Prices, bound: number): PriceDifference[] {
   const isTier = ({ tiers }: Prices) => bound === 0 || tiers.some(({ aboveInputTokens }) => aboveInputTokens === bound);
   // A price for seconds replaces that of input tokens in the same answer, so two answers are
   // priced.
-  const [own, theirs] = [given, listed].map((prices) => {
+  const [own, theirs] = [prices, listed].map((prices) => {
     const { units } = unitPricesOf(prices, { ...usageOf(bound + 1), units: oneOfEach });
     return { ...unitPricesOf(prices, usageOf(bound + 1)), ...(units && { units }) };
   }) as [UnitPrices, UnitPrices];
-  const isNamed = (name: string) => [given, listed].some((each) => [each, ...each.tiers].some((part) => name in part));
+  const isNamed = (name: string) => [prices, listed].some((each) => [each, ...each.tiers].some((part) => name in part));
   const isMissing = (unit: (typeof names)[number][1]) =>
-    (isTier(listed) && !isTier(given)) || own.units?.[unit as UnitKind] === null;
+    (isTier(listed) && !isTier(prices)) || own.units?.[unit as UnitKind] === null;
   return names
     .filter(([name]) => isNamed(name) && (bound === 0 || !name.startsWith("per")))
     .flatMap(([name, unit]) =>
@@ -162,10 +162,10 @@ function tokenDifferencesOf(given: Prices, listed: Prices, bound: number): Price
     );
 }
 
-const imageDifferencesOf = (given: Prices, listed: Prices): PriceDifference[] =>
+const imageDifferencesOf = (prices: Prices, listed: Prices): PriceDifference[] =>
   listed.images.flatMap(({ size, quality, price }) => {
     const images = { count: 1, ...(size !== undefined && { size }), ...(quality !== undefined && { quality }) };
-    const { image } = unitPricesOf(given, { ...usageOf(0), images });
+    const { image } = unitPricesOf(prices, { ...usageOf(0), images });
     const name = ["images", size, quality].filter((part) => part !== undefined).join(".");
     return differenceOf(name, 0, textOf(image), String(price), image === 0);
   });

@@ -64,34 +64,34 @@ function modelFindingsOf({ models, queues, upstreams }: CatalogueFile): Finding[
   const ids = new Set(models.map(({ id }) => id));
   return models.flatMap((model, index) => {
     const findings: Finding[] = [];
-    const found = (path: Path, text: string) => findings.push({ path: ["models", index, ...path], text });
+    const addFinding = (path: Path, text: string) => findings.push({ path: ["models", index, ...path], text });
     const twin = firstWith.get(model.id);
     if (twin === undefined) firstWith.set(model.id, index);
-    else found(["id"], `"${model.id}" is already the id of models[${twin}]`);
+    else addFinding(["id"], `"${model.id}" is already the id of models[${twin}]`);
     if (!Object.hasOwn(queues, model.queue))
-      found(["queue"], unknownText("queue is named", model.queue, Object.keys(queues)));
+      addFinding(["queue"], unknownText("queue is named", model.queue, Object.keys(queues)));
     if (createdSecondsOf(model.created) === undefined)
-      found(["created"], "must be a date such as 2026-01-31, or seconds since 1970");
+      addFinding(["created"], "must be a date such as 2026-01-31, or seconds since 1970");
     const { contextWindow = Number.POSITIVE_INFINITY, outputTokensMax = 0 } = model;
     if (outputTokensMax > contextWindow)
-      found(["outputTokensMax"], `is more than contextWindow, which is ${contextWindow}`);
+      addFinding(["outputTokensMax"], `is more than contextWindow, which is ${contextWindow}`);
     for (const [place, id] of model.fallbacks.entries()) {
-      if (id === model.id) found(["fallbacks", place], "is the model itself");
-      else if (!ids.has(id)) found(["fallbacks", place], unknownText("model has the id", id, ids));
+      if (id === model.id) addFinding(["fallbacks", place], "is the model itself");
+      else if (!ids.has(id)) addFinding(["fallbacks", place], unknownText("model has the id", id, ids));
     }
     const path = ["models", index];
     findings.push(...priceFindingsOf(model.prices, [...path, "prices"]));
     for (const [place, { upstream, prices }] of model.route.entries()) {
       if (prices) findings.push(...priceFindingsOf(prices, [...path, "route", place, "prices"]));
       if (!Object.hasOwn(upstreams, upstream))
-        found(["route", place, "upstream"], unknownText("upstream is named", upstream, Object.keys(upstreams)));
+        addFinding(["route", place, "upstream"], unknownText("upstream is named", upstream, Object.keys(upstreams)));
     }
     return findings;
   });
 }
 
-const unknownText = (what: string, name: string, known: Iterable<string>) =>
-  `no ${what} "${name}"${suggestionOf(name, known)}`;
+const unknownText = (what: string, name: string, names: Iterable<string>) =>
+  `no ${what} "${name}"${suggestionOf(name, names)}`;
 
 function groupFindingsOf({ groups, models, publicGroup }: CatalogueFile): Finding[] {
   const ids = new Set(models.map(({ id }) => id));

@@ -3,10 +3,10 @@
 const editsMax = 2;
 
 /** ` (did you mean "x"?)` for the closest known name within two edits, otherwise empty. */
-export function suggestionOf(name: string, known: Iterable<string>): string {
+export function suggestionOf(name: string, names: Iterable<string>): string {
   let closest: string | undefined;
   let fewest = Math.min(editsMax, Math.floor(name.length / 2)) + 1;
-  for (const candidate of known) {
+  for (const candidate of names) {
     const edits = Math.abs(candidate.length - name.length) < fewest ? editsBetween(name, candidate) : fewest;
     if (edits < fewest) [closest, fewest] = [candidate, edits];
   }

@@ -1,5 +1,5 @@
 /**
- * What callers may know of models and their prices. Ingresses add OpenRouter's fields to OpenAI's
+ * The public data of models and their prices. Ingresses add OpenRouter's fields to OpenAI's
  * list of models (https://openrouter.ai/docs/api-reference/list-available-models); control has the
  * whole price list.
  */
@@ -22,8 +22,8 @@ const offered = new WeakMap<Catalogue, Map<string, ReadonlyMap<string, OfferedMo
 export function offersOf(catalogue: Catalogue, group: string): ReadonlyMap<string, OfferedModel> {
   const byGroup = offered.get(catalogue) ?? new Map<string, ReadonlyMap<string, OfferedModel>>();
   offered.set(catalogue, byGroup);
-  const known = byGroup.get(group);
-  if (known !== undefined) return known;
+  const groupOffers = byGroup.get(group);
+  if (groupOffers !== undefined) return groupOffers;
   const ratio = catalogue.groups.get(group)?.priceRatio ?? 1;
   const offers = new Map(
     catalogue

@@ -34,8 +34,8 @@ function addBuiltInQueues(file: Record<string, unknown>): void {
   const { queues } = file;
   if (!isRecord(queues)) return;
   for (const [name, defaults] of Object.entries(builtInQueues)) {
-    const given = queues[name] ?? {};
-    queues[name] = isRecord(given) ? { ...defaults, ...given } : given;
+    const settings = queues[name] ?? {};
+    queues[name] = isRecord(settings) ? { ...defaults, ...settings } : settings;
   }
 }
 
@@ -65,7 +65,7 @@ function findingsOf(value: unknown): Finding[] {
 
 function findingsOfError(error: SchemaError, value: unknown): Finding[] {
   const path = pathOf(value, error.instancePath);
-  const found = Pointer.Get(value, error.instancePath);
+  const actual = Pointer.Get(value, error.instancePath);
   const schema = Pointer.Get(catalogueSchema, error.schemaPath.slice(1)) as Schema;
   const faultText = typeof schema.faultText === "string" ? schema.faultText : undefined;
   const at = (text: string): Finding[] => [{ path, text }];
@@ -73,11 +73,11 @@ function findingsOfError(error: SchemaError, value: unknown): Finding[] {
     case "boolean":
       return [];
     case "additionalProperties": {
-      const known = Object.keys(isRecord(schema.properties) ? schema.properties : {});
+      const settingNames = Object.keys(isRecord(schema.properties) ? schema.properties : {});
       return error.params.additionalProperties.map((name) => ({
         path: [...path, name],
         atKey: true,
-        text: unknownSettingText(name, known),
+        text: unknownSettingText(name, settingNames),
       }));
     }
     case "propertyNames":
@@ -89,20 +89,20 @@ function findingsOfError(error: SchemaError, value: unknown): Finding[] {
     case "required":
       return error.params.requiredProperties.map((name) => ({ path: [...path, name], text: "missing" }));
     case "type":
-      return at(typeText(error.params.type, found));
+      return at(typeText(error.params.type, actual));
     case "enum":
-      return at(enumText(error.params.allowedValues.map(String), found));
+      return at(enumText(error.params.allowedValues.map(String), actual));
     default:
       if (error.schemaPath.endsWith("/propertyNames")) return [];
       return at(faultText ?? error.message);
   }
 }
 
-function unknownSettingText(name: string, known: string[]): string {
+function unknownSettingText(name: string, settingNames: string[]): string {
   const renamed = renamedSettings[name];
-  if (renamed !== undefined && known.includes(renamed)) return `was renamed to ${renamed} in version 0.2.0`;
+  if (renamed !== undefined && settingNames.includes(renamed)) return `was renamed to ${renamed} in version 0.2.0`;
   if (name === "connectionsMax") return "is set on the upstream itself since version 0.2.0";
-  return `no such setting${suggestionOf(name, known)}; known here: ${known.join(", ")}`;
+  return `no such setting${suggestionOf(name, settingNames)}; known here: ${settingNames.join(", ")}`;
 }
 
 function typeText(expected: string | string[], value: unknown): string {
@@ -111,10 +111,10 @@ function typeText(expected: string | string[], value: unknown): string {
     .map((type) =>
       type === "object" ? "a mapping" : type === "array" ? "a list" : `${/^[aeio]/.test(type) ? "an" : "a"} ${type}`,
     );
-  const found =
+  const actualType =
     value === null ? "empty" : Array.isArray(value) ? "a list" : isRecord(value) ? "a mapping" : JSON.stringify(value);
   const hint = expected === "string" && ["number", "boolean"].includes(typeof value) ? " (put it in quotes)" : "";
-  return `must be ${wanted.join(" or ")}, not ${found}${hint}`;
+  return `must be ${wanted.join(" or ")}, not ${actualType}${hint}`;
 }
 
 const enumText = (allowed: string[], value: unknown) =>

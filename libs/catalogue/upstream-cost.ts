@@ -1,4 +1,4 @@
-/** What the operator pays for an answer. */
+/** The operator's cost of an answer. */
 import type { Usage } from "#dialects/usage.ts";
 import { ppmPerUnit } from "#ledger/money.ts";
 import { costOf, unitPricesOf } from "#ledger/prices.ts";

@@ -116,9 +116,9 @@ function catalogueOrFault(bytes: Uint8Array, file: string, environment: Environm
 
 async function read(file: string): Promise<Reading> {
   try {
-    const found = await stat(file);
-    if (!found.isFile()) return { kind: "unreadable", reason: `${file}: not a file` };
-    if (found.size > fileBytesMax) return { kind: "unreadable", reason: `${file}: larger than ${fileBytesMax} bytes` };
+    const status = await stat(file);
+    if (!status.isFile()) return { kind: "unreadable", reason: `${file}: not a file` };
+    if (status.size > fileBytesMax) return { kind: "unreadable", reason: `${file}: larger than ${fileBytesMax} bytes` };
     return { kind: "content", bytes: await readFile(file) };
   } catch (error) {
     return { kind: "unreadable", reason: unreadableText(file, error) };

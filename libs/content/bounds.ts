@@ -1,5 +1,5 @@
 /** The bounds of content on its way from an ingress to control: sizes and times. */
-/** Bytes of a request, and of an answer, that are stored. What is longer is cut. */
+/** Bytes of a request, and of an answer, that are stored. The rest is cut. */
 export const contentBytesMax = 1 << 20;
 /**
  * So many characters of base64 in a row are an image, a sound or the like: only their number is

@@ -30,7 +30,7 @@ return redis.call('XTRIM', KEYS[1], 'MINID', string.format('%.0f', total - ARGV[
 );
 
 export interface ContentStreamOptions {
-  /** Of the purpose `request`. A connection for large values. */
+  /** A connection of the purpose `request`, for large values. */
   redis: Redis;
   keyspace: Keyspace;
   /** Whether Redis has memory for it. */

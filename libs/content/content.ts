@@ -1,6 +1,6 @@
 /**
- * What a request said and what it was answered, as it is stored for accounts that enable it; and
- * its sealed form.
+ * The content of a request and its answer, as it is stored for accounts that enable it, and its
+ * sealed form.
  */
 import { promisify } from "node:util";
 import { deflateRaw, inflateRaw } from "node:zlib";

@@ -29,7 +29,7 @@ export interface GenerationFacts {
    * and metrics.
    */
   readonly user: string | null;
-  /** Of the key and of the request. Not for logs and metrics either. */
+  /** Tags of the key and of the request. Not for logs and metrics either. */
   readonly tags: readonly string[];
   /** The catalogue's id of the model that the caller asked for. */
   readonly model: string;
@@ -56,9 +56,9 @@ export interface Source {
   readonly dialect: string;
   /** Calls of upstreams. */
   readonly calls: number;
-  /** Those that are over, if any of them failed. */
+  /** Ended attempts, if any of them failed. */
   readonly callLog?: Readonly<NonNullable<UsageRecord["callLog"]>>;
-  /** What the operator pays, in nano-units; undefined if the catalogue does not say. */
+  /** The operator's cost in nano-units; undefined if the catalogue does not say. */
   readonly cost?: bigint;
 }
 
@@ -95,7 +95,7 @@ export interface GenerationEnded extends GenerationEvent {
    */
   readonly queuedMs: number | undefined;
   readonly dispatchedMs: number | undefined;
-  /** What arrived from the worker. */
+  /** The chunks and bytes from the worker. */
   readonly chunks: number;
   readonly bytes: number;
 }
@@ -119,7 +119,7 @@ export interface RequestEnded {
   /** As those of a generation. */
   readonly user: string | null;
   readonly tags: readonly string[];
-  /** Of the gateway's own error that answered it. */
+  /** The code of the gateway's own error that answered it. */
   readonly errorCode: ErrorCode | undefined;
   /**
    * `generation`: a generation answered it and reports its own end. `answered`: the ingress
@@ -131,8 +131,8 @@ export interface RequestEnded {
   /** The number of retries that the client reports. */
   readonly retries: string | undefined;
   /**
-   * Of a known caller's request that the gateway answered with its own error; undefined for any
-   * other, and while tracing is off.
+   * The trace of a known caller's request that the gateway answered with its own error; undefined
+   * for any other, and while tracing is off.
    */
   readonly trace: TraceContext | undefined;
 }

@@ -137,7 +137,7 @@ export interface WorkerEvents {
     /** Where its answer, or the last failure, came from; undefined if no upstream was called. */
     source: Source | undefined;
     upstreamRequestId: string | undefined;
-    /** Of the request; 0 if it was not read. */
+    /** Bytes of the request; 0 if it was not read. */
     bodyBytes: number;
     /** The upstream's count; an estimate if the caller left before that. */
     usage: Usage | undefined;
@@ -157,7 +157,7 @@ export interface WorkerEvents {
     failure: Failure | undefined;
     /** An error in the gateway's own code, if one ended the attempt. */
     fault: unknown;
-    /** Of the last call; `malformedEvents` of all calls. */
+    /** The counts of the last call; `malformedEvents` of all calls. */
     diagnosis: CallDiagnosis;
   };
 }

@@ -1,4 +1,4 @@
-/** What a caller is billed for a generation. */
+/** The caller's bill for a generation. */
 import type { Usage } from "#dialects/usage.ts";
 import { ppmOf } from "./money.ts";
 import { costOf, type Prices, type UnitPrices, unitPricesOf } from "./prices.ts";

@@ -151,8 +151,8 @@ export type Priced = Omit<Usage, "isCapped" | "isEstimated">;
  */
 export interface UnitPrices {
   /**
-   * Of the units that the answer used: per million tokens, or per unit. Null is unknown: tokens
-   * then cost as much as their whole, other units nothing.
+   * Prices of the units that the answer used: per million tokens, or per unit. Null is unknown:
+   * tokens then cost as much as their whole, other units nothing.
    */
   readonly units?: Readonly<Partial<Record<UnitKind, number | null>>>;
   readonly input: number;
@@ -312,7 +312,7 @@ export function costOf(unit: UnitPrices, used: Priced, ratioPpm: number): bigint
 }
 
 /**
- * What units add to a cost, times a million. Tokens of a kind are counted in their whole already,
+ * The cost that units add, times a million. Tokens of a kind are counted in their whole already,
  * so only the difference of the prices is added.
  */
 function unitsCostOf(unit: UnitPrices, units: NonNullable<Priced["units"]>): bigint {

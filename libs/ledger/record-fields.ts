@@ -32,7 +32,7 @@ export const nothingBilled = {
 } satisfies Partial<UsageRecord>;
 
 /** The fields of a record that only an answered generation knows. */
-export const nothingKnown = {
+export const emptyFields = {
   upstream: null,
   target: null,
   upstreamDialect: null,

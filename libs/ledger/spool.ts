@@ -4,9 +4,11 @@
  * may send it. A file is removed only after all of its lines were sent: a line may be sent twice,
  * and is never lost.
  */
+
 import { randomUUID } from "node:crypto";
 import { access, type FileHandle, mkdir, open, readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { type Clock, systemClock } from "#service/clock.ts";
 import { abandonedMs, spoolFileMs } from "./bounds.ts";
 
 const suffix = ".usage";
@@ -26,7 +28,7 @@ interface OpenFile {
   bytes: number;
 }
 
-/** In bytes. What was sent is not sent again by this process. */
+/** Sizes in bytes. This process sends each byte once. */
 interface CompleteFile {
   readonly size: number;
   sent: number;
@@ -34,14 +36,16 @@ interface CompleteFile {
 
 export class Spool {
   readonly #directory: string;
+  readonly #clock: Clock;
   #file: OpenFile | undefined;
   /** Files that this process sends, oldest first: its own, and those that others left behind. */
   readonly #complete = new Map<string, CompleteFile>();
   #draining: Promise<boolean> | undefined;
   #lookedAt = 0;
 
-  constructor(directory: string) {
+  constructor(directory: string, clock: Clock = systemClock) {
     this.#directory = directory;
+    this.#clock = clock;
   }
 
   /** Bytes that wait in the files of this process, and in those that it found. */
@@ -51,7 +55,7 @@ export class Spool {
 
   /** Resolves when the lines are on disk. Call it, and `complete`, again only after that. */
   async append(lines: string): Promise<void> {
-    if (this.#file !== undefined && Date.now() - this.#file.openedAt > spoolFileMs) await this.complete();
+    if (this.#file !== undefined && this.#clock.epoch() - this.#file.openedAt > spoolFileMs) await this.complete();
     this.#file ??= await this.#openFile();
     if (await this.#appendTo(this.#file, lines)) return;
     // This process was frozen for so long that another one took the file.
@@ -72,7 +76,7 @@ export class Spool {
     return this.#draining;
   }
 
-  /** What is left on disk is sent by the next process. Let `send` return false first. */
+  /** The next process sends the rest from disk. Let `send` return false first. */
   async close(): Promise<void> {
     await this.#draining?.catch(() => undefined);
     await this.complete();
@@ -90,7 +94,7 @@ export class Spool {
   async #openFile(): Promise<OpenFile> {
     await mkdir(this.#directory, { recursive: true, mode: 0o700 });
     const path = join(this.#directory, `${randomUUID()}${suffix}`);
-    return { path, handle: await open(path, "ax", 0o600), openedAt: Date.now(), bytes: 0 };
+    return { path, handle: await open(path, "ax", 0o600), openedAt: this.#clock.epoch(), bytes: 0 };
   }
 
   /**
@@ -128,7 +132,7 @@ export class Spool {
 
   /** Finds files that nobody has written to for a while. */
   async #adopt(): Promise<void> {
-    const now = Date.now();
+    const now = this.#clock.epoch();
     if (now - this.#lookedAt < abandonedMs) return;
     this.#lookedAt = now;
     const names = await readdir(this.#directory).catch(() => []);
@@ -136,9 +140,9 @@ export class Spool {
       const path = join(this.#directory, name);
       if (!(name.endsWith(suffix) || name.endsWith(sendingSuffix)) || this.#complete.has(path)) continue;
       if (path === this.#file?.path) continue;
-      const found = await stat(path).catch(() => undefined);
-      if (found !== undefined && now - found.mtimeMs > abandonedMs)
-        this.#complete.set(path, { size: found.size, sent: 0 });
+      const status = await stat(path).catch(() => undefined);
+      if (status !== undefined && now - status.mtimeMs > abandonedMs)
+        this.#complete.set(path, { size: status.size, sent: 0 });
     }
   }
 }

@@ -10,7 +10,9 @@
  * stream again later. A record is safe once Redis or the file has it: what is younger than
  * `batchMs` dies with the process.
  */
+
 import type { Logger } from "pino";
+import { type Clock, systemClock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { OutageLog } from "#service/outage-log.ts";
 import { type Redis, runIdsOf } from "#service/redis.ts";
@@ -30,7 +32,7 @@ import { Spool } from "./spool.ts";
 import { encodeUsageRecord, type UsageRecord } from "./usage-record.ts";
 
 export interface UsageStreamOptions {
-  /** Of the purpose `request`. */
+  /** A connection of the purpose `request`. */
   redis: Redis;
   keyspace: Keyspace;
   /** The directory of the file. Files that dead processes left there are sent as well. */
@@ -38,6 +40,7 @@ export interface UsageStreamOptions {
   log: Logger;
   /** For tests: smaller bounds than those of `bounds.ts`. */
   bounds?: Partial<UsageStreamBounds>;
+  clock?: Clock;
 }
 
 export interface UsageStreamBounds {
@@ -62,6 +65,7 @@ export interface UsageStreamCounts {
 
 export class UsageStream {
   readonly #options: UsageStreamOptions;
+  readonly #clock: Clock;
   readonly #bounds: UsageStreamBounds;
   readonly #spool: Spool;
   readonly #outage: OutageLog;
@@ -76,7 +80,7 @@ export class UsageStream {
   #isClosed = false;
   /** Bytes from files that entered the stream since its size was read. */
   #unmeasuredBytes = 0;
-  /** What Redis took in the last seconds, oldest first. */
+  /** The batches that Redis took in the last seconds, oldest first. */
   #sent: { at: number; lines: readonly string[] }[] = [];
   #sentCount = 0;
   /** The servers that took it; undefined until they are known. */
@@ -87,8 +91,9 @@ export class UsageStream {
 
   constructor(options: UsageStreamOptions) {
     this.#options = options;
+    this.#clock = options.clock ?? systemClock;
     this.#bounds = { streamBytesMax, unmeasuredBytesMax, pendingRecordsMax, checkEveryMs, ...options.bounds };
-    this.#spool = new Spool(options.directory);
+    this.#spool = new Spool(options.directory, options.clock);
     this.#outage = new OutageLog({
       log: options.log,
       level: "error",
@@ -182,7 +187,7 @@ export class UsageStream {
     try {
       await redis.xadd(keyspace.usage, "*", "r", batch.join("\n"));
       this.#written += batch.length;
-      this.#sent.push({ at: performance.now(), lines: batch });
+      this.#sent.push({ at: this.#clock.now(), lines: batch });
       this.#sentCount += batch.length;
       while (this.#sentCount > sentKeptMax) this.#forgetSent();
       return true;
@@ -219,7 +224,7 @@ export class UsageStream {
     const before = this.#servers;
     this.#servers = servers;
     if (before === undefined || before === servers) {
-      const since = performance.now() - sentKeptMs;
+      const since = this.#clock.now() - sentKeptMs;
       while (this.#sent[0] !== undefined && this.#sent[0].at < since) this.#forgetSent();
       return;
     }

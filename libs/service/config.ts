@@ -74,11 +74,11 @@ export function integerSetting(
     default: text,
     bounds: `${min} to ${max}`,
     read(environment) {
-      const given = environment[variable];
-      if (given === undefined || given === "") return fallback;
-      const value = Number(given);
-      if (!/^\d+$/.test(given) || value < min || value > max)
-        throw new StartupFault(`${variable} must be an integer from ${min} to ${max}, not "${given}"`);
+      const text = environment[variable];
+      if (text === undefined || text === "") return fallback;
+      const value = Number(text);
+      if (!/^\d+$/.test(text) || value < min || value > max)
+        throw new StartupFault(`${variable} must be an integer from ${min} to ${max}, not "${text}"`);
       return value;
     },
   };

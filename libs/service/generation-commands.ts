@@ -43,7 +43,7 @@ export interface RunningGeneration {
   /** Epoch milliseconds. */
   since: number;
   isStreamed: boolean;
-  /** What its upstream has produced so far; null until the upstream reports it. */
+  /** The upstream's output so far; null until the upstream reports it. */
   outputTokens: number | null;
   upstream: string | null;
   /** The upstream's name of the model. */
@@ -54,7 +54,7 @@ export interface RunningGeneration {
 export interface CommandAnswer {
   /** How many generations match the list's filter, or were ended. */
   count: number;
-  /** Of a list, oldest first. */
+  /** The items of a list, oldest first. */
   items?: RunningGeneration[];
 }
 
@@ -74,11 +74,10 @@ export async function commandIngresses(
   ingresses: readonly string[],
 ): Promise<Map<string, CommandAnswer>> {
   const sent: Sent = { id: randomUUID(), command };
-  const until = performance.now() + answerMsMax;
   await redis.publish(keyspace.commands, JSON.stringify(sent));
-  for (;;) {
+  for (let looks = answerMsMax / lookEveryMs; ; looks--) {
     const answers = await redis.hgetall(keyspace.commandAnswers(sent.id));
-    if (ingresses.every((ingress) => ingress in answers) || performance.now() > until)
+    if (ingresses.every((ingress) => ingress in answers) || looks <= 0)
       return new Map(Object.entries(answers).map(([ingress, text]) => [ingress, JSON.parse(text) as CommandAnswer]));
     await delay(lookEveryMs);
   }

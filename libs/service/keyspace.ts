@@ -36,7 +36,7 @@ export function keyspaceOf(namespace: string) {
     idempotencyStored: `${family("idempotency")}:stored`,
     /** Hash: an API key's id → the bytes of its stored answers; `total` → the bytes of all. */
     idempotencyBytes: `${family("idempotency")}:bytes`,
-    /** What a client secret allows, by the SHA-256 of the secret. */
+    /** The rights of a client secret, by the SHA-256 of the secret. */
     clientSecret: (hash: string) => `${family("client-secrets")}:secret:${hash}`,
     /** Sorted set: the hashes of an API key's client secrets → when each expires. */
     clientSecretsOf: (keyId: string) => `${family("client-secrets")}:of:${keyId}`,

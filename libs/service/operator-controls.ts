@@ -1,7 +1,8 @@
 /**
- * What operators have decided about queues and targets: one hash in Redis, which every ingress and
+ * The decisions of operators about queues and targets: one hash in Redis, which every ingress and
  * worker reads several times a second. It outlives the processes, but not the data of Redis.
  */
+import { type Clock, systemClock } from "./clock.ts";
 import type { Keyspace } from "./keyspace.ts";
 import type { Redis } from "./redis.ts";
 
@@ -13,7 +14,7 @@ type ControlState = "paused" | "draining" | "open";
 
 export interface OperatorControl {
   readonly kind: "queue" | "target";
-  /** Of the queue, or of the target as in circuit breakers. */
+  /** The name of the queue, or of the target as in circuit breakers. */
   readonly name: string;
   readonly state: ControlState;
   /** For callers and operators. */
@@ -33,7 +34,7 @@ type ControlId = Pick<OperatorControl, "kind" | "name">;
 
 const fieldOf = ({ kind, name }: ControlId): string => `${kind} ${name}`;
 
-/** Those in force, by kind and name. Removes those that have ended. Rejects while Redis is away. */
+/** The controls in force, by kind and name. Removes ended ones. Rejects while Redis is away. */
 export async function readControls(redis: Redis, keyspace: Keyspace, now: number): Promise<OperatorControl[]> {
   const fields = Object.entries(await redis.hgetall(keyspace.controls));
   const controls = fields.map(([field, text]) => [field, JSON.parse(text) as OperatorControl] as const);
@@ -56,7 +57,7 @@ export async function removeControl(redis: Redis, keyspace: Keyspace, id: Contro
 }
 
 export interface OperatorControls {
-  /** What is in force at `now`, in epoch milliseconds. */
+  /** The control in force at `now`, in epoch milliseconds. */
   of(kind: OperatorControl["kind"], name: string, now?: number): OperatorControl | undefined;
   all(now?: number): OperatorControl[];
   close(): void;
@@ -66,12 +67,16 @@ export interface OperatorControls {
  * Resolves when the controls are known, so that a process that starts obeys them from the first;
  * rejects without Redis. Later, the known ones stay while Redis is away.
  */
-export async function followControls(redis: Redis, keyspace: Keyspace): Promise<OperatorControls> {
-  let known = new Map<string, OperatorControl>();
+export async function followControls(
+  redis: Redis,
+  keyspace: Keyspace,
+  clock: Clock = systemClock,
+): Promise<OperatorControls> {
+  let controls = new Map<string, OperatorControl>();
   let isBusy = false;
   const read = async () => {
     const fields = Object.entries(await redis.hgetall(keyspace.controls));
-    known = new Map(fields.map(([field, text]) => [field, JSON.parse(text) as OperatorControl]));
+    controls = new Map(fields.map(([field, text]) => [field, JSON.parse(text) as OperatorControl]));
   };
   await read();
   const timer = setInterval(async () => {
@@ -81,12 +86,12 @@ export async function followControls(redis: Redis, keyspace: Keyspace): Promise<
     isBusy = false;
   }, readEveryMs);
   return {
-    of(kind, name, now = Date.now()) {
-      if (known.size === 0) return undefined;
-      const control = known.get(fieldOf({ kind, name }));
+    of(kind, name, now = clock.epoch()) {
+      if (controls.size === 0) return undefined;
+      const control = controls.get(fieldOf({ kind, name }));
       return control !== undefined && isInForce(control, now) ? control : undefined;
     },
-    all: (now = Date.now()) => [...known.values()].filter((control) => isInForce(control, now)),
+    all: (now = clock.epoch()) => [...controls.values()].filter((control) => isInForce(control, now)),
     close: () => clearInterval(timer),
   };
 }

@@ -1,11 +1,13 @@
 /**
- * What each process of the gateway reports about itself, for operators: in one hash in Redis,
+ * The report of each process of the gateway about itself, for operators: in one hash in Redis,
  * written every second. A process that has ended removes its report; the report of one that was
  * killed grows old, and readers drop it.
  */
+
 import { hostname } from "node:os";
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import type { Logger } from "pino";
+import type { Clock } from "./clock.ts";
 import type { Keyspace } from "./keyspace.ts";
 import type { Redis } from "./redis.ts";
 
@@ -45,6 +47,7 @@ export interface ProcessReporterOptions extends Pick<ProcessReport, "id" | "role
   status(): object;
   /** An operator asked the process to finish its work and end. */
   drain(): void;
+  clock: Clock;
   log: Logger;
 }
 
@@ -53,15 +56,15 @@ export interface ProcessReporterOptions extends Pick<ProcessReport, "id" | "role
  * soon.
  */
 export function startProcessReports(options: ProcessReporterOptions): () => Promise<void> {
-  const { redis, keyspace, id, role, version, log } = options;
-  const startedAt = Date.now();
+  const { redis, keyspace, id, role, version, clock, log } = options;
+  const startedAt = clock.epoch();
   const delay = monitorEventLoopDelay({ resolution: resolutionMs });
   delay.enable();
   let usage = process.cpuUsage();
-  let since = performance.now();
+  let since = clock.now();
   let isBusy = false;
   const take = (): ProcessReport => {
-    const now = performance.now();
+    const now = clock.now();
     const used = process.cpuUsage(usage);
     const reason = options.notReady();
     const report: ProcessReport = {
@@ -71,7 +74,7 @@ export function startProcessReports(options: ProcessReporterOptions): () => Prom
       host: hostname(),
       pid: process.pid,
       startedAt,
-      at: Date.now(),
+      at: clock.epoch(),
       ...(reason !== undefined && { notReady: reason }),
       memoryBytes: process.memoryUsage.rss(),
       cores: (used.user + used.system) / 1_000 / Math.max(1, now - since),

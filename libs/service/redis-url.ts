@@ -28,7 +28,7 @@ export interface RedisUrl {
   /** For Sentinels; those of `login` if the URL has none. */
   sentinelLogin: Login;
   database: number;
-  /** What Sentinels call the primary. */
+  /** The primary's name at the Sentinels. */
   primaryName: string;
   tls?: Tls;
 }
@@ -107,11 +107,11 @@ function loginOf(user: string | undefined): Login {
 }
 
 function parametersOf(query: string): Partial<Record<(typeof parameters)[number], string>> {
-  const found = new URLSearchParams(query);
-  for (const name of found.keys())
+  const search = new URLSearchParams(query);
+  for (const name of search.keys())
     if (!parameters.some((parameter) => parameter === name))
       throw new StartupFault(`REDIS_URL has an unknown parameter; known are ${parameters.join(", ")}`);
-  return Object.fromEntries(found);
+  return Object.fromEntries(search);
 }
 
 function tlsOf({ ca, cert, key, servername }: ReturnType<typeof parametersOf>): Tls {

@@ -2,6 +2,7 @@
  * Connections to Redis for requests and for patient waits: to one server, to the primary that
  * Sentinels name, or to a cluster. The first server that answers says which of them it is.
  */
+
 import {
   Cluster,
   type ClusterOptions,
@@ -19,6 +20,7 @@ import {
   silenceMs,
   slotsRefreshEveryMs,
 } from "./bounds.ts";
+import { systemClock } from "./clock.ts";
 import { parseRedisUrl, type RedisUrl, redisAddressOf } from "./redis-url.ts";
 import { StartupFault } from "./startup.ts";
 
@@ -64,8 +66,8 @@ let leftAt = Number.NEGATIVE_INFINITY;
  * cluster's replica redirects.
  */
 function leaveReplica({ message }: Error): boolean {
-  if (!message.startsWith("READONLY") || performance.now() - leftAt < leaveEveryMs) return false;
-  leftAt = performance.now();
+  if (!message.startsWith("READONLY") || systemClock.now() - leftAt < leaveEveryMs) return false;
+  leftAt = systemClock.now();
   for (const connection of connections) connection.disconnect(true);
   return true;
 }
@@ -90,7 +92,7 @@ function optionsOf({ login, tls }: RedisUrl, purpose: RedisPurpose): CommonOptio
 }
 
 /**
- * Asks the Sentinels for the primary each time it connects. What they announce meanwhile, to the
+ * Asks the Sentinels for the primary each time it connects. Their announcements meanwhile, to the
  * previous connection, must not matter: ioredis would take it for a disconnect by the owner, and
  * never connect again.
  */
@@ -137,7 +139,7 @@ function openCluster(url: RedisUrl, purpose: RedisPurpose): Cluster {
     // Nothing else notices that a primary's host vanished.
     slotsRefreshInterval: slotsRefreshEveryMs,
     // With TLS, names of hosts are kept for the check of certificates.
-    ...(url.tls !== undefined && { dnsLookup: (host, found) => found(null, host) }),
+    ...(url.tls !== undefined && { dnsLookup: (host, callback) => callback(null, host) }),
     ...(purpose === "request" && { enableOfflineQueue: false, retryDelayOnFailover: 0, retryDelayOnClusterDown: 0 }),
     ...(purpose === "subscribe" && { shardedSubscribers: true }),
   };
@@ -146,15 +148,15 @@ function openCluster(url: RedisUrl, purpose: RedisPurpose): Cluster {
 
 type Kind = "standalone" | "sentinel" | "cluster";
 
-/** What was found at each URL. It does not change while a process runs. */
+/** The kind of server at each URL. It does not change while a process runs. */
 const kinds = new Map<string, Kind>();
 
 /**
  * Asks the servers of the URL in turn what they are. Rejects with the last error if none answers.
  */
 async function kindOf(url: string, parsed: RedisUrl): Promise<Kind> {
-  const known = kinds.get(url);
-  if (known !== undefined) return known;
+  const kind = kinds.get(url);
+  if (kind !== undefined) return kind;
   const { addresses, socket, login, sentinelLogin, tls } = parsed;
   let fault = new Error("no address");
   for (const address of socket === undefined ? addresses : [{ path: socket }])
@@ -256,12 +258,12 @@ type TimeLimits = Pick<RedisOptions, "connectTimeout" | "socketTimeout" | "comma
 const timeLimitsOf = ({ connectTimeout, socketTimeout, commandTimeout }: RedisOptions) =>
   ({ connectTimeout, socketTimeout, commandTimeout }) as TimeLimits;
 
-/** Those of each connection, in ordinary times. */
+/** The time limits of each connection, in ordinary times. */
 const timeLimits = new WeakMap<object, TimeLimits>();
 
 /**
  * Opens something with a connection while the process may still be busy loading: commands and
- * connections have the time of a first connection. What copies the connection's options copies
+ * connections have the time of a first connection. A copy of the connection's options has
  * these limits as well: see `restoreTimeLimits`.
  */
 export async function withStartupTimeLimits<Result>(redis: Redis, open: () => Promise<Result>): Promise<Result> {
@@ -326,7 +328,7 @@ export async function usedMemoryShare(redis: Redis): Promise<number> {
   return Math.max(...(await Promise.all(shares)));
 }
 
-/** What a server answers while another takes its place, or while it starts. */
+/** A server's errors while another takes its place, or while it starts. */
 const passing = /^(?:READONLY|CLUSTERDOWN|LOADING|MASTERDOWN|MOVED|ASK|TRYAGAIN|NOREPLICAS) /;
 
 /**

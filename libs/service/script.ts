@@ -43,9 +43,9 @@ export async function runScript(
   keys: readonly string[],
   values: readonly (string | number | Buffer)[],
 ): Promise<unknown> {
-  const known = sent.get(redis) ?? new Set();
-  if (!known.has(hash)) {
-    sent.set(redis, known.add(hash));
+  const sentScripts = sent.get(redis) ?? new Set();
+  if (!sentScripts.has(hash)) {
+    sent.set(redis, sentScripts.add(hash));
     return redis.eval(text, keys.length, ...keys, ...values);
   }
   try {

@@ -3,11 +3,13 @@
  * copied between the threads (structured clone), so they should be small, or bytes that are
  * transferred.
  */
+
 import assert from "node:assert/strict";
 import { availableParallelism } from "node:os";
 import { setTimeout as delay, setImmediate } from "node:timers/promises";
 import { isMainThread, parentPort, Worker } from "node:worker_threads";
 import { largeThreadsMax, smallTaskBytesMax, tardiness } from "./bounds.ts";
+import { systemClock } from "./clock.ts";
 
 /** A message to another thread. The memory in `transfer` is moved, not copied. */
 export interface Sent<Value> {
@@ -124,10 +126,10 @@ export class TaskThreads<Task, Result> {
   }
 
   #lineOf(key: string): Line<Task, Result> {
-    const known = this.#lines.get(key);
-    if (known !== undefined) {
-      if (known.waiting.size + known.running === 0) known.takenMs = Math.max(known.takenMs, this.#servedMs);
-      return known;
+    const present = this.#lines.get(key);
+    if (present !== undefined) {
+      if (present.waiting.size + present.running === 0) present.takenMs = Math.max(present.takenMs, this.#servedMs);
+      return present;
     }
     const line = { waiting: new Set<Waiting<Task, Result>>(), running: 0, takenMs: this.#servedMs };
     this.#lines.set(key, line);
@@ -261,7 +263,7 @@ class Thread<Task, Result> {
   /** Resolves when the running task has exceeded its limit, or is over. */
   async #watch(worker: Worker, limitMs: number, signal: AbortSignal): Promise<TaskTimeout | undefined> {
     const before = this.#workerMs;
-    const until = performance.now() + tardiness * limitMs;
+    const until = systemClock.now() + tardiness * limitMs;
     let usedMs = 0;
     while (!signal.aborted) {
       // It cannot use more CPU time than passes.
@@ -270,7 +272,7 @@ class Thread<Task, Result> {
       if (signal.aborted) return undefined;
       usedMs = msOf(await worker.cpuUsage().catch(() => ({ user: 0, system: 0 }))) - before;
       if (usedMs >= limitMs) return new TaskTimeout(limitMs, false);
-      if (performance.now() > until) return new TaskTimeout(limitMs, true);
+      if (systemClock.now() > until) return new TaskTimeout(limitMs, true);
     }
     return undefined;
   }

@@ -57,7 +57,10 @@ export class TokenBuckets {
   }
 }
 
-/** What counts as one caller: an IPv4 address, or the network of 64 bits of an IPv6 address. */
+/**
+ * The address that counts as one caller: an IPv4 address, or the network of 64 bits of an IPv6
+ * address.
+ */
 export function callerOf(address: string): string {
   if (!ipaddr.isValid(address)) return address;
   const parsed = ipaddr.process(address);

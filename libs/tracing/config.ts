@@ -15,10 +15,10 @@ const ratioSetting: Setting<number> = {
   default: "1",
   bounds: "0 to 1",
   read(environment) {
-    const given = environment.OTEL_TRACES_SAMPLER_ARG || this.default;
-    const ratio = Number(given);
+    const text = environment.OTEL_TRACES_SAMPLER_ARG || this.default;
+    const ratio = Number(text);
     if (!(ratio >= 0 && ratio <= 1))
-      throw new StartupFault(`OTEL_TRACES_SAMPLER_ARG must be ${this.bounds}, not "${given}"`);
+      throw new StartupFault(`OTEL_TRACES_SAMPLER_ARG must be ${this.bounds}, not "${text}"`);
     return ratio;
   },
 };

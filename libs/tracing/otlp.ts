@@ -85,7 +85,7 @@ function otlpSpanOf(span: FinishedSpan, resource: OtlpSpan["resource"]): OtlpSpa
   };
 }
 
-/** What the exporter needs of the class TraceState. */
+/** The exporter's part of the class TraceState. */
 const stateOf = (text: string) => {
   const state = { serialize: () => text, get: () => undefined, set: () => state, unset: () => state };
   return state;

@@ -1,6 +1,6 @@
 /**
- * Spans on their way to the collector: bounded, in batches, one batch at a time. What the collector
- * does not take is dropped and counted.
+ * Spans on their way to the collector: bounded, in batches, one batch at a time. It drops and
+ * counts the spans that the collector does not take.
  */
 import type { Logger } from "pino";
 import { OutageLog } from "#service/outage-log.ts";

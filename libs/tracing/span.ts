@@ -8,7 +8,7 @@ import type { TraceContext } from "./trace-context.ts";
 export type SpanAttributes = Record<string, string | number | boolean | string[]>;
 
 /**
- * Of OTLP:
+ * As in OTLP:
  * https://github.com/open-telemetry/opentelemetry-proto/blob/main/opentelemetry/proto/trace/v1/trace.proto
  */
 export const spanKinds = { internal: 0, server: 1, client: 2, consumer: 4 } as const;

@@ -33,7 +33,7 @@ export interface TraceHeaders {
   tracestate?: string;
 }
 
-/** What another service sent. */
+/** The context that another service sent. */
 export type RemoteContext = Pick<TraceContext, "traceId" | "spanId" | "isSampled" | "traceState">;
 
 const form = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;

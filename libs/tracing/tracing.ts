@@ -29,8 +29,8 @@ export async function openTracing(
   log: Logger,
 ): Promise<Tracing | undefined> {
   const { endpoint, tracesEndpoint, disabled, ...others } = tracingSettings;
-  const given = readSettings({ endpoint, tracesEndpoint, disabled }, environment);
-  if ((given.endpoint === "" && given.tracesEndpoint === "") || given.disabled.toLowerCase() === "true")
+  const settings = readSettings({ endpoint, tracesEndpoint, disabled }, environment);
+  if ((settings.endpoint === "" && settings.tracesEndpoint === "") || settings.disabled.toLowerCase() === "true")
     return undefined;
   // Only now, because platforms set such variables for all programs: while tracing is off they do
   // not matter.

@@ -50,9 +50,9 @@ async function observe(redisUrl: string): Promise<() => Observed> {
     observed.delays[report.role] ??= [];
     observed.delays[report.role]?.push(report.eventLoopDelayMs);
     if (report.role !== "worker") return;
-    const { saturated, queues } = report.status as { saturated?: string; queues: { held: number }[] };
+    const { saturated, queues } = report.status as { saturated?: string; queues: { usedSlots: number }[] };
     if (saturated !== undefined) observed.saturated.add(saturated);
-    observed.held = Math.max(observed.held, ...queues.map(({ held }) => held));
+    observed.held = Math.max(observed.held, ...queues.map(({ usedSlots }) => usedSlots));
   };
   const timer = setInterval(async () => {
     for (const report of await readProcessReports(redis, keyspaceOf("sluice"), Date.now())) look(report);

@@ -10,6 +10,7 @@ import { correctBudget } from "#access/budgets.ts";
 import { createKey } from "#access/key.ts";
 import { addRecord } from "#access/projection.ts";
 import { nanoOf } from "#ledger/money.ts";
+import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { type Alert, Alerts } from "../../apps/control/alerts/alerts.ts";
@@ -32,6 +33,7 @@ function alertsOf(database: Database, alertWebhookUrl?: string) {
   const keyspace = keyspaceOf(`alerts-${process.pid}-${++spaces}`);
   const raised: Alert[] = [];
   const alerts = new Alerts({
+    clock: systemClock,
     database,
     redis,
     keyspace,
@@ -84,6 +86,7 @@ onPostgres("80 and 100 per cent of a budget raise an alert each, once for each p
   using other = alertsOf(database);
   other.alerts.close();
   const again = new Alerts({
+    clock: systemClock,
     database,
     redis,
     keyspace,
@@ -202,7 +205,7 @@ onPostgres("the webhook gets each alert signed, again until it accepts it", asyn
     .execute();
   const secret = `whsec_${Buffer.from("a secret of the receiver").toString("base64")}`;
   const settings = () => ({ alertWebhookUrl: receiver.url, alertWebhookSecret: secret });
-  const webhook = new Webhook({ database, settings, log });
+  const webhook = new Webhook({ clock: systemClock, database, settings, log });
   webhook.close();
   await webhook.run();
   await webhook.run();
@@ -230,6 +233,7 @@ onPostgres("the webhook gets each alert signed, again until it accepts it", asyn
 test("an address of the webhook that is none is refused at start", () => {
   const of = (alertWebhookUrl: string) => () =>
     new Webhook({
+      clock: systemClock,
       database: undefined as never,
       settings: () => ({ alertWebhookUrl, alertWebhookSecret: undefined }),
       log,

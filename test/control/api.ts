@@ -2,8 +2,10 @@
  * The API of control on a test's database, with actors of the test's choice, and a Redis for its
  * keys.
  */
+
 import { pino } from "pino";
 import { parseCatalogue } from "#catalogue/load.ts";
+import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis, type Redis } from "#service/redis.ts";
 import { accountHandlers } from "../../apps/control/accounts/accounts.ts";
@@ -88,7 +90,7 @@ export async function startApi(database: Database): Promise<TestApi> {
   opened.defer(() => redis.disconnect());
   redis.on("error", () => {});
   const keyspace = keyspaceOf(`test-${++namespaces}`);
-  const projection = new KeyProjection({ database, redis, keyspace, log });
+  const projection = new KeyProjection({ clock: systemClock, database, redis, keyspace, log });
   await projection.start();
   opened.defer(() => projection.close());
   const actors = new Map<string, Actor>();
@@ -100,17 +102,27 @@ export async function startApi(database: Database): Promise<TestApi> {
   opened.defer(() => settings.close());
   const mail = createMail(settings.current, log);
   opened.defer(() => mail.close());
-  const webhook = new Webhook({ database, settings: settings.current, log });
+  const webhook = new Webhook({ clock: systemClock, database, settings: settings.current, log });
   opened.defer(() => webhook.close());
-  const signIn = opened.use(await createSignIn({ database, config: controlConfigOf({}), secret, mail, address, log }));
+  const signIn = opened.use(
+    await createSignIn({ clock: systemClock, database, config: controlConfigOf({}), secret, mail, address, log }),
+  );
   const ledger = {
     counts: { inserted: 0, invalid: 0 },
     budgets: { differences: 0 },
     lagSeconds: async () => 0,
     invalidRecords: async () => 0,
   } as LiveStateOptions["ledger"];
-  const states = new LiveStates({ redis, keyspace, catalogue: () => catalogue, ledger, database: "embedded" });
+  const states = new LiveStates({
+    clock: systemClock,
+    redis,
+    keyspace,
+    catalogue: () => catalogue,
+    ledger,
+    database: "embedded",
+  });
   const api = await createApi({
+    clock: systemClock,
     database,
     handlers: {
       ...accountHandlers({ catalogue: () => catalogue, changed }),
@@ -125,7 +137,7 @@ export async function startApi(database: Database): Promise<TestApi> {
         file: "catalogue.yaml",
         environment: {},
         watch: { current: () => catalogue, inForceAs: () => catalogue, fault: () => undefined, close() {} },
-        lastChange: new LastChange("catalogue.yaml"),
+        lastChange: new LastChange("catalogue.yaml", systemClock),
       }),
       ...liveHandlers({ states, redis, keyspace, catalogue: () => catalogue }),
       ...settingsHandlers({ settings, mail, webhook }),

@@ -1,7 +1,9 @@
 /** The API on a database of the test's, without Redis and the ledger, and browsers that call it. */
+
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { pino } from "pino";
+import { systemClock } from "#service/clock.ts";
 import { readSettings } from "#service/config.ts";
 import { listen } from "#service/operations.ts";
 import { accountHandlers } from "../../apps/control/accounts/accounts.ts";
@@ -112,9 +114,10 @@ export async function startApi(database: Database, environment: Record<string, s
   const secret = await authSecretOf(database, config.authSecret);
   const installation = readSettings(installationSettings, environment);
   const mail = createMail(() => installation, log);
-  const signIn = await createSignIn({ database, config, secret, mail, address: () => url, log });
-  const byToken = identifyBy(database, config.operatorToken);
+  const signIn = await createSignIn({ clock: systemClock, database, config, secret, mail, address: () => url, log });
+  const byToken = identifyBy(database, config.operatorToken, systemClock);
   const server = await createApi({
+    clock: systemClock,
     database,
     // Those on keys need Redis; keys.test.ts has them.
     handlers: {

@@ -6,6 +6,7 @@ import { createKey } from "#access/key.ts";
 import { addRecord } from "#access/projection.ts";
 import { LimitCounters, reservationOf } from "#access/rate-limits.ts";
 import { nanoOf } from "#ledger/money.ts";
+import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { BudgetReconciler, differenceOf } from "../../apps/control/ledger/budgets.ts";
@@ -59,6 +60,7 @@ test("a new budget begins with what the ledger has, and later differences are co
     ["free", {}],
   ]);
   const reconciler = new BudgetReconciler({
+    clock: systemClock,
     database,
     redis,
     keyspace,

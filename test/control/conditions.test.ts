@@ -2,9 +2,11 @@
  * What control makes of the reports of processes: queues with their groups, targets, and the
  * conditions that need the operator.
  */
+
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { parseCatalogue } from "#catalogue/load.ts";
+import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { setControl } from "#service/operator-controls.ts";
 import { connectRedis } from "#service/redis.ts";
@@ -46,7 +48,14 @@ async function stateOf(
     lagSeconds: async () => lagSeconds,
     invalidRecords: async () => invalid,
   } as LiveStateOptions["ledger"];
-  const states = new LiveStates({ redis, keyspace, catalogue: () => catalogue, ledger, database: "embedded" });
+  const states = new LiveStates({
+    clock: systemClock,
+    redis,
+    keyspace,
+    catalogue: () => catalogue,
+    ledger,
+    database: "embedded",
+  });
   return { keyspace, read: () => states.read() };
 }
 

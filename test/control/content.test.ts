@@ -2,11 +2,13 @@
  * Content of requests in control: taken from Redis, kept as long as the account wants, and opened
  * for those who may.
  */
+
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { pino } from "pino";
 import { type Content, sealContent } from "#content/content.ts";
 import { ContentStream } from "#content/content-stream.ts";
+import { systemClock } from "#service/clock.ts";
 import { contentHandlers } from "../../apps/control/content/content-handlers.ts";
 import { ContentReader } from "../../apps/control/content/content-reader.ts";
 import type { Database } from "../../apps/control/database/database.ts";
@@ -27,7 +29,7 @@ async function startContent(database: Database) {
   const api = opened.use(await startApi(database));
   const { redis, keyspace } = api;
   const stream = new ContentStream({ redis, keyspace, hasSpace: async () => true, log });
-  const reader = new ContentReader({ database, redis, keyspace, log });
+  const reader = new ContentReader({ clock: systemClock, database, redis, keyspace, log });
   const account = `content-${process.pid}-${++count}`;
   await api.call(operator, "POST", "/accounts", { id: account, name: account });
   const setDays = async (days: number | null) => {

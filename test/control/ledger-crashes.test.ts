@@ -4,12 +4,14 @@
  * any. Whatever is delivered, repeated, reordered or not valid: records, totals by half hour,
  * totals by day and an independent calculation agree to the last nano-unit.
  */
+
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { pino } from "pino";
 import { encodeUsageRecord, type UsageRecord } from "#ledger/usage-record.ts";
+import { systemClock } from "#service/clock.ts";
 import { type Keyspace, keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis, type Redis } from "#service/redis.ts";
 import type { Database } from "../../apps/control/database/database.ts";
@@ -55,6 +57,7 @@ class SteppedReader {
 
   constructor(keyspace: Keyspace, insert: Insert) {
     this.#reader = new LedgerReader({
+      clock: systemClock,
       redis: this.#stepped(),
       commands: this.#stepped(),
       keyspace,
@@ -386,7 +389,14 @@ test("readers that are gone are forgotten", async () => {
         );
     },
   });
-  const options = { redis: later, commands: later, keyspace, insert: async () => 0, log: pino({ level: "silent" }) };
+  const options = {
+    clock: systemClock,
+    redis: later,
+    commands: later,
+    keyspace,
+    insert: async () => 0,
+    log: pino({ level: "silent" }),
+  };
   for (let count = 0; count < 3; count++) {
     const reader = new LedgerReader(options);
     reader.start();

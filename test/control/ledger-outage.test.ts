@@ -1,8 +1,10 @@
 /** The ledger's reader while the database does not take records. */
+
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { pino } from "pino";
 import { encodeUsageRecord } from "#ledger/usage-record.ts";
+import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { LedgerReader } from "../../apps/control/ledger/reader.ts";
@@ -28,7 +30,7 @@ test("an outage of the database has one line at its begin and one at its end", a
     return 1;
   };
   await commands.xadd(keyspace.usage, "*", "r", encodeUsageRecord(usageRecord()));
-  const reader = new LedgerReader({ redis: reads, commands, keyspace, insert, log });
+  const reader = new LedgerReader({ clock: systemClock, redis: reads, commands, keyspace, insert, log });
   reader.start();
   t.after(() => reader.close());
   await until("the end of the outage is logged", () => lines.at(-1)?.level === 30);
@@ -47,7 +49,14 @@ test("a reader stops while Redis is away", async () => {
   for (const redis of [reads, commands]) redis.on("error", () => {});
   const keyspace = keyspaceOf("outage");
   const insert = async () => 0;
-  const reader = new LedgerReader({ redis: reads, commands, keyspace, insert, log: pino({ level: "silent" }) });
+  const reader = new LedgerReader({
+    clock: systemClock,
+    redis: reads,
+    commands,
+    keyspace,
+    insert,
+    log: pino({ level: "silent" }),
+  });
   reader.start();
   await until("it reads", async () => (await commands.xpending(keyspace.usage, "ledger").catch(() => null)) !== null);
   await mortal.kill();

@@ -1,7 +1,7 @@
 /** Sums of usage: the largest groups, and everything else as one. */
 import assert from "node:assert/strict";
-import { systemContext } from "../../apps/control/api/actor.ts";
 import type { Context } from "../../apps/control/api/handlers.ts";
+import { systemContext } from "../../apps/control/database/change.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import { insertUsage } from "../../apps/control/ledger/insert.ts";
 import { usageHandlers } from "../../apps/control/ledger/usage-handlers.ts";
@@ -9,8 +9,7 @@ import { onBoth } from "./databases.ts";
 import { usageRecord } from "./records.ts";
 
 const contextOf = (database: Database, more: Partial<Context> = {}): Context => ({
-  ...systemContext(),
-  database,
+  ...systemContext(database, new Date()),
   scope: "all",
   ifMatch: undefined,
   ...more,
@@ -127,7 +126,7 @@ onBoth("a record has the calls of upstreams; only operators see their status", a
     { upstream: "second", target: "m", startedMs: 80, durationMs: 30, status: 200, outcome: "answered" },
   ]);
   assert.equal(await read(plain.generationId, operator), null);
-  const reader = contextOf(database, { actor: { ...systemContext().actor, isOperator: false }, scope: [account] });
+  const reader = contextOf(database, { actor: { ...contextOf(database).actor, isOperator: false }, scope: [account] });
   assert.deepEqual(
     (await read(record.generationId, reader))?.map(({ status }) => status),
     [null, null],

@@ -9,6 +9,7 @@ import { PassThrough, type Readable } from "node:stream";
 import { text } from "node:stream/consumers";
 import { after, test } from "node:test";
 import { sql } from "kysely";
+import { systemClock } from "#service/clock.ts";
 import { type Database, openDatabase } from "../../apps/control/database/database.ts";
 import { exportDatabase, importDatabase, TransferFault } from "../../apps/control/database/transfer.ts";
 import { insertUsage } from "../../apps/control/ledger/insert.ts";
@@ -79,9 +80,9 @@ test("an export moves everything between the embedded database and Postgres and 
   await fill(embedded.database);
   const first = await exported(embedded.database);
   const rows = first.trimEnd().split("\n").length - 1;
-  assert.equal(await importDatabase(postgres.database, linesOf(first)), rows);
+  assert.equal(await importDatabase(postgres.database, linesOf(first), systemClock), rows);
   const second = await exported(postgres.database);
-  assert.equal(await importDatabase(again.database, linesOf(second)), rows);
+  assert.equal(await importDatabase(again.database, linesOf(second), systemClock), rows);
   const sorted = (text: string) =>
     text
       .split("\n")
@@ -98,7 +99,7 @@ test("an export moves everything between the embedded database and Postgres and 
 
 test("an import takes only an export, only of this version, only into an empty database, and all or nothing", async () => {
   await using database = await openPostgres();
-  const of = (input: string) => importDatabase(database.database, linesOf(input));
+  const of = (input: string) => importDatabase(database.database, linesOf(input), systemClock);
   await assert.rejects(of("hello"), TransferFault);
   await assert.rejects(
     of('{"sluice":"database","migration":"0000-older"}'),
@@ -109,8 +110,14 @@ test("an import takes only an export, only of this version, only into an empty d
   await assert.rejects(of(whole), /not empty/);
   await using other = await openPostgres();
   const cut = `${whole.split("\n").slice(0, 1_500).join("\n")}\n{"table":"sessions","row":{}}\n`;
-  await assert.rejects(importDatabase(other.database, linesOf(cut)), /line 1501 is not a row of an export/);
-  assert.equal(await importDatabase(other.database, linesOf(whole)), whole.trimEnd().split("\n").length - 1);
+  await assert.rejects(
+    importDatabase(other.database, linesOf(cut), systemClock),
+    /line 1501 is not a row of an export/,
+  );
+  assert.equal(
+    await importDatabase(other.database, linesOf(whole), systemClock),
+    whole.trimEnd().split("\n").length - 1,
+  );
 });
 
 test("an export that cannot be written fails with one line", async () => {

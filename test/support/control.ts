@@ -1,10 +1,12 @@
 /** Control inside the test process, on a database of the test's own. */
+
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { pino } from "pino";
 import { Registry } from "prom-client";
 import { watchCatalogue } from "#catalogue/watch.ts";
+import { systemClock } from "#service/clock.ts";
 import { serviceConfigOf } from "#service/config.ts";
 import { connectRedis } from "#service/redis.ts";
 import { controlConfigOf } from "../../apps/control/config.ts";
@@ -36,6 +38,7 @@ export async function openControl(
     log: pino({ level: process.env.TEST_LOGS ? "info" : "silent" }),
     registry: new Registry(),
     version: "test",
+    clock: systemClock,
     connectRedis: (purpose) => connectRedis(config.redisUrl, purpose),
     environment,
     watchCatalogue: (listeners) => watchCatalogue(config.catalogueFile, environment, listeners),

@@ -1,13 +1,14 @@
 /** The operations on accounts. */
+
 import { randomBytes } from "node:crypto";
 import type { Selectable } from "kysely";
 import type { accountOperations } from "#api/accounts.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { within } from "../api/actor.ts";
-import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { readPage } from "../api/pages.ts";
+import { transact } from "../database/change.ts";
 import type { AccountRow } from "../database/tables.ts";
 import { checkGroup } from "../keys/key-settings.ts";
 
@@ -47,8 +48,8 @@ export function accountHandlers({ catalogue, changed }: AccountOptions): Handler
     async createAccount({ body: { id = randomIdOf(), name, groups = null } }, context) {
       for (const group of groups ?? []) checkGroup(group, catalogue(), "groups");
       const row = { id, name, created_at: context.now, disabled_at: null, groups, content_days: null, version: 1 };
-      await context.database.transaction().execute(async (transaction) => {
-        const { numInsertedOrUpdatedRows } = await transaction
+      await transact(context, "createAccount", async (inside) => {
+        const { numInsertedOrUpdatedRows } = await inside.database
           .insertInto("accounts")
           .values(row)
           .onConflict((conflict) => conflict.doNothing())
@@ -57,12 +58,7 @@ export function accountHandlers({ catalogue, changed }: AccountOptions): Handler
           throw new Fault("conflict", `An account ${JSON.stringify(id)} exists already; choose another id.`, {
             field: "id",
           });
-        await recordChange(transaction, context, {
-          action: "createAccount",
-          account: id,
-          subject: `account ${id}`,
-          after: accountOf(row),
-        });
+        await inside.record({ account: id, subject: `account ${id}`, after: accountOf(row) });
       });
       return { body: accountOf(row), version: 1 };
     },
@@ -74,8 +70,8 @@ export function accountHandlers({ catalogue, changed }: AccountOptions): Handler
 
     async updateAccount({ params: { account: id }, body: { name, isDisabled, groups } }, context) {
       for (const group of groups ?? []) checkGroup(group, catalogue(), "groups");
-      const updated = await context.database.transaction().execute(async (transaction) => {
-        const before = await accountRow({ ...context, database: transaction }, id, true);
+      const updated = await transact(context, "updateAccount", async (inside) => {
+        const before = await accountRow(inside, id, true);
         checkVersion(before.version, context);
         if (name === undefined && isDisabled === undefined && groups === undefined) return before;
         const after = {
@@ -86,9 +82,8 @@ export function accountHandlers({ catalogue, changed }: AccountOptions): Handler
           groups: groups === undefined ? before.groups : groups,
           version: before.version + 1,
         };
-        await transaction.updateTable("accounts").set(after).where("id", "=", id).execute();
-        await recordChange(transaction, context, {
-          action: "updateAccount",
+        await inside.database.updateTable("accounts").set(after).where("id", "=", id).execute();
+        await inside.record({
           account: id,
           subject: `account ${id}`,
           before: accountOf(before),

@@ -1,6 +1,9 @@
 /** The operations on the audit log, and how long it is kept. */
+
 import type { Logger } from "pino";
 import type { auditOperations } from "#api/audit.ts";
+import type { Clock } from "#service/clock.ts";
+import { PeriodicTask } from "#service/periodic-task.ts";
 import { within } from "../api/actor.ts";
 import type { Handlers } from "../api/handlers.ts";
 import { readPage } from "../api/pages.ts";
@@ -11,19 +14,21 @@ export interface AuditRetentionOptions {
   database: Database;
   /** How many days entries are kept now; 0 for ever. */
   days(): number;
+  clock: Clock;
   log: Logger;
 }
 
-/** Deletes what is too old, every hour. The returned function ends it. */
-export function startAuditRetention({ database, days, log }: AuditRetentionOptions): () => void {
-  const drop = () =>
-    dropAudit(database, days(), Date.now()).catch((error: unknown) =>
-      log.warn({ err: error }, "old entries of the audit log could not be deleted"),
-    );
-  const timer = setInterval(() => void drop(), dropEveryMs);
-  void drop();
-  return () => clearInterval(timer);
-}
+/** Deletes entries that are too old, every hour. */
+export const startAuditRetention = ({ database, days, clock, log }: AuditRetentionOptions): PeriodicTask =>
+  new PeriodicTask({
+    everyMs: dropEveryMs,
+    isImmediate: true,
+    run: () => dropAudit(database, days(), clock.epoch()),
+    log,
+    level: "warn",
+    failed: "old entries of the audit log could not be deleted",
+    works: "old entries of the audit log are deleted again",
+  });
 
 /** Deletes entries that are older than so many days; none for 0. */
 export async function dropAudit(database: Database, days: number, now: number): Promise<void> {

@@ -2,15 +2,16 @@
  * Invitations to an account: a link that whoever has it may accept once. Only the hash of its token
  * is stored.
  */
+
 import { hash, randomBytes } from "node:crypto";
 import type { memberOperations } from "#api/members.ts";
 import type { InputOf } from "#api/operation.ts";
 import { type Actor, within } from "../api/actor.ts";
-import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { readPage } from "../api/pages.ts";
 import { invitationHours, openInvitationsMax } from "../bounds.ts";
+import { transact } from "../database/change.ts";
 import type { Database } from "../database/database.ts";
 import type { InvitationRow, Role } from "../database/tables.ts";
 import type { Mail } from "../sign-in/mail.ts";
@@ -51,10 +52,10 @@ export function invitationHandlers(options: InvitationOptions): Pick<Handlers<ty
     }),
 
     async revokeInvitation({ params: { account, invitation: id } }, context) {
-      const { database, scope, now } = context;
+      const { scope, now } = context;
       await requireAccount(context, account);
-      await database.transaction().execute(async (transaction) => {
-        const row = await transaction
+      await transact(context, "revokeInvitation", async (inside) => {
+        const row = await inside.database
           .deleteFrom("invitations")
           .where("id", "=", id)
           .where("account", "=", account)
@@ -63,12 +64,7 @@ export function invitationHandlers(options: InvitationOptions): Pick<Handlers<ty
           .returningAll()
           .executeTakeFirst();
         if (row === undefined) throw notFound("open invitation", id);
-        await recordChange(transaction, context, {
-          action: "revokeInvitation",
-          account,
-          subject: `invitation ${id}`,
-          before: invitationOf(row, now),
-        });
+        await inside.record({ account, subject: `invitation ${id}`, before: invitationOf(row, now) });
       });
       return { body: undefined };
     },
@@ -93,7 +89,7 @@ async function create(
   { role, email, expiresInHours = invitationHours }: { role: Role; email?: string; expiresInHours?: number },
   context: Context,
 ) {
-  const { database, scope, actor, now } = context;
+  const { actor, now } = context;
   refuseWiderRole(actor, role);
   const token = randomBytes(24).toString("base64url");
   const row: InvitationRow = {
@@ -110,16 +106,16 @@ async function create(
     is_mailed: email !== undefined && mail.isAvailable(),
   };
   const url = linkOf(token);
-  await database.transaction().execute(async (transaction) => {
-    const { name } = await requireAccount({ database: transaction, scope }, account, true);
-    // Those that have expired make room.
-    await transaction
+  await transact(context, "createInvitation", async (inside) => {
+    const { name } = await requireAccount(inside, account, true);
+    // Expired invitations do not count.
+    await inside.database
       .deleteFrom("invitations")
       .where("account", "=", account)
       .where("accepted_at", "is", null)
       .where("expires_at", "<", now)
       .execute();
-    const { open } = await transaction
+    const { open } = await inside.database
       .selectFrom("invitations")
       .select((invitations) => invitations.fn.countAll<bigint>().as("open"))
       .where("account", "=", account)
@@ -127,13 +123,8 @@ async function create(
       .executeTakeFirstOrThrow();
     if (open >= BigInt(openInvitationsMax))
       throw new Fault("conflict", `The account has ${openInvitationsMax} open invitations; revoke some first.`);
-    await transaction.insertInto("invitations").values(row).execute();
-    await recordChange(transaction, context, {
-      action: "createInvitation",
-      account,
-      subject: `invitation ${row.id}`,
-      after: invitationOf(row, now),
-    });
+    await inside.database.insertInto("invitations").values(row).execute();
+    await inside.record({ account, subject: `invitation ${row.id}`, after: invitationOf(row, now) });
     if (row.email === null || !row.is_mailed) return;
     const text = `You are invited to ${name}. Open this link before ${row.expires_at.toISOString()}:\n\n${url}`;
     if (!mail.send(row.email, "You are invited", text))
@@ -144,50 +135,44 @@ async function create(
 
 /** One transaction: of two who accept at once, one succeeds. */
 async function accept({ hashPassword }: InvitationOptions, body: NewUser, context: Context) {
-  const { database, now } = context;
+  const { now } = context;
   const isSignedIn = context.actor.kind === "person";
   if (context.actor.kind === "token") throw new Fault("forbidden", "Only people can accept invitations.");
   const hashed = isSignedIn || body.password === undefined ? "" : await hashPassword(body.password);
-  return database.transaction().execute(async (transaction) => {
-    const invitation = await openInvitation(transaction, body.token, now, true);
+  return transact(context, "acceptInvitation", async (inside) => {
+    const invitation = await openInvitation(inside.database, body.token, now, true);
     const { id, account, role, email } = invitation;
-    const actor = isSignedIn ? context.actor : await createUser(transaction, body, invitation, hashed, now);
+    const actor = isSignedIn ? context.actor : await createUser(inside.database, body, invitation, hashed, now);
     if (email !== null && email !== actor.name.toLowerCase())
       throw new Fault("forbidden", "This invitation is for another address; sign in with that one.");
-    const { numInsertedOrUpdatedRows } = await transaction
+    const { numInsertedOrUpdatedRows } = await inside.database
       .insertInto("members")
       .values({ account, user_id: actor.id, role, created_at: now })
       .onConflict((conflict) => conflict.doNothing())
       .executeTakeFirst();
     if (numInsertedOrUpdatedRows === 0n) throw new Fault("conflict", "You are a member of this account already.");
-    await transaction
+    await inside.database
       .updateTable("invitations")
       .set({ accepted_at: now, accepted_by: actor.id })
       .where("id", "=", id)
       .execute();
-    await recordChange(
-      transaction,
-      { ...context, actor },
-      {
-        action: "acceptInvitation",
-        account,
-        subject: `member ${actor.id}`,
-        after: { user: actor.id, email: actor.name, role, invitation: id },
-      },
+    await inside.record(
+      { account, subject: `member ${actor.id}`, after: { user: actor.id, email: actor.name, role, invitation: id } },
+      actor,
     );
     return { account, user: actor.id, role };
   });
 }
 
-/** Whoever has a link that went by mail only has proven that the address is theirs. */
+/** A link that went by mail only proves that the address belongs to its user. */
 async function createUser(
   transaction: Database,
-  { name, email: given, password }: NewUser,
+  { name, email: ownEmail, password }: NewUser,
   { email: invited, is_mailed }: InvitationRow,
   hashed: string,
   now: Date,
 ): Promise<Actor> {
-  const email = (given ?? invited)?.toLowerCase();
+  const email = (ownEmail ?? invited)?.toLowerCase();
   for (const [field, value] of Object.entries({ name, email, password }))
     if (value === undefined)
       throw new Fault("invalid", `A new user needs a ${field}; if you have signed in before, sign in first.`, {

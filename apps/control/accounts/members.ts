@@ -1,10 +1,11 @@
 /** The operations on the members of an account. */
+
 import type { memberOperations } from "#api/members.ts";
 import { within } from "../api/actor.ts";
-import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { readPage } from "../api/pages.ts";
+import { transact } from "../database/change.ts";
 import type { Database } from "../database/database.ts";
 import type { Role } from "../database/tables.ts";
 import { refuseWiderRole } from "./operator-tokens.ts";
@@ -21,39 +22,28 @@ export const memberHandlers: Pick<Handlers<typeof memberOperations>, Names> = {
 
   async updateMember({ params: { account, user }, body: { role } }, context) {
     refuseWiderRole(context.actor, role);
-    const updated = await context.database.transaction().execute(async (transaction) => {
-      const before = await memberRow({ ...context, database: transaction }, account, user);
-      if (before.role === "owner" && role !== "owner") await refuseLastOwner(transaction, account, user);
-      await transaction
+    const updated = await transact(context, "updateMember", async (inside) => {
+      const before = await memberRow(inside, account, user);
+      if (before.role === "owner" && role !== "owner") await refuseLastOwner(inside.database, account, user);
+      await inside.database
         .updateTable("members")
         .set({ role })
         .where("account", "=", account)
         .where("user_id", "=", user)
         .execute();
       const after = { ...before, role };
-      await recordChange(transaction, context, {
-        action: "updateMember",
-        account,
-        subject: `member ${user}`,
-        before: memberOf(before),
-        after: memberOf(after),
-      });
+      await inside.record({ account, subject: `member ${user}`, before: memberOf(before), after: memberOf(after) });
       return after;
     });
     return { body: memberOf(updated) };
   },
 
   async removeMember({ params: { account, user } }, context) {
-    await context.database.transaction().execute(async (transaction) => {
-      const before = await memberRow({ ...context, database: transaction }, account, user);
-      if (before.role === "owner") await refuseLastOwner(transaction, account, user);
-      await transaction.deleteFrom("members").where("account", "=", account).where("user_id", "=", user).execute();
-      await recordChange(transaction, context, {
-        action: "removeMember",
-        account,
-        subject: `member ${user}`,
-        before: memberOf(before),
-      });
+    await transact(context, "removeMember", async (inside) => {
+      const before = await memberRow(inside, account, user);
+      if (before.role === "owner") await refuseLastOwner(inside.database, account, user);
+      await inside.database.deleteFrom("members").where("account", "=", account).where("user_id", "=", user).execute();
+      await inside.record({ account, subject: `member ${user}`, before: memberOf(before) });
     });
     return { body: undefined };
   },

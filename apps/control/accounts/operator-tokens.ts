@@ -1,14 +1,15 @@
 /** The operations on operator tokens. Only their hashes are stored. */
+
 import { hash, randomBytes } from "node:crypto";
 import type { Access, Operation } from "#api/operation.ts";
 import { operations } from "#api/operations.ts";
 import type { tokenOperations } from "#api/tokens.ts";
 import { type Actor, mayCall, roleIncludes } from "../api/actor.ts";
-import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Handlers } from "../api/handlers.ts";
 import { readPage } from "../api/pages.ts";
 import { tokensMax } from "../bounds.ts";
+import { transact } from "../database/change.ts";
 import type { Role, TokenRow } from "../database/tables.ts";
 
 type Row = Omit<TokenRow, "scopes"> & { scopes: string[] };
@@ -21,7 +22,7 @@ export const tokenHandlers: Handlers<typeof tokenOperations> = {
   },
 
   async createToken({ body: { name, scopes, expiresAt = null } }, context) {
-    const { database, actor, now } = context;
+    const { actor, now } = context;
     refuseNarrowToken(actor);
     for (const scope of scopes) checkScope(scope);
     const token = `sluice_${randomBytes(32).toString("base64url")}`;
@@ -36,30 +37,25 @@ export const tokenHandlers: Handlers<typeof tokenOperations> = {
       revoked_at: null,
       last_used_at: null,
     };
-    await database.transaction().execute(async (transaction) => {
-      const { live } = await transaction
+    await transact(context, "createToken", async (inside) => {
+      const { live } = await inside.database
         .selectFrom("tokens")
         .select((tokens) => tokens.fn.countAll<bigint>().as("live"))
         .where("revoked_at", "is", null)
         .executeTakeFirstOrThrow();
       if (live >= BigInt(tokensMax)) throw new Fault("conflict", `There are ${tokensMax} tokens; revoke some first.`);
-      await transaction
+      await inside.database
         .insertInto("tokens")
         .values({ ...row, scopes: JSON.stringify(scopes) })
         .execute();
-      await recordChange(transaction, context, {
-        action: "createToken",
-        account: null,
-        subject: `token ${row.id}`,
-        after: tokenOf(row),
-      });
+      await inside.record({ subject: `token ${row.id}`, after: tokenOf(row) });
     });
     return { body: { ...tokenOf(row), token } };
   },
 
   async revokeToken({ params: { token: id } }, context) {
-    const updated = await context.database.transaction().execute(async (transaction) => {
-      const before = await transaction
+    const updated = await transact(context, "revokeToken", async (inside) => {
+      const before = await inside.database
         .selectFrom("tokens")
         .selectAll()
         .where("id", "=", id)
@@ -67,14 +63,8 @@ export const tokenHandlers: Handlers<typeof tokenOperations> = {
         .executeTakeFirst();
       if (before === undefined) throw notFound("token", id);
       const after = { ...before, revoked_at: before.revoked_at ?? context.now };
-      await transaction.updateTable("tokens").set({ revoked_at: after.revoked_at }).where("id", "=", id).execute();
-      await recordChange(transaction, context, {
-        action: "revokeToken",
-        account: null,
-        subject: `token ${id}`,
-        before: tokenOf(before),
-        after: tokenOf(after),
-      });
+      await inside.database.updateTable("tokens").set({ revoked_at: after.revoked_at }).where("id", "=", id).execute();
+      await inside.record({ subject: `token ${id}`, before: tokenOf(before), after: tokenOf(after) });
       return after;
     });
     return { body: tokenOf(updated) };

@@ -2,6 +2,7 @@
  * Raises alerts: when 80 % and 100 % of a budget are spent, when a key expires within a week, and
  * when a key was revoked. Each occasion raises one alert, whichever process notices it first.
  */
+
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Logger } from "pino";
@@ -10,8 +11,9 @@ import { limitRows } from "#access/limits.ts";
 import type { alertKinds } from "#api/alerts.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { nanoOf, unitsOf } from "#ledger/money.ts";
+import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
-import { OutageLog } from "#service/outage-log.ts";
+import { PeriodicTask } from "#service/periodic-task.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisEpoch } from "#service/shared-clock.ts";
 import { alertsEveryMs, budgetSubjectsAtOnce, expiringMs, raisedTogetherMax, revokedRecentlyMs } from "../bounds.ts";
@@ -26,23 +28,24 @@ export interface Alert {
   account: string | null;
   subject: string;
   detail: Record<string, unknown>;
-  /** What raises it at most once. */
+  /** Each occasion raises one alert. */
   occasion: string;
 }
 
 export interface AlertsOptions {
   database: Database;
-  /** Of the purpose `request`. */
+  /** A connection of the purpose `request`. */
   redis: Redis;
   keyspace: Keyspace;
   catalogue(): Pick<Catalogue, "groups" | "currency">;
   /**
-   * Those in force now: alerts are kept as long as usage records, and delivered if there is a
-   * webhook.
+   * The settings in force now: alerts are kept as long as usage records, and delivered if there is
+   * a webhook.
    */
   settings(): Pick<InstallationValues, "usageDays" | "alertWebhookUrl">;
   /** Called for each new alert. */
   raised(alert: Alert): void;
+  clock: Clock;
   log: Logger;
 }
 
@@ -54,45 +57,38 @@ const shares = [
 
 export class Alerts {
   readonly #options: AlertsOptions;
-  readonly #timer: NodeJS.Timeout;
-  /** Occasions that were raised already. */
-  #known = new Set<string>();
-  #isBusy = false;
-  readonly #outage: OutageLog;
+  readonly #task: PeriodicTask;
+  #raisedOccasions = new Set<string>();
 
   constructor(options: AlertsOptions) {
     this.#options = options;
-    this.#outage = new OutageLog({
+    this.#task = new PeriodicTask({
+      everyMs: alertsEveryMs,
+      run: () => this.#run(),
       log: options.log,
       level: "warn",
       failed: "alerts could not be raised",
       works: "alerts are raised again",
     });
-    this.#timer = setInterval(() => void this.run(), alertsEveryMs);
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    this.#task.close();
   }
 
   /** One round. Never rejects. */
-  async run(): Promise<void> {
-    if (this.#isBusy) return;
-    this.#isBusy = true;
-    try {
-      const now = Date.now();
-      const due = [...(await this.#aboutBudgets(now)), ...(await this.#aboutKeys(now))];
-      const fresh = due.filter(({ occasion }) => !this.#known.has(occasion));
-      for (let start = 0; start < fresh.length; start += raisedTogetherMax)
-        await this.#raise(fresh.slice(start, start + raisedTogetherMax), new Date(now));
-      this.#known = new Set(due.map(({ occasion }) => occasion));
-      await this.#drop(now);
-      this.#outage.worked();
-    } catch (error) {
-      this.#outage.failed(error);
-    } finally {
-      this.#isBusy = false;
-    }
+  run(): Promise<void> {
+    return this.#task.run();
+  }
+
+  async #run(): Promise<void> {
+    const now = this.#options.clock.epoch();
+    const due = [...(await this.#aboutBudgets(now)), ...(await this.#aboutKeys(now))];
+    const fresh = due.filter(({ occasion }) => !this.#raisedOccasions.has(occasion));
+    for (let start = 0; start < fresh.length; start += raisedTogetherMax)
+      await this.#raise(fresh.slice(start, start + raisedTogetherMax), new Date(now));
+    this.#raisedOccasions = new Set(due.map(({ occasion }) => occasion));
+    await this.#drop(now);
   }
 
   async #aboutBudgets(now: number): Promise<Alert[]> {

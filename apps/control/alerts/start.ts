@@ -9,7 +9,7 @@ import { type Alert, Alerts, type AlertsOptions } from "./alerts.ts";
 import { Webhook } from "./webhook.ts";
 
 export interface StartAlertsOptions
-  extends Pick<AlertsOptions, "database" | "redis" | "keyspace" | "catalogue" | "log"> {
+  extends Pick<AlertsOptions, "database" | "redis" | "keyspace" | "catalogue" | "clock" | "log"> {
   settings(): InstallationValues;
   /**
    * Whether the webhook's address comes from the environment, whose author may name any address.

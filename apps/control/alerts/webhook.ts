@@ -3,11 +3,13 @@
  * HMAC-SHA256 of id, time and body. An alert that is not accepted is sent again for about two days,
  * with growing pauses. A receiver may see an alert twice; its `webhook-id` is the same.
  */
+
 import { createHmac, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Logger } from "pino";
 import { type Dispatcher, fetch } from "undici";
-import { OutageLog } from "#service/outage-log.ts";
+import type { Clock } from "#service/clock.ts";
+import { PeriodicTask } from "#service/periodic-task.ts";
 import { Unreachable } from "#service/public-agent.ts";
 import { StartupFault } from "#service/startup.ts";
 import { deliveredTogetherMax, deliveryEveryMs, deliveryLeaseMs, webhookMs } from "../bounds.ts";
@@ -18,10 +20,11 @@ type WebhookSettings = Pick<InstallationValues, "alertWebhookUrl" | "alertWebhoo
 
 export interface WebhookOptions {
   database: Database;
-  /** Those in force now. */
+  /** The settings in force now. */
   settings(): WebhookSettings;
   /** Makes the connections. Undefined: any address may be called. */
   dispatcher?(): Dispatcher | undefined;
+  clock: Clock;
   log: Logger;
 }
 
@@ -40,9 +43,7 @@ const pauses = [5, 60, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000];
 
 export class Webhook {
   readonly #options: WebhookOptions;
-  readonly #timer: NodeJS.Timeout;
-  #isBusy = false;
-  readonly #outage: OutageLog;
+  readonly #task: PeriodicTask;
 
   /** Throws a StartupFault for an address that is none. */
   constructor(options: WebhookOptions) {
@@ -50,38 +51,35 @@ export class Webhook {
     if (url !== undefined && !(URL.canParse(url) && /^https?:$/.test(new URL(url).protocol)))
       throw new StartupFault("ALERT_WEBHOOK_URL must be an http or https address");
     this.#options = options;
-    this.#outage = new OutageLog({
+    this.#task = new PeriodicTask({
+      everyMs: deliveryEveryMs,
+      run: () => this.#run(),
       log: options.log,
       level: "warn",
       failed: "alerts could not be delivered",
       works: "alerts are delivered again",
     });
-    this.#timer = setInterval(() => void this.run(), deliveryEveryMs);
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    this.#task.close();
   }
 
   /** Delivers what is due. Never rejects. */
-  async run(): Promise<void> {
-    if (this.#isBusy || this.#options.settings().alertWebhookUrl === undefined) return;
-    this.#isBusy = true;
-    try {
-      for (const alert of await this.#take()) await this.#deliver(alert);
-      this.#outage.worked();
-    } catch (error) {
-      this.#outage.failed(error);
-    } finally {
-      this.#isBusy = false;
-    }
+  run(): Promise<void> {
+    return this.#task.run();
+  }
+
+  async #run(): Promise<void> {
+    if (this.#options.settings().alertWebhookUrl === undefined) return;
+    for (const alert of await this.#take()) await this.#deliver(alert);
   }
 
   /** Sends something like an alert. Resolves to why it was not accepted; undefined if it was. */
   sendTest(): Promise<string | undefined> {
     const alert = {
       id: `alert_${randomUUID().replaceAll("-", "")}`,
-      at: new Date(),
+      at: new Date(this.#options.clock.epoch()),
       account: null,
       subject: "test",
       detail: {},
@@ -92,9 +90,9 @@ export class Webhook {
   /** Claims alerts for a while, so that two processes rarely send the same one. */
   async #take(): Promise<Due[]> {
     const { rows } = await sql<Due>`
-      update alerts set attempts = attempts + 1, next_attempt_at = ${new Date(Date.now() + deliveryLeaseMs)}
+      update alerts set attempts = attempts + 1, next_attempt_at = ${new Date(this.#options.clock.epoch() + deliveryLeaseMs)}
       where id in (
-        select id from alerts where next_attempt_at <= ${new Date()} order by next_attempt_at
+        select id from alerts where next_attempt_at <= ${new Date(this.#options.clock.epoch())} order by next_attempt_at
         limit ${sql.lit(deliveredTogetherMax)} for update skip locked
       )
       returning id, at, kind, account, subject, detail, attempts`.execute(this.#options.database);
@@ -105,11 +103,15 @@ export class Webhook {
     const { database, log } = this.#options;
     const problem = await this.#send(alert.id, JSON.stringify({ type: alert.kind, ...alert }));
     const pause = pauses[attempts - 1];
-    const next = problem === undefined || pause === undefined ? null : new Date(Date.now() + pause * 1_000);
+    const next =
+      problem === undefined || pause === undefined ? null : new Date(this.#options.clock.epoch() + pause * 1_000);
     if (problem !== undefined) log.warn({ alert: alert.id, attempts, problem }, "the webhook did not accept an alert");
     await database
       .updateTable("alerts")
-      .set({ next_attempt_at: next, ...(problem === undefined && { delivered_at: new Date() }) })
+      .set({
+        next_attempt_at: next,
+        ...(problem === undefined && { delivered_at: new Date(this.#options.clock.epoch()) }),
+      })
       .where("id", "=", alert.id)
       .execute();
   }
@@ -118,7 +120,7 @@ export class Webhook {
   async #send(id: string, body: string): Promise<string | undefined> {
     const { alertWebhookUrl: url, alertWebhookSecret: secret } = this.#options.settings();
     if (url === undefined) return "no webhook";
-    const seconds = Math.floor(Date.now() / 1_000);
+    const seconds = Math.floor(this.#options.clock.epoch() / 1_000);
     const dispatcher = this.#options.dispatcher?.();
     try {
       const response = await fetch(url, {

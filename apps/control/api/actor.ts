@@ -1,4 +1,4 @@
-/** Who calls the API, and what they may see and do. */
+/** The caller of the API, and what it may see and do. */
 import { type Expression, type SqlBool, sql } from "kysely";
 import type { Access } from "#api/operation.ts";
 import type { Role } from "../database/tables.ts";
@@ -57,10 +57,3 @@ const allows = (scope: string, operation: string): boolean =>
 /** SQL that keeps only rows of these accounts. `column` is one of ours, never a caller's text. */
 export const within = (column: string, scope: Scope): Expression<SqlBool> =>
   scope === "all" ? sql<SqlBool>`true` : sql<SqlBool>`${sql.ref(column)} = any(${[...scope]}::text[])`;
-
-/** For changes that control makes itself. */
-export const systemContext = (): { actor: Actor; address: string; now: Date } => ({
-  actor: { kind: "system", id: "control", name: "control", isOperator: true, roles: new Map() },
-  address: "",
-  now: new Date(),
-});

@@ -7,7 +7,7 @@ import fastifyStatic from "@fastify/static";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 
 export interface ConsoleOptions {
-  /** Of the build. It may appear later, while the first build runs. */
+  /** The directory of the build. It may appear later, while the first build runs. */
   directory: string;
   /** Where the playground calls the gateway from the browser: origins, read for each page. */
   gatewayOrigins(): readonly string[];

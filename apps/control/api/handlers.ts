@@ -1,20 +1,15 @@
 /** The handlers of operations, one each. */
 import type { AnswerOf, InputOf, Operation } from "#api/operation.ts";
-import type { Database } from "../database/database.ts";
-import type { Actor, Scope } from "./actor.ts";
+import type { ChangeContext } from "../database/change.ts";
+import type { Scope } from "./actor.ts";
 
-/** Of one call. */
-export interface Context {
-  readonly database: Database;
-  readonly actor: Actor;
+/** The context of one call. */
+export interface Context extends ChangeContext {
   /**
    * The accounts that this call may touch. Every query of an account's rows must contain `within(…,
    * scope)`.
    */
   readonly scope: Scope;
-  /** The caller's IP address. */
-  readonly address: string;
-  readonly now: Date;
   /** The version that the caller has seen, from `If-Match`. */
   readonly ifMatch: number | undefined;
 }

@@ -18,7 +18,7 @@ export interface RepeatableCall {
   idempotencyKey: string | string[];
   operation: string;
   actor: Actor;
-  /** What the caller sent. */
+  /** The caller's request. */
   input: unknown;
   now: Date;
 }

@@ -2,6 +2,7 @@
  * The HTTP API of control: routes made from the table of operations, with validation, sign-in,
  * scopes, ETags and errors.
  */
+
 import swagger from "@fastify/swagger";
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { Logger } from "pino";
@@ -11,6 +12,7 @@ import { Value } from "typebox/value";
 import { problem } from "#api/common.ts";
 import type { Operation } from "#api/operation.ts";
 import { operations } from "#api/operations.ts";
+import type { Clock } from "#service/clock.ts";
 import { callerOf, TokenBuckets } from "#service/token-buckets.ts";
 import { bodyBytesMax, callersMax, publicSeconds } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
@@ -37,8 +39,9 @@ export interface ApiOptions {
   console: ConsoleOptions | undefined;
   /** The proxies whose X-Forwarded-For names the caller's address. */
   trustedProxies: readonly string[];
-  /** Of one person or token; an IP address has four times as many. */
+  /** The calls of one person or token; an IP address has four times as many. */
   callsPerMinute: number;
+  clock: Clock;
   log: Logger;
   version: string;
 }
@@ -164,7 +167,7 @@ function addRoute(
         actor: actor ?? nobody,
         scope,
         address: request.ip,
-        now: new Date(),
+        now: new Date(options.clock.epoch()),
         ifMatch: versionOf(request.headers["if-match"]),
       };
       const answered = await answerOf(request, reply, name, context, handler);
@@ -192,8 +195,8 @@ function sendPrepared(
     "cache-control": isPublic ? `public, max-age=${publicSeconds}` : "private, no-cache",
     vary: "authorization, cookie",
   });
-  const known = request.headers["if-none-match"]?.split(",").map((tag) => tag.trim().replace(/^W\//, ""));
-  if (known?.includes(etag)) return reply.code(304).send();
+  const presentTags = request.headers["if-none-match"]?.split(",").map((tag) => tag.trim().replace(/^W\//, ""));
+  if (presentTags?.includes(etag)) return reply.code(304).send();
   return reply.type("application/json; charset=utf-8").send(json);
 }
 
@@ -218,8 +221,8 @@ async function answerOf(
 /** Values of a path or a query are text, so they are converted; those of a body are not. */
 function validatorOf(schema: TSchema, converts: boolean) {
   const validator = Compile(schema);
-  return (given: unknown): { value: unknown } | { error: Error } => {
-    const value = converts ? Value.Default(schema, Value.Convert(schema, given)) : given;
+  return (input: unknown): { value: unknown } | { error: Error } => {
+    const value = converts ? Value.Default(schema, Value.Convert(schema, input)) : input;
     if (validator.Check(value)) {
       const field = unstorableField(value);
       if (field === undefined) return { value };

@@ -1,6 +1,8 @@
 /** Operator tokens: how machines and the command line call the API. */
+
 import { hash, timingSafeEqual } from "node:crypto";
 import type { FastifyRequest } from "fastify";
+import type { Clock } from "#service/clock.ts";
 import { tokenUseMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import type { Actor } from "./actor.ts";
@@ -12,7 +14,7 @@ const noRoles = new Map<string, never>();
  * Identifies callers by `Authorization: Bearer …`: the token of the configuration, or one of the
  * database. Undefined without a token.
  */
-export function identifyBy(database: Database, operatorToken: string | undefined) {
+export function identifyBy(database: Database, operatorToken: string | undefined, clock: Clock) {
   const configured = operatorToken === undefined ? undefined : digestOf(operatorToken);
   return async ({ headers: { authorization } }: FastifyRequest): Promise<Actor | undefined> => {
     if (authorization === undefined) return undefined;
@@ -21,7 +23,7 @@ export function identifyBy(database: Database, operatorToken: string | undefined
     const digest = digestOf(token);
     if (configured !== undefined && timingSafeEqual(digest, configured))
       return { kind: "token", id: "configured", name: "OPERATOR_TOKEN", isOperator: true, roles: noRoles };
-    const now = new Date();
+    const now = new Date(clock.epoch());
     const row = await database
       .selectFrom("tokens")
       .select(["id", "name", "scopes", "last_used_at"])

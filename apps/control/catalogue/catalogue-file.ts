@@ -1,4 +1,5 @@
 /** The catalogue's file for operators: what it says now, and what a change would do. */
+
 import { readFileSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import type { catalogueFileOperations } from "#api/catalogue-file.ts";
@@ -8,6 +9,7 @@ import type { Environment } from "#catalogue/environment.ts";
 import { CatalogueFault } from "#catalogue/fault.ts";
 import { parseCatalogue, unreadableText } from "#catalogue/load.ts";
 import type { CatalogueWatch } from "#catalogue/watch.ts";
+import type { Clock } from "#service/clock.ts";
 import type { Handlers } from "../api/handlers.ts";
 import type { Database } from "../database/database.ts";
 import { changesBetween, lossesBetween } from "./changes.ts";
@@ -23,11 +25,13 @@ export interface CatalogueFileOptions {
 /** Remembers what the last change of the catalogue changed. */
 export class LastChange {
   readonly #file: string;
+  readonly #clock: Clock;
   #of: { catalogue: Catalogue; text: string | undefined } | undefined;
   #last: Last | undefined;
 
-  constructor(file: string) {
+  constructor(file: string, clock: Clock) {
     this.#file = file;
+    this.#clock = clock;
   }
 
   /** Call it with the catalogue at the start, and with each later one. */
@@ -35,7 +39,7 @@ export class LastChange {
     const [before, text] = [this.#of, textOf(this.#file)];
     if (before !== undefined)
       this.#last = {
-        at: new Date().toISOString(),
+        at: new Date(this.#clock.epoch()).toISOString(),
         changes: changesBetween(before.catalogue, catalogue),
         diff: before.text === undefined || text === undefined ? null : diffOf(before.text, text),
       };

@@ -1,4 +1,4 @@
-/** What differs between two catalogues. */
+/** The differences between two catalogues. */
 import type { catalogueFileOperations } from "#api/catalogue-file.ts";
 import type { AnswerOf } from "#api/operation.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";

@@ -1,13 +1,14 @@
 /** The operations on content. */
+
 import { sql } from "kysely";
 import type { contentOperations } from "#api/content.ts";
 import { openContent } from "#content/content.ts";
 import { createKeyPair } from "#content/sealing.ts";
 import { accountOf, accountRow, checkVersion } from "../accounts/accounts.ts";
 import { within } from "../api/actor.ts";
-import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Handlers } from "../api/handlers.ts";
+import { recordChange, transact } from "../database/change.ts";
 import { type SealingKey, seal, unseal } from "../database/sealing.ts";
 import { isNamed } from "../ledger/usage-handlers.ts";
 
@@ -18,7 +19,7 @@ export interface ContentOptions {
   changed(account: string): Promise<void>;
 }
 
-/** Of private keys of accounts: a copy of the database without AUTH_SECRET opens nothing. */
+/** Encrypts private keys of accounts: a copy of the database without AUTH_SECRET opens nothing. */
 const sealingKeyOf = (secret: string, account: string): SealingKey => ({
   secret,
   salt: account,
@@ -28,8 +29,8 @@ const sealingKeyOf = (secret: string, account: string): SealingKey => ({
 export function contentHandlers({ secret, changed }: ContentOptions): Handlers<typeof contentOperations> {
   return {
     async updateContentStorage({ params: { account: id }, body: { days } }, context) {
-      await context.database.transaction().execute(async (transaction) => {
-        const before = await accountRow({ ...context, database: transaction }, id, true);
+      await transact(context, "updateContentStorage", async (inside) => {
+        const before = await accountRow(inside, id, true);
         checkVersion(before.version, context);
         const after = { ...before, content_days: days, version: before.version + 1 };
         if (days === null) Object.assign(after, { content_key: null, content_secret: null });
@@ -38,8 +39,8 @@ export function contentHandlers({ secret, changed }: ContentOptions): Handlers<t
           after.content_key = pair.publicKey;
           after.content_secret = seal(sealingKeyOf(secret, id), pair.privateKey);
         }
-        await transaction.updateTable("accounts").set(after).where("id", "=", id).execute();
-        let deleted = transaction.deleteFrom("content").where("account", "=", id);
+        await inside.database.updateTable("accounts").set(after).where("id", "=", id).execute();
+        let deleted = inside.database.deleteFrom("content").where("account", "=", id);
         if (days !== null)
           deleted = deleted.where(
             "received_at",
@@ -47,8 +48,7 @@ export function contentHandlers({ secret, changed }: ContentOptions): Handlers<t
             sql<Date>`${context.now}::timestamptz - ${days} * interval '1 day'`,
           );
         const { numDeletedRows } = await deleted.executeTakeFirst();
-        await recordChange(transaction, context, {
-          action: "updateContentStorage",
+        await inside.record({
           account: id,
           subject: `account ${id}`,
           before: accountOf(before),
@@ -83,11 +83,7 @@ export function contentHandlers({ secret, changed }: ContentOptions): Handlers<t
           "conflict",
           "The content cannot be decrypted: AUTH_SECRET has changed since the account enabled it. Disable and enable it; what was stored before is lost.",
         );
-      await recordChange(database, context, {
-        action: "openContent",
-        account,
-        subject: `request ${generationId}`,
-      });
+      await recordChange(context, "openContent", { account, subject: `request ${generationId}` });
       return { body: content };
     },
   };

@@ -3,10 +3,12 @@
  * account wants. An entry leaves Redis after it was stored; several control processes may take the
  * same one, which is stored once.
  */
+
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import type { Logger } from "pino";
 import { type ContentEntry, readContent, removeContent } from "#content/content-stream.ts";
+import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { OutageLog } from "#service/outage-log.ts";
 import type { Redis } from "#service/redis.ts";
@@ -15,9 +17,10 @@ import type { Database } from "../database/database.ts";
 
 export interface ContentReaderOptions {
   database: Database;
-  /** Of the purpose `request`. A connection of its own, because entries are large. */
+  /** A connection of its own, of the purpose `request`, because entries are large. */
   redis: Redis;
   keyspace: Keyspace;
+  clock: Clock;
   log: Logger;
 }
 
@@ -70,7 +73,7 @@ export class ContentReader {
         and (content_days is null or received_at < now() - content_days * interval '1 day')`.execute(database);
     // The embedded database reuses the space of deleted rows only then.
     if (numAffectedRows > 0n) await sql`vacuum content`.execute(database);
-    this.#sweptAt = performance.now();
+    this.#sweptAt = this.#options.clock.now();
   }
 
   async #run(): Promise<void> {
@@ -79,7 +82,7 @@ export class ContentReader {
       let count = 0;
       try {
         count = await this.take();
-        if (performance.now() - this.#sweptAt > contentSweptEveryMs) await this.sweep();
+        if (this.#options.clock.now() - this.#sweptAt > contentSweptEveryMs) await this.sweep();
         this.#outage.worked();
       } catch (error) {
         if (!signal.aborted) this.#outage.failed(error);
@@ -89,8 +92,8 @@ export class ContentReader {
   }
 
   /**
-   * The lock keeps the account from ending its storage meanwhile. What was sealed for an earlier
-   * key of the account is not stored.
+   * The lock keeps the account from ending its storage meanwhile. Content that was sealed for an
+   * earlier key of the account is not stored.
    */
   async #store({ label: { generationId, account, key, receivedAt }, sealed }: ContentEntry): Promise<void> {
     await sql`

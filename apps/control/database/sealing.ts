@@ -4,10 +4,10 @@
 import { createSecretKey, hkdfSync } from "node:crypto";
 import { decrypt, encrypt } from "#service/cipher.ts";
 
-/** What the key is derived from. */
+/** The key is derived from these. */
 export interface SealingKey {
   secret: string;
-  /** What is sealed, such as the id of a row: a text opens only where it was sealed. */
+  /** The subject, such as the id of a row: a text opens only where it was sealed. */
   salt: string;
   /** The kind of text. */
   purpose: string;

@@ -8,6 +8,7 @@
 import { once } from "node:events";
 import type { Writable } from "node:stream";
 import { type Kysely, sql, type Transaction } from "kysely";
+import type { Clock } from "#service/clock.ts";
 import { exportRowsMax, importBytesMax, importRowsMax } from "../bounds.ts";
 import { UsagePartitions } from "../ledger/partitions.ts";
 import type { Database } from "./database.ts";
@@ -82,7 +83,7 @@ const orders: Partial<Record<TableName, string>> = { keys: "order by created_at 
  * Reads an export into an empty database, all or nothing. Resolves to the number of rows. Throws a
  * TransferFault for anything else than an export of this version.
  */
-export async function importDatabase(database: Database, lines: AsyncIterable<string>): Promise<number> {
+export async function importDatabase(database: Database, lines: AsyncIterable<string>, clock: Clock): Promise<number> {
   for (const table of tables) {
     // Migrations create this account.
     const others = table === "accounts" ? sql`where id <> 'default'` : sql``;
@@ -96,7 +97,8 @@ export async function importDatabase(database: Database, lines: AsyncIterable<st
     let count = 0;
     let number = 0;
     const flush = async () => {
-      if (current !== undefined) await insertRows(transaction, partitions, current.table, current.rows);
+      if (current?.table === "usage") await partitions.create(receiptTimesOf(current.rows), clock.epoch());
+      if (current !== undefined) await insertRows(transaction, current.table, current.rows);
       current = undefined;
     };
     for await (const line of lines) {
@@ -137,16 +139,10 @@ export async function* linesOf(chunks: AsyncIterable<Uint8Array | string>): Asyn
   if (rest !== "") yield rest;
 }
 
-async function insertRows(
-  transaction: Transaction<Tables>,
-  partitions: UsagePartitions,
-  table: TableName,
-  rows: readonly string[],
-): Promise<void> {
-  if (table === "usage") {
-    const times = rows.map((row) => Date.parse((JSON.parse(row) as { received_at: string }).received_at));
-    await partitions.create(times, Date.now());
-  }
+const receiptTimesOf = (rows: readonly string[]): number[] =>
+  rows.map((row) => Date.parse((JSON.parse(row) as { received_at: string }).received_at));
+
+async function insertRows(transaction: Transaction<Tables>, table: TableName, rows: readonly string[]): Promise<void> {
   await sql`insert into ${sql.table(table)}
     select * from jsonb_populate_recordset(null::${sql.table(table)}, ${`[${rows.join(",")}]`}::jsonb)`.execute(
     transaction,

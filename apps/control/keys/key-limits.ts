@@ -14,7 +14,7 @@ type Standing = AnswerOf<(typeof keyOperations)["getKeyLimits"]>["limits"][numbe
 type Spent = Awaited<ReturnType<typeof readBudgets>>[number];
 
 export interface LimitDeps {
-  /** Of the purpose `request`. */
+  /** A connection of the purpose `request`. */
   redis: Redis;
   keyspace: Keyspace;
   catalogue(): Catalogue;

@@ -1,32 +1,34 @@
 /**
  * Keeps the records in Redis, which every ingress follows, equal to the keys of the database. A
- * change is written after its commit. What Redis did not take, lost or got from somebody else is
- * found by comparison: at once after a change that is not ours, and once a minute in any case.
+ * change is written after its commit. A comparison finds what Redis did not take, lost or got from
+ * somebody else: at once after a change that is not ours, and once a minute in any case.
  *
  * The database decides, with two exceptions: a key that only Redis has is imported into its
  * account, and a revocation that only Redis has is taken over, because a revocation is final.
  */
+
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { isSame, projectRecords, readRecords, readVersion } from "#access/projection.ts";
 import type { KeyRecord } from "#access/record.ts";
+import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
-import { systemContext } from "../api/actor.ts";
-import { recordChange } from "../api/audit.ts";
 import { comparedEveryMs, importedTogetherMax, looksEveryMs } from "../bounds.ts";
+import { type ChangeContext, systemContext, transact } from "../database/change.ts";
 import type { Database } from "../database/database.ts";
 import { describedOf, type FullRow, keysWithin, recordOf } from "./key-rows.ts";
 
 export interface KeyProjectionOptions {
   database: Database;
-  /** Of the purpose `request`. */
+  /** A connection of the purpose `request`. */
   redis: Redis;
   keyspace: Keyspace;
+  clock: Clock;
   log: Logger;
 }
 
-/** What a comparison did. */
+/** The result of a comparison. */
 export interface Comparison {
   /** Keys of the database. */
   keys: number;
@@ -118,7 +120,7 @@ export class KeyProjection {
   async #look(): Promise<void> {
     const { redis, keyspace, log } = this.#options;
     try {
-      const isDue = this.isBehind || performance.now() - this.#comparedAt > comparedEveryMs;
+      const isDue = this.isBehind || this.#options.clock.now() - this.#comparedAt > comparedEveryMs;
       if (isDue || (await readVersion(redis, keyspace)) !== this.#seen) await this.compare();
     } catch (error) {
       if (!this.isBehind) log.warn({ err: error }, "the keys in Redis could not be compared; trying again");
@@ -151,21 +153,22 @@ export class KeyProjection {
    * is one that the database has lost.
    */
   async #compare(): Promise<Comparison> {
-    const { database, redis, keyspace, log } = this.#options;
+    const { database, redis, keyspace, clock, log } = this.#options;
     const missed = this.#missed;
     const version = await readVersion(redis, keyspace);
     const present = await readRecords(redis, keyspace);
-    const imported = await importKeys(database, present);
+    const context = systemContext(database, new Date(clock.epoch()));
+    const imported = await importKeys(context, present);
     const rows = await keysWithin(database, "all").execute();
     const differing = rows.filter((row) => {
       const record = present.get(row.hash);
       return record === undefined || !isSame(record, recordOf(row));
     });
     const corrected: FullRow[] = [];
-    for (const row of differing) corrected.push(await correctedRow(database, row, present.get(row.hash)));
+    for (const row of differing) corrected.push(await correctedRow(context, row, present.get(row.hash)));
     this.#seen = version;
     const written = await this.#write(corrected);
-    this.#comparedAt = performance.now();
+    this.#comparedAt = this.#options.clock.now();
     this.#covered = missed;
     if (imported > 0 || written > 0) log.info({ imported, written }, "keys in Redis and in the database differed");
     return { keys: rows.length, written, imported };
@@ -176,15 +179,15 @@ export class KeyProjection {
  * Takes over a revocation that only Redis has, and raises the version of a row that Redis knows in
  * a later state, so that the database's state wins.
  */
-async function correctedRow(database: Database, row: FullRow, present: KeyRecord | undefined): Promise<FullRow> {
+async function correctedRow(context: ChangeContext, row: FullRow, present: KeyRecord | undefined): Promise<FullRow> {
   const record = recordOf(row);
   const revokedAt =
     row.revoked_at === null && present?.revokedAt !== undefined ? new Date(present.revokedAt) : undefined;
   const ahead = (present?.version ?? 0) - (record.version ?? 0);
   if (revokedAt === undefined && ahead < 0) return row;
   if (present === undefined) return row;
-  return database.transaction().execute(async (transaction) => {
-    const current = await keysWithin(transaction, "all")
+  return transact(context, "revokeKey", async (inside) => {
+    const current = await keysWithin(inside.database, "all")
       .where("keys.id", "=", row.id)
       .forUpdate("keys")
       .executeTakeFirstOrThrow();
@@ -193,15 +196,13 @@ async function correctedRow(database: Database, row: FullRow, present: KeyRecord
       revoked_at: current.revoked_at ?? revokedAt ?? null,
       version: current.version + Math.max(ahead, 0) + 1,
     };
-    await transaction
+    await inside.database
       .updateTable("keys")
       .set({ revoked_at: after.revoked_at, version: after.version })
       .where("id", "=", row.id)
       .execute();
     if (revokedAt !== undefined && current.revoked_at === null) {
-      const context = systemContext();
-      await recordChange(transaction, context, {
-        action: "revokeKey",
+      await inside.record({
         account: row.account,
         subject: `key ${row.id}`,
         before: describedOf(current, context.now),
@@ -216,37 +217,33 @@ async function correctedRow(database: Database, row: FullRow, present: KeyRecord
  * Imports the keys that only Redis has, with their ids, into the accounts that they name. Resolves
  * to their number.
  */
-async function importKeys(database: Database, present: ReadonlyMap<string, KeyRecord>): Promise<number> {
-  const known = new Set((await database.selectFrom("keys").select("hash").execute()).map(({ hash }) => hash));
-  const missing = [...present].filter(([hash]) => !known.has(hash));
+async function importKeys(context: ChangeContext, present: ReadonlyMap<string, KeyRecord>): Promise<number> {
+  const storedHashes = new Set(
+    (await context.database.selectFrom("keys").select("hash").execute()).map(({ hash }) => hash),
+  );
+  const missing = [...present].filter(([hash]) => !storedHashes.has(hash));
   let imported = 0;
   for (let start = 0; start < missing.length; start += importedTogetherMax)
-    imported += await importSome(database, missing.slice(start, start + importedTogetherMax));
+    imported += await importSome(context, missing.slice(start, start + importedTogetherMax));
   return imported;
 }
 
-function importSome(database: Database, records: readonly (readonly [string, KeyRecord])[]): Promise<number> {
-  const context = systemContext();
+function importSome(context: ChangeContext, records: readonly (readonly [string, KeyRecord])[]): Promise<number> {
   const accounts = new Set(records.map(([, { account = defaultAccount }]) => account));
-  return database.transaction().execute(async (transaction) => {
-    await transaction
+  return transact(context, "importKeys", async (inside) => {
+    await inside.database
       .insertInto("accounts")
       .values([...accounts].map((id) => ({ id, name: id, created_at: context.now, disabled_at: null })))
       .onConflict((conflict) => conflict.doNothing())
       .execute();
-    const inserted = await transaction
+    const inserted = await inside.database
       .insertInto("keys")
       .values(records.map(([hash, record]) => importedRowOf(hash, record)))
       .onConflict((conflict) => conflict.doNothing())
       .returning("id")
       .execute();
     if (inserted.length > 0)
-      await recordChange(transaction, context, {
-        action: "importKeys",
-        account: null,
-        subject: `${inserted.length} keys`,
-        after: { keys: inserted.map(({ id }) => id) },
-      });
+      await inside.record({ subject: `${inserted.length} keys`, after: { keys: inserted.map(({ id }) => id) } });
     return inserted.length;
   });
 }

@@ -21,7 +21,7 @@ export type FullRow = Selectable<KeyRow> & {
 
 type ApiKey = AnswerOf<(typeof keyOperations)["getKey"]>;
 
-/** What a key has used, by the ledger. In nano-units. */
+/** The usage of a key, by the ledger. In nano-units. */
 export interface KeyUse {
   readonly today: bigint;
   readonly month: bigint;
@@ -43,7 +43,7 @@ export const keysWithin = (database: Database, scope: Scope) =>
     ])
     .where(within("keys.account", scope));
 
-/** What an ingress needs to know. The version grows with every change of the key or its account. */
+/** The record for ingresses. The version grows with every change of the key or its account. */
 export function recordOf(row: FullRow): KeyRecord {
   const { models, origins, limits, addresses, expires_at, revoked_at, account_disabled_at } = row;
   return {
@@ -95,7 +95,7 @@ const unused: KeyUse = { today: 0n, month: 0n, total: 0n, lastUsedAt: null };
 
 const isoOf = (time: Date | null): string | null => time?.toISOString() ?? null;
 
-/** What these keys have used. Keys without usage are missing. */
+/** The usage of these keys. Keys without usage are missing. */
 export async function usesOf(database: Database, ids: readonly string[], now: Date): Promise<Map<string, KeyUse>> {
   const month = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth()));
   const today = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate()));
@@ -113,7 +113,7 @@ export async function usesOf(database: Database, ids: readonly string[], now: Da
   return new Map(rows.map(({ id, last_used_at: lastUsedAt, ...sums }) => [id, { ...sums, lastUsedAt }]));
 }
 
-/** What all keys of an account have spent, in the currency's units. */
+/** The spending of all keys of an account, in the currency's units. */
 export async function accountSpendOf(database: Database, account: string, now: Date): Promise<ApiKey["spend"]> {
   const month = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth()));
   const today = new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth(), now.getUTCDate()));

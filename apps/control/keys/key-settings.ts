@@ -9,7 +9,7 @@ import type { Actor } from "../api/actor.ts";
 import { Fault } from "../api/faults.ts";
 import type { FullRow } from "./key-rows.ts";
 
-/** What is absent stays as it is. */
+/** An absent setting stays as it is. */
 export type KeySettings = InputOf<(typeof keyOperations)["updateKey"]>["body"];
 
 /** Throws a Fault for a group that the catalogue does not have. */
@@ -24,8 +24,8 @@ export function checkGroup(group: string, { groups }: Pick<Catalogue, "groups">,
 
 /**
  * Throws a Fault for settings that give a key more than it may have: a group that its account may
- * not use or, unless an operator decides, a limit above that of its group's keys. What the key has
- * already, it keeps.
+ * not use or, unless an operator decides, a limit above that of its group's keys. A key keeps the
+ * rights that it has already.
  */
 export function checkGrant(
   { group, limits }: KeySettings,

@@ -1,14 +1,15 @@
 /** The operations on keys. */
+
 import { randomBytes } from "node:crypto";
 import { type SqlBool, sql } from "kysely";
 import { createKey } from "#access/key.ts";
 import type { keyOperations } from "#api/keys.ts";
 import { checkVersion } from "../accounts/accounts.ts";
 import { requireAccount } from "../accounts/members.ts";
-import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { readPage } from "../api/pages.ts";
+import { type Inside, transact } from "../database/change.ts";
 import type { Database } from "../database/database.ts";
 import { type LimitDeps, standingsOf } from "./key-limits.ts";
 import type { KeyProjection } from "./key-projection.ts";
@@ -70,12 +71,12 @@ function changesOf({ catalogue, projection }: KeyOptions): Omit<KeyHandlers, Rea
     context: Context,
     change: (before: FullRow) => Parameters<typeof update>[2] | undefined,
   ) => {
-    const row = await context.database.transaction().execute(async (transaction) => {
-      const before = await keyRow({ ...context, database: transaction }, id, true);
+    const row = await transact(context, action, async (inside) => {
+      const before = await keyRow(inside, id, true);
       checkVersion(before.version, context);
       const columns = change(before);
       if (columns === undefined) return before;
-      return recordedUpdate(transaction, context, action, before, columns);
+      return recordedUpdate(inside, before, columns);
     });
     await projection.project([id]);
     return answerOf(row, context);
@@ -84,10 +85,10 @@ function changesOf({ catalogue, projection }: KeyOptions): Omit<KeyHandlers, Rea
   return {
     async createKey({ body: { account, ...settings } }, context) {
       checkSettings(settings, catalogue(), context.now);
-      const { key, row } = await context.database.transaction().execute(async (transaction) => {
-        const { groups } = await requireAccount({ ...context, database: transaction }, account);
+      const { key, row } = await transact(context, "createKey", async (inside) => {
+        const { groups } = await requireAccount(inside, account);
         checkGrant(settings, { group_name: "", limits: null, account_groups: groups }, catalogue(), context.actor);
-        return insertKey(transaction, context, account, columnsOf(settings), "createKey");
+        return insertKey(inside, account, columnsOf(settings));
       });
       await projection.project([row.id]);
       return { body: { ...apiKeyOf(row, context.now), key }, version: row.version };
@@ -104,14 +105,14 @@ function changesOf({ catalogue, projection }: KeyOptions): Omit<KeyHandlers, Rea
 
     async rotateKey({ params: { key: id }, body: { overlapSeconds } }, context) {
       const end = new Date(context.now.getTime() + overlapSeconds * 1_000);
-      const { key, row } = await context.database.transaction().execute(async (transaction) => {
-        const before = await keyRow({ ...context, database: transaction }, id, true);
+      const { key, row } = await transact(context, "rotateKey", async (inside) => {
+        const before = await keyRow(inside, id, true);
         checkVersion(before.version, context);
         refuseRevoked(before);
         if (before.replaced_by !== null)
           throw new Fault("conflict", `The key was already replaced by ${before.replaced_by}; rotate that one.`);
-        const created = await insertKey(transaction, context, before.account, copiedColumnsOf(before), "rotateKey");
-        await recordedUpdate(transaction, context, "rotateKey", before, {
+        const created = await insertKey(inside, before.account, copiedColumnsOf(before));
+        await recordedUpdate(inside, before, {
           replaced_by: created.row.id,
           expires_at: before.expires_at !== null && before.expires_at < end ? before.expires_at : end,
         });
@@ -166,20 +167,13 @@ async function update(database: Database, { id, version }: FullRow, columns: Col
   return keysWithin(database, "all").where("keys.id", "=", id).executeTakeFirstOrThrow();
 }
 
-async function recordedUpdate(
-  database: Database,
-  context: Context,
-  action: string,
-  before: FullRow,
-  columns: Columns,
-): Promise<FullRow> {
-  const after = await update(database, before, columns);
-  await recordChange(database, context, {
-    action,
+async function recordedUpdate(inside: Inside<Context>, before: FullRow, columns: Columns): Promise<FullRow> {
+  const after = await update(inside.database, before, columns);
+  await inside.record({
     account: before.account,
     subject: `key ${before.id}`,
-    before: describedOf(before, context.now),
-    after: describedOf(after, context.now),
+    before: describedOf(before, inside.now),
+    after: describedOf(after, inside.now),
   });
   return after;
 }
@@ -199,25 +193,22 @@ const copiedColumnsOf = (row: FullRow) =>
 
 /** The key itself is not stored. */
 async function insertKey(
-  database: Database,
-  context: Context,
+  inside: Inside<Context>,
   account: string,
   columns: ReturnType<typeof columnsOf>,
-  action: string,
 ): Promise<{ key: string; row: FullRow }> {
   const { key, hash, hint } = createKey();
   const { name = "", group_name = "", ...others } = columns;
   const id = `key_${randomBytes(12).toString("hex")}`;
-  await database
+  await inside.database
     .insertInto("keys")
-    .values({ id, hash, hint, account, created_at: context.now, name, group_name, tags: "[]", ...others })
+    .values({ id, hash, hint, account, created_at: inside.now, name, group_name, tags: "[]", ...others })
     .execute();
-  const row = await keysWithin(database, "all").where("keys.id", "=", id).executeTakeFirstOrThrow();
-  await recordChange(database, context, {
-    action,
+  const row = await keysWithin(inside.database, "all").where("keys.id", "=", id).executeTakeFirstOrThrow();
+  await inside.record({
     account,
     subject: `key ${id}`,
-    after: describedOf(row, context.now),
+    after: describedOf(row, inside.now),
   });
   return { key, row };
 }

@@ -5,13 +5,16 @@
  * difference: it lost data, an ingress died before it settled a generation, or the budget is new
  * and earlier usage counts.
  */
+
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import type { Logger } from "pino";
 import { budgetPeriods, correctBudget, periodStartOf, readBudgets } from "#access/budgets.ts";
 import { type BudgetPeriod, limitsCount } from "#access/limits.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
+import { PeriodicTask } from "#service/periodic-task.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisEpoch } from "#service/shared-clock.ts";
 import { budgetSubjectsAtOnce, catchUpMs, caughtUpCheckMs, reconcileEveryMs, recordedWithinMs } from "../bounds.ts";
@@ -20,12 +23,13 @@ import { type BudgetSubject, budgetSubjects, periodsOf } from "./budget-subjects
 
 export interface BudgetsOptions {
   database: Database;
-  /** Of the purpose `request`. */
+  /** A connection of the purpose `request`. */
   redis: Redis;
   keyspace: Keyspace;
   catalogue(): Pick<Catalogue, "groups">;
   /** The ledger has everything that was recorded before this time, in epoch milliseconds. */
   caughtUpAt(): Promise<number>;
+  clock: Clock;
   log: Logger;
 }
 
@@ -41,12 +45,18 @@ export class BudgetReconciler {
    */
   #agreed = new Set<string>();
   #differences = 0;
-  #isBusy = false;
-  readonly #timer: NodeJS.Timeout;
+  readonly #task: PeriodicTask;
 
   constructor(options: BudgetsOptions) {
     this.#options = options;
-    this.#timer = setInterval(() => void this.run(), reconcileEveryMs);
+    this.#task = new PeriodicTask({
+      everyMs: reconcileEveryMs,
+      run: () => this.#run(),
+      log: options.log,
+      level: "warn",
+      failed: "budgets could not be compared with the ledger",
+      works: "budgets are compared with the ledger again",
+    });
   }
 
   /** Differences found so far, besides those of new budgets. Zero unless something broke. */
@@ -55,35 +65,30 @@ export class BudgetReconciler {
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    this.#task.close();
   }
 
   /** One round. Never rejects. */
-  async run(): Promise<void> {
-    if (this.#isBusy) return;
-    this.#isBusy = true;
+  run(): Promise<void> {
+    return this.#task.run();
+  }
+
+  async #run(): Promise<void> {
     const { redis, keyspace } = this.#options;
-    try {
-      // Two corrections of the same difference would count it twice, so one process at a time
-      // compares.
-      if ((await redis.set(keyspace.budgetsCompared, "1", "PX", reconcileEveryMs * 0.9, "NX")) === null) return;
-      const subjects = await budgetSubjects(redis, keyspace, this.#options.catalogue().groups);
-      const agreed = new Set<string>();
-      for (let start = 0; start < subjects.length; start += budgetSubjectsAtOnce)
-        await this.#reconcile(subjects.slice(start, start + budgetSubjectsAtOnce), agreed);
-      this.#agreed = agreed;
-    } catch (error) {
-      this.#options.log.warn({ err: error }, "budgets could not be compared with the ledger");
-    } finally {
-      this.#isBusy = false;
-    }
+    // One process at a time compares: two corrections of the same difference would count it twice.
+    if ((await redis.set(keyspace.budgetsCompared, "1", "PX", reconcileEveryMs * 0.9, "NX")) === null) return;
+    const subjects = await budgetSubjects(redis, keyspace, this.#options.catalogue().groups);
+    const agreed = new Set<string>();
+    for (let start = 0; start < subjects.length; start += budgetSubjectsAtOnce)
+      await this.#reconcile(subjects.slice(start, start + budgetSubjectsAtOnce), agreed);
+    this.#agreed = agreed;
   }
 
   async #reconcile(subjects: readonly BudgetSubject[], agreed: Set<string>): Promise<void> {
-    const { redis, keyspace, caughtUpAt, log } = this.#options;
+    const { redis, keyspace, log } = this.#options;
     const now = Math.floor(await redisEpoch(redis));
     const before = await readBudgets(redis, keyspace, subjects, now);
-    if (!(await hasCaughtUp(caughtUpAt, Date.now()))) return;
+    if (!(await hasCaughtUp(this.#options))) return;
     const sums = await this.#sumsOf(subjects, now);
     const after = await readBudgets(redis, keyspace, subjects, now);
     for (const [index, subject] of subjects.entries())
@@ -107,14 +112,15 @@ export class BudgetReconciler {
   }
 
   async #sumsOf(subjects: readonly BudgetSubject[], now: number): Promise<Spent[]> {
-    const found = new Map<string, Spent>();
+    const spentBySubject = new Map<string, Spent>();
     for (const scope of ["key", "group", "account"] as const) {
       const names = subjects.filter((subject) => subject.scope === scope).map(({ name }) => name);
       if (names.length > 0)
-        for (const [name, spent] of await this.#sumsBy(scope, names, now)) found.set(`${scope} ${name}`, spent);
+        for (const [name, spent] of await this.#sumsBy(scope, names, now))
+          spentBySubject.set(`${scope} ${name}`, spent);
     }
     return subjects.map(
-      ({ scope, name }) => found.get(`${scope} ${name}`) ?? { day: 0n, week: 0n, month: 0n, total: 0n },
+      ({ scope, name }) => spentBySubject.get(`${scope} ${name}`) ?? { day: 0n, week: 0n, month: 0n, total: 0n },
     );
   }
 
@@ -143,8 +149,8 @@ export class BudgetReconciler {
 }
 
 /**
- * What Redis lacks (positive) or has too much (negative), if the sum is not between its two
- * readings.
+ * The amount that Redis lacks (positive) or has too much (negative), if the sum is not between its
+ * two readings.
  */
 export function differenceOf(before: bigint, sum: bigint, after: bigint): bigint {
   if (sum < before) return sum - before;
@@ -152,13 +158,13 @@ export function differenceOf(before: bigint, sum: bigint, after: bigint): bigint
 }
 
 /**
- * Waits until the ledger has read everything that was written before `since`. False if it lags
- * behind for long.
+ * Waits until the ledger has read everything that was written until now. False if it lags behind
+ * for long.
  */
-async function hasCaughtUp(caughtUpAt: () => Promise<number>, since: number): Promise<boolean> {
-  const deadline = Date.now() + catchUpMs;
+async function hasCaughtUp({ caughtUpAt, clock }: Pick<BudgetsOptions, "caughtUpAt" | "clock">): Promise<boolean> {
+  const since = clock.epoch();
   while ((await caughtUpAt()) < since + recordedWithinMs) {
-    if (Date.now() > deadline) return false;
+    if (clock.epoch() > since + catchUpMs) return false;
     await delay(caughtUpCheckMs);
   }
   return true;

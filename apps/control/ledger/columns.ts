@@ -78,7 +78,7 @@ type Value<Type extends string> =
 export type UsageRow = { [Each in Column as Each[0]]: Value<Each[1]> };
 
 /**
- * What totals are grouped by, besides the half hour, each with its SQL for one record. An unknown
+ * The dimensions of totals besides the half hour, each with its SQL for one record. An unknown
  * value is an empty text.
  */
 export const dimensions = {
@@ -105,10 +105,10 @@ const measures = {
   audio_output_tokens: "audio_output_tokens",
   images: "images",
   cost: "cost",
-  /** Of records whose upstream's prices are known, and what callers paid for those. */
+  /** Costs of records whose upstream's prices are known, and what callers paid for them. */
   upstream_cost: "coalesce(upstream_cost, 0)",
   margin_cost: "case when upstream_cost is null then 0 else cost end",
-  /** Of answers with content. */
+  /** Times of answers with content. */
   first_contents: "(first_content_ms is not null)::int",
   first_content_ms: "coalesce(first_content_ms, 0)",
   duration_ms: "duration_ms",

@@ -31,7 +31,7 @@ export async function insertUsage(database: Database, records: readonly UsageRec
  * user or tag may have both.
  */
 const storable = (json: string): string =>
-  json.replace(/\\\\|\\u0000|\\ud[89a-f][0-9a-f]{2}/g, (found) => (found === "\\\\" ? found : "\\ufffd"));
+  json.replace(/\\\\|\\u0000|\\ud[89a-f][0-9a-f]{2}/g, (sequence) => (sequence === "\\\\" ? sequence : "\\ufffd"));
 
 /** As the columns expect it. An unknown dimension is an empty text. */
 function rowOf(record: UsageRecord): Record<string, unknown> {

@@ -3,19 +3,23 @@
  * its records were stored, and all keys with usage of this month at start and whenever Redis came
  * back empty.
  */
+
 import { sql } from "kysely";
 import type { Logger } from "pino";
 import { type KeyUsage, periodStartsOf, type UsageSums } from "#ledger/key-usage.ts";
+import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
+import { PeriodicTask } from "#service/periodic-task.ts";
 import type { Redis } from "#service/redis.ts";
 import { keyUsageBatchMax, keyUsageEveryMs, pastCostsMax } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 
 export interface KeyUsageOptions {
   database: Database;
-  /** Of the purpose `request`. */
+  /** A connection of the purpose `request`. */
   redis: Redis;
   keyspace: Keyspace;
+  clock: Clock;
   log: Logger;
 }
 
@@ -43,12 +47,18 @@ export class KeyUsagePublisher {
   #past = new Map<string, bigint>();
   #pastOf = 0;
   #isComplete = false;
-  #isBusy = false;
-  readonly #timer: NodeJS.Timeout;
+  readonly #task: PeriodicTask;
 
   constructor(options: KeyUsageOptions) {
     this.#options = options;
-    this.#timer = setInterval(() => void this.#tick(), keyUsageEveryMs);
+    this.#task = new PeriodicTask({
+      everyMs: keyUsageEveryMs,
+      run: () => this.#run(),
+      log: options.log,
+      level: "warn",
+      failed: "the usage of keys could not be published",
+      works: "the usage of keys is published again",
+    });
   }
 
   /** Records of these keys were stored. */
@@ -57,34 +67,27 @@ export class KeyUsagePublisher {
   }
 
   close(): void {
-    clearInterval(this.#timer);
+    this.#task.close();
   }
 
-  async #tick(): Promise<void> {
-    const { redis, keyspace, log } = this.#options;
-    if (this.#isBusy || redis.status !== "ready") return;
-    this.#isBusy = true;
+  async #run(): Promise<void> {
+    const { redis, keyspace, clock } = this.#options;
+    if (redis.status !== "ready") return;
+    if (!this.#isComplete || (await redis.exists(keyspace.keyUsage)) === 0) await this.#markAll();
+    const keyIds = [...this.#changed].slice(0, keyUsageBatchMax);
+    if (keyIds.length === 0) return;
+    for (const id of keyIds) this.#changed.delete(id);
     try {
-      if (!this.#isComplete || (await redis.exists(keyspace.keyUsage)) === 0) await this.#markAll();
-      const keyIds = [...this.#changed].slice(0, keyUsageBatchMax);
-      if (keyIds.length === 0) return;
-      for (const id of keyIds) this.#changed.delete(id);
-      try {
-        await this.#publish(keyIds, Date.now());
-      } catch (error) {
-        this.changed(keyIds);
-        throw error;
-      }
+      await this.#publish(keyIds, clock.epoch());
     } catch (error) {
-      log.debug({ err: error }, "the usage of keys could not be published");
-    } finally {
-      this.#isBusy = false;
+      this.changed(keyIds);
+      throw error;
     }
   }
 
   async #markAll(): Promise<void> {
     const { rows } = await sql<{ key_id: string }>`
-      select distinct key_id from usage_days where day >= ${new Date(periodStartsOf(Date.now()).month)}`.execute(
+      select distinct key_id from usage_days where day >= ${new Date(periodStartsOf(this.#options.clock.epoch()).month)}`.execute(
       this.#options.database,
     );
     this.changed(rows.map(({ key_id }) => key_id));
@@ -110,7 +113,7 @@ export class KeyUsagePublisher {
     await redis.hset(keyspace.keyUsage, ...values);
   }
 
-  /** What each key has cost before this month. */
+  /** The cost of each key before this month. */
   async #pastCostsOf(keyIds: readonly string[], month: number): Promise<Map<string, bigint>> {
     if (this.#pastOf !== month || this.#past.size > pastCostsMax) this.#past = new Map();
     this.#pastOf = month;

@@ -2,10 +2,13 @@
  * The ledger of a control process: reads usage records from Redis into the database, and drops old
  * ones.
  */
+
 import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
+import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
+import { PeriodicTask } from "#service/periodic-task.ts";
 import type { Redis } from "#service/redis.ts";
 import { dropEveryMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
@@ -17,13 +20,14 @@ import { LedgerReader } from "./reader.ts";
 
 export interface LedgerOptions {
   database: Database;
-  /** Of the purpose `patient`, for this ledger alone. */
+  /** A connection of the purpose `patient`, for this ledger alone. */
   reads: Redis;
   redis: Redis;
   keyspace: Keyspace;
   /** How many days usage records are kept now. */
   usageDays(): number;
   catalogue(): Pick<Catalogue, "groups">;
+  clock: Clock;
   log: Logger;
 }
 
@@ -37,44 +41,43 @@ export interface Ledger {
   close(): Promise<void>;
 }
 
-export function startLedger({ database, reads, redis, keyspace, usageDays, catalogue, log }: LedgerOptions): Ledger {
+export function startLedger(options: LedgerOptions): Ledger {
+  const { database, reads, redis, keyspace, usageDays, clock, log } = options;
   const partitions = new UsagePartitions(database, usageDays);
-  const keyUsage = new KeyUsagePublisher({ database, redis, keyspace, log });
+  const keyUsage = new KeyUsagePublisher(options);
   const insert = async (records: readonly UsageRecord[]) => {
     await partitions.create(
       records.map(({ receivedAt }) => receivedAt),
-      Date.now(),
+      clock.epoch(),
     );
     const stored = await insertUsage(database, records);
     keyUsage.changed(new Set(records.map(({ keyId }) => keyId)));
     return stored;
   };
-  const reader = new LedgerReader({ redis: reads, commands: redis, keyspace, insert, log });
-  const drop = () =>
-    partitions.drop(Date.now()).then(
-      (names) => names.length > 0 && log.info({ names }, "old usage records were dropped"),
-      (error: unknown) => log.warn({ err: error }, "old usage records could not be dropped"),
-    );
-  const timer = setInterval(drop, dropEveryMs);
-  void drop();
-  const budgets = new BudgetReconciler({
-    database,
-    redis,
-    keyspace,
-    catalogue,
-    caughtUpAt: () => reader.caughtUpAt(),
+  const reader = new LedgerReader({ redis: reads, commands: redis, keyspace, insert, clock, log });
+  const retention = new PeriodicTask({
+    everyMs: dropEveryMs,
+    isImmediate: true,
+    run: async () => {
+      const names = await partitions.drop(clock.epoch());
+      if (names.length > 0) log.info({ names }, "old usage records were dropped");
+    },
     log,
+    level: "warn",
+    failed: "old usage records could not be dropped",
+    works: "old usage records are dropped again",
   });
+  const budgets = new BudgetReconciler({ ...options, caughtUpAt: () => reader.caughtUpAt() });
   reader.start();
   return {
     get counts() {
       return reader.counts;
     },
     budgets,
-    lagSeconds: async () => Math.max(0, Date.now() - (await reader.caughtUpAt())) / 1_000,
+    lagSeconds: async () => Math.max(0, clock.epoch() - (await reader.caughtUpAt())) / 1_000,
     invalidRecords: () => redis.xlen(keyspace.usageInvalid),
     async close() {
-      clearInterval(timer);
+      retention.close();
       keyUsage.close();
       budgets.close();
       await reader.close();

@@ -15,7 +15,7 @@ const nameOf = (day: number): string => `usage_${dateOf(day).replaceAll("-", "_"
 export class UsagePartitions {
   readonly #database: Kysely<Tables>;
   readonly #retentionDays: () => number;
-  /** Those that exist. */
+  /** The existing partitions. */
   #days = new Set<number>();
 
   /**

@@ -5,10 +5,12 @@
  * that are left are inserted again at start, because the embedded database may lose its last writes
  * in a power cut.
  */
+
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { decodeUsageRecord, encodeUsageRecord, type UsageRecord } from "#ledger/usage-record.ts";
+import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import { OutageLog } from "#service/outage-log.ts";
 import type { Redis } from "#service/redis.ts";
@@ -28,11 +30,12 @@ import {
 export interface LedgerReaderOptions {
   /** A connection of its own with the purpose `patient`, because reads block. */
   redis: Redis;
-  /** Of the purpose `request`. */
+  /** A connection of the purpose `request`. */
   commands: Redis;
   keyspace: Keyspace;
   /** Inserts records, each once. Rejects when the database cannot take them now. */
   insert(records: readonly UsageRecord[]): Promise<number>;
+  clock: Clock;
   log: Logger;
 }
 
@@ -110,7 +113,7 @@ export class LedgerReader {
         isReplayed = true;
         await this.#readNew();
         // After a failure at once, so what it left is stored before the end of the outage.
-        if (Date.now() - this.#tidiedAt > tidyEveryMs) await this.#tidy();
+        if (this.#options.clock.epoch() - this.#tidiedAt > tidyEveryMs) await this.#tidy();
         this.#outage.worked();
       } catch (error) {
         if (this.#isClosed) return;
@@ -142,9 +145,9 @@ export class LedgerReader {
   }
 
   async #readNew(): Promise<void> {
-    const startedAt = Date.now();
+    const startedAt = this.#options.clock.epoch();
     const count = await this.#read(">");
-    this.#readAt = Date.now();
+    this.#readAt = this.#options.clock.epoch();
     if (count < entriesReadMax) this.#caughtUpAt = startedAt;
   }
 
@@ -163,7 +166,7 @@ export class LedgerReader {
       keyspace.usage,
       from,
     )) as [stream: string, entries: Entry[]][] | null;
-    // What it was given is another reader's after a while.
+    // After a while, another reader takes these entries over.
     if (this.#isAbandoned) return 0;
     const entries = read?.[0]?.[1] ?? [];
     await this.#store(entries);
@@ -183,7 +186,7 @@ export class LedgerReader {
    */
   async #tidy(): Promise<void> {
     const { commands, keyspace } = this.#options;
-    this.#tidiedAt = Date.now();
+    this.#tidiedAt = this.#options.clock.epoch();
     while ((await this.#read("0")) > 0);
     const [, claimed] = (await commands.xautoclaim(
       keyspace.usage,
@@ -213,7 +216,7 @@ export class LedgerReader {
       oldest: string | null,
     ];
     for (let keptMs = keptEntriesMs; keptMs >= keptEntriesMsMin; keptMs /= 4) {
-      const kept = `${Date.now() - Math.round(keptMs)}-0`;
+      const kept = `${this.#options.clock.epoch() - Math.round(keptMs)}-0`;
       const bounds = [kept, delivered, ...(pending > 0 && oldest !== null ? [oldest] : [])];
       const least = bounds.reduce((least, id) => (isBefore(id, least) ? id : least));
       await commands.xtrim(keyspace.usage, "MINID", least);

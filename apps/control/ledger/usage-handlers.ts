@@ -161,8 +161,8 @@ type SumRow = { step: Date | null; is_others: boolean } & Partial<Record<UsageDi
   Record<Measure, bigint>;
 
 /**
- * What the largest groups are chosen by. What upstreams cost is not among it: callers could read it
- * from the order.
+ * Decides which groups are the largest. The upstreams' cost is not among them: callers could read
+ * it from the order.
  */
 const sizes = {
   cost: "cost",
@@ -231,7 +231,7 @@ async function sumsOf(
 const placesOf = (first: number, last: number): RawBuilder<unknown> =>
   sql.raw(Array.from({ length: last - first + 1 }, (_, index) => String(first + index)).join(", "));
 
-/** Of `steps`: the largest groups, and all others as one. */
+/** The largest groups of `steps`, and all others as one. */
 function largestOf(by: readonly UsageDimension[], { top, topBy = "cost" }: TopQuery): RawBuilder<unknown> {
   const list = (of: (name: UsageDimension) => string, separator = ", ") => sql.raw(by.map(of).join(separator));
   return sql`, largest as (
@@ -465,7 +465,7 @@ const wholes = {
 /** Kinds that this version does not know, written by a newer one, are left out. */
 function unitsIn({ other_units: units }: UsageRow) {
   return ((units ?? []) as NonNullable<UsageRecord["otherUnits"]>).flatMap(([name, count, price]) => {
-    const kind = unitKinds.find((known) => known === name);
+    const kind = unitKinds.find((unitKind) => unitKind === name);
     if (kind === undefined) return [];
     const whole = wholeOf(kind);
     return [

@@ -2,15 +2,18 @@
  * The conditions that need the operator now. infra/prometheus/alerts.yml has the same for those who
  * are away.
  */
+import type { liveOperations } from "#api/live.ts";
+import type { AnswerOf } from "#api/operation.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { ledgerBehindSeconds, oldestWaitShare, redisMemoryShare } from "../bounds.ts";
-import type { LiveState } from "./live-state.ts";
+
+export type LiveState = AnswerOf<(typeof liveOperations)["readOperations"]>;
 
 type Condition = LiveState["conditions"][number];
 
 export function conditionsOf(
   { queues, processes, targets, redis, ledger }: Omit<LiveState, "conditions">,
-  known: Catalogue["queues"],
+  catalogueQueues: Catalogue["queues"],
 ): Condition[] {
   const conditions: Condition[] = [];
   const add = (kind: Condition["kind"], subject: string | null, value: number | null) =>
@@ -18,7 +21,7 @@ export function conditionsOf(
   for (const { id, isLate } of processes) if (isLate) add("processSilent", id, null);
   for (const { name, workers, oldestWaitMs } of queues) {
     if (workers === 0) add("noWorker", name, null);
-    const waitMs = known.get(name)?.waitMs ?? Number.POSITIVE_INFINITY;
+    const waitMs = catalogueQueues.get(name)?.waitMs ?? Number.POSITIVE_INFINITY;
     if (oldestWaitMs > waitMs * oldestWaitShare) add("oldestWait", name, oldestWaitMs / 1_000);
   }
   for (const { target, state } of targets) if (state !== "closed") add("circuitBreakerOpen", target, null);

@@ -2,6 +2,7 @@
  * Operations for operators: the live state, and what they decide about processes, queues,
  * generations and targets.
  */
+
 import type { liveOperations } from "#api/live.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { type CommandAnswer, commandIngresses, type GenerationCommand } from "#service/generation-commands.ts";
@@ -9,10 +10,10 @@ import type { Keyspace } from "#service/keyspace.ts";
 import { type OperatorControl, readControls, removeControl, setControl } from "#service/operator-controls.ts";
 import { lateReportMs, readProcessReports, requestDrain } from "#service/process-reports.ts";
 import type { Redis } from "#service/redis.ts";
-import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { generationsShownMax } from "../bounds.ts";
+import { recordChange } from "../database/change.ts";
 import type { LiveStates } from "./live-state.ts";
 
 export interface LiveHandlerOptions {
@@ -34,7 +35,7 @@ export function liveHandlers(options: LiveHandlerOptions): Handlers<typeof liveO
     { queue, reason, until }: { queue: string; reason: string; until?: string | null },
     context: Context,
   ) => {
-    await checkQueue(options, queue);
+    await checkQueue(options, queue, context);
     await decide(action, { kind: "queue", name: queue, state, reason, ...untilOf(until, context.now) }, context);
     return { body: { queue } };
   };
@@ -43,56 +44,42 @@ export function liveHandlers(options: LiveHandlerOptions): Handlers<typeof liveO
       return { body: await states.read() };
     },
     async drainProcess({ params: { process: id } }, context) {
-      const reports = await readProcessReports(redis, keyspace, Date.now());
+      const reports = await readProcessReports(redis, keyspace, context.now.getTime());
       const report = reports.find((each) => each.id === id);
       if (report === undefined) throw notFound("process", id);
       if (report.role === "control") throw new Fault("invalid", "Control has nothing to drain: restart it instead.");
-      await recordChange(context.database, context, {
-        action: "drainProcess",
-        account: null,
-        subject: `${report.role} ${id}`,
-      });
+      await recordChange(context, "drainProcess", { subject: `${report.role} ${id}` });
       await requestDrain(redis, keyspace, id);
       return { body: { process: id } };
     },
     pauseQueue: ({ params, body }, context) => setQueue("pauseQueue", "paused", { ...params, ...body }, context),
     drainQueue: ({ params, body }, context) => setQueue("drainQueue", "draining", { ...params, ...body }, context),
     async resumeQueue({ params: { queue } }, context) {
-      await checkQueue(options, queue);
+      await checkQueue(options, queue, context);
       await change(options, "resumeQueue", { kind: "queue", name: queue }, context);
       return { body: { queue } };
     },
     async clearQueue({ params: { queue }, body: { reason } }, context) {
-      await checkQueue(options, queue);
-      const { answers, silent } = await command(options, { kind: "clear", queue, reason });
+      await checkQueue(options, queue, context);
+      const { answers, silent } = await command(options, context, { kind: "clear", queue, reason });
       const ended = countOf(answers);
       const after = { reason, ended, silent };
-      await recordChange(context.database, context, {
-        action: "clearQueue",
-        account: null,
-        subject: `queue ${queue}`,
-        after,
-      });
+      await recordChange(context, "clearQueue", { subject: `queue ${queue}`, after });
       return { body: { queue, ended, silent } };
     },
-    async listGenerations({ query }) {
+    async listGenerations({ query }, context) {
       const limit = generationsShownMax;
-      const { answers, silent } = await command(options, { kind: "list", filter: query, limit });
+      const { answers, silent } = await command(options, context, { kind: "list", filter: query, limit });
       const items = [...answers].flatMap(([ingress, { items: own = [] }]) => own.map((item) => ({ ...item, ingress })));
       items.sort((a, b) => a.since - b.since);
       const shown = items.slice(0, limit).map((item) => ({ ...item, since: new Date(item.since).toISOString() }));
       return { body: { items: shown, total: countOf(answers), silent } };
     },
     async stopGeneration({ params: { generation }, body: { reason } }, context) {
-      const { answers } = await command(options, { kind: "stop", generation, reason });
+      const { answers } = await command(options, context, { kind: "stop", generation, reason });
       if (countOf(answers) === 0) throw notFound("generation that runs or waits", generation);
       const subject = `generation ${generation}`;
-      await recordChange(context.database, context, {
-        action: "stopGeneration",
-        account: null,
-        subject,
-        after: { reason },
-      });
+      await recordChange(context, "stopGeneration", { subject, after: { reason } });
       return { body: { generation } };
     },
     async openCircuitBreaker({ params: { target }, body: { reason, minutes } }, context) {
@@ -119,11 +106,11 @@ async function change(
   context: Context,
 ): Promise<void> {
   const { kind, name } = decision;
-  const before = (await readControls(redis, keyspace, Date.now())).find(
+  const before = (await readControls(redis, keyspace, context.now.getTime())).find(
     (each) => each.kind === kind && each.name === name,
   );
   const after = "state" in decision ? decision : undefined;
-  await recordChange(context.database, context, { action, account: null, subject: `${kind} ${name}`, before, after });
+  await recordChange(context, action, { subject: `${kind} ${name}`, before, after });
   if (after === undefined) await removeControl(redis, keyspace, decision);
   else await setControl(redis, keyspace, after);
 }
@@ -136,9 +123,13 @@ function untilOf(until: string | null | undefined, now: Date): { until?: number 
 }
 
 /** A queue that left the catalogue may still be resumed and cleared. */
-async function checkQueue({ catalogue, redis, keyspace }: LiveHandlerOptions, queue: string): Promise<void> {
+async function checkQueue(
+  { catalogue, redis, keyspace }: LiveHandlerOptions,
+  queue: string,
+  { now }: Pick<Context, "now">,
+): Promise<void> {
   if (catalogue().queues.has(queue)) return;
-  const controls = await readControls(redis, keyspace, Date.now());
+  const controls = await readControls(redis, keyspace, now.getTime());
   if (!controls.some(({ kind, name }) => kind === "queue" && name === queue)) throw notFound("queue", queue);
 }
 
@@ -152,8 +143,12 @@ interface Commanded {
   silent: string[];
 }
 
-async function command({ redis, keyspace }: LiveHandlerOptions, each: GenerationCommand): Promise<Commanded> {
-  const now = Date.now();
+async function command(
+  { redis, keyspace }: LiveHandlerOptions,
+  context: Pick<Context, "now">,
+  each: GenerationCommand,
+): Promise<Commanded> {
+  const now = context.now.getTime();
   const ingresses = (await readProcessReports(redis, keyspace, now)).filter(({ role }) => role === "ingress");
   const live = ingresses.filter(({ at }) => now - at <= lateReportMs).map(({ id }) => id);
   const answers = await commandIngresses(redis, keyspace, each, live);

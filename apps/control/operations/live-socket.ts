@@ -2,10 +2,12 @@
  * The WebSocket at which operators follow the live state. It only sends: what a browser sends is
  * ignored.
  */
+
 import websocket from "@fastify/websocket";
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import type { WebSocket } from "ws";
+import type { Clock } from "#service/clock.ts";
 import { type Actor, scopeOf } from "../api/actor.ts";
 import { Fault } from "../api/faults.ts";
 import type { LiveStates } from "./live-state.ts";
@@ -14,6 +16,7 @@ export interface LiveSocketOptions {
   states: LiveStates;
   /** Throws a Fault for a page of another origin. */
   identify(request: FastifyRequest): Promise<Actor | undefined>;
+  clock: Clock;
   log: Logger;
 }
 
@@ -34,7 +37,7 @@ interface Viewer {
 }
 
 export async function addLiveSocket(server: FastifyInstance, options: LiveSocketOptions): Promise<void> {
-  const { states, log } = options;
+  const { states, clock, log } = options;
   const viewers = new Set<Viewer>();
   const authorize = async (request: FastifyRequest) =>
     scopeOf(await options.identify(request), "readOperations", "operator");
@@ -49,7 +52,7 @@ export async function addLiveSocket(server: FastifyInstance, options: LiveSocket
   };
   const sendTo = async (viewer: Viewer, text: string) => {
     const { socket, request } = viewer;
-    const now = Date.now();
+    const now = clock.epoch();
     if (now - viewer.identifiedAt > identifyEveryMs) {
       viewer.identifiedAt = now;
       const isAllowed = await authorize(request).then(
@@ -79,7 +82,7 @@ export async function addLiveSocket(server: FastifyInstance, options: LiveSocket
       },
     },
     (socket, request) => {
-      const viewer = { socket, request, identifiedAt: Date.now() };
+      const viewer = { socket, request, identifiedAt: clock.epoch() };
       viewers.add(viewer);
       socket.on("close", () => viewers.delete(viewer));
       socket.on("error", () => socket.terminate());

@@ -2,31 +2,30 @@
  * Reads what the gateway does right now: the reports of its processes, the queues in Redis, and the
  * ledger.
  */
-import type { liveOperations } from "#api/live.ts";
-import type { AnswerOf } from "#api/operation.ts";
+
 import type { Catalogue } from "#catalogue/catalogue.ts";
+import type { Clock } from "#service/clock.ts";
 import { type Keyspace, partNamesOf } from "#service/keyspace.ts";
 import { type OperatorControl, readControls } from "#service/operator-controls.ts";
 import { lateReportMs, type ProcessReport, readProcessReports } from "#service/process-reports.ts";
 import type { Redis } from "#service/redis.ts";
 import type { Ledger } from "../ledger/ledger.ts";
-import { conditionsOf } from "./conditions.ts";
+import { conditionsOf, type LiveState } from "./conditions.ts";
 import { readRedisState } from "./redis-state.ts";
-
-export type LiveState = AnswerOf<(typeof liveOperations)["readOperations"]>;
 
 export interface LiveStateOptions {
   redis: Redis;
   keyspace: Keyspace;
   catalogue(): Pick<Catalogue, "queues" | "models">;
   ledger: Pick<Ledger, "counts" | "budgets" | "lagSeconds" | "invalidRecords">;
-  /** Of the database. */
+  /** The kind of the database. */
   database: string;
+  clock: Clock;
 }
 
 /**
- * What ingresses and workers report besides what all processes do. Fields of other versions may be
- * absent.
+ * The reports of ingresses and workers, besides the fields of all processes. Fields of other
+ * versions may be absent.
  */
 interface Status {
   catalogue?: string;
@@ -42,7 +41,7 @@ interface QueueStatus {
   queue: string;
   waiting?: number;
   capacity?: number;
-  held?: number;
+  usedSlots?: number;
   oldestWaitMs?: number;
   groups?: { group: string; waiting: number }[];
   otherGroups?: number;
@@ -63,7 +62,7 @@ const sharedMs = 900;
 export class LiveStates {
   readonly #options: LiveStateOptions;
   #last: { at: number; state: Promise<LiveState> } | undefined;
-  /** Of the reading before: the counts of each ingress, and when it reported them. */
+  /** The previous reading: the counts of each ingress, and when it reported them. */
   #counted = new Map<string, { at: number; counts: Counts }>();
 
   constructor(options: LiveStateOptions) {
@@ -72,19 +71,19 @@ export class LiveStates {
 
   /** Rejects while Redis is away. */
   read(): Promise<LiveState> {
-    const now = Date.now();
+    const now = this.#options.clock.epoch();
     if (this.#last === undefined || now - this.#last.at >= sharedMs) this.#last = { at: now, state: this.#read(now) };
     return this.#last.state;
   }
 
   async #read(now: number): Promise<LiveState> {
     const { redis, keyspace, catalogue, ledger, database } = this.#options;
-    const { queues: known, models } = catalogue();
-    const names = [...known.keys()];
+    const { queues: catalogueQueues, models } = catalogue();
+    const names = [...catalogueQueues.keys()];
     const [reports, controls, waiting, redisState, lagSeconds, invalid] = await Promise.all([
       readProcessReports(redis, keyspace, now),
       readControls(redis, keyspace, now),
-      Promise.all([...known].map(([name, { parts }]) => this.#waiting(name, parts))),
+      Promise.all([...catalogueQueues].map(([name, { parts }]) => this.#waiting(name, parts))),
       readRedisState(redis),
       ledger.lagSeconds(),
       ledger.invalidRecords(),
@@ -109,7 +108,7 @@ export class LiveStates {
       },
       database,
     };
-    return { ...state, conditions: conditionsOf(state, known) };
+    return { ...state, conditions: conditionsOf(state, catalogueQueues) };
   }
 
   async #waiting(queue: string, parts: number): Promise<number> {
@@ -160,7 +159,7 @@ function queueOf(
     name,
     queued: sum(ingresses.map(({ waiting: queued }) => queued)),
     waiting,
-    running: sum(workers.map(({ held }) => held)),
+    running: sum(workers.map(({ usedSlots }) => usedSlots)),
     capacity: sum(workers.map(({ capacity }) => capacity)),
     workers: workers.length,
     oldestWaitMs: Math.round(Math.max(0, ...ingresses.map(({ oldestWaitMs = 0 }) => oldestWaitMs))),
@@ -174,10 +173,10 @@ function groupsOf(ingresses: readonly QueueStatus[]): Pick<Queue, "groups" | "ot
   const counts = new Map<string, number>();
   for (const { groups = [] } of ingresses)
     for (const { group, waiting } of groups) counts.set(group, (counts.get(group) ?? 0) + waiting);
-  const sorted = [...counts].sort(([, a], [, b]) => b - a).map(([group, waiting]) => ({ group, waiting }));
-  const rest = sorted.slice(groupsMax).reduce((sum, { waiting }) => sum + waiting, 0);
+  const byWaiting = [...counts].sort(([, a], [, b]) => b - a).map(([group, waiting]) => ({ group, waiting }));
+  const rest = byWaiting.slice(groupsMax).reduce((sum, { waiting }) => sum + waiting, 0);
   return {
-    groups: sorted.slice(0, groupsMax),
+    groups: byWaiting.slice(0, groupsMax),
     otherGroups: ingresses.reduce((sum, { otherGroups = 0 }) => sum + otherGroups, rest),
   };
 }
@@ -193,7 +192,7 @@ function processOf(report: ProcessReport, now: number): LiveState["processes"][n
   const { startedAt, at, notReady, status, memoryBytes, cores, eventLoopDelayMs, id, role, version, host, pid } =
     report;
   const { catalogue, generations, queues } = status as Status;
-  const held = queues?.reduce((total, { held = 0 }) => total + held, 0) ?? 0;
+  const running = queues?.reduce((total, { usedSlots = 0 }) => total + usedSlots, 0) ?? 0;
   return {
     id,
     role,
@@ -207,7 +206,7 @@ function processOf(report: ProcessReport, now: number): LiveState["processes"][n
     reportedAt: new Date(at).toISOString(),
     isLate: isLate(report, now),
     notReady: notReady ?? null,
-    generations: generations ?? held,
+    generations: generations ?? running,
     catalogue: catalogue ?? null,
   };
 }
@@ -217,18 +216,18 @@ function processOf(report: ProcessReport, now: number): LiveState["processes"][n
  * open is open at once.
  */
 function targetsOf(
-  known: readonly string[],
+  catalogueTargets: readonly string[],
   reports: readonly ProcessReport[],
   controls: readonly OperatorControl[],
 ): Target[] {
   const idle = { state: "closed", calls: 0, failed: 0, firstTokenMs: null, cooling: 0, control: null } as const;
   const targets = new Map<string, Target>();
   const of = (target: string): Target => {
-    const found = targets.get(target) ?? { target, ...idle };
-    targets.set(target, found);
-    return found;
+    const state = targets.get(target) ?? { target, ...idle };
+    targets.set(target, state);
+    return state;
   };
-  for (const target of known) of(target);
+  for (const target of catalogueTargets) of(target);
   const firstTokens = new Map<string, { count: number; ms: number }>();
   const cooling = new Set<string>();
   for (const { role, status } of reports) {

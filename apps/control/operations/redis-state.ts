@@ -1,8 +1,7 @@
 import { type Redis, serversOf } from "#service/redis.ts";
-import type { LiveState } from "./live-state.ts";
 
-/** What Redis says of itself; of a cluster, all primaries together. Rejects while one is away. */
-export async function readRedisState(redis: Redis): Promise<LiveState["redis"]> {
+/** The state of Redis; of a cluster, all primaries together. Rejects while one is away. */
+export async function readRedisState(redis: Redis) {
   const infos = await Promise.all(serversOf(redis).map((server) => server.info("all")));
   const field = (info: string, name: string) => new RegExp(`^${name}:(.*)$`, "m").exec(info)?.[1]?.trim();
   const sumOf = (name: string) => infos.reduce((sum, info) => sum + Number(field(info, name) ?? 0), 0);

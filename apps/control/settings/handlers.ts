@@ -1,9 +1,10 @@
 /** The operations on settings. */
+
 import type { settingsOperations } from "#api/settings.ts";
 import type { Webhook } from "../alerts/webhook.ts";
-import { recordChange } from "../api/audit.ts";
 import { Fault } from "../api/faults.ts";
 import type { Handlers } from "../api/handlers.ts";
+import { recordChange } from "../database/change.ts";
 import type { Mail } from "../sign-in/mail.ts";
 import type { Settings } from "./settings.ts";
 
@@ -24,14 +25,14 @@ export function settingsHandlers({
     async sendTestMail({ body: { to } }, context) {
       const { name, smtpUrl } = settings.current();
       if (smtpUrl === undefined) throw new Fault("conflict", "There is no mail server yet; save one first.");
-      await recordChange(context.database, context, { action: "sendTestMail", account: null, subject: "settings" });
+      await recordChange(context, "sendTestMail", { subject: "settings" });
       const problem = await mail.deliver(to, `Test mail of ${name}`, "The mail server of this installation works.\n");
       return { body: { problem: problem ?? null } };
     },
     async sendTestAlert(_input, context) {
       if (settings.current().alertWebhookUrl === undefined)
         throw new Fault("conflict", "There is no webhook yet; save its address first.");
-      await recordChange(context.database, context, { action: "sendTestAlert", account: null, subject: "settings" });
+      await recordChange(context, "sendTestAlert", { subject: "settings" });
       return { body: { problem: (await webhook.sendTest()) ?? null } };
     },
   };

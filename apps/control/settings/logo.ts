@@ -27,7 +27,7 @@ const pngSignature = Buffer.from("89504e470d0a1a0a", "hex");
 /** An XML declaration, comments and a document type may come before the element. */
 const svgStart = /^\ufeff?\s*(<\?xml[^>]*\?>\s*)?(<!--[\s\S]*?-->\s*|<!doctype svg[^>[]*>\s*)*<svg[\s>]/i;
 
-/** Of a data URL. Throws a Fault for a file that is no PNG or SVG, or that is too large. */
+/** Reads a data URL. Throws a Fault for a file that is no PNG or SVG, or that is too large. */
 export function storedLogoOf(dataUrl: string): StoredLogo {
   const [, type = "", data = ""] = /^data:([^;]+);base64,(.*)$/.exec(dataUrl) ?? [];
   const bytes = Buffer.from(data, "base64");

@@ -1,19 +1,20 @@
 /**
- * The settings of the installation: a variable of the environment wins, then what is stored, then
- * the default. What is stored is the same for all control processes; each compares its version
+ * The settings of the installation: a variable of the environment wins, then the stored value,
+ * then the default. All control processes share the stored settings; each compares their version
  * every few seconds.
  */
+
 import type { Logger } from "pino";
 import type { AnswerOf, InputOf } from "#api/operation.ts";
 import type { settingsOperations } from "#api/settings.ts";
 import { readSettings } from "#service/config.ts";
-import { OutageLog } from "#service/outage-log.ts";
+import { PeriodicTask } from "#service/periodic-task.ts";
 import { checkVersion } from "../accounts/accounts.ts";
-import { recordChange } from "../api/audit.ts";
 import { Fault } from "../api/faults.ts";
 import type { Answered, Context } from "../api/handlers.ts";
 import { settingsEveryMs } from "../bounds.ts";
 import { type InstallationValues, installationSettings } from "../config.ts";
+import { transact } from "../database/change.ts";
 import type { Database } from "../database/database.ts";
 import { seal, unseal } from "../database/sealing.ts";
 import { type Logo, logoOf, storedLogoOf } from "./logo.ts";
@@ -23,7 +24,7 @@ type Body = AnswerOf<(typeof settingsOperations)["readSettings"]>;
 type Change = InputOf<(typeof settingsOperations)["updateSettings"]>["body"];
 type Environment = Record<string, string | undefined>;
 
-/** What is in force. */
+/** The settings in force. */
 export interface Installation extends InstallationValues {
   logo: Logo | null;
 }
@@ -36,7 +37,7 @@ export interface SettingsOptions {
   log: Logger;
 }
 
-/** Those that are never shown, with what of them may be. */
+/** Secret settings are never shown; each has a function for the part that may be. */
 const secrets: Partial<Record<Name, (value: string) => string | null>> = {
   smtpUrl: (value) => {
     const { protocol, username, host } = new URL(value);
@@ -61,47 +62,40 @@ const nothing: Row = { version: 0, stored: {}, sealed: {}, logo: null };
 
 export class Settings {
   readonly #options: SettingsOptions;
-  /** Those that the environment sets. */
+  /** The settings of the environment. */
   readonly #fixed: ReadonlySet<Name>;
   readonly #initial: InstallationValues;
-  readonly #outage: OutageLog;
-  #timer: NodeJS.Timeout | undefined;
+  #task: PeriodicTask | undefined;
   #row = nothing;
   #current: Installation;
 
   /** Throws a StartupFault for a variable that is not valid. */
   constructor(options: SettingsOptions) {
-    const { environment, log } = options;
+    const { environment } = options;
     this.#options = options;
     this.#fixed = new Set(names.filter((name) => environment[installationSettings[name].variable]));
     this.#initial = readSettings(installationSettings, environment);
     this.#current = { ...this.#initial, logo: null };
-    this.#outage = new OutageLog({
-      log,
+  }
+
+  /** Reads what is stored, and follows its changes. Rejects if the database does not answer. */
+  async start(): Promise<void> {
+    await this.#read();
+    this.#task = new PeriodicTask({
+      everyMs: settingsEveryMs,
+      run: () => this.#read(),
+      log: this.#options.log,
       level: "warn",
       failed: "changes of settings are not noticed",
       works: "changes of settings are noticed again",
     });
   }
 
-  /** Reads what is stored, and follows its changes. Rejects if the database does not answer. */
-  async start(): Promise<void> {
-    await this.#read();
-    this.#timer = setInterval(
-      () =>
-        void this.#read().then(
-          () => this.#outage.worked(),
-          (error: unknown) => this.#outage.failed(error),
-        ),
-      settingsEveryMs,
-    );
-  }
-
   close(): void {
-    clearInterval(this.#timer);
+    this.#task?.close();
   }
 
-  /** What is in force now. */
+  /** The settings in force now. */
   readonly current = (): Installation => this.#current;
 
   /** Whether the environment sets it. */
@@ -109,7 +103,7 @@ export class Settings {
     return this.#fixed.has(name);
   }
 
-  /** What operators see, with its version. */
+  /** The answer for operators, with its version. */
   get answer(): Answered<Body> {
     return { body: this.#described(this.#row, this.#current), version: this.#row.version };
   }
@@ -117,17 +111,17 @@ export class Settings {
   /** Throws a Fault for a value that is not valid, and for a setting of the environment. */
   async change(change: Change, context: Context): Promise<Answered<Body>> {
     this.#check(change);
-    await context.database.transaction().execute(async (transaction) => {
-      await transaction
+    await transact(context, "updateSettings", async (inside) => {
+      await inside.database
         .insertInto("settings")
         .values({ id: 1, version: 0, stored: "{}", sealed: "{}", logo: null })
         .onConflict((conflict) => conflict.doNothing())
         .execute();
-      const before = await transaction.selectFrom("settings").selectAll().forUpdate().executeTakeFirstOrThrow();
+      const before = await inside.database.selectFrom("settings").selectAll().forUpdate().executeTakeFirstOrThrow();
       checkVersion(before.version, context);
       if (Object.keys(change).length === 0) return;
       const after = this.#changed(before, change);
-      await transaction
+      await inside.database
         .updateTable("settings")
         .set({
           version: after.version,
@@ -136,9 +130,7 @@ export class Settings {
           logo: after.logo && JSON.stringify(after.logo),
         })
         .execute();
-      await recordChange(transaction, context, {
-        action: "updateSettings",
-        account: null,
+      await inside.record({
         subject: "settings",
         before: this.#recorded(before, change),
         after: this.#recorded(after, change),
@@ -184,8 +176,8 @@ export class Settings {
 
   async #read(): Promise<void> {
     const { database } = this.#options;
-    const found = await database.selectFrom("settings").select("version").executeTakeFirst();
-    if ((found?.version ?? 0) === this.#row.version) return;
+    const stored = await database.selectFrom("settings").select("version").executeTakeFirst();
+    if ((stored?.version ?? 0) === this.#row.version) return;
     const row = (await database.selectFrom("settings").selectAll().executeTakeFirst()) ?? nothing;
     // A slow read of an older row changes nothing.
     if (row.version <= this.#row.version) return;

@@ -1,6 +1,6 @@
 /**
- * Limits attempts at what only one user knows or gets. Whoever guesses waits, and the user does
- * not: attempts count by user and IP address together. Those of all addresses are bounded as well,
+ * Limits attempts to guess a password or code. A guesser waits, and the user does not: attempts
+ * count by user and IP address together. Attempts from all addresses together are bounded as well,
  * against guessing from many; addresses from which the user has signed in before are free of that
  * bound.
  */
@@ -28,7 +28,7 @@ export interface AttemptsOptions {
   perAddress: Rate;
   perUser: Rate;
   database: Database;
-  /** What the Fault says. */
+  /** The text of the Fault. */
   detail: string;
   clock?: () => number;
 }

@@ -2,7 +2,9 @@
  * Links that people open: to sign in once, to confirm an address, to accept an invitation, to set a
  * new password. Tokens of the last two are in the fragment, which no server sees.
  */
+
 import { createEmailVerificationToken } from "better-auth/api";
+import type { Clock } from "#service/clock.ts";
 import { emailLinkMs, signInLinkMs } from "../bounds.ts";
 import type { Database } from "../database/database.ts";
 import type { Auth, LinkRequest } from "./auth.ts";
@@ -21,10 +23,10 @@ export interface Links {
  * `base` is the address of control for browsers. `auth` is created after the links, which its mails
  * contain.
  */
-export function linksOf(base: () => string, auth: () => Auth, database: Database): Links {
+export function linksOf(base: () => string, auth: () => Auth, database: Database, clock: Clock): Links {
   return {
     async signIn({ email }) {
-      const expiresAt = new Date(Date.now() + signInLinkMs);
+      const expiresAt = new Date(clock.epoch() + signInLinkMs);
       let created = "";
       const request: LinkRequest = {
         created(token) {

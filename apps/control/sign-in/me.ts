@@ -1,11 +1,12 @@
 /** The operations of the caller on itself: name, password and sessions. */
+
 import type { peopleOperations } from "#api/people.ts";
 import type { Actor } from "../api/actor.ts";
-import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { readPage } from "../api/pages.ts";
 import { freshSessionMs } from "../bounds.ts";
+import { transact } from "../database/change.ts";
 import type { Database } from "../database/database.ts";
 import type { Attempts } from "./attempts.ts";
 import type { Auth } from "./auth.ts";
@@ -18,7 +19,7 @@ type Names = "getMe" | "updateMe" | "setMyPassword" | "listSessions" | "endSessi
 
 export interface MeOptions {
   auth: Auth;
-  /** Those at sign-in count too. */
+  /** Attempts at sign-in count too. */
   passwords: Attempts;
   links: Pick<Links, "newEmail">;
   /** Without a mail server, a new address counts at once. */
@@ -43,13 +44,13 @@ export function meHandlers({
       const person = personOf(context);
       if (name === undefined && email === undefined) return { body: await meOf(context) };
       if (email !== undefined) await prove(context, person, currentPassword);
-      await context.database.transaction().execute(async (transaction) => {
-        const before = await userOf(transaction, person.id, true);
+      await transact(context, "updateMe", async (inside) => {
+        const before = await userOf(inside.database, person.id, true);
         const wanted = email?.toLowerCase() ?? before.email;
-        await refuseTaken(transaction, person.id, wanted);
+        await refuseTaken(inside.database, person.id, wanted);
         const isConfirmed = mail.isAvailable() && wanted !== before.email;
         const after = { name: name ?? before.name, email: isConfirmed ? before.email : wanted };
-        await transaction
+        await inside.database
           .updateTable("users")
           .set({
             ...after,
@@ -58,9 +59,7 @@ export function meHandlers({
           })
           .where("id", "=", person.id)
           .execute();
-        await recordChange(transaction, context, {
-          action: "updateMe",
-          account: null,
+        await inside.record({
           subject: `user ${person.id}`,
           before: { name: before.name, email: before.email },
           after: { ...after, ...(isConfirmed && { unconfirmedEmail: wanted }) },
@@ -77,18 +76,14 @@ export function meHandlers({
       const person = personOf(context);
       await prove(context, person, currentPassword);
       const hashed = await (await auth.$context).password.hash(password);
-      await context.database.transaction().execute(async (transaction) => {
-        await setPassword(transaction, person.id, hashed, context.now);
-        await transaction
+      await transact(context, "setMyPassword", async (inside) => {
+        await setPassword(inside.database, person.id, hashed, context.now);
+        await inside.database
           .deleteFrom("sessions")
           .where("userId", "=", person.id)
           .where("id", "<>", person.session)
           .execute();
-        await recordChange(transaction, context, {
-          action: "setMyPassword",
-          account: null,
-          subject: `user ${person.id}`,
-        });
+        await inside.record({ subject: `user ${person.id}` });
       });
       return { body: undefined };
     },
@@ -106,33 +101,25 @@ export function meHandlers({
 
     async endSession({ params: { session } }, context) {
       const person = personOf(context);
-      await context.database.transaction().execute(async (transaction) => {
-        const { numDeletedRows } = await transaction
+      await transact(context, "endSession", async (inside) => {
+        const { numDeletedRows } = await inside.database
           .deleteFrom("sessions")
           .where("userId", "=", person.id)
           .where("id", "=", session)
           .executeTakeFirst();
         if (numDeletedRows === 0n) throw notFound("session", session);
-        await recordChange(transaction, context, {
-          action: "endSession",
-          account: null,
-          subject: `session ${session}`,
-        });
+        await inside.record({ subject: `session ${session}` });
       });
       return { body: undefined };
     },
 
     async endSessions({ query: { keepsCurrent = false } }, context) {
       const person = personOf(context);
-      await context.database.transaction().execute(async (transaction) => {
-        let ended = transaction.deleteFrom("sessions").where("userId", "=", person.id);
+      await transact(context, "endSessions", async (inside) => {
+        let ended = inside.database.deleteFrom("sessions").where("userId", "=", person.id);
         if (keepsCurrent) ended = ended.where("id", "<>", person.session);
         await ended.execute();
-        await recordChange(transaction, context, {
-          action: "endSessions",
-          account: null,
-          subject: `user ${person.id}`,
-        });
+        await inside.record({ subject: `user ${person.id}` });
       });
       return { body: undefined };
     },

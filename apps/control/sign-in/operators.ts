@@ -4,7 +4,7 @@ import type { Database } from "../database/database.ts";
 import type { Links } from "./links.ts";
 
 /** Unless an operator exists. The address is a placeholder that the operator replaces. */
-export async function ensureOperator(database: Database): Promise<void> {
+export async function ensureOperator(database: Database, createdAt: Date): Promise<void> {
   const { count } = await database
     .selectFrom("users")
     .select((users) => users.fn.countAll<bigint>().as("count"))
@@ -21,7 +21,7 @@ export async function ensureOperator(database: Database): Promise<void> {
       image: null,
       twoFactorEnabled: false,
       isOperator: true,
-      createdAt: new Date(),
+      createdAt,
     })
     // Another process was faster.
     .onConflict((conflict) => conflict.column("email").doNothing())

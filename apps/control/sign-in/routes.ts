@@ -27,9 +27,9 @@ export const tooManyAttempts = "Too many attempts from this address; wait a litt
 
 interface Path {
   method: "GET" | "POST";
-  /** Attempts count by IP address. Those that succeed do not. */
+  /** Failed attempts count by IP address. */
   limited?: boolean;
-  /** What counts by user: the one of the address in the body, or of the session. */
+  /** Attempts count by user: by the address in the body, or by the session. */
   attempts?: { at: "passwords" | "mails"; by: "body" | "session" };
 }
 
@@ -103,17 +103,17 @@ export async function addSignInRoutes(
             throw new Fault("invalid", "There is no mail server; ask an operator for a sign-in link.");
           const { ip } = request;
           if (limited) takeFrom(limits.byAddress, callerOf(ip), tooManyAttempts);
-          const given = requestOf(request, url);
-          const user = attempts && (attempts.by === "body" ? userOf(request.body) : await sessionOf(auth, given));
+          const webRequest = requestOf(request, url);
+          const user = attempts && (attempts.by === "body" ? userOf(request.body) : await sessionOf(auth, webRequest));
           if (user !== undefined) await limits[attempts?.at ?? "passwords"].take(user, ip);
-          const response = await auth.handler(given);
+          const response = await auth.handler(webRequest);
           const text = await response.text();
           // A password that a second factor must follow is no success yet, and a mail never is one.
           const succeeded = response.ok && attempts?.at !== "mails" && !text.includes('"twoFactorRedirect"');
           if (limited && succeeded) limits.byAddress.giveBack(callerOf(ip));
           if (succeeded && user !== undefined) limits.passwords.succeeded(user, ip);
           if (succeeded && secondFactors.has(path)) limits.passwords.succeeded(signedInUser(text), ip);
-          return answer(reply, response, text, new URL(given.url).origin);
+          return answer(reply, response, text, new URL(webRequest.url).origin);
         },
       });
   });
@@ -124,8 +124,8 @@ export async function addSignInRoutes(
  * ways.
  */
 async function sessionOf(auth: Auth, { headers }: Request): Promise<string | undefined> {
-  const found = await auth.api.getSession({ headers, query: { disableRefresh: true } });
-  return found === null ? undefined : `session ${found.session.id}`;
+  const session = await auth.api.getSession({ headers, query: { disableRefresh: true } });
+  return session === null ? undefined : `session ${session.session.id}`;
 }
 
 /** The user that a second factor has signed in. */

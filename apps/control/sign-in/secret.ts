@@ -9,10 +9,10 @@ const lengthMin = 32;
  * AUTH_SECRET, or one in the database, which is the same for all its processes. Throws a
  * StartupFault for one that is too short.
  */
-export async function authSecretOf(database: Database, given: string | undefined): Promise<string> {
-  if (given !== undefined && given.length < lengthMin)
+export async function authSecretOf(database: Database, configuredSecret: string | undefined): Promise<string> {
+  if (configuredSecret !== undefined && configuredSecret.length < lengthMin)
     throw new StartupFault(`AUTH_SECRET must have at least ${lengthMin} characters`);
-  if (given !== undefined) return given;
+  if (configuredSecret !== undefined) return configuredSecret;
   await database
     .insertInto("secrets")
     .values({ name: "auth", value: randomBytes(32).toString("base64url") })

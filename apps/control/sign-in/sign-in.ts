@@ -2,20 +2,23 @@
  * Composes sign-in: better-auth, its routes, who a request comes from, and the handlers of
  * operations on people.
  */
+
 import type { FastifyInstance, FastifyRequest } from "fastify";
 import type { Logger } from "pino";
 import type { memberOperations } from "#api/members.ts";
 import type { peopleOperations } from "#api/people.ts";
+import type { Clock } from "#service/clock.ts";
+import { PeriodicTask } from "#service/periodic-task.ts";
 import { StartupFault } from "#service/startup.ts";
 import { callerOf } from "#service/token-buckets.ts";
 import { invitationHandlers } from "../accounts/invitations.ts";
 import { memberHandlers } from "../accounts/members.ts";
 import type { Actor } from "../api/actor.ts";
-import { recordChange } from "../api/audit.ts";
 import type { Handlers } from "../api/handlers.ts";
 import { takeFrom } from "../api/rate-limits.ts";
 import { expireEveryMs } from "../bounds.ts";
 import type { ControlConfig } from "../config.ts";
+import { recordChange } from "../database/change.ts";
 import type { Database } from "../database/database.ts";
 import type { Role } from "../database/tables.ts";
 import { type Auth, addressHeader, createAuth, type SignInEvent } from "./auth.ts";
@@ -46,6 +49,7 @@ export interface SignInOptions {
   mail: Mail;
   /** The address that control listens on, for links without CONTROL_URL. */
   address(): string;
+  clock: Clock;
   log: Logger;
 }
 
@@ -61,28 +65,41 @@ export interface SignIn extends AsyncDisposable {
   firstLink(): Promise<string | undefined>;
 }
 
-export async function createSignIn({ database, config, secret, mail, address, log }: SignInOptions): Promise<SignIn> {
+export async function createSignIn({
+  database,
+  config,
+  secret,
+  mail,
+  address,
+  clock,
+  log,
+}: SignInOptions): Promise<SignIn> {
   const { url, oidcName } = config;
   const oidc = providerOf(config);
+  const now = () => new Date(clock.epoch());
   const base = () => url || address();
   const limits = signInLimits(database);
-  const links = linksOf(base, () => auth, database);
+  const links = linksOf(base, () => auth, database, clock);
   const auth = createAuth({
     database,
     url,
     secret,
     oidc,
     sendPasswordToken: (email, token) => mail.send(email, "Set a new password", passwordMail(links.password(token))),
-    record: (event) => record(database, event),
+    record: (event) => record(database, now(), event),
     log,
   });
   const { password } = await auth.$context;
   const limit = (caller: string) => takeFrom(limits.byAddress, callerOf(caller), tooManyAttempts);
-  await ensureOperator(database);
-  const timer = setInterval(
-    () => void deleteExpired(database).catch((error: Error) => log.warn({ err: error }, "sign-in")),
-    expireEveryMs,
-  );
+  await ensureOperator(database, now());
+  const retention = new PeriodicTask({
+    everyMs: expireEveryMs,
+    run: () => deleteExpired(database, now()),
+    log,
+    level: "warn",
+    failed: "expired sessions could not be deleted",
+    works: "expired sessions are deleted again",
+  });
   return {
     handlers: {
       ...meHandlers({ auth, passwords: limits.passwords, links, mail, limit }),
@@ -99,7 +116,7 @@ export async function createSignIn({ database, config, secret, mail, address, lo
     addRoutes: (server) => addSignInRoutes(server, { auth, url, limits, hasMail: mail.isAvailable }),
     firstLink: () => firstSignInLink(database, links),
     async [Symbol.asyncDispose]() {
-      clearInterval(timer);
+      retention.close();
     },
   };
 }
@@ -131,16 +148,16 @@ async function identify(
 ): Promise<Actor | undefined> {
   const { cookie, host = "" } = request.headers;
   if (cookie === undefined || !cookie.includes("sluice.session_token=")) return undefined;
-  const found = await auth.api
+  const signedIn = await auth.api
     .getSession({
       headers: new Headers({ cookie, host, [addressHeader]: request.ip }),
       query: { disableRefresh: true },
     })
     // Such as a host name that is not allowed.
     .catch(() => null);
-  if (found === null) return undefined;
+  if (signedIn === null) return undefined;
   checkOrigin(request, url);
-  const { user, session } = found;
+  const { user, session } = signedIn;
   const rows = await database
     .selectFrom("members")
     .select(["account", "role"])
@@ -156,19 +173,19 @@ async function identify(
   };
 }
 
-const record = (database: Database, { action, user, address, after }: SignInEvent): Promise<void> =>
+const record = (database: Database, now: Date, { action, user, address, after }: SignInEvent): Promise<void> =>
   recordChange(
-    database,
     {
+      database,
       actor: { kind: "person", id: user.id, name: user.email, isOperator: false, roles: new Map() },
       address,
-      now: new Date(),
+      now,
     },
-    { action, account: null, subject: `user ${user.id}`, ...(after && { after }) },
+    action,
+    { subject: `user ${user.id}`, ...(after && { after }) },
   );
 
-async function deleteExpired(database: Database): Promise<void> {
-  const now = new Date();
+async function deleteExpired(database: Database, now: Date): Promise<void> {
   await database.deleteFrom("sessions").where("expiresAt", "<", now).execute();
   await database.deleteFrom("verifications").where("expiresAt", "<", now).execute();
 }

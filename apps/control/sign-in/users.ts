@@ -1,12 +1,13 @@
 /** The operations of operators on users, and the ways to sign in. */
+
 import { sql } from "kysely";
 import type { peopleOperations } from "#api/people.ts";
 import { refuseLastOwner } from "../accounts/members.ts";
 import { refuseNarrowToken } from "../accounts/operator-tokens.ts";
-import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { readPage } from "../api/pages.ts";
+import { recordChange, transact } from "../database/change.ts";
 import type { Database } from "../database/database.ts";
 import type { Links } from "./links.ts";
 import { firstOperator } from "./operators.ts";
@@ -41,22 +42,16 @@ export function userHandlers({
 
     async updateUser({ params: { user: id }, body: { isOperator } }, context) {
       refuseNarrowToken(context.actor);
-      const updated = await context.database.transaction().execute(async (transaction) => {
-        const before = await userRow(transaction, id);
-        if (before.isOperator && !isOperator) await refuseLastOperator(transaction, id);
+      const updated = await transact(context, "updateUser", async (inside) => {
+        const before = await userRow(inside.database, id);
+        if (before.isOperator && !isOperator) await refuseLastOperator(inside.database, id);
         const after = { ...before, isOperator };
-        await transaction
+        await inside.database
           .updateTable("users")
           .set({ isOperator, updatedAt: context.now })
           .where("id", "=", id)
           .execute();
-        await recordChange(transaction, context, {
-          action: "updateUser",
-          account: null,
-          subject: `user ${id}`,
-          before: userOf(before),
-          after: userOf(after),
-        });
+        await inside.record({ subject: `user ${id}`, before: userOf(before), after: userOf(after) });
         return after;
       });
       return { body: userOf(updated) };
@@ -64,17 +59,15 @@ export function userHandlers({
 
     async removeUser({ params: { user: id } }, context) {
       refuseNarrowToken(context.actor);
-      await context.database.transaction().execute(async (transaction) => {
-        const before = await userRow(transaction, id);
-        if (before.isOperator) await refuseLastOperator(transaction, id);
-        const memberships = await transaction.selectFrom("members").selectAll().where("user_id", "=", id).execute();
+      await transact(context, "removeUser", async (inside) => {
+        const before = await userRow(inside.database, id);
+        if (before.isOperator) await refuseLastOperator(inside.database, id);
+        const memberships = await inside.database.selectFrom("members").selectAll().where("user_id", "=", id).execute();
         for (const { account, role } of memberships.toSorted((a, b) => (a.account < b.account ? -1 : 1)))
-          if (role === "owner") await refuseLastOwner(transaction, account, id);
-        await transaction.deleteFrom("members").where("user_id", "=", id).execute();
-        await transaction.deleteFrom("users").where("id", "=", id).execute();
-        await recordChange(transaction, context, {
-          action: "removeUser",
-          account: null,
+          if (role === "owner") await refuseLastOwner(inside.database, account, id);
+        await inside.database.deleteFrom("members").where("user_id", "=", id).execute();
+        await inside.database.deleteFrom("users").where("id", "=", id).execute();
+        await inside.record({
           subject: `user ${id}`,
           before: { ...userOf(before), accounts: memberships.map(({ account, role }) => ({ account, role })) },
         });
@@ -83,10 +76,10 @@ export function userHandlers({
     },
 
     async endUserSessions({ params: { user: id } }, context) {
-      await context.database.transaction().execute(async (transaction) => {
-        await userRow(transaction, id);
-        await transaction.deleteFrom("sessions").where("userId", "=", id).execute();
-        await recordChange(transaction, context, { action: "endUserSessions", account: null, subject: `user ${id}` });
+      await transact(context, "endUserSessions", async (inside) => {
+        await userRow(inside.database, id);
+        await inside.database.deleteFrom("sessions").where("userId", "=", id).execute();
+        await inside.record({ subject: `user ${id}` });
       });
       return { body: undefined };
     },
@@ -95,11 +88,7 @@ export function userHandlers({
       refuseNarrowToken(context.actor);
       const user = await linkedUser(context, id);
       const { url, expiresAt } = await links.signIn(user);
-      await recordChange(context.database, context, {
-        action: "createSignInLink",
-        account: null,
-        subject: `user ${user.id}`,
-      });
+      await recordChange(context, "createSignInLink", { subject: `user ${user.id}` });
       return { body: { user: user.id, email: user.email, url, expiresAt: expiresAt.toISOString() } };
     },
   };

@@ -2,17 +2,18 @@
  * The operations on saved views. A view belongs to a person; a shared one is also seen by the
  * members of its account.
  */
+
 import { randomBytes } from "node:crypto";
 import { type Selectable, type SqlBool, sql } from "kysely";
 import type { AnswerOf } from "#api/operation.ts";
 import type { viewOperations } from "#api/views.ts";
 import { requireAccount } from "../accounts/members.ts";
 import { type Actor, roleIncludes, within } from "../api/actor.ts";
-import { recordChange } from "../api/audit.ts";
 import { Fault, notFound } from "../api/faults.ts";
 import type { Context, Handlers } from "../api/handlers.ts";
 import { readPage } from "../api/pages.ts";
 import { viewsMax } from "../bounds.ts";
+import { transact } from "../database/change.ts";
 import type { ViewRow } from "../database/tables.ts";
 
 type View = AnswerOf<(typeof viewOperations)["createView"]>;
@@ -30,23 +31,22 @@ export const viewHandlers: Handlers<typeof viewOperations> = {
   async createView({ body: { page, name, account, search } }, context) {
     const { actor, now } = context;
     const id = `view_${randomBytes(9).toString("hex")}`;
-    const view = await context.database.transaction().execute(async (transaction) => {
-      const inside = { ...context, database: transaction };
+    const view = await transact(context, "createView", async (inside) => {
       const person = await lockedPerson(inside);
       if (account !== null) await requireAccount(inside, account);
-      const { count } = await transaction
+      const { count } = await inside.database
         .selectFrom("views")
         .select(({ fn }) => fn.countAll<bigint>().as("count"))
         .where("user_id", "=", actor.id)
         .executeTakeFirstOrThrow();
       if (count >= viewsMax) throw new Fault("conflict", `You have ${viewsMax} saved views; remove one first.`);
       const created = { id, user_id: actor.id, account, page, name, created_at: now };
-      await transaction
+      await inside.database
         .insertInto("views")
         .values({ ...created, search: JSON.stringify(search) })
         .execute();
       const view = viewOf({ ...created, search, person }, actor);
-      await recordChange(transaction, context, { action: "createView", account, subject: subjectOf(id), after: view });
+      await inside.record({ account, subject: subjectOf(id), after: view });
       return view;
     });
     return { body: view };
@@ -54,8 +54,7 @@ export const viewHandlers: Handlers<typeof viewOperations> = {
 
   async updateView({ params: { view: id }, body }, context) {
     const { name, account, search } = body;
-    const row = await context.database.transaction().execute(async (transaction) => {
-      const inside = { ...context, database: transaction };
+    const row = await transact(context, "updateView", async (inside) => {
       const before = await viewRow(inside, id);
       if (before.user_id !== context.actor.id) throw new Fault("forbidden", "Only its person may change a view.");
       if (account !== undefined && account !== null) await requireAccount(inside, account);
@@ -66,13 +65,12 @@ export const viewHandlers: Handlers<typeof viewOperations> = {
         account: account === undefined ? before.account : account,
         search: search ?? before.search,
       };
-      await transaction
+      await inside.database
         .updateTable("views")
         .set({ name: after.name, account: after.account, search: JSON.stringify(after.search) })
         .where("id", "=", id)
         .execute();
-      await recordChange(transaction, context, {
-        action: "updateView",
+      await inside.record({
         account: after.account ?? before.account,
         subject: subjectOf(id),
         before: viewOf(before, context.actor),
@@ -85,20 +83,15 @@ export const viewHandlers: Handlers<typeof viewOperations> = {
 
   async removeView({ params: { view: id } }, context) {
     const { actor } = context;
-    await context.database.transaction().execute(async (transaction) => {
-      const before = await viewRow({ ...context, database: transaction }, id);
+    await transact(context, "removeView", async (inside) => {
+      const before = await viewRow(inside, id);
       const isOwner =
         before.account !== null &&
         (actor.isOperator || roleIncludes(actor.roles.get(before.account) ?? "reader", "owner"));
       if (before.user_id !== actor.id && !isOwner)
         throw new Fault("forbidden", "Only its person and the owners of its account may remove a view.");
-      await transaction.deleteFrom("views").where("id", "=", id).execute();
-      await recordChange(transaction, context, {
-        action: "removeView",
-        account: before.account,
-        subject: subjectOf(id),
-        before: viewOf(before, actor),
-      });
+      await inside.database.deleteFrom("views").where("id", "=", id).execute();
+      await inside.record({ account: before.account, subject: subjectOf(id), before: viewOf(before, actor) });
     });
     return { body: undefined };
   },

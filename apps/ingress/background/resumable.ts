@@ -78,7 +78,7 @@ export class ResumableStreams {
       model,
       apiKey: request.apiKey,
       fingerprint: fingerprintOf(request),
-      answered: () => storing.answered(request, endpoint, resolved, { framing: "sse" }),
+      wrap: (response) => storing.answered(request, resolved, response, "sse", endpoint),
     });
     if (isNew) {
       request.isGeneration = true;

@@ -4,7 +4,7 @@
  */
 import type { Subscriber } from "#events/event-stream.ts";
 import type { GenerationEnded, IngressEvents, RequestEnded } from "#events/ingress-events.ts";
-import { billedFields, nothingBilled, nothingKnown } from "#ledger/record-fields.ts";
+import { billedFields, emptyFields, nothingBilled } from "#ledger/record-fields.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
 import type { Clock } from "#service/clock.ts";
 
@@ -31,7 +31,7 @@ const isRefusedGeneration = ({ outcome, status, method, transport, keyId, errorC
 function recordOf(event: GenerationEnded): UsageRecord {
   const { generation, outcome, source } = event;
   return {
-    ...nothingKnown,
+    ...emptyFields,
     generationId: generation.generationId,
     requestId: generation.requestId,
     attempt: event.attempt,
@@ -80,7 +80,7 @@ function outcomeOf({ outcome, waitedMs }: GenerationEnded): Pick<UsageRecord, "o
 function refusedRecordOf(event: RequestEnded, now: number): UsageRecord {
   const { requestId, keyId = "", group = "", account = null, status, errorCode = null, durationMs = 0 } = event;
   return {
-    ...nothingKnown,
+    ...emptyFields,
     ...nothingBilled,
     generationId: requestId,
     requestId,

@@ -30,7 +30,7 @@ import { servedBodyOf, servedPathOf } from "../common/vendor-paths.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import { fingerprintOf, type Idempotency, nameOf } from "../idempotency/idempotency.ts";
 import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
-import type { SharedResponse } from "../response/shared-response.ts";
+import type { AnswerResponse } from "../response/generation-response.ts";
 import { noBytes, type RequestBodies } from "../server/request-bodies.ts";
 import type { ResolvedBody, Storing } from "../stored/storing.ts";
 
@@ -208,24 +208,10 @@ export class GenerationRoutes {
     const replay = async () => limitHeadersOrThrow(await admission.replay({ request, endpoint, model }), reply);
     if (resumable.concerns(request, endpoint, framing) && resolved.expansion?.compacts === undefined)
       return resumable.serve({ request, reply, endpoint, resolved, model, replay });
-    const begin = (idempotency?: SharedResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
+    const begin = (given: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
       const { id: requestId } = request;
-      const { layers, ...answer } = storing.answered(request, endpoint, resolved, { framing });
-      const response = { sink: reply.raw, idempotency, ...layers };
-      throwRefusal(
-        generations.begin({
-          request,
-          requestId,
-          endpoint,
-          model,
-          demand,
-          body,
-          bytes,
-          ...answer,
-          layers: response,
-          onEnd,
-        }),
-      );
+      const answered = storing.answered(request, resolved, given, framing, endpoint);
+      throwRefusal(generations.begin({ request, requestId, endpoint, model, demand, body, bytes, ...answered, onEnd }));
       request.isGeneration = true;
     };
     const takeOver = () => {
@@ -235,7 +221,7 @@ export class GenerationRoutes {
     if (idempotency.concerns(request)) {
       return idempotency.serve(request, reply.raw, begin, replay).then(takeOver);
     }
-    begin();
+    begin(reply.raw);
     takeOver();
     return undefined;
   }

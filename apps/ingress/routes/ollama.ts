@@ -19,7 +19,8 @@ import { readJson } from "../request/body.ts";
 import type { BodyReader } from "../request/body-reader.ts";
 import { type ModelPath, modelIdOf, modelPaths } from "../request/ollama.ts";
 import { faultIn } from "../request/validation.ts";
-import { OllamaAnswer, ollamaTranslationOf } from "../response/ollama-answer.ts";
+import { OllamaAnswer } from "../response/ollama-answer.ts";
+import { ollamaResponseOf } from "../response/ollama-response.ts";
 import { noBytes, type RequestBodies } from "../server/request-bodies.ts";
 import type { GenerationRoutes } from "./generations.ts";
 import { modelDetailsOf, modelListOf } from "./ollama-models.ts";
@@ -106,14 +107,7 @@ async function begin(
       framing: asked.streams ? "sse" : "whole",
       demand,
       bytes,
-      layers: {
-        sink: reply.raw,
-        translation: {
-          translation: ollamaTranslationOf(answer),
-          streams: asked.streams,
-          held: recorded.claim(key),
-        },
-      },
+      response: ollamaResponseOf(reply.raw, answer, asked.streams, recorded.claim(key)),
     }),
   );
   request.isGeneration = true;

@@ -46,9 +46,9 @@ export class AnswerMemory {
   /** For claims. */
   change(claim: AnswerClaim, by: number): void {
     const { key } = claim;
-    const held = (this.#byKey.get(key) ?? 0) + by;
-    if (held === 0) this.#byKey.delete(key);
-    else this.#byKey.set(key, held);
+    const keyBytes = (this.#byKey.get(key) ?? 0) + by;
+    if (keyBytes === 0) this.#byKey.delete(key);
+    else this.#byKey.set(key, keyBytes);
     this.#used += by;
   }
 
@@ -66,7 +66,7 @@ export class AnswerMemory {
 
   #give(claim: AnswerClaim): void {
     this.change(claim, claim.wanted - claim.bytes);
-    claim.given();
+    claim.releaseAll();
   }
 }
 
@@ -106,7 +106,7 @@ export class AnswerClaim {
   }
 
   /** For the memory. */
-  given(): void {
+  releaseAll(): void {
     this.#bytes = this.#wanted;
     this.#resumed();
   }

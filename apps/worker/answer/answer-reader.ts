@@ -39,13 +39,13 @@ export interface AnswerReader {
   readonly usage: Usage | undefined;
   /** Why the model stopped; undefined before that, and where nothing says so. */
   readonly finish: Finish | undefined;
-  /** What the upstream has produced so far; undefined for an answer that is not streamed. */
+  /** The upstream's output so far; undefined for an answer that is not streamed. */
   readonly produced: ProducedCounts | undefined;
   /** Bytes of the answer that are kept until more arrives. */
-  readonly heldBytes: number;
+  readonly bufferedBytes: number;
   /** Events that could not be read. The answer fails if one of them may have carried content. */
   readonly malformedEvents: number;
-  /** What the caller has of an answer of plain text, if it was relayed unchanged. */
+  /** The caller's part of an answer of plain text, if it was relayed unchanged. */
   readonly relayedText?: RelayedText | undefined;
   /** Grows with each part of the content that arrives. */
   readonly parts: number;

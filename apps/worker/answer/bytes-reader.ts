@@ -11,7 +11,7 @@ export class BytesReader implements AnswerReader {
   readonly usage: Usage;
   committed = false;
   readonly malformedEvents = 0;
-  readonly heldBytes = 0;
+  readonly bufferedBytes = 0;
   readonly produced = undefined;
   readonly settled = false;
 

@@ -16,7 +16,7 @@ export class ErrorReader implements AnswerReader {
   readonly finish = undefined;
   readonly usage = undefined;
   readonly malformedEvents = 0;
-  readonly heldBytes = 0;
+  readonly bufferedBytes = 0;
   readonly produced = undefined;
   readonly parts = 0;
   readonly committed = false;

@@ -16,7 +16,7 @@ export class FoldingReader implements AnswerReader {
   settled = false;
   readonly malformedEvents = 0;
   readonly produced = new Produced();
-  heldBytes = 0;
+  bufferedBytes = 0;
   readonly #bytesMax: number;
   readonly #events: SseReader;
   readonly #stream: FoldedStream;
@@ -29,8 +29,8 @@ export class FoldingReader implements AnswerReader {
   }
 
   push(chunk: Buffer): AnswerStep {
-    this.heldBytes += chunk.length;
-    if (this.heldBytes > this.#bytesMax) return tooLarge(this.#bytesMax);
+    this.bufferedBytes += chunk.length;
+    if (this.bufferedBytes > this.#bytesMax) return tooLarge(this.#bytesMax);
     const events = eventsIn(this.#events, chunk, this.#bytesMax);
     if (!Array.isArray(events)) return events;
     return this.#gather(events.flatMap((event) => this.#stream.push(event)));
@@ -45,7 +45,7 @@ export class FoldingReader implements AnswerReader {
   }
 
   get parts(): number {
-    return this.produced.parts + Math.floor(this.heldBytes / eventPartBytes);
+    return this.produced.parts + Math.floor(this.bufferedBytes / eventPartBytes);
   }
 
   get finish(): Finish | undefined {

@@ -11,7 +11,7 @@ export class SessionReader implements AnswerReader {
   readonly parts = 0;
   committed = false;
   readonly malformedEvents = 0;
-  readonly heldBytes = 0;
+  readonly bufferedBytes = 0;
   readonly settled = false;
   readonly #session: UpstreamSession;
 

@@ -22,7 +22,7 @@ export class StreamReader implements AnswerReader {
     this.#events = new SseReader(bytesMax);
   }
 
-  get heldBytes(): number {
+  get bufferedBytes(): number {
     return this.#events.heldBytes;
   }
 

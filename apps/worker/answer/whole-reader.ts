@@ -26,7 +26,7 @@ export class WholeReader implements AnswerReader {
   readonly malformedEvents = 0;
   readonly produced = undefined;
   readonly settled = false;
-  heldBytes = 0;
+  bufferedBytes = 0;
   readonly #read: Reading["whole"];
   readonly #bytesMax: number;
   readonly #trickle = new Trickle();
@@ -43,8 +43,8 @@ export class WholeReader implements AnswerReader {
 
   push(chunk: Buffer): AnswerStep {
     this.#trickle.push(chunk);
-    this.heldBytes += chunk.length;
-    if (this.heldBytes > this.#bytesMax) return tooLarge(this.#bytesMax);
+    this.bufferedBytes += chunk.length;
+    if (this.bufferedBytes > this.#bytesMax) return tooLarge(this.#bytesMax);
     this.#chunks.push(chunk);
     return { kind: "more", bytes: [] };
   }

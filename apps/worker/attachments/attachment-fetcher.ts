@@ -115,8 +115,8 @@ export function createAttachmentFetcher(
     isPublic(url) {
       const { hostname } = new URL(url);
       const now = clock.now();
-      const known = publicHosts.get(hostname);
-      if (known !== undefined && known.until > now) return known.isPublic;
+      const publicHost = publicHosts.get(hostname);
+      if (publicHost !== undefined && publicHost.until > now) return publicHost.isPublic;
       if (publicHosts.size >= knownHostsMax) publicHosts.clear();
       const isPublic = resolvedOf(hostname).then(
         (addresses) => addresses.every((address) => isReachable(address, [])),
@@ -206,8 +206,8 @@ function addressOf(url: string, path: string): URL {
 
 /** All addresses of a host. Rejects when it has none. */
 async function resolvedOf(hostname: string): Promise<string[]> {
-  const found = await resolveAll(hostname.replace(/^\[|\]$/g, ""), { all: true });
-  return found.map(({ address }) => address);
+  const addresses = await resolveAll(hostname.replace(/^\[|\]$/g, ""), { all: true });
+  return addresses.map(({ address }) => address);
 }
 
 /**

@@ -271,9 +271,10 @@ class Claims {
 
   /** The expected need of all attachments. */
   expectedOf(count: number): number {
-    const known = [...this.#claimed.values()].filter(({ isKnown }) => isKnown);
+    const measuredClaims = [...this.#claimed.values()].filter(({ isKnown }) => isKnown);
     return (
-      known.reduce((sum, { bytes }) => sum + memoryOf(bytes), 0) + (count - known.length) * memoryOf(attachmentBytesMax)
+      measuredClaims.reduce((sum, { bytes }) => sum + memoryOf(bytes), 0) +
+      (count - measuredClaims.length) * memoryOf(attachmentBytesMax)
     );
   }
 

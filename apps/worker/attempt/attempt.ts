@@ -61,8 +61,9 @@ import type { RefusedFields } from "../routing/refused-fields.ts";
 import { classifyFailure, type FailureClass, outcomeOf, RetryState } from "../routing/retry-state.ts";
 import { type Candidate, candidatesOf } from "../routing/route.ts";
 import type { CallOutcome, Permit, Routing } from "../routing/routing.ts";
+import type { UpstreamHandlers, UpstreamHeaders } from "../upstream/pooled-call.ts";
 import type { SessionCall } from "../upstream/session-call.ts";
-import type { UpstreamHandlers, UpstreamHeaders, Upstreams } from "../upstream/upstreams.ts";
+import type { Upstreams } from "../upstream/upstreams.ts";
 import { AnswerFrames } from "./answer-frames.ts";
 import { quietMsMaxOf } from "./quiet-limit.ts";
 import { isQuotedIn } from "./quoted.ts";
@@ -117,7 +118,7 @@ export class Attempt {
   readonly #targets: TargetReports;
   readonly #preparation: Preparation;
   readonly #attachments: RequestAttachments;
-  /** Of a large answer; undefined before that. */
+  /** The memory of a large answer; undefined before it is large. */
   #claim: AnswerClaim | undefined;
   /** Ends the preparation of the request and the waits between calls. */
   readonly #ended = new AbortController();
@@ -483,7 +484,7 @@ export class Attempt {
   #answered(call: TargetCall): void {
     this.#isOver = true;
     this.#endCall(call, "answered");
-    // What follows a stop sequence would be generated, and billed, for nobody.
+    // Text after a stop sequence would be generated, and billed, for nobody.
     if (call.exchange.mayEndEarly === true && call.streams && call.finish === "stop-sequence") call.abort();
     else call.abortLater();
     this.#attachments.release();
@@ -633,8 +634,8 @@ export class Attempt {
   }
 
   /**
-   * Of more calls than are listed, the last one takes the last place. A new list each time, because
-   * earlier calls keep theirs.
+   * The list keeps the first calls and the last one. Each call makes a new list, because events may
+   * still refer to an earlier one.
    */
   #logCall({ candidate, diagnosis, startedAt }: TargetCall, outcome: CallRecord[5]): void {
     const { clock } = this.#deps;
@@ -768,8 +769,8 @@ export class Attempt {
     const overdue = overdueOf(call, this.#firstCallAt, hasOther, quietMsMax, now);
     if (overdue === undefined) return;
     const { says, isAdaptive } = overdue;
-    // What was given up might have come, so the next call may take longer; a target that is always
-    // silent gets no more than a few times the least.
+    // The abandoned content might have come, so the next call may take longer; a target that is
+    // always silent gets no more than a few times the least.
     if (isAdaptive) contentTimes.learn(candidate.key, streams, quietMsMin[streams ? "streamed" : "whole"]);
     call.diagnosis.cause = says;
     this.#callFailed(call, { code: "upstream_timeout", message: `The upstream of this model ${says}.` });

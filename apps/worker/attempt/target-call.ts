@@ -19,7 +19,8 @@ import type { Exchange } from "../preparation/exchange.ts";
 import type { FailureClass } from "../routing/retry-state.ts";
 import type { Candidate } from "../routing/route.ts";
 import type { Permit } from "../routing/routing.ts";
-import { type UpstreamCall, upstreamRequestIdOf } from "../upstream/upstreams.ts";
+import type { UpstreamCall } from "../upstream/pooled-call.ts";
+import { upstreamRequestIdOf } from "../upstream/upstreams.ts";
 import type { CallProgress } from "./timeouts.ts";
 import type { AnsweringCall } from "./usage-reports.ts";
 
@@ -169,12 +170,12 @@ export class TargetCall implements CallProgress, AnsweringCall {
 
   /** Bytes of the answer that are kept until more arrives. */
   get heldBytes(): number {
-    return this.#reader?.heldBytes ?? 0;
+    return this.#reader?.bufferedBytes ?? 0;
   }
 
   /**
-   * What the caller has of an answer of plain text that was relayed unchanged, so that another
-   * target may go on with it.
+   * The caller's part of an answer of plain text that was relayed unchanged, so that another target
+   * may go on with it.
    */
   get relayedText(): RelayedText | undefined {
     return this.#reader?.relayedText;

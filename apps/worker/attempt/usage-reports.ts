@@ -57,9 +57,9 @@ export class UsageReports {
   /** Reports if an input count differs from the last report. */
   reportNewInput(call: AnsweringCall): void {
     const { reported, unreported } = call.produced ?? {};
-    const known = this.#last;
-    const isNew = reported !== undefined && inputCounts.some((name) => reported[name] !== known?.reported?.[name]);
-    if (isNew || unreported?.inputTokens !== known?.unreported?.inputTokens) this.report(call);
+    const lastReport = this.#last;
+    const isNew = reported !== undefined && inputCounts.some((name) => reported[name] !== lastReport?.reported?.[name]);
+    if (isNew || unreported?.inputTokens !== lastReport?.unreported?.inputTokens) this.report(call);
   }
 
   /** A failed call is not billed if its caller has nothing of its answer. */

@@ -128,8 +128,8 @@ export function registerWorkerGauges(
         collect(this);
       },
     });
-  gauge("sluice_worker_generations", "Generations held by this worker.", ["queue"], (held) => {
-    for (const queue of queues.opened) held.set({ queue: queue.name }, queue.usedSlots);
+  gauge("sluice_worker_generations", "Generations held by this worker.", ["queue"], (usedSlots) => {
+    for (const queue of queues.opened) usedSlots.set({ queue: queue.name }, queue.usedSlots);
   });
   gauge(
     "sluice_worker_capacity",

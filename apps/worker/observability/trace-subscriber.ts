@@ -181,9 +181,9 @@ function addOutcome(attributes: SpanAttributes, { call, diagnosis, outcome, erro
  */
 const hosts = new WeakMap<CatalogueUpstream, string>();
 function hostOf(upstream: CatalogueUpstream): string {
-  const known = hosts.get(upstream) ?? new URL(upstream.baseUrl).hostname;
-  hosts.set(upstream, known);
-  return known;
+  const host = hosts.get(upstream) ?? new URL(upstream.baseUrl).hostname;
+  hosts.set(upstream, host);
+  return host;
 }
 
 /**

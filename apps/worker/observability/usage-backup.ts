@@ -11,7 +11,7 @@ import { plausible, type Usage } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { WorkerEvents } from "#events/worker-events.ts";
 import { priced } from "#ledger/bill.ts";
-import { billedFields, nothingBilled, nothingKnown } from "#ledger/record-fields.ts";
+import { billedFields, emptyFields, nothingBilled } from "#ledger/record-fields.ts";
 import type { UsageRecord } from "#ledger/usage-record.ts";
 import { operations } from "#operations/operations.ts";
 import { unpackedBoundsOf } from "#operations/usage-bounds.ts";
@@ -112,7 +112,7 @@ function recordOf({ event, endedAtEpoch, catalogue }: Unconfirmed): UsageRecord 
         )
       : nothingBilled;
   return {
-    ...nothingKnown,
+    ...emptyFields,
     ...(isOrphaned ? { ...nothingBilled, upstreamCost: charged.upstreamCost } : charged),
     generationId: recorded.generation,
     requestId: recorded.generation.replace("gen_", "req_"),

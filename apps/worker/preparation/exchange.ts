@@ -169,7 +169,7 @@ export function preparedFor(
     omits: omitsOf(input),
     repairs,
   };
-  return preparation.prepare({ ...task, ...more }, (found) => resolveAddresses(found, input, spoken), signal);
+  return preparation.prepare({ ...task, ...more }, (unresolved) => resolveAddresses(unresolved, input, spoken), signal);
 }
 
 /** The paths of all fields that the target gets none of. */
@@ -184,7 +184,7 @@ export async function answerExchangeOf(input: ExchangeInput): Promise<Exchanged>
   const own = spokenWith(input.upstream, input.job.dialect);
   if (!refusesCallsWhileReasoning(input, own)) return exchangeSpeaking(input, own);
   const exchange = await exchangeSpeaking(input, "openai-responses");
-  // What Responses can't express goes without reasoning.
+  // A request that Responses can't express goes without reasoning.
   if (exchange.kind === "refused") return exchangeSpeaking(input, own);
   return exchange.kind === "exchange" ? { ...exchange, spoken: "openai-responses" } : exchange;
 }
@@ -324,12 +324,12 @@ const resumedStreamOf = (
  * The data of each address that the worker fetches; undefined for those that the upstream fetches.
  */
 async function resolveAddresses(
-  found: readonly AttachmentAddress[],
+  unresolved: readonly AttachmentAddress[],
   input: ExchangeInput,
   spoken: UpstreamDialect,
 ): Promise<(Data | undefined)[]> {
-  const data = new Array<Data | undefined>(found.length).fill(undefined);
-  const remote = found.map((address, place) => ({
+  const data = new Array<Data | undefined>(unresolved.length).fill(undefined);
+  const remote = unresolved.map((address, place) => ({
     ...address,
     replace(fetched: Data) {
       data[place] = fetched;
@@ -344,24 +344,24 @@ async function resolveAddresses(
  * servers that callers must not reach, so it gets only addresses that the worker would call too.
  */
 async function resolveAttachments(
-  found: readonly RemoteAttachment[],
+  remotes: readonly RemoteAttachment[],
   { upstream, attachments, signal }: ExchangeInput,
   spoken: UpstreamDialect,
 ): Promise<void> {
   const isFetchedHere = ({ part }: RemoteAttachment) =>
     part !== "server" &&
     (!upstream.fetchesAttachments || (part === "file" && isConversation(spoken) && !profiles[spoken].fetchesFiles));
-  for (const attachment of found)
+  for (const attachment of remotes)
     if (attachment.part === "media" && isFetchedHere(attachment))
       refuse(
         attachment.path,
         "must contain the data itself: the gateway fetches only images and documents for this model",
       );
-  const passed = found.filter((attachment) => !isFetchedHere(attachment));
+  const passed = remotes.filter((attachment) => !isFetchedHere(attachment));
   if (passed.length > 0 && !(await attachments.fetcher.isPublic(upstream.baseUrl)))
     for (const attachment of passed) await attachments.fetcher.check(attachment);
   await attachments.inline(
-    found.filter(isFetchedHere),
+    remotes.filter(isFetchedHere),
     upstream.timeouts.firstContentTimeoutMs ?? firstContentMsMax,
     signal,
   );
@@ -423,16 +423,16 @@ export function callerHeadersOf(input: ExchangeInput): Record<string, string> {
   const { headers, dialect } = input.job;
   const { betas } = input.upstream;
   const { featuresHeader } = profiles[dialect];
-  const asked = featuresHeader === undefined ? undefined : headers[featuresHeader];
-  if (featuresHeader === undefined || asked === undefined) return headers;
+  const requestedBetas = featuresHeader === undefined ? undefined : headers[featuresHeader];
+  if (featuresHeader === undefined || requestedBetas === undefined) return headers;
   const { [featuresHeader]: _, ...others } = headers;
   const isKnown = matcherOf(betas);
   const refused = omitsOf(input);
-  const known = asked
+  const supportedBetas = requestedBetas
     .split(",")
     .map((feature) => feature.trim())
     .filter((feature) => feature !== "" && isKnown(feature) && !refused.includes(`${betaPath}${feature}`));
-  return { ...others, ...(known.length > 0 && { [featuresHeader]: known.join(",") }) };
+  return { ...others, ...(supportedBetas.length > 0 && { [featuresHeader]: supportedBetas.join(",") }) };
 }
 
 const identityOf = ({ generation, storage }: GenerationJob, model: CatalogueModel): AnswerIdentity => ({

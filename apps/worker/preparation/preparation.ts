@@ -52,8 +52,8 @@ export class PreparationThread {
   /**
    * Reads a whole answer, whose bytes move to the thread; `key` as above. Rejects with TaskTimeout.
    */
-  async read(task: WholeTask, given: Buffer, key: string): Promise<WholeAnswer> {
-    const bytes = movable(given);
+  async read(task: WholeTask, body: Buffer, key: string): Promise<WholeAnswer> {
+    const bytes = movable(body);
     const timeoutMs = taskTimeoutMs * Math.ceil(bytes.length / taskPartBytes);
     const read = await this.#thread.run(() => ({ value: { kind: "read", task, bytes }, transfer: [bytes.buffer] }), {
       key,
@@ -89,9 +89,9 @@ export class Preparation {
     const name = JSON.stringify(others);
     if (this.#kept?.name === name) return this.#kept.prepared;
     let isResolved = false;
-    const resolving: ResolveAddresses = (found) => {
+    const resolving: ResolveAddresses = (unresolved) => {
       isResolved = true;
-      return resolve(found);
+      return resolve(unresolved);
     };
     const isAtOnce = body.length <= preparedAtOnceBytesMax && !isEstimated(task);
     const prepared = isAtOnce ? await prepare(task, resolving) : await this.#inThread(task, resolving, signal);
@@ -114,13 +114,13 @@ export class Preparation {
   }
 
   async #inThread(task: PreparationTask, resolve: ResolveAddresses, signal: AbortSignal): Promise<Prepared> {
-    const given = (data?: readonly (Data | undefined)[]) =>
+    const withData = (data?: readonly (Data | undefined)[]) =>
       this.#thread.prepare(task, data, this.#key, signal).catch((error: unknown): ThreadAnswer => {
         if (error instanceof TaskTimeout) return { kind: "refused", failure: error.isBusy ? tooBusy : tookTooLong };
         throw error;
       });
-    let answer = await given();
-    if (answer.kind === "addresses") answer = await given(await resolve(answer.found));
+    let answer = await withData();
+    if (answer.kind === "addresses") answer = await withData(await resolve(answer.unresolved));
     if (answer.kind === "addresses" || answer.kind === "read")
       throw new Error(`a request was prepared as ${answer.kind}`);
     if (answer.kind === "refused") return answer;

@@ -17,30 +17,30 @@ export type ThreadTask =
 export type ThreadAnswer =
   | Prepared
   /** The main thread resolves these attachments and sends the task again. */
-  | { kind: "addresses"; found: readonly AttachmentAddress[] }
+  | { kind: "addresses"; unresolved: readonly AttachmentAddress[] }
   | { kind: "read"; answer: WholeAnswer };
 
 class Unresolved extends Error {
-  readonly found: readonly AttachmentAddress[];
+  readonly unresolved: readonly AttachmentAddress[];
 
-  constructor(found: readonly AttachmentAddress[]) {
+  constructor(unresolved: readonly AttachmentAddress[]) {
     super();
-    this.found = found;
+    this.unresolved = unresolved;
   }
 }
 
-serveTasks<ThreadTask, ThreadAnswer>(async (given) => {
-  if (given.kind === "read") return readSent(readWhole(given.task, bufferOf(given.bytes)));
-  const { data } = given;
-  const task = { ...given.task, body: bufferOf(given.task.body) };
+serveTasks<ThreadTask, ThreadAnswer>(async (message) => {
+  if (message.kind === "read") return readSent(readWhole(message.task, bufferOf(message.bytes)));
+  const { data } = message;
+  const task = { ...message.task, body: bufferOf(message.task.body) };
   try {
-    const prepared = await prepare(task, async (found) => {
-      if (data === undefined) throw new Unresolved(found);
+    const prepared = await prepare(task, async (unresolved) => {
+      if (data === undefined) throw new Unresolved(unresolved);
       return data;
     });
     return sentOf(prepared, task);
   } catch (error) {
-    if (error instanceof Unresolved) return { value: { kind: "addresses", found: error.found } };
+    if (error instanceof Unresolved) return { value: { kind: "addresses", unresolved: error.unresolved } };
     throw error;
   }
 });

@@ -144,8 +144,8 @@ export class CircuitBreakers {
 
   /** Counts a failure. `failuresMax` in a row open the circuit breaker. */
   failed(target: string, failuresMax: number): void {
-    const known = this.#known.get(target);
-    if (known === undefined) this.#known.set(target, { openUntil: undefined });
+    const breaker = this.#known.get(target);
+    if (breaker === undefined) this.#known.set(target, { openUntil: undefined });
     runScript(
       this.#redis,
       failScript,

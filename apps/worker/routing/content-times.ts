@@ -17,7 +17,7 @@ const nameOf = (target: string, isStreamed: boolean) => `${isStreamed ? "s" : "w
 
 export class ContentTimes {
   readonly #targets = new Map<string, Times>();
-  /** Learns from answers. Those that another target began say nothing. */
+  /** Learns from answers, except from answers that another target began. */
   readonly subscriber: Subscriber<WorkerEvents> = {
     firstContent: ({ attempt: { isStreamed }, call: { target, resumes }, sinceCallMs }) => {
       if (!resumes) this.learn(target, isStreamed, sinceCallMs);
@@ -39,7 +39,7 @@ export class ContentTimes {
 
   /** Several times the 95th percentile, in ms; 0 for a target that has not answered yet. */
   usualMs(target: string, isStreamed: boolean): number {
-    const sorted = this.#targets.get(nameOf(target, isStreamed))?.ms.toSorted((one, other) => one - other) ?? [];
-    return quietFactor * (sorted[Math.ceil(sorted.length * 0.95) - 1] ?? 0);
+    const ascending = this.#targets.get(nameOf(target, isStreamed))?.ms.toSorted((one, other) => one - other) ?? [];
+    return quietFactor * (ascending[Math.ceil(ascending.length * 0.95) - 1] ?? 0);
   }
 }

@@ -115,10 +115,10 @@ export class Credentials {
   }
 
   #of(id: string, by: Cooldown["by"]): Cooldown {
-    const known = this.#cooldowns.get(id);
-    if (known !== undefined) {
-      known.by = by;
-      return known;
+    const present = this.#cooldowns.get(id);
+    if (present !== undefined) {
+      present.by = by;
+      return present;
     }
     if (this.#cooldowns.size >= cooldownsMax) this.#cooldowns.clear();
     const cooldown = { by, until: 0, callers: new Map<string, number>(), refusals: 0 };

@@ -132,8 +132,8 @@ async function sha256Of(body: Buffer | BodyWithAttachments): Promise<string> {
 
 /** The cached value, or a new one. A value that could not be made is made again the next time. */
 function kept<Made>(all: Map<string, Promise<Made>>, name: string, make: () => Promise<Made>): Promise<Made> {
-  const known = all.get(name);
-  if (known !== undefined) return known;
+  const credential = all.get(name);
+  if (credential !== undefined) return credential;
   const made = make();
   all.set(name, made);
   made.catch(() => all.delete(name));

@@ -28,7 +28,7 @@ export function watchSocket(socket: Socket): void {
   let requests = 0;
   /** No byte of the final response has arrived. */
   let isAwaited = false;
-  let held: Buffer | undefined;
+  let pendingBytes: Buffer | undefined;
   socket.write = function (this: Socket, ...args: unknown[]) {
     if (typeof args[0] === "string" && requestStart.test(args[0])) {
       requests++;
@@ -39,8 +39,8 @@ export function watchSocket(socket: Socket): void {
   socket.read = function (this: Socket, size?: number) {
     const chunk: unknown = read.call(this, size);
     if (!isAwaited || !Buffer.isBuffer(chunk)) return chunk;
-    const bytes = withoutInformational(held === undefined ? chunk : Buffer.concat([held, chunk]));
-    held = bytes.isWhole ? undefined : bytes.rest;
+    const bytes = withoutInformational(pendingBytes === undefined ? chunk : Buffer.concat([pendingBytes, chunk]));
+    pendingBytes = bytes.isWhole ? undefined : bytes.rest;
     if (!bytes.isWhole) return null;
     isAwaited = false;
     return bytes.rest;
@@ -50,7 +50,7 @@ export function watchSocket(socket: Socket): void {
   });
 }
 
-/** What follows the informational responses; not whole while it may still be one of them. */
+/** The bytes after the informational responses; not whole while they may still be one. */
 function withoutInformational(bytes: Buffer): { isWhole: boolean; rest: Buffer } {
   let rest = bytes;
   for (;;) {

@@ -4,8 +4,8 @@ import { type ClientOptions, WebSocket } from "ws";
 import { sessionMessageBytesMax } from "#relay/bounds.ts";
 import { encodeClose, MessageReader } from "#relay/session-messages.ts";
 import { gatheredInputBytesMax, sessionCloseMs, sessionPingMs } from "../bounds.ts";
-import { PooledCall } from "./pooled-call.ts";
-import { failureOfTransport, type UpstreamHandlers, unreachableInTime } from "./upstreams.ts";
+import { PooledCall, type UpstreamHandlers } from "./pooled-call.ts";
+import { failureOfTransport, unreachableInTime } from "./transport-failures.ts";
 
 /** The code that a WebSocket reports for a connection without a close frame. */
 const noCloseFrame = 1006;

@@ -1,54 +1,24 @@
 /** Calls upstreams over HTTP, with a pool of connections for each upstream. */
 
-import { Readable, type Transform } from "node:stream";
-import { type Dispatcher, errors } from "undici";
+import { Readable } from "node:stream";
+import type { Dispatcher } from "undici";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import type { Environment } from "#catalogue/environment.ts";
 import type { WireRequest } from "#dialects/codec.ts";
-import type { Failure } from "#dialects/errors.ts";
 import { upstreamProfiles } from "#dialects/profiles.ts";
 import { LiveMap } from "#relay/live-map.ts";
+import { type Clock, systemClock } from "#service/clock.ts";
 import type { BodyWithAttachments } from "../attachments/request-attachments.ts";
 import { freshConnectionsMs, presenceMs, requestIdLengthMax } from "../bounds.ts";
 import type { Authorize, SignedRequest } from "./authorization.ts";
 import { openConnections, socketOptionsOf } from "./connections.ts";
-import { decompressorOf } from "./decompress.ts";
-import { isOfReused } from "./plain-socket.ts";
-import { PooledCall } from "./pooled-call.ts";
+import { HttpCall } from "./http-call.ts";
+import type { PooledCall, UpstreamCall, UpstreamHandlers, UpstreamHeaders } from "./pooled-call.ts";
 import { SessionCall, sessionUrlOf } from "./session-call.ts";
-
-export type UpstreamHeaders = Readonly<Record<string, string | string[] | undefined>>;
-
-export interface UpstreamHandlers {
-  head(status: number, headers: UpstreamHeaders): void;
-  /**
-   * Always decompressed. `kind` is set for a message of a session, which comes whole, and for the
-   * close frame that ends it.
-   */
-  data(chunk: Buffer, kind?: "text" | "binary" | "close"): void;
-  end(): void;
-  /** A part of a message of the caller was sent to the upstream of a session. */
-  sent?(fragment: Buffer, isFirst: boolean): void;
-  /**
-   * Nothing follows. Not called after `abort`. `cause` is the transport's error code, for the
-   * operator.
-   */
-  failed(failure: Failure, cause: string): void;
-}
-
-export interface UpstreamCall {
-  /** Closes the connection at once, or stops waiting for one. No handler is called afterwards. */
-  abort(): void;
-  /** Pauses or resumes reading the response. */
-  flow(open: boolean): void;
-}
+import { failureOfAuthorization, failureOfConfiguration } from "./transport-failures.ts";
 
 /** A request whose body may be in chunks. */
 export type UpstreamRequest = Omit<WireRequest, "body"> & { body: Buffer | BodyWithAttachments };
-
-type Controller = Dispatcher.DispatchController;
-
-const aborted = new Error("aborted");
 
 const absentStatuses = [502, 503, 504];
 
@@ -60,7 +30,7 @@ interface Pool {
   calls: number;
   /**
    * Until then each call has a connection of its own, because the upstream reset a kept one. In
-   * milliseconds of `performance.now`.
+   * milliseconds of the clock's `now`.
    */
   freshUntil: number;
   /**
@@ -77,11 +47,13 @@ export class Upstreams {
   #calls = 0;
   readonly #authorize: Authorize;
   readonly #environment: Environment;
+  readonly #clock: Clock;
 
   /** `environment` names the proxies, if any. */
-  constructor(authorize: Authorize, environment: Environment = {}) {
+  constructor(authorize: Authorize, environment: Environment = {}, clock: Clock = systemClock) {
     this.#authorize = authorize;
     this.#environment = environment;
+    this.#clock = clock;
   }
 
   /**
@@ -96,7 +68,7 @@ export class Upstreams {
     handlers: UpstreamHandlers,
     isRepeatable = false,
   ): UpstreamCall {
-    const call = new Call(handlers);
+    const call = new HttpCall(handlers);
     const { url, ...options } = dispatchOptionsOf(upstream, request);
     const { headers } = options;
     const signed = { method: "POST", url, headers, body: request.body } as const;
@@ -109,12 +81,12 @@ export class Upstreams {
             body: dispatchedOf(options.body),
             origin: url.origin,
             headers: { ...headers, ...authorization },
-            ...(pool.freshUntil > performance.now() && { reset: true }),
+            ...(pool.freshUntil > this.#clock.now() && { reset: true }),
           },
           again,
         );
       send(pool.connections, () => {
-        pool.freshUntil = performance.now() + freshConnectionsMs;
+        pool.freshUntil = this.#clock.now() + freshConnectionsMs;
         // A body with attachments is read once: parts of it come from elsewhere.
         if (!isRepeatable || !Buffer.isBuffer(request.body)) return false;
         const connections = this.#openSpare(upstream);
@@ -258,10 +230,10 @@ export class Upstreams {
    * one finishes its calls. Throws for unreadable TLS files.
    */
   #poolOf(upstream: CatalogueUpstream): Pool {
-    const known = this.#pools.get(upstream.name);
-    if (known !== undefined && (known.upstream === upstream || leadsToSame(known.upstream, upstream))) {
-      known.upstream = upstream;
-      return known;
+    const present = this.#pools.get(upstream.name);
+    if (present !== undefined && (present.upstream === upstream || leadsToSame(present.upstream, upstream))) {
+      present.upstream = upstream;
+      return present;
     }
     this.#retire(upstream.name);
     const connections = openConnections(upstream, upstream.connectionsMax, this.#environment);
@@ -286,93 +258,6 @@ export class Upstreams {
 function startNext({ calls, upstream, waiting }: Pool): void {
   if (calls >= upstream.connectionsMax) return;
   waiting.shift()?.();
-}
-
-/** One HTTP request. */
-class Call extends PooledCall implements Dispatcher.DispatchHandler {
-  #controller: Controller | undefined;
-  #decompressor: Transform | undefined;
-  #open = true;
-  #hasHead = false;
-  #again: (() => boolean) | undefined;
-
-  /** `again` sends the request once more after a kept connection was reset; false if it may not. */
-  send(connections: Dispatcher, options: Dispatcher.DispatchOptions, again?: () => boolean): void {
-    this.#again = again;
-    if (this.isOver) this.leave();
-    else connections.dispatch(options, this);
-  }
-
-  override abort(): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    this.release();
-    if (this.#controller !== undefined) this.#controller.abort(aborted);
-    else if (!this.started) this.leave();
-  }
-
-  override flow(open: boolean): void {
-    this.#open = open;
-    if (this.isOver) return;
-    if (!open) {
-      this.#decompressor?.pause();
-      this.#controller?.pause();
-      return;
-    }
-    this.#decompressor?.resume();
-    if (this.#decompressor?.writableNeedDrain !== true) this.#controller?.resume();
-  }
-
-  protected override release(): void {
-    this.#decompressor?.destroy();
-  }
-
-  onRequestStart(controller: Controller): void {
-    this.#controller = controller;
-    if (this.isOver) controller.abort(aborted);
-  }
-
-  onResponseStart(controller: Controller, status: number, headers: UpstreamHeaders): void {
-    this.#controller = controller;
-    if (this.isOver || status < 200) return;
-    const decompressor = decompressorOf(headers["content-encoding"]);
-    if (decompressor !== undefined) {
-      this.#decompressor = decompressor;
-      decompressor.on("data", (chunk: Buffer) => this.isOver || this.handlers.data(chunk));
-      decompressor.on("drain", () => this.#open && this.#controller?.resume());
-      decompressor.on("end", () => this.#end());
-      decompressor.on("error", () => {
-        controller.abort(aborted);
-        this.fail(failureOfEncoding, "content-encoding");
-      });
-    }
-    this.#hasHead = true;
-    this.handlers.head(status, headers);
-    if (!this.#open) this.flow(false);
-  }
-
-  onResponseData(controller: Controller, chunk: Buffer): void {
-    if (this.isOver) return;
-    if (this.#decompressor === undefined) this.handlers.data(chunk);
-    else if (!this.#decompressor.write(chunk)) controller.pause();
-  }
-
-  onResponseEnd(): void {
-    this.leave();
-    if (this.#decompressor === undefined) this.#end();
-    else if (!this.isOver) this.#decompressor.end();
-  }
-
-  onResponseError(_controller: Controller, error: Error): void {
-    if (!this.isOver && !this.#hasHead && isOfReused(error) && this.#again?.() === true) return;
-    this.fail(failureOfTransport(error), (error as NodeJS.ErrnoException).code ?? error.name);
-  }
-
-  #end(): void {
-    if (this.isOver) return;
-    this.isOver = true;
-    this.handlers.end();
-  }
 }
 
 /** Appends a path to a base URL, which may have a query such as `?api-version=…`. */
@@ -421,53 +306,3 @@ const leadsToSame = (left: CatalogueUpstream, right: CatalogueUpstream) =>
   JSON.stringify(left.tls) === JSON.stringify(right.tls) &&
   left.connectionsMax === right.connectionsMax &&
   left.timeouts.connectTimeoutMs === right.timeouts.connectTimeoutMs;
-
-const failureOfConfiguration: Failure = {
-  code: "upstream_failed",
-  message: "The upstream of this model is not set up; its operator has been notified.",
-};
-const failureOfEncoding: Failure = {
-  code: "upstream_failed",
-  message: "The upstream of this model sent an answer whose compression is broken.",
-};
-const failureOfAuthorization: Failure = {
-  code: "upstream_failed",
-  message: "The upstream of this model refused the gateway; its operator has been notified.",
-};
-
-export const unreachableInTime: Failure = {
-  code: "upstream_timeout",
-  message: "The upstream of this model could not be reached in time.",
-};
-
-/**
- * Of the network and of DNS: https://nodejs.org/api/errors.html#common-system-errors,
- * https://nodejs.org/api/dns.html#error-codes
- */
-const unreachable =
-  /^(?:ECONNREFUSED|EHOST(?:UNREACH|DOWN)|ENET(?:UNREACH|DOWN)|EADDRNOTAVAIL|ENOTFOUND|ENODATA|ESERVFAIL|EAI_[A-Z]+)$/;
-/**
- * Of TLS: https://nodejs.org/api/tls.html#x509-certificate-error-codes,
- * https://nodejs.org/api/errors.html
- */
-const untrusted =
-  /CERT|^(?:UNABLE_TO_|CRL_|ERR_TLS_|ERR_SSL_|ERROR_IN_|HOSTNAME_MISMATCH|INVALID_CA|INVALID_PURPOSE|PATH_LENGTH_EXCEEDED|EPROTO)/;
-
-/** The caller sees the message, so it names no address. */
-export function failureOfTransport(error: Error): Failure {
-  if (error instanceof errors.ConnectTimeoutError) return unreachableInTime;
-  const code = (error as NodeJS.ErrnoException).code ?? "";
-  if (unreachable.test(code))
-    return { code: "upstream_failed", message: "The upstream of this model could not be reached." };
-  if (untrusted.test(code))
-    return {
-      code: "upstream_failed",
-      message: "The upstream of this model could not be reached securely.",
-    };
-  if (error instanceof errors.HeadersOverflowError)
-    return { code: "upstream_failed", message: "The upstream of this model sent headers that are too large." };
-  return {
-    code: "upstream_failed",
-    message: "The upstream of this model broke the connection before its answer was complete.",
-  };
-}

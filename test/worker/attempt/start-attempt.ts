@@ -9,7 +9,8 @@ import { Attempt, type AttemptDeps } from "../../../apps/worker/attempt/attempt.
 import { ContentTimes } from "../../../apps/worker/routing/content-times.ts";
 import { RefusedFields } from "../../../apps/worker/routing/refused-fields.ts";
 import type { CallOutcome } from "../../../apps/worker/routing/routing.ts";
-import type { UpstreamHandlers, UpstreamRequest } from "../../../apps/worker/upstream/upstreams.ts";
+import type { UpstreamHandlers } from "../../../apps/worker/upstream/pooled-call.ts";
+import type { UpstreamRequest } from "../../../apps/worker/upstream/upstreams.ts";
 
 const catalogueOf = (model: string) =>
   parseCatalogue(

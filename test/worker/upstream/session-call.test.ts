@@ -10,7 +10,8 @@ import { type WebSocket, WebSocketServer } from "ws";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { encodeMessage } from "#relay/session-messages.ts";
 import { gatheredInputBytesMax } from "../../../apps/worker/bounds.ts";
-import { type UpstreamHandlers, Upstreams } from "../../../apps/worker/upstream/upstreams.ts";
+import type { UpstreamHandlers } from "../../../apps/worker/upstream/pooled-call.ts";
+import { Upstreams } from "../../../apps/worker/upstream/upstreams.ts";
 import { until } from "../../support/time.ts";
 import { startTlsFront, tlsFiles } from "../../support/tls.ts";
 

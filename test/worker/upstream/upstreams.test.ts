@@ -7,7 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
-import { failureOfTransport, type UpstreamRequest, Upstreams } from "../../../apps/worker/upstream/upstreams.ts";
+import { failureOfTransport } from "../../../apps/worker/upstream/transport-failures.ts";
+import { type UpstreamRequest, Upstreams } from "../../../apps/worker/upstream/upstreams.ts";
 import { until } from "../../support/time.ts";
 
 /** An upstream that answers when the test says so, and the calls to it. */

@@ -1,0 +1,43 @@
+/** Work that a process repeats, such as to compare, deliver or delete. */
+import { OutageLog, type OutageLogOptions } from "./outage-log.ts";
+
+export interface PeriodicTaskOptions extends OutageLogOptions {
+  everyMs: number;
+  run(): Promise<unknown>;
+  /** Runs at once too, instead of after `everyMs`. */
+  isImmediate?: boolean;
+}
+
+/** Runs until `close`. One run at a time; a failure is logged, and the next run tries again. */
+export class PeriodicTask {
+  readonly #options: PeriodicTaskOptions;
+  readonly #outage: OutageLog;
+  readonly #timer: NodeJS.Timeout;
+  #isBusy = false;
+
+  constructor(options: PeriodicTaskOptions) {
+    this.#options = options;
+    this.#outage = new OutageLog(options);
+    this.#timer = setInterval(() => void this.run(), options.everyMs);
+    if (options.isImmediate) void this.run();
+  }
+
+  /** Runs now, unless it runs already. Never rejects. */
+  async run(): Promise<void> {
+    if (this.#isBusy) return;
+    this.#isBusy = true;
+    try {
+      await this.#options.run();
+      this.#outage.worked();
+    } catch (error) {
+      this.#outage.failed(error);
+    } finally {
+      this.#isBusy = false;
+    }
+  }
+
+  /** Ends the repetition. A run that has begun goes on. */
+  close(): void {
+    clearInterval(this.#timer);
+  }
+}
