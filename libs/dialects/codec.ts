@@ -3,6 +3,7 @@
  * dialect unchanged. It is pure and synchronous.
  */
 
+import type { JsonObject } from "#wire/json/parse.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { UpstreamError } from "./errors.ts";
 import type { Continuation, RelayedText } from "./neutral/continuation.ts";
@@ -30,7 +31,7 @@ export const contentTypes: Record<Framing, string> = {
 
 /** A caller's request, checked against its dialect's schema. */
 export interface CallerRequest {
-  body: Record<string, unknown>;
+  body: JsonObject;
   framing: Framing;
   /** The caller's headers that upstreams of its dialect read. */
   headers?: Readonly<Record<string, string>>;
@@ -100,7 +101,7 @@ export interface AnswerContext extends AnswerIdentity {
   /** The gateway ends the answer at these stop sequences. */
   cut?: Cut | undefined;
   /** The caller's body, for dialects whose answers repeat parts of it. */
-  body: Record<string, unknown>;
+  body: JsonObject;
   /** An estimate of the prompt's tokens, for dialects that begin a stream with their count. */
   inputTokens?: number | undefined;
   /** The answer goes on with one that was relayed unchanged. */
@@ -203,7 +204,7 @@ export interface Codec {
   streamDecoder(): StreamDecoder;
   streamEncoder(context: AnswerContext): StreamEncoder;
   /** The events of a whole answer; a single `error` event if the body is an error or no answer. */
-  decodeAnswer(body: Record<string, unknown>): AnswerEvent[];
+  decodeAnswer(body: JsonObject): AnswerEvent[];
   /** The whole answer as JSON text. */
   encodeAnswer(answer: Answer, context: AnswerContext): string;
   /** Reads an error body, or the error in a stream. It is tolerant, because servers differ. */
@@ -215,12 +216,12 @@ export interface Codec {
 /** Counting a prompt's tokens, in dialects with an endpoint for it. */
 export interface TokenCount {
   /** The conversation to count, as the body of a request for an answer to it. */
-  conversationOf(body: Record<string, unknown>): Record<string, unknown>;
+  conversationOf(body: JsonObject): JsonObject;
   /** The prefix of the conversation's field names, if it is nested in a field of the body. */
-  prefixOf?(body: Record<string, unknown>): string;
+  prefixOf?(body: JsonObject): string;
   /** The request that makes an upstream count such a body. */
-  requestOf(conversation: Record<string, unknown>, target: Target): WireRequest;
+  requestOf(conversation: JsonObject, target: Target): WireRequest;
   /** Undefined if the upstream's answer has no count. */
-  countIn(answer: Record<string, unknown>): number | undefined;
+  countIn(answer: JsonObject): number | undefined;
   answerOf(tokens: number): string;
 }

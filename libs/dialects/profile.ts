@@ -3,8 +3,10 @@
  * model lists and keep-alives. The codec (codec.ts) reads and writes the conversations themselves.
  * A profile loads no codec, so that processes without conversations can use it.
  */
+
 import type { IncomingHttpHeaders } from "node:http";
 import type { TSchema } from "typebox";
+import type { JsonObject } from "#wire/json/parse.ts";
 import type { Framing } from "./codec.ts";
 import type { ConversationDialect, UpstreamDialect } from "./dialect.ts";
 import type { ErrorCode, Failure } from "./errors.ts";
@@ -24,14 +26,14 @@ export interface Endpoint {
   /** The model of a body that names none. */
   modelDefault?: string;
   /** How the caller gets its answer, where the dialect's own rule does not apply. */
-  framingOf?(body: Record<string, unknown>): Framing;
+  framingOf?(body: JsonObject): Framing;
   /** Checks rules that a schema cannot express; undefined for a valid body. */
-  faultOf?(body: Record<string, unknown>): Failure | undefined;
+  faultOf?(body: JsonObject): Failure | undefined;
   /**
    * What a body refers to that the gateway has stored for its caller, in dialects with such
    * references.
    */
-  referencesIn?(body: Record<string, unknown>): StoredReferences | undefined;
+  referencesIn?(body: JsonObject): StoredReferences | undefined;
 }
 
 /** The operations for which each dialect has its own endpoints. */
@@ -128,8 +130,8 @@ export interface Profile extends UpstreamProfile {
   /** The header in which clients look for the id of their request, besides `x-request-id`. */
   requestIdHeader?: string;
   /** `method` and `alt` come from the URL, for endpoints with a method. */
-  framingOf(body: Record<string, unknown>, method: string | undefined, alt: string | undefined): Framing;
-  askedLengthOf(body: Record<string, unknown>): AskedLength;
+  framingOf(body: JsonObject, method: string | undefined, alt: string | undefined): Framing;
+  askedLengthOf(body: JsonObject): AskedLength;
   /**
    * The field of a request that holds the conversation, and the shortest value that replaces it.
    */
@@ -181,8 +183,8 @@ export const keepAliveAmongIds = (keepAlive: string): string =>
 
 /** An endpoint's rule that rejects references to objects that a vendor would have stored. */
 export const storedFaultIn =
-  (fieldIn: (body: Record<string, unknown>) => Omit<Failure, "code"> | undefined) =>
-  (body: Record<string, unknown>): Failure | undefined => {
+  (fieldIn: (body: JsonObject) => Omit<Failure, "code"> | undefined) =>
+  (body: JsonObject): Failure | undefined => {
     const field = fieldIn(body);
     return field && { code: "invalid_request", ...field };
   };

@@ -4,7 +4,7 @@
  * Dialects count differently; each codec converts.
  */
 
-import { listOf, objectOf } from "#wire/json/parse.ts";
+import { type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { reportedImagesMax, reportedTokensMax, reportedUnitsMax } from "./bounds.ts";
 
 /**
@@ -192,7 +192,7 @@ const lookForm = /^[a-z0-9]{1,20}$/;
  * `count` images, with the first size and the first quality of these bodies that is one: `auto` is
  * none.
  */
-export function generatedImagesOf(count: number, ...bodies: readonly Record<string, unknown>[]): GeneratedImages {
+export function generatedImagesOf(count: number, ...bodies: readonly JsonObject[]): GeneratedImages {
   const named = (name: "size" | "quality"): string | undefined =>
     bodies
       .map((body) => body[name])

@@ -3,7 +3,7 @@
  * required order.
  */
 
-import { listOf, objectOf } from "#wire/json/parse.ts";
+import { type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
 import type { Target } from "../codec.ts";
 import { cacheControlOf } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
@@ -29,7 +29,7 @@ const messagesMax = 100_000;
 const billingHeader = "x-anthropic-billing-header:";
 
 export function decodeConversation(
-  body: Record<string, unknown>,
+  body: JsonObject,
   tools: readonly Tool[],
 ): { system: TextPart[]; messages: Message[] } {
   const system = textsOf(body.system, "system", tools).filter(({ text }) => !text.startsWith(billingHeader));

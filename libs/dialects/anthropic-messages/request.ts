@@ -3,7 +3,7 @@
  * https://platform.claude.com/docs/en/api/messages/create
  */
 
-import { isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
 import { fitted } from "../neutral/fitted-request.ts";
@@ -88,7 +88,7 @@ function checkContextEdits(value: unknown): void {
   }
 }
 
-function settingsOf(body: Record<string, unknown>): Settings {
+function settingsOf(body: JsonObject): Settings {
   const settings: Settings = {};
   const put = <Name extends SettingName>(
     name: Name,
@@ -123,7 +123,7 @@ function settingsOf(body: Record<string, unknown>): Settings {
 }
 
 /** With the interleaved-thinking beta, the budget covers all answers of a turn together. */
-function checkThinking({ thinking, max_tokens: max }: Record<string, unknown>, betas: string): void {
+function checkThinking({ thinking, max_tokens: max }: JsonObject, betas: string): void {
   const { type, budget_tokens: budget, display } = objectOf(thinking);
   if (type !== undefined && !["enabled", "adaptive", "between_tools", "disabled"].includes(String(type)))
     refuse("thinking.type");

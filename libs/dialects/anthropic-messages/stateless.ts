@@ -1,5 +1,5 @@
 /** References in a request to objects that its vendor would have stored. */
-import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 
 export interface StatefulField {
   /** The field at fault, such as `messages[3].content[0].source.file_id`. */
@@ -14,7 +14,7 @@ export interface StatefulField {
  * none. Applies to translated and verbatim requests: an upstream would share stored objects between
  * all callers of this gateway.
  */
-export function statefulFieldIn(body: Record<string, unknown>): StatefulField | undefined {
+export function statefulFieldIn(body: JsonObject): StatefulField | undefined {
   if (isPresent(body.thread))
     return {
       param: "thread",

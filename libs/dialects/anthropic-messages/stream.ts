@@ -3,7 +3,7 @@
  * https://platform.claude.com/docs/en/build-with-claude/streaming
  */
 
-import { isObject, jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { BlockSequence, type MadeBlock } from "../neutral/block-sequence.ts";
@@ -66,7 +66,7 @@ export class MessagesDecoder extends EventDecoder {
     return this.#usage.usage;
   }
 
-  protected override read(body: Record<string, unknown>, name: string | undefined): AnswerEvent[] {
+  protected override read(body: JsonObject, name: string | undefined): AnswerEvent[] {
     const events: AnswerEvent[] = [];
     switch (textOf(body.type) ?? name) {
       case "message_start":
@@ -125,12 +125,12 @@ export class MessagesDecoder extends EventDecoder {
     return events;
   }
 
-  #indexIn({ index }: Record<string, unknown>): number {
+  #indexIn({ index }: JsonObject): number {
     if (typeof index === "number") this.#lastIndex = index;
     return this.#lastIndex;
   }
 
-  #start(index: number, content: Record<string, unknown>, events: AnswerEvent[]): void {
+  #start(index: number, content: JsonObject, events: AnswerEvent[]): void {
     const before = this.#begunBlocks.get(index);
     if (before?.kind !== "call" || before.input !== "") this.#stop(index, events);
     this.#begun = true;
@@ -153,7 +153,7 @@ export class MessagesDecoder extends EventDecoder {
   }
 
   /** Text without a block of its own, or after another block interrupted it, opens one. */
-  #delta(index: number, delta: Record<string, unknown>, events: AnswerEvent[]): void {
+  #delta(index: number, delta: JsonObject, events: AnswerEvent[]): void {
     const type = String(delta.type);
     const own = this.#begunBlocks.get(index);
     if (type === "signature_delta") {

@@ -3,7 +3,7 @@
  * https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview
  */
 
-import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { cacheControlOf } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral/neutral.ts";
@@ -19,7 +19,7 @@ import { clientToolOf } from "./client-tools.ts";
  * with the additions and removals by its instructions. `eager_input_streaming` and
  * `allowed_callers` are ignored.
  */
-export function decodeTools(body: Record<string, unknown>): Tool[] {
+export function decodeTools(body: JsonObject): Tool[] {
   const offered = new Map<string, Omit<Tool, "name">>();
   const removed = new Set<string>();
   const offer = (value: unknown, path: string) => {
@@ -96,7 +96,7 @@ export function decodeToolChoice(value: unknown, tools: readonly Tool[]): ToolCh
 
 interface WireTools {
   tools: WireBlock[];
-  choice: Record<string, unknown> | undefined;
+  choice: JsonObject | undefined;
   /** A tool call is required. */
   forced: boolean;
 }

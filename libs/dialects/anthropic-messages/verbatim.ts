@@ -3,7 +3,7 @@
  * unchanged except for the model's name.
  */
 
-import { isPresent, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf, readSpan, replaceSpans, withMembers, withValues } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Target, Verbatim, WholeAnswer } from "../codec.ts";
@@ -93,7 +93,7 @@ class MessagesWatcher implements Watcher {
     return stopEvent;
   }
 
-  look({ event, data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
+  look({ event, data }: SseEvent, value: JsonObject, produced: Produced): Passing {
     const type = event !== undefined && event !== "message" ? event : nameOf(value.type);
     switch (type) {
       case "content_block_delta":

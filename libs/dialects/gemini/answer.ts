@@ -3,7 +3,7 @@
  * https://ai.google.dev/api/generate-content#generatecontentresponse
  */
 
-import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, endingFor, explanationLengthMax, isFailure, stoppedBy } from "../neutral/finish.ts";
@@ -45,7 +45,7 @@ export const isBlocked = (promptFeedback: unknown): boolean => {
  * The error of the first candidate that failed. The words are not Google's: they are those that its
  * clients know.
  */
-export function failureIn(candidates: readonly Record<string, unknown>[]): UpstreamError | undefined {
+export function failureIn(candidates: readonly JsonObject[]): UpstreamError | undefined {
   const reason = candidates.map(({ finishReason }) => finishReason).find(isFailure);
   return reason === undefined ? undefined : stoppedBy(reason);
 }
@@ -97,7 +97,7 @@ const tierOf = (traffic: unknown): string | undefined =>
  * billed for each prompt that was answered with results, newer ones for each query:
  * https://ai.google.dev/gemini-api/docs/google-search#pricing
  */
-export function searchesIn({ candidates, modelVersion }: Record<string, unknown>, before: Units = {}): Units {
+export function searchesIn({ candidates, modelVersion }: JsonObject, before: Units = {}): Units {
   let searches = before;
   for (const { groundingMetadata: metadata } of listOf(candidates).map(objectOf)) {
     if (!isObject(metadata)) continue;
@@ -158,7 +158,7 @@ export class AnswerReader {
     return this.#parts.empty;
   }
 
-  read(response: Record<string, unknown>): AnswerEvent[] {
+  read(response: JsonObject): AnswerEvent[] {
     if (this.over) return [];
     if (isPresent(response.error)) return this.fail(upstreamErrorOf(response));
     const events: AnswerEvent[] = [];
@@ -210,7 +210,7 @@ export class AnswerReader {
   }
 }
 
-export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
+export function decodeAnswer(body: JsonObject): AnswerEvent[] {
   const reader = new AnswerReader();
   const events = reader.read(body);
   const last = events.at(-1);

@@ -1,11 +1,9 @@
 /** Reads the parts of an upstream's answer in Google's Gemini format into neutral events. */
-import { objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerEvent } from "../neutral/neutral.ts";
 import { inputTextOf, newCallId } from "../neutral/tools.ts";
 import { unshownText } from "../neutral/unshown.ts";
 import { dialect } from "./parts.ts";
-
-type Json = Record<string, unknown>;
 
 /**
  * Consecutive texts are one block. A signature of a call or a text becomes a separate block: before
@@ -21,7 +19,7 @@ export class PartReader {
   #open: "text" | "reasoning" | undefined;
 
   /** Appends the events of one part; unknown kinds have none. */
-  read(part: Json, events: AnswerEvent[]): void {
+  read(part: JsonObject, events: AnswerEvent[]): void {
     const data = textOf(part.thoughtSignature);
     const isThought = part.thought === true;
     const text = textOf(part.text);
@@ -67,7 +65,7 @@ export class PartReader {
     );
   }
 
-  #call(name: string, { id, args }: Json, events: AnswerEvent[]): void {
+  #call(name: string, { id, args }: JsonObject, events: AnswerEvent[]): void {
     this.close(events);
     this.called = true;
     this.empty = false;
@@ -79,7 +77,7 @@ export class PartReader {
     );
   }
 
-  #show({ mimeType, data }: Json, events: AnswerEvent[]): void {
+  #show({ mimeType, data }: JsonObject, events: AnswerEvent[]): void {
     if (typeof mimeType !== "string" || textOf(data) === undefined) return;
     if (!mimeType.startsWith("image/")) {
       this.#say("text", unshownText(mimeType), events);

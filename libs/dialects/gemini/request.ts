@@ -3,7 +3,7 @@
  * https://ai.google.dev/api/generate-content
  */
 
-import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
 import { fitted } from "../neutral/fitted-request.ts";
@@ -66,7 +66,7 @@ export function decodeRequest({ body: written }: CallerRequest): NeutralRequest 
   };
 }
 
-function settingsOf({ serviceTier }: Record<string, unknown>, config: Record<string, unknown>): Settings {
+function settingsOf({ serviceTier }: JsonObject, config: JsonObject): Settings {
   const settings: Settings = decodeThinking(config.thinkingConfig);
   const put = <Name extends keyof Settings>(name: Name, setting: Settings[Name] | undefined) => {
     if (setting !== undefined) settings[name] = setting;
@@ -92,11 +92,7 @@ function settingsOf({ serviceTier }: Record<string, unknown>, config: Record<str
   return settings;
 }
 
-function formatOf({
-  responseMimeType: type,
-  responseSchema,
-  responseJsonSchema,
-}: Record<string, unknown>): Settings["format"] {
+function formatOf({ responseMimeType: type, responseSchema, responseJsonSchema }: JsonObject): Settings["format"] {
   if (textOf(type) !== undefined && type !== "text/plain" && type !== "application/json" && type !== enumMimeType)
     refuse("generationConfig.responseMimeType");
   const [schema, name] = responseJsonSchema

@@ -1,5 +1,5 @@
 /** References in a request to objects that Google would have stored. */
-import { objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
 import { camelOf, itemsOf } from "./names.ts";
 
 const fields = [
@@ -23,7 +23,7 @@ const fields = [
  * counted; undefined if there is none. Applies to translated and verbatim requests: an upstream
  * would share stored objects between all callers of this gateway.
  */
-export function statefulFieldIn(body: Record<string, unknown>): { param: string; message: string } | undefined {
+export function statefulFieldIn(body: JsonObject): { param: string; message: string } | undefined {
   for (const [request, prefix] of [
     [body, ""],
     [objectOf(body.generateContentRequest), "generateContentRequest."],

@@ -4,7 +4,7 @@
  * response with some of the parts. Events have no names, and nothing marks the end.
  */
 
-import { jsonOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { AnswerEvent } from "../neutral/neutral.ts";
 import { EventDecoder } from "../relay/event-decoder.ts";
@@ -23,7 +23,7 @@ export class GeminiDecoder extends EventDecoder {
     return this.#reader.usage;
   }
 
-  protected override read(response: Record<string, unknown>): AnswerEvent[] {
+  protected override read(response: JsonObject): AnswerEvent[] {
     const events = this.#reader.read(response);
     this.over = this.#reader.over;
     return events;

@@ -1,6 +1,6 @@
 /** Counting a prompt's tokens in Google's Gemini format: https://ai.google.dev/api/tokens */
 
-import { isPresent, jsonOf, objectOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonOf, objectOf } from "#wire/json/parse.ts";
 import type { TokenCount } from "../codec.ts";
 import { pathOf, resourceOf } from "./names.ts";
 
@@ -8,7 +8,7 @@ import { pathOf, resourceOf } from "./names.ts";
 const isMore = (name: string): boolean => name !== "contents" && name !== "model";
 
 /** The complete request whose tokens are counted, if there is one. */
-function wholeIn(body: Record<string, unknown>): Record<string, unknown> | undefined {
+function wholeIn(body: JsonObject): JsonObject | undefined {
   const whole = body.generateContentRequest ?? body.generate_content_request;
   return isPresent(whole) ? objectOf(whole) : undefined;
 }

@@ -3,7 +3,7 @@
  * unchanged except for the model's name.
  */
 
-import { isPresent, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import {
   elementSpansOf,
   isEmptyArray,
@@ -150,7 +150,7 @@ class GeminiWatcher implements Watcher {
     return text === "" ? undefined : Buffer.from(text);
   }
 
-  look({ data: sent }: SseEvent, response: Record<string, unknown>, produced: Produced): Passing {
+  look({ data: sent }: SseEvent, response: JsonObject, produced: Produced): Passing {
     const { error, candidates: listed, promptFeedback, usageMetadata } = response;
     if (isPresent(error)) return failedWith(upstreamErrorOf(response));
     const candidates = listOf(listed).map(objectOf);
@@ -178,7 +178,7 @@ class GeminiWatcher implements Watcher {
   }
 
   /** A candidate without an index is the first. */
-  #read(candidates: readonly Record<string, unknown>[]): void {
+  #read(candidates: readonly JsonObject[]): void {
     for (const { index, content, finishReason: reason } of candidates) {
       this.#seen.add(index ?? 0);
       if (isFinish(reason)) this.#over.add(index ?? 0);
@@ -188,11 +188,11 @@ class GeminiWatcher implements Watcher {
 }
 
 /** True if a candidate has content, or a reason for having none. */
-const isAnswered = ({ content, finishReason }: Record<string, unknown>): boolean =>
+const isAnswered = ({ content, finishReason }: JsonObject): boolean =>
   isFinish(finishReason) || listOf(objectOf(content).parts).some((part) => isContent(objectOf(part)));
 
 /** True if a part has more than an empty text. */
-const isContent = (part: Record<string, unknown>): boolean =>
+const isContent = (part: JsonObject): boolean =>
   Object.entries(part).some(
     ([name, value]) => name !== "thought" && value !== "" && value !== null && value !== undefined,
   );

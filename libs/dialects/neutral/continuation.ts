@@ -4,14 +4,14 @@
  * must have. Only for plain text, which every dialect can go on with.
  */
 
-import { listOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, listOf, textOf } from "#wire/json/parse.ts";
 import type { ConversationDialect } from "../dialect.ts";
 
 /** An answer of nothing but text, whose text is still open. */
 export interface RelayedText {
   text: string;
   /** The data of the last event. */
-  last: Readonly<Record<string, unknown>>;
+  last: Readonly<JsonObject>;
 }
 
 /** Members of an answer's next events. */
@@ -27,10 +27,7 @@ export interface Continuation {
 }
 
 /** By the caller's dialect. Undefined if the text is not the first and open part of the answer. */
-export const continuationsOf: Record<
-  ConversationDialect,
-  (last: Readonly<Record<string, unknown>>) => Continuation | undefined
-> = {
+export const continuationsOf: Record<ConversationDialect, (last: Readonly<JsonObject>) => Continuation | undefined> = {
   "openai-chat": ({ id, created, choices }) =>
     listOf(choices).length > 1
       ? undefined

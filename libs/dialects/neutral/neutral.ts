@@ -3,6 +3,7 @@
  * conversations: messages, parts, tools, settings, and the events of an answer. Each value keeps
  * its `path`, the caller's own name for it, so that a rejected field is named in the error.
  */
+import type { JsonObject } from "#wire/json/parse.ts";
 import type { ConversationDialect } from "../dialect.ts";
 import type { UpstreamError } from "../errors.ts";
 import type { Usage } from "../usage.ts";
@@ -41,7 +42,7 @@ export interface Signature {
  */
 interface Native {
   dialect: ConversationDialect;
-  value: Record<string, unknown>;
+  value: JsonObject;
 }
 
 interface Placed {
@@ -103,7 +104,7 @@ export interface Tool {
   namespace?: string;
   description?: string;
   /** JSON Schema of the arguments; undefined for a tool without arguments or with free text. */
-  parameters?: Record<string, unknown>;
+  parameters?: JsonObject;
   strict?: boolean;
   /**
    * Takes free text instead of JSON arguments. Other dialects receive a function with one string,
@@ -162,8 +163,7 @@ export interface Settings {
    * one.
    */
   format?: Setting<
-    | { kind: "json" }
-    | { kind: "schema"; schema: Record<string, unknown>; name?: string; description?: string; strict?: boolean }
+    { kind: "json" } | { kind: "schema"; schema: JsonObject; name?: string; description?: string; strict?: boolean }
   >;
   effort?: Setting<Effort>;
   /** The caller's thinking budget in tokens, at least 1, if it gave one and no effort. */
@@ -175,7 +175,7 @@ export interface Settings {
   modalities?: Setting<Modality[]>;
   /** An opaque id of the caller's own user. */
   user?: Setting<string>;
-  metadata?: Setting<Record<string, unknown>>;
+  metadata?: Setting<JsonObject>;
   serviceTier?: Setting<string>;
   cacheKey?: Setting<string>;
 }

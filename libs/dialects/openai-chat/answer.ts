@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/chat/object
  */
 
-import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, endingFor, isFailure, reasonIn, stoppedBy } from "../neutral/finish.ts";
@@ -44,7 +44,7 @@ export const finishNameOf = (finish: Finish, isLegacy: boolean): string =>
  * The error of the first choice that failed.
  * https://openrouter.ai/docs/api/reference/errors-and-debugging
  */
-export function failureIn(choices: readonly Record<string, unknown>[]): UpstreamError | undefined {
+export function failureIn(choices: readonly JsonObject[]): UpstreamError | undefined {
   for (const { error, finish_reason: reason } of choices) {
     if (isPresent(error)) return upstreamErrorOf(error);
     if (isFailure(reason)) return stoppedBy(reason);
@@ -61,7 +61,7 @@ export function stopSequenceOf({
   finish_reason: reason,
   stop_reason: vllm,
   matched_stop: sglang,
-}: Record<string, unknown>): string | undefined {
+}: JsonObject): string | undefined {
   return reason === "stop" ? (textOf(vllm) ?? textOf(sglang)) : undefined;
 }
 
@@ -76,7 +76,7 @@ export const endOf = (finish: Finish, stopSequence: string | undefined, usage: U
  * (https://console.groq.com/docs/api-reference#chat-create), Moonshot in the choice that ends
  * (https://platform.moonshot.ai/docs/api/chat).
  */
-export function usageOf(answer: Record<string, unknown>): Usage | undefined {
+export function usageOf(answer: JsonObject): Usage | undefined {
   const { usage, x_groq: groq, choices, service_tier: tier } = answer;
   if (isObject(usage)) return openaiUsageOf(usage, "prompt", "completion", tier);
   if (groq !== undefined && isObject(objectOf(groq).usage)) return usageOf({ usage: objectOf(groq).usage });
@@ -86,7 +86,7 @@ export function usageOf(answer: Record<string, unknown>): Usage | undefined {
 }
 
 /** The error in an answer or a chunk; undefined if it has none. */
-export function errorIn({ error, x_groq: groq }: Record<string, unknown>): unknown {
+export function errorIn({ error, x_groq: groq }: JsonObject): unknown {
   if (isPresent(error)) return error;
   return groq === undefined ? undefined : textOf(objectOf(groq).error);
 }
@@ -127,7 +127,7 @@ export const contentTextOf = (content: unknown): string | undefined =>
   Array.isArray(content) ? textOf(content.map((part) => textOf(objectOf(part).text) ?? "").join("")) : textOf(content);
 
 /** The images of a message or a delta: beside its content, or among the parts of it. */
-export const picturesIn = ({ images, content }: Record<string, unknown>): Block[] =>
+export const picturesIn = ({ images, content }: JsonObject): Block[] =>
   [...listOf(images), ...(Array.isArray(content) ? content : [])].flatMap((value) => {
     const { image_url: image } = objectOf(value);
     const url = textOf(image) ?? textOf(objectOf(image).url);
@@ -135,7 +135,7 @@ export const picturesIn = ({ images, content }: Record<string, unknown>): Block[
   });
 
 /** The name and JSON input of a call, from a message or a delta with the whole call. */
-export function callOf(call: Record<string, unknown>): { name: string; input: string } {
+export function callOf(call: JsonObject): { name: string; input: string } {
   const { name, arguments: input } = objectOf(call.function);
   if (call.function !== undefined || call.custom === undefined)
     return {
@@ -146,7 +146,7 @@ export function callOf(call: Record<string, unknown>): { name: string; input: st
   return { name: textOf(custom.name) ?? "", input: inputOfText(textOf(custom.input) ?? "") };
 }
 
-export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
+export function decodeAnswer(body: JsonObject): AnswerEvent[] {
   const choices = listOf(body.choices).map(objectOf);
   const [choice] = choices;
   const error = errorIn(body);

@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/chat/create
  */
 
-import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { cacheIn, markFor } from "../neutral/cache-marks.ts";
 import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
@@ -134,7 +134,7 @@ function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoi
   return { mode, only: listOf(references).map(nameIn), path };
 }
 
-function settingsOf(body: Record<string, unknown>): Settings {
+function settingsOf(body: JsonObject): Settings {
   const settings: Settings = {};
   const number = (name: string): Setting<number> | undefined =>
     typeof body[name] === "number" ? { value: body[name], path: name } : undefined;

@@ -1,11 +1,11 @@
 /** References in a chat completion's request to objects that a vendor would have stored. */
-import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 
 /**
  * The first field that requires stored files or answers; undefined if there is none. An upstream
  * would share stored objects between all callers of this gateway.
  */
-export function statefulFieldIn(body: Record<string, unknown>): { param: string; message: string } | undefined {
+export function statefulFieldIn(body: JsonObject): { param: string; message: string } | undefined {
   for (const [place, value] of listOf(body.messages).entries()) {
     const { content, audio } = objectOf(value);
     if (textOf(objectOf(audio).id) !== undefined)

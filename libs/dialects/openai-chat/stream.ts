@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/chat/streaming
  */
 
-import { isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { BlockSequence, type MadeCall } from "../neutral/block-sequence.ts";
 import { endingFor, reasonIn } from "../neutral/finish.ts";
@@ -58,7 +58,7 @@ export class ChatDecoder extends EventDecoder {
     return this.#usage;
   }
 
-  protected override read(chunk: Record<string, unknown>): AnswerEvent[] {
+  protected override read(chunk: JsonObject): AnswerEvent[] {
     const error = errorIn(chunk);
     if (isPresent(error)) return this.fail(upstreamErrorOf({ ...chunk, error }));
     const events: AnswerEvent[] = [];
@@ -98,7 +98,7 @@ export class ChatDecoder extends EventDecoder {
     return events;
   }
 
-  #choice(choice: Record<string, unknown>, events: AnswerEvent[]): void {
+  #choice(choice: JsonObject, events: AnswerEvent[]): void {
     const { delta: value } = choice;
     const delta = objectOf(value);
     this.#text("reasoning", this.#reasoning.read(delta), events);
@@ -126,7 +126,7 @@ export class ChatDecoder extends EventDecoder {
     this.#blocks.add(last, text, events);
   }
 
-  #call(delta: Record<string, unknown>, events: AnswerEvent[]): void {
+  #call(delta: JsonObject, events: AnswerEvent[]): void {
     const { call, isNew, name, input } = this.#calls.read(delta);
     const block = isNew ? this.#begin(call, delta, events) : this.#blocksOf.get(call);
     if (block === undefined) return;
@@ -134,7 +134,7 @@ export class ChatDecoder extends EventDecoder {
     if (input !== "") this.#blocks.add(block, input, events);
   }
 
-  #begin(call: StreamedCall, delta: Record<string, unknown>, events: AnswerEvent[]): MadeCall {
+  #begin(call: StreamedCall, delta: JsonObject, events: AnswerEvent[]): MadeCall {
     this.#signLast();
     if (this.#reasoning.hasMore) this.#sign(this.#reasoning.take(), events);
     const start = { kind: "call" as const, id: call.id ?? newCallId(), name: call.name };

@@ -1,7 +1,7 @@
 /**
  * Which call each chunk of a streamed answer belongs to, whatever indexes and ids its server gives.
  */
-import { textOf } from "#wire/json/parse.ts";
+import { type JsonObject, textOf } from "#wire/json/parse.ts";
 import { JsonProgress } from "#wire/json/progress.ts";
 import { callOf } from "./answer.ts";
 
@@ -48,7 +48,7 @@ export class StreamedCalls {
    * The call of a chunk with its name and its part of the arguments, which the reader adds to the
    * call's progress.
    */
-  read(chunk: Record<string, unknown>): { call: StreamedCall; isNew: boolean; name: string; input: string } {
+  read(chunk: JsonObject): { call: StreamedCall; isNew: boolean; name: string; input: string } {
     const { name, input } = callOf(chunk);
     const id = textOf(chunk.id);
     const index = typeof chunk.index === "number" ? chunk.index : undefined;

@@ -3,7 +3,7 @@
  * stay unchanged except for the model's name.
  */
 
-import { isPresent, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import {
   isEmptyArray,
   isNull,
@@ -66,7 +66,7 @@ export const verbatimCompletions = {
 };
 
 /** A choice of a completion, as the delta or the message of a chat completion. */
-const textDeltaOf = ({ text }: Record<string, unknown>): Record<string, unknown> => ({ content: text });
+const textDeltaOf = ({ text }: JsonObject): JsonObject => ({ content: text });
 
 /**
  * The caller's bytes with the upstream's model name, `store: false`, and `stream_options` that ask
@@ -173,10 +173,8 @@ function usageAskedIn(options: Buffer): Buffer | undefined {
   return withValues(options, { include_usage: Buffer.from("true") });
 }
 
-type Json = Record<string, unknown>;
-
 /** The delta of a chunk's choice, or the message of a whole one. */
-type DeltaOf = (choice: Record<string, unknown>) => Record<string, unknown>;
+type DeltaOf = (choice: JsonObject) => JsonObject;
 
 class ChatWatcher implements Watcher {
   usage: Usage | undefined;
@@ -226,7 +224,7 @@ class ChatWatcher implements Watcher {
     return doneEvent;
   }
 
-  look({ data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
+  look({ data }: SseEvent, value: JsonObject, produced: Produced): Passing {
     const { choices: listed } = value;
     const error = errorIn(value);
     if (isPresent(error)) return failedWith(upstreamErrorOf(error));
@@ -266,7 +264,7 @@ class ChatWatcher implements Watcher {
    * The chunk with an index of its own for each call: clients join the chunks of one index. The
    * same chunk if its server gave them.
    */
-  #placed(value: Json, choices: readonly Json[], deltas: readonly Json[]): Json {
+  #placed(value: JsonObject, choices: readonly JsonObject[], deltas: readonly JsonObject[]): JsonObject {
     if (!deltas.some(({ tool_calls: calls }) => calls !== undefined)) return value;
     let isChanged = false;
     const placed = choices.map((choice, place) => {
@@ -279,7 +277,7 @@ class ChatWatcher implements Watcher {
     return isChanged ? { ...value, choices: placed } : value;
   }
 
-  #indexed(choice: unknown, call: Json): Json {
+  #indexed(choice: unknown, call: JsonObject): JsonObject {
     const calls = this.#calls.get(choice) ?? new StreamedCalls();
     this.#calls.set(choice, calls);
     const { call: known, input } = calls.read(call);
@@ -325,14 +323,14 @@ function answerOf(
   };
 }
 
-const namedBy = (bytes: Buffer, parsed: Record<string, unknown>, by: Buffer): (Span & { by: Buffer })[] =>
+const namedBy = (bytes: Buffer, parsed: JsonObject, by: Buffer): (Span & { by: Buffer })[] =>
   memberSpansOf(bytes, "model", parsed).map(({ start, end }) => ({ start, end, by }));
 
 /** True if a choice has a reason for its end. */
-const isEnded = ({ finish_reason: reason }: Record<string, unknown>): boolean => reasonIn(reason) !== undefined;
+const isEnded = ({ finish_reason: reason }: JsonObject): boolean => reasonIn(reason) !== undefined;
 
 /** True if a message or a delta has more than the role that opens an answer. */
-const hasContent = (delta: Record<string, unknown>): boolean => Object.entries(delta).some(isSaid);
+const hasContent = (delta: JsonObject): boolean => Object.entries(delta).some(isSaid);
 
 const isSaid = ([name, value]: [string, unknown]): boolean =>
   name !== "role" &&

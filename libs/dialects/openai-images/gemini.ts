@@ -3,7 +3,7 @@
  * https://ai.google.dev/gemini-api/docs/image-generation
  */
 
-import { isPresent, jsonOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonOf } from "#wire/json/parse.ts";
 import type { WholeAnswer, WireRequest } from "../codec.ts";
 import { codecs } from "../codecs.ts";
 import { pathOf } from "../gemini/names.ts";
@@ -27,7 +27,7 @@ const ratios = ["1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9",
 
 /** Throws Refusal, naming the field. `form` has the images of an edit. */
 export async function geminiImageRequestOf(
-  values: Record<string, unknown>,
+  values: JsonObject,
   form: FormData | undefined,
   model: string,
 ): Promise<WireRequest> {
@@ -70,7 +70,7 @@ function sizeOf(value: unknown): string | undefined {
  * for a whole answer. `asked` is the request.
  */
 export function geminiImageAnswerOf(
-  answer: Record<string, unknown>,
+  answer: JsonObject,
   createdAt: number,
   name: string | undefined,
   asked: Looks,

@@ -2,7 +2,7 @@
  * Verbatim relay of images between a caller and an upstream that both speak OpenAI's images format.
  */
 
-import { isObject, isPresent, jsonBytesOf, jsonOf, listOf, objectOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf } from "#wire/json/parse.ts";
 import { elementSpansOf, isNull, objectSpansOf, readSpan, replaceSpans } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
@@ -102,7 +102,7 @@ class ImageWatcher implements Watcher {
     return undefined;
   }
 
-  look({ event, data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
+  look({ event, data }: SseEvent, value: JsonObject, produced: Produced): Passing {
     const { type, error, usage } = value;
     const name = event ?? type;
     if (name === "error" || isPresent(error)) return failedWith(upstreamErrorOf(value));

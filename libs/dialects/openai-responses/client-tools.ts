@@ -6,30 +6,32 @@
  * https://platform.openai.com/docs/guides/tools-apply-patch,
  * https://platform.openai.com/docs/guides/tools-computer-use
  */
-import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { ImagePart, TextPart, Tool } from "../neutral/neutral.ts";
 import { argumentsOf } from "../neutral/tools.ts";
 import { imageOf } from "../openai/parts.ts";
 
-type Json = Record<string, unknown>;
-
 interface ClientTool {
-  description(tool: Json): string;
-  parameters(tool: Json): Json;
+  description(tool: JsonObject): string;
+  parameters(tool: JsonObject): JsonObject;
   /**
    * The members of a call's item that follow from the arguments; the model may have left out or
    * misspelled any of them.
    */
-  membersOf(args: Json): Json;
+  membersOf(args: JsonObject): JsonObject;
   /** The arguments that an item was made from. */
-  argumentsIn(item: Json): Json;
+  argumentsIn(item: JsonObject): JsonObject;
   idPrefix: string;
 }
 
 const text = (description: string) => ({ type: "string", description });
 const integer = (description: string) => ({ type: "integer", description });
 const texts = (description: string) => ({ type: "array", items: { type: "string" }, description });
-const schemaOf = (properties: Json, ...required: string[]): Json => ({ type: "object", properties, required });
+const schemaOf = (properties: JsonObject, ...required: string[]): JsonObject => ({
+  type: "object",
+  properties,
+  required,
+});
 
 const timeout = integer("The time after which the commands are stopped, in milliseconds.");
 
@@ -37,7 +39,7 @@ const timeout = integer("The time after which the commands are stopped, in milli
 const textsOf = (value: unknown): string[] =>
   typeof value === "string" ? [value] : listOf(value).filter((one) => typeof one === "string");
 
-const picked = (args: Json, ...names: string[]): Json =>
+const picked = (args: JsonObject, ...names: string[]): JsonObject =>
   Object.fromEntries(names.flatMap((name) => (args[name] === undefined ? [] : [[name, args[name]]])));
 
 const shell: ClientTool = {
@@ -151,7 +153,7 @@ const computer = (member: "action" | "actions"): ClientTool => ({
   },
   argumentsIn: ({ action, actions: list }) => {
     const done = isObject(action) ? [action] : listOf(list).map(objectOf);
-    return done.length === 1 ? withoutNulls(done[0] as Json) : { actions: done };
+    return done.length === 1 ? withoutNulls(done[0] as JsonObject) : { actions: done };
   },
 });
 
@@ -169,7 +171,7 @@ const toolSearch: ClientTool = {
     typeof given === "string" ? (argumentsOf(given) ?? { query: given }) : objectOf(given),
 };
 
-function withoutNulls(value: Json): Json {
+function withoutNulls(value: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null && member !== undefined));
 }
 
@@ -197,7 +199,7 @@ const toolTypes: Record<string, readonly string[]> = {
  * vendor.
  */
 export function clientToolOf(
-  tool: Json,
+  tool: JsonObject,
 ): Pick<Tool, "callerName" | "description" | "parameters" | "native"> | undefined {
   const { type, environment, execution } = tool;
   const known = clientTools.get(type);
@@ -227,7 +229,7 @@ export function clientCallItem(
   type: string,
   callId: string,
   input: string,
-): { idPrefix: string; item: Json } | undefined {
+): { idPrefix: string; item: JsonObject } | undefined {
   const known = clientTools.get(type);
   if (known === undefined) return undefined;
   const itemType = Object.entries(toolTypes).find(([, types]) => types.includes(type))?.[0];
@@ -238,7 +240,10 @@ export function clientCallItem(
 }
 
 /** What a call's item calls, and with which arguments; undefined for other items. */
-export function clientCallIn(item: Json, tools: readonly Tool[] = []): { type: string; input: string } | undefined {
+export function clientCallIn(
+  item: JsonObject,
+  tools: readonly Tool[] = [],
+): { type: string; input: string } | undefined {
   const types = Object.hasOwn(toolTypes, String(item.type)) ? toolTypes[String(item.type)] : undefined;
   const type = types?.find((one) => tools.some((tool) => clientTypeOf(tool) === one)) ?? types?.at(-1);
   const known = clientTools.get(type);
@@ -250,7 +255,7 @@ export function clientCallIn(item: Json, tools: readonly Tool[] = []): { type: s
 type Output = { content: (TextPart | ImagePart)[]; isError: boolean };
 
 /** What an output's item says; undefined for other items. */
-export function clientOutputIn(item: Json, path: string): Output | undefined {
+export function clientOutputIn(item: JsonObject, path: string): Output | undefined {
   const said = (words: string, isError = false): Output => ({
     content: words === "" ? [] : [{ kind: "text", text: words, path: `${path}.output` }],
     isError,
@@ -285,7 +290,7 @@ export function clientOutputIn(item: Json, path: string): Output | undefined {
   }
 }
 
-function ranOf({ stdout, stderr, outcome }: Json): string {
+function ranOf({ stdout, stderr, outcome }: JsonObject): string {
   const { type, exit_code: code } = objectOf(outcome);
   const end = type === "timeout" ? ["The command timed out."] : typeof code === "number" ? [`Exit code: ${code}`] : [];
   return [textOf(stdout), textOf(stderr), ...end].filter((line) => line !== undefined).join("\n");

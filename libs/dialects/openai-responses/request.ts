@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/responses/create
  */
 
-import { jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
 import { fitted } from "../neutral/fitted-request.ts";
@@ -48,7 +48,7 @@ export function decodeRequest({ body }: CallerRequest): NeutralRequest {
   };
 }
 
-function settingsOf(body: Record<string, unknown>): Settings {
+function settingsOf(body: JsonObject): Settings {
   const settings: Settings = {};
   const put = <Name extends SettingName>(name: Name, setting: Settings[Name] | undefined) => {
     if (setting !== undefined) settings[name] = setting;
@@ -78,7 +78,7 @@ const wordOf = (value: unknown, path: string): Setting<string> | undefined =>
   textOf(value) === undefined ? undefined : { value: value as string, path };
 
 /** Settings of the request that its input may override. */
-function configure(settings: Settings, fields: Record<string, unknown>, prefix: string): void {
+function configure(settings: Settings, fields: JsonObject, prefix: string): void {
   const { effort, summary, generate_summary: oldSummary } = objectOf(fields.reasoning);
   const { format, verbosity } = objectOf(fields.text);
   if (textOf(effort) !== undefined) settings.effort = oneOf(efforts, effort, `${prefix}reasoning.effort`);

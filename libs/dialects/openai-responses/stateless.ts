@@ -1,6 +1,6 @@
 /** References in a request to objects that a vendor keeps for its own customers. */
 
-import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";
 
 export interface StatefulField {
@@ -15,7 +15,7 @@ export interface StatefulField {
  * callers of this gateway. References to objects that the gateway stores itself are in
  * stored-references.ts.
  */
-export function statefulFieldIn(body: Record<string, unknown>): StatefulField | undefined {
+export function statefulFieldIn(body: JsonObject): StatefulField | undefined {
   if (isNamed(body.prompt)) return refusalOf("prompt", "names a stored prompt");
   for (const [place, value] of listOf(body.tools).entries()) {
     const { vector_store_ids: stores, container, input_image_mask: mask } = objectOf(value);
@@ -34,7 +34,7 @@ export function statefulFieldIn(body: Record<string, unknown>): StatefulField | 
 
 const isNamed = (value: unknown): boolean => textOf(value) !== undefined || isObject(value);
 
-function statefulItem(item: Record<string, unknown>, path: string): StatefulField | undefined {
+function statefulItem(item: JsonObject, path: string): StatefulField | undefined {
   for (const member of ["content", "output"])
     for (const [place, part] of listOf(item[member]).entries())
       if (textOf(objectOf(part).file_id) !== undefined)
@@ -53,7 +53,7 @@ const refusalOf = (param: string, what: string): StatefulField => ({
  * Throws Refusal for a request for compaction that is not the last item. The gateway answers such
  * requests itself (compaction.ts).
  */
-export function refuseTrigger(body: Record<string, unknown>): void {
+export function refuseTrigger(body: JsonObject): void {
   for (const [place, value] of listOf(body.input).entries())
     if (objectOf(value).type === "compaction_trigger") refuse(`input[${place}]`, "must be the last item of the input");
 }

@@ -3,7 +3,7 @@
  * items of them; and the request with the references replaced by their content.
  * https://platform.openai.com/docs/guides/conversation-state
  */
-import { listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { elementSpansOf, objectSpansOf, removalsOf, replaceSpans } from "#wire/json/spans.ts";
 
 export interface StoredReferences {
@@ -24,7 +24,7 @@ export const noReferences: StoredReferences = {
 };
 
 /** Undefined for a request without references. */
-export function storedReferencesIn(body: Record<string, unknown>): StoredReferences | undefined {
+export function storedReferencesIn(body: JsonObject): StoredReferences | undefined {
   const responseId = textOf(body.previous_response_id);
   const conversationId = textOf(body.conversation) ?? textOf(objectOf(body.conversation).id);
   const items = listOf(body.input).flatMap((value, place) => {
@@ -38,7 +38,7 @@ export function storedReferencesIn(body: Record<string, unknown>): StoredReferen
 }
 
 /** The type of a reference may be absent: `{ "id": "msg_1" }` is one. */
-function referencedIdOf({ type, role, id }: Record<string, unknown>): string | undefined {
+function referencedIdOf({ type, role, id }: JsonObject): string | undefined {
   if (type === "item_reference") return typeof id === "string" ? id : "";
   return typeof type !== "string" && role === undefined ? textOf(id) : undefined;
 }

@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/responses-streaming
  */
 
-import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { type AnswerEvent, endWith, eventsOf } from "../neutral/neutral.ts";
 import { EventDecoder } from "../relay/event-decoder.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
@@ -33,7 +33,7 @@ export class ResponsesDecoder extends EventDecoder {
     return [];
   }
 
-  protected override read(event: Record<string, unknown>, name: string | undefined): AnswerEvent[] {
+  protected override read(event: JsonObject, name: string | undefined): AnswerEvent[] {
     event.type ??= name;
     const { type, item } = event;
     switch (type) {
@@ -75,7 +75,7 @@ export class ResponsesDecoder extends EventDecoder {
    * The item of an event: by its id, or else by its index, because some servers give an item
    * another id in each event.
    */
-  #itemOf({ output_index: index, item_id: id }: Record<string, unknown>): ItemReader | undefined {
+  #itemOf({ output_index: index, item_id: id }: JsonObject): ItemReader | undefined {
     if (typeof index === "number") this.#lastIndex = index;
     const [byId, byIndex] = [this.#itemsById.get(String(id)), this.#items.get(this.#lastIndex)];
     return [byId, byIndex].find((item) => item?.done === false) ?? byIndex ?? byId;
@@ -84,7 +84,7 @@ export class ResponsesDecoder extends EventDecoder {
   /**
    * The item of an event with a whole item; a new one if this was said of the known one already.
    */
-  #newOr(event: Record<string, unknown>, wasSaid: (item: ItemReader) => boolean): ItemReader {
+  #newOr(event: JsonObject, wasSaid: (item: ItemReader) => boolean): ItemReader {
     const id = textOf(objectOf(event.item).id);
     const known = this.#itemOf({ ...event, item_id: id });
     const isRepeated =
@@ -94,7 +94,7 @@ export class ResponsesDecoder extends EventDecoder {
     return item;
   }
 
-  #begin(event: Record<string, unknown>): void {
+  #begin(event: JsonObject): void {
     const item = this.#newOr(event, ({ isBegun }) => isBegun);
     item.begin(objectOf(event.item));
     if (item.isCall) this.#lastCall = item;
@@ -108,7 +108,7 @@ export class ResponsesDecoder extends EventDecoder {
   }
 
   /** The call that an event adds to: the open one, if the event names an item that is no call. */
-  #callOf(event: Record<string, unknown>): ItemReader {
+  #callOf(event: JsonObject): ItemReader {
     const item = this.#itemOf(event);
     if (item?.isCall === true) this.#lastCall = item;
     else if (this.#lastCall?.done === false) return this.#lastCall;
@@ -116,7 +116,7 @@ export class ResponsesDecoder extends EventDecoder {
   }
 
   /** The item that an event's text adds to. Text that names a call is apart from it. */
-  #textOf(event: Record<string, unknown>): ItemReader {
+  #textOf(event: JsonObject): ItemReader {
     const item = this.#itemOf(event);
     if (item?.isCall !== true) return item ?? this.#newItem();
     if (this.#apart?.done !== false) {
@@ -139,7 +139,7 @@ export class ResponsesDecoder extends EventDecoder {
     return events;
   }
 
-  #finish({ type, response: value }: Record<string, unknown>): AnswerEvent[] {
+  #finish({ type, response: value }: JsonObject): AnswerEvent[] {
     const response = objectOf(value);
     const failure = failureIn(response);
     if (failure !== undefined) return this.fail(failure);

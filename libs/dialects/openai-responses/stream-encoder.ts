@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/responses-streaming
  */
 
-import { jsonOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral/neutral.ts";
 import type { Usage } from "../usage.ts";
@@ -158,7 +158,7 @@ export class ResponsesEncoder implements StreamEncoder {
   }
 
   /** The events that end the parts of an item. */
-  #ending(open: OpenItem, item: Record<string, unknown>, freeText: FreeTextReader | undefined): string {
+  #ending(open: OpenItem, item: JsonObject, freeText: FreeTextReader | undefined): string {
     const { block } = open;
     switch (block.kind) {
       case "text":

@@ -3,7 +3,7 @@
  * tools in their input, and group them in namespaces.
  */
 
-import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { Tool, ToolChoice } from "../neutral/neutral.ts";
 import { descriptionOf, namedTools, offeredTool, parametersOf, toolNamed, toolNameOf } from "../neutral/tools.ts";
@@ -18,7 +18,7 @@ type UnnamedTool = Omit<Tool, "name">;
  * All tools of a request that the caller runs. Throws Refusal for tools that the vendor runs,
  * except those that a model can do without.
  */
-export function decodeTools(body: Record<string, unknown>): Tool[] {
+export function decodeTools(body: JsonObject): Tool[] {
   const added = listOf(body.input).flatMap((value, place) => {
     const { type, tools } = objectOf(value);
     return type === "additional_tools" || type === "tool_search_output" ? toolsIn(tools, `input[${place}].tools`) : [];
@@ -54,7 +54,7 @@ function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool
 /** This default namespace counts as none: clients treat calls with and without it alike. */
 const namespaceOf = (name: unknown): string | undefined => (name === "functions" ? undefined : textOf(name));
 
-function toolOf(tool: Record<string, unknown>, path: string, namespace: string | undefined): UnnamedTool {
+function toolOf(tool: JsonObject, path: string, namespace: string | undefined): UnnamedTool {
   const { name, description, parameters, strict } = tool;
   return {
     path,

@@ -5,7 +5,7 @@
  * what is stored.
  */
 
-import { isPresent, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf, readSpan, replaceSpans, type Span, withMembers, withValues } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
@@ -101,7 +101,7 @@ class ResponsesWatcher implements Watcher {
     return undefined;
   }
 
-  look(event: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
+  look(event: SseEvent, value: JsonObject, produced: Produced): Passing {
     const type = event.event !== undefined && event.event !== "message" ? event.event : textOf(value.type);
     if (type !== undefined) responsesChunk(type, value, produced);
     const custom = type === undefined ? undefined : this.#custom?.eventsFor(type, value);
@@ -148,14 +148,13 @@ class ResponsesWatcher implements Watcher {
     return { event, data: withMembers(data, "response", (response) => withValues(response, this.#own)) };
   }
 
-  #read(value: Record<string, unknown>): void {
+  #read(value: JsonObject): void {
     this.usage = usageOf(objectOf(value.response)) ?? this.usage;
   }
 }
 
 /** The reason of an incomplete response, or its status. */
-const endOf = ({ status, incomplete_details: details }: Record<string, unknown>): unknown =>
-  objectOf(details).reason ?? status;
+const endOf = ({ status, incomplete_details: details }: JsonObject): unknown => objectOf(details).reason ?? status;
 
 type OwnMembers = Readonly<Record<string, Buffer>>;
 

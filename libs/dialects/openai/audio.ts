@@ -4,7 +4,7 @@
  * https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event
  */
 
-import { isPresent, objectOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, objectOf } from "#wire/json/parse.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { StreamRelay } from "../codec.ts";
 import type { Produced } from "../neutral/produced.ts";
@@ -70,7 +70,7 @@ class AudioWatcher implements Watcher {
     return undefined;
   }
 
-  look({ event, data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
+  look({ event, data }: SseEvent, value: JsonObject, produced: Produced): Passing {
     const { type = event, error, usage } = value;
     if (type === "error" || isPresent(error)) return failedWith(upstreamErrorOf(value));
     if (type === this.#last) {

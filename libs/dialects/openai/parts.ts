@@ -1,6 +1,6 @@
 /** Parts of requests and answers that OpenAI's two dialects share. */
 
-import { isObject, isPresent, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, typeByNameOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { Attachment, Part, Settings } from "../neutral/neutral.ts";
@@ -70,8 +70,8 @@ export const schemaFormatOf = (value: unknown, path: string): NonNullable<Settin
  * as cached.
  */
 export function modalitiesOf(
-  input: Record<string, unknown>,
-  output: Record<string, unknown>,
+  input: JsonObject,
+  output: JsonObject,
   more: Units = {},
 ): Pick<Usage, "audioInputTokens" | "audioOutputTokens" | "units"> {
   const cached = objectOf(input.cached_tokens_details);
@@ -141,7 +141,7 @@ const none: Units = {};
  * Tools that the upstream ran, by xAI's and OpenRouter's counters:
  * https://openrouter.ai/docs/use-cases/usage-accounting
  */
-function serverToolsOf({ server_side_tool_usage_details: own, server_tool_use: used }: Record<string, unknown>): Units {
+function serverToolsOf({ server_side_tool_usage_details: own, server_tool_use: used }: JsonObject): Units {
   if (own === undefined && used === undefined) return none;
   const {
     web_search_calls: web,

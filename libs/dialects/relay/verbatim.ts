@@ -3,6 +3,7 @@
  * what identifies the answer. The dialect's watcher interprets the events.
  */
 
+import type { JsonObject } from "#wire/json/parse.ts";
 import { chunksOf, replaceSpans, type Span, withMembers } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import { uncommittedEventsMax } from "../bounds.ts";
@@ -32,7 +33,7 @@ export const failedWith = (error: UpstreamError): Failed => ({ kind: "error", er
 /** Interprets the events of a stream of its own dialect. */
 export interface Watcher {
   /** `value` is the event's data, parsed. Its content counts in `produced`. */
-  look(event: SseEvent, value: Record<string, unknown>, produced: Produced): Passing;
+  look(event: SseEvent, value: JsonObject, produced: Produced): Passing;
   /** Reads the body of an event named `error`, in dialects with a richer form. */
   errorOf?(body: unknown): UpstreamError;
   /**
@@ -63,7 +64,7 @@ export class VerbatimStream implements StreamRelay {
   #held: Buffer[] = [];
   #hasContent = false;
   /** The data of the last event that is neither a keep-alive nor an error. */
-  #last: Record<string, unknown> | undefined;
+  #last: JsonObject | undefined;
 
   constructor(watcher: Watcher) {
     this.#watcher = watcher;

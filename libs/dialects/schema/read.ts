@@ -5,12 +5,12 @@
  * schema. https://json-schema.org/draft/2020-12/json-schema-validation
  */
 
-import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { schemaDepthMax, schemaNodesMax, schemaNodesMin } from "../bounds.ts";
 import type { PropertyNames } from "./property-names.ts";
 import { definitionIn, mergedWith, ReferenceLoops, referenced, referenceIn, withoutReference } from "./references.ts";
 
-export type Schema = Record<string, unknown>;
+export type Schema = JsonObject;
 
 /** What a target asks of a schema. */
 export interface SchemaTarget {

@@ -3,7 +3,7 @@
  * https://json-schema.org/draft/2020-12/json-schema-core#name-schema-references
  */
 
-import { isObject, objectOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, objectOf } from "#wire/json/parse.ts";
 import { schemaDepthMax, schemaNodesMax } from "../bounds.ts";
 import type { Schema } from "./read.ts";
 
@@ -45,7 +45,7 @@ function valueAt(resource: unknown, pointer: string): unknown {
   for (const step of pointer.slice(1).split("/")) {
     const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
     if (!isObject(found) || !Object.hasOwn(found, key)) return undefined;
-    found = (found as Record<string, unknown>)[key];
+    found = (found as JsonObject)[key];
   }
   return found;
 }

@@ -12,7 +12,7 @@ import { foldedOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
 import { type Asked, askedIn, verbatimCompletions } from "#dialects/openai-chat/verbatim.ts";
 import { answersOf, type Cut } from "#dialects/relay/stop-cutter.ts";
 import { TranslatedStream } from "#dialects/relay/translated.ts";
-import { isPresent, parsedObject } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, parsedObject } from "#wire/json/parse.ts";
 import { cutOf, isConversation } from "../conversation.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
 import { CompletionEncoder, type CompletionHead, completionEventsOf, completionOf } from "./answer.ts";
@@ -75,7 +75,7 @@ const refused: readonly [string, (value: unknown) => boolean][] = [
 ];
 
 /** A conversation whose only turn is the prompt. Throws Refusal, naming the field. */
-function conversationOf({ prompt, ...settings }: Record<string, unknown>): NeutralRequest {
+function conversationOf({ prompt, ...settings }: JsonObject): NeutralRequest {
   for (const [name, asksNothing] of refused)
     if (isPresent(settings[name]) && !asksNothing(settings[name])) refuse(name);
   const text = Array.isArray(prompt) && prompt.length === 1 ? prompt[0] : prompt;

@@ -8,7 +8,7 @@ import { refuse } from "#dialects/neutral/field-support.ts";
 import type { Profile } from "#dialects/profile.ts";
 import { withMember } from "#dialects/relay/verbatim.ts";
 import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
-import { jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { readSpan, withElements, withMembers } from "#wire/json/spans.ts";
 import { embeddedTextsMax } from "../bounds.ts";
 import { withModel } from "../openai-call.ts";
@@ -26,7 +26,7 @@ interface Wanted {
 }
 
 /** Throws Refusal for a field that the other format does not have. */
-function wantedOf(format: EmbeddingFormat, written: Record<string, unknown>): Wanted {
+function wantedOf(format: EmbeddingFormat, written: JsonObject): Wanted {
   if (format === "openai") {
     const body = written;
     const inputs = typeof body.input === "string" ? [body.input] : listOf(body.input);
@@ -204,7 +204,7 @@ function googleAnswerFrom(sent: Buffer, { count, isBatched }: EmbeddingsAsked): 
   };
 }
 
-const isBatch = (body: Record<string, unknown>): boolean => Array.isArray(body.requests);
+const isBatch = (body: JsonObject): boolean => Array.isArray(body.requests);
 
 const isEmbedding = (value: unknown): boolean => listOf(value).length > 0 || textOf(value) !== undefined;
 

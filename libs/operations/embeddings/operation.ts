@@ -4,22 +4,22 @@
  */
 import type { Failure } from "#dialects/errors.ts";
 import { isCount } from "#dialects/profile.ts";
-import { objectOf } from "#wire/json/parse.ts";
+import { type JsonObject, objectOf } from "#wire/json/parse.ts";
 import { answerBytesMax, embeddingsBodyBytesMax, numberBytes, numbersDefault } from "../bounds.ts";
 import { promptsIn } from "../completions/prompts.ts";
 import { plainDemandOf } from "../demand.ts";
 import type { Operation } from "../operation.ts";
 import { batchEmbedContentsSchema, embedContentSchema, embeddingRequestSchema } from "./schema.ts";
 
-type Body = Record<string, unknown>;
-
 /** Google's requests of a batch, or the one request. */
-const requestsOf = (body: Body): Body[] => (Array.isArray(body.requests) ? body.requests.map(objectOf) : [body]);
+const requestsOf = (body: JsonObject): JsonObject[] =>
+  Array.isArray(body.requests) ? body.requests.map(objectOf) : [body];
 
-const countOf = (body: Body): number => (body.input === undefined ? requestsOf(body).length : promptsIn(body.input));
+const countOf = (body: JsonObject): number =>
+  body.input === undefined ? requestsOf(body).length : promptsIn(body.input);
 
 /** The numbers of each vector; undefined if the request leaves them to the model. */
-function dimensionsOf(body: Body): number | undefined {
+function dimensionsOf(body: JsonObject): number | undefined {
   const sizes = requestsOf(body).flatMap(({ embedContentConfig, ...request }) =>
     [request, objectOf(embedContentConfig)].flatMap((one) => [one.outputDimensionality, one.output_dimensionality]),
   );
@@ -27,10 +27,10 @@ function dimensionsOf(body: Body): number | undefined {
   return asked.length === 0 ? undefined : Math.max(...asked);
 }
 
-const bytesOf = (body: Body): number => countOf(body) * (dimensionsOf(body) ?? numbersDefault) * numberBytes;
+const bytesOf = (body: JsonObject): number => countOf(body) * (dimensionsOf(body) ?? numbersDefault) * numberBytes;
 
 /** Nothing would hold the answer. */
-function faultOf(body: Body): Failure | undefined {
+function faultOf(body: JsonObject): Failure | undefined {
   if (bytesOf(body) <= answerBytesMax) return undefined;
   return {
     code: "invalid_request",

@@ -1,6 +1,8 @@
 /** The schemas of requests for embeddings, in OpenAI's and in Google's format. */
+
 import Type from "typebox";
 import { nullable, optional } from "#dialects/request-schema/schema-parts.ts";
+import type { JsonObject } from "#wire/json/parse.ts";
 import { embeddedTextsMax } from "../bounds.ts";
 
 export const embeddingRequestSchema = Type.Object({
@@ -41,12 +43,12 @@ const googleEmbedding = {
   },
 };
 
-export const embedContentSchema = Type.Unsafe<Record<string, unknown>>({
+export const embedContentSchema = Type.Unsafe<JsonObject>({
   type: "object",
   required: ["content"],
   properties: { ...googleEmbedding, requests: { type: "null" } },
 });
-export const batchEmbedContentsSchema = Type.Unsafe<Record<string, unknown>>({
+export const batchEmbedContentsSchema = Type.Unsafe<JsonObject>({
   type: "object",
   required: ["requests"],
   properties: {

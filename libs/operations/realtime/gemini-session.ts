@@ -3,7 +3,7 @@ import type { UpstreamError } from "#dialects/errors.ts";
 import { usageOf } from "#dialects/gemini/answer.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 import { plausible, type Usage, type UsageBounds } from "#dialects/usage.ts";
-import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { textTokensIn, UnreportedUsage } from "./unreported-usage.ts";
 import { readIfNaming, type SessionMessage, sumOf, type UpstreamSession } from "./upstream-session.ts";
 
@@ -96,7 +96,7 @@ export class GeminiSession implements UpstreamSession {
     if (this.#current !== undefined) this.#unreported.reported(this.#current);
   }
 
-  #countTurn({ modelTurn }: Record<string, unknown>, { functionCalls }: Record<string, unknown>): void {
+  #countTurn({ modelTurn }: JsonObject, { functionCalls }: JsonObject): void {
     if (modelTurn === undefined && functionCalls === undefined) return;
     if (!this.#unreported.isAnswering) this.#begin();
     for (const part of listOf(objectOf(modelTurn).parts).map(objectOf)) {

@@ -4,7 +4,7 @@
  */
 import type { UpstreamError } from "#dialects/errors.ts";
 import { plausible, type Usage, unitNames } from "#dialects/usage.ts";
-import { parsedObject } from "#wire/json/parse.ts";
+import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
 
 export type SessionMessage =
   | { kind: "message"; bytes: Buffer }
@@ -34,7 +34,7 @@ const readBytesMax = 4 << 20;
  * The object in a message that names one of these members; undefined for every other message, which
  * is not parsed.
  */
-export function readIfNaming(message: Buffer, names: readonly string[]): Record<string, unknown> | undefined {
+export function readIfNaming(message: Buffer, names: readonly string[]): JsonObject | undefined {
   if (message.length > readBytesMax || !names.some((name) => message.includes(`"${name}"`))) return undefined;
   return parsedObject(message);
 }
