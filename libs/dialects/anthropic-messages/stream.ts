@@ -44,7 +44,7 @@ const deltas: Record<string, { kind: "text" | "reasoning" | "call"; member: stri
 };
 
 export class MessagesDecoder extends EventDecoder {
-  readonly #blocks = new BlockSequence();
+  readonly #blocks = new BlockSequence(this.events);
   /** By index. Some servers let blocks overlap, and some give no index. */
   readonly #begunBlocks = new Map<number, BegunBlock>();
   #lastIndex = 0;
@@ -66,20 +66,19 @@ export class MessagesDecoder extends EventDecoder {
     return this.#usage.usage;
   }
 
-  protected override read(body: JsonObject, name: string | undefined): AnswerEvent[] {
-    const events: AnswerEvent[] = [];
+  protected override read(body: JsonObject, name: string | undefined): undefined {
     switch (textOf(body.type) ?? name) {
       case "message_start":
         this.#usage.read(objectOf(body.message).usage);
         break;
       case "content_block_start":
-        this.#start(this.#indexIn(body), objectOf(body.content_block), events);
+        this.#start(this.#indexIn(body), objectOf(body.content_block));
         break;
       case "content_block_delta":
-        this.#delta(this.#indexIn(body), objectOf(body.delta), events);
+        this.#delta(this.#indexIn(body), objectOf(body.delta));
         break;
       case "content_block_stop":
-        this.#stop(this.#indexIn(body), events);
+        this.#stop(this.#indexIn(body));
         break;
       case "message_delta": {
         const delta = objectOf(body.delta);
@@ -92,37 +91,32 @@ export class MessagesDecoder extends EventDecoder {
         this.#finish = finish;
         const explanation = refusalIn(delta.stop_details);
         if (explanation === undefined) break;
-        this.#blocks.add(this.#blocks.begin({ kind: "refusal" }, events), explanation, events);
+        this.#blocks.add(this.#blocks.begin({ kind: "refusal" }), explanation);
         break;
       }
       case "message_stop":
         if (this.#begun) this.#finish ??= this.#called ? "calls" : "stop";
-        return this.end();
+        return this.conclude();
       case "error":
         return this.fail(upstreamErrorOf(body));
       default:
         if (isObject(body.error)) return this.fail(upstreamErrorOf(body));
     }
-    return events;
   }
 
   protected override errorOf(body: unknown): UpstreamError {
     return upstreamErrorOf(body);
   }
 
-  protected override done(): AnswerEvent[] {
-    return this.end();
+  protected override done(): undefined {
+    this.conclude();
   }
 
-  end(): AnswerEvent[] {
-    const finish = this.#finish;
-    if (this.over || finish === undefined) return [];
-    this.over = true;
-    const events: AnswerEvent[] = [];
-    for (const begun of this.#begunBlocks.values()) if (begun.kind !== "hidden") this.#fill(begun, events);
-    this.#blocks.endAll(events);
-    events.push({ kind: "finish", ...endWith(finish, { stopSequence: this.#stopSequence, usage: this.usage }) });
-    return events;
+  protected override finish(): void {
+    for (const begun of this.#begunBlocks.values()) if (begun.kind !== "hidden") this.#fill(begun);
+    this.#blocks.endAll();
+    const end = endWith(this.#finish as Finish, { stopSequence: this.#stopSequence, usage: this.usage });
+    this.events.push({ kind: "finish", ...end });
   }
 
   #indexIn({ index }: JsonObject): number {
@@ -130,9 +124,9 @@ export class MessagesDecoder extends EventDecoder {
     return this.#lastIndex;
   }
 
-  #start(index: number, content: JsonObject, events: AnswerEvent[]): void {
+  #start(index: number, content: JsonObject): void {
     const before = this.#begunBlocks.get(index);
-    if (before?.kind !== "call" || before.input !== "") this.#stop(index, events);
+    if (before?.kind !== "call" || before.input !== "") this.#stop(index);
     this.#begun = true;
     const block = blockOf(content);
     if (block === undefined || block.kind === "image" || block.kind === "refusal") {
@@ -143,17 +137,17 @@ export class MessagesDecoder extends EventDecoder {
     this.#called ||= isCall;
     this.#hasContent ||= isCall || (block.kind === "text" && block.text !== "");
     const start: BlockStart = isCall ? { kind: "call", id: block.id, name: block.name } : { kind: block.kind };
-    const made = this.#blocks.begin(start, events, block.kind === "reasoning" ? block.signature : undefined);
+    const made = this.#blocks.begin(start, block.kind === "reasoning" ? block.signature : undefined);
     // Its signature comes last.
     if (block.kind === "reasoning") made.isFirm = true;
     const begun = { kind: block.kind, block: made, input: isCall ? block.input : "" };
     this.#begunBlocks.set(index, begun);
     if (isCall) this.#lastCall = begun;
-    else if (block.text !== "") this.#blocks.add(made, block.text, events);
+    else if (block.text !== "") this.#blocks.add(made, block.text);
   }
 
   /** Text without a block of its own, or after another block interrupted it, opens one. */
-  #delta(index: number, delta: JsonObject, events: AnswerEvent[]): void {
+  #delta(index: number, delta: JsonObject): void {
     const type = String(delta.type);
     const own = this.#begunBlocks.get(index);
     if (type === "signature_delta") {
@@ -167,26 +161,26 @@ export class MessagesDecoder extends EventDecoder {
     this.#hasContent ||= known.kind !== "reasoning";
     if (own?.kind === known.kind && own.block.state !== "closed") {
       own.input = "";
-      this.#blocks.add(own.block, text, events);
+      this.#blocks.add(own.block, text);
     } else if (known.kind !== "call") {
       const { last } = this.#blocks;
-      const block = last?.start.kind === known.kind ? last : this.#blocks.begin({ kind: known.kind }, events);
-      this.#blocks.add(block, text, events);
+      const block = last?.start.kind === known.kind ? last : this.#blocks.begin({ kind: known.kind });
+      this.#blocks.add(block, text);
     } else if (this.#lastCall !== undefined && this.#lastCall.block.state !== "closed") {
       this.#lastCall.input = "";
-      this.#blocks.add(this.#lastCall.block, text, events);
+      this.#blocks.add(this.#lastCall.block, text);
     }
   }
 
-  #stop(index: number, events: AnswerEvent[]): void {
+  #stop(index: number): void {
     const own = this.#begunBlocks.get(index);
     if (own === undefined || own.kind === "hidden") return;
-    this.#fill(own, events);
-    this.#blocks.end(own.block, events);
+    this.#fill(own);
+    this.#blocks.end(own.block);
   }
 
-  #fill(begun: ShownBlock, events: AnswerEvent[]): void {
-    if (begun.input !== "") this.#blocks.add(begun.block, begun.input, events);
+  #fill(begun: ShownBlock): void {
+    if (begun.input !== "") this.#blocks.add(begun.block, begun.input);
     begun.input = "";
   }
 }

@@ -1,38 +1,13 @@
 /**
- * Streamed answers in Google's Gemini format, in both directions:
- * https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent Every event is a
- * response with some of the parts. Events have no names, and nothing marks the end.
+ * Writes streamed answers in Google's Gemini format:
+ * https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent
  */
 
-import { type JsonObject, jsonOf } from "#wire/json/parse.ts";
+import { jsonOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { AnswerEvent } from "../neutral/neutral.ts";
-import { EventDecoder } from "../relay/event-decoder.ts";
-import type { Usage } from "../usage.ts";
-import { AnswerReader, responseOf } from "./answer.ts";
+import { responseOf } from "./answer.ts";
 import { PartWriter } from "./part-writer.ts";
-
-export class GeminiDecoder extends EventDecoder {
-  readonly #reader = new AnswerReader();
-
-  get finished(): boolean {
-    return this.#reader.finished;
-  }
-
-  get usage(): Usage | undefined {
-    return this.#reader.usage;
-  }
-
-  protected override read(response: JsonObject): AnswerEvent[] {
-    const events = this.#reader.read(response);
-    this.over = this.#reader.over;
-    return events;
-  }
-
-  end(): AnswerEvent[] {
-    return this.over || !this.finished ? [] : this.#reader.end();
-  }
-}
 
 export class GeminiEncoder implements StreamEncoder {
   readonly #context: AnswerContext;
