@@ -8,7 +8,7 @@ import type { SseEvent } from "#wire/sse.ts";
 import type { UpstreamError } from "./errors.ts";
 import type { Continuation, RelayedText } from "./neutral/continuation.ts";
 import type { ModelTraits } from "./neutral/model-traits.ts";
-import type { Answer, AnswerEvent, Finish, NeutralRequest } from "./neutral/neutral.ts";
+import type { Answer, AnswerEvent, ContentEvent, Finish, NeutralRequest } from "./neutral/neutral.ts";
 import type { Produced } from "./neutral/produced.ts";
 import type { Cut } from "./relay/stop-cutter.ts";
 import type { ReplaceAddress } from "./relay/verbatim-attachments.ts";
@@ -136,7 +136,7 @@ export interface StreamDecoder {
  */
 export interface StreamEncoder {
   /** `usage` is the upstream's count so far, for dialects that begin with it. */
-  push(event: Exclude<AnswerEvent, { kind: "error" }>, usage?: Usage): string;
+  push(event: ContentEvent, usage?: Usage): string;
 }
 
 /**

@@ -8,7 +8,7 @@ import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { BlockSequence, type MadeBlock } from "../neutral/block-sequence.ts";
 import { endingFor } from "../neutral/finish.ts";
-import { type AnswerEvent, type BlockStart, endWith, type Finish, type Signature } from "../neutral/neutral.ts";
+import { type BlockStart, type ContentEvent, endWith, type Finish, type Signature } from "../neutral/neutral.ts";
 import { unshownText } from "../neutral/unshown.ts";
 import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
 import { EventDecoder } from "../relay/event-decoder.ts";
@@ -212,7 +212,7 @@ export class MessagesEncoder implements StreamEncoder {
     this.#context = context;
   }
 
-  push(event: Exclude<AnswerEvent, { kind: "error" }>, usage?: Usage): string {
+  push(event: ContentEvent, usage?: Usage): string {
     const beginning = this.#begun
       ? ""
       : eventText("message_start", { message: messageOf(this.#context, this.#startOf(usage)) });
@@ -229,7 +229,7 @@ export class MessagesEncoder implements StreamEncoder {
     return usage ?? (inputTokens === undefined ? undefined : plainUsageOf(inputTokens));
   }
 
-  #eventsOf(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+  #eventsOf(event: ContentEvent): string {
     switch (event.kind) {
       case "block": {
         const { block } = event;

@@ -1,7 +1,7 @@
 /** Writes neutral events as parts of an answer in Google's Gemini format. */
 import type { JsonObject } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
-import type { AnswerEvent, BlockStart, Signature } from "../neutral/neutral.ts";
+import type { AnswerEvent, BlockStart, CallStart, Signature } from "../neutral/neutral.ts";
 import { argumentsOf, calledTool } from "../neutral/tools.ts";
 import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
 import { asksForEnum, enumValueOf } from "./enum.ts";
@@ -109,7 +109,7 @@ export class PartWriter {
     return before;
   }
 
-  #call({ id, name }: Extract<BlockStart, { kind: "call" }>): JsonObject[] {
+  #call({ id, name }: CallStart): JsonObject[] {
     const args = argumentsOf(this.#chunks.join(""));
     if (args === undefined) {
       this.malformed = true;

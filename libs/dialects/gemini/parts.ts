@@ -6,7 +6,7 @@
 import { isObject, isPresent, type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, isTextual, kindOf, typeByNameOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
-import type { ImagePart, MediaPart, ResultPart } from "../neutral/neutral.ts";
+import { type ImagePart, type MediaPart, type ResultPart, textsIn } from "../neutral/neutral.ts";
 import { itemsOf } from "./names.ts";
 
 export const dialect = "gemini";
@@ -120,7 +120,7 @@ export function resultOf(
  */
 export function responseOf({ content, isError, native }: ResultPart): object {
   if (native?.dialect === dialect) return native.value;
-  const text = content.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n");
+  const text = textsIn(content).join("\n");
   return isError ? { error: text } : { output: text };
 }
 

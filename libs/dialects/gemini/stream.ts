@@ -5,7 +5,7 @@
 
 import { jsonOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
-import type { AnswerEvent } from "../neutral/neutral.ts";
+import type { ContentEvent } from "../neutral/neutral.ts";
 import { responseOf } from "./answer.ts";
 import { PartWriter } from "./part-writer.ts";
 
@@ -20,7 +20,7 @@ export class GeminiEncoder implements StreamEncoder {
     this.#frame = new Frames(context.framing === "array");
   }
 
-  push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+  push(event: ContentEvent): string {
     if (event.kind !== "finish") {
       const parts = this.#writer.push(event);
       return parts.length === 0 ? "" : this.#frame.next(jsonOf(responseOf(parts, this.#context)));

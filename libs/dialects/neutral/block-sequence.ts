@@ -5,7 +5,7 @@
  * nothing of it is lost.
  */
 import { JsonProgress } from "#wire/json/progress.ts";
-import type { AnswerEvent, BlockStart, Signature } from "./neutral.ts";
+import type { AnswerEvent, BlockStart, CallStart, Signature } from "./neutral.ts";
 
 type Making<Start extends BlockStart> = {
   start: Start;
@@ -29,7 +29,7 @@ type Making<Start extends BlockStart> = {
 };
 
 export type MadeBlock = Making<BlockStart>;
-export type MadeCall = Making<Extract<BlockStart, { kind: "call" }>>;
+export type MadeCall = Making<CallStart>;
 
 const madeOf = <Start extends BlockStart>(
   start: Start,

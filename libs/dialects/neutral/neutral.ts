@@ -224,11 +224,22 @@ export type AnswerEvent =
   | { kind: "finish"; finish: Finish; stopSequence?: string; usage?: Usage }
   | { kind: "error"; error: UpstreamError };
 
+/** Any event of an answer that did not fail. */
+export type ContentEvent = Exclude<AnswerEvent, { kind: "error" }>;
+export type CallStart = Extract<BlockStart, { kind: "call" }>;
+
 export type Block =
   | { kind: "text" | "refusal"; text: string }
   | { kind: "reasoning"; text: string; signature?: Signature }
   | { kind: "call"; id: string; name: string; input: string }
   | { kind: "image"; mimeType: string; data: string };
+
+export type CallBlock = Extract<Block, { kind: "call" }>;
+export type ImageBlock = Extract<Block, { kind: "image" }>;
+
+/** The texts among these parts or blocks. */
+export const textsIn = (parts: readonly (Part | Block)[], kind: "text" | "refusal" | "reasoning" = "text"): string[] =>
+  parts.flatMap((part) => (part.kind === kind ? [part.text] : []));
 
 /** A whole answer. */
 export interface Answer {

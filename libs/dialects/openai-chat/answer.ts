@@ -11,11 +11,14 @@ import {
   type Answer,
   type AnswerEvent,
   type Block,
+  type CallBlock,
   endWith,
   eventsOf,
   type Finish,
   failed,
+  type ImageBlock,
   type Signature,
+  textsIn,
 } from "../neutral/neutral.ts";
 import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../neutral/tools.ts";
 import { pictureOf } from "../neutral/unshown.ts";
@@ -193,8 +196,6 @@ export function decodeAnswer(body: JsonObject): AnswerEvent[] {
 }
 
 export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
-  const textsOf = (kind: "text" | "refusal" | "reasoning") =>
-    blocks.flatMap((block) => (block.kind === kind ? [block.text] : [])).join("");
   const { fields, thinking, ofCalls } = reasoningFieldsOf(blocks, undefined);
   const isLegacy = asksForFunctions(context.body);
   const calls = blocks
@@ -202,9 +203,9 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
     .map((block, place) => ({ ...callBodyOf(block, context), extra_content: ofCalls[place] }));
   const images = blocks.flatMap((block) => (block.kind === "image" ? [imageBodyOf(block)] : []));
   const details = reasoningDetailsOf(blocks, context);
-  const content = textsOf("text");
-  const refusal = textsOf("refusal");
-  const reasoning = textsOf("reasoning");
+  const content = textsIn(blocks).join("");
+  const refusal = textsIn(blocks, "refusal").join("");
+  const reasoning = textsIn(blocks, "reasoning").join("");
   const said = content === "" && (calls.length > 0 || refusal !== "") ? null : content;
   const message = {
     role: "assistant",
@@ -227,7 +228,7 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
 }
 
 /** A call as the caller sees it; the caller may have offered the tool as one with free text. */
-export function callBodyOf({ id, name, input }: Extract<Block, { kind: "call" }>, { request }: AnswerContext) {
+export function callBodyOf({ id, name, input }: CallBlock, { request }: AnswerContext) {
   const tool = calledTool(request, name);
   const callerName = tool?.callerName ?? name;
   if (tool?.textAsArguments === true)
@@ -238,7 +239,7 @@ export function callBodyOf({ id, name, input }: Extract<Block, { kind: "call" }>
 }
 
 /** An extension: the field that servers with image models of this format agree on. */
-export const imageBodyOf = ({ mimeType, data }: Extract<Block, { kind: "image" }>) => ({
+export const imageBodyOf = ({ mimeType, data }: ImageBlock) => ({
   type: "image_url",
   image_url: { url: `data:${mimeType};base64,${data}` },
 });

@@ -20,6 +20,7 @@ import {
   type ResultPart,
   type TextPart,
   type Tool,
+  textsIn,
 } from "../neutral/neutral.ts";
 import { inputOfText, inputTextOf, resultContentOf, textOfCall, toolNamed, toolNameOf } from "../neutral/tools.ts";
 import { unwrappedSignature, wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
@@ -314,12 +315,11 @@ function instructionsOf(parts: readonly Part[], marks: MarkKind): string | objec
   return parts.map((part) => encodePart(part, marks));
 }
 
-const joined = (parts: readonly Part[]): string =>
-  parts.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n\n");
+const joined = (parts: readonly Part[]): string => textsIn(parts).join("\n\n");
 
 function encodeAssistant(parts: readonly Part[], { model, traits }: Target): WireMessage {
-  const texts = parts.flatMap((part) => (part.kind === "text" ? [part.text] : []));
-  const refusals = parts.flatMap((part) => (part.kind === "refusal" ? [part.text] : []));
+  const texts = textsIn(parts);
+  const refusals = textsIn(parts, "refusal");
   const { fields, thinking, ofCalls } = reasoningFieldsOf(parts, model, traits);
   const calls = parts
     .filter((part) => part.kind === "call")
@@ -360,7 +360,7 @@ function encodeUser(parts: readonly Part[], marks: MarkKind): WireMessage[] {
 
 function encodeResult({ callId, content, isError, cache }: ResultPart, marks: MarkKind): WireMessage {
   const text =
-    content.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n") ||
+    textsIn(content).join("\n") ||
     (content.some(({ kind }) => kind !== "text") ? "The result is in the next message." : "");
   const whole = isError ? `Error: ${text}` : text;
   const mark = markFor(

@@ -7,7 +7,14 @@ import { isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#w
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { BlockSequence, type MadeCall } from "../neutral/block-sequence.ts";
 import { endingFor, reasonIn } from "../neutral/finish.ts";
-import { type AnswerEvent, type Block, type BlockStart, eventsOf, type Finish } from "../neutral/neutral.ts";
+import {
+  type Block,
+  type BlockStart,
+  type CallBlock,
+  type ContentEvent,
+  eventsOf,
+  type Finish,
+} from "../neutral/neutral.ts";
 import { calledTool, newCallId } from "../neutral/tools.ts";
 import { EventDecoder } from "../relay/event-decoder.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
@@ -157,13 +164,13 @@ export class ChatEncoder implements StreamEncoder {
     this.#usageShown = objectOf(context.body.stream_options).include_usage === true;
   }
 
-  push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+  push(event: ContentEvent): string {
     if (this.#opened) return this.#chunksOf(event);
     this.#opened = true;
     return this.#chunk({ role: "assistant", content: "", refusal: null }) + this.#chunksOf(event);
   }
 
-  #chunksOf(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+  #chunksOf(event: ContentEvent): string {
     const open = this.#blocks.at(-1);
     switch (event.kind) {
       case "block":
@@ -250,7 +257,7 @@ export class ChatEncoder implements StreamEncoder {
     );
   }
 
-  #takesText({ name }: Extract<Block, { kind: "call" }>): boolean {
+  #takesText({ name }: CallBlock): boolean {
     return calledTool(this.#context.request, name)?.takesText === true;
   }
 

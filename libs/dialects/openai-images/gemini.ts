@@ -9,7 +9,7 @@ import { codecs } from "../codecs.ts";
 import { pathOf } from "../gemini/names.ts";
 import { mimeTypeOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
-import { foldedOf } from "../neutral/neutral.ts";
+import { foldedOf, textsIn } from "../neutral/neutral.ts";
 import { generatedImagesOf, plainUsageOf } from "../usage.ts";
 import { imagesOf } from "./form.ts";
 import type { Looks } from "./verbatim.ts";
@@ -81,7 +81,7 @@ export function geminiImageAnswerOf(
   const { blocks, usage } = folded;
   const image = blocks.find((block) => block.kind === "image");
   if (image === undefined) {
-    const text = blocks.flatMap((block) => (block.kind === "text" ? [block.text] : [])).join(" ");
+    const text = textsIn(blocks).join(" ");
     const message =
       text === "" ? "The model made no picture of this." : `The model made no picture of this: ${text.slice(0, 500)}`;
     return { kind: "error", error: { message, means: "content_filter", status: 400 } };

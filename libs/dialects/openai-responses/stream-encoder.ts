@@ -5,7 +5,7 @@
 
 import { type JsonObject, jsonOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
-import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral/neutral.ts";
+import type { Block, BlockStart, ContentEvent, Finish } from "../neutral/neutral.ts";
 import type { Usage } from "../usage.ts";
 import {
   argumentsTextOf,
@@ -56,7 +56,7 @@ export class ResponsesEncoder implements StreamEncoder {
     this.#firstSequence = sequence === undefined ? 0 : sequence - eventsBeforeText;
   }
 
-  push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+  push(event: ContentEvent): string {
     const beginning = this.#sequence === 0 ? this.#lifecycle("created") + this.#lifecycle("in_progress") : "";
     return beginning + this.#eventsOf(event);
   }
@@ -65,7 +65,7 @@ export class ResponsesEncoder implements StreamEncoder {
    * A block's end is written with the event after it, which tells whether the answer was cut off
    * inside the block.
    */
-  #eventsOf(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+  #eventsOf(event: ContentEvent): string {
     switch (event.kind) {
       case "block":
         return this.#close("completed") + this.#start(event.block);

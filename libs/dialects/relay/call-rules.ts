@@ -8,7 +8,7 @@
 import type { SseEvent } from "#wire/sse.ts";
 import type { Codec, StreamDecoder } from "../codec.ts";
 import type { ConversationDialect } from "../dialect.ts";
-import type { AnswerEvent, BlockStart, NeutralRequest } from "../neutral/neutral.ts";
+import type { AnswerEvent, CallStart, NeutralRequest } from "../neutral/neutral.ts";
 import { newCallId } from "../neutral/tools.ts";
 import { callerArgumentsOf } from "../schema/tool-schemas.ts";
 import type { Usage } from "../usage.ts";
@@ -53,8 +53,6 @@ class RuledDecoder implements StreamDecoder {
     return this.#decoder.usage;
   }
 }
-
-type CallStart = Extract<BlockStart, { kind: "call" }>;
 
 class CallRules {
   readonly #request: NeutralRequest;

@@ -7,7 +7,7 @@
 import { type SseEvent, SseReader } from "#wire/sse.ts";
 import { resumableLengthMax } from "../bounds.ts";
 import type { StreamDecoder, StreamEncoder } from "../codec.ts";
-import type { AnswerEvent } from "../neutral/neutral.ts";
+import type { AnswerEvent, ContentEvent } from "../neutral/neutral.ts";
 import { bytesPerToken, type Usage } from "../usage.ts";
 
 interface Delivered {
@@ -55,7 +55,7 @@ export class ResumedAnswer implements StreamEncoder {
       : undefined;
   }
 
-  push(event: Exclude<AnswerEvent, { kind: "error" }>, usage?: Usage): string {
+  push(event: ContentEvent, usage?: Usage): string {
     const open = this.blocks.at(-1);
     if (event.kind === "block")
       this.blocks.push({ what: whatOf(event), chunks: [], length: 0, signed: false, ended: false });
@@ -167,7 +167,7 @@ export class ResumedDecoder implements StreamDecoder {
   }
 
   /** The new part of the event; undefined if all of it was delivered, an error if it differs. */
-  #newIn(event: Exclude<AnswerEvent, { kind: "error" }>): AnswerEvent | undefined {
+  #newIn(event: ContentEvent): AnswerEvent | undefined {
     switch (this.#mode) {
       case "first":
         return event.kind === "delta" && this.#space !== "" ? this.#withoutSpace(event.text) : event;
@@ -180,7 +180,7 @@ export class ResumedDecoder implements StreamDecoder {
     }
   }
 
-  #continued(event: Exclude<AnswerEvent, { kind: "error" }>): AnswerEvent | undefined {
+  #continued(event: ContentEvent): AnswerEvent | undefined {
     // The text block is already open; thinking before it belongs to the next upstream.
     if (event.kind === "block" && event.block.kind === "text") {
       this.#mode = "first";
@@ -191,7 +191,7 @@ export class ResumedDecoder implements StreamDecoder {
     return undefined;
   }
 
-  #repeats(event: Exclude<AnswerEvent, { kind: "error" }>): AnswerEvent | undefined {
+  #repeats(event: ContentEvent): AnswerEvent | undefined {
     const { blocks } = this.#answer;
     const last = this.#block === blocks.length - 1;
     if (this.#isUnseen) {

@@ -3,7 +3,7 @@
 import type { SseEvent } from "#wire/sse.ts";
 import type { StreamDecoder, StreamEncoder, StreamRelay } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
-import type { AnswerEvent } from "../neutral/neutral.ts";
+import type { AnswerEvent, ContentEvent } from "../neutral/neutral.ts";
 import { type Delivered, Produced } from "../neutral/produced.ts";
 import type { Usage } from "../usage.ts";
 
@@ -88,7 +88,7 @@ export class TranslatedStream implements StreamRelay {
     if (this.committed && text !== "") out.push(Buffer.from(text));
   }
 
-  #shown(event: Exclude<AnswerEvent, { kind: "error" }>): Exclude<AnswerEvent, { kind: "error" }> {
+  #shown(event: ContentEvent): ContentEvent {
     if (event.kind !== "finish" || event.usage !== undefined || this.#usageOf === undefined) return event;
     return { ...event, usage: this.#usageOf(this.produced) };
   }
