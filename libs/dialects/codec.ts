@@ -11,7 +11,7 @@ import type { ModelTraits } from "./neutral/model-traits.ts";
 import type { Answer, AnswerEvent, ContentEvent, Finish, NeutralRequest } from "./neutral/neutral.ts";
 import type { Produced } from "./neutral/produced.ts";
 import type { Cut } from "./relay/stop-cutter.ts";
-import type { ReplaceAddress } from "./relay/verbatim-attachments.ts";
+import type { AttachmentFinder } from "./relay/verbatim-attachments.ts";
 import type { Repair } from "./repairs/repairs.ts";
 import type { Usage } from "./usage.ts";
 
@@ -182,16 +182,10 @@ export type WholeAnswer =
 export interface Verbatim {
   /** The caller's bytes for the upstream. Undefined if they do not match the dialect's schema. */
   request(bytes: Buffer, framing: Framing, target: Target): WireRequest | undefined;
-  /**
-   * The caller's bytes with the addresses of attachments replaced, and every other byte unchanged.
-   * Throws Refusal, naming the field, if an attachment is given twice.
-   */
-  withAddresses(bytes: Buffer, replace: ReplaceAddress): Buffer;
-  /**
-   * The caller's bytes with a repair, and every other byte unchanged; the same bytes if this
-   * dialect has no such repair of bytes.
-   */
-  repaired(bytes: Buffer, repair: Repair): Buffer;
+  /** Finds the addresses of attachments in the caller's bytes. */
+  attachmentFinder: AttachmentFinder;
+  /** The repairs of the caller's bytes that this dialect has; every other byte stays. */
+  repairs: Partial<Record<Repair["kind"], (bytes: Buffer) => Buffer>>;
   stream(bytes: Buffer, framing: Framing, identity: AnswerIdentity): StreamRelay;
   answer(bytes: Buffer, identity: AnswerIdentity): WholeAnswer;
 }

@@ -7,11 +7,11 @@ import { isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, parsedObject
 import { objectSpansOf, readSpan, replaceSpans, withMembers, withValues } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Target, Verbatim, WholeAnswer } from "../codec.ts";
+import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, finishIn, isFailure, stoppedBy } from "../neutral/finish.ts";
 import { messagesChunk, type Produced } from "../neutral/produced.ts";
 import { wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../relay/verbatim.ts";
-import { withAddresses } from "../relay/verbatim-attachments.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher, withMember } from "../relay/verbatim.ts";
 import type { Usage } from "../usage.ts";
 import { UsageReader, upstreamErrorOf } from "./answer.ts";
 import { attachmentFinder } from "./attachments.ts";
@@ -31,13 +31,13 @@ export const verbatim: Verbatim = {
     );
     return body === undefined ? undefined : { path: "/messages", headers: { "anthropic-version": apiVersion }, body };
   },
-  repaired(bytes, { kind }) {
-    if (kind === "companions") return withMessages(bytes, withoutThoughts);
-    if (kind === "turns") return withMembers(bytes, "messages", withoutSystemTurns);
-    return kind === "placeholders" ? withValues(bytes, { thinking: jsonBytesOf({ type: "disabled" }) }) : bytes;
+  repairs: {
+    companions: (bytes) => withMessages(bytes, withoutThoughts),
+    turns: (bytes) => withMembers(bytes, "messages", withoutSystemTurns),
+    placeholders: (bytes) => withValues(bytes, { thinking: jsonBytesOf({ type: "disabled" }) }),
   },
   stream: (_bytes, _framing, { model }) => new VerbatimStream(new MessagesWatcher(model)),
-  withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
+  attachmentFinder,
   answer: answerOf,
 };
 
@@ -67,29 +67,26 @@ function withMessages(bytes: Buffer, without: (messages: Buffer) => Buffer): Buf
 /** Blocks whose start has no content. */
 const quietBlocks = ["text", "thinking"];
 
-class MessagesWatcher implements Watcher {
-  readonly endsWithDone = false;
-  readonly errorOf = upstreamErrorOf;
+/** It is never complete: the terminator follows the stop reason at once. */
+class MessagesWatcher extends Watcher {
   finished = false;
-  /** Waits for the terminator, which follows the stop reason at once. */
-  readonly complete = false;
-  readonly contradicted = false;
   readonly #model: Buffer;
   readonly #usage = new UsageReader();
 
   constructor(model: string) {
+    super();
     this.#model = jsonBytesOf(model);
-  }
-
-  get hasAllContent(): boolean {
-    return this.finished;
   }
 
   get usage(): Usage | undefined {
     return this.#usage.usage;
   }
 
-  terminator(): Buffer {
+  override errorOf(body: unknown): UpstreamError {
+    return upstreamErrorOf(body);
+  }
+
+  override terminator(): Buffer {
     return stopEvent;
   }
 

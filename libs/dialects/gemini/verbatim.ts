@@ -20,8 +20,7 @@ import type { AnswerIdentity, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer, finishIn } from "../neutral/finish.ts";
 import { geminiPart, type Produced } from "../neutral/produced.ts";
 import { unwrappedSignature, wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
-import { failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../relay/verbatim.ts";
-import { withAddresses } from "../relay/verbatim-attachments.ts";
+import { failedWith, type Passing, VerbatimStream, Watcher, withMember } from "../relay/verbatim.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Units, Usage } from "../usage.ts";
 import { failureIn, isBlocked, isFinish, searchesIn, usageOf } from "./answer.ts";
@@ -47,13 +46,13 @@ export const verbatim: Verbatim = {
     const body = unsigned === undefined ? own : withSignedCalls(own, unsigned);
     return { path: answerPathOf(model, framing), headers: {}, body };
   },
-  repaired(bytes, { kind }) {
-    if (kind === "companions") return withSignedCalls(withoutSignatures(bytes), bypass);
-    return kind === "signatures" ? withSignedCalls(bytes, bypass) : bytes;
+  repairs: {
+    companions: (bytes) => withSignedCalls(withoutSignatures(bytes), bypass),
+    signatures: (bytes) => withSignedCalls(bytes, bypass),
   },
   stream: (bytes, framing, { model }) =>
     new VerbatimStream(new GeminiWatcher(model, framing === "array", candidatesAskedIn(bytes))),
-  withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
+  attachmentFinder,
   answer: answerOf,
 };
 
@@ -113,25 +112,23 @@ function candidatesAskedIn(bytes: Buffer): number {
   return count === undefined || isNull(value, count) ? 1 : Number(readSpan(value, count));
 }
 
-class GeminiWatcher implements Watcher {
+/**
+ * It is never complete: the upstream marks no end but closes the connection, and everything until
+ * then belongs to the answer.
+ */
+class GeminiWatcher extends Watcher {
   usage: Usage | undefined;
-  /**
-   * The upstream marks no end but closes the connection: everything until then belongs to the
-   * answer.
-   */
-  readonly complete = false;
-  readonly endsWithDone = false;
   readonly #model: Buffer;
   readonly #frame: Frames;
   readonly #candidatesAsked: number;
   readonly #seen = new Set<unknown>();
   readonly #over = new Set<unknown>();
-  contradicted = false;
   #blocked = false;
   #committed = false;
   #searches: Units = {};
 
   constructor(model: string, isList: boolean, candidatesAsked: number) {
+    super();
     this.#model = Buffer.from(jsonOf(model));
     this.#frame = new Frames(isList);
     this.#candidatesAsked = candidatesAsked;
@@ -141,11 +138,11 @@ class GeminiWatcher implements Watcher {
     return this.#blocked || (this.#over.size > 0 && [...this.#seen].every((index) => this.#over.has(index)));
   }
 
-  get hasAllContent(): boolean {
+  override get hasAllContent(): boolean {
     return this.#blocked || (!this.contradicted && this.#over.size >= this.#candidatesAsked);
   }
 
-  terminator(): Buffer | undefined {
+  override terminator(): Buffer | undefined {
     const text = this.#frame.end();
     return text === "" ? undefined : Buffer.from(text);
   }

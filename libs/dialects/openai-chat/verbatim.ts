@@ -22,8 +22,7 @@ import type { AnswerIdentity, Framing, StreamRelay, Target, Verbatim, WholeAnswe
 import { emptyAnswer, finishIn, reasonIn } from "../neutral/finish.ts";
 import { chatDelta, type Produced } from "../neutral/produced.ts";
 import { isWrappedSignature, wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../relay/verbatim.ts";
-import { withAddresses } from "../relay/verbatim-attachments.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { errorIn, failureIn, usageOf } from "./answer.ts";
@@ -40,14 +39,14 @@ export const verbatim: Verbatim = {
     const body = requestOf(withModelRules(own, target), framing, target);
     return body === undefined ? undefined : { path: "/chat/completions", headers: {}, body };
   },
-  repaired(bytes, { kind }) {
-    if (kind === "companions") return withMessages(bytes, withoutReasoning);
-    if (kind === "signatures") return withMessages(bytes, withSignedCall);
-    return kind === "placeholders" ? withMessages(bytes, withPlaceholder) : bytes;
+  repairs: {
+    companions: (bytes) => withMessages(bytes, withoutReasoning),
+    signatures: (bytes) => withMessages(bytes, withSignedCall),
+    placeholders: (bytes) => withMessages(bytes, withPlaceholder),
   },
   stream: (bytes, _framing, { model, customNames }) =>
     new VerbatimStream(new ChatWatcher(model, askedIn(bytes), { customNames })),
-  withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
+  attachmentFinder,
   answer: (bytes, { model, customNames }) => answerOf(bytes, model, { customNames }),
 };
 
@@ -176,9 +175,8 @@ function usageAskedIn(options: Buffer): Buffer | undefined {
 /** The delta of a chunk's choice, or the message of a whole one. */
 type DeltaOf = (choice: JsonObject) => JsonObject;
 
-class ChatWatcher implements Watcher {
+class ChatWatcher extends Watcher {
   usage: Usage | undefined;
-  contradicted = false;
   readonly #model: Buffer;
   readonly #deltaOf: DeltaOf;
   readonly #usageShown: boolean;
@@ -195,6 +193,7 @@ class ChatWatcher implements Watcher {
     { usageShown, choices }: Asked,
     { deltaOf = ({ delta }) => objectOf(delta), customNames }: { deltaOf?: DeltaOf; customNames?: CustomNames },
   ) {
+    super();
     this.#deltaOf = deltaOf;
     this.#custom = customNames && new CustomCalls(customNames);
     this.#model = jsonBytesOf(model);
@@ -207,20 +206,20 @@ class ChatWatcher implements Watcher {
     return this.#finishedChoices.size >= this.#choices;
   }
 
-  get hasAllContent(): boolean {
+  override get hasAllContent(): boolean {
     return this.finished && !this.contradicted;
   }
 
-  get complete(): boolean {
-    return this.finished && !this.contradicted && this.#usageChunkSeen;
+  override get complete(): boolean {
+    return this.hasAllContent && this.#usageChunkSeen;
   }
 
   /** A call whose arguments are incomplete must not look complete. */
-  get endsWithDone(): boolean {
+  override get endsWithDone(): boolean {
     return this.finished || ![...this.#calls.values()].some(({ hasIncomplete }) => hasIncomplete);
   }
 
-  terminator(): Buffer {
+  override terminator(): Buffer {
     return doneEvent;
   }
 

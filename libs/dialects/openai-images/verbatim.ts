@@ -9,7 +9,7 @@ import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
 import { emptyAnswer } from "../neutral/finish.ts";
 import type { Produced } from "../neutral/produced.ts";
 import { modalitiesOf } from "../openai/parts.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../relay/verbatim.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import { generatedImagesOf, plainUsageOf, plausible, tokensOf, type Usage } from "../usage.ts";
 
@@ -72,15 +72,14 @@ export function imageEventsOf(bytes: Buffer, name: string, asked: Looks): WholeA
 export const imageStreamOf = (count: number, asked: Looks): StreamRelay =>
   new VerbatimStream(new ImageWatcher(count, asked));
 
-class ImageWatcher implements Watcher {
-  readonly contradicted = false;
+class ImageWatcher extends Watcher {
   usage: Usage | undefined;
-  readonly endsWithDone = false;
   readonly #count: number;
   readonly #asked: Looks;
   #completed = 0;
 
   constructor(count: number, asked: Looks) {
+    super();
     this.#count = count;
     this.#asked = asked;
   }
@@ -90,16 +89,12 @@ class ImageWatcher implements Watcher {
     return this.#completed > 0;
   }
 
-  get hasAllContent(): boolean {
+  override get hasAllContent(): boolean {
     return this.complete;
   }
 
-  get complete(): boolean {
+  override get complete(): boolean {
     return this.#completed >= this.#count;
-  }
-
-  terminator(): undefined {
-    return undefined;
   }
 
   look({ event, data }: SseEvent, value: JsonObject, produced: Produced): Passing {

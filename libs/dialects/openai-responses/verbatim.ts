@@ -11,8 +11,7 @@ import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer, finishIn } from "../neutral/finish.ts";
 import { type Produced, responsesChunk } from "../neutral/produced.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../relay/verbatim.ts";
-import { withAddresses } from "../relay/verbatim-attachments.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { failureIn, responseIdOf, usageOf } from "./answer.ts";
@@ -26,12 +25,9 @@ export const verbatim: Verbatim = {
     const body = requestOf(withResolvableReasoning(bytes), framing, target);
     return body === undefined ? undefined : { path: "/responses", headers: {}, body };
   },
-  repaired(bytes, { kind }) {
-    if (kind === "companions") return withoutReasoning(bytes);
-    return kind === "item-ids" ? withoutItemIds(bytes) : bytes;
-  },
+  repairs: { companions: withoutReasoning, "item-ids": withoutItemIds },
   stream: (_bytes, _framing, identity) => new VerbatimStream(new ResponsesWatcher(identity)),
-  withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
+  attachmentFinder,
   answer: answerOf,
 };
 
@@ -79,26 +75,24 @@ function includeOf(included: unknown, reasoning: unknown, target: Target): strin
  */
 const quietItems = ["message", "reasoning"];
 
-class ResponsesWatcher implements Watcher {
+class ResponsesWatcher extends Watcher {
   usage: Usage | undefined;
   finished = false;
-  readonly endsWithDone = false;
-  readonly hasAllContent = false;
-  readonly contradicted = false;
   readonly #own: OwnMembers;
   readonly #custom: CustomCalls | undefined;
 
   constructor(identity: AnswerIdentity) {
+    super();
     this.#own = ownMembersOf(identity);
     this.#custom = identity.customNames && new CustomCalls(identity.customNames);
   }
 
-  get complete(): boolean {
+  override get complete(): boolean {
     return this.finished;
   }
 
-  terminator(): undefined {
-    return undefined;
+  override get hasAllContent(): boolean {
+    return false;
   }
 
   look(event: SseEvent, value: JsonObject, produced: Produced): Passing {

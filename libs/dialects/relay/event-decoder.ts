@@ -75,3 +75,34 @@ export abstract class EventDecoder implements StreamDecoder {
     this.events.push({ kind: "error", error });
   }
 }
+
+/** Reads an answer with another decoder, and changes its events. */
+export abstract class WrappedDecoder implements StreamDecoder {
+  protected readonly decoder: StreamDecoder;
+
+  constructor(decoder: StreamDecoder) {
+    this.decoder = decoder;
+  }
+
+  protected abstract changed(events: AnswerEvent[]): AnswerEvent[];
+
+  push(event: SseEvent): AnswerEvent[] {
+    return this.changed(this.decoder.push(event));
+  }
+
+  end(): AnswerEvent[] {
+    return this.changed(this.decoder.end());
+  }
+
+  get finished(): boolean {
+    return this.decoder.finished;
+  }
+
+  get malformedEvents(): number {
+    return this.decoder.malformedEvents;
+  }
+
+  get usage(): Usage | undefined {
+    return this.decoder.usage;
+  }
+}

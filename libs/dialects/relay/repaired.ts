@@ -78,10 +78,10 @@ export function repairedBytes(
 ): Buffer {
   let edited = bytes;
   let isReordered = true;
-  for (const repair of repairs) {
+  for (const { kind } of repairs) {
     const changed =
-      repair.kind === "ending" ? withInstruction(edited, dialect) : codec.verbatim.repaired(edited, repair);
-    if (changed === edited && (repair.kind === "history" || repair.kind === "turns")) isReordered = false;
+      kind === "ending" ? withInstruction(edited, dialect) : (codec.verbatim.repairs[kind]?.(edited) ?? edited);
+    if (changed === edited && (kind === "history" || kind === "turns")) isReordered = false;
     edited = changed;
   }
   if (isReordered) return edited;

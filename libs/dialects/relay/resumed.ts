@@ -4,11 +4,12 @@
  * repeats it; the repeated part is dropped.
  */
 
-import { type SseEvent, SseReader } from "#wire/sse.ts";
+import { SseReader } from "#wire/sse.ts";
 import { resumableLengthMax } from "../bounds.ts";
 import type { StreamDecoder, StreamEncoder } from "../codec.ts";
 import type { AnswerEvent, ContentEvent } from "../neutral/neutral.ts";
 import { bytesPerToken, type Usage } from "../usage.ts";
+import { WrappedDecoder } from "./event-decoder.ts";
 
 interface Delivered {
   /** The part of a block's start that must be equal when it is repeated. */
@@ -112,9 +113,8 @@ const differs: AnswerEvent = {
 };
 
 /** Reads one stream of a resumed answer and returns only new content. */
-export class ResumedDecoder implements StreamDecoder {
+export class ResumedDecoder extends WrappedDecoder {
   readonly #answer: ResumedAnswer;
-  readonly #decoder: StreamDecoder;
   /** The stream's position in the delivered blocks; past the end once all content is new. */
   #block: number;
   #offset = 0;
@@ -130,35 +130,15 @@ export class ResumedDecoder implements StreamDecoder {
   repeatedParts = 0;
 
   constructor(answer: ResumedAnswer, decoder: StreamDecoder, mode: ResumeMode) {
+    super(decoder);
     this.#answer = answer;
-    this.#decoder = decoder;
     this.#mode = mode;
     this.#block = mode === "repeat" ? -1 : answer.blocks.length;
     this.#space = mode === "continue" ? (/\s*$/.exec(answer.text ?? "")?.[0] ?? "") : "";
   }
 
-  get finished(): boolean {
-    return this.#decoder.finished;
-  }
-
-  get malformedEvents(): number {
-    return this.#decoder.malformedEvents;
-  }
-
-  get usage(): Usage | undefined {
-    return this.#decoder.usage;
-  }
-
-  push(event: SseEvent): AnswerEvent[] {
-    return this.#newAmong(this.#decoder.push(event));
-  }
-
-  end(): AnswerEvent[] {
-    return this.#newAmong(this.#decoder.end());
-  }
-
   /** The new part of these events. */
-  #newAmong(events: readonly AnswerEvent[]): AnswerEvent[] {
+  protected override changed(events: AnswerEvent[]): AnswerEvent[] {
     return events.flatMap((event) => {
       if (event.kind === "error") return event;
       if (event.kind === "delta") this.repeatedParts += event.text.length;

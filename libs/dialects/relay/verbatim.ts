@@ -31,27 +31,43 @@ type Failed = { kind: "error"; error: UpstreamError };
 export const failedWith = (error: UpstreamError): Failed => ({ kind: "error", error });
 
 /** Interprets the events of a stream of its own dialect. */
-export interface Watcher {
+export abstract class Watcher {
+  /** Content followed the finish: see StreamRelay.settled. */
+  contradicted = false;
+  /** The whole answer has arrived, perhaps without its terminator. */
+  abstract readonly finished: boolean;
+  abstract readonly usage: Usage | undefined;
+
   /** `value` is the event's data, parsed. Its content counts in `produced`. */
-  look(event: SseEvent, value: JsonObject, produced: Produced): Passing;
-  /** Reads the body of an event named `error`, in dialects with a richer form. */
-  errorOf?(body: unknown): UpstreamError;
+  abstract look(event: SseEvent, value: JsonObject, produced: Produced): Passing;
+
+  /** Reads the body of an event named `error`. */
+  errorOf(body: unknown): UpstreamError {
+    return upstreamErrorOf(body);
+  }
+
   /**
    * The terminator of a finished answer whose upstream sent none; undefined if the dialect has
    * none.
    */
-  terminator(): Buffer | undefined;
+  terminator(): Buffer | undefined {
+    return undefined;
+  }
+
   /** `[DONE]` ends an answer that has content, with or without a reason. */
-  readonly endsWithDone: boolean;
-  /** The whole answer has arrived, perhaps without its terminator. */
-  readonly finished: boolean;
-  /** Content followed the finish: see StreamRelay.settled. */
-  readonly contradicted: boolean;
+  get endsWithDone(): boolean {
+    return false;
+  }
+
   /** `finished`, and no event that a caller would miss can follow. */
-  readonly complete: boolean;
+  get complete(): boolean {
+    return false;
+  }
+
   /** No later event can contain content, so an unreadable event does not fail the answer. */
-  readonly hasAllContent: boolean;
-  readonly usage: Usage | undefined;
+  get hasAllContent(): boolean {
+    return this.finished;
+  }
 }
 
 export class VerbatimStream implements StreamRelay {
@@ -101,7 +117,7 @@ export class VerbatimStream implements StreamRelay {
         this.produced.report(this.#watcher.usage);
         return;
       case "error":
-        this.error = (this.#watcher.errorOf ?? upstreamErrorOf)(content.body);
+        this.error = this.#watcher.errorOf(content.body);
         return;
       case "done":
         if (this.#watcher.endsWithDone && this.#mayEnd) this.end(out);
