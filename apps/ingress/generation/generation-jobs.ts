@@ -6,7 +6,7 @@
 import { packedBoundsOf } from "#operations/usage-bounds.ts";
 import { jobBodyBytesMax } from "#relay/bounds.ts";
 import type { GenerationJob } from "#relay/job.ts";
-import type { JobState, Owner } from "#relay/owner.ts";
+import type { JobState } from "#relay/owner.ts";
 import type { Failed } from "#relay/ports.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
@@ -23,13 +23,6 @@ export interface GenerationJobsOptions {
   bodies: Redis;
   keyspace: Keyspace;
   clock: Clock;
-}
-
-/** An attempt whose state the owner requests from its queue. */
-export interface ProbedAttempt {
-  client: Generation;
-  number: number;
-  attempt: number;
 }
 
 export class GenerationJobs {
@@ -65,21 +58,6 @@ export class GenerationJobs {
     if (queued !== undefined) void ingressQueue.jobs.remove(queued);
   }
 
-  /** Asks the queues for the states of these jobs and reports them to the owner. Never rejects. */
-  async probe(attempts: readonly ProbedAttempt[], owner: Owner<Generation>): Promise<void> {
-    try {
-      const states = await this.#statesOf(attempts.map(({ client }) => client));
-      const now = this.#options.clock.now();
-      for (const [index, { client, number, attempt }] of attempts.entries()) {
-        const state = states[index] as JobState;
-        if (state !== "waiting") client.ingressQueue.admission.gone(number, now);
-        owner.probed(number, attempt, state, now);
-      }
-    } catch {
-      owner.probeFailed();
-    }
-  }
-
   /** Keeps the body of a waiting job alive. Call it every second or so. */
   renewBody(generation: Generation, now: number): void {
     const { body, bodyRenewedAt } = generation;
@@ -98,12 +76,12 @@ export class GenerationJobs {
   }
 
   /** In the order of `generations`. Rejects while Redis is away. */
-  async #statesOf(generations: readonly Generation[]): Promise<JobState[]> {
+  async statesOf(generations: readonly Generation[]): Promise<JobState[]> {
     const states = new Map<Generation, JobState>();
     for (const queue of new Set(generations.map(({ ingressQueue }) => ingressQueue))) {
-      const asked = generations.filter(({ ingressQueue }) => ingressQueue === queue);
-      const found = await queue.jobs.statesOf(asked.map(({ queued }) => queued));
-      for (const [index, generation] of asked.entries()) states.set(generation, found[index] as JobState);
+      const members = generations.filter(({ ingressQueue }) => ingressQueue === queue);
+      const jobStates = await queue.jobs.statesOf(members.map(({ queued }) => queued));
+      for (const [index, generation] of members.entries()) states.set(generation, jobStates[index] as JobState);
     }
     return generations.map((generation) => states.get(generation) as JobState);
   }

@@ -20,10 +20,10 @@
  * 200, and a failure is an error event of the stream in the caller's dialect.
  *
  * Until it is dispatched, a generation is known to this process alone. From then on the relay's
- * owner (libs/relay/owner.ts) decides: it orders the frames, declares a worker lost after 5 s of
- * silence, and calls the port below: `restart` before content was delivered or where the answer can
- * be resumed, else `fail`. It also removes the job of a generation that ends before a worker took
- * it.
+ * owner (libs/relay/owner.ts) decides: it orders the frames, and declares a worker lost after 5 s
+ * of silence. Then it restarts the generation, if content was not delivered or the answer can be
+ * resumed, and lets it fail otherwise. It also removes the job of a generation that ends before a
+ * worker took it. Its decisions come as values, and `#apply` lists all of them.
  */
 
 import { type Failure, internalFailure } from "#dialects/errors.ts";
@@ -44,13 +44,22 @@ import {
   upstreamRequestIdHeader,
 } from "#relay/job.ts";
 import { LiveMap } from "#relay/live-map.ts";
-import { type AnswerKind, Owner, type OwnerPort } from "#relay/owner.ts";
+import {
+  type AnswerKind,
+  type AttemptJob,
+  type JobState,
+  Owner,
+  type OwnerAction,
+  type OwnerPort,
+  type RelayFault,
+} from "#relay/owner.ts";
 import type { JobQueue, SlotBoard, Transport, TransportHandlers } from "#relay/ports.ts";
 import type { CommandAnswer, GenerationCommand } from "#service/generation-commands.ts";
 import type { OperatorControls } from "#service/operator-controls.ts";
 import type { Redis } from "#service/redis.ts";
 import type { Admission, AdmissionRequest } from "../admission/admission.ts";
 import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
+import { redisTryEveryMs } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import type { IngressConfig } from "../common/config.ts";
 import {
@@ -68,7 +77,7 @@ import { billOf } from "./bill.ts";
 import { claimSlots, createGeneration } from "./create.ts";
 import { endedEventOf, type Generation, isWaiting } from "./generation.ts";
 import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
-import { IngressQueues, retryAfterSecondsOf } from "./ingress-queues.ts";
+import { type IngressQueue, IngressQueues, retryAfterSecondsOf } from "./ingress-queues.ts";
 import { type QueueStatistics, runningOf, statisticsOf } from "./running.ts";
 
 export interface GenerationLifecycleOptions extends GenerationJobsOptions {
@@ -116,12 +125,7 @@ export class GenerationLifecycle implements TransportHandlers {
     const { self } = options.mailbox;
     this.#options = options;
     this.#jobs = new GenerationJobs(options);
-    this.#queues = new IngressQueues({
-      ...options,
-      isOpen: () => !this.#isStopping && this.#isLinked(),
-      onAvailable: () => this.#redisIsBack(),
-      dispatch: (number) => this.#dispatch(number),
-    });
+    this.#queues = new IngressQueues(options);
     this.#owner = new Owner<Generation>(self, options.bounds, this.#ownerPort(), this.#now());
   }
 
@@ -160,6 +164,37 @@ export class GenerationLifecycle implements TransportHandlers {
       this.#admit(generation);
     }
     return undefined;
+  }
+
+  /** Everything that the relay's owner decides. Parts of answers go to `#deliver`. */
+  #apply(actions: readonly OwnerAction<Generation>[]): void {
+    for (const action of actions)
+      switch (action.kind) {
+        case "enqueue":
+          this.#enqueue(action.client, action.attempt);
+          break;
+        case "bind":
+          this.#bind(action.client, action.freeSlots);
+          break;
+        case "flow":
+          action.client.input?.flow(action.isOpen);
+          break;
+        case "restart":
+          this.#restart(action.client);
+          this.#enqueue(action.client, action.attempt);
+          break;
+        case "dequeue":
+          this.#jobs.dequeue(action.client);
+          break;
+        case "probe":
+          void this.#probe(action.jobs);
+          break;
+        case "fail":
+          this.#fail(action.client, this.#failureOf(action.fault, action.client));
+          break;
+        default:
+          action satisfies never;
+      }
   }
 
   /** A caller without rate limits goes on at once, in the same turn of the event loop. */
@@ -207,14 +242,22 @@ export class GenerationLifecycle implements TransportHandlers {
     generation.queuedMs = this.#now() - generation.startedAt;
     this.#emit("queued", generation);
     ingressQueue.admission.admit(number, { group: caller.group, weight, key: caller.id }, this.#now());
+    this.#dispatchNext(ingressQueue);
   }
 
-  /** Its turn has come: the relay's owner takes over and enqueues the first attempt. */
-  #dispatch(number: number): void {
-    const generation = this.#live.get(number);
-    if (generation === undefined) return;
-    generation.state = "dispatched";
-    this.#owner.start(generation, number, generation.queue.waitMs, this.#now(), generation.startedAt);
+  /** Dispatches those whose turn has come: the relay's owner takes over and enqueues them. */
+  #dispatchNext(ingressQueue: IngressQueue): void {
+    const { admission } = ingressQueue;
+    const now = this.#now();
+    while (admission.heldSize > 0 && ingressQueue.awaySince === undefined && !this.#isStopping && this.#isLinked()) {
+      const number = admission.next(now);
+      if (number === undefined) return;
+      const generation = this.#live.get(number);
+      if (generation === undefined) continue;
+      const { queue, startedAt: since } = generation;
+      generation.state = "dispatched";
+      this.#apply(this.#owner.start(generation, number, { waitMs: queue.waitMs, now, since }));
+    }
   }
 
   #enqueue(generation: Generation, attempt: number): void {
@@ -237,12 +280,31 @@ export class GenerationLifecycle implements TransportHandlers {
   #enqueueFailed(generation: Generation, attempt: number, since: number, isRefused: boolean): void {
     const { ingressQueue, number } = generation;
     if (isRefused) {
-      this.#owner.enqueueFailed(number, attempt);
+      this.#apply(this.#owner.enqueueFailed(number, attempt));
       return;
     }
-    this.#queues.away(ingressQueue, since);
+    if (ingressQueue.awaySince === undefined) {
+      ingressQueue.awaySince = since;
+      this.#awaitQueue(ingressQueue);
+    }
     if (generation.state === "dispatched" && generation.attempt === attempt)
-      this.#awaitRedis(generation, () => this.#owner.enqueueAgain(number, attempt, this.#now()));
+      this.#awaitRedis(generation, () => this.#apply(this.#owner.enqueueAgain(number, attempt, this.#now())));
+  }
+
+  /** Tries several times a second whether commands to the queue's keys work again. */
+  #awaitQueue(queue: IngressQueue): void {
+    setTimeout(async () => {
+      await this.#shareSlots(queue);
+      if (queue.awaySince !== undefined) this.#awaitQueue(queue);
+    }, redisTryEveryMs).unref();
+  }
+
+  async #shareSlots(queue: IngressQueue): Promise<void> {
+    const change = await this.#queues.share(queue);
+    if (change === "away") this.#awaitQueue(queue);
+    if (change !== "back") return;
+    this.#redisIsBack();
+    this.#dispatchNext(queue);
   }
 
   /**
@@ -270,7 +332,7 @@ export class GenerationLifecycle implements TransportHandlers {
    * A worker took the attempt, and calls no upstream before this. It reports how many further slots
    * it has free.
    */
-  #bound(generation: Generation, freeSlots: number): void {
+  #bind(generation: Generation, freeSlots: number): void {
     const { facts, ingressQueue, number, attempt, startedAt } = generation;
     ingressQueue.jobs.setFreeSlots(freeSlots);
     generation.queued = undefined;
@@ -285,6 +347,7 @@ export class GenerationLifecycle implements TransportHandlers {
     ingressQueue.admission.taken(number, now);
     generation.onBound?.();
     this.#options.events.emit("bound", { generation: facts, attempt, waitedMs });
+    this.#dispatchNext(ingressQueue);
   }
 
   /**
@@ -315,7 +378,7 @@ export class GenerationLifecycle implements TransportHandlers {
         else {
           this.#answering(generation, head);
           answer.head(head, seq);
-          generation.input?.open((input) => this.#owner.input(generation.number, input));
+          generation.input?.open((input) => this.#apply(this.#owner.input(generation.number, input)));
         }
         return;
       }
@@ -418,7 +481,7 @@ export class GenerationLifecycle implements TransportHandlers {
     if (generation.state === "over") this.#freeSlot(generation);
     else {
       const { answer, operation, number } = generation;
-      this.#owner.leave(number);
+      this.#apply(this.#owner.leave(number));
       // Either side may end a session that has begun.
       this.#end(generation, operations[operation].isSession === true && answer.hasBegun ? "complete" : "left");
     }
@@ -430,7 +493,7 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /** Fails the generation on this side's decision; a worker that has it is stopped. */
   #abandon(generation: Generation, failure: Failure): void {
-    this.#owner.leave(generation.number);
+    this.#apply(this.#owner.leave(generation.number));
     this.#fail(generation, failure);
   }
 
@@ -466,6 +529,7 @@ export class GenerationLifecycle implements TransportHandlers {
     this.#jobs.releaseBody(generation);
     answer.forget();
     this.#options.events.emit("ended", endedEventOf(generation, outcome, now));
+    this.#dispatchNext(ingressQueue);
   }
 
   /**
@@ -506,8 +570,11 @@ export class GenerationLifecycle implements TransportHandlers {
   tick(): void {
     const now = this.#now();
     this.#endHopeless(now);
-    this.#owner.tick(now);
-    this.#queues.tick(now);
+    this.#apply(this.#owner.tick(now));
+    for (const queue of this.#queues.used) {
+      void this.#shareSlots(queue);
+      this.#dispatchNext(queue);
+    }
     for (const generation of this.#live.values()) {
       if (generation.state !== "admitting") generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
       if (generation.state === "dispatched") this.#jobs.renewBody(generation, now);
@@ -536,7 +603,7 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   receive(sender: string, frame: Frame): void {
-    this.#owner.receive(sender, frame, this.#now());
+    this.#apply(this.#owner.receive(sender, frame, this.#now()));
   }
 
   resubscribed(): void {
@@ -576,20 +643,15 @@ export class GenerationLifecycle implements TransportHandlers {
     return statisticsOf(this.#queues.all, this.#live.values(), this.#now());
   }
 
+  /** The calls of the owner that cannot wait for `#apply`. */
   #ownerPort(): OwnerPort<Generation> {
     const { mailbox } = this.#options;
     return {
       send: (to, frame, isIdle) => mailbox.send(to, frame, isIdle),
       heartbeat: (to) => mailbox.heartbeat(to),
-      enqueue: (generation, _number, attempt) => this.#enqueue(generation, attempt),
-      dequeue: (generation) => this.#jobs.dequeue(generation),
-      probe: (attempts) => void this.#jobs.probe(attempts, this.#owner),
-      bound: (generation, freeSlots) => this.#bound(generation, freeSlots),
-      inputFlow: ({ input }, open) => input?.flow(open),
       // Nothing was delivered yet; or the model has `resume`, and what was delivered ends with a
       // whole event and is still kept.
       mayRestart: ({ answer }) => answer.mayRestart,
-      restart: (generation) => this.#restart(generation),
       deliver: (generation, kind, payload, seq) => {
         try {
           this.#deliver(generation, kind, payload, seq);
@@ -597,11 +659,28 @@ export class GenerationLifecycle implements TransportHandlers {
           this.#crashed(generation, error);
         }
       },
-      fail: (generation, fault) => {
-        const failures = { unavailable, worker_lost: workerLost, wait_expired: this.#waitExpired(generation) };
-        this.#fail(generation, failures[fault]);
-      },
     };
+  }
+
+  /** Asks the queues for the states of these jobs and reports them to the owner. Never rejects. */
+  async #probe(jobs: readonly AttemptJob<Generation>[]): Promise<void> {
+    try {
+      const states = await this.#jobs.statesOf(jobs.map(({ client }) => client));
+      const now = this.#now();
+      for (const [index, { client, number, attempt }] of jobs.entries()) {
+        const state = states[index] as JobState;
+        if (state !== "waiting") client.ingressQueue.admission.gone(number);
+        this.#apply(this.#owner.probed(number, attempt, state, now));
+      }
+      for (const queue of this.#queues.used) this.#dispatchNext(queue);
+    } catch {
+      this.#owner.probeFailed();
+    }
+  }
+
+  #failureOf(fault: RelayFault, generation: Generation): Failure {
+    const failures = { unavailable, worker_lost: workerLost, wait_expired: this.#waitExpired(generation) };
+    return failures[fault];
   }
 
   /** The answer can no longer be restarted or resumed, so its body is not needed. */
