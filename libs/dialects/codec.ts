@@ -62,17 +62,14 @@ export interface Target {
   tokenLimitField: "max_completion_tokens" | "max_tokens";
 }
 
-/**
- * What the gateway stores of an answer: the members with which an answer of openai-responses says
- * so.
- */
+/** The members with which an answer of openai-responses says that the gateway stores it. */
 export interface StorageFields {
   store?: boolean;
   previous_response_id?: string;
   conversation?: { id: string };
 }
 
-/** What callers read of an answer in place of what its upstream says. */
+/** The identity of an answer for its caller, in place of the upstream's. */
 export interface AnswerIdentity {
   /** Unique, of a-z and 0-9. Each dialect adds its own prefix. */
   id: string;
@@ -165,7 +162,7 @@ export interface StreamRelay {
   /** The upstream's count, with what it has produced since; undefined if it has counted nothing. */
   readonly usage: Usage | undefined;
   readonly produced: Produced;
-  /** What the caller has of an answer of plain text, if it was relayed unchanged. */
+  /** The delivered part of an answer of plain text, if it was relayed unchanged. */
   readonly relayedText?: RelayedText | undefined;
   readonly error: UpstreamError | undefined;
   readonly malformedEvents: number;

@@ -30,8 +30,8 @@ export interface Endpoint {
   /** Checks rules that a schema cannot express; undefined for a valid body. */
   faultOf?(body: JsonObject): Failure | undefined;
   /**
-   * What a body refers to that the gateway has stored for its caller, in dialects with such
-   * references.
+   * The references of a body to objects that the gateway stores for its caller, in dialects with
+   * such references.
    */
   referencesIn?(body: JsonObject): StoredReferences | undefined;
 }
@@ -43,7 +43,7 @@ interface ConversationEndpoints {
 }
 
 /** The requested length and number of answers. */
-interface AskedLength {
+interface RequestedLength {
   /** Output tokens of each choice, if the caller limits them. */
   outputTokensMax: number | undefined;
   /** How many answers the caller asks for. */
@@ -119,7 +119,7 @@ export interface Profile extends UpstreamProfile {
    */
   isClient?(headers: IncomingHttpHeaders, query: URLSearchParams): boolean;
   /** How to set the base URL of a client. */
-  baseUrlHint: string;
+  baseUrlAdvice: string;
   /** The caller's headers that upstreams of this dialect read. */
   callerHeaders: readonly string[];
   /**
@@ -131,7 +131,7 @@ export interface Profile extends UpstreamProfile {
   requestIdHeader?: string;
   /** `method` and `alt` come from the URL, for endpoints with a method. */
   framingOf(body: JsonObject, method: string | undefined, alt: string | undefined): Framing;
-  askedLengthOf(body: JsonObject): AskedLength;
+  requestedLengthOf(body: JsonObject): RequestedLength;
   /**
    * The field of a request that holds the conversation, and the shortest value that replaces it.
    */

@@ -14,7 +14,7 @@ import { addressesMax } from "./bounds.ts";
 import type { PreparationTask, ResolveAddresses } from "./exchange.ts";
 
 export const isConversation = (dialect: string): dialect is ConversationDialect =>
-  conversationDialects.some((known) => known === dialect);
+  conversationDialects.some((name) => name === dialect);
 
 /**
  * The caller's own bytes, with the data of the attachments that the upstream does not fetch itself.
@@ -27,13 +27,13 @@ export const ownBytesOf = ({ dialect, body }: PreparationTask, resolve: ResolveA
  * addresses that the finder finds.
  */
 export async function withData(body: Buffer, finder: AttachmentFinder, resolve: ResolveAddresses): Promise<Buffer> {
-  const found: AttachmentAddress[] = [];
+  const addresses: AttachmentAddress[] = [];
   withAddresses(body, finder, (address) => {
-    if (found.length <= addressesMax) found.push(address);
+    if (addresses.length <= addressesMax) addresses.push(address);
     return undefined;
   });
-  if (found.length === 0) return body;
-  const data = await resolve(found);
+  if (addresses.length === 0) return body;
+  const data = await resolve(addresses);
   if (!data.some((one) => one !== undefined)) return body;
   let place = 0;
   return withAddresses(body, finder, () => data[place++]);
@@ -41,10 +41,10 @@ export async function withData(body: Buffer, finder: AttachmentFinder, resolve: 
 
 /** Puts the data of attachments into a request. */
 export async function resolveIn(request: NeutralRequest, resolve: ResolveAddresses): Promise<void> {
-  const found = remoteAttachmentsOf(request);
-  if (found.length === 0) return;
-  const data = await resolve(found.map(({ part, url, path }) => ({ part, url, path })));
-  for (const [place, { replace }] of found.entries()) {
+  const attachments = remoteAttachmentsOf(request);
+  if (attachments.length === 0) return;
+  const data = await resolve(attachments.map(({ part, url, path }) => ({ part, url, path })));
+  for (const [place, { replace }] of attachments.entries()) {
     const fetched = data[place];
     if (fetched !== undefined) replace(fetched);
   }

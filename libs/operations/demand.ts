@@ -23,7 +23,7 @@ export interface Demand {
   prompts?: number;
   /** Tools that the vendor runs may be used. */
   hostsTools?: true;
-  /** Of a recording, as its size lets expect. */
+  /** The expected length of a recording, by its size. */
   audioSeconds?: number;
   /** Tokens whose probabilities the answer lists for each token of its own; absent for none. */
   listedTokens?: number;
@@ -43,9 +43,9 @@ const listedTokensMax = 20;
 
 /** The demand of a request with a conversation. */
 export function conversationDemandOf(body: JsonObject, dialect: ConversationDialect): Demand {
-  const { askedLengthOf, conversation } = profiles[dialect];
-  const { outputTokensMax, choices: asked, wantsMedia } = askedLengthOf(body);
-  const choices = Math.min(choicesMax, asked);
+  const { requestedLengthOf, conversation } = profiles[dialect];
+  const { outputTokensMax, choices: choiceCount, wantsMedia } = requestedLengthOf(body);
+  const choices = Math.min(choicesMax, choiceCount);
   return {
     outputTokensMax,
     mediaTokens: wantsMedia ? spokenTokens : undefined,
@@ -79,8 +79,8 @@ const hostsTools = (body: JsonObject): boolean =>
  */
 export function listedTokensOf(body: JsonObject): Pick<Demand, "listedTokens"> {
   const config = objectOf(body.generationConfig ?? body.generation_config);
-  const asked = [body.top_logprobs, body.logprobs, config.logprobs, config.responseLogprobs, config.response_logprobs];
-  const counts = asked.filter((value) => value === true || (typeof value === "number" && value >= 0)).map(Number);
+  const values = [body.top_logprobs, body.logprobs, config.logprobs, config.responseLogprobs, config.response_logprobs];
+  const counts = values.filter((value) => value === true || (typeof value === "number" && value >= 0)).map(Number);
   return counts.length === 0 ? {} : { listedTokens: 1 + Math.min(listedTokensMax, Math.max(...counts)) };
 }
 

@@ -15,7 +15,7 @@ export interface Operation {
    * are JSON otherwise.
    */
   formValuesOf?(form: FormData): JsonObject | Promise<JsonObject>;
-  /** What a caller is billed for. */
+  /** The part of a request that its caller is billed for. */
   bills: "nothing" | "input" | "input and output";
   /**
    * The most input tokens that the bytes of a body are estimated at. Set for forms, which are
@@ -28,8 +28,8 @@ export interface Operation {
    */
   isRepeatable: boolean;
   /**
-   * Streams of text, of which a caller who leaves is billed what was produced. Of others it is
-   * billed the estimate.
+   * The answer is a stream of text: a caller who leaves is billed for the produced part. Otherwise
+   * it is billed for the estimate.
    */
   reportsProgress?: boolean;
   /**

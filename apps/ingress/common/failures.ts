@@ -198,7 +198,7 @@ export function pathNotFoundOf(
       ? unsupported === undefined
         ? ""
         : ` ${unsupported}`
-      : ` The path is ${printable(meant)}. ${hint ?? profiles[dialect].baseUrlHint}`;
+      : ` The path is ${printable(meant)}. ${hint ?? profiles[dialect].baseUrlAdvice}`;
   return {
     code: "path_not_found",
     message: `There is no ${method} ${printable(pathOf(originalUrl))} here.${advice}`,

@@ -192,13 +192,13 @@ class OpenaiSession implements SimulatedSession {
     const id = this.#id("resp");
     const isAudio = this.#audio.length > 0;
     const place = { response_id: id, item_id: this.#id("item"), output_index: 0, content_index: 0 };
-    const said = `You said: ${this.#texts.join(" ")}`;
+    const answerText = `You said: ${this.#texts.join(" ")}`;
     const item = { id: place.item_id, object: "realtime.item", type: "message", role: "assistant" };
-    const part = isAudio ? { type: "output_audio", transcript: said } : { type: "output_text", text: said };
+    const part = isAudio ? { type: "output_audio", transcript: answerText } : { type: "output_text", text: answerText };
     const base = { object: "realtime.response", id, output: [] as object[], usage: null as object | null };
     const deltas = isAudio
       ? this.#audio.map((delta) => ({ type: "response.output_audio.delta", ...place, delta }))
-      : tokensOf(said, this.#settings).map((delta) => ({ type: "response.output_text.delta", ...place, delta }));
+      : tokensOf(answerText, this.#settings).map((delta) => ({ type: "response.output_text.delta", ...place, delta }));
     const usage = this.#usageOf(deltas.length, isAudio);
     this.#isAnswering = true;
     this.#send({ type: "response.created", response: { ...base, status: "in_progress" } });
@@ -218,7 +218,7 @@ class OpenaiSession implements SimulatedSession {
         this.#send(
           isAudio
             ? { type: "response.output_audio.done", ...place }
-            : { type: "response.output_text.done", ...place, text: said },
+            : { type: "response.output_text.done", ...place, text: answerText },
         );
         this.#send({ type: "response.output_item.done", response_id: id, output_index: 0, item: done });
         this.#send({ type: "response.done", response: { ...base, status: "completed", output: [done], usage } });

@@ -41,8 +41,8 @@ const stopReasons: Record<Finish, string> = {
  * token as one.
  */
 export function endingOf(finish: Finish, stopSequence: string | undefined, { request, cut }: AnswerContext) {
-  const asked = [...(request.settings.stop?.value ?? []), ...(cut?.sequences ?? [])];
-  const isForeign = stopSequence !== undefined && !asked.includes(stopSequence);
+  const sequences = [...(request.settings.stop?.value ?? []), ...(cut?.sequences ?? [])];
+  const isForeign = stopSequence !== undefined && !sequences.includes(stopSequence);
   return {
     stop_reason: stopReasons[finish === "stop-sequence" && isForeign ? "stop" : finish],
     stop_sequence: isForeign ? null : (stopSequence ?? null),

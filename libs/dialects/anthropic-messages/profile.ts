@@ -104,13 +104,13 @@ export const anthropicMessagesProfile: Profile = {
   },
   ownsPath: (_versions, rest) => /^\/(messages(\/|$)|.*\/publishers\/anthropic\/)/.test(rest),
   isClient: (headers) => headers["anthropic-version"] !== undefined,
-  baseUrlHint:
+  baseUrlAdvice:
     "Set the client's base URL to this gateway's address without a path: the client adds the version itself. The AI SDK's Anthropic provider wants /v1 at its end.",
   callerHeaders: ["anthropic-version", "anthropic-beta"],
   featuresHeader: "anthropic-beta",
   requestIdHeader: "request-id",
   framingOf: (body) => (body.stream === true ? "sse" : "whole"),
-  askedLengthOf: ({ max_tokens }) => ({
+  requestedLengthOf: ({ max_tokens }) => ({
     outputTokensMax: isCount(max_tokens) ? max_tokens : undefined,
     choices: 1,
     wantsMedia: false,

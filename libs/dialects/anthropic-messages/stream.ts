@@ -155,16 +155,16 @@ export class MessagesDecoder extends EventDecoder {
       if (own?.kind === "reasoning" && data !== undefined) own.block.signature = { dialect, data };
       return;
     }
-    const known = Object.hasOwn(deltas, type) ? deltas[type] : undefined;
-    const text = known === undefined ? undefined : textOf(delta[known.member]);
-    if (known === undefined || text === undefined || own?.kind === "hidden") return;
-    this.#hasContent ||= known.kind !== "reasoning";
-    if (own?.kind === known.kind && own.block.state !== "closed") {
+    const deltaKind = Object.hasOwn(deltas, type) ? deltas[type] : undefined;
+    const text = deltaKind === undefined ? undefined : textOf(delta[deltaKind.member]);
+    if (deltaKind === undefined || text === undefined || own?.kind === "hidden") return;
+    this.#hasContent ||= deltaKind.kind !== "reasoning";
+    if (own?.kind === deltaKind.kind && own.block.state !== "closed") {
       own.input = "";
       this.#blocks.add(own.block, text);
-    } else if (known.kind !== "call") {
+    } else if (deltaKind.kind !== "call") {
       const { last } = this.#blocks;
-      const block = last?.start.kind === known.kind ? last : this.#blocks.begin({ kind: known.kind });
+      const block = last?.start.kind === deltaKind.kind ? last : this.#blocks.begin({ kind: deltaKind.kind });
       this.#blocks.add(block, text);
     } else if (this.#lastCall !== undefined && this.#lastCall.block.state !== "closed") {
       this.#lastCall.input = "";
@@ -206,18 +206,18 @@ export class MessagesEncoder implements StreamEncoder {
    * A foreign signature without text. It is written only if another block follows, because clients
    * take the last block as the answer.
    */
-  #held: Signature | undefined;
+  #pendingSignature: Signature | undefined;
 
   constructor(context: AnswerContext) {
     this.#context = context;
   }
 
   push(event: ContentEvent, usage?: Usage): string {
-    const beginning = this.#begun
+    const start = this.#begun
       ? ""
       : eventText("message_start", { message: messageOf(this.#context, this.#startOf(usage)) });
     this.#begun = true;
-    return beginning + this.#eventsOf(event);
+    return start + this.#eventsOf(event);
   }
 
   /**
@@ -233,16 +233,16 @@ export class MessagesEncoder implements StreamEncoder {
     switch (event.kind) {
       case "block": {
         const { block } = event;
-        const held = this.#showHeld();
+        const thinking = this.#showPending();
         this.#open = { start: block, unwrappedSignature: false, filled: false };
         if (block.kind === "image")
           return (
-            held +
+            thinking +
             this.#begin({ type: "text", text: "" }) +
             this.#chunk("text_delta", "text", unshownText(block.mimeType))
           );
         return (
-          held +
+          thinking +
           (block.kind === "call"
             ? this.#begin({ type: "tool_use", id: block.id, name: calledNameOf(block.name, this.#context), input: {} })
             : "")
@@ -285,7 +285,7 @@ export class MessagesEncoder implements StreamEncoder {
     if (open?.start.kind !== "reasoning") return "";
     const isOwn = signature.dialect === dialect;
     if (!isOwn && !open.unwrappedSignature) {
-      this.#held = signature;
+      this.#pendingSignature = signature;
       return "";
     }
     if (isOwn && signature.redacted === true && !open.unwrappedSignature)
@@ -300,14 +300,18 @@ export class MessagesEncoder implements StreamEncoder {
     );
   }
 
-  #showHeld(): string {
-    const held = this.#held;
-    if (held === undefined) return "";
-    this.#held = undefined;
+  #showPending(): string {
+    const signature = this.#pendingSignature;
+    if (signature === undefined) return "";
+    this.#pendingSignature = undefined;
     this.#open = { start: { kind: "reasoning" }, unwrappedSignature: false, filled: false };
     return (
       this.#begin(thinkingStart) +
-      this.#chunk("signature_delta", "signature", wrappedSignatureOf(held, undefined, this.#context.upstreamModel)) +
+      this.#chunk(
+        "signature_delta",
+        "signature",
+        wrappedSignatureOf(signature, undefined, this.#context.upstreamModel),
+      ) +
       this.#end()
     );
   }

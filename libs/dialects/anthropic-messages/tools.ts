@@ -46,14 +46,22 @@ export function decodeTools(body: JsonObject): Tool[] {
 const examplesMax = 8;
 
 function toolOf(tool: WireBlock, path: string): Omit<Tool, "name"> {
-  const { type, name, description, strict, input_schema: schema, input_examples: given, cache_control: control } = tool;
-  const known = clientToolOf(tool);
-  if (known !== undefined)
+  const {
+    type,
+    name,
+    description,
+    strict,
+    input_schema: schema,
+    input_examples: inputExamples,
+    cache_control: control,
+  } = tool;
+  const clientTool = clientToolOf(tool);
+  if (clientTool !== undefined)
     return {
       path,
-      callerName: textOf(name) ?? known.name,
-      description: known.description,
-      parameters: known.parameters,
+      callerName: textOf(name) ?? clientTool.name,
+      description: clientTool.description,
+      parameters: clientTool.parameters,
       ...cacheOf(control),
     };
   if (isPresent(type) && type !== "custom")
@@ -61,7 +69,7 @@ function toolOf(tool: WireBlock, path: string): Omit<Tool, "name"> {
       `${path}.type`,
       `is ${JSON.stringify(type)}, which the upstream of this model does not support: it takes tools that the caller runs`,
     );
-  const examples = listOf(given).slice(0, examplesMax);
+  const examples = listOf(inputExamples).slice(0, examplesMax);
   return {
     path,
     callerName: String(name),
@@ -110,8 +118,10 @@ export function encodeTools({ tools, toolChoice, settings }: NeutralRequest, cal
   const chosen = new Set(only);
   const offered = only === undefined || mode === "none" ? tools : tools.filter(({ name }) => chosen.has(name));
   if (offered.length === 0) {
-    const known = [...called].map((name): WireBlock => ({ name, input_schema: { type: "object", properties: {} } }));
-    return { tools: known, choice: known.length > 0 ? { type: "none" } : undefined, forced: false };
+    const calledTools = [...called].map(
+      (name): WireBlock => ({ name, input_schema: { type: "object", properties: {} } }),
+    );
+    return { tools: calledTools, choice: calledTools.length > 0 ? { type: "none" } : undefined, forced: false };
   }
   const forced = mode === "required";
   return { tools: offered.map(encodeTool), choice: choiceOf(mode, forced, offered, only, settings), forced };

@@ -45,17 +45,17 @@ export function decodeContents(value: unknown, tools: readonly Tool[], detail: I
       calls.begin();
       messages.push({ role: "assistant", parts: turn.parts, path });
     }
-    const said: Part[] = [];
+    const userParts: Part[] = [];
     for (const [value, own] of itemsOf(parts, `${path}.parts`)) {
       const part = objectOf(value);
       if (isPresent(part.text) && part.text !== "") checkAlone(part, own);
-      if (turn === undefined) said.push(...userPartsOf(part, own, tools, detail, calls));
+      if (turn === undefined) userParts.push(...userPartsOf(part, own, tools, detail, calls));
       else {
         const made = turn.add(part, own, detail);
         if (made !== undefined) calls.add(made);
       }
     }
-    if (turn === undefined) messages.push({ role: "user", parts: said, path });
+    if (turn === undefined) messages.push({ role: "user", parts: userParts, path });
   }
   return messages;
 }
@@ -65,7 +65,7 @@ export function decodeContents(value: unknown, tools: readonly Tool[], detail: I
  * name in the previous turn.
  */
 class Calls {
-  readonly #known = new Map<string, CallPart>();
+  readonly #byId = new Map<string, CallPart>();
   /** Unanswered calls of the previous turn, by name. */
   #open = new Map<string, Set<CallPart>>();
 
@@ -74,7 +74,7 @@ class Calls {
   }
 
   add(call: CallPart): void {
-    this.#known.set(call.id, call);
+    this.#byId.set(call.id, call);
     const same = this.#open.get(call.name);
     if (same === undefined) this.#open.set(call.name, new Set([call]));
     else same.add(call);
@@ -82,7 +82,7 @@ class Calls {
 
   answered(id: string | undefined, name: string): CallPart | undefined {
     const [next] = this.#open.get(name) ?? [];
-    const call = (id === undefined ? undefined : this.#known.get(id)) ?? next;
+    const call = (id === undefined ? undefined : this.#byId.get(id)) ?? next;
     if (call !== undefined) this.#open.get(call.name)?.delete(call);
     return call;
   }
@@ -150,12 +150,12 @@ export function encodeConversation(
   const [first] = turns;
   if (first?.role === "assistant" && first.parts.some(({ kind }) => kind === "call"))
     turns.unshift(openingTurn(first.path));
-  const asked = turns.findLastIndex(
+  const question = turns.findLastIndex(
     ({ role, parts }) => role === "user" && parts.some(({ kind }) => kind !== "result"),
   );
   const contents = turns.map(({ role, parts }, place) =>
     role === "assistant"
-      ? { role: "model", parts: encodeModelTurn(parts, place > asked ? bypassOf(traits) : undefined) }
+      ? { role: "model", parts: encodeModelTurn(parts, place > question ? bypassOf(traits) : undefined) }
       : { role: "user", parts: encodeUserTurn(parts, turns[place - 1]?.parts ?? [], traits.signedCalls) },
   );
   return {

@@ -31,15 +31,15 @@ export class ModelTurn {
     if (isPresent(part.functionResponse)) refuse(`${path}.functionResponse`, "must be in a user turn");
     const signed = signedOf(part.thoughtSignature, `${path}.thoughtSignature`);
     if (isPresent(functionCall)) return this.#addCall(objectOf(functionCall), signed, path);
-    const said = textOf(text);
+    const shownText = textOf(text);
     const isThought = part.thought === true;
-    if (isThought && said !== undefined && (signed === undefined || signed.text === "")) {
-      this.parts.push({ kind: "reasoning", path: `${path}.text`, ...signed, text: said });
+    if (isThought && shownText !== undefined && (signed === undefined || signed.text === "")) {
+      this.parts.push({ kind: "reasoning", path: `${path}.text`, ...signed, text: shownText });
       return undefined;
     }
-    if (!isThought && said !== undefined) this.parts.push({ kind: "text", text: said, path: `${path}.text` });
+    if (!isThought && shownText !== undefined) this.parts.push({ kind: "text", text: shownText, path: `${path}.text` });
     const media =
-      isThought || said !== undefined ? undefined : mediaOf(part, path, detailOf(part.mediaResolution) ?? detail);
+      isThought || shownText !== undefined ? undefined : mediaOf(part, path, detailOf(part.mediaResolution) ?? detail);
     if (media === undefined && !isThought) nothingIn(part, path);
     if (media?.kind === "image") this.parts.push(media);
     else if (media !== undefined) refuse(media.path);

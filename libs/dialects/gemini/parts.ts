@@ -99,11 +99,11 @@ export function resultOf(
   const members = Object.entries(objectOf(response)).filter(([, value]) => value !== undefined);
   const [name, value] = members.length === 1 ? (members[0] as [string, unknown]) : ["", response];
   const isWrapped = name === "output" || name === "result" || name === "error";
-  const given = isWrapped ? value : response;
-  const text = typeof given === "string" ? given : isPresent(given) ? JSON.stringify(given) : "";
+  const result = isWrapped ? value : response;
+  const text = typeof result === "string" ? result : isPresent(result) ? JSON.stringify(result) : "";
   const media = itemsOf(parts, `${path}.parts`).map(([part, own]) => {
-    const found = mediaOf(objectOf(part), own, undefined);
-    return found ?? refuse(own);
+    const media = mediaOf(objectOf(part), own, undefined);
+    return media ?? refuse(own);
   });
   return {
     content: [...(text === "" ? [] : [{ kind: "text" as const, text, path: `${path}.response` }]), ...media],

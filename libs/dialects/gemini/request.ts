@@ -144,8 +144,8 @@ export const fieldSupport: FieldSupport = {
 export const answerPathOf = (model: string, framing: Framing): string =>
   framing === "whole" ? pathOf(model, "generateContent") : `${pathOf(model, "streamGenerateContent")}?alt=sse`;
 
-export function encodeRequest(asked: NeutralRequest, framing: Framing, target: Target): WireRequest {
-  const request = withFormatAllowed(fitted(asked, dialect, fieldSupport, target), target);
+export function encodeRequest(neutral: NeutralRequest, framing: Framing, target: Target): WireRequest {
+  const request = withFormatAllowed(fitted(neutral, dialect, fieldSupport, target), target);
   const { system, messages, tools, toolChoice, settings } = request;
   const generationConfig = encodeConfig(settings, target);
   const body = {

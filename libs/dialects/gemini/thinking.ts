@@ -7,7 +7,7 @@ import { objectOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
 import { type Effort, efforts, type Settings } from "../neutral/neutral.ts";
-import { askedEffortOf, effortAmong } from "../neutral/reasoning.ts";
+import { effortAmong, requestedEffortOf } from "../neutral/reasoning.ts";
 
 const path = "generationConfig.thinkingConfig";
 
@@ -35,7 +35,7 @@ const effortOf = (level: string): NonNullable<Settings["effort"]> => ({
 });
 
 export function encodeThinking(settings: Settings, traits: ModelTraits): object | undefined {
-  const effort = askedEffortOf(settings);
+  const effort = requestedEffortOf(settings);
   const isShown = effort !== "none" && (settings.thinkingShown?.value ?? settings.effort !== undefined);
   if ((effort === undefined && !isShown) || traits.thinking === "none") return undefined;
   const amount =
@@ -61,11 +61,11 @@ const budgets: Record<Effort, number> = {
 
 /** A budget within the model's range, and smaller than the answer's token limit. */
 function budgetOf(
-  { thinkingTokensMax: asked, outputTokensMax }: Settings,
+  { thinkingTokensMax: budget, outputTokensMax }: Settings,
   effort: Effort,
   { thinkingTokensMin: least, thinkingTokensMax: most, thinksAlways }: ModelTraits,
 ): number {
-  const wanted = asked?.value ?? budgets[effort];
+  const wanted = budget?.value ?? budgets[effort];
   if (wanted === 0 && !thinksAlways) return 0;
   const answerMax = outputTokensMax === undefined ? most : outputTokensMax.value - 1;
   return Math.max(least, Math.min(wanted, most, answerMax));

@@ -34,10 +34,10 @@ export const hostedIn = (value: unknown): [name: string, path: string][] =>
 const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
 
 function toolOf(
-  { name, description, parameters: given, parametersJsonSchema }: JsonObject,
+  { name, description, parameters: googleSchema, parametersJsonSchema }: JsonObject,
   path: string,
 ): Omit<Tool, "name"> {
-  const { parameters } = parametersOf(parametersJsonSchema ?? given);
+  const { parameters } = parametersOf(parametersJsonSchema ?? googleSchema);
   return {
     path,
     callerName: String(name),

@@ -51,7 +51,7 @@ export const verbatim: Verbatim = {
     signatures: (bytes) => withSignedCalls(bytes, bypass),
   },
   stream: (bytes, framing, { model }) =>
-    new VerbatimStream(new GeminiWatcher(model, framing === "array", candidatesAskedIn(bytes))),
+    new VerbatimStream(new GeminiWatcher(model, framing === "array", candidateCountIn(bytes))),
   attachmentFinder,
   answer: answerOf,
 };
@@ -104,7 +104,7 @@ function keptPart(bytes: Buffer, unsigned: string | undefined): Buffer | undefin
 
 const signatureNames = ["thoughtSignature", "thought_signature"];
 
-function candidatesAskedIn(bytes: Buffer): number {
+function candidateCountIn(bytes: Buffer): number {
   const config = objectSpansOf(bytes, ["generationConfig", "generation_config"])?.all.at(-1);
   if (config === undefined) return 1;
   const value = bytes.subarray(config.start, config.end);
@@ -120,18 +120,18 @@ class GeminiWatcher extends Watcher {
   usage: Usage | undefined;
   readonly #model: Buffer;
   readonly #frame: Frames;
-  readonly #candidatesAsked: number;
+  readonly #candidateCount: number;
   readonly #seen = new Set<unknown>();
   readonly #over = new Set<unknown>();
   #blocked = false;
   #committed = false;
   #searches: Units = {};
 
-  constructor(model: string, isList: boolean, candidatesAsked: number) {
+  constructor(model: string, isList: boolean, candidateCount: number) {
     super();
     this.#model = Buffer.from(jsonOf(model));
     this.#frame = new Frames(isList);
-    this.#candidatesAsked = candidatesAsked;
+    this.#candidateCount = candidateCount;
   }
 
   get finished(): boolean {
@@ -139,7 +139,7 @@ class GeminiWatcher extends Watcher {
   }
 
   override get hasAllContent(): boolean {
-    return this.#blocked || (!this.contradicted && this.#over.size >= this.#candidatesAsked);
+    return this.#blocked || (!this.contradicted && this.#over.size >= this.#candidateCount);
   }
 
   override terminator(): Buffer | undefined {

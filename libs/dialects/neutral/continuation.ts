@@ -1,7 +1,7 @@
 /**
- * What a stream that was relayed unchanged has told its caller, so that another upstream's answer
- * can go on with it in the caller's dialect: the text, and the ids and numbers that its next events
- * must have. Only for plain text, which every dialect can go on with.
+ * The state of a stream that was relayed unchanged, so that another upstream's answer can continue
+ * it in the caller's dialect: the text, and the ids and numbers that its next events must have.
+ * Only for plain text, which every dialect can continue.
  */
 
 import { type JsonObject, listOf, textOf } from "#wire/json/parse.ts";
@@ -16,13 +16,13 @@ export interface RelayedText {
 
 /** Members of an answer's next events. */
 export interface Continuation {
-  /** Of each event of chat completions and Gemini. */
+  /** The id of each event (chat completions, Gemini). */
   id?: string | undefined;
   /** Whole seconds since 1970. */
   createdAt?: number | undefined;
-  /** Of the message (Responses). */
+  /** The message's id (Responses). */
   itemId?: string;
-  /** Of the next event (Responses). */
+  /** The number of the next event (Responses). */
   sequence?: number;
 }
 

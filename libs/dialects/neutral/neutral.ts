@@ -37,37 +37,37 @@ export interface Signature {
 }
 
 /**
- * What the caller wrote where the neutral form says less. Upstreams of the same dialect receive it
- * unchanged.
+ * The caller's own object, where the neutral form says less. Upstreams of the same dialect receive
+ * it unchanged.
  */
 interface Native {
   dialect: ConversationDialect;
   value: JsonObject;
 }
 
-interface Placed {
+interface PartBase {
   path: string;
   /** A cache breakpoint: the caller wants the prompt up to here cached. */
   cache?: { ttl: "short" | "long" };
 }
 
-export type TextPart = Placed & { kind: "text"; text: string };
-export type ImagePart = Placed & { kind: "image"; source: Attachment; detail?: "low" | "high" | "auto" };
+export type TextPart = PartBase & { kind: "text"; text: string };
+export type ImagePart = PartBase & { kind: "image"; source: Attachment; detail?: "low" | "high" | "auto" };
 /** A document: PDF by bytes or address, or plain text (`text/plain`) by bytes. */
-export type FilePart = Placed & { kind: "file"; source: Attachment; name?: string };
-export type AudioPart = Placed & { kind: "audio"; source: Attachment };
-type VideoPart = Placed & { kind: "video"; source: Attachment };
+export type FilePart = PartBase & { kind: "file"; source: Attachment; name?: string };
+export type AudioPart = PartBase & { kind: "audio"; source: Attachment };
+type VideoPart = PartBase & { kind: "video"; source: Attachment };
 export type MediaPart = ImagePart | FilePart | AudioPart | VideoPart;
-type RefusalPart = Placed & { kind: "refusal"; text: string };
+type RefusalPart = PartBase & { kind: "refusal"; text: string };
 /** The model's thinking; in a request, only useful with its signature. */
-export type ReasoningPart = Placed & { kind: "reasoning"; text: string; signature?: Signature };
+export type ReasoningPart = PartBase & { kind: "reasoning"; text: string; signature?: Signature };
 /**
  * `name` is the tool's neutral name. `input` is JSON text; `{"input":"…"}` for a tool that takes
  * free text, "" for no arguments.
  */
-export type CallPart = Placed & { kind: "call"; id: string; name: string; input: string; native?: Native };
+export type CallPart = PartBase & { kind: "call"; id: string; name: string; input: string; native?: Native };
 /** `name` is the neutral name of the called tool; "" if no earlier call has this id. */
-export type ResultPart = Placed & {
+export type ResultPart = PartBase & {
   kind: "result";
   callId: string;
   name: string;
@@ -190,8 +190,8 @@ export interface NeutralRequest {
   toolChoice?: ToolChoice;
   settings: Settings;
   /**
-   * What the model does not get although the caller sent it, in words for the caller: one sentence
-   * each, printable ASCII.
+   * Parts of the request that the model does not get, in words for the caller: one sentence each,
+   * printable ASCII.
    */
   warnings?: string[];
 }

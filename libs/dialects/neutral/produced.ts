@@ -35,9 +35,9 @@ export interface Delivered {
   isCounted: boolean;
 }
 
-/** What an upstream has produced so far. */
+/** The counts of an upstream's answer so far. */
 export interface ProducedCounts extends Pick<Produced, "outputTokens" | "reasoningTokens" | "reported"> {
-  /** Of a session: what its upstream has not reported, estimated. */
+  /** For a session: an estimate of the usage that its upstream has not reported. */
   readonly unreported?: Usage;
 }
 

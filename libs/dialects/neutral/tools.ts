@@ -70,8 +70,8 @@ interface ToolIndex {
 const indexes = new WeakMap<readonly Tool[], ToolIndex>();
 
 function indexOf(tools: readonly Tool[]): ToolIndex {
-  const known = indexes.get(tools);
-  if (known !== undefined) return known;
+  const cachedIndex = indexes.get(tools);
+  if (cachedIndex !== undefined) return cachedIndex;
   const index: ToolIndex = { byPlace: new Map(), byCallerName: new Map(), byName: new Map() };
   for (const tool of tools.toReversed()) {
     index.byPlace.set(JSON.stringify([tool.callerName, tool.namespace]), tool);

@@ -7,7 +7,7 @@ import { hash } from "node:crypto";
 import type { ConversationDialect } from "../dialect.ts";
 import type { SettingName } from "./neutral.ts";
 
-/** What is bounded: a setting, or a part of the tools and calls. */
+/** The bounded value: a setting, or a part of the tools and calls. */
 export type Bounded =
   | Extract<
       SettingName,

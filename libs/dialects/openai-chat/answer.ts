@@ -159,10 +159,10 @@ export function decodeAnswer(body: JsonObject): AnswerEvent[] {
   if (failure !== undefined) return failed(failure);
   const message = objectOf(choice.message);
   const events: AnswerEvent[] = [];
-  const thought = (said: string, signature: Signature | undefined) => {
+  const thought = (thoughtText: string, signature: Signature | undefined) => {
     if (signature === undefined) return;
     events.push({ kind: "block", block: { kind: "reasoning" } });
-    if (said !== "") events.push({ kind: "delta", text: said });
+    if (thoughtText !== "") events.push({ kind: "delta", text: thoughtText });
     events.push({ kind: "signature", signature }, { kind: "block-end" });
   };
   const text = (kind: "text" | "refusal", value: unknown) => {
@@ -206,10 +206,10 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
   const content = textsIn(blocks).join("");
   const refusal = textsIn(blocks, "refusal").join("");
   const reasoning = textsIn(blocks, "reasoning").join("");
-  const said = content === "" && (calls.length > 0 || refusal !== "") ? null : content;
+  const plainContent = content === "" && (calls.length > 0 || refusal !== "") ? null : content;
   const message = {
     role: "assistant",
-    content: thinking.length > 0 ? [...thinking, { type: "text", text: content }] : said,
+    content: thinking.length > 0 ? [...thinking, { type: "text", text: content }] : plainContent,
     refusal: refusal === "" ? null : refusal,
     ...fields,
     ...(reasoning !== "" && { reasoning_content: reasoning }),

@@ -8,7 +8,7 @@ import { elementSpansOf, objectSpansOf } from "#wire/json/spans.ts";
 import type { NeutralRequest } from "../neutral/neutral.ts";
 import { decodeRequest as decodeResponses } from "../openai-responses/request.ts";
 
-/** What an upstream of this dialect would not understand: the tools, or the whole body. */
+/** The part that an upstream of this dialect would not understand: the tools, or the whole body. */
 export function foreignShapeOf(bytes: Buffer): "tools" | "body" | undefined {
   const members = objectSpansOf(bytes, ["messages", "input", "tools"])?.members;
   if (members === undefined) return undefined;

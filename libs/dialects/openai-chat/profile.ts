@@ -18,7 +18,7 @@ export const openaiChatProfile: Profile = {
   },
   ownsPath: (_versions, rest) =>
     /^\/(chat\/completions|completions|embeddings|images|audio|moderations|rerank|realtime)(\/|$)/.test(rest),
-  askedLengthOf: ({ max_completion_tokens, max_tokens, n, modalities }) => ({
+  requestedLengthOf: ({ max_completion_tokens, max_tokens, n, modalities }) => ({
     outputTokensMax: [max_completion_tokens, max_tokens].find(isCount),
     choices: isCount(n) ? n : 1,
     wantsMedia: Array.isArray(modalities) && modalities.some((modality) => String(modality).toLowerCase() !== "text"),

@@ -204,9 +204,9 @@ export function reasoningFieldsOf(
       own.fields[name] = joined(own.fields[name], value);
   }
   for (const [name, text] of texts) if (text !== "") own.fields[name] = text;
-  const isSaid =
+  const hasReasoning =
     textFields.some((name) => texts.get(name)) || own.thinking.length > 0 || "reasoning_details" in own.fields;
-  if (required && own.ofCalls.length > 0 && !isSaid) own.fields.reasoning_content = placeholder;
+  if (required && own.ofCalls.length > 0 && !hasReasoning) own.fields.reasoning_content = placeholder;
   if (signsCalls && own.ofCalls.length > 0) own.ofCalls[0] ??= bypass;
   return own;
 }

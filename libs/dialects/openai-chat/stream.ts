@@ -147,7 +147,7 @@ export class ChatDecoder extends EventDecoder {
 
 export class ChatEncoder implements StreamEncoder {
   readonly #context: AnswerContext;
-  readonly #beginning: string;
+  readonly #chunkStart: string;
   readonly #usageShown: boolean;
   readonly #isLegacy: boolean;
   /** The blocks so far; their texts are kept only if needed later. */
@@ -159,7 +159,7 @@ export class ChatEncoder implements StreamEncoder {
     this.#context = context;
     const { model, continues } = context;
     const createdAt = continues?.createdAt ?? context.createdAt;
-    this.#beginning = `data: ${jsonOf({ id: chatIdOf(context), object: "chat.completion.chunk", created: createdAt, model }).slice(0, -1)},"choices":[`;
+    this.#chunkStart = `data: ${jsonOf({ id: chatIdOf(context), object: "chat.completion.chunk", created: createdAt, model }).slice(0, -1)},"choices":[`;
     this.#isLegacy = asksForFunctions(context.body);
     this.#usageShown = objectOf(context.body.stream_options).include_usage === true;
   }
@@ -247,7 +247,7 @@ export class ChatEncoder implements StreamEncoder {
     const signed = { ...fields, ...(details.length > 0 && { reasoning_details: details }) };
     const thoughts = Object.keys(signed).length > 0 ? this.#chunk(signed) : "";
     const counted =
-      this.#usageShown && usage !== undefined ? `${this.#beginning}],"usage":${jsonOf(usageBodyOf(usage))}}\n\n` : "";
+      this.#usageShown && usage !== undefined ? `${this.#chunkStart}],"usage":${jsonOf(usageBodyOf(usage))}}\n\n` : "";
     return `${thoughts}${this.#chunk({}, finishNameOf(finish, this.#isLegacy))}${counted}data: ${done}\n\n`;
   }
 
@@ -262,6 +262,6 @@ export class ChatEncoder implements StreamEncoder {
   }
 
   #chunk(delta: object, finish: string | null = null): string {
-    return `${this.#beginning}{"index":0,"delta":${jsonOf(delta)},"logprobs":null,"finish_reason":${JSON.stringify(finish)}}]${this.#usageShown ? ',"usage":null' : ""}}\n\n`;
+    return `${this.#chunkStart}{"index":0,"delta":${jsonOf(delta)},"logprobs":null,"finish_reason":${JSON.stringify(finish)}}]${this.#usageShown ? ',"usage":null' : ""}}\n\n`;
   }
 }

@@ -52,9 +52,9 @@ export class StreamedCalls {
     const { name, input } = callOf(chunk);
     const id = textOf(chunk.id);
     const index = typeof chunk.index === "number" ? chunk.index : undefined;
-    const known = this.#callAt(index, id, name);
-    const isNew = known === undefined || isNext(known, id, name, input);
-    const call = isNew ? this.#begin(index, id, name) : known;
+    const openCall = this.#callAt(index, id, name);
+    const isNew = openCall === undefined || isNext(openCall, id, name, input);
+    const call = isNew ? this.#begin(index, id, name) : openCall;
     if (call.name === "") call.name = name;
     this.#last = call;
     return { call, isNew, name, input };

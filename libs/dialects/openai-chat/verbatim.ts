@@ -45,7 +45,7 @@ export const verbatim: Verbatim = {
     placeholders: (bytes) => withMessages(bytes, withPlaceholder),
   },
   stream: (bytes, _framing, { model, customNames }) =>
-    new VerbatimStream(new ChatWatcher(model, askedIn(bytes), { customNames })),
+    new VerbatimStream(new ChatWatcher(model, requestedAnswerIn(bytes), { customNames })),
   attachmentFinder,
   answer: (bytes, { model, customNames }) => answerOf(bytes, model, { customNames }),
 };
@@ -59,8 +59,8 @@ export const verbatimCompletions = {
     const body = requestOf(bytes, framing, target);
     return body && { path: "/completions", headers: {}, body };
   },
-  stream: (asked: Asked, model: string): StreamRelay =>
-    new VerbatimStream(new ChatWatcher(model, asked, { deltaOf: textDeltaOf })),
+  stream: (requested: RequestedAnswer, model: string): StreamRelay =>
+    new VerbatimStream(new ChatWatcher(model, requested, { deltaOf: textDeltaOf })),
   answer: (bytes: Buffer, model: string): WholeAnswer => answerOf(bytes, model, { messageOf: textDeltaOf }),
 };
 
@@ -94,8 +94,8 @@ function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Targ
       by: Buffer.from(',"stream_options":{"include_usage":true}'),
     });
   else {
-    const asked = usageAskedIn(bytes.subarray(options.start, options.end));
-    if (asked !== undefined) replacements.push({ ...options, by: asked });
+    const usageOptions = usageOptionsIn(bytes.subarray(options.start, options.end));
+    if (usageOptions !== undefined) replacements.push({ ...options, by: usageOptions });
   }
   replacements.sort((left, right) => left.start - right.start);
   return replaceSpans(bytes, replacements);
@@ -130,17 +130,17 @@ const isForced = (choice: unknown): boolean => {
 };
 
 /** The parts of a request that its answer depends on. */
-export interface Asked {
+export interface RequestedAnswer {
   /** The caller wants the usage in a stream. */
   usageShown: boolean;
   /** The number of choices. */
   choices: number;
 }
 
-export function askedIn(bytes: Buffer): Asked {
+export function requestedAnswerIn(bytes: Buffer): RequestedAnswer {
   const { stream_options: options, n } = objectSpansOf(bytes, ["stream_options", "n"])?.members ?? {};
   return {
-    usageShown: options !== undefined && usageAskedIn(bytes.subarray(options.start, options.end)) === undefined,
+    usageShown: options !== undefined && usageOptionsIn(bytes.subarray(options.start, options.end)) === undefined,
     choices: n === undefined || isNull(bytes, n) ? 1 : Number(readSpan(bytes, n)),
   };
 }
@@ -164,7 +164,7 @@ function withoutForeign(details: Buffer): Buffer | undefined {
 }
 
 /** Stream options that ask for the usage; undefined if they already do. */
-function usageAskedIn(options: Buffer): Buffer | undefined {
+function usageOptionsIn(options: Buffer): Buffer | undefined {
   const spans = objectSpansOf(options, ["include_usage"]);
   if (spans === undefined) return Buffer.from('{"include_usage":true}');
   const own = spans.members.include_usage;
@@ -190,7 +190,7 @@ class ChatWatcher extends Watcher {
 
   constructor(
     model: string,
-    { usageShown, choices }: Asked,
+    { usageShown, choices }: RequestedAnswer,
     { deltaOf = ({ delta }) => objectOf(delta), customNames }: { deltaOf?: DeltaOf; customNames?: CustomNames },
   ) {
     super();
@@ -248,10 +248,10 @@ class ChatWatcher extends Watcher {
         produced.finished(reason);
       }
     this.#committed ||= says || choices.some(isEnded);
-    const placed = this.#placed(value, choices, deltas);
-    const custom = this.#custom?.chunksFor(placed);
+    const indexed = this.#withOwnIndexes(value, choices, deltas);
+    const custom = this.#custom?.chunksFor(indexed);
     if (custom !== undefined) return this.#passing(custom);
-    if (placed !== value) return this.#passing([jsonOf(placed)]);
+    if (indexed !== value) return this.#passing([jsonOf(indexed)]);
     return {
       kind: "relay",
       bytes: eventBytesOf(undefined, data, namedBy(data, value, this.#model)),
@@ -263,25 +263,25 @@ class ChatWatcher extends Watcher {
    * The chunk with an index of its own for each call: clients join the chunks of one index. The
    * same chunk if its server gave them.
    */
-  #placed(value: JsonObject, choices: readonly JsonObject[], deltas: readonly JsonObject[]): JsonObject {
+  #withOwnIndexes(value: JsonObject, choices: readonly JsonObject[], deltas: readonly JsonObject[]): JsonObject {
     if (!deltas.some(({ tool_calls: calls }) => calls !== undefined)) return value;
     let isChanged = false;
-    const placed = choices.map((choice, place) => {
+    const newChoices = choices.map((choice, place) => {
       const calls = listOf(deltas[place]?.tool_calls).map(objectOf);
       const indexed = calls.map((call) => this.#indexed(choice.index ?? place, call));
       if (indexed.every((call, at) => call === calls[at])) return choice;
       isChanged = true;
       return { ...choice, delta: { ...deltas[place], tool_calls: indexed } };
     });
-    return isChanged ? { ...value, choices: placed } : value;
+    return isChanged ? { ...value, choices: newChoices } : value;
   }
 
   #indexed(choice: unknown, call: JsonObject): JsonObject {
     const calls = this.#calls.get(choice) ?? new StreamedCalls();
     this.#calls.set(choice, calls);
-    const { call: known, input } = calls.read(call);
-    known.progress.push(input);
-    return call.index === known.ownIndex ? call : { ...call, index: known.ownIndex };
+    const { call: streamedCall, input } = calls.read(call);
+    streamedCall.progress.push(input);
+    return call.index === streamedCall.ownIndex ? call : { ...call, index: streamedCall.ownIndex };
   }
 
   /** Chunks that replace one of the upstream's. */
@@ -329,9 +329,9 @@ const namedBy = (bytes: Buffer, parsed: JsonObject, by: Buffer): (Span & { by: B
 const isEnded = ({ finish_reason: reason }: JsonObject): boolean => reasonIn(reason) !== undefined;
 
 /** True if a message or a delta has more than the role that opens an answer. */
-const hasContent = (delta: JsonObject): boolean => Object.entries(delta).some(isSaid);
+const hasContent = (delta: JsonObject): boolean => Object.entries(delta).some(isContent);
 
-const isSaid = ([name, value]: [string, unknown]): boolean =>
+const isContent = ([name, value]: [string, unknown]): boolean =>
   name !== "role" &&
   value !== null &&
   value !== undefined &&

@@ -73,7 +73,7 @@ export function geminiImageAnswerOf(
   answer: JsonObject,
   createdAt: number,
   name: string | undefined,
-  asked: Looks,
+  requestedLooks: Looks,
 ): WholeAnswer {
   const folded = foldedOf(codecs.gemini.decodeAnswer(answer));
   if (folded === undefined) return { kind: "malformed" };
@@ -99,6 +99,6 @@ export function geminiImageAnswerOf(
     name === undefined
       ? jsonOf({ created: createdAt, data: [{ b64_json: image.data }], output_format: format, ...counted })
       : `event: ${name}.completed\ndata: ${jsonOf({ type: `${name}.completed`, b64_json: image.data, created_at: createdAt, output_format: format, ...counted })}\n\n`;
-  const images = generatedImagesOf(1, asked);
+  const images = generatedImagesOf(1, requestedLooks);
   return { kind: "answer", body: Buffer.from(body), usage: { ...(usage ?? plainUsageOf(0)), images } };
 }

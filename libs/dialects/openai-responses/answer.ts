@@ -311,7 +311,7 @@ export function blocksOf(item: JsonObject): Block[] {
 export const callIdOf = (id: unknown): string => textOf(id) ?? newCallId();
 
 /** The JSON input of a whole call item. */
-export function inputOfItem({ type, input, arguments: given }: JsonObject): string {
+export function inputOfItem({ type, input, arguments: args }: JsonObject): string {
   if (type === "custom_tool_call") return inputOfText(textOfCall(inputTextOf(input)));
-  return inputTextOf(given);
+  return inputTextOf(args);
 }

@@ -167,8 +167,8 @@ const toolSearch: ClientTool = {
       ? objectOf(parameters)
       : schemaOf({ query: text("What the tools should be able to do.") }, "query"),
   membersOf: (args) => ({ execution: "client", arguments: args }),
-  argumentsIn: ({ arguments: given }) =>
-    typeof given === "string" ? (argumentsOf(given) ?? { query: given }) : objectOf(given),
+  argumentsIn: ({ arguments: args }) =>
+    typeof args === "string" ? (argumentsOf(args) ?? { query: args }) : objectOf(args),
 };
 
 function withoutNulls(value: JsonObject): JsonObject {
@@ -202,14 +202,14 @@ export function clientToolOf(
   tool: JsonObject,
 ): Pick<Tool, "callerName" | "description" | "parameters" | "native"> | undefined {
   const { type, environment, execution } = tool;
-  const known = clientTools.get(type);
-  if (known === undefined) return undefined;
+  const definition = clientTools.get(type);
+  if (definition === undefined) return undefined;
   if (type === "shell" && isObject(environment) && objectOf(environment).type !== "local") return undefined;
   if (type === "tool_search" && execution !== "client") return undefined;
   return {
     callerName: String(type),
-    description: known.description(tool),
-    parameters: known.parameters(tool),
+    description: definition.description(tool),
+    parameters: definition.parameters(tool),
     native: { dialect: "openai-responses", value: tool },
   };
 }
@@ -230,41 +230,41 @@ export function clientCallItem(
   callId: string,
   input: string,
 ): { idPrefix: string; item: JsonObject } | undefined {
-  const known = clientTools.get(type);
-  if (known === undefined) return undefined;
+  const definition = clientTools.get(type);
+  if (definition === undefined) return undefined;
   const itemType = Object.entries(toolTypes).find(([, types]) => types.includes(type))?.[0];
   return {
-    idPrefix: known.idPrefix,
-    item: { type: itemType, call_id: callId, ...known.membersOf(argumentsOf(input) ?? {}) },
+    idPrefix: definition.idPrefix,
+    item: { type: itemType, call_id: callId, ...definition.membersOf(argumentsOf(input) ?? {}) },
   };
 }
 
-/** What a call's item calls, and with which arguments; undefined for other items. */
+/** The type of the called tool and its arguments; undefined for items that are no calls. */
 export function clientCallIn(
   item: JsonObject,
   tools: readonly Tool[] = [],
 ): { type: string; input: string } | undefined {
   const types = Object.hasOwn(toolTypes, String(item.type)) ? toolTypes[String(item.type)] : undefined;
   const type = types?.find((one) => tools.some((tool) => clientTypeOf(tool) === one)) ?? types?.at(-1);
-  const known = clientTools.get(type);
-  return type === undefined || known === undefined
+  const definition = clientTools.get(type);
+  return type === undefined || definition === undefined
     ? undefined
-    : { type, input: JSON.stringify(known.argumentsIn(item)) };
+    : { type, input: JSON.stringify(definition.argumentsIn(item)) };
 }
 
 type Output = { content: (TextPart | ImagePart)[]; isError: boolean };
 
-/** What an output's item says; undefined for other items. */
+/** The content of an output's item; undefined for other items. */
 export function clientOutputIn(item: JsonObject, path: string): Output | undefined {
-  const said = (words: string, isError = false): Output => ({
+  const textOutput = (words: string, isError = false): Output => ({
     content: words === "" ? [] : [{ kind: "text", text: words, path: `${path}.output` }],
     isError,
   });
   switch (item.type) {
     case "local_shell_call_output":
-      return said(textOf(item.output) ?? "");
+      return textOutput(textOf(item.output) ?? "");
     case "shell_call_output":
-      return said(
+      return textOutput(
         typeof item.output === "string"
           ? item.output
           : listOf(item.output)
@@ -273,17 +273,17 @@ export function clientOutputIn(item: JsonObject, path: string): Output | undefin
       );
     case "apply_patch_call_output": {
       const failed = item.status === "failed";
-      return said(textOf(item.output) ?? (failed ? "The patch could not be applied." : "Done."), failed);
+      return textOutput(textOf(item.output) ?? (failed ? "The patch could not be applied." : "Done."), failed);
     }
     case "computer_call_output": {
       const url = textOf(objectOf(item.output).image_url);
       return url === undefined
-        ? said("No screenshot.")
+        ? textOutput("No screenshot.")
         : { content: [imageOf(url, "auto", `${path}.output.image_url`)], isError: false };
     }
     case "tool_search_output": {
       const names = namesIn(item.tools);
-      return said(names.length === 0 ? "No tool fits." : `These tools are loaded now: ${names.join(", ")}.`);
+      return textOutput(names.length === 0 ? "No tool fits." : `These tools are loaded now: ${names.join(", ")}.`);
     }
     default:
       return undefined;

@@ -160,7 +160,9 @@ export function decodeInput(
   return { system, messages, warnings };
 }
 
-/** What a vendor's own tools did in earlier turns: the answers that they led to remain. */
+/**
+ * Items of a vendor's own tools in earlier turns are left out; the answers that they led to stay.
+ */
 const ofVendor = /^(?:web_search_call|file_search_call|code_interpreter_call|mcp_\w+|program|program_output)$/;
 
 function partsOf(content: unknown, path: string): Part[] {

@@ -56,7 +56,7 @@ export const openaiResponsesProfile: Profile = {
     "token-count": [{ ...immediate, path: "/v1/responses/input_tokens" }],
   },
   ownsPath: (_versions, rest) => /^\/(responses|conversations)(\/|$)/.test(rest),
-  askedLengthOf: ({ max_output_tokens }) => ({
+  requestedLengthOf: ({ max_output_tokens }) => ({
     outputTokensMax: isCount(max_output_tokens) ? max_output_tokens : undefined,
     choices: 1,
     wantsMedia: false,

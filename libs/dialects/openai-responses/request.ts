@@ -16,7 +16,7 @@ import {
   type Settings,
   turnsOf,
 } from "../neutral/neutral.ts";
-import { askedEffortOf } from "../neutral/reasoning.ts";
+import { requestedEffortOf } from "../neutral/reasoning.ts";
 import { leftOutWarnings } from "../neutral/vendor-tools.ts";
 import { schemaFormatOf } from "../openai/parts.ts";
 import { openaiFormatOf } from "../schema/openai.ts";
@@ -95,7 +95,7 @@ function configure(settings: Settings, fields: JsonObject, prefix: string): void
 }
 
 const oneOf = <Value extends string>(values: readonly Value[], value: unknown, path: string): Setting<Value> => ({
-  value: values.find((known) => known === value) ?? refuse(path, `must be one of ${values.join(", ")}`),
+  value: values.find((allowed) => allowed === value) ?? refuse(path, `must be one of ${values.join(", ")}`),
   path,
 });
 
@@ -121,8 +121,8 @@ export const fieldSupport: FieldSupport = {
   cacheKey: "supported",
 };
 
-export function encodeRequest(asked: NeutralRequest, framing: Framing, target: Target): WireRequest {
-  const request = fitted(asked, dialect, fieldSupport, target);
+export function encodeRequest(neutral: NeutralRequest, framing: Framing, target: Target): WireRequest {
+  const request = fitted(neutral, dialect, fieldSupport, target);
   const { messages, settings, tools, toolChoice } = request;
   const format = openaiFormatOf(settings.format?.value);
   const system =
@@ -170,7 +170,7 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
 }
 
 function encodeReasoning(settings: Settings): object | undefined {
-  const effort = askedEffortOf(settings);
+  const effort = requestedEffortOf(settings);
   const isShown = settings.thinkingShown?.value === true;
   return effort === undefined && !isShown ? undefined : { effort, ...(isShown && { summary: "auto" }) };
 }
@@ -186,11 +186,11 @@ export const encryptedReasoning = "reasoning.encrypted_content";
  * reason. The catalogue decides; without its setting, a request for reasoning or the model's
  * traits.
  */
-export const mayReason = ({ traits, reasons }: Target, asked: boolean): boolean =>
-  reasons ?? (asked || traits.knownToReason);
+export const mayReason = ({ traits, reasons }: Target, wantsReasoning: boolean): boolean =>
+  reasons ?? (wantsReasoning || traits.knownToReason);
 
 function includesReasoning({ settings, messages }: NeutralRequest, target: Target): boolean {
-  const effort = askedEffortOf(settings);
+  const effort = requestedEffortOf(settings);
   if (effort === "none") return false;
   const isReplayed = () =>
     messages.some(({ parts }) =>

@@ -123,16 +123,16 @@ interface CallCount {
  * theirs in `before`: some clients repeat both beside `previous_response_id` or `conversation`.
  */
 export function withoutRepeated(before: readonly Buffer[], items: readonly Buffer[]): Buffer[] {
-  const known = new Map<string, CallCount>();
+  const counts = new Map<string, CallCount>();
   for (const item of before) {
     const { callId, kind } = callIn(item);
     if (callId === undefined || kind === undefined) continue;
-    const count = known.get(callId) ?? { calls: 0, results: 0 };
-    known.set(callId, { ...count, [kind]: count[kind] + 1 });
+    const count = counts.get(callId) ?? { calls: 0, results: 0 };
+    counts.set(callId, { ...count, [kind]: count[kind] + 1 });
   }
   return items.filter((item) => {
-    const { callId = "", kind } = known.size === 0 ? {} : callIn(item);
-    const count = known.get(callId);
+    const { callId = "", kind } = counts.size === 0 ? {} : callIn(item);
+    const count = counts.get(callId);
     if (count === undefined || kind === undefined) return true;
     if (kind === "calls") return false;
     return count.results++ < count.calls;

@@ -82,12 +82,12 @@ export class ResponsesDecoder extends EventDecoder {
   /**
    * The item of an event with a whole item; a new one if this was said of the known one already.
    */
-  #newOr(event: JsonObject, wasSaid: (item: ItemReader) => boolean): ItemReader {
+  #newOr(event: JsonObject, isRead: (item: ItemReader) => boolean): ItemReader {
     const id = textOf(objectOf(event.item).id);
-    const known = this.#itemOf({ ...event, item_id: id });
+    const lastItem = this.#itemOf({ ...event, item_id: id });
     const isRepeated =
-      id !== undefined && known === this.#itemsById.get(id) && known === this.#items.get(this.#lastIndex);
-    const item = known === undefined || (wasSaid(known) && !isRepeated) ? this.#newItem() : known;
+      id !== undefined && lastItem === this.#itemsById.get(id) && lastItem === this.#items.get(this.#lastIndex);
+    const item = lastItem === undefined || (isRead(lastItem) && !isRepeated) ? this.#newItem() : lastItem;
     if (id !== undefined) this.#itemsById.set(id, item);
     return item;
   }

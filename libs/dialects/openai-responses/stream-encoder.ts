@@ -47,7 +47,7 @@ export class ResponsesEncoder implements StreamEncoder {
   readonly #items: object[] = [];
   #open: OpenItem | undefined;
   #sequence = 0;
-  /** What the numbers of events begin with. */
+  /** The number of the first event. */
   readonly #firstSequence: number;
 
   constructor(context: AnswerContext) {
@@ -57,8 +57,8 @@ export class ResponsesEncoder implements StreamEncoder {
   }
 
   push(event: ContentEvent): string {
-    const beginning = this.#sequence === 0 ? this.#lifecycle("created") + this.#lifecycle("in_progress") : "";
-    return beginning + this.#eventsOf(event);
+    const lifecycle = this.#sequence === 0 ? this.#lifecycle("created") + this.#lifecycle("in_progress") : "";
+    return lifecycle + this.#eventsOf(event);
   }
 
   /**

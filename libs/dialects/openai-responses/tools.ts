@@ -40,8 +40,8 @@ function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool
     if (tool.type === "namespace")
       return namespace === undefined ? toolsIn(tool.tools, `${own}.tools`, namespaceOf(tool.name) ?? "") : [];
     if (tool.type === "function" || tool.type === "custom") return [toolOf(tool, own, namespaceOf(namespace))];
-    const known = clientToolOf(tool);
-    if (known !== undefined) return [{ path: own, ...known }];
+    const clientTool = clientToolOf(tool);
+    if (clientTool !== undefined) return [{ path: own, ...clientTool }];
     if (!isDispensable(tool.type))
       refuse(
         `${own}.type`,
@@ -120,8 +120,8 @@ const clientToolAmong = (tools: readonly Tool[], type: unknown): Tool | undefine
 
 function chosenIn(reference: unknown, tools: readonly Tool[]): string {
   const { type, name, namespace } = objectOf(reference);
-  const known = clientToolAmong(tools, type);
-  if (known !== undefined) return known.name;
+  const clientTool = clientToolAmong(tools, type);
+  if (clientTool !== undefined) return clientTool.name;
   const neutral = neutralNameOf(tools, String(name), namespace);
   return toolNamed(tools, neutral) !== undefined
     ? neutral

@@ -65,8 +65,9 @@ function requestOf(bytes: Buffer, framing: Framing, target: Target): Buffer | un
  */
 function includeOf(included: unknown, reasoning: unknown, target: Target): string | undefined {
   const { effort, summary } = objectOf(reasoning);
-  const asked = textOf(effort) !== undefined || textOf(summary) !== undefined;
-  if (listOf(included).includes(encryptedReasoning) || effort === "none" || !mayReason(target, asked)) return undefined;
+  const wantsReasoning = textOf(effort) !== undefined || textOf(summary) !== undefined;
+  if (listOf(included).includes(encryptedReasoning) || effort === "none" || !mayReason(target, wantsReasoning))
+    return undefined;
   return JSON.stringify([...listOf(included), encryptedReasoning]);
 }
 

@@ -66,8 +66,7 @@ export const schemaFormatOf = (value: unknown, path: string): NonNullable<Settin
 };
 
 /**
- * OpenAI's details of the tokens in and out, and `more` units. What came from the cache is counted
- * as cached.
+ * OpenAI's details of the tokens in and out, and `more` units. Cached tokens count as cached only.
  */
 export function modalitiesOf(
   input: JsonObject,
@@ -127,7 +126,7 @@ export function openaiUsageOf(
 }
 
 /**
- * Of each kind the larger count. Most answers have none, and some servers report usage with every
+ * The larger count of each kind. Most answers have none, and some servers report usage with every
  * chunk.
  */
 function largerOf(one: Units, other: Units): Units {

@@ -43,7 +43,7 @@ class CallRules {
   #called = false;
   readonly #ids = new Set<string>();
   /**
-   * What happens to the open call: it is left out, or its input waits for its end. Other blocks
+   * The treatment of the open call: it is left out, or its input waits for its end. Other blocks
    * pass.
    */
   #open: "omitted" | { rename: (input: string) => string; chunks: string[] } | undefined;

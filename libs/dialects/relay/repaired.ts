@@ -11,7 +11,7 @@ import type { ModelTraits } from "../neutral/model-traits.ts";
 import type { NeutralRequest, Part } from "../neutral/neutral.ts";
 import type { Repair } from "../repairs/repairs.ts";
 
-/** What a request of the neutral form is encoded for, with these repairs. */
+/** The target for which a request of the neutral form is encoded, with these repairs. */
 export const repairedTarget = (target: Target, repairs: readonly Repair[]): Target => ({
   ...target,
   traits: Object.assign({}, target.traits, ...repairs.map(({ kind }) => repairedTraits[kind])),
@@ -86,9 +86,9 @@ export function repairedBytes(
   }
   if (isReordered) return edited;
   const encoded = unlessRefused(() => {
-    const asked = { body: parsedObject(edited) ?? {}, framing, ...(headers && { headers }) };
+    const request = { body: parsedObject(edited) ?? {}, framing, ...(headers && { headers }) };
     const { body } = codec.encodeRequest(
-      consistent(codec.decodeRequest(asked)),
+      consistent(codec.decodeRequest(request)),
       framing,
       repairedTarget(target, repairs),
     );

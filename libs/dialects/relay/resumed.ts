@@ -224,10 +224,10 @@ export class ResumedDecoder extends WrappedDecoder {
   }
 
   #withoutSpace(text: string): AnswerEvent & { kind: "delta" } {
-    const said = this.#space;
+    const space = this.#space;
     this.#space = "";
     let from = 0;
-    while (from < said.length && text[from] === said[from]) from++;
+    while (from < space.length && text[from] === space[from]) from++;
     return { kind: "delta", text: text.slice(from) };
   }
 }

@@ -102,7 +102,7 @@ class StopCutter {
   readonly #searches: Search[];
   /** The text block whose first character is not out yet. */
   #start: AnswerEvent | undefined;
-  #held = "";
+  #waiting = "";
   #isText = false;
 
   constructor(sequences: readonly string[]) {
@@ -121,7 +121,7 @@ class StopCutter {
     }
     if (!this.#isText) return [event];
     if (event.kind === "delta") return this.#read(event.text);
-    const before = this.#flushed(this.#held);
+    const before = this.#flushed(this.#waiting);
     if (event.kind === "block-end") {
       this.#isText = false;
       return [...before, ...this.#opened(), event];
@@ -130,23 +130,23 @@ class StopCutter {
   }
 
   #read(text: string): AnswerEvent[] {
-    const whole = this.#held + text;
+    const whole = this.#waiting + text;
     for (let at = 0; at < text.length; at++)
       for (const search of this.#searches)
         if (isCompletedBy(search, text[at] as string)) {
-          const end = this.#held.length + at + 1;
+          const end = this.#waiting.length + at + 1;
           this.matched = search.sequence;
-          const said = this.#flushed(whole.slice(0, end - search.sequence.length));
-          return this.#start === undefined ? [...said, { kind: "block-end" }] : [];
+          const shown = this.#flushed(whole.slice(0, end - search.sequence.length));
+          return this.#start === undefined ? [...shown, { kind: "block-end" }] : [];
         }
-    const heldLength = this.#searches.reduce((length, { matched }) => Math.max(length, matched), 0);
-    const said = this.#flushed(whole.slice(0, whole.length - heldLength));
-    this.#held = whole.slice(whole.length - heldLength);
-    return said;
+    const waitingLength = this.#searches.reduce((length, { matched }) => Math.max(length, matched), 0);
+    const shown = this.#flushed(whole.slice(0, whole.length - waitingLength));
+    this.#waiting = whole.slice(whole.length - waitingLength);
+    return shown;
   }
 
   #flushed(text: string): AnswerEvent[] {
-    this.#held = "";
+    this.#waiting = "";
     return text === "" ? [] : [...this.#opened(), { kind: "delta", text }];
   }
 

@@ -14,7 +14,7 @@ export class TranslatedStream implements StreamRelay {
   readonly produced: Produced;
   readonly #decoder: StreamDecoder;
   readonly #encoder: StreamEncoder;
-  #held = "";
+  #waiting = "";
   /** Content followed the finish. */
   #isContradicted = false;
 
@@ -69,7 +69,7 @@ export class TranslatedStream implements StreamRelay {
   }
 
   #translate(events: readonly AnswerEvent[], out: Buffer[]): void {
-    let text = this.#held;
+    let text = this.#waiting;
     for (const event of events) {
       if (this.ended || this.error !== undefined) break;
       if (event.kind === "error") {
@@ -84,7 +84,7 @@ export class TranslatedStream implements StreamRelay {
     const { repeatedParts = 0, usage } = this.#decoder;
     this.produced.repeated(repeatedParts);
     this.produced.report(usage);
-    this.#held = this.committed ? "" : text;
+    this.#waiting = this.committed ? "" : text;
     if (this.committed && text !== "") out.push(Buffer.from(text));
   }
 

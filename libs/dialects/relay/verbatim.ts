@@ -17,8 +17,8 @@ import type { Usage } from "../usage.ts";
 import { contentOf } from "./event.ts";
 
 /**
- * What to do with an event. `terminator` is the upstream's own end of its answer, `relay` any other
- * event.
+ * The treatment of an event. `terminator` is the upstream's own end of its answer, `relay` any
+ * other event.
  */
 export type Passing =
   | { kind: "relay"; bytes: Buffer; content: boolean }
@@ -77,7 +77,7 @@ export class VerbatimStream implements StreamRelay {
   malformedEvents = 0;
   readonly produced = new Produced();
   readonly #watcher: Watcher;
-  #held: Buffer[] = [];
+  #waiting: Buffer[] = [];
   #hasContent = false;
   /** The data of the last event that is neither a keep-alive nor an error. */
   #last: JsonObject | undefined;
@@ -144,8 +144,8 @@ export class VerbatimStream implements StreamRelay {
         this.#hasContent ||= passing.content;
         if (this.committed) out.push(passing.bytes);
         else {
-          this.#held.push(passing.bytes);
-          if (passing.content || this.#held.length > uncommittedEventsMax) this.#commit(out);
+          this.#waiting.push(passing.bytes);
+          if (passing.content || this.#waiting.length > uncommittedEventsMax) this.#commit(out);
         }
         return;
       case "terminator":
@@ -174,8 +174,8 @@ export class VerbatimStream implements StreamRelay {
 
   #commit(out: Buffer[]): void {
     this.committed = true;
-    out.push(...this.#held);
-    this.#held = [];
+    out.push(...this.#waiting);
+    this.#waiting = [];
   }
 }
 

@@ -92,12 +92,12 @@ function* partsOf(
   if (Array.isArray(value)) {
     if (items !== undefined) for (const [place, item] of value.entries()) yield [place, items as JsonObject, item];
   } else if (isObject(value)) {
-    const known = (properties ?? {}) as Record<string, JsonObject>;
-    for (const [name, inner] of Object.entries(known))
+    const named = (properties ?? {}) as Record<string, JsonObject>;
+    for (const [name, inner] of Object.entries(named))
       if (Object.hasOwn(value, name)) yield [name, inner, (value as JsonObject)[name]];
     if (others !== undefined)
       for (const [name, part] of Object.entries(value))
-        if (!Object.hasOwn(known, name)) yield [escaped(name), others as JsonObject, part];
+        if (!Object.hasOwn(named, name)) yield [escaped(name), others as JsonObject, part];
   }
 }
 

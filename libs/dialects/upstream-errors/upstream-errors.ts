@@ -180,7 +180,7 @@ function detailsOf(details: readonly JsonObject[]): Layer {
     .map((violation) => objectOf(violation).quotaId);
   const delay = details
     .map(({ retryDelay }) => /^(\d{1,9}(?:\.\d+)?)s$/.exec(textOf(retryDelay) ?? "")?.[1])
-    .find((found) => found !== undefined);
+    .find((seconds) => seconds !== undefined);
   return {
     param: fields[0],
     reasons: [...details.map(({ reason }) => reason), ...quotas].filter((reason) => typeof reason === "string"),

@@ -14,10 +14,10 @@ export const completion: Operation = {
   bills: "input and output",
   isRepeatable: true,
   reportsProgress: true,
-  demandOf: ({ prompt, max_tokens: tokensMax, n, best_of: tries, logprobs }) => ({
+  demandOf: ({ prompt, max_tokens: tokensMax, n, best_of: attempts, logprobs }) => ({
     outputTokensMax: tokensMax === 0 ? 1 : isCount(tokensMax) ? tokensMax : undefined,
     mediaTokens: undefined,
-    choices: Math.min(choicesMax, promptsIn(prompt) * Math.max(isCount(n) ? n : 1, isCount(tries) ? tries : 1)),
+    choices: Math.min(choicesMax, promptsIn(prompt) * Math.max(isCount(n) ? n : 1, isCount(attempts) ? attempts : 1)),
     attachedTokens: 0,
     ...(promptsIn(prompt) > 1 && { prompts: promptsIn(prompt) }),
     ...listedTokensOf({ logprobs }),

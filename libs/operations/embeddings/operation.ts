@@ -23,8 +23,8 @@ function dimensionsOf(body: JsonObject): number | undefined {
   const sizes = requestsOf(body).flatMap(({ embedContentConfig, ...request }) =>
     [request, objectOf(embedContentConfig)].flatMap((one) => [one.outputDimensionality, one.output_dimensionality]),
   );
-  const asked = [body.dimensions, ...sizes].filter(isCount);
-  return asked.length === 0 ? undefined : Math.max(...asked);
+  const dimensions = [body.dimensions, ...sizes].filter(isCount);
+  return dimensions.length === 0 ? undefined : Math.max(...dimensions);
 }
 
 const bytesOf = (body: JsonObject): number => countOf(body) * (dimensionsOf(body) ?? numbersDefault) * numberBytes;

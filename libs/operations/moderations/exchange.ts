@@ -20,9 +20,9 @@ interface Context {
 
 export const moderationExchange: CallExchange<Context> = {
   wantedOf: () => "openai-chat",
-  async prepare({ body: given, spoken, target, model }, resolve) {
+  async prepare({ body: callerBody, spoken, target, model }, resolve) {
     if (spoken !== "openai-chat") return refusedFor("moderations");
-    const body = await withData(given, imageFinder, resolve);
+    const body = await withData(callerBody, imageFinder, resolve);
     const { input } = parsedObject(body) ?? {};
     // A list of parts is one input with texts and images; a list of texts is one input each.
     const count = Array.isArray(input) && typeof input[0] === "string" ? input.length : 1;

@@ -18,11 +18,11 @@ const invalidPayload = 1007;
  */
 const heardPerToken = 1_707;
 const spokenPerToken = 2_560;
-/** Of one image, or of one frame of video. */
+/** Tokens of an image, or of a frame of video. */
 const imageTokens = 258;
 
 export class GeminiSession implements UpstreamSession {
-  /** Of the turns that are complete. */
+  /** The usage of the turns that are complete. */
   #complete: Usage | undefined;
   /** The last report of the turn in progress: each replaces the one before it. */
   #current: Usage | undefined;
@@ -101,10 +101,10 @@ export class GeminiSession implements UpstreamSession {
     if (!this.#unreported.isAnswering) this.#begin();
     for (const part of listOf(objectOf(modelTurn).parts).map(objectOf)) {
       const data = textOf(objectOf(part.inlineData).data);
-      if (data !== undefined) this.#unreported.said("audio", data.length / spokenPerToken);
-      else this.#unreported.said("text", textTokensIn(JSON.stringify(part.text ?? part).length));
+      if (data !== undefined) this.#unreported.spoke("audio", data.length / spokenPerToken);
+      else this.#unreported.spoke("text", textTokensIn(JSON.stringify(part.text ?? part).length));
     }
-    for (const call of listOf(functionCalls)) this.#unreported.said("text", textTokensIn(JSON.stringify(call).length));
+    for (const call of listOf(functionCalls)) this.#unreported.spoke("text", textTokensIn(JSON.stringify(call).length));
   }
 }
 

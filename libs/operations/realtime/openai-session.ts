@@ -23,7 +23,7 @@ const spokenPerSecond = 20;
  */
 const pcmBytesPerSecond = 48_000;
 const g711BytesPerSecond = 8_000;
-/** Of an image in a message of the caller. */
+/** Tokens of an image in a message of the caller. */
 const imageTokens = 1_000;
 
 const base64Ratio = 4 / 3;
@@ -38,7 +38,9 @@ export class OpenaiSession implements UpstreamSession {
   #isTranscription = false;
   #inputBytesPerSecond = pcmBytesPerSecond;
   #outputBytesPerSecond = pcmBytesPerSecond;
-  /** What the message that is being sent to the upstream has; undefined for nothing that costs. */
+  /**
+   * The content of the message that is being sent to the upstream; undefined if it costs nothing.
+   */
   #sending: Sending | undefined;
   /** Seconds of audio that are not committed. */
   #bufferedSeconds = 0;
@@ -133,7 +135,7 @@ export class OpenaiSession implements UpstreamSession {
     const seconds = length / base64Ratio / this.#outputBytesPerSecond;
     const isCounted = name.endsWith(".delta") && (this.#isTranscription || name.startsWith("response."));
     if (isCounted && length > 0)
-      this.#unreported.said(medium, medium === "audio" ? seconds * spokenPerSecond : textTokensIn(length));
+      this.#unreported.spoke(medium, medium === "audio" ? seconds * spokenPerSecond : textTokensIn(length));
   }
 
   #readBufferEvent({ type, audio_start_ms: start, audio_end_ms: end }: JsonObject): void {

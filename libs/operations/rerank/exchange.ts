@@ -6,7 +6,7 @@ import { type CallExchange, refusedFor } from "../exchange.ts";
 import { errorIn, reportedUsageOf, requestFor } from "../openai-call.ts";
 
 interface Context {
-  /** Of the answer, for upstreams that give it none. */
+  /** The id of an answer whose upstream gives it none. */
   id: string;
   /** The catalogue's id of the model. */
   model: string;
@@ -21,8 +21,8 @@ const exchangeOf = (hasDocuments: boolean): CallExchange<Context> => ({
   wantedOf: () => "openai-chat",
   async prepare({ body, spoken, target, model }) {
     if (spoken !== "openai-chat") return refusedFor("rankings");
-    const { documents: given, top_n: top, return_documents: wanted } = parsedObject(body) ?? {};
-    const documents = listOf(given);
+    const { documents: documentList, top_n: top, return_documents: wanted } = parsedObject(body) ?? {};
+    const documents = listOf(documentList);
     const context: Context = {
       id: `rerank-${randomUUID()}`,
       model,

@@ -8,7 +8,7 @@ import { pngOf } from "../../answer/png.ts";
 import { type Dialect, headerIn, refuse, type SimulatedRequest, wholeOf } from "../dialect.ts";
 import { embeddingOf, embeddingsOf } from "./embed.ts";
 import { geminiErrorBody } from "./error.ts";
-import { askedOf, countOf } from "./request.ts";
+import { contentQuestionOf, countOf } from "./request.ts";
 import { type ContentAnswer, candidateOf, contentWholeOf } from "./response.ts";
 import { contentScriptOf } from "./stream.ts";
 
@@ -64,12 +64,12 @@ export const gemini: Dialect = {
 const recording = { mimeType: "audio/L16;codec=pcm;rate=24000", data: Buffer.alloc(4_800).toString("base64") };
 
 function answerOf({ body, digest, settings }: SimulatedRequest, model: string): ContentAnswer {
-  const asked = askedOf(body, model, digest);
-  const composed = compose(asked.question, settings, (fault) => refuse(fault, "generation_config"));
+  const request = contentQuestionOf(body, model, digest);
+  const composed = compose(request.question, settings, (fault) => refuse(fault, "generation_config"));
   const isPromptBlocked = settings.filterTokens === 0;
-  const seed = seedOf(asked.question.userText);
+  const seed = seedOf(request.question.userText);
   const mediaAt = (index: number) => {
-    const { image, isSpoken } = asked;
+    const { image, isSpoken } = request;
     if (image === undefined) return isSpoken ? recording : undefined;
     const png = pngOf({ ...image, seed: (seed + index * 0x9e3779b1) >>> 0, bytesMin: settings.imageBytesMin });
     return { mimeType: "image/png", data: png.toString("base64") };
@@ -81,7 +81,7 @@ function answerOf({ body, digest, settings }: SimulatedRequest, model: string): 
     withUsage: settings.usage !== "never",
     isPromptBlocked,
     candidates: (isPromptBlocked ? [] : composed.choices).map((choice, index) => {
-      const { showsThoughts, isThinking, hasText } = asked;
+      const { showsThoughts, isThinking, hasText } = request;
       return candidateOf(choice, {
         id: `${digest.slice(0, 16)}${index}`,
         showsThoughts,

@@ -6,7 +6,7 @@ import { shaped } from "../shape.ts";
 import { contentTokensOf, textOf } from "./request.ts";
 import { camelOf, checkedEmbed, checkedEmbedBatch, type EmbedRequest } from "./schema.ts";
 
-const dimensionsOtherwise = 768;
+const dimensionsDefault = 768;
 /** The most characters of a number in JSON. */
 const numberBytes = 16;
 
@@ -18,7 +18,7 @@ export function embeddingOf(raw: unknown, withUsage: boolean): Whole {
 export function embeddingsOf(raw: unknown, withUsage: boolean): Whole {
   const body = shaped(checkedEmbedBatch, camelOf(raw));
   const bytes = body.requests.reduce(
-    (sum, { outputDimensionality }) => sum + (outputDimensionality ?? dimensionsOtherwise) * numberBytes,
+    (sum, { outputDimensionality }) => sum + (outputDimensionality ?? dimensionsDefault) * numberBytes,
     0,
   );
   if (bytes > answerBytesMax) refuse(`So many vectors are more than ${answerBytesMax} bytes.`, "requests");
@@ -33,6 +33,6 @@ function wholeOf(vectors: string, requests: EmbedRequest[], withUsage: boolean):
 
 /** Nine digits represent a 32-bit float exactly. */
 function vectorJsonOf({ content, outputDimensionality }: EmbedRequest): string {
-  const vector = vectorOf(textOf(content.parts), outputDimensionality ?? dimensionsOtherwise);
+  const vector = vectorOf(textOf(content.parts), outputDimensionality ?? dimensionsDefault);
   return `{"values":[${Array.from(vector, (value) => Number(value.toPrecision(9))).join(",")}]}`;
 }

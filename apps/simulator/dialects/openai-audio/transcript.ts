@@ -34,14 +34,14 @@ interface Heard {
 }
 
 export function transcriptOf(body: unknown, settings: Settings, translates: boolean): Script | Whole {
-  const asked = shaped(transcriptForm, body);
+  const request = shaped(transcriptForm, body);
   const file = fileIn(body);
-  const spoken = asked.language ?? "no language";
-  const prompted = asked.prompt ? `, prompted with "${asked.prompt}"` : "";
+  const spoken = request.language ?? "no language";
+  const prompted = request.prompt ? `, prompted with "${request.prompt}"` : "";
   const text = `${translates ? "In English: I" : "I"} heard ${file.name} (${file.type}, ${file.data.length} bytes, ${spoken}${prompted}).`;
   const heard = { text, seconds: Math.ceil(file.data.length / bytesPerSecond), words: text.split(" ") };
-  const format = asked.response_format ?? "json";
-  if (asked.stream === "true" && !translates) return scriptOf(heard, settings, format === "diarized_json");
+  const format = request.response_format ?? "json";
+  if (request.stream === "true" && !translates) return scriptOf(heard, settings, format === "diarized_json");
   const tokens = promptTokensOf(text);
   const textOf: Partial<Record<typeof format, string>> = {
     text: `${text}\n`,
@@ -63,7 +63,7 @@ export function transcriptOf(body: unknown, settings: Settings, translates: bool
       ...(isTimed && { task: translates ? "translate" : "transcribe", duration: heard.seconds }),
       ...(format === "verbose_json" && { language: "english", segments: [segmentOf(heard)] }),
       ...(format === "verbose_json" &&
-        asked.timestamp_granularities?.includes("word") && { words: heard.words.map(wordAt(heard)) }),
+        request.timestamp_granularities?.includes("word") && { words: heard.words.map(wordAt(heard)) }),
       ...(format === "diarized_json" && { segments: [speakerSegmentOf(heard)] }),
       ...(settings.usage !== "never" && {
         usage: isTimed ? { type: "duration", seconds: heard.seconds } : usageOf(heard),

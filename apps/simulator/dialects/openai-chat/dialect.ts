@@ -12,16 +12,16 @@ export const openaiChat: Dialect = {
   modelOf: ({ body }) => stringOf(body, "model"),
   errorBody: openaiErrorBody,
   answer({ body, digest, settings }) {
-    const asked = chatQuestionOf(body, digest, settings);
-    const answer = compose(asked.question, settings, (fault, of) =>
+    const request = chatQuestionOf(body, digest, settings);
+    const answer = compose(request.question, settings, (fault, of) =>
       refuse(fault, of === "format" ? "response_format" : "n"),
     );
-    const envelope = { id: `chatcmpl-${digest.slice(0, 24)}`, created: createdOf(digest), model: asked.model };
-    if (!asked.stream) return chatWholeOf(envelope, answer, settings.usage !== "never", settings.reasoningForm);
+    const envelope = { id: `chatcmpl-${digest.slice(0, 24)}`, created: createdOf(digest), model: request.model };
+    if (!request.stream) return chatWholeOf(envelope, answer, settings.usage !== "never", settings.reasoningForm);
     return chatScriptOf(
       envelope,
       answer,
-      settings.usage === "asked" ? (asked.includeUsage ? "always" : "never") : settings.usage,
+      settings.usage === "asked" ? (request.includeUsage ? "always" : "never") : settings.usage,
       settings.reasoningForm,
     );
   },

@@ -13,25 +13,25 @@ export const openaiCompletions: Dialect = {
   modelOf: ({ body }) => stringOf(body, "model"),
   errorBody: openaiErrorBody,
   answer({ body, digest, settings }) {
-    const asked = completionQuestionOf(body, digest);
-    const answers = asked.questions.map((question) => compose(question, settings, (fault) => refuse(fault, "n")));
+    const request = completionQuestionOf(body, digest);
+    const answers = request.questions.map((question) => compose(question, settings, (fault) => refuse(fault, "n")));
     const choices = answers.flatMap((answer) => answer.choices);
-    const promptTokens = asked.questions.reduce((sum, question) => sum + question.promptTokens, 0);
+    const promptTokens = request.questions.reduce((sum, question) => sum + question.promptTokens, 0);
     const completionTokens = choices.reduce((sum, choice) => sum + tokensOf(choice), 0);
     const envelope = {
       id: `cmpl-${digest.slice(0, 24)}`,
       object: "text_completion",
       created: createdOf(digest),
-      model: asked.model,
+      model: request.model,
     };
     const usage = {
       prompt_tokens: promptTokens,
       completion_tokens: completionTokens,
       total_tokens: promptTokens + completionTokens,
     };
-    if (asked.stream) return scriptOf(envelope, asked, choices, asked.includeUsage ? usage : undefined);
+    if (request.stream) return scriptOf(envelope, request, choices, request.includeUsage ? usage : undefined);
     return wholeOf(
-      { ...envelope, choices: choices.map((choice, index) => choiceOf(choice, index, asked)), usage },
+      { ...envelope, choices: choices.map((choice, index) => choiceOf(choice, index, request)), usage },
       completionTokens,
     );
   },
@@ -41,10 +41,10 @@ export const openaiCompletions: Dialect = {
 const promptOf = (index: number, { questions, count }: CompletionQuestion): string =>
   questions[Math.floor(index / count)]?.userText ?? "";
 
-function choiceOf(choice: Choice, index: number, asked: CompletionQuestion) {
-  const said = choice.text === undefined ? "" : joined(choice.text);
-  const text = `${asked.echo ? promptOf(index, asked) : ""}${said}`;
-  return { text, index, logprobs: asked.logprobs ? logprobsOf(text) : null, finish_reason: chatFinishOf(choice) };
+function choiceOf(choice: Choice, index: number, request: CompletionQuestion) {
+  const answerText = choice.text === undefined ? "" : joined(choice.text);
+  const text = `${request.echo ? promptOf(index, request) : ""}${answerText}`;
+  return { text, index, logprobs: request.logprobs ? logprobsOf(text) : null, finish_reason: chatFinishOf(choice) };
 }
 
 const logprobsOf = (text: string) => ({
@@ -55,9 +55,9 @@ const logprobsOf = (text: string) => ({
 });
 
 /** The choices take turns, token by token. */
-function scriptOf(envelope: object, asked: CompletionQuestion, choices: Choice[], usage: object | undefined): Script {
+function scriptOf(envelope: object, request: CompletionQuestion, choices: Choice[], usage: object | undefined): Script {
   const eventOf = (text: string, index: number, finish: string | null) =>
-    `data: ${JSON.stringify({ ...envelope, choices: [{ text, index, logprobs: asked.logprobs ? logprobsOf(text) : null, finish_reason: finish }], ...(usage && { usage: null }) })}\n\n`;
+    `data: ${JSON.stringify({ ...envelope, choices: [{ text, index, logprobs: request.logprobs ? logprobsOf(text) : null, finish_reason: finish }], ...(usage && { usage: null }) })}\n\n`;
   const turns = turnsOf(choices.map(({ text }) => text?.length ?? 0));
   return {
     kind: "events",
@@ -66,7 +66,7 @@ function scriptOf(envelope: object, asked: CompletionQuestion, choices: Choice[]
     eventAt(index) {
       const choice = turns.choiceAt(index);
       const token = turns.tokenAt(index);
-      const before = asked.echo && token === 0 ? promptOf(choice, asked) : "";
+      const before = request.echo && token === 0 ? promptOf(choice, request) : "";
       return eventOf(`${before}${choices[choice]?.text?.at(token) ?? ""}`, choice, null);
     },
     closing:

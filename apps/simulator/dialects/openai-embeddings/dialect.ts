@@ -21,7 +21,7 @@ const embeddingsRequest = Compile(
 );
 
 const inputsMax = 2_048;
-const dimensionsOtherwise = 1_536;
+const dimensionsDefault = 1_536;
 /** The most characters of a number in JSON. */
 const numberBytes = 16;
 
@@ -31,9 +31,9 @@ export const openaiEmbeddings: Dialect = {
   modelOf: ({ body }) => stringOf(body, "model"),
   errorBody: openaiErrorBody,
   answer({ body, settings }) {
-    const asked = shaped(embeddingsRequest, body);
-    const { model, dimensions = dimensionsOtherwise, encoding_format: encoding = "float" } = asked;
-    const inputs = inputsOf(asked.input);
+    const request = shaped(embeddingsRequest, body);
+    const { model, dimensions = dimensionsDefault, encoding_format: encoding = "float" } = request;
+    const inputs = inputsOf(request.input);
     if (inputs.length > inputsMax) refuse(`input: there are at most ${inputsMax}.`, "input");
     if (inputs.length * dimensions * numberBytes > answerBytesMax)
       refuse(`So many vectors are more than ${answerBytesMax} bytes.`, "input");

@@ -12,7 +12,7 @@ import type { ImagesQuestion } from "./request.ts";
 const imageTokens = 272;
 const attachmentTokens = 194;
 
-export interface Asked {
+export interface ImagesRequest {
   question: ImagesQuestion;
   /** Hex SHA-256 of the body. */
   digest: string;
@@ -21,7 +21,7 @@ export interface Asked {
 
 /** A partial image, or without a number the final one. */
 function pictureOf(
-  { question: { prompt, width, height, sources }, settings }: Asked,
+  { question: { prompt, width, height, sources }, settings }: ImagesRequest,
   image: number,
   partial = 0,
 ): string {
@@ -61,10 +61,10 @@ function revisedPromptOf({ prompt, sources }: ImagesQuestion): { revised_prompt?
   return { revised_prompt: `${prompt} (from ${sources.images.map(described).join("; ")}${mask})` };
 }
 
-export function imagesWholeOf(asked: Asked): Whole {
-  const { question, digest, settings } = asked;
+export function imagesWholeOf(request: ImagesRequest): Whole {
+  const { question, digest, settings } = request;
   const data = Array.from({ length: question.count }, (_, index) => {
-    const picture = pictureOf(asked, index);
+    const picture = pictureOf(request, index);
     return {
       ...(question.byAddress ? { url: `data:image/png;base64,${picture}` } : { b64_json: picture }),
       ...revisedPromptOf(question),
@@ -78,8 +78,8 @@ export function imagesWholeOf(asked: Asked): Whole {
  * An image takes as many tokens as its usage, most of them without an event; partial images are
  * spread evenly.
  */
-export function imagesScriptOf(asked: Asked): Script {
-  const { question, digest, settings } = asked;
+export function imagesScriptOf(request: ImagesRequest): Script {
+  const { question, digest, settings } = request;
   const { count, partialsPerImage } = question;
   const name = question.sources === undefined ? "image_generation" : "image_edit";
   const common = { created_at: createdOf(digest), ...looksOf(question) };
@@ -89,7 +89,7 @@ export function imagesScriptOf(asked: Asked): Script {
     (_, index) => Math.floor((imageTokens * (index + 1)) / (partialsPerImage + 1)) - 1,
   );
   const done = (image: number) =>
-    eventOf({ type: `${name}.completed`, b64_json: pictureOf(asked, image), ...common, ...usage });
+    eventOf({ type: `${name}.completed`, b64_json: pictureOf(request, image), ...common, ...usage });
   return {
     kind: "events",
     opening: "",
@@ -101,7 +101,7 @@ export function imagesScriptOf(asked: Asked): Script {
       if (partial < 0) return "";
       return eventOf({
         type: `${name}.partial_image`,
-        b64_json: pictureOf(asked, image, partial + 1),
+        b64_json: pictureOf(request, image, partial + 1),
         partial_image_index: partial,
         ...common,
       });

@@ -70,13 +70,13 @@ function inputsOf(input: (string | { type: string; text?: string })[]): Input[][
 function resultOf(input: Input[]) {
   const words = input.filter((one) => typeof one === "string").join(" ");
   const types = [...new Set(input.map((one) => (typeof one === "string" ? "text" : "image")))];
-  const of = <Value>(value: (isFound: boolean) => Value) =>
+  const of = <Value>(value: (isFlagged: boolean) => Value) =>
     Object.fromEntries(Object.entries(categories).map(([name, pattern]) => [name, value(pattern.test(words))]));
-  const found = of((isFound) => isFound);
+  const flags = of((isFlagged) => isFlagged);
   return {
-    flagged: Object.values(found).some(Boolean),
-    categories: found,
-    category_scores: of((isFound) => (isFound ? 0.97 : 0.0001)),
+    flagged: Object.values(flags).some(Boolean),
+    categories: flags,
+    category_scores: of((isFlagged) => (isFlagged ? 0.97 : 0.0001)),
     category_applied_input_types: of(() => types),
   };
 }

@@ -77,11 +77,11 @@ const ofModel: Record<string, Reader<Content>> = {
 };
 
 /** The content of the caller, or of an answer that it sends back. */
-export function contentOf(said: Static<typeof content>, at: string, { byModel }: { byModel: boolean }): Content {
-  if (typeof said === "string") return textContentOf(said);
+export function contentOf(parts: Static<typeof content>, at: string, { byModel }: { byModel: boolean }): Content {
+  if (typeof parts === "string") return textContentOf(parts);
   const readers = byModel ? ofModel : ofCaller;
   const whole: Content = { text: "", images: [], documents: [], tokens: 0 };
-  for (const [index, part] of said.entries()) {
+  for (const [index, part] of parts.entries()) {
     const place = `${at}[${index}]`;
     const read = readerAmong(readers, part.type);
     if (read === undefined) return unsupported(`${place}.type`, part.type, Object.keys(readers));

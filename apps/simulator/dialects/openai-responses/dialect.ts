@@ -21,8 +21,7 @@ export const openaiResponses: Dialect = {
   errorBody: openaiErrorBody,
   answer({ path, body, digest, settings }) {
     const counting = path === inputTokens;
-    const asked = responsesQuestionOf(body, digest, { counting });
-    const { request, question, reasoning, compaction } = asked;
+    const { request, question, reasoning, compaction } = responsesQuestionOf(body, digest, { counting });
     if (counting) return wholeOf({ object: "response.input_tokens", input_tokens: question.promptTokens });
     const answer = compose(question, settings, (fault) => refuse(fault, "text.format.schema"));
     const [choice] = answer.choices;

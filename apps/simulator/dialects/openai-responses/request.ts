@@ -13,7 +13,7 @@ import {
   shaped,
   text,
 } from "../shape.ts";
-import { type Said, saidIn } from "./input.ts";
+import { itemsIn, type ReadItem } from "./input.ts";
 import type { ReasoningWanted } from "./items.ts";
 import { missing, refused } from "./reading.ts";
 import { toolChoice, toolsIn } from "./tools.ts";
@@ -85,16 +85,16 @@ export function responsesQuestionOf(
   checkState(body);
   if (!counting && !body.model) missing("model");
   if (!counting && (body.input ?? "").length === 0) missing("input");
-  const items = saidIn(body.input ?? [], { isStored: body.store ?? true });
+  const items = itemsIn(body.input ?? [], { isStored: body.store ?? true });
   const callable = toolsIn(body.tools ?? [], body.tool_choice ?? "auto");
   const wanted = formatOf(body);
   const lastUser = items.findLastIndex((item) => item.kind === "message" && item.role === "user");
-  const asked = items[lastUser];
+  const question = items[lastUser];
   const {
     text: userText,
     images,
     documents,
-  } = asked?.kind === "message" ? asked : { text: "", images: [], documents: [] };
+  } = question?.kind === "message" ? question : { text: "", images: [], documents: [] };
   const before =
     (body.instructions ? messageTokens + promptTokensOf(body.instructions) : 0) +
     (body.tools ? promptTokensOf(JSON.stringify(body.tools)) : 0);
@@ -152,14 +152,14 @@ function checkState(request: ResponsesRequest): void {
 }
 
 function formatOf({ text }: ResponsesRequest): Question["format"] {
-  const asked = text?.format;
-  if (asked?.type === "json_object") return { kind: "json" };
-  if (asked?.type !== "json_schema") return { kind: "text" };
-  if (asked.name === undefined) return missing("text.format.name");
-  return asked.schema === undefined ? missing("text.format.schema") : { kind: "schema", schema: asked.schema };
+  const requested = text?.format;
+  if (requested?.type === "json_object") return { kind: "json" };
+  if (requested?.type !== "json_schema") return { kind: "text" };
+  if (requested.name === undefined) return missing("text.format.name");
+  return requested.schema === undefined ? missing("text.format.schema") : { kind: "schema", schema: requested.schema };
 }
 
-function resultsOf(items: Said[], lastUser: number): Question["toolResults"] {
+function resultsOf(items: ReadItem[], lastUser: number): Question["toolResults"] {
   const names = new Map(items.flatMap((item) => (item.kind === "call" ? [[item.callId, item.name] as const] : [])));
   return items
     .slice(lastUser + 1)

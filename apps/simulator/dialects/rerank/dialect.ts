@@ -53,8 +53,8 @@ export const rerank: Dialect = {
 const wordsOf = (words: string) => new Set(words.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []);
 
 function scoreOf(document: string, query: string): number {
-  const asked = wordsOf(query);
-  const said = wordsOf(document);
-  const found = [...asked].filter((word) => said.has(word)).length;
-  return Math.round(((found + 0.01) / (asked.size + 0.02)) * 10_000) / 10_000;
+  const queryWords = wordsOf(query);
+  const documentWords = wordsOf(document);
+  const matches = [...queryWords].filter((word) => documentWords.has(word)).length;
+  return Math.round(((matches + 0.01) / (queryWords.size + 0.02)) * 10_000) / 10_000;
 }
