@@ -17,7 +17,7 @@ import { labelsOf } from "../common/labels.ts";
 import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
 import { type Result, refusalOf, resultOf, valueOrThrow } from "../common/refused.ts";
 import type { Body, ReadBody } from "../request/body.ts";
-import type { AnswerResponse } from "../response/generation-response.ts";
+import type { ResponseLayers } from "../response/response-for.ts";
 import type { EarlierRun, GenerationRequest, SessionInput } from "./generation-request.ts";
 import type { RateLimiter, ReplayAnswer } from "./rate-limits.ts";
 
@@ -49,7 +49,8 @@ export interface AdmissionRequest {
   /** For its user. */
   body?: Body;
   bytes: Buffer;
-  response: AnswerResponse;
+  /** How the answer gets to its caller. */
+  layers: ResponseLayers;
   /** Where the caller's messages come from, in a session. */
   input?: SessionInput;
   /** What the answer says of its storage. */

@@ -9,7 +9,7 @@ import type { OperationName } from "#operations/operations.ts";
 import type { TraceContext } from "#tracing/trace-context.ts";
 import type { Claim } from "../common/capacity.ts";
 import type { Labels } from "../common/labels.ts";
-import type { AnswerResponse } from "../response/generation-response.ts";
+import type { ResponseLayers } from "../response/response-for.ts";
 
 /** The messages that the caller of a session sends. */
 export interface SessionInput {
@@ -62,7 +62,7 @@ export interface GenerationRequest extends Demand {
   held: Claim;
   /** The caller's headers that an upstream of its dialect reads. */
   callerHeaders: Record<string, string>;
-  response: AnswerResponse;
+  layers: ResponseLayers;
   /** Where the caller's messages come from, in a session. */
   input?: SessionInput | undefined;
   /** What the answer says of its storage. */

@@ -29,13 +29,13 @@ import { Refused, valueOrThrow } from "../common/refused.ts";
 import { Sealing } from "../common/sealing.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { BodyReader } from "../request/body-reader.ts";
-import { type AnswerResponse, streamHeaders } from "../response/generation-response.ts";
-import { LoggedResponse, type LoggedResponseOptions } from "../response/logged-response.ts";
+import { type DetachedResponse, LoggedResponse, type LoggedResponseOptions } from "../response/logged-response.ts";
+import { type AnswerResponse, nobody } from "../response/response.ts";
 import { WholeSink } from "../response/whole-sink.ts";
 import type { KeyDirectory } from "../server/authentication.ts";
 import { detailNameOf, logIdOf, type SealedStore, type StoreOwner } from "../stored/sealed-store.ts";
 import { isOver, type StoredResponses } from "../stored/stored-responses.ts";
-import { type ResolvedBody, storageOf } from "../stored/storing.ts";
+import { type Answered, type ResolvedBody, storageOf } from "../stored/storing.ts";
 import { type LogState, LogWriter, logStateOf } from "./answer-log.ts";
 import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
 import type { Run, Runs, TakenRun } from "./runs.ts";
@@ -58,7 +58,7 @@ export interface DetachedOptions extends Patience {
 
 interface Running {
   run: Run;
-  response: LoggedResponse | WholeSink;
+  response: DetachedResponse;
 }
 
 type LogPlace = Pick<LogState, "parts" | "events">;
@@ -78,8 +78,8 @@ interface Start {
   live: AnswerResponse | undefined;
   /** Another ingress began it before. */
   earlier?: EarlierRun | undefined;
-  /** What the generation answers through, around the response with the log. */
-  wrap?: ((response: AnswerResponse) => Pick<AdmissionRequest, "response" | "storage">) | undefined;
+  /** How the answer is stored besides its log. */
+  answered?: () => Pick<Answered, "storage" | "layers">;
 }
 
 export class DetachedGenerations {
@@ -165,8 +165,8 @@ export class DetachedGenerations {
       model,
       apiKey,
       fingerprint,
-      wrap,
-    }: { id: string; model: string; apiKey: string; fingerprint: string; wrap: Start["wrap"] },
+      answered,
+    }: { id: string; model: string; apiKey: string; fingerprint: string; answered(): Answered },
   ): Promise<boolean> {
     const { store, runs, clock } = this.#options;
     const logId = logIdOf(id);
@@ -191,7 +191,7 @@ export class DetachedGenerations {
     try {
       await outlastRedis(this.#options, () => runs.begin(run, resolved.bytes));
       const log = { parts: 0, events: 0 };
-      this.#start({ run, owner, request, endpoint, body: resolved, requestId: request.id, log, live, wrap });
+      this.#start({ run, owner, request, endpoint, body: resolved, requestId: request.id, log, live, answered });
     } catch (error) {
       await Promise.all([store.remove(owner, logId).catch(() => undefined), runs.end(run)]);
       throw error instanceof Refused ? error : new Refused(unavailable);
@@ -280,7 +280,7 @@ export class DetachedGenerations {
 
   #leave({ run, response }: Running, why: "cancelled" | "lost"): void {
     this.#running.delete(run.id);
-    response.leave(why === "cancelled");
+    response.leave(why);
     if (why === "cancelled") void this.#options.runs.end(run);
   }
 
@@ -297,8 +297,10 @@ export class DetachedGenerations {
         ? { response: this.#resumableResponse(start), onBound: undefined }
         : this.#backgroundResponse(start, queued);
     this.#running.set(run.id, { run, response });
+    const { layers, storage } = start.answered?.() ?? {};
     const refusal = this.#options.generations.begin({
-      ...(start.wrap?.(response) ?? { response }),
+      layers: { sink: start.live ?? nobody, detached: response, ...layers },
+      storage,
       request,
       requestId,
       endpoint,
@@ -314,14 +316,14 @@ export class DetachedGenerations {
     });
     if (refusal === undefined) return;
     this.#running.delete(run.id);
-    response.leave(false);
+    response.leave("lost");
     throw new Refused(refusal.failure);
   }
 
   #backgroundResponse(
     start: Start,
     queued: Record<string, unknown>,
-  ): { response: LoggedResponse | WholeSink; onBound: () => void } {
+  ): { response: DetachedResponse; onBound: () => void } {
     const { run, owner, log } = start;
     const answer = this.#backgroundAnswer(run, owner, queued);
     const onBound = () => answer.begun();
@@ -330,8 +332,8 @@ export class DetachedGenerations {
       changed: (event, number) => answer.changed(event, number),
       ending: (error) => answer.ending(error, writer.nextEvent),
       ended: () => this.#ended(run, answer),
+      ...(log.events === 0 && { firstEvents: firstEventsOf(queued) }),
     }));
-    if (log.events === 0) response.begin({ status: 200, headers: streamHeaders }, firstEventsOf(queued));
     return { response, onBound };
   }
 
@@ -365,12 +367,12 @@ export class DetachedGenerations {
   }
 
   #loggedResponse(
-    { run, owner, log, live, endpoint, request, earlier }: Start,
-    hooksOf: (writer: LogWriter) => Pick<LoggedResponseOptions, "changed" | "ending" | "ended">,
+    { run, owner, log, endpoint, request, earlier }: Start,
+    hooksOf: (writer: LogWriter) => Omit<LoggedResponseOptions, "log" | "sendsIds">,
   ): LoggedResponse {
     const writer = this.#writerOf(run, owner, { ...log, isTakenOver: earlier !== undefined }, () => response.drained());
     const sendsIds = profiles[endpoint.dialect].rejectsEventIds?.(request.headers) !== true;
-    const response: LoggedResponse = new LoggedResponse({ log: writer, live, sendsIds, ...hooksOf(writer) });
+    const response: LoggedResponse = new LoggedResponse({ log: writer, sendsIds, ...hooksOf(writer) });
     return response;
   }
 

@@ -78,7 +78,7 @@ export class ResumableStreams {
       model,
       apiKey: request.apiKey,
       fingerprint: fingerprintOf(request),
-      wrap: (response) => storing.answered(request, resolved, response, "sse", endpoint),
+      answered: () => storing.answered(request, endpoint, resolved, { framing: "sse" }),
     });
     if (isNew) {
       request.isGeneration = true;

@@ -3,13 +3,14 @@
  * answer as its caller got it, sealed with the account's public key. Sessions are not recorded.
  * Generations of other accounts pass untouched.
  */
+import type { KeyRecord } from "#access/record.ts";
 import type { Content, ContentBody } from "#content/content.ts";
 import type { ContentStream } from "#content/content-stream.ts";
 import { operations } from "#operations/operations.ts";
 import type { Clock } from "#service/clock.ts";
 import type { GenerationRequest } from "../admission/generation-request.ts";
 import type { Capacity } from "../common/capacity.ts";
-import { ContentResponse, isText } from "../response/content-response.ts";
+import { type ContentResponseOptions, isText } from "../response/content-response.ts";
 import { ContentText } from "../response/content-text.ts";
 
 export interface ContentRecorderOptions {
@@ -19,6 +20,11 @@ export interface ContentRecorderOptions {
   clock: Clock;
 }
 
+/** A request, as far as its record depends on it. */
+export type RecordedRequest = Pick<GenerationRequest, "id" | "dialect" | "operation" | "contentType"> & {
+  caller: Pick<KeyRecord, "id" | "account" | "contentKey">;
+};
+
 export class ContentRecorder {
   readonly #options: ContentRecorderOptions;
 
@@ -26,24 +32,23 @@ export class ContentRecorder {
     this.#options = options;
   }
 
-  /** The request with a response that is recorded, or the same one. */
-  recorded(request: GenerationRequest, body: Buffer): GenerationRequest {
-    const { account, contentKey: key } = request.caller;
-    if (key === undefined || account === undefined || operations[request.operation].isSession === true) return request;
+  /** The layer that records the answer to a request with this body; undefined for most. */
+  layerOf(request: RecordedRequest, body: Buffer): ContentResponseOptions | undefined {
+    const { id, caller, dialect, operation, contentType } = request;
+    const { account, contentKey: key } = caller;
+    if (key === undefined || account === undefined || operations[operation].isSession === true) return undefined;
     const { stream, recorded, clock } = this.#options;
-    const label = { generationId: request.id, account, key, receivedAt: clock.epoch() };
-    const claim = recorded.claim(request.caller.id);
-    const asked = bodyOf(request.contentType, body, (bytes) => claim.hold(bytes) === undefined);
+    const label = { generationId: id, account, key, receivedAt: clock.epoch() };
+    const claim = recorded.claim(caller.id);
+    const requestBody = bodyOf(contentType, body, (bytes) => claim.hold(bytes) === undefined);
     const ownBytes = claim.amount;
-    const response = new ContentResponse(request.response, {
+    return {
       hold: (bytes) => claim.hold(ownBytes + bytes) === undefined,
       ended: (status, answer) => {
-        const { dialect, operation } = request;
-        const content: Content = { dialect, operation, request: asked, status, answer };
+        const content: Content = { dialect, operation, request: requestBody, status, answer };
         void stream.write(label, content).finally(() => claim.end());
       },
-    });
-    return { ...request, response };
+    };
   }
 }
 

@@ -9,6 +9,7 @@ import type { Capacity, Claim } from "../common/capacity.ts";
 import { overloadOf } from "../common/failures.ts";
 import { type Refusal, refusalOf } from "../common/refused.ts";
 import { type AnswerListener, GenerationResponse } from "../response/generation-response.ts";
+import type { AnswerResponse } from "../response/response.ts";
 import { factsOf, type Generation } from "./generation.ts";
 import { type IngressQueue, retryAfterSecondsOf } from "./ingress-queues.ts";
 
@@ -45,6 +46,7 @@ export function claimSlots(
 
 export interface Beginning {
   request: GenerationRequest;
+  response: AnswerResponse;
   body: Buffer;
   /** Its number at the relay's owner. */
   number: number;
@@ -56,11 +58,11 @@ export interface Beginning {
 
 /** Takes over the request's claim on the memory for bodies. */
 export function createGeneration(
-  { request, body, number, queue, claimed: { slot, waitingSlot }, listener }: Beginning,
+  { request, response, body, number, queue, claimed: { slot, waitingSlot }, listener }: Beginning,
   { clock, bodyBytes, answerBytes }: { clock: Clock; bodyBytes: Capacity; answerBytes: Capacity },
 ): Generation {
   const now = clock.now();
-  const { caller, model, response, dialect, framing, requestId, headers } = request;
+  const { caller, model, dialect, framing, requestId, headers } = request;
   request.held.hold(body.length);
   const answer = new GenerationResponse(
     {
@@ -79,6 +81,7 @@ export function createGeneration(
   );
   return {
     ...request,
+    response,
     facts: factsOf(request, body.length, clock.epoch()),
     number,
     answer,

@@ -12,6 +12,7 @@ import type { LimitsReservation } from "../admission/rate-limits.ts";
 import { attemptsPerRun } from "../common/bounds.ts";
 import type { Claim } from "../common/capacity.ts";
 import type { GenerationResponse } from "../response/generation-response.ts";
+import type { AnswerResponse } from "../response/response.ts";
 import type { IngressQueue } from "./ingress-queues.ts";
 
 /**
@@ -22,6 +23,7 @@ import type { IngressQueue } from "./ingress-queues.ts";
 type GenerationState = "admitting" | "queued" | "dispatched" | "running" | "over";
 
 export interface Generation extends GenerationRequest {
+  readonly response: AnswerResponse;
   readonly facts: GenerationFacts;
   readonly number: number;
   readonly answer: GenerationResponse;

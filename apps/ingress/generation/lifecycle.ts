@@ -73,6 +73,7 @@ import {
 } from "../common/failures.ts";
 import { type Refusal, refusalOf } from "../common/refused.ts";
 import type { ContentRecorder } from "../content/content-recorder.ts";
+import { responseFor } from "../response/response-for.ts";
 import { billOf } from "./bill.ts";
 import { claimSlots, createGeneration } from "./create.ts";
 import { endedEventOf, type Generation, isWaiting } from "./generation.ts";
@@ -136,6 +137,12 @@ export class GenerationLifecycle implements TransportHandlers {
    * process or this queue has no capacity for the key.
    */
   begin(asked: AdmissionRequest): Refusal | undefined {
+    const refusal = this.#begin(asked);
+    if (refusal !== undefined) asked.layers.recording?.held.end();
+    return refusal;
+  }
+
+  #begin(asked: AdmissionRequest): Refusal | undefined {
     const { clock, controls, admission, content } = this.#options;
     const admitted = admission.requestOf(asked);
     if (admitted.kind === "refused") return admitted;
@@ -147,19 +154,20 @@ export class GenerationLifecycle implements TransportHandlers {
     const claimed = claimSlots(admitted.value, queue, this.#options);
     if (claimed.kind === "refused") return claimed;
     const body = asked.bytes;
-    const request = content.recorded(admitted.value, body);
+    const request = admitted.value;
+    const response = responseFor({ ...request.layers, content: content.layerOf(request, body) });
     const number = this.#owner.takeNumber();
     const listener = {
       committed: () => this.#committed(number),
       taken: (seq: number) => this.#owner.taken(number, seq),
     };
-    const generation = createGeneration({ request, body, number, queue, claimed, listener }, this.#options);
+    const generation = createGeneration({ request, response, body, number, queue, claimed, listener }, this.#options);
     this.#live.set(number, generation);
     this.#openCount++;
     this.#emit("received", generation);
-    if (request.response.closed) this.#responseClosed(generation);
+    if (response.closed) this.#responseClosed(generation);
     else {
-      request.response.once("close", () => this.#responseClosed(generation));
+      response.once("close", () => this.#responseClosed(generation));
       this.#startWaitTimer(generation);
       this.#admit(generation);
     }

@@ -20,7 +20,6 @@ import { requestIdHeadersOf } from "../common/endpoints.ts";
 import { otherRequest, overloadOf } from "../common/failures.ts";
 import { outlastRedis } from "../common/outlast-redis.ts";
 import { Refused } from "../common/refused.ts";
-import type { AnswerResponse } from "../response/generation-response.ts";
 import { headersOf, SharedResponse } from "../response/shared-response.ts";
 import { type EntryClaim, StoredAnswers, type StoredAnswersOptions } from "./stored-answers.ts";
 
@@ -63,8 +62,8 @@ export interface IdempotencyOptions extends StoredAnswersOptions {
   events: EventSink<IngressEvents>;
 }
 
-/** Begins the generation with this response, or throws Refused. Calls `onEnd` when it is over. */
-type Begin = (response: AnswerResponse, onEnd: (outcome: string) => void) => void;
+/** Begins the generation with this layer, or throws Refused. Calls `onEnd` when it is over. */
+type Begin = (shared: SharedResponse, onEnd: (outcome: string) => void) => void;
 /**
  * Admits a request that gets another request's answer: resolves to headers for its caller, or
  * rejects with Refused.
@@ -129,7 +128,7 @@ export class Idempotency {
       }
       if (joined === undefined && (await outlastRedis(this.#options, () => this.#stored.claim(claim)))) {
         slot.end();
-        this.#begin(claim, response, begin);
+        this.#begin(claim, begin);
         return;
       }
       const found = await outlastRedis(this.#options, () => this.#stored.find(claim));
@@ -174,9 +173,9 @@ export class Idempotency {
     void this.#stored.renew(running.claim);
   }
 
-  #begin(claim: EntryClaim, first: ServerResponse, begin: Begin): void {
+  #begin(claim: EntryClaim, begin: Begin): void {
     const { bodyBytes, clock } = this.#options;
-    const response = new SharedResponse(first, bodyBytes.claim(claim.keyId));
+    const response = new SharedResponse(bodyBytes.claim(claim.keyId));
     const running: Running = { claim, response, renewedAt: clock.now() };
     this.#running.set(claim.key, running);
     const forget = () => {

@@ -30,7 +30,7 @@ import { servedBodyOf, servedPathOf } from "../common/vendor-paths.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import { fingerprintOf, type Idempotency, nameOf } from "../idempotency/idempotency.ts";
 import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
-import type { AnswerResponse } from "../response/generation-response.ts";
+import type { SharedResponse } from "../response/shared-response.ts";
 import { noBytes, type RequestBodies } from "../server/request-bodies.ts";
 import type { ResolvedBody, Storing } from "../stored/storing.ts";
 
@@ -208,10 +208,24 @@ export class GenerationRoutes {
     const replay = async () => limitHeadersOrThrow(await admission.replay({ request, endpoint, model }), reply);
     if (resumable.concerns(request, endpoint, framing) && resolved.expansion?.compacts === undefined)
       return resumable.serve({ request, reply, endpoint, resolved, model, replay });
-    const begin = (given: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
+    const begin = (idempotency?: SharedResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
       const { id: requestId } = request;
-      const answered = storing.answered(request, resolved, given, framing, endpoint);
-      throwRefusal(generations.begin({ request, requestId, endpoint, model, demand, body, bytes, ...answered, onEnd }));
+      const { layers, ...answer } = storing.answered(request, endpoint, resolved, { framing });
+      const response = { sink: reply.raw, idempotency, ...layers };
+      throwRefusal(
+        generations.begin({
+          request,
+          requestId,
+          endpoint,
+          model,
+          demand,
+          body,
+          bytes,
+          ...answer,
+          layers: response,
+          onEnd,
+        }),
+      );
       request.isGeneration = true;
     };
     const takeOver = () => {
@@ -221,7 +235,7 @@ export class GenerationRoutes {
     if (idempotency.concerns(request)) {
       return idempotency.serve(request, reply.raw, begin, replay).then(takeOver);
     }
-    begin(reply.raw);
+    begin();
     takeOver();
     return undefined;
   }

@@ -17,7 +17,7 @@ import { Refused, throwRefusal, valueOrThrow } from "../common/refused.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { BodyReader } from "../request/body-reader.ts";
 import { failureIn, InteractionStream, interactionOf, ownFailureOf } from "../response/interactions.ts";
-import { type AnswerTranslation, translatedResponseOf } from "../response/translated-response.ts";
+import type { AnswerTranslation } from "../response/translated-response.ts";
 import type { RequestBodies } from "../server/request-bodies.ts";
 import { notFoundOf } from "../stored/not-found.ts";
 import type { StoreOwner } from "../stored/sealed-store.ts";
@@ -101,8 +101,8 @@ async function begin(
     return interactionOf((response && parsedObject(response)) ?? {});
   }
   const framing = streams ? "sse" : "whole";
-  const given = translatedResponseOf(reply.raw, translation(), streams, recorded.claim(key));
-  const answered = storing.answered(request, resolved, given, framing, responses);
+  const { layers, ...answer } = storing.answered(request, responses, resolved, { framing });
+  const translated = { translation: translation(), streams, held: recorded.claim(key) };
   const { body, demand } = resolved;
   const { id: requestId } = request;
   const model = String(body.model);
@@ -115,7 +115,8 @@ async function begin(
       demand,
       body,
       bytes: resolved.bytes,
-      ...answered,
+      ...answer,
+      layers: { sink: reply.raw, translation: translated, ...layers },
     }),
   );
   request.isGeneration = true;

@@ -19,8 +19,7 @@ import { readJson } from "../request/body.ts";
 import type { BodyReader } from "../request/body-reader.ts";
 import { type ModelPath, modelIdOf, modelPaths } from "../request/ollama.ts";
 import { faultIn } from "../request/validation.ts";
-import { OllamaAnswer } from "../response/ollama-answer.ts";
-import { ollamaResponseOf } from "../response/ollama-response.ts";
+import { OllamaAnswer, ollamaTranslationOf } from "../response/ollama-answer.ts";
 import { noBytes, type RequestBodies } from "../server/request-bodies.ts";
 import type { GenerationRoutes } from "./generations.ts";
 import { modelDetailsOf, modelListOf } from "./ollama-models.ts";
@@ -107,7 +106,14 @@ async function begin(
       framing: asked.streams ? "sse" : "whole",
       demand,
       bytes,
-      response: ollamaResponseOf(reply.raw, answer, asked.streams, recorded.claim(key)),
+      layers: {
+        sink: reply.raw,
+        translation: {
+          translation: ollamaTranslationOf(answer),
+          streams: asked.streams,
+          held: recorded.claim(key),
+        },
+      },
     }),
   );
   request.isGeneration = true;

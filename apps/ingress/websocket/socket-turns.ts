@@ -27,7 +27,7 @@ import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import { readJson } from "../request/body.ts";
 import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
 import { bodyOf, type CallerFrame, frameOf, itemsOf, socketFailure, turnOf } from "../request/socket-frame.ts";
-import { SocketResponse, type TurnPort } from "../response/socket-response.ts";
+import { type SocketPort, SocketResponse, TurnFormat, type TurnPort } from "../response/socket-response.ts";
 import { authenticateCaller, type KeyDirectory } from "../server/authentication.ts";
 import type { RequestBodies } from "../server/request-bodies.ts";
 import { callerLeftStatus } from "../server/server.ts";
@@ -67,7 +67,7 @@ interface PendingTurn {
 }
 
 /** The connection, as its turns use it. */
-export interface TurnsPort extends Pick<TurnPort, "send" | "isFull" | "terminate"> {
+export interface TurnsPort extends Pick<TurnPort, "send">, SocketPort {
   /** Sends a frame that the gateway itself wrote. */
   sendOwn(frame: Buffer): void;
 }
@@ -184,9 +184,11 @@ export class Turns {
     if (generates) {
       const asked = { request, requestId, endpoint: responses, model, demand, body, bytes } as const;
       const response = this.#responseFor(frame.streamId);
+      const { layers, ...answer } = storing.answered(request, responses, resolved, { framing: "sse", previousId });
       const refusal = generations.begin({
         ...asked,
-        ...storing.answered(request, resolved, response, "sse", responses, previousId),
+        ...answer,
+        layers: { sink: response, ...layers },
       });
       if (refusal !== undefined) {
         response.close();
@@ -206,12 +208,13 @@ export class Turns {
   }
 
   #responseFor(streamId: string | undefined): SocketResponse {
-    return new SocketResponse({
-      ...this.#port,
+    const format = new TurnFormat({
       streamId,
+      send: this.#port.send,
       passed: (type, data) => this.#remember(type, data),
       over: (status) => this.#over(status),
     });
+    return new SocketResponse(format, this.#port);
   }
 
   /** A warm-up turn needs no answer, only an id that the next turn can continue from. */

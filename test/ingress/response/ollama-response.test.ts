@@ -3,8 +3,8 @@ import { EventEmitter } from "node:events";
 import { test } from "node:test";
 import { Capacity } from "../../../apps/ingress/common/capacity.ts";
 import { readOllamaRequest } from "../../../apps/ingress/request/ollama.ts";
-import { OllamaAnswer } from "../../../apps/ingress/response/ollama-answer.ts";
-import { ollamaResponseOf } from "../../../apps/ingress/response/ollama-response.ts";
+import { OllamaAnswer, ollamaTranslationOf } from "../../../apps/ingress/response/ollama-answer.ts";
+import { responseFor } from "../../../apps/ingress/response/response-for.ts";
 
 /** A response that remembers what it was told. */
 class Told extends EventEmitter {
@@ -42,7 +42,8 @@ function responding(streams: boolean) {
     epoch: () => 0,
   });
   const told = new Told();
-  return { told, response: ollamaResponseOf(told, answer, streams, capacity.claim("key")) };
+  const translation = { translation: ollamaTranslationOf(answer), streams, held: capacity.claim("key") };
+  return { told, response: responseFor({ sink: told, translation }) };
 }
 
 const head = { "content-type": "text/event-stream", "x-request-id": "req_1" };
