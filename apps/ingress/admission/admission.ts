@@ -7,18 +7,13 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
-import type { Framing, StorageFields } from "#dialects/codec.ts";
-import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { isForm } from "#operations/operations.ts";
 import { contentTypeLengthMax } from "#relay/bounds.ts";
 import type { BeginTrace } from "#tracing/tracing.ts";
-import { callerHeadersOf, requestIdHeadersOf, type ServedEndpoint } from "../common/endpoints.ts";
-import { labelsOf } from "../common/labels.ts";
+import { requestIdHeadersOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
 import { type Result, refusalOf, resultOf, valueOrThrow } from "../common/refused.ts";
-import type { Body, ReadBody } from "../request/body.ts";
-import type { ResponseLayers } from "../response/response-for.ts";
-import type { EarlierRun, GenerationRequest, SessionInput } from "./generation-request.ts";
+import type { Admitted, GenerationRequest } from "./generation-request.ts";
 import type { RateLimiter, ReplayAnswer } from "./rate-limits.ts";
 
 export interface AdmissionOptions extends Patience {
@@ -33,38 +28,6 @@ export interface AdmissionOptions extends Patience {
   beginTrace: BeginTrace | undefined;
   /** Aborted when this process begins to stop: from then on connections are not kept. */
   draining: AbortSignal;
-}
-
-/** A request for a generation, its body read and checked (request/body-reader.ts). */
-export interface AdmissionRequest {
-  /** The caller and the headers. Its claim on the memory for bodies covers at least `bytes`. */
-  request: Pick<FastifyRequest, "caller" | "url" | "headers" | "held">;
-  /** Of its own, where the requests of a WebSocket share the `request` that opened it. */
-  requestId: string;
-  endpoint: ServedEndpoint;
-  /** The catalogue's id, as the caller gave it. */
-  model: string;
-  framing: Framing;
-  demand: ReadBody["demand"];
-  /** For its user. */
-  body?: Body;
-  bytes: Buffer;
-  /** How the answer gets to its caller. */
-  layers: ResponseLayers;
-  /** Where the caller's messages come from, in a session. */
-  input?: SessionInput;
-  /** What the answer says of its storage. */
-  storage?: StorageFields | undefined;
-  /** In place of the model's own queue. */
-  queue?: string;
-  /** Set where another ingress began it before, so it is no new request. */
-  earlier?: EarlierRun | undefined;
-  /** When the request was received, in epoch milliseconds; now by default. */
-  receivedAt?: number | undefined;
-  /** Called when a worker has taken it. */
-  onBound?: (() => void) | undefined;
-  /** Called when the generation is over. */
-  onEnd?: ((outcome: GenerationOutcome) => void) | undefined;
 }
 
 export class Admission {
@@ -102,7 +65,9 @@ export class Admission {
     request,
     endpoint,
     model,
-  }: Pick<AdmissionRequest, "request" | "endpoint" | "model">): Promise<ReplayAnswer | undefined> {
+  }: Pick<GenerationRequest, "endpoint" | "model"> & { request: Pick<FastifyRequest, "caller"> }): Promise<
+    ReplayAnswer | undefined
+  > {
     valueOrThrow(this.modelFor(request, model));
     return outlastRedis(this.#options, async () => this.#options.limits.admitReplay(request.caller, endpoint.dialect));
   }
@@ -119,40 +84,28 @@ export class Admission {
     return this.#options.limits.check(caller, dialect, operation, mayReplay)?.catch(() => undefined);
   }
 
-  /** The request as its generation keeps it. */
-  requestOf(asked: AdmissionRequest): Result<GenerationRequest> {
-    const { request, requestId, endpoint, demand, model: id, queue, body, bytes: _, ...kept } = asked;
+  /** Finds the model and checks the headers. */
+  admit(request: GenerationRequest): Result<Admitted> {
+    const { http, requestId, endpoint, priceVersion } = request;
     const { draining, catalogueInForceAs, beginTrace } = this.#options;
-    const { caller, url, headers, held } = request;
-    const { dialect, operation } = endpoint;
+    const { caller, url, headers } = http;
     const catalogue = this.#options.catalogue();
-    const found = this.modelFor(request, id);
-    const contentType = isForm(operation) ? contentTypeOf(headers) : resultOf("application/json");
+    const requested = this.modelFor(http, request.model);
+    const contentType = isForm(endpoint.operation) ? contentTypeOf(headers) : resultOf("application/json");
     const maxWaitMs = maxWaitMsOf(headers);
-    if (found.kind === "refused") return found;
+    if (requested.kind === "refused") return requested;
     if (contentType.kind === "refused") return contentType;
     if (maxWaitMs.kind === "refused") return maxWaitMs;
-    const model = queue === undefined ? found.value : { ...found.value, queue };
-    const { earlier } = kept;
+    const model = request.queue === undefined ? requested.value : { ...requested.value, queue: request.queue };
     return resultOf({
-      ...kept,
-      ...demand,
       id: generationIdOf(requestId),
-      requestId,
-      caller,
-      labels: earlier?.labels ?? labelsOf(caller, headers, body),
-      trace: beginTrace?.(headers),
-      dialect,
-      operation,
-      contentType: contentType.value,
-      callerHeaders: callerHeadersOf(dialect, headers),
       model,
-      catalogue: earlier === undefined ? catalogue : catalogueInForceAs(earlier.priceVersion),
+      catalogue: priceVersion === undefined ? catalogue : catalogueInForceAs(priceVersion),
       queue: catalogue.queues.get(model.queue) ?? { waitingMax: 0, waitMs: 0 },
       maxWaitMs: maxWaitMs.value,
       weight: catalogue.groups.get(caller.group)?.weight ?? 1,
-      held,
-      receivedAt: earlier?.receivedAt ?? kept.receivedAt,
+      contentType: contentType.value,
+      trace: beginTrace?.(headers),
       headers: {
         ...requestIdHeadersOf({ id: requestId, url, headers }),
         ...(draining.aborted && { connection: "close" }),

@@ -98,7 +98,7 @@ export class RateLimiter {
    * Redis does not answer.
    */
   admit(request: LimitedRequest): Promise<LimitsAnswer> | undefined {
-    const subjects = this.#subjectsOf(request.caller);
+    const subjects = this.#subjectsOf(request.request.http.caller);
     return subjects.length === 0 ? undefined : this.#admit(request, subjects);
   }
 
@@ -159,9 +159,9 @@ export class RateLimiter {
   }
 
   async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<LimitsAnswer> {
-    const { dialect, model, caller } = request;
+    const { http, endpoint } = request.request;
     let { fallbacks } = request;
-    const own = estimatedNanoOf(request, model);
+    const own = estimatedNanoOf(request, request.admitted.model);
     const dearest = Math.max(own, ...fallbacks.map((fallback) => estimatedNanoOf(request, fallback)));
     let reserved = await this.#reserve(request, subjects, dearest);
     if (reserved.decision.kind === "refused" && isBudget(reserved.decision.limit) && own === 0 && dearest > 0) {
@@ -170,7 +170,7 @@ export class RateLimiter {
       reserved = await this.#reserve(request, subjects, 0);
     }
     const { decision, reservation } = reserved;
-    const answer = this.#answerOf(decision, caller, dialect);
+    const answer = this.#answerOf(decision, http.caller, endpoint.dialect);
     if (answer.kind === "refused") return answer;
     this.#reserved.set(reservation.generation, reservation);
     return { ...answer, reservation: this.#reservationOf(request, reservation), fallbacks };
@@ -184,7 +184,7 @@ export class RateLimiter {
     const { inputTokens, outputTokens } = estimatedUsageOf(request);
     const reservation = reservationOf(
       // An earlier one, whose outcome is unknown, is being settled.
-      request.admissions > 1 ? `${request.id}-${request.admissions}` : request.id,
+      request.admissions > 1 ? `${request.admitted.id}-${request.admissions}` : request.admitted.id,
       subjects,
       { inputTokens, outputTokens, nano },
       request.facts.receivedAt,
@@ -196,7 +196,7 @@ export class RateLimiter {
     return { decision, reservation };
   }
 
-  #reservationOf({ caller, dialect }: LimitedRequest, reservation: Reservation): LimitsReservation {
+  #reservationOf({ request }: LimitedRequest, reservation: Reservation): LimitsReservation {
     let charged: Used = { tokens: 0, nano: 0 };
     let charges = 0;
     /** What is not charged yet. */
@@ -213,7 +213,9 @@ export class RateLimiter {
         if (left.tokens === 0) return undefined;
         const part = { ...reservation, generation: `${reservation.generation}.${++charges}` };
         await this.#record(part, left);
-        const answer = await this.#checkUsed(reservation.subjects, caller, dialect).catch(() => undefined);
+        const answer = await this.#checkUsed(reservation.subjects, request.http.caller, request.endpoint.dialect).catch(
+          () => undefined,
+        );
         return answer?.kind === "refused" ? answer.failure : undefined;
       },
     };
@@ -293,10 +295,17 @@ export class RateLimiter {
  * as of a search that nobody asked for.
  */
 function estimatedNanoOf(request: LimitedRequest, model: CatalogueModel): number {
-  const { catalogue, caller, facts, operation } = request;
-  const usage = estimatedUsageOf({ ...request, model });
-  const { cost, groupPpm, unitPrices } = priced(catalogue, caller.group, model, usage, facts.receivedAt);
-  const mayCost = operations[operation].bills !== "nothing" && groupPpm * unitPrices.servicePpm > 0;
+  const { http, endpoint } = request.request;
+  const usage = estimatedUsageOf(request, model);
+  const { receivedAt } = request.facts;
+  const { cost, groupPpm, unitPrices } = priced(
+    request.admitted.catalogue,
+    http.caller.group,
+    model,
+    usage,
+    receivedAt,
+  );
+  const mayCost = operations[endpoint.operation].bills !== "nothing" && groupPpm * unitPrices.servicePpm > 0;
   return Number(cost) || Number(mayCost && !isFree(model.prices));
 }
 

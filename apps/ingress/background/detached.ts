@@ -17,8 +17,8 @@ import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import { jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
 import { withMembers } from "#wire/json/spans.ts";
-import { type Admission, type AdmissionRequest, generationIdOf } from "../admission/admission.ts";
-import type { EarlierRun } from "../admission/generation-request.ts";
+import { type Admission, generationIdOf } from "../admission/admission.ts";
+import type { GenerationRequest } from "../admission/generation-request.ts";
 import { takeOversMax } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../common/endpoints.ts";
@@ -67,7 +67,7 @@ type LogPlace = Pick<LogState, "parts" | "events">;
 interface Start {
   run: Run;
   owner: StoreOwner;
-  request: AdmissionRequest["request"];
+  request: GenerationRequest["http"];
   endpoint: ServedEndpoint;
   body: ResolvedBody;
   requestId: string;
@@ -77,7 +77,7 @@ interface Start {
   queued?: Record<string, unknown> | undefined;
   live: AnswerResponse | undefined;
   /** Another ingress began it before. */
-  earlier?: EarlierRun | undefined;
+  earlier?: GenerationRequest["earlier"];
   /** How the answer is stored besides its log. */
   answered?: () => Pick<Answered, "storage" | "layers">;
 }
@@ -301,17 +301,18 @@ export class DetachedGenerations {
     const refusal = this.#options.generations.begin({
       layers: { sink: start.live ?? nobody, detached: response, ...layers },
       storage,
-      request,
+      http: request,
       requestId,
       endpoint,
       model: run.model,
       framing: run.framing,
       demand: body.demand,
-      body: body.body,
       bytes: body.bytes,
+      labels: run.labels ?? labelsOf(request.caller, request.headers, body.body),
       onBound,
       earlier: start.earlier,
       receivedAt: run.receivedAt,
+      priceVersion: run.priceVersion,
       ...(run.isBackground && { queue: backgroundQueue }),
     });
     if (refusal === undefined) return;
@@ -428,13 +429,7 @@ export class DetachedGenerations {
         requestId: `${run.requestId}t${times}`,
         log,
         live: undefined,
-        earlier: {
-          generationId: generationIdOf(run.requestId),
-          receivedAt: run.receivedAt,
-          times,
-          labels: run.labels,
-          priceVersion: run.priceVersion,
-        },
+        earlier: { generationId: generationIdOf(run.requestId), times },
         queued,
       });
     } catch (error) {

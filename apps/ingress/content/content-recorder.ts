@@ -8,10 +8,12 @@ import type { Content, ContentBody } from "#content/content.ts";
 import type { ContentStream } from "#content/content-stream.ts";
 import { operations } from "#operations/operations.ts";
 import type { Clock } from "#service/clock.ts";
-import type { GenerationRequest } from "../admission/generation-request.ts";
+import type { Admitted } from "../admission/generation-request.ts";
 import type { Capacity } from "../common/capacity.ts";
+import type { ServedEndpoint } from "../common/endpoints.ts";
 import { type ContentResponseOptions, isText } from "../response/content-response.ts";
 import { ContentText } from "../response/content-text.ts";
+import { noBytes } from "../server/request-bodies.ts";
 
 export interface ContentRecorderOptions {
   stream: Pick<ContentStream, "write">;
@@ -21,9 +23,11 @@ export interface ContentRecorderOptions {
 }
 
 /** A request, as far as its record depends on it. */
-export type RecordedRequest = Pick<GenerationRequest, "id" | "dialect" | "operation" | "contentType"> & {
-  caller: Pick<KeyRecord, "id" | "account" | "contentKey">;
-};
+export interface RecordedRequest {
+  http: { caller: Pick<KeyRecord, "id" | "account" | "contentKey"> };
+  endpoint: Pick<ServedEndpoint, "dialect" | "operation">;
+  bytes: Buffer | undefined;
+}
 
 export class ContentRecorder {
   readonly #options: ContentRecorderOptions;
@@ -32,18 +36,20 @@ export class ContentRecorder {
     this.#options = options;
   }
 
-  /** The layer that records the answer to a request with this body; undefined for most. */
-  layerOf(request: RecordedRequest, body: Buffer): ContentResponseOptions | undefined {
-    const { id, caller, dialect, operation, contentType } = request;
+  /** The layer that records the answer to a request; undefined for most. */
+  layerOf(
+    { http: { caller }, endpoint: { dialect, operation }, bytes }: RecordedRequest,
+    { id, contentType }: Pick<Admitted, "id" | "contentType">,
+  ): ContentResponseOptions | undefined {
     const { account, contentKey: key } = caller;
     if (key === undefined || account === undefined || operations[operation].isSession === true) return undefined;
     const { stream, recorded, clock } = this.#options;
     const label = { generationId: id, account, key, receivedAt: clock.epoch() };
     const claim = recorded.claim(caller.id);
-    const requestBody = bodyOf(contentType, body, (bytes) => claim.hold(bytes) === undefined);
+    const requestBody = bodyOf(contentType, bytes ?? noBytes, (size) => claim.hold(size) === undefined);
     const ownBytes = claim.amount;
     return {
-      hold: (bytes) => claim.hold(ownBytes + bytes) === undefined,
+      hold: (size) => claim.hold(ownBytes + size) === undefined,
       ended: (status, answer) => {
         const content: Content = { dialect, operation, request: requestBody, status, answer };
         void stream.write(label, content).finally(() => claim.end());

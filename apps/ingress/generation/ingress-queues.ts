@@ -2,11 +2,16 @@
  * The queues of one ingress: for each, its admission queue, which orders generations fairly before
  * their dispatch, and the bound on how many may wait.
  */
+import type { KeyRecord } from "#access/record.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
 import { AdmissionQueue } from "#relay/admission-queue.ts";
 import type { JobQueue, SlotBoard } from "#relay/ports.ts";
 import type { Clock } from "#service/clock.ts";
 import { isRefusal } from "#service/redis.ts";
-import { Capacity } from "../common/capacity.ts";
+import { Capacity, type Claim } from "../common/capacity.ts";
+import { overloadOf } from "../common/failures.ts";
+import { type Result, refusalOf, resultOf } from "../common/refused.ts";
 
 export interface IngressQueue {
   readonly jobs: JobQueue;
@@ -98,3 +103,29 @@ export class IngressQueues {
 /** Seconds after which a caller that the queue can't serve now should try again. */
 export const retryAfterSecondsOf = ({ admission, waiting }: IngressQueue, now: number): number =>
   admission.retryAfterSeconds(waiting.used, now);
+
+/** A slot among all generations, and one among those that wait on a queue. */
+export interface GenerationSlots {
+  all: Claim;
+  waiting: Claim;
+}
+
+/** A refused request keeps neither slot. */
+export function claimSlots(
+  { id }: Pick<KeyRecord, "id">,
+  queue: IngressQueue,
+  { slots, events, clock }: { slots: Capacity; events: EventSink<IngressEvents>; clock: Clock },
+): Result<GenerationSlots> {
+  const all = slots.claim(id);
+  const waiting = queue.waiting.claim(id);
+  for (const [limit, claim] of [
+    ["generations", all],
+    ["waiting", waiting],
+  ] as const) {
+    const shortage = claim.hold(1);
+    if (shortage === undefined) continue;
+    all.end();
+    return refusalOf(overloadOf(events, limit, shortage, id, retryAfterSecondsOf(queue, clock.now())));
+  }
+  return resultOf({ all, waiting });
+}

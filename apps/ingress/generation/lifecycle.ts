@@ -57,7 +57,8 @@ import type { JobQueue, SlotBoard, Transport, TransportHandlers } from "#relay/p
 import type { CommandAnswer, GenerationCommand } from "#service/generation-commands.ts";
 import type { OperatorControls } from "#service/operator-controls.ts";
 import type { Redis } from "#service/redis.ts";
-import type { Admission, AdmissionRequest } from "../admission/admission.ts";
+import type { Admission } from "../admission/admission.ts";
+import type { GenerationRequest } from "../admission/generation-request.ts";
 import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
 import { redisTryEveryMs } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
@@ -75,10 +76,9 @@ import { type Refusal, refusalOf } from "../common/refused.ts";
 import type { ContentRecorder } from "../content/content-recorder.ts";
 import { responseFor } from "../response/response-for.ts";
 import { billOf } from "./bill.ts";
-import { claimSlots, createGeneration } from "./create.ts";
-import { endedEventOf, type Generation, isWaiting } from "./generation.ts";
+import { endedEventOf, Generation } from "./generation.ts";
 import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
-import { type IngressQueue, IngressQueues, retryAfterSecondsOf } from "./ingress-queues.ts";
+import { claimSlots, type IngressQueue, IngressQueues, retryAfterSecondsOf } from "./ingress-queues.ts";
 import { type QueueStatistics, runningOf, statisticsOf } from "./running.ts";
 
 export interface GenerationLifecycleOptions extends GenerationJobsOptions {
@@ -98,7 +98,7 @@ export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   bodyBytes: Capacity;
   /** Bytes of answers that their callers have not taken. */
   answerBytes: Capacity;
-  admission: Pick<Admission, "requestOf">;
+  admission: Pick<Admission, "admit">;
   limits: RateLimiter;
   content: ContentRecorder;
   isRevoked(keyId: string): boolean;
@@ -136,32 +136,36 @@ export class GenerationLifecycle implements TransportHandlers {
    * not valid, this process stops or is not connected, an operator drains this queue, or this
    * process or this queue has no capacity for the key.
    */
-  begin(asked: AdmissionRequest): Refusal | undefined {
-    const refusal = this.#begin(asked);
-    if (refusal !== undefined) asked.layers.recording?.held.end();
+  begin(request: GenerationRequest): Refusal | undefined {
+    const refusal = this.#begin(request);
+    if (refusal !== undefined) request.layers.recording?.held.end();
     return refusal;
   }
 
-  #begin(asked: AdmissionRequest): Refusal | undefined {
+  #begin(request: GenerationRequest): Refusal | undefined {
     const { clock, controls, admission, content } = this.#options;
-    const admitted = admission.requestOf(asked);
-    if (admitted.kind === "refused") return admitted;
-    const { model, earlier } = admitted.value;
+    const decision = admission.admit(request);
+    if (decision.kind === "refused") return decision;
+    const admitted = decision.value;
+    const { model } = admitted;
     const queue = this.#queues.of(model.queue);
     if (this.#isStopping || !this.isReady || queue === undefined) return refusalOf(unavailable);
     const control = controls.of("queue", model.queue, clock.epoch());
-    if (control?.state === "draining" && earlier === undefined) return refusalOf(queueDraining(control, clock.epoch()));
-    const claimed = claimSlots(admitted.value, queue, this.#options);
-    if (claimed.kind === "refused") return claimed;
-    const body = asked.bytes;
-    const request = admitted.value;
-    const response = responseFor({ ...request.layers, content: content.layerOf(request, body) });
+    if (control?.state === "draining" && request.earlier === undefined)
+      return refusalOf(queueDraining(control, clock.epoch()));
+    queue.waiting.max = admitted.queue.waitingMax;
+    const slots = claimSlots(request.http.caller, queue, this.#options);
+    if (slots.kind === "refused") return slots;
+    const response = responseFor({ ...request.layers, content: content.layerOf(request, admitted) });
     const number = this.#owner.takeNumber();
     const listener = {
       committed: () => this.#committed(number),
       taken: (seq: number) => this.#owner.taken(number, seq),
     };
-    const generation = createGeneration({ request, response, body, number, queue, claimed, listener }, this.#options);
+    const generation = new Generation(
+      { request, admitted, number, ingressQueue: queue, slots: slots.value, response, listener },
+      this.#options,
+    );
     this.#live.set(number, generation);
     this.#openCount++;
     this.#emit("received", generation);
@@ -185,7 +189,7 @@ export class GenerationLifecycle implements TransportHandlers {
           this.#bind(action.client, action.freeSlots);
           break;
         case "flow":
-          action.client.input?.flow(action.isOpen);
+          action.client.request.input?.flow(action.isOpen);
           break;
         case "restart":
           this.#restart(action.client);
@@ -228,7 +232,7 @@ export class GenerationLifecycle implements TransportHandlers {
     if (answer === undefined) this.#awaitRedis(generation, () => this.#admit(generation));
     else if (answer.kind === "refused") this.#fail(generation, answer.failure);
     // The caller left, or the wait expired, meanwhile.
-    else if (generation.state === "over") answer.reservation.settle(undefined);
+    else if (generation.isOver) answer.reservation.settle(undefined);
     else {
       generation.reservation = answer.reservation;
       generation.fallbacks = answer.fallbacks;
@@ -243,13 +247,13 @@ export class GenerationLifecycle implements TransportHandlers {
    * ingress decides for itself.
    */
   #queue(generation: Generation): void {
-    const { number, caller, weight, ingressQueue } = generation;
+    const { number, ingressQueue, startedAt, admitted } = generation;
+    const { group, id: key } = generation.request.http.caller;
+    const now = this.#now();
     this.#emit("admitted", generation);
-    generation.state = "queued";
-    generation.redisAwaySince = undefined;
-    generation.queuedMs = this.#now() - generation.startedAt;
+    generation.state = { kind: "queued", queuedMs: now - startedAt };
     this.#emit("queued", generation);
-    ingressQueue.admission.admit(number, { group: caller.group, weight, key: caller.id }, this.#now());
+    ingressQueue.admission.admit(number, { group, weight: admitted.weight, key }, now);
     this.#dispatchNext(ingressQueue);
   }
 
@@ -262,9 +266,9 @@ export class GenerationLifecycle implements TransportHandlers {
       if (number === undefined) return;
       const generation = this.#live.get(number);
       if (generation === undefined) continue;
-      const { queue, startedAt: since } = generation;
-      generation.state = "dispatched";
-      this.#apply(this.#owner.start(generation, number, { waitMs: queue.waitMs, now, since }));
+      const { startedAt: since } = generation;
+      generation.state = { ...generation.state, kind: "dispatched", dispatchedMs: now - since };
+      this.#apply(this.#owner.start(generation, number, { waitMs: generation.admitted.queue.waitMs, now, since }));
     }
   }
 
@@ -272,7 +276,6 @@ export class GenerationLifecycle implements TransportHandlers {
     const { mailbox, events } = this.#options;
     const since = this.#now();
     generation.attempt = attempt;
-    generation.dispatchedMs ??= since - generation.startedAt;
     events.emit("dispatched", { generation: generation.facts, attempt });
     this.#jobs.enqueue(generation, attempt, mailbox.self, (isRefused) =>
       this.#enqueueFailed(generation, attempt, since, isRefused),
@@ -295,7 +298,7 @@ export class GenerationLifecycle implements TransportHandlers {
       ingressQueue.awaySince = since;
       this.#awaitQueue(ingressQueue);
     }
-    if (generation.state === "dispatched" && generation.attempt === attempt)
+    if (generation.state.kind === "dispatched" && generation.attempt === attempt)
       this.#awaitRedis(generation, () => this.#apply(this.#owner.enqueueAgain(number, attempt, this.#now())));
   }
 
@@ -320,8 +323,8 @@ export class GenerationLifecycle implements TransportHandlers {
    * most.
    */
   #awaitRedis(generation: Generation, then: () => void): void {
-    if (generation.state === "over") return;
-    generation.redisAwaySince ??= this.#now();
+    if (generation.isOver) return;
+    generation.state = { redisAwaySince: this.#now(), ...generation.state };
     this.#awaitingRedis.set(generation, then);
     if (this.#options.config.redisWaitMs === 0) this.#abandon(generation, unavailable);
   }
@@ -341,19 +344,18 @@ export class GenerationLifecycle implements TransportHandlers {
    * it has free.
    */
   #bind(generation: Generation, freeSlots: number): void {
-    const { facts, ingressQueue, number, attempt, startedAt } = generation;
+    const { facts, ingressQueue, number, attempt, startedAt, state, request } = generation;
     ingressQueue.jobs.setFreeSlots(freeSlots);
-    generation.queued = undefined;
-    if (generation.state !== "dispatched") return;
+    generation.job = undefined;
+    if (state.kind !== "dispatched") return;
     const now = this.#now();
     const waitedMs = now - startedAt;
+    const { queuedMs, dispatchedMs } = state;
     this.#stopWaiting(generation);
     this.#awaitingRedis.delete(generation);
-    generation.redisAwaySince = undefined;
-    generation.state = "running";
-    generation.waitedMs = waitedMs;
+    generation.state = { kind: "running", ...(queuedMs !== undefined && { queuedMs }), dispatchedMs, waitedMs };
     ingressQueue.admission.taken(number, now);
-    generation.onBound?.();
+    request.onBound?.();
     this.#options.events.emit("bound", { generation: facts, attempt, waitedMs });
     this.#dispatchNext(ingressQueue);
   }
@@ -369,10 +371,10 @@ export class GenerationLifecycle implements TransportHandlers {
     if (!answer.hasBegun) generation.progress = undefined;
     ingressQueue.admission.again(number);
     // If only the job was lost, the generation never stopped waiting.
-    if (generation.state !== "running") return;
-    generation.state = "dispatched";
+    if (generation.state.kind !== "running") return;
+    generation.state = { ...generation.state, kind: "dispatched" };
     // It counts as waiting again, even above the bound.
-    generation.waitingSlot.force(1);
+    generation.slots.waiting.force(1);
     if (!answer.hasBegun) this.#startWaitTimer(generation);
   }
 
@@ -386,7 +388,7 @@ export class GenerationLifecycle implements TransportHandlers {
         else {
           this.#answering(generation, head);
           answer.head(head, seq);
-          generation.input?.open((input) => this.#apply(this.#owner.input(generation.number, input)));
+          generation.request.input?.open((input) => this.#apply(this.#owner.input(generation.number, input)));
         }
         return;
       }
@@ -417,7 +419,7 @@ export class GenerationLifecycle implements TransportHandlers {
       case "fail": {
         const answer: AnswerFailure = decodeFailure(payload) ?? internalFailure;
         const { source = generation.source, model, usage, ...failure } = answer;
-        if (failure.isPaid) generation.paidAnswer = { model: model ?? generation.model.id, usage };
+        if (failure.isPaid) generation.paidAnswer = { model: model ?? generation.admitted.model.id, usage };
         generation.upstreamRequestId = failure.upstreamRequestId ?? generation.upstreamRequestId;
         generation.source = source;
         this.#fail(generation, failure);
@@ -433,14 +435,14 @@ export class GenerationLifecycle implements TransportHandlers {
    * reached.
    */
   #charge(generation: Generation): void {
-    const { operation, reservation } = generation;
-    if (operations[operation].isSession !== true || reservation === undefined) return;
+    const { request, reservation } = generation;
+    if (operations[request.endpoint.operation].isSession !== true || reservation === undefined) return;
     const bill = billOf(generation, undefined, generation.facts.receivedAt);
     if (bill === undefined) return;
     reservation
       .charge(bill)
       .then((refusal) => {
-        if (refusal !== undefined && generation.state !== "over") this.#abandon(generation, refusal);
+        if (refusal !== undefined && !generation.isOver) this.#abandon(generation, refusal);
       })
       .catch((error: unknown) => this.#crashed(generation, error));
   }
@@ -472,9 +474,9 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /** An error in the gateway's own code ends this generation alone. */
   #crashed(generation: Generation, error: unknown): void {
-    this.#options.events.emit("fault", { error, requestId: generation.requestId });
+    this.#options.events.emit("fault", { error, requestId: generation.request.requestId });
     try {
-      if (generation.state === "over") generation.response.destroy();
+      if (generation.isOver) generation.response.destroy();
       else this.#abandon(generation, internalFailure);
     } catch {
       generation.response.destroy();
@@ -486,17 +488,20 @@ export class GenerationLifecycle implements TransportHandlers {
    * the generation is over and its response closed.
    */
   #responseClosed(generation: Generation): void {
-    if (generation.state === "over") this.#freeSlot(generation);
+    if (generation.isOver) this.#freeSlot(generation);
     else {
-      const { answer, operation, number } = generation;
+      const { answer, request, number } = generation;
       this.#apply(this.#owner.leave(number));
       // Either side may end a session that has begun.
-      this.#end(generation, operations[operation].isSession === true && answer.hasBegun ? "complete" : "left");
+      this.#end(
+        generation,
+        operations[request.endpoint.operation].isSession === true && answer.hasBegun ? "complete" : "left",
+      );
     }
   }
 
   #expireWait(generation: Generation): void {
-    if (isWaiting(generation)) this.#abandon(generation, this.#waitExpired(generation));
+    if (generation.isWaiting) this.#abandon(generation, this.#waitExpired(generation));
   }
 
   /** Fails the generation on this side's decision; a worker that has it is stopped. */
@@ -514,10 +519,10 @@ export class GenerationLifecycle implements TransportHandlers {
    * released reservation.
    */
   #end(generation: Generation, outcome: GenerationOutcome, respond?: () => void): void {
-    if (generation.state === "over") return;
+    if (generation.isOver) return;
     this.#recordUsage(generation, outcome);
-    if (isWaiting(generation)) this.#stopWaiting(generation);
-    generation.state = "over";
+    if (generation.isWaiting) this.#stopWaiting(generation);
+    generation.state = { ...generation.state, kind: "over" };
     try {
       respond?.();
     } finally {
@@ -527,12 +532,13 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /** Releases everything except the slot, which the open response holds. */
   #release(generation: Generation, outcome: GenerationOutcome): void {
-    const { answer, ingressQueue, number, startedAt, waitedMs } = generation;
+    const { answer, ingressQueue, number, startedAt, state } = generation;
+    const { waitedMs } = state;
     const now = this.#now();
     this.#live.delete(number);
     this.#awaitingRedis.delete(generation);
     ingressQueue.admission.over(number, waitedMs === undefined ? undefined : now - startedAt - waitedMs, now);
-    generation.onEnd?.(outcome);
+    generation.request.onEnd?.(outcome);
     if (generation.response.closed) this.#freeSlot(generation);
     this.#jobs.releaseBody(generation);
     answer.forget();
@@ -563,7 +569,7 @@ export class GenerationLifecycle implements TransportHandlers {
       case "clear":
         return this.#endMatching(
           queueCleared(command.reason),
-          (generation) => generation.facts.queue === command.queue && isWaiting(generation),
+          (generation) => generation.facts.queue === command.queue && generation.isWaiting,
         );
     }
   }
@@ -584,8 +590,8 @@ export class GenerationLifecycle implements TransportHandlers {
       this.#dispatchNext(queue);
     }
     for (const generation of this.#live.values()) {
-      if (generation.state !== "admitting") generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
-      if (generation.state === "dispatched") this.#jobs.renewBody(generation, now);
+      if (generation.state.kind !== "admitting") generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
+      if (generation.state.kind === "dispatched") this.#jobs.renewBody(generation, now);
     }
   }
 
@@ -597,11 +603,11 @@ export class GenerationLifecycle implements TransportHandlers {
     const { config, isRevoked } = this.#options;
     const isLost = this.#owner.isLost(now);
     for (const generation of this.#live.values()) {
-      if (isRevoked(generation.caller.id)) this.#abandon(generation, revokedKey);
+      if (isRevoked(generation.request.http.caller.id)) this.#abandon(generation, revokedKey);
       else if (now - (awaySinceOf(generation) ?? now) > config.redisWaitMs) this.#abandon(generation, unavailable);
-      else if (generation.state !== "queued") continue;
+      else if (generation.state.kind !== "queued") continue;
       else if (isLost) this.#fail(generation, unavailable);
-      else if (now - generation.startedAt >= generation.queue.waitMs) this.#expireWait(generation);
+      else if (now - generation.startedAt >= generation.admitted.queue.waitMs) this.#expireWait(generation);
     }
   }
 
@@ -702,7 +708,8 @@ export class GenerationLifecycle implements TransportHandlers {
    * answer that has begun may wait to be resumed.
    */
   #startWaitTimer(generation: Generation): void {
-    const { maxWaitMs, startedAt } = generation;
+    const { startedAt, admitted } = generation;
+    const { maxWaitMs } = admitted;
     if (maxWaitMs === undefined) return;
     const leftMs = Math.max(0, startedAt + maxWaitMs - this.#now());
     generation.waitTimer = setTimeout(() => this.#expireWait(generation), leftMs);
@@ -710,7 +717,7 @@ export class GenerationLifecycle implements TransportHandlers {
 
   #stopWaiting(generation: Generation): void {
     clearTimeout(generation.waitTimer);
-    generation.waitingSlot.hold(0);
+    generation.slots.waiting.hold(0);
   }
 
   #waitExpired({ ingressQueue, facts }: Generation): Failure {
@@ -734,9 +741,9 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   /** May be called twice for a response that closes while it ends. */
-  #freeSlot({ slot }: Generation): void {
-    if (slot.amount === 0) return;
-    slot.end();
+  #freeSlot({ slots }: Generation): void {
+    if (slots.all.amount === 0) return;
+    slots.all.end();
     this.#openCount--;
   }
 
@@ -753,9 +760,9 @@ export class GenerationLifecycle implements TransportHandlers {
  * Since when it waits for Redis; undefined while it does not. One that was queued before Redis went
  * away may wait longer.
  */
-function awaySinceOf({ state, redisAwaySince, startedAt, ingressQueue }: Generation): number | undefined {
+function awaySinceOf({ state, startedAt, ingressQueue }: Generation): number | undefined {
   const { awaySince } = ingressQueue;
-  if (state !== "queued") return redisAwaySince;
+  if (state.kind !== "queued") return state.redisAwaySince;
   return awaySince !== undefined && startedAt >= awaySince ? startedAt : undefined;
 }
 
@@ -764,7 +771,7 @@ function awaySinceOf({ state, redisAwaySince, startedAt, ingressQueue }: Generat
  * session may be fewer than was estimated.
  */
 function updateProgress(generation: Generation, progress: AnswerProgress | undefined, outputTokens = 0): void {
-  const mayResume = generation.answer.hasBegun && operations[generation.operation].isSession !== true;
+  const mayResume = generation.answer.hasBegun && operations[generation.request.endpoint.operation].isSession !== true;
   const before = mayResume ? (generation.progress?.outputTokens ?? 0) : 0;
   generation.progress = progress;
   if (progress !== undefined) progress.outputTokens = Math.max(before, outputTokens);

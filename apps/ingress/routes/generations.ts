@@ -24,6 +24,7 @@ import {
   type ServedEndpoint,
 } from "../common/endpoints.ts";
 import { pathNotFoundOf, printable } from "../common/failures.ts";
+import { labelsOf } from "../common/labels.ts";
 import { Refused, throwRefusal, valueOrThrow } from "../common/refused.ts";
 import { unsupportedPartOf } from "../common/unsupported-paths.ts";
 import { servedBodyOf, servedPathOf } from "../common/vendor-paths.ts";
@@ -209,18 +210,17 @@ export class GenerationRoutes {
     if (resumable.concerns(request, endpoint, framing) && resolved.expansion?.compacts === undefined)
       return resumable.serve({ request, reply, endpoint, resolved, model, replay });
     const begin = (idempotency?: SharedResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
-      const { id: requestId } = request;
       const { layers, ...answer } = storing.answered(request, endpoint, resolved, { framing });
       const response = { sink: reply.raw, idempotency, ...layers };
       throwRefusal(
         generations.begin({
-          request,
-          requestId,
+          http: request,
+          requestId: request.id,
           endpoint,
           model,
           demand,
-          body,
           bytes,
+          labels: labelsOf(request.caller, request.headers, body),
           ...answer,
           layers: response,
           onEnd,

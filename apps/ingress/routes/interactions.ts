@@ -13,6 +13,7 @@ import { jsonOf, parsedObject } from "#wire/json/parse.ts";
 import type { DetachedGenerations } from "../background/detached.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { googleVersions, responses } from "../common/endpoints.ts";
+import { labelsOf } from "../common/labels.ts";
 import { Refused, throwRefusal, valueOrThrow } from "../common/refused.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { BodyReader } from "../request/body-reader.ts";
@@ -104,17 +105,15 @@ async function begin(
   const { layers, ...answer } = storing.answered(request, responses, resolved, { framing });
   const translated = { translation: translation(), streams, held: recorded.claim(key) };
   const { body, demand } = resolved;
-  const { id: requestId } = request;
-  const model = String(body.model);
   throwRefusal(
     generations.begin({
-      request,
-      requestId,
+      http: request,
+      requestId: request.id,
       endpoint: responses,
-      model,
+      model: String(body.model),
       demand,
-      body,
       bytes: resolved.bytes,
+      labels: labelsOf(caller, request.headers, body),
       ...answer,
       layers: { sink: reply.raw, translation: translated, ...layers },
     }),

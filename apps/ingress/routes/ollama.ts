@@ -13,6 +13,7 @@ import type { Clock } from "#service/clock.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { endpoints, type ServedEndpoint } from "../common/endpoints.ts";
+import { labelsOf } from "../common/labels.ts";
 import { Refused, throwRefusal, valueOrThrow } from "../common/refused.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import { readJson } from "../request/body.ts";
@@ -99,8 +100,9 @@ async function begin(
   const { demand } = valueOrThrow(await held.during(Promise.resolve(reader.read(endpoint, bytes, { key }))));
   throwRefusal(
     generations.begin({
-      request,
+      http: request,
       requestId: request.id,
+      labels: labelsOf(caller, request.headers),
       endpoint,
       model: modelIdOf(model),
       framing: asked.streams ? "sse" : "whole",

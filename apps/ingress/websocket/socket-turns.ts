@@ -182,11 +182,16 @@ export class Turns {
     const model = String(body.model);
     if (body.background === true) throw new Refused(noBackground);
     if (generates) {
-      const asked = { request, requestId, endpoint: responses, model, demand, body, bytes } as const;
       const response = this.#responseFor(frame.streamId);
       const { layers, ...answer } = storing.answered(request, responses, resolved, { framing: "sse", previousId });
       const refusal = generations.begin({
-        ...asked,
+        http: request,
+        requestId,
+        endpoint: responses,
+        model,
+        demand,
+        bytes,
+        labels: labelsOf(request.caller, request.headers, body),
         ...answer,
         layers: { sink: response, ...layers },
       });

@@ -25,6 +25,13 @@ function responseOf() {
   return { response, sent, close };
 }
 
+type Recorded = RecordedRequest["http"] & RecordedRequest["endpoint"] & { contentType: string };
+
+const usual: Recorded = {
+  ...{ dialect: "openai-chat", operation: "answer", contentType: "application/json" },
+  caller: { id: "key_1", account: "a", contentKey: "k" },
+};
+
 function startRecorder(capacity = 1 << 20) {
   const recorded = new Capacity(capacity);
   const written: { label: ContentLabel; content: Content }[] = [];
@@ -33,12 +40,9 @@ function startRecorder(capacity = 1 << 20) {
   const recorder = new ContentRecorder({ stream, recorded, clock });
   const record = (more: object, body: string) => {
     const { response, sent, close } = responseOf();
-    const request: RecordedRequest = {
-      ...{ id: "gen_1", dialect: "openai-chat", operation: "answer", contentType: "application/json" },
-      caller: { id: "key_1", account: "a", contentKey: "k" },
-      ...more,
-    };
-    const content = recorder.layerOf(request, Buffer.from(body));
+    const { caller, dialect, operation, contentType }: Recorded = { ...usual, ...more };
+    const request = { http: { caller }, endpoint: { dialect, operation }, bytes: Buffer.from(body) };
+    const content = recorder.layerOf(request, { id: "gen_1", contentType });
     return { answer: responseFor({ sink: response, content }), response, sent, close };
   };
   return { recorded, written, record };

@@ -18,6 +18,7 @@ import type { MessageChunk, SessionClose } from "#relay/session-messages.ts";
 import type { Admission } from "../../admission/admission.ts";
 import { openingBytesMax, sessionBytesMax } from "../../common/bounds.ts";
 import { failureOf } from "../../common/failures.ts";
+import { labelsOf } from "../../common/labels.ts";
 import { Refused, throwRefusal, valueOrThrow } from "../../common/refused.ts";
 import type { GenerationLifecycle } from "../../generation/lifecycle.ts";
 import { SessionFormat, SocketResponse } from "../../response/socket-response.ts";
@@ -107,8 +108,9 @@ export class Session {
     const { dialect } = this.#api;
     throwRefusal(
       generations.begin({
-        request: this.#request,
+        http: this.#request,
         requestId: this.#request.id,
+        labels: labelsOf(this.#request.caller, this.#request.headers),
         endpoint: { dialect, operation: "realtime", schema: {} },
         model,
         framing: "messages",
