@@ -12,7 +12,6 @@ import { createJournal, type Journal } from "./journal.ts";
 import { type Playing, playEvents, playRefusal, playWhole, sendJson } from "./play.ts";
 import { addRealtime } from "./realtime/server.ts";
 import { bodyValueOf } from "./request-body.ts";
-import { createSeries } from "./series.ts";
 import {
   type Outcome,
   type Settings,
@@ -22,6 +21,31 @@ import {
   settingValuesIn,
 } from "./settings.ts";
 import { createWheel } from "./wheel.ts";
+
+/** Counts requests by name, for faults that affect only the first few. */
+const namesMax = 10_000;
+
+interface Series {
+  /** The number of this request among those of its name, from 1. */
+  next(name: string): number;
+  reset(): void;
+}
+
+/** Remembers the most recent names, up to a bound. */
+function createSeries(): Series {
+  const counts = new Map<string, number>();
+  return {
+    next(name) {
+      const count = (counts.get(name) ?? 0) + 1;
+      counts.delete(name);
+      counts.set(name, count);
+      const oldest = counts.keys().next().value;
+      if (counts.size > namesMax && oldest !== undefined) counts.delete(oldest);
+      return count;
+    },
+    reset: () => counts.clear(),
+  };
+}
 
 export interface SimulatorOptions {
   /** 127.0.0.1 by default. */

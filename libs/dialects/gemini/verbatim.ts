@@ -3,7 +3,16 @@
  * unchanged except for the model's name.
  */
 
-import { isPresent, type JsonObject, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
+import {
+  isPresent,
+  type JsonObject,
+  jsonBytesOf,
+  jsonOf,
+  listOf,
+  objectOf,
+  parsedObject,
+  textOf,
+} from "#wire/json/parse.ts";
 import {
   elementSpansOf,
   isEmptyArray,
@@ -14,6 +23,7 @@ import {
   replaceSpans,
   withElements,
   withMembers,
+  withValues,
 } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Verbatim, WholeAnswer } from "../codec.ts";
@@ -29,7 +39,38 @@ import { bypass, bypassOf } from "./model-turn.ts";
 import { dialect } from "./parts.ts";
 import { answerPathOf } from "./request.ts";
 import { Frames } from "./stream.ts";
-import { withSignedCalls } from "./unsigned-calls.ts";
+
+/**
+ * Calls without a signature in a caller's conversation, for models that require Google's signature
+ * on each turn's first call.
+ */
+const callMarks = ['"functionCall"', '"function_call"'];
+const signatureNames = ["thoughtSignature", "thought_signature"] as const;
+
+/**
+ * The body with `unsigned` as the signature of each model turn's first call that has none, such as
+ * one made by another vendor's model. Every other byte stays.
+ * https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
+ */
+function withSignedCalls(bytes: Buffer, unsigned: string): Buffer {
+  if (!callMarks.some((mark) => bytes.includes(mark))) return bytes;
+  return withMembers(bytes, "contents", (contents) => withItems(contents, (content) => signedTurn(content, unsigned)));
+}
+
+function signedTurn(content: Buffer, unsigned: string): Buffer {
+  if (parsedObject(content)?.role !== "model") return content;
+  let hasCall = false;
+  return withMembers(content, "parts", (parts) =>
+    withItems(parts, (part) => {
+      const { functionCall, function_call: otherCall, ...others } = parsedObject(part) ?? {};
+      if (hasCall || (functionCall ?? otherCall ?? null) === null) return part;
+      hasCall = true;
+      if (signatureNames.some((name) => textOf(others[name]) !== undefined)) return part;
+      const name = signatureNames.find((spelling) => spelling in others) ?? "thoughtSignature";
+      return withValues(part, { [name]: jsonBytesOf(unsigned) });
+    }),
+  );
+}
 
 /**
  * Continuation tokens, which only the vendor that stores the answer can use; stateless.ts rejects
@@ -101,8 +142,6 @@ function keptPart(bytes: Buffer, unsigned: string | undefined): Buffer | undefin
     ? undefined
     : withSignature(bytes, undefined);
 }
-
-const signatureNames = ["thoughtSignature", "thought_signature"];
 
 function candidateCountIn(bytes: Buffer): number {
   const config = objectSpansOf(bytes, ["generationConfig", "generation_config"])?.all.at(-1);

@@ -6,19 +6,61 @@
  */
 
 import { isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
-import { objectSpansOf, readSpan, replaceSpans, type Span, withMembers, withValues } from "#wire/json/spans.ts";
+import { isNull, objectSpansOf, readSpan, replaceSpans, type Span, withMembers, withValues } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
+import { dataUrlOf } from "../neutral/attachments.ts";
 import { emptyAnswer, finishIn } from "../neutral/finish.ts";
 import { type Produced, responsesChunk } from "../neutral/produced.ts";
 import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
+import {
+  type AttachmentFinder,
+  dataUrlAt,
+  enclosingObject,
+  fixed,
+  isHttp,
+  objectEdits,
+} from "../relay/verbatim-attachments.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { failureIn, responseIdOf, usageOf } from "./answer.ts";
-import { attachmentFinder } from "./attachments.ts";
 import { CustomCalls, customOutputOf } from "./custom-calls.ts";
 import { withoutItemIds, withoutReasoning, withResolvableReasoning } from "./replayed-items.ts";
 import { encryptedReasoning, mayReason } from "./request.ts";
+
+/** Addresses of images, documents and tool servers in requests in OpenAI's Responses format. */
+const image = /^(?:input\.(?:content|output)|(?:input\.)?tools\.input_image_mask)\.image_url(?:\.url)?$/;
+const document = /^input\.(?:content|output)\.file_url$/;
+const documentData = /^input\.(?:content|output)\.file_data$/;
+const other = /^input\.(?:content|output)\.(?:video|audio)_url(?:\.url)?$/;
+const server = /^(?:input\.)?tools\.(?:tools\.)?server_url$/;
+
+const attachmentFinder: AttachmentFinder = {
+  marks: ['_url"', '_data"'],
+  names: ["url", "image_url", "file_url", "file_data", "video_url", "audio_url", "server_url"],
+  placeOf(path, bytes, string) {
+    if (image.test(path)) return dataUrlAt(string, "image");
+    if (documentData.test(path)) return isHttp(bytes, string) ? dataUrlAt(string, "file") : undefined;
+    if (other.test(path)) return fixed("media");
+    if (server.test(path)) return fixed("server");
+    if (!document.test(path)) return undefined;
+    return {
+      part: "file",
+      edits(data) {
+        const start = enclosingObject(string, 0);
+        const object = bytes.subarray(start);
+        const { filename } = objectSpansOf(object, ["filename"])?.members ?? {};
+        const isNamed = filename !== undefined && !isNull(object, filename);
+        const named = isNamed ? "" : `"filename":"document.${data.mimeType === "text/plain" ? "txt" : "pdf"}",`;
+        return objectEdits(bytes, start, {
+          name: "file_url",
+          instead: `${named}"file_data":${JSON.stringify(dataUrlOf(data))}`,
+          without: isNamed ? ["file_data"] : ["file_data", "filename"],
+        });
+      },
+    };
+  },
+};
 
 export const verbatim: Verbatim = {
   request(bytes, framing, target) {

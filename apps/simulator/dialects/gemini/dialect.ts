@@ -2,15 +2,51 @@
  * Gemini: POST /{version}/models/{model}:generateContent, :streamGenerateContent, :countTokens,
  * :embedContent and :batchEmbedContents, of AI Studio and Vertex AI.
  */
+
 import { seedOf } from "../../answer/chunks.ts";
 import { compose } from "../../answer/compose.ts";
 import { pngOf } from "../../answer/png.ts";
-import { type Dialect, headerIn, refuse, type SimulatedRequest, wholeOf } from "../dialect.ts";
-import { embeddingOf, embeddingsOf } from "./embed.ts";
+import { vectorOf } from "../../answer/vector.ts";
+import { answerBytesMax } from "../../settings.ts";
+import { type Dialect, headerIn, refuse, type SimulatedRequest, type Whole, wholeOf } from "../dialect.ts";
+import { shaped } from "../shape.ts";
 import { geminiErrorBody } from "./error.ts";
-import { contentQuestionOf, countOf } from "./request.ts";
+import { contentQuestionOf, contentTokensOf, countOf, textOf } from "./request.ts";
 import { type ContentAnswer, candidateOf, contentWholeOf } from "./response.ts";
+import { camelOf, checkedEmbed, checkedEmbedBatch, type EmbedRequest } from "./schema.ts";
 import { contentScriptOf } from "./stream.ts";
+
+/** Embeddings of one content or of a batch. */
+const dimensionsDefault = 768;
+/** The most characters of a number in JSON. */
+const numberBytes = 16;
+
+function embeddingOf(raw: unknown, withUsage: boolean): Whole {
+  const body = shaped(checkedEmbed, camelOf(raw));
+  return vectorsWholeOf(`"embedding":${vectorJsonOf(body)}`, [body], withUsage);
+}
+
+function embeddingsOf(raw: unknown, withUsage: boolean): Whole {
+  const body = shaped(checkedEmbedBatch, camelOf(raw));
+  const bytes = body.requests.reduce(
+    (sum, { outputDimensionality }) => sum + (outputDimensionality ?? dimensionsDefault) * numberBytes,
+    0,
+  );
+  if (bytes > answerBytesMax) refuse(`So many vectors are more than ${answerBytesMax} bytes.`, "requests");
+  return vectorsWholeOf(`"embeddings":[${body.requests.map(vectorJsonOf).join(",")}]`, body.requests, withUsage);
+}
+
+function vectorsWholeOf(vectors: string, requests: EmbedRequest[], withUsage: boolean): Whole {
+  const promptTokens = requests.reduce((sum, { content }) => sum + contentTokensOf(content), 0);
+  const usage = withUsage ? `,"usageMetadata":{"promptTokenCount":${promptTokens}}` : "";
+  return { kind: "whole", body: `{${vectors}${usage}}`, tokens: 0 };
+}
+
+/** Nine digits represent a 32-bit float exactly. */
+function vectorJsonOf({ content, outputDimensionality }: EmbedRequest): string {
+  const vector = vectorOf(textOf(content.parts), outputDimensionality ?? dimensionsDefault);
+  return `{"values":[${Array.from(vector, (value) => Number(value.toPrecision(9))).join(",")}]}`;
+}
 
 const verbs = [
   "generateContent",
