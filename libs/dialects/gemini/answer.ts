@@ -210,14 +210,18 @@ export class GeminiDecoder extends EventDecoder {
 
 export const decodeAnswer = (body: JsonObject): AnswerEvent[] => new GeminiDecoder().whole(body);
 
-/** A response with these parts; `end` is the finish, given with the last response. */
+export const identityOf = ({ id, model, continues }: AnswerContext) => ({
+  modelVersion: model,
+  responseId: continues?.id ?? id,
+});
+
+/** The last response, or a whole one, with these parts. */
 export function responseOf(
   parts: readonly object[],
-  { id, model, continues }: AnswerContext,
-  end?: { finish: Finish; usage: Usage | undefined; malformed: boolean },
+  context: AnswerContext,
+  { finish, usage, malformed }: { finish: Finish; usage: Usage | undefined; malformed: boolean },
 ): object {
-  const reason =
-    end && (end.malformed && finishes[end.finish] === "STOP" ? "MALFORMED_FUNCTION_CALL" : finishes[end.finish]);
+  const reason = malformed && finishes[finish] === "STOP" ? "MALFORMED_FUNCTION_CALL" : finishes[finish];
   return {
     candidates: [
       {
@@ -229,9 +233,8 @@ export function responseOf(
         }),
       },
     ],
-    ...(end?.usage !== undefined && { usageMetadata: usageBodyOf(end.usage) }),
-    modelVersion: model,
-    responseId: continues?.id ?? id,
+    ...(usage !== undefined && { usageMetadata: usageBodyOf(usage) }),
+    ...identityOf(context),
   };
 }
 

@@ -6,16 +6,19 @@
 import { jsonOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { ContentEvent } from "../neutral/neutral.ts";
-import { responseOf } from "./answer.ts";
+import { identityOf, responseOf } from "./answer.ts";
 import { PartWriter } from "./part-writer.ts";
 
 export class GeminiEncoder implements StreamEncoder {
   readonly #context: AnswerContext;
+  /** The members that follow the candidates of every response, in JSON. */
+  readonly #identity: string;
   readonly #writer: PartWriter;
   readonly #frame: Frames;
 
   constructor(context: AnswerContext) {
     this.#context = context;
+    this.#identity = jsonOf(identityOf(context)).slice(1);
     this.#writer = new PartWriter(context);
     this.#frame = new Frames(context.framing === "array");
   }
@@ -23,7 +26,7 @@ export class GeminiEncoder implements StreamEncoder {
   push(event: ContentEvent): string {
     if (event.kind !== "finish") {
       const parts = this.#writer.push(event);
-      return parts.length === 0 ? "" : this.#frame.next(jsonOf(responseOf(parts, this.#context)));
+      return parts.length === 0 ? "" : this.#frame.next(this.#chunk(parts));
     }
     const { finish, usage } = event;
     const left = this.#writer.end();
@@ -34,6 +37,11 @@ export class GeminiEncoder implements StreamEncoder {
       this.#frame.next(jsonOf(responseOf(parts, this.#context, { finish, usage, malformed: this.#writer.malformed }))) +
       this.#frame.end()
     );
+  }
+
+  /** A response with some parts, built as text, because it is the most frequent event. */
+  #chunk(parts: readonly object[]): string {
+    return `{"candidates":[{"content":{"role":"model","parts":${jsonOf(parts)}},"index":0}],${this.#identity}`;
   }
 }
 
