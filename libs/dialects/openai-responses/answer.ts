@@ -120,7 +120,7 @@ export function itemOf(block: Block, context: AnswerContext, index: number, stat
   }
 }
 
-export const argumentsTextOf = (input: string): string => (input === "" ? "{}" : input);
+const argumentsTextOf = (input: string): string => (input === "" ? "{}" : input);
 
 type Ending = { status: "completed" } | { status: "incomplete"; reason: "max_output_tokens" | "content_filter" };
 const lengthEnding: Ending = { status: "incomplete", reason: "max_output_tokens" };
