@@ -33,69 +33,15 @@ import {
 import { ButtonLink } from "../parts/link.tsx";
 import { RedirectError } from "../parts/redirect-errors.tsx";
 import { OfflineNotice } from "../parts/states.tsx";
-import { type Language, languages, translated, useLanguage, useTexts } from "./language.tsx";
 import { type Me, may, signOut, useMaybeMe } from "./session.ts";
+import { useShellTexts } from "./shell.texts.ts";
+import { type Language, languages, useLanguage } from "./texts.ts";
 
-const texts = translated({
-  en: {
-    skip: "To the content",
-    navigation: "Pages",
-    menu: "Menu",
-    start: "Start",
-    keys: "Keys",
-    models: "Models",
-    playground: "Playground",
-    usage: "Usage",
-    requests: "Requests",
-    operations: "Operations",
-    catalogue: "Catalogue",
-    accounts: "Accounts",
-    people: "People",
-    audit: "Audit log",
-    settings: "Settings",
-    scheme: "Colours",
-    light: "Light",
-    dark: "Dark",
-    auto: "As the system",
-    language: "Language",
-    profile: "Profile and sign-in",
-    reference: "API reference",
-    signOut: "Sign out",
-    signIn: "Sign in",
-  },
-  zh: {
-    skip: "跳到内容",
-    navigation: "页面",
-    menu: "菜单",
-    start: "开始",
-    keys: "密钥",
-    models: "模型",
-    playground: "试验场",
-    usage: "用量",
-    requests: "请求",
-    operations: "运维",
-    catalogue: "目录",
-    accounts: "账户",
-    people: "人员",
-    audit: "审计日志",
-    settings: "设置",
-    scheme: "颜色",
-    light: "浅色",
-    dark: "深色",
-    auto: "跟随系统",
-    language: "语言",
-    profile: "个人资料与登录",
-    reference: "API 参考",
-    signOut: "退出登录",
-    signIn: "登录",
-  },
-});
-
-type Texts = typeof texts.en;
+type Texts = ReturnType<typeof useShellTexts>;
 
 interface Entry {
   to: string;
-  text: keyof Texts;
+  text: { [Name in keyof Texts]: Texts[Name] extends string ? Name : never }[keyof Texts];
   icon: ComponentType;
   isFor?: (me: Me) => boolean;
   /** Open without sign-in if the catalogue has a public group. */
@@ -119,7 +65,7 @@ const entries: Entry[] = [
 ];
 
 export function Shell() {
-  const t = useTexts(texts);
+  const t = useShellTexts();
   const me = useMaybeMe();
   const [isOpen, { toggle, close }] = useDisclosure();
   const path = useRouterState({ select: ({ location }) => location.pathname });
@@ -192,7 +138,7 @@ export function Shell() {
 }
 
 function PersonMenu({ me }: { me: Me }) {
-  const t = useTexts(texts);
+  const t = useShellTexts();
   return (
     <Menu position="top-start" width={220}>
       <Menu.Target>
@@ -221,7 +167,7 @@ function PersonMenu({ me }: { me: Me }) {
 
 /** Language and colours, also before the sign-in. */
 export function Preferences() {
-  const t = useTexts(texts);
+  const t = useShellTexts();
   const { language, setLanguage } = useLanguage();
   const { colorScheme, setColorScheme } = useMantineColorScheme();
   return (

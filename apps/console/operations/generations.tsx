@@ -2,78 +2,18 @@
 import { Alert, Group, Select, Text } from "@mantine/core";
 import { memo, useState } from "react";
 import { type Answer, call } from "../app/call.ts";
-import { type Formats, translated, useFormats, useTexts } from "../app/language.tsx";
+import { type Formats, useFormats } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
 import type { Search } from "../app/router.tsx";
 import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
 import { RowButton, StateCell } from "./cells.tsx";
+import { useGenerationsTexts } from "./generations.texts.ts";
 import { ReasonDialog } from "./reason-dialog.tsx";
 import { Section } from "./section.tsx";
 
-const texts = translated({
-  en: {
-    title: "Running generations",
-    shown: (shown: string, total: string) => `The oldest ${shown} of ${total}`,
-    all: (total: string) => `${total} now`,
-    silent: (names: string) => `Without the generations of ${names}, which did not answer in time.`,
-    none: "No generation waits or runs",
-    noneWhy: "The list is read again every two seconds.",
-    any: "All",
-    since: "For",
-    key: "Key",
-    model: "Model",
-    queue: "Queue",
-    state: "State",
-    queued: "In ingress",
-    dispatched: "On queue",
-    running: "Running",
-    streamed: "Streamed",
-    whole: "Whole",
-    kind: "Response",
-    tokens: "Output tokens",
-    target: "Upstream and model",
-    worker: "Worker",
-    ingress: "Ingress",
-    id: "Id",
-    stop: "Stop",
-    stopTitle: "Stop this generation?",
-    stopWhy: (id: string, model: string) =>
-      `${id} (${model}): its caller gets an error with the reason, the upstream's call is aborted, and what it used so far is charged.`,
-  },
-  zh: {
-    title: "运行中的生成",
-    shown: (shown: string, total: string) => `最早的 ${shown} 个，共 ${total} 个`,
-    all: (total: string) => `当前 ${total} 个`,
-    silent: (names: string) => `不含 ${names} 的生成：它们未及时回答。`,
-    none: "没有等待或运行中的生成",
-    noneWhy: "列表每两秒刷新一次。",
-    any: "全部",
-    since: "时长",
-    key: "密钥",
-    model: "模型",
-    queue: "队列",
-    state: "状态",
-    queued: "入口中",
-    dispatched: "队列中",
-    running: "运行中",
-    streamed: "流式",
-    whole: "整体",
-    kind: "响应",
-    tokens: "输出令牌",
-    target: "上游与模型",
-    worker: "工作进程",
-    ingress: "入口",
-    id: "ID",
-    stop: "停止",
-    stopTitle: "停止此生成？",
-    stopWhy: (id: string, model: string) =>
-      `${id}（${model}）：调用方会收到带原因的错误，上游调用会中止，已使用的部分会计费。`,
-  },
-});
-
-type Texts = typeof texts.en;
+type Texts = ReturnType<typeof useGenerationsTexts>;
 type Listed = Answer<"listGenerations">;
 type Generation = Listed["items"][number];
 
@@ -93,7 +33,7 @@ export const Generations = memo(function Generations({
   search: { model, key, queue },
   onFilter,
 }: GenerationsProps) {
-  const t = useTexts(texts);
+  const t = useGenerationsTexts();
   const format = useFormats();
   const query = { ...(model && { model }), ...(key && { key }), ...(queue && { queue }) };
   const listed = useRead("listGenerations", { query }, { everyMs, keepsPrevious: true });

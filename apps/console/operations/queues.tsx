@@ -3,94 +3,24 @@ import { ActionIcon, Group, Menu, Progress, Text } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { useMemo, useState } from "react";
 import { call } from "../app/call.ts";
-import { type Formats, translated, useFormats, useTexts } from "../app/language.tsx";
+import { type Formats, useFormats } from "../app/language.tsx";
 import type { LiveState } from "../app/live.ts";
 import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
 import { ConfirmDialog } from "../parts/dialogs.tsx";
 import { MoreIcon } from "../parts/icons.tsx";
 import { StateCell } from "./cells.tsx";
+import { useQueuesTexts } from "./queues.texts.ts";
 import { ReasonDialog } from "./reason-dialog.tsx";
 import { Section } from "./section.tsx";
 
-const texts = translated({
-  en: {
-    queues: "Queues",
-    queue: "Queue",
-    state: "State",
-    accepting: "Accepting",
-    paused: "Paused",
-    draining: "Draining",
-    until: (time: string) => `until ${time}`,
-    queued: "Waiting",
-    groups: "Waiting by group",
-    others: "others",
-    jobs: "Jobs",
-    oldest: "Oldest wait",
-    running: "Running",
-    load: "Load",
-    workers: "Workers",
-    noWorker: "No worker takes jobs from this queue",
-    actions: (name: string) => `Actions for ${name}`,
-    pause: "Pause",
-    pauseTitle: (name: string) => `Pause ${name}?`,
-    pauseWhy: "Workers take nothing more from this queue. What runs goes on. Requests wait, within the queue's bounds.",
-    drain: "Drain",
-    drainTitle: (name: string) => `Drain ${name}?`,
-    drainWhy: "New requests are refused with 503 and the reason. What waits and runs is finished.",
-    resume: "Resume",
-    resumeTitle: (name: string) => `Resume ${name}?`,
-    resumeWhy: "The queue accepts requests and workers take them again.",
-    clear: "Clear",
-    clearTitle: (name: string) => `Clear ${name}?`,
-    clearWhy: (count: string) =>
-      `All requests that wait on this queue end with 503 and the reason: ${count} at the moment. What runs goes on. This cannot be undone.`,
-    cleared: (count: string) => `${count} requests were ended`,
-    silent: (count: number) => `${count} ingresses did not answer: what waits there may still wait`,
-  },
-  zh: {
-    queues: "队列",
-    queue: "队列",
-    state: "状态",
-    accepting: "接收中",
-    paused: "已暂停",
-    draining: "排空中",
-    until: (time: string) => `至 ${time}`,
-    queued: "等待中",
-    groups: "按分组等待",
-    others: "其他",
-    jobs: "任务",
-    oldest: "最长等待",
-    running: "运行中",
-    load: "负载",
-    workers: "工作进程",
-    noWorker: "没有工作进程处理此队列",
-    actions: (name: string) => `${name} 的操作`,
-    pause: "暂停",
-    pauseTitle: (name: string) => `暂停 ${name}？`,
-    pauseWhy: "工作进程不再从此队列取任务。运行中的继续，请求在队列限制内等待。",
-    drain: "排空",
-    drainTitle: (name: string) => `排空 ${name}？`,
-    drainWhy: "新请求会以 503 和原因被拒绝。等待中和运行中的请求会完成。",
-    resume: "恢复",
-    resumeTitle: (name: string) => `恢复 ${name}？`,
-    resumeWhy: "队列重新接受请求，工作进程重新取任务。",
-    clear: "清空",
-    clearTitle: (name: string) => `清空 ${name}？`,
-    clearWhy: (count: string) =>
-      `此队列中等待的所有请求会以 503 和原因结束：目前 ${count} 个。运行中的继续。此操作无法撤销。`,
-    cleared: (count: string) => `已结束 ${count} 个请求`,
-    silent: (count: number) => `${count} 个入口没有回答：其中的请求可能仍在等待`,
-  },
-});
-
-type Texts = typeof texts.en;
+type Texts = ReturnType<typeof useQueuesTexts>;
 type Queue = LiveState["queues"][number];
 type Action = "pause" | "drain" | "resume" | "clear";
 
 const ends = [null, 15, 60, 240, 1_440] as const;
 
 export function Queues({ queues }: { queues: readonly Queue[] }) {
-  const t = useTexts(texts);
+  const t = useQueuesTexts();
   const format = useFormats();
   const [asked, setAsked] = useState<{ action: Action; queue: Queue }>();
   const columns = useMemo(() => columnsOf(t, format, (action, queue) => setAsked({ action, queue })), [t, format]);
@@ -110,7 +40,7 @@ export function Queues({ queues }: { queues: readonly Queue[] }) {
 }
 
 function QueueDialog({ action, queue, onClose }: { action: Action; queue: Queue; onClose(): void }) {
-  const t = useTexts(texts);
+  const t = useQueuesTexts();
   const format = useFormats();
   const params = { queue: queue.name };
   const dialog = { title: t[`${action}Title`](queue.name), submit: t[action], onClose };

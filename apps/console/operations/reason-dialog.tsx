@@ -2,27 +2,8 @@
 import { Alert, Select, Text, TextInput } from "@mantine/core";
 import { useState } from "react";
 import { ApiFault } from "../app/call.ts";
-import { translated, useTexts } from "../app/language.tsx";
 import { FormDialog } from "../parts/dialogs.tsx";
-
-const texts = translated({
-  en: {
-    reason: "Reason",
-    reasonHelp: "Callers see it in the error.",
-    ends: "Ends",
-    open: "When it is ended here",
-    minutes: (count: number) => `In ${count} minutes`,
-    hours: (count: number) => (count === 1 ? "In an hour" : `In ${count} hours`),
-  },
-  zh: {
-    reason: "原因",
-    reasonHelp: "调用方会在错误中看到。",
-    ends: "结束时间",
-    open: "在此处手动结束",
-    minutes: (count: number) => `${count} 分钟后`,
-    hours: (count: number) => `${count} 小时后`,
-  },
-});
+import { useReasonDialogTexts } from "./reason-dialog.texts.ts";
 
 const reasonLengthMax = 100;
 
@@ -41,7 +22,7 @@ export interface ReasonDialogProps {
 }
 
 export function ReasonDialog({ ends, consequence, isDestructive = false, onSubmit, ...form }: ReasonDialogProps) {
-  const t = useTexts(texts);
+  const t = useReasonDialogTexts();
   const [reason, setReason] = useState("");
   const [minutes, setMinutes] = useState(ends?.[0] ?? null);
   const [fieldFault, setFieldFault] = useState<ApiFault>();

@@ -2,7 +2,7 @@
 import { Group } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { call } from "../app/call.ts";
-import { type Formats, translated, useFormats, useTexts } from "../app/language.tsx";
+import { type Formats, useFormats } from "../app/language.tsx";
 import type { LiveState } from "../app/live.ts";
 import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
 import { ConfirmDialog } from "../parts/dialogs.tsx";
@@ -10,59 +10,16 @@ import { Empty } from "../parts/states.tsx";
 import { RowButton, StateCell } from "./cells.tsx";
 import { ReasonDialog } from "./reason-dialog.tsx";
 import { Section } from "./section.tsx";
+import { useTargetsTexts } from "./targets.texts.ts";
 
-const texts = translated({
-  en: {
-    title: "Targets and circuit breakers",
-    target: "Upstream and model",
-    none: "The catalogue has no targets",
-    state: "Circuit breaker",
-    open: "Open",
-    "half-open": "Half open",
-    closed: "Closed",
-    kept: (reason: string, by: string, until: string) => `${reason} (${by}, until ${until})`,
-    calls: "Calls a minute",
-    failed: "Failed",
-    firstToken: "First token",
-    cooling: "In cooldown",
-    doOpen: "Keep open",
-    openTitle: (target: string) => `Keep the circuit breaker of ${target} open?`,
-    openWhy:
-      "No worker calls this target until the time is over or you close it. Requests go to other targets, or fail if there is none.",
-    doClose: "Close",
-    closeTitle: (target: string) => `Close the circuit breaker of ${target}?`,
-    closeWhy: "Workers call this target again at once. Further failures open it again.",
-  },
-  zh: {
-    title: "目标与熔断器",
-    target: "上游与模型",
-    none: "目录中没有目标",
-    state: "熔断器",
-    open: "断开",
-    "half-open": "半开",
-    closed: "闭合",
-    kept: (reason: string, by: string, until: string) => `${reason}（${by}，至 ${until}）`,
-    calls: "每分钟调用",
-    failed: "失败",
-    firstToken: "首个令牌",
-    cooling: "冷却中",
-    doOpen: "保持断开",
-    openTitle: (target: string) => `让 ${target} 的熔断器保持断开？`,
-    openWhy: "在时间结束或您闭合之前，工作进程不会调用此目标。请求转向其他目标，没有其他目标时失败。",
-    doClose: "闭合",
-    closeTitle: (target: string) => `闭合 ${target} 的熔断器？`,
-    closeWhy: "工作进程立即重新调用此目标。再次失败会使其重新断开。",
-  },
-});
-
-type Texts = typeof texts.en;
+type Texts = ReturnType<typeof useTargetsTexts>;
 type Target = LiveState["targets"][number];
 
 const ends = [5, 15, 60, 240, 1_440] as const;
 const colors = { closed: "teal", open: "red", "half-open": "yellow" } as const;
 
 export function Targets({ targets }: { targets: readonly Target[] }) {
-  const t = useTexts(texts);
+  const t = useTargetsTexts();
   const format = useFormats();
   const [asked, setAsked] = useState<Target>();
   const columns = useMemo(() => columnsOf(t, format, setAsked), [t, format]);

@@ -3,7 +3,7 @@ import { Badge, Button, TextInput } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 import { call } from "../app/call.ts";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import { type Item, useList } from "../app/pages.ts";
 import { queryClient } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
@@ -15,42 +15,12 @@ import { PageLink } from "../parts/link.tsx";
 import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty } from "../parts/states.tsx";
-
-const texts = translated({
-  en: {
-    title: "Accounts",
-    about: "Keys, people and usage belong to an account.",
-    create: "Create account",
-    name: "Name",
-    id: "Id",
-    idHelp: "In usage records and limits; it cannot be changed. Empty: a random one.",
-    state: "State",
-    active: "Active",
-    disabled: "Disabled",
-    created: "Created",
-    none: "You belong to no account",
-    noneWhy: "An owner or an operator can invite you with a link.",
-  },
-  zh: {
-    title: "账户",
-    about: "密钥、人员和用量都属于某个账户。",
-    create: "创建账户",
-    name: "名称",
-    id: "ID",
-    idHelp: "用于用量记录和限额，之后无法修改。留空则随机生成。",
-    state: "状态",
-    active: "正常",
-    disabled: "已停用",
-    created: "创建时间",
-    none: "您不属于任何账户",
-    noneWhy: "所有者或运维人员可以通过链接邀请您。",
-  },
-});
+import { useAccountsTexts } from "./accounts.texts.ts";
 
 const route = getRouteApi("/inside/accounts");
 
 export function Accounts() {
-  const t = useTexts(texts);
+  const t = useAccountsTexts();
   const format = useFormats();
   const me = useMe();
   const accounts = useList("listAccounts");
@@ -89,13 +59,13 @@ export function Accounts() {
   ];
   return (
     <Page
-      title={t.title}
+      title={t.accounts}
       about={t.about}
       actions={me.isOperator && <Button onClick={() => setIsCreating(true)}>{t.create}</Button>}
     >
       <ListTable
         from={accounts}
-        label={t.title}
+        label={t.accounts}
         columns={columns}
         rowId={(account) => account.id}
         empty={<Empty title={t.none}>{t.noneWhy}</Empty>}

@@ -2,57 +2,21 @@
 import { Code, Group, Modal, Select, SimpleGrid, Stack, Text, TextInput, UnstyledButton } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import { type Item, useList } from "../app/pages.ts";
 import { useAccounts } from "../parts/accounts.ts";
 import { type Column, Cut } from "../parts/data-table.tsx";
 import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty } from "../parts/states.tsx";
-
-const texts = translated({
-  en: {
-    title: "Audit log",
-    about: "Every change: who, what, before and after, from where.",
-    account: "Account",
-    all: "All",
-    action: "Action",
-    time: "Time",
-    actor: "Who",
-    address: "From",
-    subject: "What",
-    details: "Before and after",
-    before: "Before",
-    after: "After",
-    nothing: "Nothing",
-    none: "No entry matches",
-    close: "Close",
-  },
-  zh: {
-    title: "审计日志",
-    about: "记录每次变更：谁、做了什么、变更前后的状态、来自何处。",
-    account: "账户",
-    all: "全部",
-    action: "操作",
-    time: "时间",
-    actor: "操作者",
-    address: "来源",
-    subject: "对象",
-    details: "变更前后",
-    before: "变更前",
-    after: "变更后",
-    nothing: "无",
-    none: "没有匹配的记录",
-    close: "关闭",
-  },
-});
+import { useAuditTexts } from "./audit.texts.ts";
 
 type Entry = Item<"listAudit">;
 const route = getRouteApi("/inside/audit");
 const pageRows = 100;
 
 export function Audit() {
-  const t = useTexts(texts);
+  const t = useAuditTexts();
   const format = useFormats();
   const { account, action = "" } = route.useSearch();
   const navigate = route.useNavigate();

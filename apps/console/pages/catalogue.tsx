@@ -5,75 +5,19 @@
 import { Alert, Badge, Button, Group, Paper, Stack, Table, Text, Textarea, Title } from "@mantine/core";
 import { useState } from "react";
 import { type Answer, call } from "../app/call.ts";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { CodeBlock } from "../parts/copy.tsx";
 import { DiffView, FaultExcerpt } from "../parts/diff-view.tsx";
 import { Page } from "../parts/page.tsx";
 import { FaultNotice, Loaded } from "../parts/states.tsx";
-
-const texts = translated({
-  en: {
-    title: "Catalogue",
-    about: "Models, groups, prices, routes and queues. Every process follows the file within a second of a change.",
-    inForce: (version: string) => `Version ${version} is in force`,
-    fault: "The file is not in force: the last valid catalogue stays",
-    file: "File",
-    lastChange: (time: string) => `The last change, ${time}`,
-    check: "Check a change",
-    checkAbout: "Paste a whole file. Nothing is saved: change the file on the server when you like the result.",
-    fromFile: "Begin with the file",
-    proposed: "Proposed file",
-    run: "Check",
-    valid: "The file is valid.",
-    noChange: "It changes nothing.",
-    kinds: { models: "Models", groups: "Groups", upstreams: "Upstreams", queues: "Queues" },
-    added: "added",
-    removed: "removed",
-    changed: "changed",
-    affected: "Keys that would lose something",
-    group: "Group",
-    keys: "Keys",
-    loses: "Loses",
-    wholeGroup: "The group itself: its keys would be refused",
-    nobody: "No key would lose a model.",
-    difference: "Lines that differ",
-    mistake: "The place of the mistake",
-  },
-  zh: {
-    title: "目录",
-    about: "模型、分组、价格、路由与队列。文件更改后，每个进程会在一秒内生效。",
-    inForce: (version: string) => `版本 ${version} 生效中`,
-    fault: "文件未生效：继续使用上一个有效的目录",
-    file: "文件",
-    lastChange: (time: string) => `最近一次更改，${time}`,
-    check: "检查更改",
-    checkAbout: "粘贴完整的文件。此处不会保存：对结果满意后，请修改服务器上的文件。",
-    fromFile: "从当前文件开始",
-    proposed: "拟议的文件",
-    run: "检查",
-    valid: "文件有效。",
-    noChange: "没有任何变化。",
-    kinds: { models: "模型", groups: "分组", upstreams: "上游", queues: "队列" },
-    added: "新增",
-    removed: "移除",
-    changed: "更改",
-    affected: "会受影响的密钥",
-    group: "分组",
-    keys: "密钥数",
-    loses: "失去",
-    wholeGroup: "整个分组：其密钥将被拒绝",
-    nobody: "没有密钥会失去模型。",
-    difference: "不同的行",
-    mistake: "错误位置",
-  },
-});
+import { useCatalogueTexts } from "./catalogue.texts.ts";
 
 type Checked = Answer<"checkCatalogue">;
 type Changes = NonNullable<Checked["changes"]>;
 
 export function Catalogue() {
-  const t = useTexts(texts);
+  const t = useCatalogueTexts();
   const format = useFormats();
   const read = useRead("readCatalogueFile", {}, { everyMs: 5_000 });
   return (
@@ -113,7 +57,7 @@ export function Catalogue() {
 }
 
 function CheckForm({ current }: { current: string }) {
-  const t = useTexts(texts);
+  const t = useCatalogueTexts();
   const [text, setText] = useState("");
   const [checked, setChecked] = useState<Checked>();
   const [error, setError] = useState<unknown>();
@@ -161,7 +105,7 @@ function CheckForm({ current }: { current: string }) {
 }
 
 function CheckResult({ checked: { fault, changes, diff, affected }, text }: { checked: Checked; text: string }) {
-  const t = useTexts(texts);
+  const t = useCatalogueTexts();
   const format = useFormats();
   if (fault !== null || changes === null)
     return (
@@ -209,7 +153,7 @@ function CheckResult({ checked: { fault, changes, diff, affected }, text }: { ch
 const colours = { added: "teal", removed: "red", changed: "yellow" } as const;
 
 function ChangeList({ changes }: { changes: Changes }) {
-  const t = useTexts(texts);
+  const t = useCatalogueTexts();
   const rows = (["models", "groups", "upstreams", "queues"] as const).flatMap((kind) =>
     (["added", "removed", "changed"] as const).flatMap((how) =>
       changes[kind][how].length === 0 ? [] : [{ kind, how, names: changes[kind][how] }],

@@ -4,7 +4,7 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
 import { call, callVersioned } from "../app/call.ts";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { CopyText } from "../parts/copy.tsx";
@@ -13,97 +13,20 @@ import { type Fact, Facts } from "../parts/facts.tsx";
 import { Field } from "../parts/form.tsx";
 import { KeyForm, type NewKey, NewKeyDialog } from "../parts/key-dialogs.tsx";
 import { KeyLimits } from "../parts/key-limits.tsx";
-import { isBudget, limitNames, limitTexts } from "../parts/limit-texts.ts";
+import { useLimitTexts } from "../parts/limit.texts.ts";
+import { isBudget, limitNames } from "../parts/limit-texts.ts";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { Loaded } from "../parts/states.tsx";
+import { useKeyTexts } from "./key.texts.ts";
 import { KeyState } from "./keys.tsx";
-
-const texts = translated({
-  en: {
-    edit: "Change",
-    rotate: "Rotate",
-    revoke: "Revoke",
-    rotateTitle: "Rotate this key",
-    rotateWhy:
-      "Creates a key with the same settings. The old key stays valid for the overlap, so that programs can change over.",
-    overlap: "Overlap in hours",
-    revokeTitle: (name: string) => `Revoke ${name}?`,
-    revokeWhy:
-      "Programs that use this key get status 401 within a second, and their running requests end. This cannot be undone.",
-    today: "Today",
-    month: "This month",
-    total: "In total",
-    settings: "Settings",
-    id: "Id",
-    ends: "Ends with",
-    account: "Account",
-    group: "Group",
-    created: "Created",
-    expires: "Expires",
-    revokedAt: "Revoked",
-    replacedBy: "Replaced by",
-    lastUsed: "Last used",
-    never: "Never",
-    models: "Models",
-    allModels: "All of the group",
-    addresses: "Addresses",
-    any: "Any",
-    origins: "Web origins",
-    ofGroup: "Those of the group",
-    tags: "Tags",
-    none: "None",
-    limits: "Limits and budgets",
-    limit: "Limit",
-    value: "Value",
-    seeUsage: "Usage of this key",
-    seeRequests: "Requests of this key",
-  },
-  zh: {
-    edit: "修改",
-    rotate: "轮换",
-    revoke: "吊销",
-    rotateTitle: "轮换此密钥",
-    rotateWhy: "创建一个设置相同的新密钥。旧密钥在重叠期内继续有效，便于程序切换。",
-    overlap: "重叠期（小时）",
-    revokeTitle: (name: string) => `吊销 ${name}？`,
-    revokeWhy: "使用此密钥的程序会在一秒内收到 401，其正在进行的请求会终止。此操作无法撤销。",
-    today: "今日",
-    month: "本月",
-    total: "总计",
-    settings: "设置",
-    id: "ID",
-    ends: "末尾字符",
-    account: "账户",
-    group: "分组",
-    created: "创建时间",
-    expires: "过期时间",
-    revokedAt: "吊销时间",
-    replacedBy: "替代密钥",
-    lastUsed: "最近使用",
-    never: "从未",
-    models: "模型",
-    allModels: "分组的全部模型",
-    addresses: "地址",
-    any: "不限",
-    origins: "网页来源",
-    ofGroup: "使用分组的设置",
-    tags: "标签",
-    none: "无",
-    limits: "限额与预算",
-    limit: "限额",
-    value: "值",
-    seeUsage: "此密钥的用量",
-    seeRequests: "此密钥的请求",
-  },
-});
 
 const route = getRouteApi("/inside/keys/$key");
 const overlapHours = 24;
 
 export function Key() {
-  const t = useTexts(texts);
-  const limitNamesOf = useTexts(limitTexts);
+  const t = useKeyTexts();
+  const limitNamesOf = useLimitTexts();
   const format = useFormats();
   const me = useMe();
   const { key: id } = route.useParams();

@@ -3,7 +3,7 @@ import { Badge, Button, Group, Select, TextInput } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { getRouteApi } from "@tanstack/react-router";
 import { useEffect, useState } from "react";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import { useList } from "../app/pages.ts";
 import { useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
@@ -14,62 +14,12 @@ import { PageLink } from "../parts/link.tsx";
 import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty } from "../parts/states.tsx";
-
-const texts = translated({
-  en: {
-    title: "Keys",
-    about: "A key lets a program use the models of its group.",
-    create: "Create key",
-    search: "Search by name, id or last characters",
-    state: "State",
-    account: "Account",
-    all: "All",
-    name: "Name",
-    key: "Key",
-    group: "Group",
-    spentToday: "Today",
-    spentMonth: "This month",
-    lastUsed: "Last used",
-    never: "Never",
-    expires: "Expires",
-    live: "Live",
-    expired: "Expired",
-    revoked: "Revoked",
-    disabled: "Account disabled",
-    none: "No keys yet",
-    noneWhy: "Create a key, then call the gateway with it.",
-    nothingFound: "No key matches",
-  },
-  zh: {
-    title: "密钥",
-    about: "程序凭密钥使用其分组的模型。",
-    create: "创建密钥",
-    search: "按名称、ID 或末尾字符搜索",
-    state: "状态",
-    account: "账户",
-    all: "全部",
-    name: "名称",
-    key: "密钥",
-    group: "分组",
-    spentToday: "今日",
-    spentMonth: "本月",
-    lastUsed: "最近使用",
-    never: "从未",
-    expires: "过期时间",
-    live: "有效",
-    expired: "已过期",
-    revoked: "已吊销",
-    disabled: "账户已停用",
-    none: "还没有密钥",
-    noneWhy: "创建密钥，然后用它调用网关。",
-    nothingFound: "没有匹配的密钥",
-  },
-});
+import { useKeysTexts } from "./keys.texts.ts";
 
 const colours = { live: "teal", expired: "gray", revoked: "red", disabled: "gray" } as const;
 
 export function KeyState({ state }: { state: KeyRow["state"] }) {
-  const t = useTexts(texts);
+  const t = useKeysTexts();
   return (
     <Badge variant="light" color={colours[state]} radius="sm" tt="none">
       {t[state]}
@@ -80,7 +30,7 @@ export function KeyState({ state }: { state: KeyRow["state"] }) {
 const route = getRouteApi("/inside/keys");
 
 export function Keys() {
-  const t = useTexts(texts);
+  const t = useKeysTexts();
   const format = useFormats();
   const me = useMe();
   const { search = "", state, account, create } = route.useSearch();

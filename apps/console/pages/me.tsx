@@ -4,7 +4,7 @@ import { notifications } from "@mantine/notifications";
 import { type ReactNode, useState } from "react";
 import { renderSVG } from "uqr";
 import { call, callAuth } from "../app/call.ts";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import { type Item, useList } from "../app/pages.ts";
 import { queryClient } from "../app/queries.ts";
 import { signOut, useMe } from "../app/session.ts";
@@ -16,93 +16,13 @@ import { Field, Form } from "../parts/form.tsx";
 import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
 import { PasswordField } from "../parts/password-field.tsx";
-
-const texts = translated({
-  en: {
-    title: "Profile and sign-in",
-    person: "Name and address",
-    emailHelp: "You sign in with it.",
-    currentPassword: "Current password",
-    currentHelp: "Not needed within 15 minutes of a sign-in link.",
-    save: "Save",
-    saved: "Saved",
-    password: "Password",
-    noPassword: "You have no password yet: without one you need a new link for each sign-in.",
-    passwordHelp: "At least 12 characters. Your other sessions end.",
-    setPassword: "Set password",
-    passwordSet: "Password set",
-    factor: "Second factor",
-    factorOn: "On: sign-in asks for a code of your authenticator app.",
-    factorOff: "Off: the password alone signs you in.",
-    enable: "Turn on",
-    disable: "Turn off",
-    yourPassword: "Your password",
-    scan: "Scan this with an authenticator app, or enter the secret by hand. Then type the code that it shows.",
-    secret: "Secret",
-    code: "Code",
-    verify: "Turn on",
-    backup: "Store these backup codes. Each works once, without the app. They are shown only here.",
-    backupDone: "I have stored them",
-    sessions: "Sessions",
-    device: "Browser",
-    method: "Signed in with",
-    methods: { password: "Password", "second-factor": "Second factor", link: "Link", oidc: "Single sign-on" } as Record<
-      string,
-      string
-    >,
-    address: "From",
-    since: "Since",
-    current: "This one",
-    end: "End",
-    endOthers: "End all others",
-    signOut: "Sign out",
-  },
-  zh: {
-    title: "个人资料与登录",
-    person: "名称与地址",
-    emailHelp: "用于登录。",
-    currentPassword: "当前密码",
-    currentHelp: "通过登录链接登录后 15 分钟内无需填写。",
-    save: "保存",
-    saved: "已保存",
-    password: "密码",
-    noPassword: "您还没有密码：没有密码时，每次登录都需要新的链接。",
-    passwordHelp: "至少 12 个字符。您的其他会话将结束。",
-    setPassword: "设置密码",
-    passwordSet: "密码已设置",
-    factor: "双重验证",
-    factorOn: "已开启：登录时需要验证器应用的验证码。",
-    factorOff: "未开启：仅凭密码即可登录。",
-    enable: "开启",
-    disable: "关闭",
-    yourPassword: "您的密码",
-    scan: "请用验证器应用扫描，或手动输入密钥，然后输入显示的验证码。",
-    secret: "密钥",
-    code: "验证码",
-    verify: "开启",
-    backup: "请保存这些备用代码。每个代码可在没有应用时使用一次，且仅在此显示。",
-    backupDone: "我已保存",
-    sessions: "会话",
-    device: "浏览器",
-    method: "登录方式",
-    methods: { password: "密码", "second-factor": "双重验证", link: "链接", oidc: "单点登录" } as Record<
-      string,
-      string
-    >,
-    address: "来源",
-    since: "开始时间",
-    current: "当前会话",
-    end: "结束",
-    endOthers: "结束其他全部会话",
-    signOut: "退出登录",
-  },
-});
+import { useMeTexts } from "./me.texts.ts";
 
 export function Me() {
-  const t = useTexts(texts);
+  const t = useMeTexts();
   return (
     <Page
-      title={t.title}
+      title={t.profile}
       actions={
         <Button variant="default" onClick={() => void signOut()}>
           {t.signOut}
@@ -115,7 +35,7 @@ export function Me() {
       <Section title={t.password}>
         <PasswordForm />
       </Section>
-      <Section title={t.factor}>
+      <Section title={t.secondFactor}>
         <SecondFactor />
       </Section>
       <Sessions />
@@ -169,7 +89,7 @@ function StayingForm({
 }
 
 function CurrentPassword({ value, onChange }: { value: string; onChange(value: string): void }) {
-  const t = useTexts(texts);
+  const t = useMeTexts();
   return (
     <Field name="currentPassword">
       <PasswordField
@@ -184,7 +104,7 @@ function CurrentPassword({ value, onChange }: { value: string; onChange(value: s
 }
 
 function PersonForm() {
-  const t = useTexts(texts);
+  const t = useMeTexts();
   const me = useMe();
   const [name, setName] = useState(me.name);
   const [email, setEmail] = useState(me.email ?? "");
@@ -204,7 +124,7 @@ function PersonForm() {
 }
 
 function PasswordForm() {
-  const t = useTexts(texts);
+  const t = useMeTexts();
   const me = useMe();
   const [password, setPassword] = useState("");
   const [currentPassword, setCurrentPassword] = useState("");
@@ -228,7 +148,7 @@ interface Enrolment {
 }
 
 function SecondFactor() {
-  const t = useTexts(texts);
+  const t = useMeTexts();
   const me = useMe();
   const [asksPassword, setAsksPassword] = useState(false);
   const [password, setPassword] = useState("");
@@ -251,7 +171,7 @@ function SecondFactor() {
       </Button>
       {asksPassword && (
         <FormDialog
-          title={t.factor}
+          title={t.secondFactor}
           submit={me.hasSecondFactor ? t.disable : t.enable}
           onClose={() => setAsksPassword(false)}
           onSubmit={confirm}
@@ -270,7 +190,7 @@ function SecondFactor() {
       )}
       {enrolment && (
         <FormDialog
-          title={t.factor}
+          title={t.secondFactor}
           submit={t.verify}
           onClose={() => setEnrolment(undefined)}
           onSubmit={async () => {
@@ -305,7 +225,7 @@ function SecondFactor() {
         </FormDialog>
       )}
       {backupCodes && (
-        <SecretDialog title={t.factor} done={t.backupDone} onClose={() => setBackupCodes(undefined)}>
+        <SecretDialog title={t.secondFactor} done={t.backupDone} onClose={() => setBackupCodes(undefined)}>
           <Text>{t.backup}</Text>
           <Code block>{backupCodes.join("\n")}</Code>
         </SecretDialog>
@@ -315,7 +235,7 @@ function SecondFactor() {
 }
 
 function Sessions() {
-  const t = useTexts(texts);
+  const t = useMeTexts();
   const format = useFormats();
   const sessions = useList("listSessions");
   const end = (work: Promise<unknown>) => void work.then(() => queryClient.invalidateQueries());

@@ -4,74 +4,21 @@
 import { Group, Paper, Select, SimpleGrid, Stack, Table, Text, Title } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { useMaybeMe } from "../app/session.ts";
 import type { Catalogue, Model as CatalogueModel } from "../parts/access.tsx";
 import { CopyText } from "../parts/copy.tsx";
 import { ButtonLink, PageLink } from "../parts/link.tsx";
-import { Capabilities, HealthText, modelTexts, Price, TokenCount, useHealth } from "../parts/models.tsx";
+import { useModelFactsTexts } from "../parts/model-facts.texts.ts";
+import { Capabilities, HealthText, Price, TokenCount, useHealth } from "../parts/models.tsx";
 import { Page } from "../parts/page.tsx";
 import { Snippets } from "../parts/snippets.tsx";
 import { Loaded, NotFound } from "../parts/states.tsx";
 import { knownDialect } from "../playground/dialects.ts";
+import { useModelTexts } from "./model.texts.ts";
 import { priceName } from "./models.tsx";
 import { type Client, clientNames, clientsFor, dialectOf, kindOf, snippetsOf } from "./snippets.ts";
-
-const texts = translated({
-  en: {
-    playground: "Open in the playground",
-    facts: "About",
-    id: "Id",
-    prices: "Prices",
-    price: "Price",
-    tiers: "Long prompts",
-    tierAbove: (count: string) => `Above ${count} input tokens`,
-    images: "Images",
-    anySize: "any size",
-    anyQuality: "any quality",
-    serviceTiers: "Service tiers",
-    serviceTier: (name: string) => `${name}: all prices times`,
-    use: "How to call it",
-    client: "Client",
-    noAddress: "The base URL is unknown. An operator sets addresses.baseUrl in the catalogue, or GATEWAY_URL.",
-    realtime: "Models of this kind are called over a WebSocket; see docs/realtime.md.",
-    usage: "Usage of the last 30 days",
-    seeUsage: "Usage of this model",
-    seeRequests: "Requests of this model",
-    requests: "Requests",
-    tokens: "Tokens in, out",
-    cost: "Cost",
-    errors: "Failed",
-    firstContent: "First token, mean",
-  },
-  zh: {
-    playground: "在试验场中打开",
-    facts: "概况",
-    id: "ID",
-    prices: "价格",
-    price: "价格",
-    tiers: "长提示词",
-    tierAbove: (count: string) => `输入超过 ${count} 令牌`,
-    images: "图像",
-    anySize: "任意尺寸",
-    anyQuality: "任意质量",
-    serviceTiers: "服务等级",
-    serviceTier: (name: string) => `${name}：所有价格乘以`,
-    use: "如何调用",
-    client: "客户端",
-    noAddress: "Base URL 未知。运维人员可在目录中设置 addresses.baseUrl，或设置 GATEWAY_URL。",
-    realtime: "此类模型通过 WebSocket 调用，见 docs/realtime.md。",
-    usage: "最近 30 天的用量",
-    seeUsage: "此模型的用量",
-    seeRequests: "此模型的请求",
-    requests: "请求",
-    tokens: "输入、输出令牌",
-    cost: "费用",
-    errors: "失败",
-    firstContent: "首个令牌，平均",
-  },
-});
 
 const route = getRouteApi("/inside/models/$model");
 
@@ -89,8 +36,8 @@ export function Model() {
 }
 
 function Content({ model, catalogue }: { model: CatalogueModel; catalogue: Catalogue }) {
-  const t = useTexts(texts);
-  const m = useTexts(modelTexts);
+  const t = useModelTexts();
+  const m = useModelFactsTexts();
   const format = useFormats();
   const me = useMaybeMe();
   const health = useHealth();
@@ -151,8 +98,8 @@ const spanOf = ({ from, until, hours }: NonNullable<CatalogueModel["prices"][num
 
 /** A line for each price, a column for each group. */
 function Prices({ model, currency }: { model: CatalogueModel; currency: string }) {
-  const t = useTexts(texts);
-  const m = useTexts(modelTexts);
+  const t = useModelTexts();
+  const m = useModelFactsTexts();
   const format = useFormats();
   const lineOf = (name: string, amounts: (string | undefined)[]) => ({
     name,
@@ -263,7 +210,7 @@ function Prices({ model, currency }: { model: CatalogueModel; currency: string }
 }
 
 function Use({ model, catalogue }: { model: CatalogueModel; catalogue: Catalogue }) {
-  const t = useTexts(texts);
+  const t = useModelTexts();
   const { client: chosen } = route.useSearch();
   const navigate = route.useNavigate();
   const kind = kindOf(model.capabilities);
@@ -312,7 +259,7 @@ function Use({ model, catalogue }: { model: CatalogueModel; catalogue: Catalogue
 }
 
 function Usage({ model, currency }: { model: string; currency: string }) {
-  const t = useTexts(texts);
+  const t = useModelTexts();
   const format = useFormats();
   const usage = useRead("sumUsage", { query: { model, interval: "none" } }, { everyMs: 30_000 });
   return (
@@ -324,7 +271,7 @@ function Usage({ model, currency }: { model: string; currency: string }) {
             [t.requests, format.count(total.requests)],
             [t.cost, format.money(total.cost, currency), format.exactMoney(total.cost, currency)],
             [t.tokens, `${format.short(total.inputTokens)}, ${format.short(total.outputTokens)}`],
-            [t.errors, format.count(total.failed)],
+            [t.failed, format.count(total.failed)],
             [t.firstContent, format.ms(total.firstContentMs)],
           ];
           return (

@@ -5,19 +5,19 @@
 import { Button, Checkbox, Group, MultiSelect, Paper, Select, Table, TextInput } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { useMaybeMe } from "../app/session.ts";
 import type { Catalogue, Model } from "../parts/access.tsx";
 import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
 import { GroupTable } from "../parts/group-table.tsx";
 import { PageLink } from "../parts/link.tsx";
+import { useModelFactsTexts } from "../parts/model-facts.texts.ts";
 import {
   Capabilities,
   type GroupPrices,
   groupAmong,
   HealthText,
-  modelTexts,
   Price,
   pricesFor,
   TokenCount,
@@ -26,73 +26,25 @@ import {
 } from "../parts/models.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
-
-const texts = translated({
-  en: {
-    title: "Models",
-    about: "Every client can call every model; the gateway translates between dialects.",
-    search: "Search models",
-    group: "Group",
-    capability: "Can",
-    vendor: "Vendor",
-    input: "Input / M",
-    output: "Output / M",
-    compare: (count: string) => `Compare ${count}`.trim(),
-    compareHelp: "Choose two to four models to compare.",
-    select: (id: string) => `Compare ${id}`,
-    back: "All models",
-    none: "The catalogue has no models",
-    noneWhy: "An operator adds models to catalogue.yaml; they appear here within a second.",
-    nothingFound: "No model matches",
-    clear: "Clear the filters",
-    comparison: "Comparison",
-    eachImage: "/ image",
-    imagesFrom: "Per image, from",
-    column: "Compare",
-    groups: "Groups",
-  },
-  zh: {
-    title: "模型",
-    about: "任何客户端都能调用任何模型，网关负责协议转换。",
-    search: "搜索模型",
-    group: "分组",
-    capability: "能力",
-    vendor: "厂商",
-    input: "输入 / 百万",
-    output: "输出 / 百万",
-    compare: (count: string) => (count === "" ? "比较" : `比较 ${count} 个`),
-    compareHelp: "选择两到四个模型进行比较。",
-    select: (id: string) => `比较 ${id}`,
-    back: "全部模型",
-    none: "目录中没有模型",
-    noneWhy: "运维人员将模型加入 catalogue.yaml 后，一秒内会出现在这里。",
-    nothingFound: "没有匹配的模型",
-    clear: "清除筛选",
-    comparison: "比较",
-    eachImage: "/ 图",
-    imagesFrom: "每张图像，起价",
-    column: "比较",
-    groups: "分组",
-  },
-});
+import { useModelsTexts } from "./models.texts.ts";
 
 const route = getRouteApi("/inside/models");
 const comparedMax = 4;
 const listOf = (text: string | undefined) => (text ?? "").split(",").filter((item) => item !== "");
 
 export function Models() {
-  const t = useTexts(texts);
+  const t = useModelsTexts();
   const catalogue = useRead("readCatalogue", {}, { everyMs: 30_000 });
   return (
-    <Page title={t.title} about={t.about} isHeavy>
+    <Page title={t.models} about={t.about} isHeavy>
       <Loaded from={catalogue}>{(value) => <Content catalogue={value} />}</Loaded>
     </Page>
   );
 }
 
 function Content({ catalogue }: { catalogue: Catalogue }) {
-  const t = useTexts(texts);
-  const m = useTexts(modelTexts);
+  const t = useModelsTexts();
+  const m = useModelFactsTexts();
   const me = useMaybeMe();
   const nameOf = useCapabilityName();
   const health = useHealth();
@@ -283,14 +235,14 @@ function Content({ catalogue }: { catalogue: Catalogue }) {
         )}
       </Group>
       <DataTable
-        label={t.title}
+        label={t.models}
         columns={columns}
         rows={rows}
         rowId={({ id }) => id}
         minWidth={1_180}
         empty={
           catalogue.models.length === 0 ? (
-            <Empty title={t.none}>{t.noneWhy}</Empty>
+            <Empty title={t.noModels}>{t.noneWhy}</Empty>
           ) : (
             <Empty
               title={t.nothingFound}
@@ -318,8 +270,8 @@ interface ComparisonProps {
 }
 
 function Comparison({ models, currency, group, back }: ComparisonProps) {
-  const t = useTexts(texts);
-  const m = useTexts(modelTexts);
+  const t = useModelsTexts();
+  const m = useModelFactsTexts();
   const format = useFormats();
   const me = useMaybeMe();
   const health = useHealth();
@@ -402,7 +354,7 @@ const cheapestImage = (prices: GroupPrices | undefined): string | undefined =>
   prices?.images.map(({ price }) => price).sort((a, b) => Number(a) - Number(b))[0];
 
 /** The catalogue's name of a price in words; itself if it is new. */
-export function priceName(names: (typeof modelTexts)["en"], name: string): string {
+export function priceName(names: ReturnType<typeof useModelFactsTexts>, name: string): string {
   const text = (names as unknown as Record<string, unknown>)[name];
   return typeof text === "string" ? text : name;
 }

@@ -3,7 +3,7 @@ import { Alert, Badge, Button, Paper, SimpleGrid, Stack, Text } from "@mantine/c
 import { getRouteApi } from "@tanstack/react-router";
 import { useCallback, useMemo, useState } from "react";
 import { call } from "../app/call.ts";
-import { type Formats, translated, useFormats, useTexts } from "../app/language.tsx";
+import { type Formats, useFormats } from "../app/language.tsx";
 import { figuresOf, type LiveFigures, type LiveState, useLive } from "../app/live.ts";
 import type { Search } from "../app/router.tsx";
 import { Conditions } from "../operations/conditions.tsx";
@@ -17,98 +17,16 @@ import { ButtonLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { Figure, SparkLine } from "../parts/spark-line.tsx";
 import { Waiting } from "../parts/states.tsx";
+import { useOperationsTexts } from "./operations.texts.ts";
 
-const texts = translated({
-  en: {
-    title: "Operations",
-    live: "Live, every second",
-    wall: "Wall screen",
-    lost: "The live connection is lost. The figures below are of the last moment before; they continue when it is back.",
-    requests: "Requests per second",
-    failed: "Failed per second",
-    chunks: "Chunks per second",
-    running: "Running",
-    waiting: "Waiting",
-    last: (minutes: number) => `last ${minutes} minutes`,
-    processes: "Processes",
-    role: "Role",
-    process: "Process",
-    state: "State",
-    ready: "Ready",
-    late: "No report",
-    generations: "Generations",
-    cores: "CPU (cores)",
-    memory: "Memory",
-    delay: "Event-loop delay",
-    up: "Up since",
-    version: "Version",
-    drain: "Drain",
-    drainTitle: (name: string) => `Drain ${name}?`,
-    drainWhy:
-      "The process accepts no more work, finishes what it has within its drain time, and ends. Its supervisor starts it anew. Other processes take new requests meanwhile.",
-    stores: "Redis, ledger, database",
-    redisMemory: "Redis memory",
-    ofMax: (max: string) => `of ${max}`,
-    unlimited: "without a limit",
-    commands: "Redis commands per second",
-    lag: "Ledger behind by",
-    lagDetail: (count: string) => `${count} records stored by this process`,
-    differences: "Budget corrections",
-    invalid: (count: string) => `${count} unreadable records`,
-    database: "Database",
-    embedded: "Embedded",
-    postgres: "Postgres",
-  },
-  zh: {
-    title: "运维",
-    live: "实时，每秒更新",
-    wall: "大屏视图",
-    lost: "实时连接已断开。以下为断开前的数据，恢复后会继续更新。",
-    requests: "每秒请求数",
-    failed: "每秒失败数",
-    chunks: "每秒数据块数",
-    running: "运行中",
-    waiting: "等待中",
-    last: (minutes: number) => `最近 ${minutes} 分钟`,
-    processes: "进程",
-    role: "角色",
-    process: "进程",
-    state: "状态",
-    ready: "就绪",
-    late: "无报告",
-    generations: "生成数",
-    cores: "CPU（核）",
-    memory: "内存",
-    delay: "事件循环延迟",
-    up: "启动时间",
-    version: "版本",
-    drain: "排空",
-    drainTitle: (name: string) => `排空 ${name}？`,
-    drainWhy:
-      "该进程不再接受新工作，在排空时限内完成现有工作后退出，随后由其监管程序重新启动。其间由其他进程处理新请求。",
-    stores: "Redis、账本与数据库",
-    redisMemory: "Redis 内存",
-    ofMax: (max: string) => `上限 ${max}`,
-    unlimited: "无上限",
-    commands: "Redis 每秒命令数",
-    lag: "账本延迟",
-    lagDetail: (count: string) => `此进程已存储 ${count} 条记录`,
-    differences: "预算修正次数",
-    invalid: (count: string) => `${count} 条无法读取的记录`,
-    database: "数据库",
-    embedded: "内嵌",
-    postgres: "Postgres",
-  },
-});
-
-type Texts = typeof texts.en;
+type Texts = ReturnType<typeof useOperationsTexts>;
 type Process = LiveState["processes"][number];
 
 const figureNames = ["requests", "failed", "chunks", "running", "waiting"] as const;
 const route = getRouteApi("/inside/operations");
 
 export function Operations() {
-  const t = useTexts(texts);
+  const t = useOperationsTexts();
   const { state, history, isConnected } = useLive();
   return (
     <Page
@@ -131,7 +49,7 @@ export function Operations() {
 }
 
 function State({ state, history }: { state: LiveState; history: readonly LiveFigures[] }) {
-  const t = useTexts(texts);
+  const t = useOperationsTexts();
   const format = useFormats();
   const search = route.useSearch();
   const navigate = route.useNavigate();
@@ -176,7 +94,7 @@ function State({ state, history }: { state: LiveState; history: readonly LiveFig
 }
 
 function Rates({ state, history }: { state: LiveState; history: readonly LiveFigures[] }) {
-  const t = useTexts(texts);
+  const t = useOperationsTexts();
   const format = useFormats();
   const minutes = Math.ceil(history.length / 60);
   const now = figuresOf(state);
@@ -253,7 +171,7 @@ const processColumns = (t: Texts, format: Formats, drain: (process: Process) => 
 ];
 
 function Stores({ state: { redis, ledger, database } }: { state: LiveState }) {
-  const t = useTexts(texts);
+  const t = useOperationsTexts();
   const format = useFormats();
   const isBehind = ledger.lagSeconds > 10;
   return (

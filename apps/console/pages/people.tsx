@@ -3,7 +3,7 @@ import { Badge, Button, Group, Stack, TagsInput, Text, TextInput, Title } from "
 import { useDebouncedValue } from "@mantine/hooks";
 import { useState } from "react";
 import { type Answer, call } from "../app/call.ts";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import { type Item, useList } from "../app/pages.ts";
 import { queryClient } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
@@ -15,105 +15,13 @@ import { Field } from "../parts/form.tsx";
 import { ListTable } from "../parts/list-table.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty } from "../parts/states.tsx";
-
-const texts = translated({
-  en: {
-    title: "People",
-    about: "Everybody who can sign in. Invite people from the page of an account.",
-    search: "Search by name or address",
-    name: "Name",
-    rights: "Rights",
-    operator: "Operator",
-    secondFactor: "Second factor",
-    on: "On",
-    off: "Off",
-    since: "Since",
-    promote: "Make operator",
-    demote: "Remove operator rights",
-    promoteTitle: (name: string) => `Make ${name} an operator?`,
-    promoteWhy: "An operator sees and changes everything in every account.",
-    demoteTitle: (name: string) => `Remove ${name}'s operator rights?`,
-    demoteWhy: "The person keeps only the roles in accounts.",
-    link: "Sign-in link",
-    linkTitle: "A link that signs in once",
-    linkWhy: (name: string, time: string) =>
-      `Whoever opens it first is signed in as ${name}, without password and second factor. It is valid until ${time}.`,
-    endSessions: "End sessions",
-    endTitle: (name: string) => `End all sessions of ${name}?`,
-    endWhy: "The person must sign in again on every device.",
-    remove: "Remove",
-    removeTitle: (name: string) => `Remove ${name}?`,
-    removeWhy: "Sessions and memberships are removed. The audit log keeps the name. This cannot be undone.",
-    done: "Done",
-    none: "Nobody matches",
-    tokens: "Operator tokens",
-    tokensAbout: "For machines: scripts, exporters, deployments.",
-    createToken: "Create token",
-    scopes: "Operations",
-    scopesHelp: "Names of operations, or prefixes that end with *, such as list*. A single * allows everything.",
-    ends: "Token",
-    lastUsed: "Last used",
-    never: "Never",
-    revoked: "Revoked",
-    revoke: "Revoke",
-    revokeTitle: (name: string) => `Revoke ${name}?`,
-    revokeWhy: "Machines with this token are refused at once. This cannot be undone.",
-    tokenTitle: "Copy the token now",
-    tokenWhy: "It is shown only here.",
-    noTokens: "No operator tokens",
-  },
-  zh: {
-    title: "人员",
-    about: "所有可以登录的人。请在账户页面邀请人员。",
-    search: "按名称或地址搜索",
-    name: "名称",
-    rights: "权限",
-    operator: "运维人员",
-    secondFactor: "双重验证",
-    on: "已开启",
-    off: "未开启",
-    since: "加入时间",
-    promote: "设为运维人员",
-    demote: "取消运维权限",
-    promoteTitle: (name: string) => `将 ${name} 设为运维人员？`,
-    promoteWhy: "运维人员可以查看和修改所有账户的全部内容。",
-    demoteTitle: (name: string) => `取消 ${name} 的运维权限？`,
-    demoteWhy: "此人仅保留其在各账户中的角色。",
-    link: "登录链接",
-    linkTitle: "一次性登录链接",
-    linkWhy: (name: string, time: string) =>
-      `首个打开链接的人将以 ${name} 的身份登录，无需密码和双重验证。有效期至 ${time}。`,
-    endSessions: "结束会话",
-    endTitle: (name: string) => `结束 ${name} 的全部会话？`,
-    endWhy: "此人必须在每台设备上重新登录。",
-    remove: "移除",
-    removeTitle: (name: string) => `移除 ${name}？`,
-    removeWhy: "其会话和成员资格会被移除，审计日志会保留其名称。此操作无法撤销。",
-    done: "完成",
-    none: "没有匹配的人员",
-    tokens: "运维令牌",
-    tokensAbout: "供机器使用：脚本、导出程序、部署流程。",
-    createToken: "创建令牌",
-    scopes: "操作",
-    scopesHelp: "操作名称，或以 * 结尾的前缀，例如 list*。单独一个 * 表示全部允许。",
-    ends: "令牌",
-    lastUsed: "最近使用",
-    never: "从未",
-    revoked: "已吊销",
-    revoke: "吊销",
-    revokeTitle: (name: string) => `吊销 ${name}？`,
-    revokeWhy: "使用此令牌的机器会立即被拒绝。此操作无法撤销。",
-    tokenTitle: "请立即复制令牌",
-    tokenWhy: "令牌仅在此显示一次。",
-    noTokens: "没有运维令牌",
-  },
-});
+import { usePeopleTexts } from "./people.texts.ts";
 
 type User = Item<"listUsers">;
 type Question = "promote" | "demote" | "end" | "remove";
 
 export function People() {
-  const t = useTexts(texts);
+  const t = usePeopleTexts();
   const format = useFormats();
   const me = useMe();
   const [typed, setTyped] = useState("");
@@ -185,7 +93,7 @@ export function People() {
     },
   ];
   return (
-    <Page title={t.title} about={t.about}>
+    <Page title={t.people} about={t.about}>
       <TextInput
         aria-label={t.search}
         placeholder={t.search}
@@ -195,7 +103,7 @@ export function People() {
       />
       <ListTable
         from={users}
-        label={t.title}
+        label={t.people}
         columns={columns}
         rowId={({ id }) => id}
         minWidth={980}
@@ -214,7 +122,7 @@ export function People() {
 }
 
 function UserQuestion({ question, user, onClose }: { question: Question; user: User; onClose(): void }) {
-  const t = useTexts(texts);
+  const t = usePeopleTexts();
   const params = { user: user.id };
   const asked = {
     promote: [
@@ -250,7 +158,7 @@ function UserQuestion({ question, user, onClose }: { question: Question; user: U
 type Token = Item<"listTokens">;
 
 function Tokens() {
-  const t = useTexts(texts);
+  const t = usePeopleTexts();
   const format = useFormats();
   const tokens = useList("listTokens");
   const [isCreating, setIsCreating] = useState(false);

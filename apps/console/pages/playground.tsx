@@ -21,7 +21,6 @@ import {
 } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { type ClipboardEvent, type KeyboardEvent, useState } from "react";
-import { translated, useTexts } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { AccessFields, type Catalogue, useAccess } from "../parts/access.tsx";
@@ -40,89 +39,13 @@ import {
 import { ImagePanel } from "../playground/image-panel.tsx";
 import { SideView } from "../playground/side.tsx";
 import { useSide } from "../playground/use-side.ts";
+import { usePlaygroundTexts } from "./playground.texts.ts";
 import { kindOf } from "./snippets.ts";
-
-const texts = translated({
-  en: {
-    title: "Playground",
-    about:
-      "Requests go from this browser to the gateway. The conversation stays in this page, unless the account stores the content of its requests.",
-    model: "Model",
-    second: "Second model",
-    none: "None",
-    dialect: "Dialect",
-    mode: "Kind",
-    chat: "Chat",
-    image: "Image",
-    readersOnly:
-      "Your role may read, so it cannot create the key that this page needs. Ask an owner of your account for the role of a member.",
-    noAddress: "The base URL is unknown. An operator sets addresses.baseUrl in the catalogue, or GATEWAY_URL.",
-    noModels: "The catalogue has no models for conversations or images",
-    settings: "Settings",
-    system: "System prompt",
-    effort: "Reasoning effort",
-    byDefault: "Default of the model",
-    temperature: "Temperature",
-    maxTokens: "Maximum output tokens",
-    tools: "Tools",
-    toolsHelp: "JSON: a tool with name, description and parameters, or a list. You type the results.",
-    schema: "Structured output",
-    schemaHelp: "JSON schema of the answer.",
-    example: "Insert an example",
-    "no-json": "This is not JSON.",
-    "no-tool": "Each tool needs a name and parameters, which are a JSON schema.",
-    "no-object": "A schema is a JSON object.",
-    message: "Message",
-    messageHelp: "Enter sends, Shift+Enter begins a line.",
-    attach: "Attach images",
-    attached: "Attached image",
-    remove: "Remove the image",
-    send: "Send",
-    stop: "Stop",
-    clear: "New conversation",
-  },
-  zh: {
-    title: "试验场",
-    about: "请求从此浏览器直接发往网关。对话内容只保留在此页面中，除非账户保存请求内容。",
-    model: "模型",
-    second: "第二个模型",
-    none: "无",
-    dialect: "协议",
-    mode: "类型",
-    chat: "对话",
-    image: "图像",
-    readersOnly: "您的角色只能查看，不能创建此页面需要的密钥。请联系账户所有者授予成员角色。",
-    noAddress: "Base URL 未知。运维人员可在目录中设置 addresses.baseUrl，或设置 GATEWAY_URL。",
-    noModels: "目录中没有可用于对话或图像的模型",
-    settings: "设置",
-    system: "系统提示词",
-    effort: "推理强度",
-    byDefault: "模型默认值",
-    temperature: "温度",
-    maxTokens: "最大输出令牌",
-    tools: "工具",
-    toolsHelp: "JSON：包含 name、description 和 parameters 的工具或列表。结果由您输入。",
-    schema: "结构化输出",
-    schemaHelp: "回答的 JSON Schema。",
-    example: "插入示例",
-    "no-json": "这不是 JSON。",
-    "no-tool": "每个工具都需要 name 和 parameters（JSON Schema）。",
-    "no-object": "Schema 必须是 JSON 对象。",
-    message: "消息",
-    messageHelp: "Enter 发送，Shift+Enter 换行。",
-    attach: "附加图像",
-    attached: "附加的图像",
-    remove: "移除图像",
-    send: "发送",
-    stop: "停止",
-    clear: "新对话",
-  },
-});
 
 const route = getRouteApi("/inside/playground");
 
 export function Playground() {
-  const t = useTexts(texts);
+  const t = usePlaygroundTexts();
   const catalogue = useRead("readCatalogue");
   return (
     <Page title={t.title} about={t.about}>
@@ -132,7 +55,7 @@ export function Playground() {
 }
 
 function Content({ catalogue }: { catalogue: Catalogue }) {
-  const t = useTexts(texts);
+  const t = usePlaygroundTexts();
   const me = useMe();
   const search = route.useSearch();
   const navigate = route.useNavigate();
@@ -229,7 +152,7 @@ interface ChatProps {
 }
 
 function Chat({ models, dialect, access, currency, tab, onTab }: ChatProps) {
-  const t = useTexts(texts);
+  const t = usePlaygroundTexts();
   const [fields, setFields] = useState<Fields>(emptyFields);
   const [text, setText] = useState("");
   const [images, setImages] = useState<readonly string[]>([]);
@@ -376,7 +299,7 @@ interface SettingsFieldsProps {
 }
 
 function SettingsFields({ fields, faults, onChange }: SettingsFieldsProps) {
-  const t = useTexts(texts);
+  const t = usePlaygroundTexts();
   const theme = useMantineTheme();
   // Beside the conversation there is room for the settings; above it they begin folded.
   const [isWide] = useState(() => matchMedia(`(min-width: ${theme.breakpoints.sm})`).matches);

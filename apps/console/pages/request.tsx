@@ -2,200 +2,28 @@
 import { Alert, Badge, Box, Group, Paper, SimpleGrid, Stack, Table, Text, Title } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import type { ReactNode } from "react";
-import { translated, useFormats, useLanguage, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
+import { useLanguage } from "../app/texts.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { type CostLine, costStepsOf, linesOf } from "../parts/cost.ts";
 import { decimalOf, nanoOf } from "../parts/decimal.ts";
-import { errorTexts } from "../parts/error-texts.ts";
+import { useErrorTexts } from "../parts/error.texts.ts";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { Loaded } from "../parts/states.tsx";
 import type { UsageRecord } from "../parts/usage-types.ts";
 import { type Phase, phasesOf } from "../parts/waterfall.ts";
+import { useRequestTexts } from "./request.texts.ts";
 import { RequestContent } from "./request-content.tsx";
 import { OutcomeBadge } from "./requests.tsx";
 
-const texts = translated({
-  en: {
-    title: "Request",
-    received: (time: string) => `Received ${time}`,
-    refusedWhy: "The gateway refused it before a worker took it. It cost nothing.",
-    leftTitle: "The caller closed the connection",
-    leftWhy: "The answer was not delivered to its end. What was produced until then is charged.",
-    estimated: "Some counts are estimates, because the caller left before the upstream reported them.",
-    unknownError: "An error without a description.",
-    timing: "Timing",
-    phase: "Phase",
-    begins: "Begins at",
-    took: "Took",
-    admission: "Checks and rate limits",
-    queue: "Admission queue",
-    worker: "Waits for a worker",
-    upstream: "Until the first content",
-    answer: "Answer",
-    end: "End",
-    perSecond: (rate: string) => `${rate} tokens a second`,
-    callsTitle: (count: string) => `Calls of upstreams: ${count}`,
-    answered: "answered",
-    costTitle: "Tokens and cost",
-    kind: "Kind",
-    count: "Count",
-    unitPrice: "Unit price",
-    amount: "Amount",
-    input: "Input",
-    cacheRead: "Input read from cache",
-    cacheWrite: "Input written to cache",
-    audioInput: "Audio input",
-    output: "Output",
-    reasoning: "Reasoning",
-    audioOutput: "Audio output",
-    request: "Request",
-    image: "Images",
-    cacheWrite1hTokens: "Input written to cache for an hour",
-    cachedAudioTokens: "Audio read from cache",
-    imageInputTokens: "Image input",
-    imageOutputTokens: "Image output",
-    webSearches: "Web searches",
-    mapSearches: "Map searches",
-    fileSearches: "File searches",
-    codeSessions: "Code sandboxes",
-    audioSeconds: "Seconds of audio",
-    unknownPrice: "unknown",
-    perMillion: (price: string) => `${price} per million`,
-    perOne: (price: string) => `${price} each`,
-    sum: "Sum",
-    groupRatio: (group: string) => `Ratio of the group ${group}`,
-    serviceRatio: (tier: string) => `Ratio of the service tier ${tier}`,
-    standard: "(standard)",
-    rounded: "Cost, rounded once",
-    notBilled: "Nothing was billed.",
-    nothingCounted: "No tokens were counted.",
-    priceVersion: "Version of the prices",
-    upstreamCost: "Upstream cost",
-    margin: "Margin",
-    differs: "The unit prices do not give the recorded cost. Please report it.",
-    facts: "Details",
-    requestId: "Request id",
-    generationId: "Generation id",
-    upstreamId: "Upstream's id",
-    traceId: "Trace id",
-    model: "Model",
-    answeredBy: "Answered by",
-    key: "Key",
-    account: "Account",
-    group: "Group",
-    upstreamName: "Upstream",
-    target: "Target",
-    operation: "Operation",
-    dialect: "Dialect",
-    queueName: "Queue",
-    streamed: "Streamed",
-    yes: "Yes",
-    no: "No",
-    calls: "Upstream calls",
-    attempts: "Worker attempts",
-    size: "Request / answer",
-    sizes: (body: string, answer: string, chunks: string) => `${body} / ${answer} in ${chunks} chunks`,
-    serviceTier: "Service tier",
-    imageSize: "Image",
-    user: "Caller's user",
-    tags: "Tags",
-    none: "–",
-  },
-  zh: {
-    title: "请求",
-    received: (time: string) => `收到于 ${time}`,
-    refusedWhy: "网关在工作进程接手之前拒绝了它，没有费用。",
-    leftTitle: "调用方关闭了连接",
-    leftWhy: "回答没有完整送达。此前已生成的部分照常计费。",
-    estimated: "部分计数为估算值，因为调用方在上游报告之前离开。",
-    unknownError: "没有说明的错误。",
-    timing: "耗时",
-    phase: "阶段",
-    begins: "开始于",
-    took: "用时",
-    admission: "检查与速率限制",
-    queue: "准入队列",
-    worker: "等待工作进程",
-    upstream: "直到首个内容",
-    answer: "回答",
-    end: "结束",
-    perSecond: (rate: string) => `每秒 ${rate} 个令牌`,
-    callsTitle: (count: string) => `上游调用：${count}`,
-    answered: "已回答",
-    costTitle: "令牌与费用",
-    kind: "种类",
-    count: "数量",
-    unitPrice: "单价",
-    amount: "金额",
-    input: "输入",
-    cacheRead: "从缓存读取的输入",
-    cacheWrite: "写入缓存的输入",
-    audioInput: "音频输入",
-    output: "输出",
-    reasoning: "推理",
-    audioOutput: "音频输出",
-    request: "请求",
-    image: "图片",
-    cacheWrite1hTokens: "写入缓存一小时的输入",
-    cachedAudioTokens: "从缓存读取的音频",
-    imageInputTokens: "图片输入",
-    imageOutputTokens: "图片输出",
-    webSearches: "网络搜索",
-    mapSearches: "地图搜索",
-    fileSearches: "文件搜索",
-    codeSessions: "代码沙箱",
-    audioSeconds: "音频秒数",
-    unknownPrice: "未知",
-    perMillion: (price: string) => `每百万 ${price}`,
-    perOne: (price: string) => `每个 ${price}`,
-    sum: "合计",
-    groupRatio: (group: string) => `分组 ${group} 的倍率`,
-    serviceRatio: (tier: string) => `服务等级 ${tier} 的倍率`,
-    standard: "（标准）",
-    rounded: "费用（只舍入一次）",
-    notBilled: "没有计费。",
-    nothingCounted: "没有令牌计数。",
-    priceVersion: "价格版本",
-    upstreamCost: "上游成本",
-    margin: "毛利",
-    differs: "按单价计算的结果与记录的费用不一致，请反馈此问题。",
-    facts: "详情",
-    requestId: "请求 ID",
-    generationId: "生成 ID",
-    upstreamId: "上游 ID",
-    traceId: "追踪 ID",
-    model: "模型",
-    answeredBy: "回答的模型",
-    key: "密钥",
-    account: "账户",
-    group: "分组",
-    upstreamName: "上游",
-    target: "目标",
-    operation: "操作",
-    dialect: "方言",
-    queueName: "队列",
-    streamed: "流式",
-    yes: "是",
-    no: "否",
-    calls: "上游调用",
-    attempts: "工作进程尝试",
-    size: "请求 / 回答",
-    sizes: (body: string, answer: string, chunks: string) => `${body} / ${answer}，共 ${chunks} 块`,
-    serviceTier: "服务等级",
-    imageSize: "图片",
-    user: "调用方的用户",
-    tags: "标签",
-    none: "–",
-  },
-});
-type Texts = typeof texts.en;
+type Texts = ReturnType<typeof useRequestTexts>;
 
 const route = getRouteApi("/inside/requests/$id");
 
 export function Request() {
-  const t = useTexts(texts);
+  const t = useRequestTexts();
   const format = useFormats();
   const { id } = route.useParams();
   const read = useRead("getUsage", { params: { id } });
@@ -226,8 +54,8 @@ export function Request() {
 }
 
 function ErrorNotice({ record: { outcome, errorCode, isEstimated } }: { record: UsageRecord }) {
-  const t = useTexts(texts);
-  const words = useTexts(errorTexts);
+  const t = useRequestTexts();
+  const { errors } = useErrorTexts();
   if (outcome === "left")
     return (
       <Alert color="gray" title={t.leftTitle}>
@@ -235,10 +63,7 @@ function ErrorNotice({ record: { outcome, errorCode, isEstimated } }: { record: 
       </Alert>
     );
   if (errorCode === null) return isEstimated ? <Alert color="gray">{t.estimated}</Alert> : null;
-  const [what, action] = (words as Partial<Record<string, readonly [string, string]>>)[errorCode] ?? [
-    t.unknownError,
-    "",
-  ];
+  const [what, action] = errors[errorCode] ?? [t.unknownError, ""];
   return (
     <Alert color={outcome === "refused" ? "yellow" : "red"} title={errorCode}>
       <Text>{what}</Text>
@@ -273,9 +98,9 @@ function Section({ title, children }: { title: string; children: ReactNode }) {
 }
 
 function Waterfall({ record }: { record: UsageRecord }) {
-  const t = useTexts(texts);
+  const t = useRequestTexts();
   const format = useFormats();
-  const words = useTexts(errorTexts) as Partial<Record<string, readonly [string, string]>>;
+  const { errors } = useErrorTexts();
   const phases = phasesOf(record);
   const whole = Math.max(1, record.durationMs);
   const answer = phases.find(({ name }) => name === "answer");
@@ -316,7 +141,7 @@ function Waterfall({ record }: { record: UsageRecord }) {
                 <Text size="sm">
                   {call.upstream} · {call.target}
                 </Text>
-                <Text size="xs" c="dimmed" title={words[call.outcome]?.[0]}>
+                <Text size="xs" c="dimmed" title={errors[call.outcome]?.[0]}>
                   {call.outcome === "answered" ? t.answered : call.outcome}
                   {call.status !== null && ` ${call.status}`}
                 </Text>
@@ -366,7 +191,7 @@ function Bar({ from, to, colour }: { from: number; to: number; colour: string })
 }
 
 function Cost({ record, currency }: { record: UsageRecord; currency: string }) {
-  const t = useTexts(texts);
+  const t = useRequestTexts();
   const format = useFormats();
   const exact = useExactMoney(currency);
   const steps = costStepsOf(record);
@@ -457,7 +282,7 @@ function useExactMoney(currency: string): (amount: string) => string {
 }
 
 function Facts({ record }: { record: UsageRecord }) {
-  const t = useTexts(texts);
+  const t = useRequestTexts();
   const format = useFormats();
   const ids: [string, string | null][] = [
     [t.requestId, record.requestId],

@@ -4,13 +4,13 @@ import { useQuery } from "@tanstack/react-query";
 import { getRouteApi } from "@tanstack/react-router";
 import { type FormEvent, useCallback, useEffect, useMemo, useState } from "react";
 import { call, type Input } from "../app/call.ts";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import { type Item, useList } from "../app/pages.ts";
 import { queryClient, useRead } from "../app/queries.ts";
 import type { Search } from "../app/router.tsx";
 import { useAccounts } from "../parts/accounts.ts";
 import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
-import { errorCodes } from "../parts/error-texts.ts";
+import { errorCodes } from "../parts/error.texts.ts";
 import { ChatIcon } from "../parts/icons.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
@@ -19,9 +19,9 @@ import { Plot } from "../parts/plot.tsx";
 import type { PlotSeries } from "../parts/plot-shape.ts";
 import { SavedViews } from "../parts/saved-views.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
+import { useUsageFiltersTexts } from "../parts/usage-filters.texts.ts";
 import {
   DimensionFilters,
-  dimensionTexts,
   filtersOf,
   RangeSelect,
   timesOf,
@@ -30,65 +30,7 @@ import {
   useRowTime,
   useStepTexts,
 } from "../parts/usage-filters.tsx";
-
-const texts = translated({
-  en: {
-    title: "Requests",
-    about: "Every generation and every refused request.",
-    content: "The content is stored",
-    openById: "Id of a request, a generation or the upstream",
-    open: "Open",
-    live: "Live",
-    refresh: "Refresh",
-    outcome: "Outcome",
-    errorCode: "Error",
-    complete: "Complete",
-    left: "Caller left",
-    refused: "Refused",
-    failed: "Failed",
-    answered: "Answered",
-    plot: "Requests over time by outcome. Drag over the plot to choose a shorter range.",
-    dragHelp: "Drag or click in the plot for a shorter range; go back for the former one.",
-    time: "Time",
-    model: "Model",
-    firstContent: "First content",
-    duration: "Duration",
-    tokens: "Tokens in / out",
-    cost: "Cost",
-    none: "No request matches",
-    noneWhy: "Choose a longer range or fewer filters.",
-    answeredBy: (model: string) => `answered by ${model}`,
-    loaded: (count: string) => `${count} loaded`,
-  },
-  zh: {
-    title: "请求",
-    about: "每次生成和每个被拒绝的请求。",
-    content: "内容已保存",
-    openById: "请求、生成或上游的 ID",
-    open: "打开",
-    live: "实时",
-    refresh: "刷新",
-    outcome: "结果",
-    errorCode: "错误",
-    complete: "完成",
-    left: "调用方离开",
-    refused: "被拒绝",
-    failed: "失败",
-    answered: "已回答",
-    plot: "各结果的请求数随时间变化。在图中拖动可选择更短的范围。",
-    dragHelp: "在图中拖动或点击可选择更短的范围；后退可恢复原范围。",
-    time: "时间",
-    model: "模型",
-    firstContent: "首个内容",
-    duration: "时长",
-    tokens: "令牌 输入 / 输出",
-    cost: "费用",
-    none: "没有匹配的请求",
-    noneWhy: "请选择更长的时间范围或减少筛选。",
-    answeredBy: (model: string) => `由 ${model} 回答`,
-    loaded: (count: string) => `已加载 ${count}`,
-  },
-});
+import { useRequestsTexts } from "./requests.texts.ts";
 
 const route = getRouteApi("/inside/requests");
 const defaultRange = "24h";
@@ -106,7 +48,7 @@ type ListQuery = NonNullable<Input<"listUsage">["query"]>;
 const colours = { complete: "teal", left: "gray", refused: "yellow", failed: "red" } as const;
 
 export function OutcomeBadge({ outcome, status }: { outcome: Outcome; status: number }) {
-  const t = useTexts(texts);
+  const t = useRequestsTexts();
   return (
     <Badge variant="light" color={colours[outcome]} radius="sm" tt="none">
       {t[outcome]}
@@ -116,8 +58,8 @@ export function OutcomeBadge({ outcome, status }: { outcome: Outcome; status: nu
 }
 
 export function Requests() {
-  const t = useTexts(texts);
-  const names = useTexts(dimensionTexts);
+  const t = useRequestsTexts();
+  const names = useUsageFiltersTexts();
   const format = useFormats();
   const rowTime = useRowTime();
   const search = route.useSearch();
@@ -305,7 +247,7 @@ const rowId = ({ id }: Row) => id;
 
 /** Opens the record of any id that a person has. */
 function OpenById() {
-  const t = useTexts(texts);
+  const t = useRequestsTexts();
   const navigate = route.useNavigate();
   const [id, setId] = useState("");
   const open = (event: FormEvent) => {
@@ -402,7 +344,7 @@ interface HistogramProps {
  * From the totals, so it is quick over any range; errors of one code are counted in the records.
  */
 function Histogram({ period, filters, isLive, outcomes: chosen, errorCode, onRange }: HistogramProps) {
-  const t = useTexts(texts);
+  const t = useRequestsTexts();
   const format = useFormats();
   const interval = intervalOf(period);
   const sums = useRead(

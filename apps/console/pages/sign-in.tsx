@@ -3,7 +3,6 @@ import { Anchor, Button, Divider, Text, TextInput } from "@mantine/core";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { callAuth } from "../app/call.ts";
-import { translated, useTexts } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
 import { CardForm } from "../parts/card-form.tsx";
 import { EmailField } from "../parts/fields.tsx";
@@ -11,40 +10,12 @@ import { Field } from "../parts/form.tsx";
 import { PasswordField } from "../parts/password-field.tsx";
 import { RedirectError } from "../parts/redirect-errors.tsx";
 import { FaultNotice } from "../parts/states.tsx";
-
-const texts = translated({
-  en: {
-    title: "Sign in",
-    password: "Password",
-    signIn: "Sign in",
-    code: "Code of your authenticator app",
-    backupCode: "Backup code",
-    useBackupCode: "Use a backup code",
-    verify: "Continue",
-    forgotten: "Forgotten?",
-    sent: "If this address is known, a mail with a link is on its way. It is valid for an hour.",
-    with: (name: string) => `Sign in with ${name}`,
-    or: "or",
-  },
-  zh: {
-    title: "登录",
-    password: "密码",
-    signIn: "登录",
-    code: "验证器应用中的验证码",
-    backupCode: "备用代码",
-    useBackupCode: "使用备用代码",
-    verify: "继续",
-    forgotten: "忘记密码？",
-    sent: "如果该地址已注册，包含链接的邮件已发出，一小时内有效。",
-    with: (name: string) => `使用 ${name} 登录`,
-    or: "或",
-  },
-});
+import { useSignInTexts } from "./sign-in.texts.ts";
 
 const route = getRouteApi("/sign-in");
 
 export function SignIn() {
-  const t = useTexts(texts);
+  const t = useSignInTexts();
   const { to, error: redirectError } = route.useSearch();
   const navigate = useNavigate();
   const methods = useRead("getSignInMethods");
@@ -102,7 +73,7 @@ export function SignIn() {
     </>
   );
   return (
-    <CardForm title={t.title} submit={step === "password" ? t.signIn : t.verify} onSubmit={submit} below={below}>
+    <CardForm title={t.signIn} submit={step === "password" ? t.signIn : t.verify} onSubmit={submit} below={below}>
       {redirectError !== undefined && step === "password" && <RedirectError code={redirectError} />}
       {step === "password" ? (
         <>

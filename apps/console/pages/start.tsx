@@ -2,7 +2,7 @@
 import { Alert, Button, Group, Paper, Select, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useState } from "react";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { AccessFields, type Catalogue, useAccess } from "../parts/access.tsx";
@@ -15,63 +15,7 @@ import { knownDialect, modules } from "../playground/dialects.ts";
 import { RunCard } from "../playground/run-view.tsx";
 import { isRunning, useRun } from "../playground/use-run.ts";
 import { type Client, clientNames, clientsFor, dialectOf, kindOf, snippetsOf } from "./snippets.ts";
-
-const texts = translated({
-  en: {
-    title: "Start",
-    noPassword: "Set a password, or this link was your only way in",
-    noPasswordWhy: "You have signed in with a link, which works once. With a password you can sign in again.",
-    setPassword: "Set a password",
-    today: "Today (UTC)",
-    requests: "Requests",
-    cost: "Cost",
-    tokens: "Tokens",
-    tokensOf: (input: string, output: string) => `${input} in, ${output} out`,
-    errors: "Errors",
-    errorsOf: (failed: string, refused: string) => `${failed} failed, ${refused} refused`,
-    callTitle: "Call a model",
-    model: "Model",
-    client: "Client",
-    noModels: "The catalogue has no models",
-    noModelsWhy: "An operator adds models to catalogue.yaml; they appear here within a second.",
-    noAddress: "The base URL is unknown. An operator sets addresses.baseUrl in the catalogue, or GATEWAY_URL.",
-    createKey: "Create a key",
-    placeholder: "Replace YOUR_KEY with one of your keys, or create one: it is filled in until you leave this page.",
-    filled: (name: string) => `The key ${name} is filled in until you leave this page.`,
-    run: "Run",
-    stop: "Stop",
-    runWhy: "Sends this prompt from the browser, with a key of its own that is valid for eight hours.",
-    readersOnly: "Your role may read, so it cannot create keys. Ask an owner of your account for the role of a member.",
-    playground: "Open in the playground",
-  },
-  zh: {
-    title: "开始",
-    noPassword: "请设置密码，否则此链接将是您唯一的登录方式",
-    noPasswordWhy: "您使用的是一次性登录链接。设置密码后可以再次登录。",
-    setPassword: "设置密码",
-    today: "今日（UTC）",
-    requests: "请求",
-    cost: "费用",
-    tokens: "令牌",
-    tokensOf: (input: string, output: string) => `输入 ${input}，输出 ${output}`,
-    errors: "错误",
-    errorsOf: (failed: string, refused: string) => `失败 ${failed}，拒绝 ${refused}`,
-    callTitle: "调用模型",
-    model: "模型",
-    client: "客户端",
-    noModels: "目录中没有模型",
-    noModelsWhy: "运维人员将模型加入 catalogue.yaml 后，一秒内会出现在这里。",
-    noAddress: "Base URL 未知。运维人员可在目录中设置 addresses.baseUrl，或设置 GATEWAY_URL。",
-    createKey: "创建密钥",
-    placeholder: "将 YOUR_KEY 替换为您的密钥，或新建一个：离开此页面之前会自动填入。",
-    filled: (name: string) => `密钥 ${name} 已填入，离开此页面后清除。`,
-    run: "运行",
-    stop: "停止",
-    runWhy: "从浏览器发送此提示词，使用一个有效期八小时的专用密钥。",
-    readersOnly: "您的角色只能查看，不能创建密钥。请联系账户所有者授予成员角色。",
-    playground: "在试验场中打开",
-  },
-});
+import { useStartTexts } from "./start.texts.ts";
 
 const route = getRouteApi("/inside/");
 const everyMs = 15_000;
@@ -79,11 +23,11 @@ const prompt = "Hello! Who are you?";
 const placeholder = "YOUR_KEY";
 
 export function Start() {
-  const t = useTexts(texts);
+  const t = useStartTexts();
   const me = useMe();
   const catalogue = useRead("readCatalogue");
   return (
-    <Page title={t.title}>
+    <Page title={t.start}>
       {me.isOperator && me.kind === "person" && !me.hasPassword && (
         <Alert color="yellow" role="status">
           <Group justify="space-between">
@@ -107,7 +51,7 @@ export function Start() {
 const midnight = () => `${new Date().toISOString().slice(0, 10)}T00:00:00Z`;
 
 function Today({ currency }: { currency: string }) {
-  const t = useTexts(texts);
+  const t = useStartTexts();
   const format = useFormats();
   const from = midnight();
   const { data, error, refetch } = useRead(
@@ -178,7 +122,7 @@ function Today({ currency }: { currency: string }) {
 }
 
 function CallModel({ catalogue }: { catalogue: Catalogue }) {
-  const t = useTexts(texts);
+  const t = useStartTexts();
   const me = useMe();
   const search = route.useSearch();
   const navigate = route.useNavigate();
@@ -197,7 +141,7 @@ function CallModel({ catalogue }: { catalogue: Catalogue }) {
   if (model === undefined)
     return (
       <Paper withBorder>
-        <Empty title={t.noModels}>{t.noModelsWhy}</Empty>
+        <Empty title={t.noModels}>{t.noneWhy}</Empty>
       </Paper>
     );
   const kind = kindOf(model.capabilities) ?? "chat";

@@ -2,7 +2,7 @@
 import { Box, Group, Paper, SegmentedControl, Select, Stack, Switch } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
 import { useCallback, useMemo } from "react";
-import { type Formats, useFormats, useTexts } from "../app/language.tsx";
+import { type Formats, useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import type { Search } from "../app/router.tsx";
 import { useMe } from "../app/session.ts";
@@ -23,10 +23,12 @@ import {
 import { Plot } from "../parts/plot.tsx";
 import { SavedViews } from "../parts/saved-views.tsx";
 import { Loaded } from "../parts/states.tsx";
+import type { UsageTexts } from "../parts/usage.texts.ts";
+import { useUsageTexts } from "../parts/usage.texts.ts";
+import { useUsageFiltersTexts } from "../parts/usage-filters.texts.ts";
 import {
   DimensionFilters,
   dimensionNames,
-  dimensionTexts,
   filtersOf,
   RangeSelect,
   timesOf,
@@ -35,10 +37,8 @@ import {
   usePeriodNow,
   useStepTexts,
 } from "../parts/usage-filters.tsx";
-
 import { beforeSeries, type GroupName, seriesOf, totalText } from "../parts/usage-series.ts";
 import { axisText, Groups, measureText, Tiles } from "../parts/usage-table.tsx";
-import { type UsageTexts, usageTexts } from "../parts/usage-texts.ts";
 
 const route = getRouteApi("/inside/usage");
 const defaultRange = "7d";
@@ -69,8 +69,8 @@ function choiceOf(search: Search, isOperator: boolean, now: number) {
 }
 
 export function Usage() {
-  const t = useTexts(usageTexts);
-  const names = useTexts(dimensionTexts);
+  const t = useUsageTexts();
+  const names = useUsageFiltersTexts();
   const format = useFormats();
   const me = useMe();
   const search = route.useSearch();

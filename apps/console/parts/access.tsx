@@ -2,23 +2,13 @@
 import { Select } from "@mantine/core";
 import { useMemo } from "react";
 import type { Answer } from "../app/call.ts";
-import { translated, useTexts } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
+import { useTexts } from "../app/texts.ts";
 import { useAccounts } from "./accounts.ts";
 
 export type Catalogue = Answer<"readCatalogue">;
 export type Model = Catalogue["models"][number];
-
-const texts = translated({
-  en: {
-    account: "Account",
-    group: "Group",
-    address: "Base URL",
-    main: "main",
-  },
-  zh: { account: "账户", group: "分组", address: "Base URL", main: "主地址" },
-});
 
 /** Base URLs are named without /v1, which not every client wants. */
 const withoutVersion = (url: string) => url.replace(/\/(?:v1\/?)?$/, "");
@@ -72,14 +62,17 @@ export type Access = ReturnType<typeof useAccess>;
 
 /** Fields for what can be chosen; none if there is one of each. */
 export function AccessFields({ access, onChange }: { access: Access; onChange(change: Chosen): void }) {
-  const t = useTexts(texts);
+  const t = useTexts();
   const { accounts, groups, addresses, account, group, address } = access;
   return (
     <>
       {addresses.length > 1 && (
         <Select
-          label={t.address}
-          data={addresses.map(({ value, url }) => ({ value, label: `${url} (${value === "main" ? t.main : value})` }))}
+          label={t.baseUrl}
+          data={addresses.map(({ value, url }) => ({
+            value,
+            label: `${url} (${value === "main" ? t.mainAddress : value})`,
+          }))}
           value={address?.value ?? null}
           onChange={(value) => onChange({ address: value ?? undefined })}
           allowDeselect={false}

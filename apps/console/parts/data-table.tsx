@@ -5,9 +5,7 @@
 import { Button, Center, Paper, Table, UnstyledButton, VisuallyHidden } from "@mantine/core";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { memo, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { translated, useTexts } from "../app/language.tsx";
-
-const texts = translated({ en: { more: "Load more", actions: "Actions" }, zh: { more: "加载更多", actions: "操作" } });
+import { useTexts } from "../app/texts.ts";
 
 export interface Column<Row> {
   id: string;
@@ -95,7 +93,7 @@ export function DataTable<Row>({
   isEndless = false,
   rowClass,
 }: DataTableProps<Row>) {
-  const t = useTexts(texts);
+  const t = useTexts();
   const [sorting, setSorting] = useState<{ id: string; isDescending: boolean }>();
   const sorted = useMemo(() => sortedRows(rows, columns, sorting), [rows, columns, sorting]);
   const scroller = useRef<HTMLElement>(null);
@@ -184,7 +182,7 @@ export function DataTable<Row>({
       {more && (
         <Center p="xs">
           <Button variant="subtle" size="compact-sm" loading={isLoadingMore} onClick={more}>
-            {t.more}
+            {t.loadMore}
           </Button>
         </Center>
       )}

@@ -1,10 +1,8 @@
 /** Dialogs: a form, and the question before a change that cannot be undone. */
 import { Button, Group, Modal, Stack, Text } from "@mantine/core";
 import type { ReactNode } from "react";
-import { translated, useTexts } from "../app/language.tsx";
+import { useTexts } from "../app/texts.ts";
 import { Form } from "./form.tsx";
-
-const texts = translated({ en: { cancel: "Cancel" }, zh: { cancel: "取消" } });
 
 export interface FormDialogProps {
   title: string;
@@ -30,7 +28,7 @@ export function FormDialog({
   size = "md",
   children,
 }: FormDialogProps) {
-  const t = useTexts(texts);
+  const t = useTexts();
   return (
     <Modal opened onClose={onClose} title={title} size={size} closeButtonProps={{ "aria-label": t.cancel }}>
       <Form onSubmit={() => onSubmit().then(onClose)} {...(onFault && { onFault })}>

@@ -1,19 +1,14 @@
 /** Inputs of several forms, with the bounds that the API has for them. */
 import { type PasswordInputProps, TextInput, type TextInputProps } from "@mantine/core";
-import { translated, useTexts } from "../app/language.tsx";
+import { useTexts } from "../app/texts.ts";
 import { Field } from "./form.tsx";
 import { PasswordField } from "./password-field.tsx";
-
-const texts = translated({
-  en: { name: "Name", email: "E-mail address", newPassword: "New password" },
-  zh: { name: "名称", email: "电子邮件地址", newPassword: "新密码" },
-});
 
 /** An input's properties; it has a label of its own. */
 type Input<Props> = Omit<Props, "value" | "onChange"> & { value: string; onChange(value: string): void };
 
 export function NameField({ onChange, ...input }: Input<TextInputProps>) {
-  const t = useTexts(texts);
+  const t = useTexts();
   return (
     <Field name="name">
       <TextInput
@@ -28,7 +23,7 @@ export function NameField({ onChange, ...input }: Input<TextInputProps>) {
 }
 
 export function EmailField({ onChange, ...input }: Input<TextInputProps>) {
-  const t = useTexts(texts);
+  const t = useTexts();
   return (
     <Field name="email">
       <TextInput
@@ -42,7 +37,7 @@ export function EmailField({ onChange, ...input }: Input<TextInputProps>) {
 }
 
 export function NewPasswordField({ name = "password", onChange, ...input }: Input<PasswordInputProps>) {
-  const t = useTexts(texts);
+  const t = useTexts();
   return (
     <Field name={name}>
       <PasswordField

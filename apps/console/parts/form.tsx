@@ -13,8 +13,8 @@ import {
   useState,
 } from "react";
 import { ApiFault } from "../app/call.ts";
-import { useTexts } from "../app/language.tsx";
-import { faultTexts, faultWordsOf, inputFaultOf } from "./fault-texts.ts";
+import { useFaultTexts } from "./faults.texts.ts";
+import { faultWordsOf, inputFaultOf } from "./faults.ts";
 import { FaultNotice } from "./states.tsx";
 
 interface InputProps {
@@ -52,7 +52,7 @@ export interface FormProps {
 
 /** An error that concerns none of its fields is the notice. */
 export function Form({ onSubmit, onFault, faultTextOf, children }: FormProps) {
-  const t = useTexts(faultTexts);
+  const t = useFaultTexts();
   const form = useRef<HTMLFormElement>(null);
   const inputs = useRef(new Map<string, InputProps>()).current;
   const [isBusy, setIsBusy] = useState(false);

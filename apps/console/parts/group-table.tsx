@@ -1,37 +1,13 @@
 /** Which group may use which model, and at which price factor. */
 import { Button, Group, Text, TextInput } from "@mantine/core";
 import { useMemo } from "react";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import type { Catalogue, Model } from "./access.tsx";
 import { type Column, Cut, DataTable } from "./data-table.tsx";
+import { useGroupTableTexts } from "./group-table.texts.ts";
 import { CheckIcon } from "./icons.tsx";
 import { PageLink } from "./link.tsx";
 import { Empty } from "./states.tsx";
-
-const texts = translated({
-  en: {
-    title: "Groups and models",
-    about: "A key may use the models of its group. The factor behind a group's name multiplies the prices.",
-    model: "Model",
-    search: "Search models",
-    back: "All models",
-    may: "Yes",
-    mayNot: "No",
-    none: "No model matches",
-    count: (models: string) => `${models} models`,
-  },
-  zh: {
-    title: "分组与模型",
-    about: "密钥可使用其分组的模型。分组名称后的系数会乘以价格。",
-    model: "模型",
-    search: "搜索模型",
-    back: "全部模型",
-    may: "可以",
-    mayNot: "不可以",
-    none: "没有匹配的模型",
-    count: (models: string) => `${models} 个模型`,
-  },
-});
 
 export interface GroupTableProps {
   catalogue: Catalogue;
@@ -41,7 +17,7 @@ export interface GroupTableProps {
 }
 
 export function GroupTable({ catalogue, search, onSearch, back }: GroupTableProps) {
-  const t = useTexts(texts);
+  const t = useGroupTableTexts();
   const format = useFormats();
   const columns = useMemo(
     (): Column<Model>[] => [
@@ -98,7 +74,7 @@ export function GroupTable({ catalogue, search, onSearch, back }: GroupTableProp
         rows={rows}
         rowId={({ id }) => id}
         minWidth={240 + 140 * catalogue.groups.length}
-        empty={<Empty title={t.none} />}
+        empty={<Empty title={t.nothingFound} />}
       />
     </>
   );

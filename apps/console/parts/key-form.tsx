@@ -2,70 +2,21 @@
 import { Accordion, Group, NumberInput, Select, Stack, TagsInput, Text, TextInput } from "@mantine/core";
 import { useMemo, useState } from "react";
 import { call } from "../app/call.ts";
-import { translated, useTexts } from "../app/language.tsx";
 import { queryClient, useRead } from "../app/queries.ts";
 import { useAccounts } from "./accounts.ts";
 import { FormDialog } from "./dialogs.tsx";
 import { NameField } from "./fields.tsx";
 import { Field } from "./form.tsx";
 import type { KeyFormProps, KeyRow } from "./key-dialogs.tsx";
-import { isBudget, limitNames, limitTexts } from "./limit-texts.ts";
+import { useKeyFormTexts } from "./key-form.texts.ts";
+import { useLimitTexts } from "./limit.texts.ts";
+import { isBudget, limitNames } from "./limit-texts.ts";
 
 type Limits = NonNullable<KeyRow["limits"]>;
 
-const texts = translated({
-  en: {
-    create: "Create key",
-    edit: "Change key",
-    save: "Save",
-    account: "Account",
-    nameHelp: "For people, such as the program that uses the key.",
-    group: "Group",
-    groupHelp: "Decides which models the key may use, and their prices.",
-    expires: "Expires",
-    expiresHelp: "Empty: never.",
-    limits: "Limits and budgets",
-    limitsHelp: "Empty: the limit of the group.",
-    access: "Models, addresses and tags",
-    models: "Models",
-    modelsHelp: "Ids, or prefixes that end with *. Empty: all models of the group.",
-    addresses: "Addresses",
-    addressesHelp: "Addresses or networks that may use the key, such as 203.0.113.0/24. Empty: any.",
-    origins: "Web origins",
-    originsHelp: "Pages that may use the key in a browser, such as https://app.example.com. Empty: those of the group.",
-    tags: "Tags",
-    tagsHelp: "In every usage record of the key.",
-    changed:
-      "Somebody else has changed this key meanwhile. Close this, look at the key again, then repeat your change.",
-  },
-  zh: {
-    create: "创建密钥",
-    edit: "修改密钥",
-    save: "保存",
-    account: "账户",
-    nameHelp: "供人识别，例如使用此密钥的程序。",
-    group: "分组",
-    groupHelp: "决定密钥可用的模型及其价格。",
-    expires: "过期时间",
-    expiresHelp: "留空表示永不过期。",
-    limits: "限额与预算",
-    limitsHelp: "留空则使用分组的限额。",
-    access: "模型、地址与标签",
-    models: "模型",
-    modelsHelp: "模型 ID，或以 * 结尾的前缀。留空表示分组的全部模型。",
-    addresses: "地址",
-    addressesHelp: "允许使用密钥的地址或网段，例如 203.0.113.0/24。留空表示不限。",
-    origins: "网页来源",
-    originsHelp: "允许在浏览器中使用密钥的网页，例如 https://app.example.com。留空则使用分组的设置。",
-    tags: "标签",
-    tagsHelp: "写入此密钥的每条用量记录。",
-    changed: "其他人刚刚修改了此密钥。请关闭窗口，重新查看密钥后再修改。",
-  },
-});
-
 export function KeyForm({ of, etag, onClose, onCreated }: KeyFormProps) {
-  const t = useTexts(texts);
-  const names = useTexts(limitTexts);
+  const t = useKeyFormTexts();
+  const names = useLimitTexts();
   const accounts = useAccounts("member");
   const catalogue = useRead("readCatalogue");
   const [account, setAccount] = useState(of?.account ?? "");

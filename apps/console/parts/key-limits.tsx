@@ -1,69 +1,24 @@
 /** How much of a key's limits is used now, and what its account has spent. */
 import { Group, Paper, Progress, Stack, Table, Text, Title } from "@mantine/core";
 import type { Answer } from "../app/call.ts";
-import { type Formats, translated, useFormats, useTexts } from "../app/language.tsx";
+import { type Formats, useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
-import { isBudget, limitTexts } from "./limit-texts.ts";
+import { useKeyLimitsTexts } from "./key-limits.texts.ts";
+import { useLimitTexts } from "./limit.texts.ts";
+import { isBudget } from "./limit-texts.ts";
 import { PageLink } from "./link.tsx";
 import { Loaded } from "./states.tsx";
 
-const texts = translated({
-  en: {
-    title: "Limits now",
-    none: "Nothing limits this key: neither its own settings, nor its group or account.",
-    limit: "Limit",
-    who: "Counts",
-    key: "This key",
-    group: (name: string) => `All keys of the group ${name}`,
-    account: (name: string) => `All keys of ${name} in this group`,
-    used: "Used",
-    of: (used: string, max: string) => `${used} of ${max}`,
-    reserved: (amount: string) => `and ${amount} reserved by running requests`,
-    remaining: "Remaining",
-    resets: "Resets",
-    never: "Never",
-    asTheyEnd: "As requests end",
-    full: "Not in use",
-    inSeconds: (seconds: string) => `In ${seconds} s`,
-    accountSpent: "Spent by all keys of the account:",
-    today: (amount: string) => `${amount} today`,
-    month: (amount: string) => `${amount} this month`,
-    total: (amount: string) => `${amount} in total`,
-  },
-  zh: {
-    title: "当前限额",
-    none: "此密钥不受限制：其自身设置、分组和账户均无限额。",
-    limit: "限额",
-    who: "计入范围",
-    key: "此密钥",
-    group: (name: string) => `分组 ${name} 的全部密钥`,
-    account: (name: string) => `${name} 在此分组中的全部密钥`,
-    used: "已用",
-    of: (used: string, max: string) => `${used} / ${max}`,
-    reserved: (amount: string) => `另有 ${amount} 由进行中的请求预留`,
-    remaining: "剩余",
-    resets: "重置",
-    never: "从不",
-    asTheyEnd: "随请求结束",
-    full: "未使用",
-    inSeconds: (seconds: string) => `${seconds} 秒后`,
-    accountSpent: "该账户全部密钥的花费：",
-    today: (amount: string) => `今日 ${amount}`,
-    month: (amount: string) => `本月 ${amount}`,
-    total: (amount: string) => `总计 ${amount}`,
-  },
-});
-
 type Standing = Answer<"getKeyLimits">["limits"][number];
-type Texts = typeof texts.en;
+type Texts = ReturnType<typeof useKeyLimitsTexts>;
 
 const everyMs = 3_000;
 /** A share from which on a limit is marked, in percent. */
 const nearFull = 80;
 
 export function KeyLimits({ id, account, currency }: { id: string; account: string; currency: string }) {
-  const t = useTexts(texts);
-  const names = useTexts(limitTexts);
+  const t = useKeyLimitsTexts();
+  const names = useLimitTexts();
   const format = useFormats();
   const read = useRead("getKeyLimits", { params: { key: id } }, { everyMs });
   const amount = (limit: Standing["limit"], value: string) =>

@@ -4,19 +4,17 @@
  */
 import { PasswordInput, type PasswordInputProps } from "@mantine/core";
 import { useId } from "react";
-import { translated, useTexts } from "../app/language.tsx";
-
-const texts = translated({ en: { show: "Show the password" }, zh: { show: "显示密码" } });
+import { useTexts } from "../app/texts.ts";
 
 export function PasswordField(props: PasswordInputProps) {
-  const t = useTexts(texts);
+  const t = useTexts();
   const id = useId();
   const { description, error } = props;
   const described = [...(description ? [`${id}-description`] : []), ...(error ? [`${id}-error`] : [])].join(" ");
   return (
     <PasswordInput
       id={id}
-      visibilityToggleButtonProps={{ "aria-label": t.show }}
+      visibilityToggleButtonProps={{ "aria-label": t.showPassword }}
       {...(error ? { "aria-invalid": true } : {})}
       {...(described !== "" && { "aria-describedby": described })}
       {...props}

@@ -2,26 +2,9 @@
 import { Box, Button, Group, Stack, Text, useComputedColorScheme } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { lazy, Suspense, useMemo, useState } from "react";
-import { translated, useTexts } from "../app/language.tsx";
 import { type Column, DataTable } from "./data-table.tsx";
+import { usePlotTexts } from "./plot.texts.ts";
 import { coloursOf, type DrawnPlot, type PlotSeries, ranksOf } from "./plot-shape.ts";
-
-const texts = translated({
-  en: {
-    figures: "Show figures",
-    hideFigures: "Hide figures",
-    time: "Time",
-    total: "Whole time",
-    none: "No usage in this time",
-  },
-  zh: {
-    figures: "显示数据",
-    hideFigures: "隐藏数据",
-    time: "时间",
-    total: "整个时段",
-    none: "此时段没有用量",
-  },
-});
 
 /** Loaded beside the data of the first page with a plot. */
 const loading = import("./plot-canvas.tsx");
@@ -56,7 +39,7 @@ export function Plot({
   height = 260,
   ...drawn
 }: PlotProps) {
-  const t = useTexts(texts);
+  const t = usePlotTexts();
   const scheme = useComputedColorScheme("light");
   const [hovered, setHovered] = useState<number>();
   const [hasFigures, { toggle }] = useDisclosure();
@@ -130,7 +113,7 @@ function Figures({
   longTime,
   format,
 }: Pick<PlotProps, "label" | "times" | "series" | "longTime" | "format">) {
-  const t = useTexts(texts);
+  const t = usePlotTexts();
   const columns: Column<number>[] = [
     {
       id: "time",

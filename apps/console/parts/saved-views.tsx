@@ -2,7 +2,6 @@
 import { ActionIcon, Button, Checkbox, Divider, Group, NavLink, Popover, Select, Stack, Text } from "@mantine/core";
 import { useState } from "react";
 import { type Answer, call } from "../app/call.ts";
-import { translated, useTexts } from "../app/language.tsx";
 import { queryClient, read, useRead } from "../app/queries.ts";
 import type { Search } from "../app/router.tsx";
 import { may, useMe } from "../app/session.ts";
@@ -10,46 +9,8 @@ import { useAccounts } from "./accounts.ts";
 import { ConfirmDialog, FormDialog } from "./dialogs.tsx";
 import { NameField } from "./fields.tsx";
 import { CrossIcon, PencilIcon } from "./icons.tsx";
+import { useSavedViewsTexts } from "./saved-views.texts.ts";
 import { Loaded } from "./states.tsx";
-
-const texts = translated({
-  en: {
-    views: "Views",
-    none: "No saved views yet",
-    save: "Save this view",
-    saveButton: "Save",
-    change: (name: string) => `Change ${name}`,
-    remove: (name: string) => `Remove ${name}`,
-    removeTitle: (name: string) => `Remove the view ${name}?`,
-    removeButton: "Remove",
-    removeOwn: "Only the saved filters are removed.",
-    removeShared: (account: string) => `Only the saved filters are removed, for all members of ${account}.`,
-    sharedWith: "Who sees it",
-    onlyMe: "Only me",
-    members: (account: string) => `Members of ${account}`,
-    replaces: "Replace its filters with those that are shown now",
-    sharedBy: (account: string, person: string) => `${account}, by ${person}`,
-    shared: (account: string) => `Shared with ${account}`,
-  },
-  zh: {
-    views: "视图",
-    none: "还没有保存的视图",
-    save: "保存此视图",
-    saveButton: "保存",
-    change: (name: string) => `修改 ${name}`,
-    remove: (name: string) => `移除 ${name}`,
-    removeTitle: (name: string) => `移除视图 ${name}？`,
-    removeButton: "移除",
-    removeOwn: "只移除所保存的筛选。",
-    removeShared: (account: string) => `只移除所保存的筛选，对 ${account} 的所有成员生效。`,
-    sharedWith: "谁可以看到",
-    onlyMe: "仅自己",
-    members: (account: string) => `${account} 的成员`,
-    replaces: "用当前显示的筛选替换",
-    sharedBy: (account: string, person: string) => `${account}，来自 ${person}`,
-    shared: (account: string) => `与 ${account} 共享`,
-  },
-});
 
 type View = Answer<"createView">;
 type PageName = View["page"];
@@ -67,7 +28,7 @@ const kept = (search: Search): Record<string, string> =>
 const byName = (left: View, right: View) => left.name.localeCompare(right.name);
 
 /** With whom it is shared. */
-const descriptionOf = ({ account, isOwn, person }: View, t: typeof texts.en) =>
+const descriptionOf = ({ account, isOwn, person }: View, t: ReturnType<typeof useSavedViewsTexts>) =>
   account === null ? undefined : isOwn ? t.shared(account) : t.sharedBy(account, person);
 
 export interface SavedViewsProps {
@@ -78,7 +39,7 @@ export interface SavedViewsProps {
 }
 
 export function SavedViews({ page, search, onChoose }: SavedViewsProps) {
-  const t = useTexts(texts);
+  const t = useSavedViewsTexts();
   const me = useMe();
   const [isOpen, setIsOpen] = useState(false);
   const [editing, setEditing] = useState<{ view?: View }>();
@@ -184,7 +145,7 @@ export function SavedViews({ page, search, onChoose }: SavedViewsProps) {
 }
 
 function ViewForm({ of, page, search, onClose }: { of?: View; page: PageName; search: Search; onClose(): void }) {
-  const t = useTexts(texts);
+  const t = useSavedViewsTexts();
   const accounts = useAccounts("reader");
   const [name, setName] = useState(of?.name ?? "");
   const [account, setAccount] = useState(of?.account ?? null);

@@ -3,59 +3,13 @@ import { Group, MultiSelect, Select, TextInput } from "@mantine/core";
 import { useDebouncedValue, useInterval } from "@mantine/hooks";
 import { useMemo, useState } from "react";
 import type { usageDimensions } from "#api/usage.ts";
-import { translated, useLanguage, useTexts } from "../app/language.tsx";
 import { useList } from "../app/pages.ts";
 import { useRead } from "../app/queries.ts";
 import type { Search } from "../app/router.tsx";
+import { useLanguage } from "../app/texts.ts";
 import { useAccounts } from "./accounts.ts";
 import { type Interval, localTimeOf, type Period, type RangeName, rangeNameOf, rangeNames } from "./periods.ts";
-
-const texts = translated({
-  en: {
-    range: "Range",
-    today: "Today",
-    yesterday: "Yesterday",
-    "24h": "24 hours",
-    "7d": "7 days",
-    "30d": "30 days",
-    month: "This month",
-    "last-month": "Last month",
-    custom: "Custom",
-    from: "From",
-    to: "To",
-    account: "Account",
-    key: "Key",
-    model: "Model",
-    group: "Group",
-    upstream: "Upstream",
-    unknown: "(none)",
-    search: "Type to search",
-    nothing: "Nothing found",
-  },
-  zh: {
-    range: "时间范围",
-    today: "今天",
-    yesterday: "昨天",
-    "24h": "24 小时",
-    "7d": "7 天",
-    "30d": "30 天",
-    month: "本月",
-    "last-month": "上月",
-    custom: "自定义",
-    from: "从",
-    to: "到",
-    account: "账户",
-    key: "密钥",
-    model: "模型",
-    group: "分组",
-    upstream: "上游",
-    unknown: "（无）",
-    search: "输入以搜索",
-    nothing: "没有结果",
-  },
-});
-/** The names of dimensions. */
-export const dimensionTexts = texts;
+import { useUsageFiltersTexts } from "./usage-filters.texts.ts";
 
 export type UsageDimension = (typeof usageDimensions)[number];
 export const dimensionNames = ["model", "key", "account", "group", "upstream"] as const satisfies UsageDimension[];
@@ -74,7 +28,7 @@ export function RangeSelect({
   period,
   byDefault,
 }: FilterProps & { period: Period; byDefault: RangeName }) {
-  const t = useTexts(texts);
+  const t = useUsageFiltersTexts();
   const name = rangeNameOf(search, byDefault);
   const choose = (value: string | null) =>
     onChange(
@@ -138,7 +92,7 @@ function DimensionFilter({
   onChange,
   period,
 }: FilterProps & { dimension: UsageDimension; period: Period }) {
-  const t = useTexts(texts);
+  const t = useUsageFiltersTexts();
   const [isOpen, setIsOpen] = useState(false);
   const [typed, setTyped] = useState("");
   const [settled] = useDebouncedValue(typed, 200);

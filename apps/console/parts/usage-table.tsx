@@ -1,16 +1,16 @@
 /** The figures of usage: those of the whole time, and those of each group. */
-
 import { Paper, SimpleGrid, Skeleton, Table, Text, UnstyledButton } from "@mantine/core";
 import { type ReactNode, useMemo } from "react";
-import { type Formats, useFormats, useTexts } from "../app/language.tsx";
+import { type Formats, useFormats } from "../app/language.tsx";
 import { useAccounts } from "./accounts.ts";
 import { type Column, Cut, DataTable } from "./data-table.tsx";
 import { PageLink } from "./link.tsx";
 import { changeOf, type MeasureName, measures } from "./measures.ts";
 import { Empty } from "./states.tsx";
-import { dimensionTexts, type UsageDimension } from "./usage-filters.tsx";
+import type { UsageTexts } from "./usage.texts.ts";
+import { useUsageFiltersTexts } from "./usage-filters.texts.ts";
+import type { UsageDimension } from "./usage-filters.tsx";
 import { idOf } from "./usage-series.ts";
-import type { UsageTexts } from "./usage-texts.ts";
 import type { SumRow, Sums, UsageSums } from "./usage-types.ts";
 
 export function measureText(
@@ -169,7 +169,7 @@ export function Groups({
   isOperator,
   t,
 }: GroupsProps) {
-  const names = useTexts(dimensionTexts);
+  const names = useUsageFiltersTexts();
   const format = useFormats();
   const accounts = useAccounts("reader");
   const { value: measured } = measures[measure];

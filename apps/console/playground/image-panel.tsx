@@ -14,59 +14,15 @@ import {
 } from "@mantine/core";
 import { type FormEvent, useEffect, useRef, useState } from "react";
 import { consoleKey, type KeyWish } from "../app/console-key.ts";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import type { Model } from "../parts/access.tsx";
 import { CodeBlock } from "../parts/copy.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { pricesFor } from "../parts/models.tsx";
 import { FaultNotice } from "../parts/states.tsx";
+import { useImagePanelTexts } from "./image-panel.texts.ts";
 import { generateImages, type ImageRun, imageRequestOf, newImageRun } from "./images.ts";
 import { useCost } from "./use-run.ts";
-
-const texts = translated({
-  en: {
-    prompt: "Prompt",
-    size: "Size",
-    quality: "Quality",
-    count: "Images",
-    optional: "Default of the model",
-    generate: "Generate",
-    stop: "Stop",
-    waiting: "The model draws …",
-    empty: "Describe an image.",
-    image: (number: string) => `Generated image ${number}`,
-    time: "Time",
-    price: "Price per image",
-    cost: "Cost",
-    request: "Request",
-    requestId: (id: string) => `Request ${id}`,
-    download: "Download",
-    showRequest: "Request as JSON",
-    elsewhere: "Open the image",
-    stopped: "Stopped.",
-  },
-  zh: {
-    prompt: "提示词",
-    size: "尺寸",
-    quality: "质量",
-    count: "数量",
-    optional: "模型默认值",
-    generate: "生成",
-    stop: "停止",
-    waiting: "模型正在绘制 …",
-    empty: "描述一幅图像。",
-    image: (number: string) => `生成的图像 ${number}`,
-    time: "用时",
-    price: "每张价格",
-    cost: "费用",
-    request: "请求",
-    requestId: (id: string) => `请求 ${id}`,
-    download: "下载",
-    showRequest: "请求的 JSON",
-    elsewhere: "打开图像",
-    stopped: "已停止。",
-  },
-});
 
 const sizes = ["auto", "1024x1024", "1536x1024", "1024x1536", "1792x1024", "1024x1792", "512x512"];
 const qualities = ["auto", "low", "medium", "high", "standard", "hd"];
@@ -82,7 +38,7 @@ interface ImagePanelProps {
 }
 
 export function ImagePanel({ model, group, wish, currency }: ImagePanelProps) {
-  const t = useTexts(texts);
+  const t = useImagePanelTexts();
   const format = useFormats();
   const [prompt, setPrompt] = useState("");
   const [size, setSize] = useState("");
@@ -142,7 +98,7 @@ export function ImagePanel({ model, group, wish, currency }: ImagePanelProps) {
           <Group gap="xs" align="flex-end">
             <Autocomplete
               label={t.size}
-              placeholder={t.optional}
+              placeholder={t.byDefault}
               data={sizes}
               value={size}
               onChange={setSize}
@@ -150,7 +106,7 @@ export function ImagePanel({ model, group, wish, currency }: ImagePanelProps) {
             />
             <Autocomplete
               label={t.quality}
-              placeholder={t.optional}
+              placeholder={t.byDefault}
               data={qualities}
               value={quality}
               onChange={setQuality}

@@ -1,57 +1,18 @@
 /** An answer as it arrives: its text, its figures and its error. */
 import { Alert, Code, Group, Paper, ScrollArea, Stack, Text } from "@mantine/core";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { useFault } from "../parts/states.tsx";
 import { tokensPerSecond } from "./run.ts";
+import { useRunViewTexts } from "./run-view.texts.ts";
 import { isRunning, type ShownRun, useCost } from "./use-run.ts";
-
-const texts = translated({
-  en: {
-    answer: "Answer",
-    waiting: "Waiting for the first token …",
-    reasoning: "Reasoning",
-    firstContent: "First token",
-    duration: "Time",
-    input: "Input tokens",
-    output: "Output tokens",
-    ofReasoning: (count: string) => `${count} of reasoning`,
-    ofCache: (count: string) => `${count} from the cache`,
-    speed: "Tokens per second",
-    cost: "Cost",
-    request: "Request",
-    stopped: "Stopped.",
-    blocked:
-      "The browser could not reach the gateway. Its address must be reachable from here and its origin allowed for this page.",
-    requestId: (id: string) => `Request ${id}`,
-    unfinished: (reason: string) => `Ended early: ${reason}`,
-  },
-  zh: {
-    answer: "回答",
-    waiting: "等待第一个令牌 …",
-    reasoning: "推理",
-    firstContent: "首个令牌",
-    duration: "用时",
-    input: "输入令牌",
-    output: "输出令牌",
-    ofReasoning: (count: string) => `其中推理 ${count}`,
-    ofCache: (count: string) => `其中缓存 ${count}`,
-    speed: "每秒令牌数",
-    cost: "费用",
-    request: "请求",
-    stopped: "已停止。",
-    blocked: "浏览器无法连接网关。请确认其地址可以访问，并且允许此页面的来源。",
-    requestId: (id: string) => `请求 ${id}`,
-    unfinished: (reason: string) => `提前结束：${reason}`,
-  },
-});
 
 const isCutOff = (finish: string | undefined) =>
   finish !== undefined && /length|max_|content_filter|safety/i.test(finish);
 
 /** Without a height it grows with its text. */
 export function AnswerText({ run, height }: { run: ShownRun; height?: number }) {
-  const t = useTexts(texts);
+  const t = useRunViewTexts();
   const { turn, state } = run;
   const content = (
     <Stack gap="xs" aria-live="polite" aria-busy={isRunning(run)}>
@@ -70,7 +31,7 @@ export function AnswerText({ run, height }: { run: ShownRun; height?: number }) 
 }
 
 export function Reasoning({ text, isOpen = false }: { text: string; isOpen?: boolean }) {
-  const t = useTexts(texts);
+  const t = useRunViewTexts();
   return (
     <details open={isOpen}>
       <summary>
@@ -87,7 +48,7 @@ export function Reasoning({ text, isOpen = false }: { text: string; isOpen?: boo
 
 /** Says that an answer is not whole. */
 export function RunNote({ run }: { run: ShownRun }) {
-  const t = useTexts(texts);
+  const t = useRunViewTexts();
   const text =
     run.state === "stopped"
       ? t.stopped
@@ -104,7 +65,7 @@ export function RunNote({ run }: { run: ShownRun }) {
 
 /** The gateway's own words, with the id of the request. */
 export function RunError({ run }: { run: ShownRun }) {
-  const t = useTexts(texts);
+  const t = useRunViewTexts();
   const fault = useFault(run.fault);
   if (run.fault === undefined && run.error === undefined) return null;
   const isBlocked = run.fault === undefined && run.status === undefined;
@@ -122,22 +83,22 @@ export function RunError({ run }: { run: ShownRun }) {
 
 /** The same fields before, during and after an answer, so that nothing moves. */
 export function RunFigures({ run, currency }: { run: ShownRun | undefined; currency: string }) {
-  const t = useTexts(texts);
+  const t = useRunViewTexts();
   const format = useFormats();
   const isEnded = run !== undefined && !isRunning(run);
   const cost = useCost(run?.requestId, run?.keyId, isEnded);
   const { usage } = run ?? {};
   const speed = run && tokensPerSecond(run);
   const figures: [name: string, value: string, more?: string | undefined][] = [
-    [t.firstContent, format.ms(run?.firstContentMs ?? null)],
+    [t.firstToken, format.ms(run?.firstContentMs ?? null)],
     [t.duration, format.ms(run?.durationMs ?? null)],
     [
-      t.input,
+      t.inputTokens,
       usage ? format.count(usage.input) : "–",
       usage?.cached ? t.ofCache(format.count(usage.cached)) : undefined,
     ],
     [
-      t.output,
+      t.tokens,
       usage ? format.count(usage.output) : "–",
       usage?.reasoning ? t.ofReasoning(format.count(usage.reasoning)) : undefined,
     ],

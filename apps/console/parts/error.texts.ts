@@ -1,5 +1,7 @@
-/** What each error code of a record means, and what to do about it. */
-/** What happened, and what to do. */
+/** The meaning of each error code of a record, and what to do about it. */
+import { translated } from "../app/texts.ts";
+
+/** The event, and what to do. */
 type ErrorText = readonly [what: string, action: string];
 
 const en = {
@@ -108,5 +110,8 @@ const zh: Readonly<Record<ErrorCode, ErrorText>> = {
   upstream_timeout: ["上游未能及时回答。", "请重试；如果模型需要更长时间，请提高超时设置。"],
 };
 
-export const errorTexts = { en: en as Readonly<Record<ErrorCode, ErrorText>>, zh };
+export const useErrorTexts = translated({
+  en: { errors: en as Readonly<Record<string, ErrorText | undefined>> },
+  zh: { errors: zh as Readonly<Record<string, ErrorText | undefined>> },
+});
 export const errorCodes = Object.keys(en) as ErrorCode[];
