@@ -1,17 +1,5 @@
 /** The frame of all pages but those of sign-in: navigation, language, colour scheme, the person. */
-import {
-  ActionIcon,
-  AppShell,
-  Box,
-  Burger,
-  Group,
-  Menu,
-  NavLink,
-  ScrollArea,
-  Text,
-  UnstyledButton,
-  useMantineColorScheme,
-} from "@mantine/core";
+import { AppShell, Box, Burger, Group, Menu, NavLink, ScrollArea, Text, UnstyledButton } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { type ComponentType, useEffect } from "react";
@@ -27,15 +15,14 @@ import {
   PeopleIcon,
   SettingsIcon,
   StartIcon,
-  SunIcon,
   UsageIcon,
 } from "../parts/icons.tsx";
 import { ButtonLink } from "../parts/link.tsx";
 import { RedirectError } from "../parts/redirect-errors.tsx";
 import { OfflineNotice } from "../parts/states.tsx";
+import { Preferences } from "./preferences.tsx";
 import { type Me, may, signOut, useMaybeMe } from "./session.ts";
 import { useShellTexts } from "./shell.texts.ts";
-import { type Language, languages, useLanguage } from "./texts.ts";
 
 type Texts = ReturnType<typeof useShellTexts>;
 
@@ -160,36 +147,6 @@ function PersonMenu({ me }: { me: Me }) {
         </Menu.Item>
         <Menu.Divider />
         <Menu.Item onClick={() => void signOut()}>{t.signOut}</Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
-  );
-}
-
-/** Language and colours, also before the sign-in. */
-export function Preferences() {
-  const t = useShellTexts();
-  const { language, setLanguage } = useLanguage();
-  const { colorScheme, setColorScheme } = useMantineColorScheme();
-  return (
-    <Menu position="top-end" width={180}>
-      <Menu.Target>
-        <ActionIcon variant="subtle" color="gray" size="lg" aria-label={`${t.language}, ${t.scheme}`}>
-          <SunIcon />
-        </ActionIcon>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Label>{t.language}</Menu.Label>
-        {(Object.keys(languages) as Language[]).map((each) => (
-          <Menu.Item key={each} lang={each} onClick={() => setLanguage(each)} fw={each === language ? 700 : 400}>
-            {languages[each]}
-          </Menu.Item>
-        ))}
-        <Menu.Label>{t.scheme}</Menu.Label>
-        {(["auto", "light", "dark"] as const).map((each) => (
-          <Menu.Item key={each} onClick={() => setColorScheme(each)} fw={each === colorScheme ? 700 : 400}>
-            {t[each]}
-          </Menu.Item>
-        ))}
       </Menu.Dropdown>
     </Menu>
   );

@@ -34,7 +34,8 @@ export function textOfCondition(
         : kind === "invalidRecords"
           ? format.count(value)
           : format.ms(value * 1_000);
-  return t[kind](subject ?? "", figure);
+  const values = [...(subject === null ? [] : [subject]), ...(value === null ? [] : [figure])];
+  return (t[kind] as (...values: string[]) => string)(...values);
 }
 
 export function Conditions({ conditions }: { conditions: readonly Condition[] }) {

@@ -1,20 +1,19 @@
 /** One account: its members, invitations and alerts. */
-import { Badge, Button, Group, MultiSelect, Select, Stack, Switch, Text, Title } from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
+import { Badge, Button, Group, MultiSelect, Text } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import { useState } from "react";
-import { type Answer, call, callVersioned, type Input } from "../app/call.ts";
+import { type Answer, call, type Input } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
-import { type Item, useList } from "../app/pages.ts";
-import { queryClient, useRead } from "../app/queries.ts";
+import { change, type Item, useList, useRead, useVersioned } from "../app/queries.ts";
 import { may, type Role, useMe } from "../app/session.ts";
+import { RowButton } from "../parts/cells.tsx";
+import { useColumns } from "../parts/columns.tsx";
 import { CopyText } from "../parts/copy.tsx";
-import { type Column, DataTable } from "../parts/data-table.tsx";
-import { ConfirmDialog, FormDialog, SecretDialog } from "../parts/dialogs.tsx";
-import { EmailField, NameField } from "../parts/fields.tsx";
+import { DataTable, ListTable } from "../parts/data-table.tsx";
+import { ConfirmDialog, FormDialog, openDialog, SecretDialog } from "../parts/dialogs.tsx";
+import { Person } from "../parts/facts.tsx";
+import { EmailField, NameField, SelectField, SwitchField, useField } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
-import { ListTable } from "../parts/list-table.tsx";
-import { Page } from "../parts/page.tsx";
+import { Page, Section } from "../parts/page.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
 import { useAccountTexts } from "./account.texts.ts";
 import { ContentStorage } from "./content-storage.tsx";
@@ -25,380 +24,281 @@ const roles = ["reader", "member", "owner"] as const satisfies Role[];
 export function Account() {
   const t = useAccountTexts();
   const me = useMe();
-  const { account: id } = route.useParams();
-  const read = useQuery({
-    queryKey: ["getAccount", id],
-    queryFn: ({ signal }) => callVersioned("getAccount", { params: { account: id } }, { signal }),
-  });
-  const [dialog, setDialog] = useState<"rename" | "groups" | "disable">();
-  const [name, setName] = useState("");
-  const close = () => setDialog(undefined);
-  const isOwner = may(me, "owner", id);
+  const params = route.useParams();
+  const search = params;
+  const isOwner = may(me, "owner", params.account);
   return (
-    <Loaded from={read}>
-      {({ value: account, etag }) => {
-        const update = async (body: NonNullable<Input<"updateAccount">["body"]>) => {
-          await call("updateAccount", { params: { account: id }, body }, { ifMatch: etag });
-          await queryClient.invalidateQueries();
-        };
-        return (
-          <Page
-            title={account.name}
-            about={account.disabledAt === null ? account.id : t.disabled}
-            actions={
-              me.isOperator && (
-                <>
-                  <Button
-                    variant="default"
-                    onClick={() => {
-                      setName(account.name);
-                      setDialog("rename");
-                    }}
-                  >
-                    {t.rename}
-                  </Button>
-                  <Button variant="default" onClick={() => setDialog("groups")}>
-                    {t.groups}
-                  </Button>
-                  {account.disabledAt === null ? (
-                    <Button variant="light" color="red" onClick={() => setDialog("disable")}>
-                      {t.disable}
-                    </Button>
-                  ) : (
-                    <Button onClick={() => void update({ isDisabled: false })}>{t.enable}</Button>
-                  )}
-                </>
-              )
-            }
-          >
-            <Text>
-              {t.groupsAre(account.groups === null ? t.allGroups : account.groups.join(", ") || t.noGroups)}{" "}
-              <PageLink to="/models" search={{ view: "groups" }} underline="always">
-                {t.seeGroups}
+    <Loaded from={useVersioned("getAccount", { params })}>
+      {({ value: account, etag }) => (
+        <Page
+          title={account.name}
+          about={account.disabledAt === null ? account.id : t.disabled}
+          actions={me.isOperator && <Actions account={account} etag={etag} />}
+        >
+          <Text>
+            {t.groupsAre(account.groups === null ? t.allGroups : account.groups.join(", ") || t.noGroups)}{" "}
+            <PageLink to="/models" search={{ view: "groups" }} underline="always">
+              {t.seeGroups}
+            </PageLink>
+          </Text>
+          <Group gap="md">
+            <PageLink to="/keys" search={search}>
+              {t.keys}
+            </PageLink>
+            <PageLink to="/usage" search={search}>
+              {t.usage}
+            </PageLink>
+            {isOwner && (
+              <PageLink to="/audit" search={search}>
+                {t.audit}
               </PageLink>
-            </Text>
-            <Group gap="md">
-              <PageLink to="/keys" search={{ account: id }}>
-                {t.keys}
-              </PageLink>
-              <PageLink to="/usage" search={{ account: id }}>
-                {t.usage}
-              </PageLink>
-              {isOwner && (
-                <PageLink to="/audit" search={{ account: id }}>
-                  {t.audit}
-                </PageLink>
-              )}
-            </Group>
-            <Members account={id} canManage={isOwner} />
-            {isOwner && <Invitations account={id} />}
-            <ContentStorage account={account} etag={etag} canManage={isOwner} />
-            <Alerts account={id} />
-            {dialog === "rename" && (
-              <FormDialog title={t.rename} submit={t.save} onClose={close} onSubmit={() => update({ name })}>
-                <NameField data-autofocus value={name} onChange={setName} />
-              </FormDialog>
             )}
-            {dialog === "groups" && (
-              <GroupsForm
-                name={account.name}
-                groups={account.groups}
-                onClose={close}
-                onSubmit={(groups) => update({ groups })}
-              />
-            )}
-            {dialog === "disable" && (
-              <ConfirmDialog
-                title={t.disableTitle(account.name)}
-                submit={t.disable}
-                consequence={t.disableWhy}
-                onClose={close}
-                onSubmit={() => update({ isDisabled: true })}
-              />
-            )}
-          </Page>
-        );
-      }}
+          </Group>
+          <Members account={params.account} canManage={isOwner} />
+          {isOwner && <Invitations account={params.account} />}
+          <ContentStorage account={account} etag={etag} canManage={isOwner} />
+          <Alerts account={params.account} />
+        </Page>
+      )}
     </Loaded>
   );
 }
 
-function GroupsForm({
-  name,
-  groups,
-  onClose,
-  onSubmit,
-}: {
-  name: string;
-  /** Null for all. */
-  groups: readonly string[] | null;
-  onClose(): void;
-  onSubmit(groups: string[] | null): Promise<void>;
-}) {
+interface ActionsProps {
+  account: Answer<"getAccount">;
+  etag: string | undefined;
+}
+
+function Actions({ account: { id, name, groups, disabledAt }, etag }: ActionsProps) {
+  const t = useAccountTexts();
+  const update = (body: NonNullable<Input<"updateAccount">["body"]>) =>
+    call("updateAccount", { params: { account: id }, body }, { ifMatch: etag });
+  const rename = () =>
+    openDialog(
+      <FormDialog title={t.rename} submit={t.save} initialValues={{ name }} onSubmit={update}>
+        <NameField data-autofocus />
+      </FormDialog>,
+    );
+  const chooseGroups = () =>
+    openDialog(
+      <FormDialog
+        title={t.groupsTitle(name)}
+        submit={t.save}
+        initialValues={{ isAll: groups === null, groups: groups ?? [] }}
+        onSubmit={({ isAll, groups: chosen }) => update({ groups: isAll ? null : chosen })}
+      >
+        {(values) => (
+          <>
+            <Text>{t.groupsHelp}</Text>
+            <SwitchField name="isAll" label={t.allGroups} data-autofocus />
+            <GroupsField {...values} />
+          </>
+        )}
+      </FormDialog>,
+    );
+  const disable = () =>
+    openDialog(
+      <ConfirmDialog
+        title={t.disableTitle(name)}
+        submit={t.disable}
+        consequence={t.disableWhy}
+        onSubmit={() => update({ isDisabled: true })}
+      />,
+    );
+  const enable = () => void change("updateAccount", { params: { account: id }, body: { isDisabled: false } });
+  return (
+    <>
+      <Button variant="default" onClick={rename}>
+        {t.rename}
+      </Button>
+      <Button variant="default" onClick={chooseGroups}>
+        {t.groups}
+      </Button>
+      {disabledAt === null ? (
+        <Button variant="light" color="red" onClick={disable}>
+          {t.disable}
+        </Button>
+      ) : (
+        <Button onClick={enable}>{t.enable}</Button>
+      )}
+    </>
+  );
+}
+
+function GroupsField({ isAll, groups }: { isAll: boolean; groups: readonly string[] }) {
   const t = useAccountTexts();
   const catalogue = useRead("readCatalogue").data;
-  const [isAll, setIsAll] = useState(groups === null);
-  const [chosen, setChosen] = useState<string[]>([...(groups ?? [])]);
-  const known = [...new Set([...(catalogue?.groups.map((group) => group.name) ?? []), ...chosen])];
+  const field = useField("groups", {});
   return (
-    <FormDialog
-      title={t.groupsTitle(name)}
-      submit={t.save}
-      onClose={onClose}
-      onSubmit={() => onSubmit(isAll ? null : chosen)}
-    >
-      <Text>{t.groupsHelp}</Text>
-      <Switch
-        label={t.allGroups}
-        checked={isAll}
-        data-autofocus
-        onChange={({ currentTarget }) => setIsAll(currentTarget.checked)}
-      />
-      <MultiSelect
-        label={t.groups}
-        data={known}
-        value={isAll ? [] : chosen}
-        onChange={setChosen}
-        disabled={isAll}
-        searchable
-        clearable
-        clearButtonProps={{ "aria-label": `${t.groups} ×` }}
-      />
-    </FormDialog>
+    <MultiSelect
+      {...field}
+      label={t.groups}
+      data={[...new Set([...(catalogue?.groups.map((group) => group.name) ?? []), ...groups])]}
+      value={isAll ? [] : [...groups]}
+      disabled={isAll}
+      searchable
+      clearable
+      clearButtonProps={{ "aria-label": `${t.groups} ×` }}
+    />
   );
 }
 
 type Member = Item<"listMembers">;
 
-function Members({ account, canManage }: { account: string; canManage: boolean }) {
+function useMemberColumns(account: string, canManage: boolean) {
   const t = useAccountTexts();
-  const format = useFormats();
-  const members = useList("listMembers", { params: { account } });
-  const [removing, setRemoving] = useState<Member>();
-  const [changing, setChanging] = useState<Member>();
-  const [role, setRole] = useState<Role>("reader");
-  const [isInviting, setIsInviting] = useState(false);
-  const [invited, setInvited] = useState<Answer<"createInvitation">>();
-  const columns: Column<Member>[] = [
-    {
-      id: "name",
-      title: t.name,
-      sortBy: ({ name }) => name,
-      cell: ({ name, email }) => (
-        <>
-          {name}{" "}
-          <Text span c="dimmed">
-            {email}
-          </Text>
-        </>
-      ),
-    },
-    { id: "role", title: t.role, sortBy: (member) => roles.indexOf(member.role), cell: (member) => t[member.role] },
-    { id: "factor", title: t.secondFactor, cell: ({ hasSecondFactor }) => (hasSecondFactor ? t.on : t.off) },
-    {
-      id: "since",
-      title: t.since,
-      sortBy: ({ createdAt }) => createdAt,
-      cell: ({ createdAt }) => format.day(createdAt),
-    },
+  const c = useColumns<Member>();
+  const changeRole = ({ name, user, role }: Member) => (
+    <FormDialog
+      title={t.changeRole(name)}
+      submit={t.save}
+      initialValues={{ role }}
+      onSubmit={(body) => call("updateMember", { params: { account, user }, body })}
+    >
+      {(values) => <RoleField {...values} />}
+    </FormDialog>
+  );
+  const remove = ({ name, user }: Member) => (
+    <ConfirmDialog
+      title={t.removeTitle(name)}
+      submit={t.remove}
+      consequence={t.removeWhy}
+      onSubmit={() => call("removeMember", { params: { account, user } })}
+    />
+  );
+  return [
+    c.cell("name", t.name, Person, { sortBy: ({ name }) => name }),
+    c.cell("role", t.role, ({ role }) => t[role], { sortBy: ({ role }) => roles.indexOf(role) }),
+    c.cell("factor", t.secondFactor, ({ hasSecondFactor }) => (hasSecondFactor ? t.on : t.off)),
+    c.day("createdAt", t.since),
     ...(canManage
       ? [
-          {
-            id: "actions",
-            title: "",
-            cell: (member: Member) => (
-              <Group gap={4} justify="flex-end" wrap="nowrap">
-                <Button
-                  size="compact-xs"
-                  variant="subtle"
-                  onClick={() => {
-                    setRole(member.role);
-                    setChanging(member);
-                  }}
-                >
-                  {t.role}
-                </Button>
-                <Button size="compact-xs" variant="subtle" color="red" onClick={() => setRemoving(member)}>
-                  {t.remove}
-                </Button>
-              </Group>
-            ),
-          },
+          c.actions((member) => (
+            <>
+              <RowButton onClick={() => openDialog(changeRole(member))}>{t.role}</RowButton>
+              <RowButton isDestructive onClick={() => openDialog(remove(member))}>
+                {t.remove}
+              </RowButton>
+            </>
+          )),
         ]
       : []),
   ];
+}
+
+function Members({ account, canManage }: { account: string; canManage: boolean }) {
+  const t = useAccountTexts();
   return (
-    <Stack gap="xs">
-      <Group justify="space-between">
-        <Title order={2}>{t.members}</Title>
-        {canManage && (
-          <Button size="xs" onClick={() => setIsInviting(true)}>
+    <Section
+      title={t.members}
+      aside={
+        canManage && (
+          <Button size="xs" onClick={() => openDialog(<InviteForm account={account} />)}>
             {t.invite}
           </Button>
-        )}
-      </Group>
+        )
+      }
+    >
       <ListTable
-        from={members}
+        from={useList("listMembers", { params: { account } })}
         waitingRows={3}
         label={t.members}
-        columns={columns}
-        rowId={({ user }) => user}
+        columns={useMemberColumns(account, canManage)}
+        rowId="user"
         empty={<Empty title={t.noMembers} />}
       />
-      {changing && (
-        <FormDialog
-          title={t.changeRole(changing.name)}
-          submit={t.save}
-          onClose={() => setChanging(undefined)}
-          onSubmit={async () => {
-            await call("updateMember", { params: { account, user: changing.user }, body: { role } });
-            await queryClient.invalidateQueries();
-          }}
-        >
-          <RoleSelect value={role} onChange={setRole} />
-        </FormDialog>
-      )}
-      {removing && (
-        <ConfirmDialog
-          title={t.removeTitle(removing.name)}
-          submit={t.remove}
-          consequence={t.removeWhy}
-          onClose={() => setRemoving(undefined)}
-          onSubmit={async () => {
-            await call("removeMember", { params: { account, user: removing.user } });
-            await queryClient.invalidateQueries();
-          }}
-        />
-      )}
-      {isInviting && <InviteForm account={account} onClose={() => setIsInviting(false)} onCreated={setInvited} />}
-      {invited && (
-        <SecretDialog
-          title={invited.url === null ? t.sentTitle : t.linkTitle}
-          done={t.done}
-          onClose={() => setInvited(undefined)}
-        >
-          <Text>{(invited.url === null ? t.sent : t.linkWhy)(format.time(invited.expiresAt))}</Text>
-          {invited.url !== null && <CopyText value={invited.url} />}
-        </SecretDialog>
-      )}
-    </Stack>
+    </Section>
   );
 }
 
-function RoleSelect({ value, onChange }: { value: Role; onChange(role: Role): void }) {
+function RoleField({ role }: { role: Role }) {
   const t = useAccountTexts();
   return (
-    <Select
+    <SelectField
+      name="role"
       label={t.role}
-      description={t[`${value}Help`]}
-      data={roles.map((role) => ({ value: role, label: t[role] }))}
-      value={value}
-      onChange={(role) => role && onChange(role as Role)}
+      description={t[`${role}Help`]}
+      data={roles.map((value) => ({ value, label: t[value] }))}
       allowDeselect={false}
     />
   );
 }
 
-function InviteForm({
-  account,
-  onClose,
-  onCreated,
-}: {
-  account: string;
-  onClose(): void;
-  onCreated(invitation: Answer<"createInvitation">): void;
-}) {
+function InviteForm({ account }: { account: string }) {
   const t = useAccountTexts();
-  const [role, setRole] = useState<Role>("member");
-  const [email, setEmail] = useState("");
+  const format = useFormats();
   return (
     <FormDialog
       title={t.inviteTitle}
       submit={t.invite}
-      onClose={onClose}
-      onSubmit={async () => {
-        onCreated(
-          await call("createInvitation", { params: { account }, body: { role, ...(email !== "" && { email }) } }),
+      initialValues={{ role: "member" as Role, email: "" }}
+      onSubmit={async ({ role, email }) => {
+        const body = { role, ...(email !== "" && { email }) };
+        const { url, expiresAt } = await call("createInvitation", { params: { account }, body });
+        openDialog(
+          <SecretDialog title={url === null ? t.sentTitle : t.linkTitle} done={t.done}>
+            <Text>{(url === null ? t.sent : t.linkWhy)(format.time(expiresAt))}</Text>
+            {url !== null && <CopyText value={url} />}
+          </SecretDialog>,
         );
-        await queryClient.invalidateQueries();
       }}
     >
-      <RoleSelect value={role} onChange={setRole} />
-      <EmailField description={t.emailHelp} data-autofocus value={email} onChange={setEmail} />
+      {(values) => (
+        <>
+          <RoleField {...values} />
+          <EmailField description={t.emailHelp} data-autofocus />
+        </>
+      )}
     </FormDialog>
   );
 }
 
 function Invitations({ account }: { account: string }) {
   const t = useAccountTexts();
-  const format = useFormats();
+  const c = useColumns<Item<"listInvitations">>();
   const invitations = useList("listInvitations", { params: { account } });
   const open = invitations.data?.filter(({ state }) => state === "open") ?? [];
   if (open.length === 0) return null;
-  const columns: Column<Item<"listInvitations">>[] = [
-    { id: "email", title: t.email, cell: ({ email }) => email ?? t.anyone },
-    { id: "role", title: t.role, cell: ({ role }) => t[role] },
-    { id: "expires", title: t.expires, cell: ({ expiresAt }) => format.time(expiresAt) },
-    {
-      id: "revoke",
-      title: "",
-      isNumber: true,
-      cell: ({ id }) => (
-        <Button
-          size="compact-xs"
-          variant="subtle"
-          color="red"
-          onClick={() =>
-            void call("revokeInvitation", { params: { account, invitation: id } }).then(() =>
-              queryClient.invalidateQueries(),
-            )
-          }
-        >
-          {t.revoke}
-        </Button>
-      ),
-    },
+  const columns = [
+    c.text("email", t.email, t.anyone),
+    c.cell("role", t.role, ({ role }) => t[role]),
+    c.time("expiresAt", t.expires),
+    c.actions(({ id: invitation }) => (
+      <RowButton isDestructive onClick={() => void change("revokeInvitation", { params: { account, invitation } })}>
+        {t.revoke}
+      </RowButton>
+    )),
   ];
   return (
-    <Stack gap="xs">
-      <Title order={2}>{t.invitations}</Title>
-      <DataTable label={t.invitations} columns={columns} rows={open} rowId={({ id }) => id} empty={null} />
-    </Stack>
+    <Section title={t.invitations}>
+      <DataTable label={t.invitations} columns={columns} rows={open} />
+    </Section>
   );
 }
 
 function Alerts({ account }: { account: string }) {
   const t = useAccountTexts();
-  const format = useFormats();
-  const alerts = useList("listAlerts", { query: { account } });
-  const columns: Column<Item<"listAlerts">>[] = [
-    { id: "at", title: t.at, cell: ({ at }) => format.time(at) },
-    {
-      id: "kind",
-      title: t.kind,
-      cell: ({ kind }) => (
-        <Badge variant="light" radius="sm" tt="none" color={kind === "budget.spent" ? "red" : "yellow"}>
-          {t.kinds[kind]}
-        </Badge>
-      ),
-    },
-    {
-      id: "subject",
-      title: t.subject,
-      cell: ({ subject, detail }) => `${subject}${detail.name ? ` (${String(detail.name)})` : ""}`,
-    },
+  const c = useColumns<Item<"listAlerts">>();
+  const columns = [
+    c.time("at", t.at),
+    c.cell("kind", t.kind, ({ kind }) => (
+      <Badge color={kind === "budget.spent" ? "red" : "yellow"}>{t.kinds[kind]}</Badge>
+    )),
+    c.cell(
+      "subject",
+      t.subject,
+      ({ subject, detail }) => `${subject}${detail.name ? ` (${String(detail.name)})` : ""}`,
+    ),
   ];
   return (
-    <Stack gap="xs">
-      <Title order={2}>{t.alerts}</Title>
+    <Section title={t.alerts}>
       <ListTable
-        from={alerts}
+        from={useList("listAlerts", { query: { account } })}
         waitingRows={2}
         label={t.alerts}
         columns={columns}
-        rowId={({ id }) => id}
         empty={<Empty title={t.noAlerts}>{t.noAlertsWhy}</Empty>}
       />
-    </Stack>
+    </Section>
   );
 }

@@ -1,98 +1,75 @@
 /** The accounts that the person belongs to; all for an operator. */
-import { Badge, Button, TextInput } from "@mantine/core";
-import { getRouteApi } from "@tanstack/react-router";
-import { useState } from "react";
+import { Badge, Button } from "@mantine/core";
+import { useNavigate } from "@tanstack/react-router";
 import { call } from "../app/call.ts";
-import { useFormats } from "../app/language.tsx";
-import { type Item, useList } from "../app/pages.ts";
-import { queryClient } from "../app/queries.ts";
+import { type Item, useList } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
-import type { Column } from "../parts/data-table.tsx";
-import { FormDialog } from "../parts/dialogs.tsx";
-import { NameField } from "../parts/fields.tsx";
-import { Field } from "../parts/form.tsx";
-import { PageLink } from "../parts/link.tsx";
-import { ListTable } from "../parts/list-table.tsx";
+import { useColumns } from "../parts/columns.tsx";
+import { ListTable } from "../parts/data-table.tsx";
+import { FormDialog, openDialog } from "../parts/dialogs.tsx";
+import { NameField, TextField } from "../parts/form.tsx";
+import { AccountLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty } from "../parts/states.tsx";
 import { useAccountsTexts } from "./accounts.texts.ts";
 
-const route = getRouteApi("/inside/accounts");
-
 export function Accounts() {
   const t = useAccountsTexts();
-  const format = useFormats();
   const me = useMe();
-  const accounts = useList("listAccounts");
-  const navigate = route.useNavigate();
-  const [isCreating, setIsCreating] = useState(false);
-  const [name, setName] = useState("");
-  const [id, setId] = useState("");
-  const columns: Column<Item<"listAccounts">>[] = [
-    {
-      id: "name",
-      title: t.name,
-      sortBy: (account) => account.name,
-      cell: (account) => (
-        <PageLink to="/accounts/$account" params={{ account: account.id }} fw={500}>
-          {account.name}
-        </PageLink>
+  const c = useColumns<Item<"listAccounts">>();
+  const columns = [
+    c.cell(
+      "name",
+      t.name,
+      ({ id, name }) => (
+        <AccountLink id={id} fw={500}>
+          {name}
+        </AccountLink>
       ),
-    },
-    { id: "id", title: t.id, sortBy: (account) => account.id, cell: (account) => account.id },
-    {
-      id: "state",
-      title: t.state,
-      sortBy: ({ disabledAt }) => disabledAt ?? "",
-      cell: ({ disabledAt }) => (
-        <Badge variant="light" radius="sm" tt="none" color={disabledAt === null ? "teal" : "red"}>
-          {disabledAt === null ? t.active : t.disabled}
-        </Badge>
+      { sortBy: ({ name }) => name },
+    ),
+    c.text("id", t.id),
+    c.cell(
+      "state",
+      t.state,
+      ({ disabledAt }) => (
+        <Badge color={disabledAt === null ? "teal" : "red"}>{disabledAt === null ? t.active : t.disabled}</Badge>
       ),
-    },
-    {
-      id: "created",
-      title: t.created,
-      sortBy: (account) => account.createdAt,
-      cell: (account) => format.day(account.createdAt),
-    },
+      { sortBy: ({ disabledAt }) => disabledAt ?? "" },
+    ),
+    c.day("createdAt", t.created),
   ];
   return (
     <Page
       title={t.accounts}
       about={t.about}
-      actions={me.isOperator && <Button onClick={() => setIsCreating(true)}>{t.create}</Button>}
+      actions={me.isOperator && <Button onClick={() => openDialog(<CreateForm />)}>{t.create}</Button>}
     >
       <ListTable
-        from={accounts}
+        from={useList("listAccounts")}
         label={t.accounts}
         columns={columns}
-        rowId={(account) => account.id}
         empty={<Empty title={t.none}>{t.noneWhy}</Empty>}
       />
-      {isCreating && (
-        <FormDialog
-          title={t.create}
-          submit={t.create}
-          onClose={() => setIsCreating(false)}
-          onSubmit={async () => {
-            const account = await call("createAccount", { body: { name, ...(id !== "" && { id }) } });
-            await queryClient.invalidateQueries();
-            await navigate({ to: "/accounts/$account", params: { account: account.id } });
-          }}
-        >
-          <NameField data-autofocus value={name} onChange={setName} />
-          <Field name="id">
-            <TextInput
-              label={t.id}
-              description={t.idHelp}
-              maxLength={40}
-              value={id}
-              onChange={({ currentTarget }) => setId(currentTarget.value)}
-            />
-          </Field>
-        </FormDialog>
-      )}
     </Page>
+  );
+}
+
+function CreateForm() {
+  const t = useAccountsTexts();
+  const navigate = useNavigate();
+  return (
+    <FormDialog
+      title={t.create}
+      submit={t.create}
+      initialValues={{ name: "", id: "" }}
+      onSubmit={async ({ name, id }) => {
+        const account = await call("createAccount", { body: { name, ...(id !== "" && { id }) } });
+        await navigate({ to: "/accounts/$account", params: { account: account.id } });
+      }}
+    >
+      <NameField data-autofocus />
+      <TextField name="id" label={t.id} description={t.idHelp} maxLength={40} />
+    </FormDialog>
   );
 }

@@ -11,12 +11,12 @@ import { useFormats } from "../app/language.tsx";
 import { queryClient } from "../app/queries.ts";
 import { meQuery } from "../app/session.ts";
 import { CardForm } from "../parts/card-form.tsx";
-import { EmailField, NameField, NewPasswordField } from "../parts/fields.tsx";
+import { EmailField, NameField, NewPasswordField } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { FaultNotice, Loaded } from "../parts/states.tsx";
 import { useInvitationTexts } from "./invitation.texts.ts";
 
-/** Of the address that was opened, since the router drops fragments when it redirects. */
+/** From the address that was opened, since the router drops fragments when it redirects. */
 export const tokenInFragment = () => new URLSearchParams(location.hash.slice(1)).get("token") ?? "";
 
 export function Invitation() {
@@ -30,13 +30,10 @@ export function Invitation() {
     queryFn: () => call("showInvitation", { body: { token } }),
     retry: false,
   });
-  const [name, setName] = useState("");
-  const [email, setEmail] = useState("");
-  const [password, setPassword] = useState("");
-  const accept = async () => {
-    const address = invitation.data?.email ?? email;
-    await call("acceptInvitation", { body: { token, ...(!me && { name, email: address, password }) } });
-    if (!me) await callAuth("/sign-in/email", { email: address, password });
+  const accept = async (person: { name: string; email: string; password: string }) => {
+    const email = invitation.data?.email ?? person.email;
+    await call("acceptInvitation", { body: { token, ...(!me && { ...person, email }) } });
+    if (!me) await callAuth("/sign-in/email", { email, password: person.password });
     queryClient.clear();
     await navigate({ to: "/" });
   };
@@ -44,6 +41,7 @@ export function Invitation() {
     <CardForm
       title={t.title}
       submit={invitation.data && t.accept}
+      initialValues={{ name: "", email: "", password: "" }}
       onSubmit={accept}
       below={
         invitation.data &&
@@ -58,7 +56,7 @@ export function Invitation() {
         <FaultNotice error={invitation.error} />
       ) : (
         <Loaded from={invitation} rows={2}>
-          {({ accountName, role, email: invited, expiresAt }) => (
+          {({ accountName, role, email, expiresAt }) => (
             <>
               <Text>{t.to(accountName, t.roles[role])}</Text>
               <Text c="dimmed">{t.expires(format.time(expiresAt))}</Text>
@@ -66,21 +64,14 @@ export function Invitation() {
                 <Text>{t.as(me.name)}</Text>
               ) : (
                 <>
-                  <NameField label={t.name} value={name} onChange={setName} />
+                  <NameField label={t.name} />
                   <EmailField
                     label={t.email}
                     autoComplete="username"
                     required
-                    value={invited ?? email}
-                    disabled={invited !== null}
-                    onChange={setEmail}
+                    {...(email !== null && { value: email, disabled: true })}
                   />
-                  <NewPasswordField
-                    label={t.password}
-                    description={t.passwordHelp}
-                    value={password}
-                    onChange={setPassword}
-                  />
+                  <NewPasswordField label={t.password} description={t.passwordHelp} />
                 </>
               )}
             </>

@@ -3,7 +3,7 @@ import { Text } from "@mantine/core";
 import { useState } from "react";
 import { callAuth } from "../app/call.ts";
 import { CardForm } from "../parts/card-form.tsx";
-import { NewPasswordField } from "../parts/fields.tsx";
+import { NewPasswordField } from "../parts/form.tsx";
 import { ButtonLink } from "../parts/link.tsx";
 import { tokenInFragment } from "./invitation.tsx";
 import { useNewPasswordTexts } from "./new-password.texts.ts";
@@ -11,21 +11,24 @@ import { useNewPasswordTexts } from "./new-password.texts.ts";
 export function NewPassword() {
   const t = useNewPasswordTexts();
   const [token] = useState(tokenInFragment);
-  const [password, setPassword] = useState("");
   const [isDone, setIsDone] = useState(false);
-  const set = async () => {
-    await callAuth("/reset-password", { token, newPassword: password });
-    setIsDone(true);
-  };
   return (
-    <CardForm title={t.newPassword} submit={isDone ? undefined : t.setPassword} onSubmit={set}>
+    <CardForm
+      title={t.newPassword}
+      submit={isDone ? undefined : t.setPassword}
+      initialValues={{ newPassword: "" }}
+      onSubmit={async ({ newPassword }) => {
+        await callAuth("/reset-password", { token, newPassword });
+        setIsDone(true);
+      }}
+    >
       {isDone ? (
         <>
           <Text role="status">{t.done}</Text>
           <ButtonLink to="/sign-in">{t.signIn}</ButtonLink>
         </>
       ) : (
-        <NewPasswordField name="newPassword" description={t.help} value={password} onChange={setPassword} />
+        <NewPasswordField name="newPassword" description={t.help} />
       )}
     </CardForm>
   );

@@ -19,11 +19,13 @@ import {
   Textarea,
   useMantineTheme,
 } from "@mantine/core";
-import { getRouteApi } from "@tanstack/react-router";
 import { type ClipboardEvent, type KeyboardEvent, useState } from "react";
+import { useFilters } from "../app/address.ts";
 import { useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
-import { AccessFields, type Catalogue, useAccess } from "../parts/access.tsx";
+import { type Access, AccessFields, type Catalogue, useAccess } from "../parts/access.tsx";
+import { dataUrlOf } from "../parts/files.ts";
+import { FilterSelect } from "../parts/filters.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
 import { type Dialect, dialectNames, dialects, efforts, type UserTurn } from "../playground/conversation.ts";
@@ -38,17 +40,15 @@ import {
 } from "../playground/fields.ts";
 import { ImagePanel } from "../playground/image-panel.tsx";
 import { SideView } from "../playground/side.tsx";
-import { useSide } from "../playground/use-side.ts";
+import { type Sending, useSide } from "../playground/use-side.ts";
 import { usePlaygroundTexts } from "./playground.texts.ts";
 import { kindOf } from "./snippets.ts";
-
-const route = getRouteApi("/inside/playground");
 
 export function Playground() {
   const t = usePlaygroundTexts();
   const catalogue = useRead("readCatalogue");
   return (
-    <Page title={t.title} about={t.about}>
+    <Page title={t.playground} about={t.about}>
       <Loaded from={catalogue}>{(value) => <Content catalogue={value} />}</Loaded>
     </Page>
   );
@@ -57,10 +57,7 @@ export function Playground() {
 function Content({ catalogue }: { catalogue: Catalogue }) {
   const t = usePlaygroundTexts();
   const me = useMe();
-  const search = route.useSearch();
-  const navigate = route.useNavigate();
-  const choose = (change: Record<string, string | undefined>) =>
-    void navigate({ search: (now) => ({ ...now, ...change }), replace: true, resetScroll: false });
+  const { search, filter } = useFilters();
   const usable = catalogue.models.filter(({ capabilities }) => ["chat", "image"].includes(kindOf(capabilities) ?? ""));
   const model = usable.find(({ id }) => id === search.model) ?? usable[0];
   const access = useAccess(catalogue, search, model?.id);
@@ -68,75 +65,57 @@ function Content({ catalogue }: { catalogue: Catalogue }) {
   const kind = kindOf(model.capabilities);
   const isBoth = kind === "chat" && model.capabilities.includes("image");
   const isImage = kind === "image" || (isBoth && search.mode === "image");
-  const chatModels = usable.filter(({ capabilities }) => kindOf(capabilities) === "chat");
-  const second = isImage ? undefined : chatModels.find(({ id }) => id === search.second);
+  const chatModels = usable.filter(({ capabilities }) => kindOf(capabilities) === "chat").map(({ id }) => id);
+  const second = isImage ? undefined : chatModels.find((id) => id === search.second);
   const dialect = knownDialect(search.dialect ?? model.recommendedDialect);
+  const select = { searchable: true, w: 220 };
   return (
     <>
       {!may(me, "member") && <Alert color="gray">{t.readersOnly}</Alert>}
       {access.address === undefined && <Alert color="yellow">{t.noAddress}</Alert>}
       <Group gap="xs" align="flex-end">
-        <Select
+        <FilterSelect
+          name="model"
           label={t.model}
           data={usable.map(({ id }) => id)}
           value={model.id}
-          onChange={(value) => choose({ model: value ?? undefined })}
-          searchable
           allowDeselect={false}
-          w={220}
+          {...select}
         />
         {isBoth && (
           <SegmentedControl
             aria-label={t.mode}
-            data={[
-              { value: "chat", label: t.chat },
-              { value: "image", label: t.image },
-            ]}
+            data={(["chat", "image"] as const).map((value) => ({ value, label: t[value] }))}
             value={isImage ? "image" : "chat"}
-            onChange={(value) => choose({ mode: value === "image" ? value : undefined })}
+            onChange={(value) => filter({ mode: value === "image" ? value : undefined })}
           />
         )}
         {!isImage && (
           <>
-            <Select
+            <FilterSelect
+              name="second"
               label={t.second}
               placeholder={t.none}
-              data={chatModels.map(({ id }) => id)}
-              value={second?.id ?? null}
-              onChange={(value) => choose({ second: value ?? undefined })}
-              searchable
-              clearable
-              w={220}
+              data={chatModels}
+              value={second ?? null}
+              {...select}
             />
-            <Select
+            <FilterSelect
+              name="dialect"
               label={t.dialect}
               data={dialects.map((value) => ({ value, label: dialectNames[value] }))}
               value={dialect}
-              onChange={(value) => choose({ dialect: value ?? undefined })}
               allowDeselect={false}
               w={220}
             />
           </>
         )}
-        <AccessFields access={access} onChange={(change) => choose({ ...change })} />
+        <AccessFields access={access} />
       </Group>
       {isImage ? (
-        <ImagePanel
-          key={model.id}
-          model={model}
-          group={access.group}
-          wish={access.wish}
-          currency={catalogue.currency}
-        />
+        <ImagePanel key={model.id} model={model} group={access.group} wish={access.wish} />
       ) : (
-        <Chat
-          models={second === undefined ? [model.id] : [model.id, second.id]}
-          dialect={dialect}
-          access={access}
-          currency={catalogue.currency}
-          tab={search.tab}
-          onTab={(tab) => choose({ tab: tab === "answer" ? undefined : tab })}
-        />
+        <Chat models={second === undefined ? [model.id] : [model.id, second]} dialect={dialect} access={access} />
       )}
     </>
   );
@@ -145,150 +124,162 @@ function Content({ catalogue }: { catalogue: Catalogue }) {
 interface ChatProps {
   models: string[];
   dialect: Dialect;
-  access: ReturnType<typeof useAccess>;
-  currency: string;
-  tab: string | undefined;
-  onTab(tab: string): void;
+  access: Access;
 }
 
-function Chat({ models, dialect, access, currency, tab, onTab }: ChatProps) {
-  const t = usePlaygroundTexts();
+/** The conversations side by side, and the message that is written to all of them. */
+function useChat({ models, dialect, access: { wish } }: ChatProps) {
+  const { filter } = useFilters();
   const [fields, setFields] = useState<Fields>(emptyFields);
   const [text, setText] = useState("");
   const [images, setImages] = useState<readonly string[]>([]);
-  const [left, right] = [useSide(), useSide()];
-  const shown = [left, right].slice(0, models.length).map((side, index) => ({ side, model: models[index] ?? "" }));
+  const both = [useSide(), useSide()];
+  const sides = models.flatMap((model, index) => {
+    const side = both[index];
+    return side ? [{ side, model }] : [];
+  });
   const { settings, faults } = settingsOf(fields);
-  const { wish } = access;
-  const isBusy = shown.some(({ side }) => side.isBusy);
-  const isWaitingForResults = shown.some(({ side }) => side.openCalls.length > 0);
+  const isBusy = sides.some(({ side }) => side.isBusy);
+  const isWaitingForResults = sides.some(({ side }) => side.openCalls.length > 0);
   const draft: UserTurn = { role: "user", text, images: [...images] };
   const hasDraft = text.trim() !== "" || images.length > 0;
   const maySend = wish !== undefined && settings !== undefined && hasDraft && !isBusy && !isWaitingForResults;
-  const sendingOf = (model: string) =>
-    wish === undefined || settings === undefined ? undefined : { wish, dialect, settings: { ...settings, model } };
-
-  const send = () => {
-    if (!maySend) return;
-    for (const { side, model } of shown) {
-      const sending = sendingOf(model);
-      if (sending) void side.say(draft, sending);
-    }
-    setText("");
-    setImages([]);
-    onTab("answer");
+  const sendingOf = (model: string): Sending | undefined =>
+    wish && settings && { wish, dialect, settings: { ...settings, model } };
+  const onTab = (tab: string) => filter({ tab: tab === "answer" ? undefined : tab });
+  return {
+    fields,
+    setFields,
+    faults,
+    text,
+    setText,
+    images,
+    setImages,
+    sides,
+    isBusy,
+    maySend,
+    sendingOf,
+    onTab,
+    previewOf: ({ side, model }: (typeof sides)[number]) =>
+      settings && modules[dialect].requestOf(hasDraft ? [...side.turns, draft] : side.turns, { ...settings, model }),
+    send() {
+      if (!maySend) return;
+      for (const { side, model } of sides) {
+        const sending = sendingOf(model);
+        if (sending) void side.say(draft, sending);
+      }
+      setText("");
+      setImages([]);
+      onTab("answer");
+    },
+    stop: () => {
+      for (const side of both) side.stop();
+    },
+    clear: () => {
+      for (const side of both) side.clear();
+    },
   };
+}
+
+function Chat(props: ChatProps) {
+  const { search } = useFilters();
+  const chat = useChat(props);
+  const { dialect, access } = props;
+  return (
+    <Group align="flex-start" gap="md" wrap="wrap">
+      <SettingsFields fields={chat.fields} faults={chat.faults} onChange={chat.setFields} />
+      <Stack gap="sm" style={{ flex: "3 1 340px", minWidth: 0 }}>
+        <Group align="stretch" gap="sm" wrap="wrap">
+          {chat.sides.map(({ side, model }, index) => (
+            <SideView
+              // biome-ignore lint/suspicious/noArrayIndexKey: a side keeps its conversation when its model changes.
+              key={index}
+              side={side}
+              title={model}
+              dialect={dialect}
+              baseUrl={access.address?.url ?? ""}
+              preview={chat.previewOf({ side, model })}
+              tab={search.tab}
+              onTab={chat.onTab}
+              sending={chat.sendingOf(model)}
+            />
+          ))}
+        </Group>
+        <Composer chat={chat} />
+      </Stack>
+    </Group>
+  );
+}
+
+/** The message that is being written. */
+function Composer({ chat }: { chat: ReturnType<typeof useChat> }) {
+  const t = usePlaygroundTexts();
+  const { text, images, setImages, send } = chat;
   const onKeyDown = (event: KeyboardEvent) => {
     // Enter also chooses a word of an input method, such as for Chinese.
     if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
     event.preventDefault();
     send();
   };
-  const onPaste = ({ clipboardData }: ClipboardEvent) => {
-    const files = [...clipboardData.files].filter(({ type }) => type.startsWith("image/"));
-    if (files.length > 0) void attach(files);
-  };
   const attach = async (files: File[]) => {
-    const urls = await Promise.all(files.map((file) => dataUrlOf(file)));
+    const urls = await Promise.all(files.map(dataUrlOf));
     setImages((now) => [...new Set([...now, ...urls])]);
   };
+  const onPaste = ({ clipboardData }: ClipboardEvent) =>
+    void attach([...clipboardData.files].filter(({ type }) => type.startsWith("image/")));
   return (
-    <Group align="flex-start" gap="md" wrap="wrap">
-      <SettingsFields fields={fields} faults={faults} onChange={setFields} />
-      <Stack gap="sm" style={{ flex: "3 1 340px", minWidth: 0 }}>
-        <Group align="stretch" gap="sm" wrap="wrap">
-          {shown.map(({ side, model }, index) => (
-            <SideView
-              // biome-ignore lint/suspicious/noArrayIndexKey: a side keeps its conversation when its model changes.
-              key={index}
-              side={side}
-              title={model}
-              currency={currency}
-              dialect={dialect}
-              baseUrl={access.address?.url ?? ""}
-              preview={
-                settings &&
-                modules[dialect].requestOf(hasDraft ? [...side.turns, draft] : side.turns, { ...settings, model })
-              }
-              tab={tab}
-              onTab={onTab}
-              onResults={(results) => {
-                const sending = sendingOf(model);
-                if (sending) void side.say({ role: "tool", results }, sending);
-              }}
-              onAgain={() => {
-                const sending = sendingOf(model);
-                if (sending) void side.again(sending);
-              }}
-            />
-          ))}
-        </Group>
-        <Paper withBorder p="sm">
-          <Stack gap="xs">
-            <Textarea
-              label={t.message}
-              description={t.messageHelp}
-              autosize
-              minRows={2}
-              maxRows={12}
-              value={text}
-              onChange={({ currentTarget }) => setText(currentTarget.value)}
-              onKeyDown={onKeyDown}
-              onPaste={onPaste}
-            />
-            {images.length > 0 && (
-              <Group gap="xs">
-                {images.map((url) => (
-                  <Group key={url} gap={2} align="flex-start">
-                    <Image src={url} alt={t.attached} h={56} w="auto" radius="sm" />
-                    <CloseButton
-                      size="sm"
-                      aria-label={t.remove}
-                      onClick={() => setImages((now) => now.filter((each) => each !== url))}
-                    />
-                  </Group>
-                ))}
+    <Paper withBorder p="sm">
+      <Stack gap="xs">
+        <Textarea
+          label={t.message}
+          description={t.messageHelp}
+          autosize
+          minRows={2}
+          maxRows={12}
+          value={text}
+          onChange={({ currentTarget }) => chat.setText(currentTarget.value)}
+          onKeyDown={onKeyDown}
+          onPaste={onPaste}
+        />
+        {images.length > 0 && (
+          <Group gap="xs">
+            {images.map((url) => (
+              <Group key={url} gap={2} align="flex-start">
+                <Image src={url} alt={t.attached} h={56} w="auto" radius="sm" />
+                <CloseButton
+                  size="sm"
+                  aria-label={t.remove}
+                  onClick={() => setImages((now) => now.filter((each) => each !== url))}
+                />
               </Group>
-            )}
-            <Group gap="xs" justify="space-between">
-              <Group gap="xs">
-                <FileButton multiple accept="image/*" onChange={(files) => void attach(files)}>
-                  {(props) => (
-                    <Button {...props} variant="default">
-                      {t.attach}
-                    </Button>
-                  )}
-                </FileButton>
-                <Button
-                  variant="default"
-                  onClick={() => {
-                    left.clear();
-                    right.clear();
-                  }}
-                >
-                  {t.clear}
-                </Button>
-              </Group>
-              {isBusy ? (
-                <Button
-                  variant="default"
-                  onClick={() => {
-                    left.stop();
-                    right.stop();
-                  }}
-                >
-                  {t.stop}
-                </Button>
-              ) : (
-                <Button onClick={send} disabled={!maySend}>
-                  {t.send}
+            ))}
+          </Group>
+        )}
+        <Group gap="xs" justify="space-between">
+          <Group gap="xs">
+            <FileButton multiple accept="image/*" onChange={(files) => void attach(files)}>
+              {(props) => (
+                <Button {...props} variant="default">
+                  {t.attach}
                 </Button>
               )}
-            </Group>
-          </Stack>
-        </Paper>
+            </FileButton>
+            <Button variant="default" onClick={chat.clear}>
+              {t.clear}
+            </Button>
+          </Group>
+          {chat.isBusy ? (
+            <Button variant="default" onClick={chat.stop}>
+              {t.stop}
+            </Button>
+          ) : (
+            <Button onClick={send} disabled={!chat.maySend}>
+              {t.send}
+            </Button>
+          )}
+        </Group>
       </Stack>
-    </Group>
+    </Paper>
   );
 }
 
@@ -380,11 +371,3 @@ function SettingsFields({ fields, faults, onChange }: SettingsFieldsProps) {
     </Accordion>
   );
 }
-
-const dataUrlOf = (file: File): Promise<string> =>
-  new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(reader.result as string);
-    reader.onerror = () => reject(reader.error);
-    reader.readAsDataURL(file);
-  });

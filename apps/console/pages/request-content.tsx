@@ -2,13 +2,15 @@
  * The stored content of one request: hidden until somebody asks for it, because each reading is
  * recorded.
  */
-import { Alert, Badge, Button, Group, Paper, SegmentedControl, Spoiler, Stack, Text, Title } from "@mantine/core";
+import { Alert, Badge, Button, Paper, SegmentedControl, Spoiler, Stack, Text } from "@mantine/core";
 import { useState } from "react";
+import { useAction } from "../app/action.ts";
 import { type Answer, call } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import { may, useMe } from "../app/session.ts";
 import { CodeBlock } from "../parts/copy.tsx";
-import { PageLink } from "../parts/link.tsx";
+import { AccountLink } from "../parts/link.tsx";
+import { Section } from "../parts/page.tsx";
 import { FaultNotice } from "../parts/states.tsx";
 import {
   type ContentMessage,
@@ -22,71 +24,58 @@ import type { UsageRecord } from "../parts/usage-types.ts";
 import { Reasoning } from "../playground/run-view.tsx";
 import { useRequestContentTexts } from "./request-content.texts.ts";
 
-type Opened = Answer<"openContent">;
-type Body = Opened["request"];
+type Content = Answer<"openContent">;
+type Body = Content["request"];
 
-interface Shown {
-  content: Opened;
+interface ReadContent {
+  content: Content;
   request: StoredRequest | undefined;
   answer: ContentMessage;
+}
+
+async function readContent(id: string): Promise<ReadContent> {
+  const content = await call("openContent", { params: { id } });
+  const answer = await storedAnswerOf(content.answer.type, content.answer.text, content.dialect);
+  return { content, request: storedRequestOf(content.request.text), answer };
 }
 
 export function RequestContent({ record }: { record: UsageRecord }) {
   const t = useRequestContentTexts();
   const me = useMe();
-  const [shown, setShown] = useState<Shown>();
-  const [isBusy, setIsBusy] = useState(false);
-  const [error, setError] = useState<unknown>();
-  const show = async () => {
-    setIsBusy(true);
-    setError(undefined);
-    try {
-      const content = await call("openContent", { params: { id: record.id } });
-      const answer = await storedAnswerOf(content.answer.type, content.answer.text, content.dialect);
-      setShown({ content, request: storedRequestOf(content.request.text), answer });
-    } catch (fault) {
-      setError(fault);
-    } finally {
-      setIsBusy(false);
-    }
-  };
+  const { isBusy, result, fault, run, clear } = useAction(() => readContent(record.id));
   const mayShow = record.hasContent && may(me, "member", record.account);
   const state = !record.hasContent ? t.notStored : mayShow ? t.masked : t.forMembers;
   return (
-    <Stack gap="xs" component="section" aria-label={t.title}>
-      <Group justify="space-between">
-        <Title order={2}>{t.title}</Title>
-        {mayShow && (
-          <Button
-            size="xs"
-            variant="default"
-            loading={isBusy}
-            onClick={() => (shown ? setShown(undefined) : void show())}
-          >
-            {shown ? t.hide : t.show}
-          </Button>
+    <section aria-label={t.title}>
+      <Section
+        title={t.title}
+        aside={
+          mayShow && (
+            <Button size="xs" variant="default" loading={isBusy} onClick={() => (result ? clear() : run())}>
+              {result ? t.hide : t.show}
+            </Button>
+          )
+        }
+      >
+        {result ? (
+          <ContentViews {...result} />
+        ) : (
+          <Text size="sm" c="dimmed">
+            {state}{" "}
+            {!record.hasContent && may(me, "owner", record.account) && record.account !== "" && (
+              <AccountLink id={record.account}>{t.setting}</AccountLink>
+            )}
+          </Text>
         )}
-      </Group>
-      {shown ? (
-        <ContentViews {...shown} />
-      ) : (
-        <Text size="sm" c="dimmed">
-          {state}{" "}
-          {!record.hasContent && may(me, "owner", record.account) && record.account !== "" && (
-            <PageLink to="/accounts/$account" params={{ account: record.account }}>
-              {t.setting}
-            </PageLink>
-          )}
-        </Text>
-      )}
-      {error !== undefined && <FaultNotice error={error} />}
-    </Stack>
+        {fault !== undefined && <FaultNotice error={fault} />}
+      </Section>
+    </section>
   );
 }
 
 const views = ["conversation", "request", "answer"] as const;
 
-function ContentViews({ content, request, answer }: Shown) {
+function ContentViews({ content, request, answer }: ReadContent) {
   const t = useRequestContentTexts();
   const [view, setView] = useState<(typeof views)[number]>(request === undefined ? "request" : "conversation");
   return (
@@ -112,15 +101,7 @@ function ContentViews({ content, request, answer }: Shown) {
   );
 }
 
-function Conversation({
-  request,
-  answer,
-  content,
-}: {
-  request: StoredRequest;
-  answer: ContentMessage;
-  content: Opened;
-}) {
+function Conversation({ request, answer, content }: ReadContent & { request: StoredRequest }) {
   const t = useRequestContentTexts();
   return (
     <Stack gap="xs">
@@ -187,7 +168,7 @@ function Part({ part: { kind, name, text } }: { part: ContentPart }) {
   return (
     <div>
       {label !== undefined && (
-        <Badge variant="default" radius="sm" tt="none" mb={4}>
+        <Badge variant="default" mb={4}>
           {label}
         </Badge>
       )}

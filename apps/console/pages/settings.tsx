@@ -1,263 +1,224 @@
 /** The settings of this installation, for operators. */
-import {
-  Button,
-  FileButton,
-  Group,
-  Image,
-  Input,
-  NumberInput,
-  Paper,
-  PasswordInput,
-  Stack,
-  Text,
-  TextInput,
-  Title,
-} from "@mantine/core";
-import { useQuery } from "@tanstack/react-query";
-import { type ReactNode, useState } from "react";
-import { type Answer, ApiFault, type Input as CallInput, call, callVersioned, type Versioned } from "../app/call.ts";
-import { setInstallation } from "../app/installation.ts";
-import { queryClient, useRead } from "../app/queries.ts";
+import { Button, FileButton, Group, Image, Input, Paper, Stack, Text, Title } from "@mantine/core";
+import type { UseFormReturnType } from "@mantine/form";
+import { type ReactNode, useEffect, useState } from "react";
+import { useAction } from "../app/action.ts";
+import { type Answer, ApiFault, type Input as CallInput, call, callVersioned } from "../app/call.ts";
+import { installation } from "../app/installation.ts";
+import { useRead, useVersioned } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
-import { ConfirmDialog, FormDialog } from "../parts/dialogs.tsx";
-import { Field, Form } from "../parts/form.tsx";
+import { confirmed, FormDialog, openDialog } from "../parts/dialogs.tsx";
+import { dataUrlOf } from "../parts/files.ts";
+import { Form, NumberField, PasswordField, TextField, useField } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
 import { FaultNotice, Loaded } from "../parts/states.tsx";
 import { useSettingsTexts } from "./settings.texts.ts";
 
-type Values = Answer<"readSettings">;
+type Settings = Answer<"readSettings">;
 type Change = NonNullable<CallInput<"updateSettings">["body"]>;
 type Name = keyof Change;
-type Texts = ReturnType<typeof useSettingsTexts>;
+type TextName = "name" | "gatewayUrl" | "mailFrom";
+type DaysName = "usageDays" | "auditDays";
+type SecretName = "smtpUrl" | "alertWebhookUrl" | "alertWebhookSecret";
+/** The values of fields; null removes what is stored. */
+type Values = Partial<Record<Name, string | number | null>>;
+type SettingsForm = UseFormReturnType<Values>;
 
 const logoBytesMax = 65_536;
-const queryKey = ["readSettings"];
+/** The default of USAGE_DAYS. */
+const defaultUsageDays = 400;
+
+/** The stored value as a field shows it: a default is empty, and a secret is never shown. */
+function fieldValueOf(settings: Settings, name: Name): string | number {
+  if (name === "logo") return settings.logo?.address ?? "";
+  const setting = settings[name];
+  return "isSet" in setting || (typeof setting.value === "string" && setting.source === "default") ? "" : setting.value;
+}
+const valuesOf = (settings: Settings, names: readonly Name[]): Values =>
+  Object.fromEntries(names.map((name) => [name, fieldValueOf(settings, name)]));
 
 export function Settings() {
   const t = useSettingsTexts();
-  const read = useQuery({
-    queryKey,
-    queryFn: ({ signal }) => callVersioned("readSettings", {}, { signal }),
-  });
   return (
-    <Page title={t.title} about={t.about}>
-      <Loaded from={read} rows={16}>
-        {(settings) => <Sections settings={settings} />}
+    <Page title={t.settings} about={t.about}>
+      <Loaded from={useVersioned("readSettings")} rows={16}>
+        {({ value, etag }) => (
+          <Stack gap="md" maw={760}>
+            <General settings={value} etag={etag} />
+            <Addresses settings={value} etag={etag} />
+            <MailSection settings={value} etag={etag} />
+            <AlertsSection settings={value} etag={etag} />
+            <Retention settings={value} etag={etag} />
+            <PublicModels />
+          </Stack>
+        )}
       </Loaded>
     </Page>
   );
 }
 
-/** What a section needs: the stored values, and the changed ones until they are saved. */
-interface Draft {
-  values: Values;
-  changes: Change;
-  set(name: Name, value: Change[Name]): void;
-  discard(names: readonly Name[]): void;
-  /** Rejects with the fault of the API. */
-  save(names: readonly Name[]): Promise<void>;
+interface PartProps {
+  settings: Settings;
+  etag: string | undefined;
 }
 
-function Sections({ settings: { value: values, etag } }: { settings: Versioned<Values> }) {
-  const [changes, setChanges] = useState<Change>({});
-  const discard = (names: readonly Name[]) =>
-    setChanges((now) => Object.fromEntries(Object.entries(now).filter(([name]) => !names.includes(name as Name))));
-  const draft: Draft = {
-    values,
-    changes,
-    set: (name, value) => setChanges((now) => ({ ...now, [name]: value })),
-    discard,
-    async save(names) {
-      const body = Object.fromEntries(
-        names.flatMap((name) => (name in changes ? [[name, changes[name]]] : [])),
-      ) as Change;
-      try {
-        const saved = await callVersioned("updateSettings", { body }, { ifMatch: etag });
-        queryClient.setQueryData(queryKey, saved);
-        setInstallation({ name: saved.value.name.value, logo: saved.value.logo?.address });
-        discard(names);
-        await queryClient.invalidateQueries({ predicate: ({ queryKey: [first] }) => first !== queryKey[0] });
-      } catch (fault) {
-        if (fault instanceof ApiFault && fault.status === 412) await queryClient.invalidateQueries({ queryKey });
-        throw fault;
-      }
-    },
-  };
-  return (
-    <Stack gap="md" maw={760}>
-      <General draft={draft} />
-      <Addresses draft={draft} />
-      <MailSection draft={draft} />
-      <AlertsSection draft={draft} />
-      <Retention draft={draft} />
-      <PublicModels />
-    </Stack>
-  );
-}
-
-interface SectionProps {
+interface SectionProps extends PartProps {
   title: string;
   about?: string;
-  draft: Draft;
   names: readonly Name[];
   /** Asked before it is saved. */
-  consequence?: string | undefined;
-  /** Buttons for what is saved already. */
+  consequenceOf?(changes: Change): string | undefined;
+  /** Buttons for stored values. */
   tests?: ReactNode;
   children: ReactNode;
 }
 
-function Section({ title, about, draft, names, consequence, tests, children }: SectionProps) {
+function Section({ settings, etag, title, about, names, consequenceOf, tests, children }: SectionProps) {
   const t = useSettingsTexts();
-  const [isSaved, setIsSaved] = useState(false);
-  const [isOutdated, setIsOutdated] = useState(false);
   const [discards, setDiscards] = useState(0);
-  const [answer, setAnswer] = useState<(isYes: boolean) => void>();
-  const isChanged = names.some((name) => name in draft.changes);
-  const isFixed = names.every((name) => name !== "logo" && draft.values[name].source === "environment");
-  const save = async () => {
-    setIsSaved(false);
-    setIsOutdated(false);
-    if (consequence !== undefined && !(await new Promise<boolean>((resolve) => setAnswer(() => resolve)))) return;
+  const [outcome, setOutcome] = useState<"saved" | "outdated">();
+  const save = async (values: Values, form: SettingsForm) => {
+    setOutcome(undefined);
+    const changed = names.filter((name) => form.isDirty(name));
+    const body: Change = Object.fromEntries(changed.map((name) => [name, values[name] === "" ? null : values[name]]));
+    const consequence = consequenceOf?.(body);
+    const question = { title: t.lowerTitle, submit: t.save, consequence: `${consequence} ${t.cannotUndo}` };
+    if (consequence !== undefined && !(await confirmed(question))) return;
     try {
-      await draft.save(names);
-      setIsSaved(true);
+      const { value } = await callVersioned("updateSettings", { body }, { ifMatch: etag });
+      installation.set({ name: value.name.value, logo: value.logo?.address });
+      form.setValues(valuesOf(value, names));
+      form.resetDirty();
+      setOutcome("saved");
     } catch (fault) {
       if (!(fault instanceof ApiFault && fault.status === 412)) throw fault;
-      setIsOutdated(true);
+      setOutcome("outdated");
     }
   };
   const discard = () => {
-    draft.discard(names);
-    setIsSaved(false);
-    setIsOutdated(false);
+    setOutcome(undefined);
     setDiscards(discards + 1);
   };
   return (
     <Paper withBorder p="md" component="section" aria-label={title}>
       {/* A new form has no faults. */}
-      <Form key={discards} onSubmit={save} faultTextOf={(name) => t.wrong[name as Name]}>
-        {({ isBusy, notice }) => (
+      <Form
+        key={discards}
+        initialValues={valuesOf(settings, names)}
+        onSubmit={save}
+        faultTextOf={(name) => t.wrong[name as Name]}
+      >
+        {({ form, isBusy, notice }) => (
           <Stack gap="sm">
             <Stack gap={2}>
               <Title order={2}>{title}</Title>
               {about !== undefined && <Text c="dimmed">{about}</Text>}
             </Stack>
             {children}
-            {isOutdated ? <Text role="alert">{t.changed}</Text> : notice}
-            <Group gap="xs" mih={isFixed && tests === undefined ? 0 : 36}>
-              {!isFixed && (
-                <Button type="submit" loading={isBusy} disabled={!isChanged}>
-                  {t.save}
-                </Button>
-              )}
-              {isChanged && (
-                <Button variant="default" onClick={discard}>
-                  {t.discard}
-                </Button>
-              )}
-              {!isChanged && tests}
-              {isSaved && !isChanged && (
-                <Text role="status" c="dimmed">
-                  {t.saved}
-                </Text>
-              )}
-            </Group>
+            <Refresh form={form} settings={settings} names={names} />
+            {outcome === "outdated" ? <Text role="alert">{t.changed}</Text> : notice}
+            <SectionActions
+              isFixed={names.every((name) => name !== "logo" && settings[name].source === "environment")}
+              isChanged={names.some((name) => form.isDirty(name))}
+              isSaved={outcome === "saved"}
+              {...{ isBusy, discard, tests }}
+            />
           </Stack>
         )}
       </Form>
-      {answer && (
-        <ConfirmDialog
-          title={t.lowerTitle}
-          submit={t.save}
-          consequence={`${consequence} ${t.cannotUndo}`}
-          onClose={() => {
-            answer(false);
-            setAnswer(undefined);
-          }}
-          onSubmit={async () => answer(true)}
-        />
-      )}
     </Paper>
   );
 }
 
-type TextName = "name" | "gatewayUrl" | "mailFrom";
+interface RefreshProps {
+  form: SettingsForm;
+  settings: Settings;
+  names: readonly Name[];
+}
+
+/** Shows new settings in the fields that the person has not changed. */
+function Refresh({ form, settings, names }: RefreshProps) {
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only new settings matter.
+  useEffect(() => {
+    const stored = valuesOf(settings, names);
+    form.setValues(Object.fromEntries(Object.entries(stored).filter(([name]) => !form.isDirty(name as Name))));
+    form.resetDirty(stored);
+  }, [settings]);
+  return null;
+}
+
+interface SectionActionsProps {
+  isFixed: boolean;
+  isChanged: boolean;
+  isSaved: boolean;
+  isBusy: boolean;
+  discard(): void;
+  tests: ReactNode;
+}
+
+function SectionActions({ isFixed, isChanged, isSaved, isBusy, discard, tests }: SectionActionsProps) {
+  const t = useSettingsTexts();
+  return (
+    <Group gap="xs" mih={isFixed && tests === undefined ? 0 : 36}>
+      {!isFixed && (
+        <Button type="submit" loading={isBusy} disabled={!isChanged}>
+          {t.save}
+        </Button>
+      )}
+      {isChanged && (
+        <Button variant="default" onClick={discard}>
+          {t.discard}
+        </Button>
+      )}
+      {!isChanged && tests}
+      {isSaved && !isChanged && (
+        <Text role="status" c="dimmed">
+          {t.saved}
+        </Text>
+      )}
+    </Group>
+  );
+}
+
+/** The properties of a field, which a variable of the environment makes read-only. */
+function useSetting(settings: Settings, name: TextName | DaysName | SecretName) {
+  const t = useSettingsTexts();
+  const { source, variable } = settings[name];
+  const isFixed = source === "environment";
+  return {
+    name,
+    label: t[name],
+    description: isFixed ? t.fixed(variable) : t[`${name}Help`],
+    readOnly: isFixed,
+    variant: isFixed ? "filled" : "default",
+  };
+}
 
 /** A text; empty returns to the default. */
-function TextField({ draft, name, help }: FieldProps<TextName>) {
-  const t = useSettingsTexts();
-  const { value, source, variable } = draft.values[name];
-  const isFixed = source === "environment";
-  const shown = draft.changes[name] === undefined ? (source === "default" ? "" : value) : (draft.changes[name] ?? "");
-  return (
-    <Field name={name}>
-      <TextInput
-        label={t[name]}
-        description={isFixed ? t.fixed(variable) : help}
-        readOnly={isFixed}
-        variant={isFixed ? "filled" : "default"}
-        placeholder={source === "default" ? value : ""}
-        value={shown}
-        onChange={({ currentTarget }) => draft.set(name, currentTarget.value === "" ? null : currentTarget.value)}
-      />
-    </Field>
-  );
-}
-
-interface FieldProps<Of extends Name> {
-  draft: Draft;
-  name: Of;
-  help: string;
-}
-
-function DaysField({ draft, name, help }: FieldProps<"usageDays" | "auditDays">) {
-  const t = useSettingsTexts();
-  const { value, source, variable } = draft.values[name];
-  const isFixed = source === "environment";
-  return (
-    <Field name={name}>
-      <NumberInput
-        label={t[name]}
-        description={isFixed ? t.fixed(variable) : help}
-        readOnly={isFixed}
-        variant={isFixed ? "filled" : "default"}
-        value={draft.changes[name] === undefined ? value : (draft.changes[name] ?? "")}
-        allowDecimal={false}
-        allowNegative={false}
-        hideControls
-        w={260}
-        onChange={(next) => draft.set(name, next === "" ? null : Number(next))}
-      />
-    </Field>
-  );
+function TextSetting({ settings, name }: { settings: Settings; name: TextName }) {
+  const { value, source } = settings[name];
+  return <TextField {...useSetting(settings, name)} placeholder={source === "default" ? value : ""} />;
 }
 
 /** A secret: what is stored stays in the database, and a new value replaces it. */
-function SecretField({ draft, name, help }: FieldProps<"smtpUrl" | "alertWebhookUrl" | "alertWebhookSecret">) {
+function SecretSetting({ settings, name }: { settings: Settings; name: SecretName }) {
   const t = useSettingsTexts();
-  const { isSet, shown, source, variable } = draft.values[name];
-  const isFixed = source === "environment";
-  const change = draft.changes[name];
+  const { isSet, shown } = settings[name];
+  const setting = useSetting(settings, name);
+  const { value, onChange } = useField(name, {});
   return (
     <Group gap="xs" align="flex-end" wrap="nowrap">
-      <Field name={name}>
-        <PasswordInput
-          label={t[name]}
-          description={isFixed ? t.fixed(variable) : help}
-          readOnly={isFixed}
-          variant={isFixed ? "filled" : "default"}
-          autoComplete="off"
-          data-1p-ignore
-          placeholder={change === null ? t.removing : isSet ? (shown ?? t.isSet) : t.notSet}
-          value={change ?? ""}
-          onChange={({ currentTarget: { value } }) => (value === "" ? draft.discard([name]) : draft.set(name, value))}
-          style={{ flex: 1 }}
-        />
-      </Field>
-      {isSet && !isFixed && (
-        <Button variant="default" disabled={change === null} onClick={() => draft.set(name, null)}>
+      <PasswordField
+        {...setting}
+        autoComplete="off"
+        data-1p-ignore
+        placeholder={value === null ? t.removing : isSet ? (shown ?? t.isSet) : t.notSet}
+        value={value ?? ""}
+        style={{ flex: 1 }}
+      />
+      {isSet && !setting.readOnly && (
+        <Button variant="default" disabled={value === null} onClick={() => onChange(null)}>
           {t.remove}
         </Button>
       )}
@@ -265,28 +226,24 @@ function SecretField({ draft, name, help }: FieldProps<"smtpUrl" | "alertWebhook
   );
 }
 
-function General({ draft }: { draft: Draft }) {
+function General(part: PartProps) {
   const t = useSettingsTexts();
   return (
-    <Section title={t.general} draft={draft} names={["name", "logo"]}>
-      <TextField draft={draft} name="name" help={t.nameHelp} />
-      <Field name="logo">
-        <LogoField draft={draft} />
-      </Field>
+    <Section {...part} title={t.general} names={["name", "logo"]}>
+      <TextSetting settings={part.settings} name="name" />
+      <LogoField />
     </Section>
   );
 }
 
-/** `name` and `error` come from its `Field`. */
-function LogoField({ draft, name, error }: { draft: Draft; name?: string; error?: ReactNode }) {
+function LogoField() {
   const t = useSettingsTexts();
   const [isTooLarge, setIsTooLarge] = useState(false);
-  const change = draft.changes.logo;
-  const shown = change === undefined ? draft.values.logo?.address : (change ?? undefined);
+  const { name, value, onChange, error } = useField("logo", {});
   const choose = async (file: File | null) => {
     if (file === null) return;
     setIsTooLarge(file.size > logoBytesMax);
-    if (file.size <= logoBytesMax) draft.set("logo", await dataUrlOf(file));
+    if (file.size <= logoBytesMax) onChange(await dataUrlOf(file));
   };
   return (
     <Input.Wrapper
@@ -296,28 +253,16 @@ function LogoField({ draft, name, error }: { draft: Draft; name?: string; error?
       labelElement="div"
     >
       <Group gap="sm" h={36}>
-        {shown === undefined ? (
-          <Text c="dimmed">{t.noLogo}</Text>
-        ) : (
-          <Image src={shown} alt={t.logo} h={24} w="auto" maw={120} />
-        )}
-        <FileButton
-          {...(name !== undefined && { name })}
-          accept="image/png,image/svg+xml"
-          onChange={(file) => void choose(file)}
-        >
+        {value ? <Image src={value} alt={t.logo} h={24} w="auto" maw={120} /> : <Text c="dimmed">{t.noLogo}</Text>}
+        <FileButton name={name} accept="image/png,image/svg+xml" onChange={(file) => void choose(file)}>
           {(props) => (
             <Button variant="default" size="xs" {...props}>
               {t.chooseLogo}
             </Button>
           )}
         </FileButton>
-        {shown !== undefined && (
-          <Button
-            variant="default"
-            size="xs"
-            onClick={() => (draft.values.logo ? draft.set("logo", null) : draft.discard(["logo"]))}
-          >
+        {value && (
+          <Button variant="default" size="xs" onClick={() => onChange("")}>
             {t.removeLogo}
           </Button>
         )}
@@ -326,26 +271,17 @@ function LogoField({ draft, name, error }: { draft: Draft; name?: string; error?
   );
 }
 
-const dataUrlOf = (file: File): Promise<string> =>
-  new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(String(reader.result));
-    reader.onerror = () => reject(reader.error as Error);
-    reader.readAsDataURL(file);
-  });
-
-function Addresses({ draft }: { draft: Draft }) {
+function Addresses(part: PartProps) {
   const t = useSettingsTexts();
-  const catalogue = useRead("readCatalogue").data;
-  const isOfCatalogue = catalogue?.baseUrl != null && catalogue.baseUrl !== draft.values.gatewayUrl.value;
+  const { baseUrl, alternatives } = useRead("readCatalogue").data ?? {};
   return (
-    <Section title={t.addresses} draft={draft} names={["gatewayUrl"]}>
-      <TextField draft={draft} name="gatewayUrl" help={t.gatewayUrlHelp} />
-      {isOfCatalogue && (
+    <Section {...part} title={t.addresses} names={["gatewayUrl"]}>
+      <TextSetting settings={part.settings} name="gatewayUrl" />
+      {baseUrl != null && baseUrl !== part.settings.gatewayUrl.value && (
         <Text>
-          {t.catalogueWins([catalogue.baseUrl, ...Object.values(catalogue.alternatives)].join(", "))}{" "}
+          {t.catalogueWins([baseUrl, ...Object.values(alternatives ?? {})].join(", "))}{" "}
           <PageLink to="/catalogue" underline="always">
-            {t.seeCatalogue}
+            {t.catalogue}
           </PageLink>
         </Text>
       )}
@@ -353,126 +289,91 @@ function Addresses({ draft }: { draft: Draft }) {
   );
 }
 
-/** What a test brought, in words. */
-function TestResult({ text }: { text: string | undefined }) {
-  return text === undefined ? null : <Text role="status">{text}</Text>;
-}
-
-function MailSection({ draft }: { draft: Draft }) {
+function MailSection(part: PartProps) {
   const t = useSettingsTexts();
   const me = useMe();
-  const [isAsking, setIsAsking] = useState(false);
-  const [to, setTo] = useState(me.email ?? "");
   const [result, setResult] = useState<string>();
+  const sendTest = () =>
+    openDialog(
+      <FormDialog
+        title={t.sendTestMail}
+        submit={t.send}
+        initialValues={{ to: me.email ?? "" }}
+        onSubmit={async (body) => {
+          const { problem } = await call("sendTestMail", { body });
+          setResult(problem === null ? t.mailWorked(body.to) : t.mailFailed(problem));
+        }}
+      >
+        <TextField name="to" label={t.testMailTo} type="email" required data-autofocus />
+      </FormDialog>,
+    );
   const tests = (
     <>
-      <Button variant="default" disabled={!draft.values.smtpUrl.isSet} onClick={() => setIsAsking(true)}>
+      <Button variant="default" disabled={!part.settings.smtpUrl.isSet} onClick={sendTest}>
         {t.sendTestMail}
       </Button>
-      <TestResult text={result} />
+      {result && <Text role="status">{result}</Text>}
     </>
   );
   return (
-    <>
-      <Section title={t.mail} about={t.mailAbout} draft={draft} names={["smtpUrl", "mailFrom"]} tests={tests}>
-        <SecretField draft={draft} name="smtpUrl" help={t.smtpUrlHelp} />
-        <TextField draft={draft} name="mailFrom" help={t.mailFromHelp} />
-      </Section>
-      {isAsking && (
-        <FormDialog
-          title={t.sendTestMail}
-          submit={t.send}
-          onClose={() => setIsAsking(false)}
-          onSubmit={async () => {
-            const { problem } = await call("sendTestMail", { body: { to } });
-            setResult(problem === null ? t.mailWorked(to) : t.mailFailed(problem));
-          }}
-        >
-          <TextInput
-            label={t.testMailTo}
-            type="email"
-            required
-            data-autofocus
-            value={to}
-            onChange={({ currentTarget }) => setTo(currentTarget.value)}
-          />
-        </FormDialog>
-      )}
-    </>
+    <Section {...part} title={t.mail} about={t.mailAbout} names={["smtpUrl", "mailFrom"]} tests={tests}>
+      <SecretSetting settings={part.settings} name="smtpUrl" />
+      <TextSetting settings={part.settings} name="mailFrom" />
+    </Section>
   );
 }
 
-function AlertsSection({ draft }: { draft: Draft }) {
+function AlertsSection(part: PartProps) {
   const t = useSettingsTexts();
-  const [isBusy, setIsBusy] = useState(false);
-  const [result, setResult] = useState<string>();
-  const [fault, setFault] = useState<unknown>();
-  const test = async () => {
-    setIsBusy(true);
-    setFault(undefined);
-    try {
-      const { problem } = await call("sendTestAlert");
-      setResult(problem === null ? t.alertWorked : t.alertFailed(problem));
-    } catch (error) {
-      setFault(error);
-    } finally {
-      setIsBusy(false);
-    }
-  };
+  const { isBusy, result, fault, run } = useAction(async () => {
+    const { problem } = await call("sendTestAlert");
+    return problem === null ? t.alertWorked : t.alertFailed(problem);
+  });
   const tests = (
     <>
-      <Button
-        variant="default"
-        loading={isBusy}
-        disabled={!draft.values.alertWebhookUrl.isSet}
-        onClick={() => void test()}
-      >
+      <Button variant="default" loading={isBusy} disabled={!part.settings.alertWebhookUrl.isSet} onClick={run}>
         {t.sendTestAlert}
       </Button>
-      <TestResult text={result} />
+      {result && <Text role="status">{result}</Text>}
       {fault !== undefined && <FaultNotice error={fault} />}
     </>
   );
   return (
     <Section
+      {...part}
       title={t.alerts}
       about={t.alertsAbout}
-      draft={draft}
       names={["alertWebhookUrl", "alertWebhookSecret"]}
       tests={tests}
     >
-      <SecretField draft={draft} name="alertWebhookUrl" help={t.alertWebhookUrlHelp} />
-      <SecretField draft={draft} name="alertWebhookSecret" help={t.alertWebhookSecretHelp} />
+      <SecretSetting settings={part.settings} name="alertWebhookUrl" />
+      <SecretSetting settings={part.settings} name="alertWebhookSecret" />
     </Section>
   );
 }
 
-function Retention({ draft }: { draft: Draft }) {
+function Retention(part: PartProps) {
   const t = useSettingsTexts();
+  const { usageDays, auditDays } = part.settings;
+  const consequenceOf = ({ usageDays: usage, auditDays: audit }: Change): string | undefined => {
+    // Null is the default, which may be lower too.
+    const usageNext = usage === null ? defaultUsageDays : usage;
+    const lines = [
+      ...(usageNext !== undefined && usageNext < usageDays.value ? [t.lowerUsage(usageNext)] : []),
+      ...(audit && (auditDays.value === 0 || audit < auditDays.value) ? [t.lowerAudit(audit)] : []),
+    ];
+    return lines.length === 0 ? undefined : lines.join(" ");
+  };
+  const days = { allowDecimal: false, allowNegative: false, hideControls: true, w: 260 };
   return (
-    <Section title={t.retention} draft={draft} names={["usageDays", "auditDays"]} consequence={deletionOf(draft, t)}>
+    <Section {...part} title={t.retention} names={["usageDays", "auditDays"]} consequenceOf={consequenceOf}>
       <Group gap="md" align="flex-start">
-        <DaysField draft={draft} name="usageDays" help={t.usageDaysHelp} />
-        <DaysField draft={draft} name="auditDays" help={t.auditDaysHelp} />
+        <NumberField {...useSetting(part.settings, "usageDays")} {...days} />
+        <NumberField {...useSetting(part.settings, "auditDays")} {...days} />
       </Group>
     </Section>
   );
 }
-
-/** What a change would delete; undefined if nothing. */
-function deletionOf({ values: { usageDays, auditDays }, changes }: Draft, t: Texts): string | undefined {
-  // Null is the default, which may be lower too.
-  const usage = changes.usageDays === null ? defaultUsageDays : changes.usageDays;
-  const audit = changes.auditDays ?? 0;
-  const lines = [
-    ...(usage !== undefined && usage < usageDays.value ? [t.lowerUsage(usage)] : []),
-    ...(audit > 0 && (auditDays.value === 0 || audit < auditDays.value) ? [t.lowerAudit(audit)] : []),
-  ];
-  return lines.length === 0 ? undefined : lines.join(" ");
-}
-
-/** Of USAGE_DAYS. */
-const defaultUsageDays = 400;
 
 function PublicModels() {
   const t = useSettingsTexts();
@@ -484,8 +385,8 @@ function PublicModels() {
         <Title order={2}>{t.publicModels}</Title>
         <Text>{catalogue.publicGroup === null ? t.notPublic : t.isPublic(catalogue.publicGroup)}</Text>
         <Group gap="md">
-          <PageLink to="/models">{t.seeModels}</PageLink>
-          <PageLink to="/catalogue">{t.seeCatalogue}</PageLink>
+          <PageLink to="/models">{t.models}</PageLink>
+          <PageLink to="/catalogue">{t.catalogue}</PageLink>
         </Group>
       </Stack>
     </Paper>

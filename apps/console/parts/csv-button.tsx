@@ -21,12 +21,7 @@ export function CsvButton({ query, interval, isGrouped }: { query: CsvQuery; int
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
     } catch (error) {
-      notifications.show({
-        color: "red",
-        title: t.csvFailed,
-        message: (error as Error).message,
-        closeButtonProps: { "aria-label": "×" },
-      });
+      notifications.show({ color: "red", title: t.csvFailed, message: (error as Error).message });
     }
   };
   return (

@@ -24,10 +24,16 @@ export function faultWordsOf(detail: string, t: FaultTexts): string {
   return detail;
 }
 
+export interface InputBounds {
+  min?: number | string;
+  max?: number | string;
+  value?: unknown;
+}
+
 /** The fault of an input; undefined for none. `min` and `max` are those of a number. */
 export function inputFaultOf(
   input: HTMLInputElement,
-  { min, max, value }: { min?: number | string; max?: number | string; value?: unknown },
+  { min, max, value }: InputBounds,
   t: FaultTexts,
 ): string | undefined {
   const { validity } = input;

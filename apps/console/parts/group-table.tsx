@@ -1,58 +1,22 @@
 /** Which group may use which model, and at which price factor. */
 import { Button, Group, Text, TextInput } from "@mantine/core";
 import { useMemo } from "react";
-import { useFormats } from "../app/language.tsx";
+import { useFilters } from "../app/address.ts";
 import type { Catalogue, Model } from "./access.tsx";
-import { type Column, Cut, DataTable } from "./data-table.tsx";
+import { useColumns } from "./columns.tsx";
+import { DataTable } from "./data-table.tsx";
+import { Cut } from "./facts.tsx";
 import { useGroupTableTexts } from "./group-table.texts.ts";
 import { CheckIcon } from "./icons.tsx";
-import { PageLink } from "./link.tsx";
+import { ModelLink } from "./link.tsx";
 import { Empty } from "./states.tsx";
 
-export interface GroupTableProps {
-  catalogue: Catalogue;
-  search: string;
-  onSearch(text: string): void;
-  back(): void;
-}
-
-export function GroupTable({ catalogue, search, onSearch, back }: GroupTableProps) {
+export function GroupTable({ catalogue }: { catalogue: Catalogue }) {
   const t = useGroupTableTexts();
-  const format = useFormats();
-  const columns = useMemo(
-    (): Column<Model>[] => [
-      {
-        id: "model",
-        title: t.model,
-        sortBy: ({ id }) => id,
-        cell: ({ id }) => (
-          <PageLink to="/models/$model" params={{ model: id }} fw={500}>
-            <Cut>{id}</Cut>
-          </PageLink>
-        ),
-      },
-      ...catalogue.groups.map(({ name, priceRatio, models }): Column<Model> => {
-        const own = new Set(models);
-        return {
-          id: `group ${name}`,
-          title: `${name} × ${format.count(priceRatio)} (${t.count(format.count(models.length))})`,
-          sortBy: ({ id }) => Number(own.has(id)),
-          cell: ({ id }) =>
-            own.has(id) ? (
-              <span role="img" aria-label={t.may}>
-                <CheckIcon />
-              </span>
-            ) : (
-              <Text span c="dimmed" role="img" aria-label={t.mayNot}>
-                –
-              </Text>
-            ),
-        };
-      }),
-    ],
-    [catalogue, t, format],
-  );
-  const rows = catalogue.models.filter(({ id, name }) => `${id} ${name}`.toLowerCase().includes(search.toLowerCase()));
+  const { search, filter } = useFilters();
+  const text = search.search ?? "";
+  const columns = useGroupColumns(catalogue);
+  const rows = catalogue.models.filter(({ id, name }) => `${id} ${name}`.toLowerCase().includes(text.toLowerCase()));
   return (
     <>
       <Text c="dimmed">{t.about}</Text>
@@ -60,11 +24,11 @@ export function GroupTable({ catalogue, search, onSearch, back }: GroupTableProp
         <TextInput
           aria-label={t.search}
           placeholder={t.search}
-          value={search}
-          onChange={({ currentTarget }) => onSearch(currentTarget.value)}
+          value={text}
+          onChange={({ currentTarget }) => filter({ search: currentTarget.value || undefined })}
           w={280}
         />
-        <Button variant="default" onClick={back}>
+        <Button variant="default" onClick={() => filter({ view: undefined }, { isStep: true })}>
           {t.back}
         </Button>
       </Group>
@@ -72,10 +36,43 @@ export function GroupTable({ catalogue, search, onSearch, back }: GroupTableProp
         label={t.title}
         columns={columns}
         rows={rows}
-        rowId={({ id }) => id}
         minWidth={240 + 140 * catalogue.groups.length}
         empty={<Empty title={t.nothingFound} />}
       />
     </>
+  );
+}
+
+function useGroupColumns({ groups }: Catalogue) {
+  const t = useGroupTableTexts();
+  const c = useColumns<Model>();
+  return useMemo(
+    () => [
+      c.cell(
+        "model",
+        t.model,
+        ({ id }) => (
+          <ModelLink id={id} fw={500}>
+            <Cut>{id}</Cut>
+          </ModelLink>
+        ),
+        { sortBy: ({ id }) => id },
+      ),
+      ...groups.map(({ name, priceRatio, models }) => {
+        const own = new Set(models);
+        const title = `${name} × ${c.format.count(priceRatio)} (${t.count(c.format.count(models.length))})`;
+        return c.cell(
+          `group ${name}`,
+          title,
+          ({ id }) => (
+            <Text span role="img" aria-label={own.has(id) ? t.may : t.mayNot} {...(!own.has(id) && { c: "dimmed" })}>
+              {own.has(id) ? <CheckIcon /> : "–"}
+            </Text>
+          ),
+          { sortBy: ({ id }) => Number(own.has(id)) },
+        );
+      }),
+    ],
+    [groups, t, c],
   );
 }

@@ -16,7 +16,7 @@ export function Capabilities({ of }: { of: readonly string[] }) {
   return (
     <Group gap={4}>
       {of.map((capability) => (
-        <Badge key={capability} variant="default" radius="sm" size="sm" tt="none" fw={400}>
+        <Badge key={capability} variant="default" size="sm" fw={400}>
           {nameOf(capability)}
         </Badge>
       ))}
@@ -74,9 +74,12 @@ export function useHealth(): ReadonlyMap<string, Health> | undefined {
 const someShare = 0.01;
 const manyShare = 0.05;
 
-export function HealthText({ of }: { of: Health | undefined }) {
+/** "–" before the answer is there. */
+export function HealthText({ health, model }: { health: ReturnType<typeof useHealth>; model: string }) {
   const t = useModelFactsTexts();
   const format = useFormats();
+  if (health === undefined) return "–";
+  const of = health.get(model);
   if (of === undefined || of.requests === 0) return <Text c="dimmed">{t.noRequests}</Text>;
   const share = of.failed / of.requests;
   const word = share >= manyShare ? t.many : share >= someShare ? t.some : t.good;
@@ -88,4 +91,10 @@ export function HealthText({ of }: { of: Health | undefined }) {
       {t.share(word, format.percent(share))}
     </Text>
   );
+}
+
+/** The catalogue's name of a price in words; itself if it is new. */
+export function priceName(names: ReturnType<typeof useModelFactsTexts>, name: string): string {
+  const text = new Map<string, unknown>(Object.entries(names)).get(name);
+  return typeof text === "string" ? text : name;
 }

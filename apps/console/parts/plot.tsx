@@ -2,7 +2,8 @@
 import { Box, Button, Group, Stack, Text, useComputedColorScheme } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { lazy, Suspense, useMemo, useState } from "react";
-import { type Column, DataTable } from "./data-table.tsx";
+import { useColumns } from "./columns.tsx";
+import { DataTable } from "./data-table.tsx";
 import { usePlotTexts } from "./plot.texts.ts";
 import { coloursOf, type DrawnPlot, type PlotSeries, ranksOf } from "./plot-shape.ts";
 
@@ -114,24 +115,13 @@ function Figures({
   format,
 }: Pick<PlotProps, "label" | "times" | "series" | "longTime" | "format">) {
   const t = usePlotTexts();
-  const columns: Column<number>[] = [
-    {
-      id: "time",
-      title: t.time,
-      sortBy: (step) => times[step] ?? 0,
-      cell: (step) => (
-        <Text span style={{ whiteSpace: "nowrap" }}>
-          {longTime(times[step] ?? 0)}
-        </Text>
-      ),
-    },
-    ...series.map(
-      ({ id, name, values }): Column<number> => ({
-        id,
-        title: name,
+  const c = useColumns<{ id: number; time: number }>();
+  const columns = [
+    c.cell("time", t.time, ({ time }) => longTime(time), { sortBy: ({ time }) => time }),
+    ...series.map(({ id, name, values }) =>
+      c.cell(id, name, (step) => format(values[step.id] ?? null), {
         isNumber: true,
-        sortBy: (step) => values[step] ?? -1,
-        cell: (step) => format(values[step] ?? null),
+        sortBy: (step) => values[step.id] ?? -1,
       }),
     ),
   ];
@@ -139,9 +129,7 @@ function Figures({
     <DataTable
       label={label}
       columns={columns}
-      rows={times.map((_, step) => step)}
-      rowId={String}
-      empty={null}
+      rows={times.map((time, id) => ({ id, time }))}
       minWidth={180 + series.length * 110}
     />
   );

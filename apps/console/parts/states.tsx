@@ -85,7 +85,7 @@ export function NotFound() {
   );
 }
 
-interface Reading<Value> {
+export interface Reading<Value> {
   data: Value | undefined;
   error: unknown;
   refetch(): unknown;

@@ -1,7 +1,8 @@
 /** An answer as it arrives: its text, its figures and its error. */
-import { Alert, Code, Group, Paper, ScrollArea, Stack, Text } from "@mantine/core";
+import { Alert, Code, Paper, ScrollArea, Stack, Text } from "@mantine/core";
 import { useFormats } from "../app/language.tsx";
-import { PageLink } from "../parts/link.tsx";
+import { FigureLine, Money } from "../parts/facts.tsx";
+import { RequestLink } from "../parts/link.tsx";
 import { useFault } from "../parts/states.tsx";
 import { tokensPerSecond } from "./run.ts";
 import { useRunViewTexts } from "./run-view.texts.ts";
@@ -82,77 +83,62 @@ export function RunError({ run }: { run: ShownRun }) {
 }
 
 /** The same fields before, during and after an answer, so that nothing moves. */
-export function RunFigures({ run, currency }: { run: ShownRun | undefined; currency: string }) {
+export function RunFigures({ run }: { run: ShownRun | undefined }) {
   const t = useRunViewTexts();
   const format = useFormats();
   const isEnded = run !== undefined && !isRunning(run);
-  const cost = useCost(run?.requestId, run?.keyId, isEnded);
-  const { usage } = run ?? {};
+  const { usage, requestId } = run ?? {};
   const speed = run && tokensPerSecond(run);
-  const figures: [name: string, value: string, more?: string | undefined][] = [
-    [t.firstToken, format.ms(run?.firstContentMs ?? null)],
-    [t.duration, format.ms(run?.durationMs ?? null)],
-    [
-      t.inputTokens,
-      usage ? format.count(usage.input) : "–",
-      usage?.cached ? t.ofCache(format.count(usage.cached)) : undefined,
-    ],
-    [
-      t.tokens,
-      usage ? format.count(usage.output) : "–",
-      usage?.reasoning ? t.ofReasoning(format.count(usage.reasoning)) : undefined,
-    ],
-    [t.speed, speed === undefined ? "–" : format.count(Math.round(speed * 10) / 10)],
-    [
-      t.cost,
-      cost === null ? "–" : format.money(cost, currency),
-      cost === null ? undefined : format.exactMoney(cost, currency),
-    ],
-  ];
+  const count = (tokens: number | undefined) => (tokens === undefined ? "–" : format.count(tokens));
   return (
-    <Group gap="lg" component="dl" m={0} style={{ rowGap: 4 }}>
-      {figures.map(([name, value, more]) => (
-        <div key={name}>
-          <Text component="dt" size="xs" c="dimmed">
-            {name}
-          </Text>
-          <Text component="dd" m={0} title={more}>
-            {value}
-          </Text>
-        </div>
-      ))}
-      <div>
-        <Text component="dt" size="xs" c="dimmed">
-          {t.request}
-        </Text>
-        <Text component="dd" m={0} maw={180} truncate title={run?.requestId}>
-          {run?.requestId === undefined ? (
-            "–"
-          ) : isEnded ? (
-            <PageLink to="/requests/$id" params={{ id: run.requestId }}>
-              {run.requestId}
-            </PageLink>
-          ) : (
-            run.requestId
-          )}
-        </Text>
-      </div>
-    </Group>
+    <FigureLine
+      figures={[
+        { name: t.firstToken, value: format.ms(run?.firstContentMs ?? null) },
+        { name: t.duration, value: format.ms(run?.durationMs ?? null) },
+        {
+          name: t.inputTokens,
+          value: count(usage?.input),
+          exact: usage?.cached ? t.ofCache(format.count(usage.cached)) : undefined,
+        },
+        {
+          name: t.tokens,
+          value: count(usage?.output),
+          exact: usage?.reasoning ? t.ofReasoning(format.count(usage.reasoning)) : undefined,
+        },
+        { name: t.speed, value: count(speed && Math.round(speed * 10) / 10) },
+        { name: t.cost, value: <Cost requestId={requestId} keyId={run?.keyId} isEnded={isEnded} /> },
+        {
+          name: t.request,
+          value: isEnded ? <RequestLink id={requestId ?? ""} /> : (requestId ?? "–"),
+          exact: requestId,
+        },
+      ]}
+    />
   );
 }
 
-/** An answer with its figures, for a page that sends one request. */
-export function RunCard({ run, currency }: { run: ShownRun; currency: string }) {
-  return (
-    <Paper withBorder p="sm" mih={160}>
-      <Stack gap="sm">
-        <AnswerText run={run} height={320} />
-        <RunError run={run} />
-        <RunFigures run={run} currency={currency} />
-      </Stack>
-    </Paper>
-  );
+/** What a request cost, when the ledger has it. */
+export function Cost({ requestId, keyId, isEnded }: CostProps) {
+  const cost = useCost(requestId, keyId, isEnded);
+  return cost === null ? "–" : <Money of={cost} />;
 }
+
+interface CostProps {
+  requestId: string | undefined;
+  keyId: string | undefined;
+  isEnded: boolean;
+}
+
+/** An answer with its figures, for a page that sends one request. */
+export const RunCard = ({ run }: { run: ShownRun }) => (
+  <Paper withBorder p="sm" mih={160}>
+    <Stack gap="sm">
+      <AnswerText run={run} height={320} />
+      <RunError run={run} />
+      <RunFigures run={run} />
+    </Stack>
+  </Paper>
+);
 
 /** Raw lines, such as events; the last ones of very many. */
 export function Lines({ lines, label }: { lines: readonly string[]; label: string }) {

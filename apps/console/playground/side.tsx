@@ -4,26 +4,25 @@ import { type FormEvent, useState } from "react";
 import { type Language, requestCode } from "../pages/snippets.ts";
 import { CodeBlock } from "../parts/copy.tsx";
 import { Snippets } from "../parts/snippets.tsx";
-import type { Dialect, DialectRequest, ToolCall, Turn } from "./conversation.ts";
+import type { Dialect, DialectRequest, ToolCall, ToolTurn, Turn } from "./conversation.ts";
 import { AnswerText, Lines, Reasoning, RunError, RunFigures, RunNote } from "./run-view.tsx";
 import { useSideTexts } from "./side.texts.ts";
-import type { Side } from "./use-side.ts";
+import type { Sending, Side } from "./use-side.ts";
 
 export interface SideViewProps {
   side: Side;
   title: string;
-  currency: string;
   dialect: Dialect;
   baseUrl: string;
   /** What would be sent now; undefined while a field is wrong. */
   preview: DialectRequest | undefined;
   tab: string | undefined;
   onTab(tab: string): void;
-  onResults(results: { call: ToolCall; text: string }[]): void;
-  onAgain(): void;
+  /** What a request needs besides the conversation; undefined while none can be sent. */
+  sending: Sending | undefined;
 }
 
-export function SideView({ side, title, currency, onResults, onAgain, ...rest }: SideViewProps) {
+export function SideView({ side, title, sending, ...rest }: SideViewProps) {
   const t = useSideTexts();
   const { turns, run, openCalls, isBusy } = side;
   const { tab, onTab, dialect, baseUrl, preview } = rest;
@@ -55,13 +54,19 @@ export function SideView({ side, title, currency, onResults, onAgain, ...rest }:
                 {run && !isAnswered && <RunError run={run} />}
                 {run && !isAnswered && !isBusy && (
                   <Group>
-                    <Button size="xs" variant="default" onClick={onAgain}>
+                    <Button size="xs" variant="default" onClick={() => sending && void side.again(sending)}>
                       {t.again}
                     </Button>
                   </Group>
                 )}
                 {run && isAnswered && <RunNote run={run} />}
-                {openCalls.length > 0 && <ToolResults key={turns.length} calls={openCalls} onResults={onResults} />}
+                {openCalls.length > 0 && (
+                  <ToolResults
+                    key={turns.length}
+                    calls={openCalls}
+                    onResults={(results) => sending && void side.say({ role: "tool", results }, sending)}
+                  />
+                )}
               </Stack>
             </Tabs.Panel>
             <Tabs.Panel value="request">
@@ -75,7 +80,7 @@ export function SideView({ side, title, currency, onResults, onAgain, ...rest }:
               )}
             </Tabs.Panel>
           </div>
-          <RunFigures run={run} currency={currency} />
+          <RunFigures run={run} />
         </Stack>
       </Tabs>
     </Paper>
@@ -130,7 +135,13 @@ function TurnView({ turn }: { turn: Turn }) {
   }
 }
 
-function ToolResults({ calls, onResults }: { calls: readonly ToolCall[]; onResults: SideViewProps["onResults"] }) {
+function ToolResults({
+  calls,
+  onResults,
+}: {
+  calls: readonly ToolCall[];
+  onResults(results: ToolTurn["results"]): void;
+}) {
   const t = useSideTexts();
   const [typed, setTyped] = useState<readonly string[]>(calls.map(() => ""));
   const submit = (event: FormEvent) => {

@@ -1,7 +1,7 @@
-/** The limits of a key, with their names. */
+/** The limits of a key, in the order in which they are shown. */
 import type { Answer } from "../app/call.ts";
 
-type Limits = NonNullable<Answer<"getKey">["limits"]>;
+export type Limits = NonNullable<Answer<"getKey">["limits"]>;
 
 export const limitNames = [
   "requestsPerMinute",

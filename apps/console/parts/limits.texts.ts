@@ -1,6 +1,6 @@
 import { translated } from "../app/texts.ts";
 
-export const useLimitTexts = translated({
+export const useLimitsTexts = translated({
   en: {
     requestsPerMinute: "Requests per minute",
     tokensPerMinute: "Tokens per minute",

@@ -1,7 +1,4 @@
-/**
- * Cells of tables that change every second: plain elements, because those of Mantine cost much more
- * to draw.
- */
+/** Cells of tables: plain elements, because those of Mantine cost much more to draw. */
 import type { ReactNode } from "react";
 
 export type CellColor = "teal" | "yellow" | "red" | "orange" | "gray";
@@ -18,9 +15,9 @@ export const StateCell = ({ color, children }: { color: CellColor; children: Rea
   </span>
 );
 
-export interface RowButtonProps {
-  /** Names the row too, for screen readers. */
-  label: string;
+interface RowButtonProps {
+  /** Names the row too, for screen readers; by default the text. */
+  label?: string;
   isDestructive?: boolean;
   onClick(): void;
   children: ReactNode;
