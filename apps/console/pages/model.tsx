@@ -8,6 +8,7 @@ import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { useMaybeMe } from "../app/session.ts";
 import type { Catalogue, Model as CatalogueModel } from "../parts/access.tsx";
+import { clientNames, clientsFor, dialectOf, kindOf, snippetsOf } from "../parts/client-code.ts";
 import { useColumns } from "../parts/columns.tsx";
 import { CopyText } from "../parts/copy.tsx";
 import { DataTable } from "../parts/data-table.tsx";
@@ -21,7 +22,6 @@ import { Snippets } from "../parts/snippets.tsx";
 import { Loaded, NotFound } from "../parts/states.tsx";
 import { knownDialect } from "../playground/dialects.ts";
 import { useModelTexts } from "./model.texts.ts";
-import { clientNames, clientsFor, dialectOf, kindOf, snippetsOf } from "./snippets.ts";
 
 const route = getRouteApi("/inside/models/$model");
 

@@ -24,6 +24,7 @@ import { useFilters } from "../app/address.ts";
 import { useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { type Access, AccessFields, type Catalogue, useAccess } from "../parts/access.tsx";
+import { kindOf } from "../parts/client-code.ts";
 import { dataUrlOf } from "../parts/files.ts";
 import { FilterSelect } from "../parts/filters.tsx";
 import { Page } from "../parts/page.tsx";
@@ -42,7 +43,6 @@ import { ImagePanel } from "../playground/image-panel.tsx";
 import { SideView } from "../playground/side.tsx";
 import { type Sending, useSide } from "../playground/use-side.ts";
 import { usePlaygroundTexts } from "./playground.texts.ts";
-import { kindOf } from "./snippets.ts";
 
 export function Playground() {
   const t = usePlaygroundTexts();

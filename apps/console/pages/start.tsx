@@ -7,6 +7,7 @@ import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { type Access, AccessFields, type Catalogue, useAccess } from "../parts/access.tsx";
+import { type Client, clientNames, clientsFor, dialectOf, kindOf, snippetsOf } from "../parts/client-code.ts";
 import { openDialog } from "../parts/dialogs.tsx";
 import { Figures, useCurrency } from "../parts/facts.tsx";
 import { FilterSelect } from "../parts/filters.tsx";
@@ -19,7 +20,6 @@ import type { Dialect } from "../playground/conversation.ts";
 import { knownDialect, modules } from "../playground/dialects.ts";
 import { RunCard } from "../playground/run-view.tsx";
 import { isRunning, useRun } from "../playground/use-run.ts";
-import { type Client, clientNames, clientsFor, dialectOf, kindOf, snippetsOf } from "./snippets.ts";
 import { useStartTexts } from "./start.texts.ts";
 
 const everyMs = 15_000;

@@ -1,7 +1,7 @@
 /** Code and settings for a client, each with what it is pasted into. */
 import { Code, Stack, Text } from "@mantine/core";
 import { useTexts } from "../app/texts.ts";
-import type { Snippet } from "../pages/snippets.ts";
+import type { Snippet } from "./client-code.ts";
 import { CodeBlock } from "./copy.tsx";
 
 export function Snippets({ snippets }: { snippets: readonly Snippet[] }) {

@@ -1,7 +1,7 @@
 /** One conversation with its tabs: answer, request, events. */
 import { Button, Code, Group, Image, Paper, SegmentedControl, Stack, Tabs, Text, Textarea } from "@mantine/core";
 import { type FormEvent, useState } from "react";
-import { type Language, requestCode } from "../pages/snippets.ts";
+import { type Language, requestCode } from "../parts/client-code.ts";
 import { CodeBlock } from "../parts/copy.tsx";
 import { Snippets } from "../parts/snippets.tsx";
 import type { Dialect, DialectRequest, ToolCall, ToolTurn, Turn } from "./conversation.ts";
