@@ -1,7 +1,9 @@
 import { translated } from "../app/texts.ts";
+import { errorTexts } from "../parts/error.texts.ts";
 
 export const useRequestTexts = translated({
   en: {
+    errors: errorTexts.en,
     title: "Request",
     received: "Received {time}",
     refusedWhy: "The gateway refused it before a worker took it. It cost nothing.",
@@ -72,6 +74,7 @@ export const useRequestTexts = translated({
     none: "–",
   },
   zh: {
+    errors: errorTexts.zh,
     title: "请求",
     received: "收到于 {time}",
     refusedWhy: "网关在工作进程接手之前拒绝了它，没有费用。",

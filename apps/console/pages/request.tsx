@@ -8,7 +8,6 @@ import { useLanguage } from "../app/texts.ts";
 import { CopyText } from "../parts/copy.tsx";
 import { type CostLine, costStepsOf, linesOf } from "../parts/cost.ts";
 import { decimalOf, nanoOf } from "../parts/decimal.ts";
-import { useErrorTexts } from "../parts/error.texts.ts";
 import { Facts, Tags, useCurrency } from "../parts/facts.tsx";
 import { AccountLink, KeyLink, ModelLink } from "../parts/link.tsx";
 import { Page, Section } from "../parts/page.tsx";
@@ -57,7 +56,6 @@ export function Request() {
 
 function ErrorNotice({ record: { outcome, errorCode, isEstimated } }: RecordProps) {
   const t = useRequestTexts();
-  const { errors } = useErrorTexts();
   if (outcome === "left")
     return (
       <Alert color="gray" title={t.leftTitle}>
@@ -65,7 +63,7 @@ function ErrorNotice({ record: { outcome, errorCode, isEstimated } }: RecordProp
       </Alert>
     );
   if (errorCode === null) return isEstimated ? <Alert color="gray">{t.estimated}</Alert> : null;
-  const [event, action] = errors[errorCode] ?? [t.unknownError, ""];
+  const [event, action] = t.errors[errorCode] ?? [t.unknownError, ""];
   return (
     <Alert color={outcome === "refused" ? "yellow" : "red"} title={errorCode}>
       <Text>{event}</Text>
@@ -157,7 +155,6 @@ function SpanRow({ name, fromMs, tookMs, wholeMs, colour, outcome }: SpanRowProp
 function Waterfall({ record }: RecordProps) {
   const t = useRequestTexts();
   const format = useFormats();
-  const { errors } = useErrorTexts();
   const phases = phasesOf(record);
   const wholeMs = Math.max(1, record.durationMs);
   const answer = phases.find(({ name }) => name === "answer");
@@ -200,7 +197,7 @@ function Waterfall({ record }: RecordProps) {
               <Text size="sm">
                 {upstream} · {target}
               </Text>
-              <Text size="xs" c="dimmed" title={errors[outcome]?.[0]}>
+              <Text size="xs" c="dimmed" title={t.errors[outcome]?.[0]}>
                 {outcome === "answered" ? t.answered : outcome}
                 {status !== null && ` ${status}`}
               </Text>

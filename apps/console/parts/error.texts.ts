@@ -1,5 +1,4 @@
 /** The meaning of each error code of a record, and what to do about it. */
-import { translated } from "../app/texts.ts";
 
 /** The event, and what to do. */
 type ErrorText = readonly [what: string, action: string];
@@ -110,8 +109,7 @@ const zh: Readonly<Record<ErrorCode, ErrorText>> = {
   upstream_timeout: ["上游未能及时回答。", "请重试；如果模型需要更长时间，请提高超时设置。"],
 };
 
-export const useErrorTexts = translated({
-  en: { errors: en as Readonly<Record<string, ErrorText | undefined>> },
-  zh: { errors: zh as Readonly<Record<string, ErrorText | undefined>> },
-});
+/** By the code of the error, which a newer gateway may have and these texts not. */
+type ErrorTexts = Readonly<Record<string, ErrorText | undefined>>;
+export const errorTexts: { en: ErrorTexts; zh: ErrorTexts } = { en, zh };
 export const errorCodes = Object.keys(en) as ErrorCode[];
