@@ -6,7 +6,7 @@ import { hash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Dialect, Refused, type SentFault, type SimulatedRequest } from "./dialects/dialect.ts";
-import { openaiErrorBody } from "./dialects/openai-error.ts";
+import { openaiErrorBody } from "./dialects/openai.ts";
 import { dialects } from "./dialects/registry.ts";
 import { createJournal, type Journal } from "./journal.ts";
 import { type Playing, playEvents, playRefusal, playWhole, sendJson } from "./play.ts";

@@ -2,7 +2,7 @@
 import type { IncomingMessage, Server } from "node:http";
 import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
-import { openaiErrorBody } from "../dialects/openai-error.ts";
+import { openaiErrorBody } from "../dialects/openai.ts";
 import type { Journal, JournalEntry } from "../journal.ts";
 import type { Outcome, Settings } from "../settings.ts";
 import { geminiLive } from "./gemini.ts";

@@ -8,9 +8,9 @@ import { Compile } from "typebox/compile";
 import { promptTokensOf, seedOf } from "../../answer/chunks.ts";
 import type { Settings } from "../../settings.ts";
 import type { Script } from "../dialect.ts";
-import { openaiErrorBody } from "../openai-error.ts";
+import { eventOf } from "../event.ts";
+import { openaiErrorBody, openaiScript } from "../openai.ts";
 import { filledText, nullable, nullableNumber, nullableText, shaped } from "../shape.ts";
-import { namedEventOf } from "./event.ts";
 
 const speechRequest = Compile(
   Type.Object({
@@ -66,31 +66,24 @@ export function speechOf(body: unknown, settings: Settings): Script {
   const length =
     settings.tokens ?? Math.ceil((request.input.length / charactersPerSecond / (request.speed ?? 1)) * chunksPerSecond);
   const pitch = 110 + (seedOf(request.input) % 330);
-  const errorEvent = (message: string) => openaiErrorBody({ status: 500, message });
   if (request.stream_format !== "sse")
-    return {
-      kind: "events",
+    return openaiScript({
       contentType: type,
       encoding: "latin1",
       opening: header().toString("latin1"),
       length,
       eventAt: (index) => toneOf(pitch, index).toString("latin1"),
-      closing: "",
       terminator: "",
-      errorEvent,
-    };
+      errorEvent: (message) => openaiErrorBody({ status: 500, message }),
+    });
   const inputTokens = promptTokensOf(request.input);
   const usage = { input_tokens: inputTokens, output_tokens: length * 2, total_tokens: inputTokens + length * 2 };
-  const deltaOf = (bytes: Buffer) => namedEventOf({ type: "speech.audio.delta", audio: bytes.toString("base64") });
-  return {
-    kind: "events",
-    opening: "",
+  const deltaOf = (bytes: Buffer) => eventOf({ type: "speech.audio.delta", audio: bytes.toString("base64") });
+  return openaiScript({
     length,
     eventAt: (index) => deltaOf(index === 0 ? Buffer.concat([header(), toneOf(pitch, 0)]) : toneOf(pitch, index)),
-    closing: "",
-    terminator: namedEventOf({ type: "speech.audio.done", ...(settings.usage !== "never" && { usage }) }),
-    errorEvent: (message) => `data: ${errorEvent(message)}\n\n`,
-  };
+    terminator: eventOf({ type: "speech.audio.done", ...(settings.usage !== "never" && { usage }) }),
+  });
 }
 
 function toneOf(pitch: number, chunk: number): Buffer {

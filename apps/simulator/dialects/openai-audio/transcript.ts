@@ -5,12 +5,12 @@
 import Type from "typebox";
 import { Compile } from "typebox/compile";
 import { chunksOf, promptTokensOf } from "../../answer/chunks.ts";
-import type { FormFile } from "../../request-body.ts";
+import { type FormFile, isFile } from "../../request-body.ts";
 import type { Settings } from "../../settings.ts";
 import { refuse, type Script, type Whole, wholeOf } from "../dialect.ts";
-import { openaiErrorBody } from "../openai-error.ts";
+import { eventOf } from "../event.ts";
+import { openaiScript } from "../openai.ts";
 import { filledText, nullable, nullableText, shaped } from "../shape.ts";
-import { namedEventOf } from "./event.ts";
 
 const transcriptForm = Compile(
   Type.Object({
@@ -85,9 +85,6 @@ function fileIn(body: unknown): FormFile {
   return file;
 }
 
-const isFile = (value: unknown): value is FormFile =>
-  typeof value === "object" && value !== null && "data" in value && Buffer.isBuffer(value.data);
-
 const timeOf = (seconds: number, point: string) =>
   `${new Date(seconds * 1_000).toISOString().slice(11, 19)}${point}000`;
 
@@ -135,22 +132,19 @@ const wordAt =
 
 function scriptOf(heard: Heard, settings: Settings, isDiarized: boolean): Script {
   const chunks = chunksOf(heard.text);
-  return {
-    kind: "events",
-    opening: "",
+  return openaiScript({
     length: chunks.length,
     eventAt: (index) =>
-      namedEventOf({
+      eventOf({
         type: "transcript.text.delta",
         delta: chunks.at(index),
         ...(isDiarized && { segment_id: "seg_0" }),
       }),
-    closing: isDiarized ? namedEventOf(speakerSegmentOf(heard)) : "",
-    terminator: namedEventOf({
+    closing: isDiarized ? eventOf(speakerSegmentOf(heard)) : "",
+    terminator: eventOf({
       type: "transcript.text.done",
       text: heard.text,
       ...(settings.usage !== "never" && { usage: usageOf(heard) }),
     }),
-    errorEvent: (message) => `data: ${openaiErrorBody({ status: 500, message })}\n\n`,
-  };
+  });
 }

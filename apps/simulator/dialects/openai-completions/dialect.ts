@@ -5,9 +5,9 @@ import { joined, promptTokensOf } from "../../answer/chunks.ts";
 import { type Choice, compose, tokensOf } from "../../answer/compose.ts";
 import type { Question } from "../../answer/question.ts";
 import { turnsOf } from "../../answer/turns.ts";
-import { createdOf, type Dialect, refuse, type Script, stringOf, wholeOf } from "../dialect.ts";
+import { createdOf, refuse, type Script, wholeOf } from "../dialect.ts";
+import { openaiDialect, openaiScript } from "../openai.ts";
 import { chatFinishOf } from "../openai-chat/response.ts";
-import { openaiErrorBody } from "../openai-error.ts";
 import { filledText, nullable, nullableFlag, nullableInteger, nullableText, shaped, text } from "../shape.ts";
 
 /** Reads a request for completions, as far as the answer depends on it; unknown fields pass. */
@@ -83,12 +83,10 @@ function promptsOf(prompt: string | string[] | number[] | number[][]): string[] 
   return prompt.map((one) => (typeof one === "string" ? one : `tokens ${Object(one).join(" ")}`));
 }
 
-export const openaiCompletions: Dialect = {
-  name: "openai-completions",
-  serves: (method, path) => method === "POST" && path === "/v1/completions",
-  modelOf: ({ body }) => stringOf(body, "model"),
-  errorBody: openaiErrorBody,
-  answer({ body, digest, settings }) {
+export const openaiCompletions = openaiDialect(
+  "openai-completions",
+  ["/v1/completions"],
+  ({ body, digest, settings }) => {
     const request = completionQuestionOf(body, digest);
     const answers = request.questions.map((question) => compose(question, settings, (fault) => refuse(fault, "n")));
     const choices = answers.flatMap((answer) => answer.choices);
@@ -111,7 +109,7 @@ export const openaiCompletions: Dialect = {
       completionTokens,
     );
   },
-};
+);
 
 /** The prompt of a choice: its question's, `count` choices each. */
 const promptOf = (index: number, { questions, count }: CompletionQuestion): string =>
@@ -135,9 +133,7 @@ function scriptOf(envelope: object, request: CompletionQuestion, choices: Choice
   const eventOf = (text: string, index: number, finish: string | null) =>
     `data: ${JSON.stringify({ ...envelope, choices: [{ text, index, logprobs: request.logprobs ? logprobsOf(text) : null, finish_reason: finish }], ...(usage && { usage: null }) })}\n\n`;
   const turns = turnsOf(choices.map(({ text }) => text?.length ?? 0));
-  return {
-    kind: "events",
-    opening: "",
+  return openaiScript({
     length: turns.length,
     eventAt(index) {
       const choice = turns.choiceAt(index);
@@ -149,6 +145,5 @@ function scriptOf(envelope: object, request: CompletionQuestion, choices: Choice
       choices.map((choice, index) => eventOf("", index, chatFinishOf(choice))).join("") +
       (usage === undefined ? "" : `data: ${JSON.stringify({ ...envelope, choices: [], usage })}\n\n`),
     terminator: "data: [DONE]\n\n",
-    errorEvent: (message) => `data: ${openaiErrorBody({ status: 500, message })}\n\n`,
-  };
+  });
 }

@@ -7,9 +7,9 @@ import { crc32 } from "node:zlib";
 import { promptTokensOf, seedOf } from "../../answer/chunks.ts";
 import { pngOf } from "../../answer/png.ts";
 import type { Settings } from "../../settings.ts";
-import { createdOf, type Dialect, type Script, stringOf, type Whole, wholeOf } from "../dialect.ts";
+import { createdOf, type Script, type Whole, wholeOf } from "../dialect.ts";
 import { eventOf } from "../event.ts";
-import { openaiErrorBody, openaiErrorOf } from "../openai-error.ts";
+import { openaiDialect, openaiErrorOf } from "../openai.ts";
 import { type ImagesQuestion, imagesQuestionOf } from "./request.ts";
 
 // The images of an answer, whole or as a stream with partial images.
@@ -124,15 +124,13 @@ const generations = "/v1/images/generations";
 const edits = "/v1/images/edits";
 const variations = "/v1/images/variations";
 
-export const openaiImages: Dialect = {
-  name: "openai-images",
-  serves: (method, path) => method === "POST" && [generations, edits, variations].includes(path),
-  modelOf: ({ body }) => stringOf(body, "model"),
-  errorBody: openaiErrorBody,
-  answer({ path, body, digest, settings }) {
+export const openaiImages = openaiDialect(
+  "openai-images",
+  [generations, edits, variations],
+  ({ path, body, digest, settings }) => {
     const question = imagesQuestionOf(path === variations ? { ...Object(body), prompt: "a variation" } : body, {
       editing: path !== generations,
     });
     return (question.stream ? imagesScriptOf : imagesWholeOf)({ question, digest, settings });
   },
-};
+);

@@ -4,8 +4,8 @@
  */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
-import { type Dialect, refuse, stringOf, wholeOf } from "../dialect.ts";
-import { openaiErrorBody } from "../openai-error.ts";
+import { refuse, wholeOf } from "../dialect.ts";
+import { openaiDialect } from "../openai.ts";
 import { filledText, nullableText, optional, shaped, text } from "../shape.ts";
 
 const part = Type.Union([
@@ -40,22 +40,16 @@ const categories: Record<string, RegExp> = {
   "violence/graphic": /\bgore\b/i,
 };
 
-export const openaiModerations: Dialect = {
-  name: "openai-moderations",
-  serves: (method, path) => method === "POST" && path === "/v1/moderations",
-  modelOf: ({ body }) => stringOf(body, "model"),
-  errorBody: openaiErrorBody,
-  answer({ body, digest }) {
-    const { input, model } = shaped(moderationRequest, body);
-    const inputs = typeof input === "string" ? [[input]] : inputsOf(input);
-    if (inputs.length > inputsMax) refuse(`input: there are at most ${inputsMax}.`, "input");
-    return wholeOf({
-      id: `modr-${digest.slice(0, 24)}`,
-      model: model ?? "omni-moderation-latest",
-      results: inputs.map(resultOf),
-    });
-  },
-};
+export const openaiModerations = openaiDialect("openai-moderations", ["/v1/moderations"], ({ body, digest }) => {
+  const { input, model } = shaped(moderationRequest, body);
+  const inputs = typeof input === "string" ? [[input]] : inputsOf(input);
+  if (inputs.length > inputsMax) refuse(`input: there are at most ${inputsMax}.`, "input");
+  return wholeOf({
+    id: `modr-${digest.slice(0, 24)}`,
+    model: model ?? "omni-moderation-latest",
+    results: inputs.map(resultOf),
+  });
+});
 
 type Input = string | { kind: "image" };
 
