@@ -12,9 +12,9 @@ import { contentTypeLengthMax } from "#relay/bounds.ts";
 import type { BeginTrace } from "#tracing/tracing.ts";
 import { requestIdHeadersOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
-import { type Result, refusalOf, resultOf, valueOrThrow } from "../common/refused.ts";
+import { Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
 import type { Admitted, GenerationRequest } from "./generation-request.ts";
-import type { RateLimiter, ReplayAnswer } from "./rate-limits.ts";
+import type { LimitsState, RateLimiter } from "./rate-limits.ts";
 
 export interface AdmissionOptions extends Patience {
   catalogue(): Catalogue;
@@ -48,8 +48,8 @@ export class Admission {
    */
   modelFor({ caller }: Pick<FastifyRequest, "caller">, id: string): Result<CatalogueModel> {
     const model = allowsModel(caller, id) ? this.#options.catalogue().modelFor(caller.group, id) : undefined;
-    if (model !== undefined) return resultOf(model);
-    return refusalOf({
+    if (model !== undefined) return model;
+    return new Refusal({
       code: "model_not_found",
       message: `The model ${JSON.stringify(id)} does not exist, or this key may not use it. GET /v1/models lists the models it may.`,
       param: "model",
@@ -59,14 +59,14 @@ export class Admission {
   /**
    * Admits a request that gets another request's answer: it counts as a request of its own, and
    * twice if Redis counted it and could not say so. Undefined for a caller without limits. Rejects
-   * with Refused.
+   * with Refusal.
    */
   async replay({
     request,
     endpoint,
     model,
   }: Pick<GenerationRequest, "endpoint" | "model"> & { request: Pick<FastifyRequest, "caller"> }): Promise<
-    ReplayAnswer | undefined
+    Result<LimitsState> | undefined
   > {
     valueOrThrow(this.modelFor(request, model));
     return outlastRedis(this.#options, async () => this.#options.limits.admitReplay(request.caller, endpoint.dialect));
@@ -80,7 +80,7 @@ export class Admission {
     { caller }: FastifyRequest,
     { dialect, operation }: ServedEndpoint,
     mayReplay: boolean,
-  ): Promise<ReplayAnswer | undefined> | undefined {
+  ): Promise<Result<LimitsState> | undefined> | undefined {
     return this.#options.limits.check(caller, dialect, operation, mayReplay)?.catch(() => undefined);
   }
 
@@ -91,26 +91,26 @@ export class Admission {
     const { caller, url, headers } = http;
     const catalogue = this.#options.catalogue();
     const requested = this.modelFor(http, request.model);
-    const contentType = isForm(endpoint.operation) ? contentTypeOf(headers) : resultOf("application/json");
+    const contentType = isForm(endpoint.operation) ? contentTypeOf(headers) : "application/json";
     const maxWaitMs = maxWaitMsOf(headers);
-    if (requested.kind === "refused") return requested;
-    if (contentType.kind === "refused") return contentType;
-    if (maxWaitMs.kind === "refused") return maxWaitMs;
-    const model = request.queue === undefined ? requested.value : { ...requested.value, queue: request.queue };
-    return resultOf({
+    if (requested instanceof Refusal) return requested;
+    if (contentType instanceof Refusal) return contentType;
+    if (maxWaitMs instanceof Refusal) return maxWaitMs;
+    const model = request.queue === undefined ? requested : { ...requested, queue: request.queue };
+    return {
       id: generationIdOf(requestId),
       model,
       catalogue: priceVersion === undefined ? catalogue : catalogueInForceAs(priceVersion),
       queue: catalogue.queues.get(model.queue) ?? { waitingMax: 0, waitMs: 0 },
-      maxWaitMs: maxWaitMs.value,
+      maxWaitMs,
       weight: catalogue.groups.get(caller.group)?.weight ?? 1,
-      contentType: contentType.value,
+      contentType,
       trace: beginTrace?.(headers),
       headers: {
         ...requestIdHeadersOf({ id: requestId, url, headers }),
         ...(draining.aborted && { connection: "close" }),
       },
-    });
+    };
   }
 }
 
@@ -118,8 +118,8 @@ export const generationIdOf = (requestId: string): string => requestId.replace("
 
 /** Refuses a type that is longer than any client's. */
 function contentTypeOf({ "content-type": type = "" }: IncomingHttpHeaders): Result<string> {
-  if (type.length <= contentTypeLengthMax) return resultOf(type);
-  return refusalOf({
+  if (type.length <= contentTypeLengthMax) return type;
+  return new Refusal({
     code: "unsupported_media_type",
     message: `The content type is longer than ${contentTypeLengthMax} characters.`,
   });
@@ -133,9 +133,9 @@ const maxWaitHeader = "x-sluice-max-wait";
  */
 function maxWaitMsOf(headers: IncomingHttpHeaders): Result<number | undefined> {
   const value = headers[maxWaitHeader];
-  if (value === undefined) return resultOf(undefined);
-  if (typeof value === "string" && /^[1-9]\d{0,8}$/.test(value)) return resultOf(Number(value));
-  return refusalOf({
+  if (value === undefined) return undefined;
+  if (typeof value === "string" && /^[1-9]\d{0,8}$/.test(value)) return Number(value);
+  return new Refusal({
     code: "invalid_request",
     message: `The header ${maxWaitHeader} must be a whole number of milliseconds from 1 to 999999999, such as 2500.`,
     param: maxWaitHeader,

@@ -25,7 +25,7 @@ import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../comm
 import { otherRequest, unavailable, workerLost } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
 import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
-import { Refused, valueOrThrow } from "../common/refused.ts";
+import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import { Sealing } from "../common/sealing.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { BodyReader } from "../request/body-reader.ts";
@@ -94,7 +94,7 @@ export class DetachedGenerations {
 
   /**
    * Begins a response of OpenAI's Responses that goes on in the background. Resolves to its id; a
-   * stream is answered to `live`, and its caller may leave. Rejects with Refused.
+   * stream is answered to `live`, and its caller may leave. Rejects with Refusal.
    */
   async beginBackground(
     request: FastifyRequest,
@@ -145,14 +145,14 @@ export class DetachedGenerations {
       });
     } catch (error) {
       await Promise.all([responses.remove(owner, id).catch(() => undefined), this.#options.runs.end(run)]);
-      throw error instanceof Refused ? error : new Refused(unavailable);
+      throw error instanceof Refusal ? error : new Refusal(unavailable);
     }
     return { id, isNew: true };
   }
 
   /**
    * Begins a stream that its caller can resume under this id. False where there is one already: the
-   * caller then reads its log. A stream of another fingerprint is refused. Rejects with Refused.
+   * caller then reads its log. A stream of another fingerprint is refused. Rejects with Refusal.
    */
   async beginResumable(
     request: FastifyRequest,
@@ -171,7 +171,7 @@ export class DetachedGenerations {
     const { store, runs, clock } = this.#options;
     const logId = logIdOf(id);
     const opened = await store.put(owner, { id: logId, value: Buffer.from(fingerprint), replaces: 0 });
-    if (opened === "full") throw new Refused(noSpace);
+    if (opened === "full") throw new Refusal(noSpace);
     if (opened === "conflict") {
       await this.checkFingerprint(owner, id, fingerprint, { gone: unavailable, other: otherRequest });
       return false;
@@ -194,13 +194,13 @@ export class DetachedGenerations {
       this.#start({ run, owner, request, endpoint, body: resolved, requestId: request.id, log, live, answered });
     } catch (error) {
       await Promise.all([store.remove(owner, logId).catch(() => undefined), runs.end(run)]);
-      throw error instanceof Refused ? error : new Refused(unavailable);
+      throw error instanceof Refusal ? error : new Refusal(unavailable);
     }
     return true;
   }
 
   /**
-   * Rejects with Refused: with `other` where the stream with this id was begun by another request,
+   * Rejects with Refusal: with `other` where the stream with this id was begun by another request,
    * with `gone` where it is not stored.
    */
   async checkFingerprint(
@@ -210,25 +210,25 @@ export class DetachedGenerations {
     { gone, other }: { gone: Failure; other: Failure },
   ): Promise<void> {
     const [found] = await this.#options.store.read(owner, [logIdOf(id)]);
-    if (found === undefined) throw new Refused(gone);
-    if (found.value.toString() !== fingerprint) throw new Refused(other);
+    if (found === undefined) throw new Refusal(gone);
+    if (found.value.toString() !== fingerprint) throw new Refusal(other);
   }
 
   /**
    * Stops a background response, wherever it runs. Resolves to the response as it is stored then.
-   * Rejects with Refused.
+   * Rejects with Refusal.
    */
   async cancel(owner: StoreOwner, id: string): Promise<Record<string, unknown>> {
     const { responses } = this.#options;
     const stored = await responses.update(owner, id, (found) =>
       found.background === true ? { ...found, status: "cancelled", output: [], usage: null } : undefined,
     );
-    if (stored.background !== true) throw new Refused(notCancelled);
+    if (stored.background !== true) throw new Refusal(notCancelled);
     await this.#abort(owner, id);
     return stored;
   }
 
-  /** Deletes a stored response, and stops it if it runs. Rejects with Refused. */
+  /** Deletes a stored response, and stops it if it runs. Rejects with Refusal. */
   async remove(owner: StoreOwner, id: string): Promise<void> {
     await this.#options.responses.remove(owner, id);
     await this.#abort(owner, id);
@@ -318,7 +318,7 @@ export class DetachedGenerations {
     if (refusal === undefined) return;
     this.#running.delete(run.id);
     response.leave("lost");
-    throw new Refused(refusal.failure);
+    throw refusal;
   }
 
   #backgroundResponse(
@@ -345,13 +345,13 @@ export class DetachedGenerations {
 
   /**
    * The response of a background generation as it is stored; undefined if it was deleted. Rejects
-   * with Refused when Redis does not answer.
+   * with Refusal when Redis does not answer.
    */
   async #storedOf({ id }: Run, owner: StoreOwner): Promise<Record<string, unknown> | undefined> {
     try {
       return parsedObject((await this.#options.responses.find(owner, id)).response) ?? {};
     } catch (error) {
-      if (error instanceof Refused && error.failure.code === "not_found") return undefined;
+      if (error instanceof Refusal && error.failure.code === "not_found") return undefined;
       throw error;
     }
   }
@@ -419,13 +419,13 @@ export class DetachedGenerations {
     if (held.hold(body.length) !== undefined) return;
     try {
       const read = await this.#options.reader.read(endpoint, body, { key: caller.id });
-      if (read.kind === "refused") throw new Refused(read.failure);
+      if (read instanceof Refusal) throw read;
       this.#start({
         run,
         owner,
         request: { caller, url: run.url, headers: run.headers, held },
         endpoint,
-        body: { ...read.value, bytes: body, expansion: undefined },
+        body: { ...read, bytes: body, expansion: undefined },
         requestId: `${run.requestId}t${times}`,
         log,
         live: undefined,
@@ -434,7 +434,7 @@ export class DetachedGenerations {
       });
     } catch (error) {
       held.end();
-      if (!(error instanceof Refused)) this.#options.events.emit("fault", { error, requestId: run.requestId });
+      if (!(error instanceof Refusal)) this.#options.events.emit("fault", { error, requestId: run.requestId });
     }
   }
 

@@ -59,7 +59,7 @@ import type { OperatorControls } from "#service/operator-controls.ts";
 import type { Redis } from "#service/redis.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { GenerationRequest } from "../admission/generation-request.ts";
-import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
+import type { RateLimiter, Reserved } from "../admission/rate-limits.ts";
 import { redisTryEveryMs } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import type { IngressConfig } from "../common/config.ts";
@@ -72,7 +72,7 @@ import {
   waitExpired,
   workerLost,
 } from "../common/failures.ts";
-import { type Refusal, refusalOf } from "../common/refused.ts";
+import { Refusal, type Result } from "../common/refusal.ts";
 import type { ContentRecorder } from "../content/content-recorder.ts";
 import { responseFor } from "../response/response-for.ts";
 import { billOf } from "./bill.ts";
@@ -144,18 +144,17 @@ export class GenerationLifecycle implements TransportHandlers {
 
   #begin(request: GenerationRequest): Refusal | undefined {
     const { clock, controls, admission, content } = this.#options;
-    const decision = admission.admit(request);
-    if (decision.kind === "refused") return decision;
-    const admitted = decision.value;
+    const admitted = admission.admit(request);
+    if (admitted instanceof Refusal) return admitted;
     const { model } = admitted;
     const queue = this.#queues.of(model.queue);
-    if (this.#isStopping || !this.isReady || queue === undefined) return refusalOf(unavailable);
+    if (this.#isStopping || !this.isReady || queue === undefined) return new Refusal(unavailable);
     const control = controls.of("queue", model.queue, clock.epoch());
     if (control?.state === "draining" && request.earlier === undefined)
-      return refusalOf(queueDraining(control, clock.epoch()));
+      return new Refusal(queueDraining(control, clock.epoch()));
     queue.waiting.max = admitted.queue.waitingMax;
     const slots = claimSlots(request.http.caller, queue, this.#options);
-    if (slots.kind === "refused") return slots;
+    if (slots instanceof Refusal) return slots;
     const response = responseFor({ ...request.layers, content: content.layerOf(request, admitted) });
     const number = this.#owner.takeNumber();
     const listener = {
@@ -163,7 +162,7 @@ export class GenerationLifecycle implements TransportHandlers {
       taken: (seq: number) => this.#owner.taken(number, seq),
     };
     const generation = new Generation(
-      { request, admitted, number, ingressQueue: queue, slots: slots.value, response, listener },
+      { request, admitted, number, ingressQueue: queue, slots, response, listener },
       this.#options,
     );
     this.#live.set(number, generation);
@@ -226,11 +225,11 @@ export class GenerationLifecycle implements TransportHandlers {
    * a lease, which expires within 6 s; the limits are asked again with another. A refusal reserves
    * nothing.
    */
-  async #awaitLimits(generation: Generation, decision: Promise<LimitsAnswer>): Promise<void> {
+  async #awaitLimits(generation: Generation, decision: Promise<Result<Reserved>>): Promise<void> {
     const answer = await decision.catch(() => undefined);
     if (answer !== undefined) generation.answer.addHeaders(answer.headers);
     if (answer === undefined) this.#awaitRedis(generation, () => this.#admit(generation));
-    else if (answer.kind === "refused") this.#fail(generation, answer.failure);
+    else if (answer instanceof Refusal) this.#fail(generation, answer.failure);
     // The caller left, or the wait expired, meanwhile.
     else if (generation.isOver) answer.reservation.settle(undefined);
     else {

@@ -14,7 +14,7 @@ import type { Admission } from "../admission/admission.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { endpoints, type ServedEndpoint } from "../common/endpoints.ts";
 import { labelsOf } from "../common/labels.ts";
-import { Refused, throwRefusal, valueOrThrow } from "../common/refused.ts";
+import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import { readJson } from "../request/body.ts";
 import type { BodyReader } from "../request/body-reader.ts";
@@ -55,10 +55,8 @@ export function addOllamaRoutes(
 ): void {
   const { catalogue, admission } = options;
   for (const path of modelPaths)
-    server.post(
-      path,
-      { onRequest: (request, reply) => checkEarly(request, reply, endpointOf(path)) },
-      (request, reply) => begin(options, path, request, reply),
+    server.post(path, { onRequest: (request) => checkEarly(request, endpointOf(path)) }, (request, reply) =>
+      begin(options, path, request, reply),
     );
   server.get("/", (_request, reply) => reply.type("text/plain").send("Ollama is running"));
   server.get("/api/version", () => ({ version }));
@@ -73,7 +71,7 @@ export function addOllamaRoutes(
   server.post("/api/show", (request) => {
     const body = valueOrThrow(readJson(request.bytes));
     const fault = faultIn(showSchema, body);
-    if (fault !== undefined) throw new Refused(fault);
+    if (fault !== undefined) throw new Refusal(fault);
     const asked = body as { model?: string; name?: string };
     return modelDetailsOf(valueOrThrow(admission.modelFor(request, modelIdOf(String(asked.model ?? asked.name)))));
   });
@@ -98,7 +96,7 @@ async function begin(
   bodies.reserve(request, bytes.length);
   const endpoint = endpointOf(path);
   const { demand } = valueOrThrow(await held.during(Promise.resolve(reader.read(endpoint, bytes, { key }))));
-  throwRefusal(
+  valueOrThrow(
     generations.begin({
       http: request,
       requestId: request.id,

@@ -9,7 +9,7 @@ import { inputListOf, type StoredReferences } from "#dialects/openai-responses/s
 import { storedResponseBytesMax } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { compact, responses, type ServedEndpoint } from "../common/endpoints.ts";
-import { Refused, type Result, valueOrThrow } from "../common/refused.ts";
+import { Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
 import { Sealing } from "../common/sealing.ts";
 import type { ReadBody } from "../request/body.ts";
 import type { BodyReader } from "../request/body-reader.ts";
@@ -66,7 +66,7 @@ export class Storing {
 
   /**
    * The body with its references replaced by their content, read and checked; synchronous if there
-   * are none. `bytes` is the body, and `reading` the result of reading it. Throws Refused, or
+   * are none. `bytes` is the body, and `reading` the result of reading it. Throws Refusal, or
    * rejects with it.
    */
   resolve(
@@ -89,7 +89,7 @@ export class Storing {
   ): Promise<ResolvedBody> {
     const { bodies, reader, responses: stored } = this.#options;
     const owner = isOfStored(references) ? this.ownerOf(request) : sealerOf(request);
-    if (owner === undefined) throw new Refused(storesNothing(paramOf(references)));
+    if (owner === undefined) throw new Refusal(storesNothing(paramOf(references)));
     const expansion = await stored.expand(owner, bytes, references, {
       isCompactEndpoint: endpoint === compact,
       reserve: (length) => bodies.reserve(request, length),

@@ -22,7 +22,7 @@ import type { IngressConfig } from "../common/config.ts";
 import { responses } from "../common/endpoints.ts";
 import { invalidKey, tooLarge } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
-import { Refused, valueOrThrow } from "../common/refused.ts";
+import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import { readJson } from "../request/body.ts";
 import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
@@ -99,7 +99,7 @@ export class Turns {
   }
 
   /**
-   * Throws Refused for a frame that cannot be answered. A large frame is read until the promise
+   * Throws Refusal for a frame that cannot be answered. A large frame is read until the promise
    * settles, and the next frame must wait for that.
    */
   receive(frame: CallerFrame, requestId: string): Promise<void> | undefined {
@@ -110,7 +110,7 @@ export class Turns {
         this.#refuseSteering(frame);
         return undefined;
       default:
-        throw new Refused({ code: "invalid_request", message: "'type' must be response.create.", param: "type" });
+        throw new Refusal({ code: "invalid_request", message: "'type' must be response.create.", param: "type" });
     }
   }
 
@@ -129,7 +129,7 @@ export class Turns {
 
   #create(frame: CallerFrame, requestId: string): Promise<void> | undefined {
     if (this.#running !== undefined || this.#unread.size >= unreadAnswersMax)
-      throw new Refused(
+      throw new Refusal(
         socketFailure(
           "response_in_progress",
           "Another response of this connection is in progress: wait for its end, or open a second connection.",
@@ -138,7 +138,7 @@ export class Turns {
     const { keys, clock } = this.#options;
     const request = this.#request;
     // The key may have been revoked since the connection was opened.
-    if (!authenticateCaller(keys, clock.epoch(), request)) throw new Refused(invalidKey);
+    if (!authenticateCaller(keys, clock.epoch(), request)) throw new Refusal(invalidKey);
     const { previousId, generates } = turnOf(frame);
     const before = previousId === undefined ? undefined : this.#conversation.upTo(previousId);
     const items = [...(before ?? []), itemsOf(frame)];
@@ -163,7 +163,7 @@ export class Turns {
     const { config, bodies, reader, storing } = this.#options;
     const request = this.#request;
     const { bytes } = turn;
-    if (bytes.length > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
+    if (bytes.length > config.bodyBytesMax) throw new Refusal(tooLarge(config.bodyBytesMax));
     bodies.reserve(request, bytes.length);
     const read = reader.read(responses, bytes, { key: request.caller.id });
     const resolved = storing.resolve(request, responses, bytes, read);
@@ -180,7 +180,7 @@ export class Turns {
     const { body, demand, bytes, expansion } = resolved;
     const items = expansion === undefined ? given : inputItemsOf(bytes);
     const model = String(body.model);
-    if (body.background === true) throw new Refused(noBackground);
+    if (body.background === true) throw new Refusal(noBackground);
     if (generates) {
       const response = this.#responseFor(frame.streamId);
       const { layers, ...answer } = storing.answered(request, responses, resolved, { framing: "sse", previousId });
@@ -197,7 +197,7 @@ export class Turns {
       });
       if (refusal !== undefined) {
         response.close();
-        throw new Refused(refusal.failure);
+        throw refusal;
       }
       this.#unread.add(response);
       response.once("close", () => this.#unread.delete(response));
@@ -250,7 +250,7 @@ export class Turns {
    * response.
    */
   #refuseSteering({ bytes, streamId }: CallerFrame): void {
-    if (bytes.length > steeringBytesMax) throw new Refused(tooLarge(steeringBytesMax));
+    if (bytes.length > steeringBytesMax) throw new Refusal(tooLarge(steeringBytesMax));
     const { input, previous_response_id } = objectOf(valueOrThrow(readJson(bytes)));
     const error = {
       type: "invalid_request_error",

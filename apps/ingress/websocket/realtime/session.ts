@@ -19,7 +19,7 @@ import type { Admission } from "../../admission/admission.ts";
 import { openingBytesMax, sessionBytesMax } from "../../common/bounds.ts";
 import { failureOf } from "../../common/failures.ts";
 import { labelsOf } from "../../common/labels.ts";
-import { Refused, throwRefusal, valueOrThrow } from "../../common/refused.ts";
+import { Refusal, valueOrThrow } from "../../common/refusal.ts";
 import type { GenerationLifecycle } from "../../generation/lifecycle.ts";
 import { SessionFormat, SocketResponse } from "../../response/socket-response.ts";
 import { CallerSocket, type CallerSocketOptions, type CloseCode, closeCodes } from "../caller-socket.ts";
@@ -106,7 +106,7 @@ export class Session {
   #begin({ model, body }: Opening): void {
     const { admission, generations } = this.#options;
     const { dialect } = this.#api;
-    throwRefusal(
+    valueOrThrow(
       generations.begin({
         http: this.#request,
         requestId: this.#request.id,
@@ -155,7 +155,7 @@ export class Session {
     try {
       return this.#api.modelIn(bytes, models);
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
+      if (!(error instanceof Refusal)) throw error;
       this.#sendError(errorBodyOf(this.#api, error.failure, this.#request.id));
       return "refused";
     }
@@ -232,7 +232,7 @@ export class Session {
     try {
       act();
     } catch (error) {
-      const failure = error instanceof Refused ? error.failure : failureOf(error as FastifyError);
+      const failure = error instanceof Refusal ? error.failure : failureOf(error as FastifyError);
       if (failure.code === internalFailure.code)
         this.#options.events.emit("fault", { error, requestId: this.#request.id });
       this.#refuse(failure);
