@@ -3,10 +3,10 @@
  * files of a group run in one process, one after the other; each starts what it needs, and stops it
  * at its end. A file has a process of its own if it is in no group: one that changes or measures
  * its process, that waits for long, or that prepares in `before`, which a file in a group does not
- * wait for. As a program it prints the files that `node --test` runs.
+ * wait for.
  */
 import { globSync } from "node:fs";
-import { join, relative } from "node:path";
+import { join } from "node:path";
 
 const groups = {
   pure: [
@@ -26,6 +26,7 @@ const groups = {
     "simulator/settings.test.ts",
     "worker/{answer,attempt,observability}/*.test.ts",
   ],
+  browsers: ["console/{journey,pages}.test.ts"],
   clients: ["clients/*.test.ts"],
   control: ["control/{access,alerts,budgets,catalogue,catalogue-diff,conditions,content,exposure,input,keys}.test.ts"],
   ingress: [
@@ -61,8 +62,28 @@ export type Group = keyof typeof groups;
 /** Paths below this folder. */
 export const filesOf = (group: Group): string[] => globSync([...groups[group]], { cwd });
 
-if (import.meta.main) {
+/** Files and groups that take longest, mostly because they wait: they start first. */
+const longest = [
+  "e2e/failover.test.ts",
+  "faults/faults.test.ts",
+  "groups/requests-1.ts",
+  "e2e/rate-limits.test.ts",
+  "e2e/npm-start.test.ts",
+  "e2e/bad-input.test.ts",
+  "e2e/input.test.ts",
+  "e2e/idempotency.test.ts",
+  "chaos/redis.test.ts",
+  "conformance/conformance.test.ts",
+  "groups/ledger.ts",
+  "groups/clients.ts",
+  "groups/control.ts",
+  "groups/pure.ts",
+  "groups/media.ts",
+];
+
+/** All that `npm run tests` runs, as absolute paths. */
+export function testFiles(): string[] {
   const alone = globSync("**/*.test.ts", { cwd, exclude: Object.values(groups).flat() });
   const files = [...Object.keys(groups).map((group) => `groups/${group}.ts`), ...alone];
-  console.log(files.map((file) => relative(".", join(cwd, file))).join("\n"));
+  return [...longest, ...files.filter((file) => !longest.includes(file))].map((file) => join(cwd, file));
 }

@@ -3,10 +3,8 @@
  * model lists and keep-alives. The codec (codec.ts) reads and writes the conversations themselves.
  * A profile loads no codec, so that processes without conversations can use it.
  */
-
 import type { IncomingHttpHeaders } from "node:http";
 import type { TSchema } from "typebox";
-import type { JsonObject } from "#wire/json/parse.ts";
 import type { Framing } from "./codec.ts";
 import type { ConversationDialect, UpstreamDialect } from "./dialect.ts";
 import type { ErrorCode, Failure } from "./errors.ts";
@@ -26,14 +24,14 @@ export interface Endpoint {
   /** The model of a body that names none. */
   modelDefault?: string;
   /** How the caller gets its answer, where the dialect's own rule does not apply. */
-  framingOf?(body: JsonObject): Framing;
+  framingOf?(body: Record<string, unknown>): Framing;
   /** Checks rules that a schema cannot express; undefined for a valid body. */
-  faultOf?(body: JsonObject): Failure | undefined;
+  faultOf?(body: Record<string, unknown>): Failure | undefined;
   /**
-   * The references of a body to objects that the gateway stores for its caller, in dialects with
-   * such references.
+   * What a body refers to that the gateway has stored for its caller, in dialects with such
+   * references.
    */
-  referencesIn?(body: JsonObject): StoredReferences | undefined;
+  referencesIn?(body: Record<string, unknown>): StoredReferences | undefined;
 }
 
 /** The operations for which each dialect has its own endpoints. */
@@ -43,7 +41,7 @@ interface ConversationEndpoints {
 }
 
 /** The requested length and number of answers. */
-interface RequestedLength {
+interface AskedLength {
   /** Output tokens of each choice, if the caller limits them. */
   outputTokensMax: number | undefined;
   /** How many answers the caller asks for. */
@@ -119,7 +117,7 @@ export interface Profile extends UpstreamProfile {
    */
   isClient?(headers: IncomingHttpHeaders, query: URLSearchParams): boolean;
   /** How to set the base URL of a client. */
-  baseUrlAdvice: string;
+  baseUrlHint: string;
   /** The caller's headers that upstreams of this dialect read. */
   callerHeaders: readonly string[];
   /**
@@ -130,8 +128,8 @@ export interface Profile extends UpstreamProfile {
   /** The header in which clients look for the id of their request, besides `x-request-id`. */
   requestIdHeader?: string;
   /** `method` and `alt` come from the URL, for endpoints with a method. */
-  framingOf(body: JsonObject, method: string | undefined, alt: string | undefined): Framing;
-  requestedLengthOf(body: JsonObject): RequestedLength;
+  framingOf(body: Record<string, unknown>, method: string | undefined, alt: string | undefined): Framing;
+  askedLengthOf(body: Record<string, unknown>): AskedLength;
   /**
    * The field of a request that holds the conversation, and the shortest value that replaces it.
    */
@@ -183,8 +181,8 @@ export const keepAliveAmongIds = (keepAlive: string): string =>
 
 /** An endpoint's rule that rejects references to objects that a vendor would have stored. */
 export const storedFaultIn =
-  (fieldIn: (body: JsonObject) => Omit<Failure, "code"> | undefined) =>
-  (body: JsonObject): Failure | undefined => {
+  (fieldIn: (body: Record<string, unknown>) => Omit<Failure, "code"> | undefined) =>
+  (body: Record<string, unknown>): Failure | undefined => {
     const field = fieldIn(body);
     return field && { code: "invalid_request", ...field };
   };

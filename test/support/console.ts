@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { BrowserContextOptions, Page } from "playwright-core";
 import { buildConsole } from "../../apps/console/build.ts";
+import { atEnd } from "./at-end.ts";
 import { launchBrowser } from "./browser.ts";
 import { startControl, type TestControl } from "./control.ts";
 import { type Gateway, type GatewayOptions, startGateway } from "./gateway.ts";
@@ -35,15 +36,25 @@ export interface TestConsole extends AsyncDisposable {
   open(path: string, options?: OpenOptions): Promise<OpenPage>;
 }
 
+let building: Promise<string> | undefined;
+
+/** The console's build, made once in this process. */
+function builtConsole(): Promise<string> {
+  building ??= (async () => {
+    const directory = await mkdtemp(join(tmpdir(), "sluice-console-"));
+    atEnd(() => rm(directory, { recursive: true, force: true }));
+    await buildConsole(join(directory, "built"));
+    return join(directory, "built");
+  })();
+  return building;
+}
+
 export async function startConsole(
   options: GatewayOptions = {},
   environment: Record<string, string> = {},
 ): Promise<TestConsole> {
   await using started = new AsyncDisposableStack();
-  const directory = await mkdtemp(join(tmpdir(), "sluice-console-"));
-  started.defer(() => rm(directory, { recursive: true, force: true }));
-  const consoleDirectory = join(directory, "built");
-  const [gateway] = await Promise.all([startGateway(options), buildConsole(consoleDirectory)]);
+  const [gateway, consoleDirectory] = await Promise.all([startGateway(options), builtConsole()]);
   started.use(gateway);
   const control = started.use(
     await startControl({

@@ -188,7 +188,7 @@ export async function startGateway(options: GatewayOptions = {}): Promise<Gatewa
   const cleanups: (() => Promise<unknown>)[] = [() => rm(directory, { recursive: true, force: true })];
   try {
     const redis = await startRedis({ isDurable: options.isDurable ?? false });
-    cleanups.push(() => redis.stop());
+    cleanups.push(async () => redis[Symbol.asyncDispose]());
     const starterOf = (role: "ingress" | "worker", asProcess: boolean) =>
       asProcess || options.processes === "all" || (role === "worker" && options.processes === "workers")
         ? startRole

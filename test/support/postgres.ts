@@ -31,6 +31,9 @@ const identity = (): { uid?: number; gid?: number } => {
   return { uid: idOf("-u"), gid: idOf("-g") };
 };
 
+/** The system keeps its writes when only the server dies. */
+const settings = ["listen_addresses=", "shared_buffers=32MB", "fsync=off"];
+
 const alive = new Set<ChildProcess>();
 const directories = new Set<string>();
 /** For tests that end before they dispose. */
@@ -58,7 +61,7 @@ export async function startPostgres(): Promise<TestPostgres> {
   const start = async () => {
     server = spawn(
       join(program, "postgres"),
-      ["-D", data, "-k", directory, "-c", "listen_addresses=", "-c", "shared_buffers=32MB"],
+      ["-D", data, "-k", directory, ...settings.flatMap((setting) => ["-c", setting])],
       { ...user, cwd: dirname(data), stdio: "ignore" },
     );
     alive.add(server);

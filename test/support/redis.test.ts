@@ -31,3 +31,24 @@ test("a test's Redis forgets on restart, freezes, thaws, dies, and leaves nothin
   }
   assert.equal(existsSync(directory), false);
 });
+
+test("a server that was disposed of serves the next caller, as it was at its start", async () => {
+  let url: string;
+  {
+    await using server = await startRedis();
+    url = server.url;
+    const redis = await connectRedis(url, "request");
+    redis.on("error", () => {});
+    await redis.set("a", "1");
+    await redis.config("SET", "maxmemory", "1gb");
+    await redis.eval("return 1", 0);
+    redis.disconnect();
+  }
+  await using next = await startRedis();
+  assert.equal(next.url, url);
+  const redis = await connectRedis(url, "request");
+  assert.equal(await redis.dbsize(), 0);
+  assert.deepEqual(await redis.config("GET", "maxmemory"), ["maxmemory", "0"]);
+  assert.doesNotMatch(await redis.info("commandstats"), /cmdstat_eval/);
+  redis.disconnect();
+});

@@ -1,6 +1,6 @@
 /**
  * A test's own Redis: a real server on a Unix socket in its own directory, which can die, freeze
- * and lose its data.
+ * and lose its data. The tests of a process use one after the other.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
@@ -9,6 +9,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { connectRedis } from "#service/redis.ts";
 import { answersPing } from "../../apps/cli/private-redis.ts";
 import { findRedisProgram } from "../../apps/cli/redis-program.ts";
 
@@ -39,14 +40,23 @@ process.on("exit", () => {
   for (const directory of directories) rmSync(directory, { recursive: true, force: true });
 });
 
+interface RunningServer {
+  directory: string;
+  socket: string;
+  server: ChildProcess;
+}
+
+/** Servers that earlier tests of this process have disposed of. */
+const idle: RunningServer[] = [];
+
 /**
- * Starts one and waits until it answers. Dispose of it, and its process and directory are gone. A
- * durable one writes every command to disk.
+ * An empty Redis for the caller alone. Dispose of it, and the next caller of this process gets the
+ * same server, empty again. A durable one writes every command to disk, and is never used again.
  */
 export async function startRedis({ isDurable = false } = {}): Promise<TestRedis> {
-  const directory = await temporaryDirectory("redis-");
-  const socket = join(directory, "redis.sock");
-  let server = await startServer(directory, socket, isDurable);
+  const { directory, socket, ...running } = (isDurable ? undefined : idle.pop()) ?? (await openServer(isDurable));
+  let { server } = running;
+  server.ref();
 
   const end = async (signal: NodeJS.Signals) => {
     if (server.exitCode !== null || server.signalCode !== null) return;
@@ -70,12 +80,45 @@ export async function startRedis({ isDurable = false } = {}): Promise<TestRedis>
       server = await startServer(directory, socket, isDurable);
     },
     [Symbol.asyncDispose]: async () => {
+      if (!isDurable && (await isReset(socket, server))) {
+        server.unref();
+        idle.push({ directory, socket, server });
+        return;
+      }
       await end("SIGKILL");
       // A rewrite of its file runs in a process of its own, which ends a moment later.
       await rm(directory, { recursive: true, force: true, maxRetries: 10 });
       directories.delete(directory);
     },
   };
+}
+
+async function openServer(isDurable: boolean): Promise<RunningServer> {
+  const directory = await temporaryDirectory("redis-");
+  const socket = join(directory, "redis.sock");
+  return { directory, socket, server: await startServer(directory, socket, isDurable) };
+}
+
+/** Settings that tests change, with their values at the start. */
+const settings = { maxmemory: "0", "maxmemory-policy": "noeviction", appendonly: "no" };
+
+/** Makes a server as it was at its start. False if it does not run, or does not answer. */
+async function isReset(socket: string, server: ChildProcess): Promise<boolean> {
+  if (server.exitCode !== null || server.signalCode !== null) return false;
+  const redis = await connectRedis(`unix://${socket}`, "request").catch(() => undefined);
+  try {
+    if (redis === undefined) return false;
+    for (const [name, value] of Object.entries(settings)) await redis.config("SET", name, value);
+    await redis.call("CLIENT", "KILL", "SKIPME", "yes");
+    await redis.flushall();
+    await redis.script("FLUSH");
+    await redis.config("RESETSTAT");
+    return true;
+  } catch {
+    return false;
+  } finally {
+    redis?.disconnect();
+  }
 }
 
 async function startServer(directory: string, socket: string, isDurable: boolean): Promise<ChildProcess> {

@@ -2,7 +2,7 @@
  * The name and the logo of this installation. Control writes them into the page, so they are there
  * from its first moment.
  */
-import { storeOf } from "./store.ts";
+import { useSyncExternalStore } from "react";
 
 export interface Installation {
   name: string;
@@ -10,6 +10,20 @@ export interface Installation {
   logo: string | undefined;
 }
 
-const metaOf = (name: string) => document.querySelector<HTMLMetaElement>(`meta[name="${name}"]`)?.content;
+const given = (name: string) => document.querySelector<HTMLMetaElement>(`meta[name="${name}"]`)?.content;
 
-export const installation = storeOf<Installation>({ name: metaOf("installation") ?? "Sluice", logo: metaOf("logo") });
+let installation: Installation = { name: given("installation") ?? "Sluice", logo: given("logo") };
+const followers = new Set<() => void>();
+
+/** After a change of the settings. */
+export function setInstallation(next: Installation): void {
+  installation = next;
+  for (const follow of followers) follow();
+}
+
+const follow = (changed: () => void) => {
+  followers.add(changed);
+  return () => followers.delete(changed);
+};
+
+export const useInstallation = (): Installation => useSyncExternalStore(follow, () => installation);

@@ -1,5 +1,17 @@
 /** The frame of all pages but those of sign-in: navigation, language, colour scheme, the person. */
-import { AppShell, Box, Burger, Group, Menu, NavLink, ScrollArea, Text, UnstyledButton } from "@mantine/core";
+import {
+  ActionIcon,
+  AppShell,
+  Box,
+  Burger,
+  Group,
+  Menu,
+  NavLink,
+  ScrollArea,
+  Text,
+  UnstyledButton,
+  useMantineColorScheme,
+} from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { type ComponentType, useEffect } from "react";
@@ -15,20 +27,75 @@ import {
   PeopleIcon,
   SettingsIcon,
   StartIcon,
+  SunIcon,
   UsageIcon,
 } from "../parts/icons.tsx";
 import { ButtonLink } from "../parts/link.tsx";
 import { RedirectError } from "../parts/redirect-errors.tsx";
 import { OfflineNotice } from "../parts/states.tsx";
-import { Preferences } from "./preferences.tsx";
+import { type Language, languages, translated, useLanguage, useTexts } from "./language.tsx";
 import { type Me, may, signOut, useMaybeMe } from "./session.ts";
-import { useShellTexts } from "./shell.texts.ts";
 
-type Texts = ReturnType<typeof useShellTexts>;
+const texts = translated({
+  en: {
+    skip: "To the content",
+    navigation: "Pages",
+    menu: "Menu",
+    start: "Start",
+    keys: "Keys",
+    models: "Models",
+    playground: "Playground",
+    usage: "Usage",
+    requests: "Requests",
+    operations: "Operations",
+    catalogue: "Catalogue",
+    accounts: "Accounts",
+    people: "People",
+    audit: "Audit log",
+    settings: "Settings",
+    scheme: "Colours",
+    light: "Light",
+    dark: "Dark",
+    auto: "As the system",
+    language: "Language",
+    profile: "Profile and sign-in",
+    reference: "API reference",
+    signOut: "Sign out",
+    signIn: "Sign in",
+  },
+  zh: {
+    skip: "跳到内容",
+    navigation: "页面",
+    menu: "菜单",
+    start: "开始",
+    keys: "密钥",
+    models: "模型",
+    playground: "试验场",
+    usage: "用量",
+    requests: "请求",
+    operations: "运维",
+    catalogue: "目录",
+    accounts: "账户",
+    people: "人员",
+    audit: "审计日志",
+    settings: "设置",
+    scheme: "颜色",
+    light: "浅色",
+    dark: "深色",
+    auto: "跟随系统",
+    language: "语言",
+    profile: "个人资料与登录",
+    reference: "API 参考",
+    signOut: "退出登录",
+    signIn: "登录",
+  },
+});
+
+type Texts = typeof texts.en;
 
 interface Entry {
   to: string;
-  text: { [Name in keyof Texts]: Texts[Name] extends string ? Name : never }[keyof Texts];
+  text: keyof Texts;
   icon: ComponentType;
   isFor?: (me: Me) => boolean;
   /** Open without sign-in if the catalogue has a public group. */
@@ -52,7 +119,7 @@ const entries: Entry[] = [
 ];
 
 export function Shell() {
-  const t = useShellTexts();
+  const t = useTexts(texts);
   const me = useMaybeMe();
   const [isOpen, { toggle, close }] = useDisclosure();
   const path = useRouterState({ select: ({ location }) => location.pathname });
@@ -125,7 +192,7 @@ export function Shell() {
 }
 
 function PersonMenu({ me }: { me: Me }) {
-  const t = useShellTexts();
+  const t = useTexts(texts);
   return (
     <Menu position="top-start" width={220}>
       <Menu.Target>
@@ -147,6 +214,36 @@ function PersonMenu({ me }: { me: Me }) {
         </Menu.Item>
         <Menu.Divider />
         <Menu.Item onClick={() => void signOut()}>{t.signOut}</Menu.Item>
+      </Menu.Dropdown>
+    </Menu>
+  );
+}
+
+/** Language and colours, also before the sign-in. */
+export function Preferences() {
+  const t = useTexts(texts);
+  const { language, setLanguage } = useLanguage();
+  const { colorScheme, setColorScheme } = useMantineColorScheme();
+  return (
+    <Menu position="top-end" width={180}>
+      <Menu.Target>
+        <ActionIcon variant="subtle" color="gray" size="lg" aria-label={`${t.language}, ${t.scheme}`}>
+          <SunIcon />
+        </ActionIcon>
+      </Menu.Target>
+      <Menu.Dropdown>
+        <Menu.Label>{t.language}</Menu.Label>
+        {(Object.keys(languages) as Language[]).map((each) => (
+          <Menu.Item key={each} lang={each} onClick={() => setLanguage(each)} fw={each === language ? 700 : 400}>
+            {languages[each]}
+          </Menu.Item>
+        ))}
+        <Menu.Label>{t.scheme}</Menu.Label>
+        {(["auto", "light", "dark"] as const).map((each) => (
+          <Menu.Item key={each} onClick={() => setColorScheme(each)} fw={each === colorScheme ? 700 : 400}>
+            {t[each]}
+          </Menu.Item>
+        ))}
       </Menu.Dropdown>
     </Menu>
   );

@@ -1,26 +1,27 @@
 /** A form alone on the page, for people who are not signed in. */
 import { Button, Center, Group, Paper, Stack, Title } from "@mantine/core";
 import type { ReactNode } from "react";
-import { Preferences } from "../app/preferences.tsx";
+import { Preferences } from "../app/shell.tsx";
 import { Brand, useTabTitle } from "./brand.tsx";
-import { Form, type FormProps } from "./form.tsx";
+import { Form } from "./form.tsx";
 
-interface CardFormProps<Values extends object> extends Omit<FormProps<Values>, "children"> {
+export interface CardFormProps {
   title: string;
   /** Absent: nothing can be sent. */
   submit?: string | undefined;
+  onSubmit?(): Promise<unknown>;
   children: ReactNode;
   /** Below the button. */
-  below?: ReactNode | ((values: Values) => ReactNode);
+  below?: ReactNode;
 }
 
-export function CardForm<Values extends object>({ title, submit, children, below, ...form }: CardFormProps<Values>) {
+export function CardForm({ title, submit, onSubmit, children, below }: CardFormProps) {
   useTabTitle(title);
   return (
     <Center component="main" mih="100vh" p="md">
       <Paper withBorder p="lg" w={380} maw="100%">
-        <Form {...form}>
-          {({ isBusy, notice, values }) => (
+        <Form onSubmit={async () => onSubmit?.()}>
+          {({ isBusy, notice }) => (
             <Stack gap="sm">
               <Group justify="space-between" wrap="nowrap">
                 <Brand />
@@ -34,7 +35,7 @@ export function CardForm<Values extends object>({ title, submit, children, below
                   {submit}
                 </Button>
               )}
-              {typeof below === "function" ? below(values) : below}
+              {below}
             </Stack>
           )}
         </Form>

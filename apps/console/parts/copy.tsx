@@ -1,10 +1,12 @@
 /** Texts to copy: a line with a button, and code. */
 import { ActionIcon, Box, Button, Code, CopyButton, Group, Tooltip } from "@mantine/core";
-import { useTexts } from "../app/texts.ts";
+import { translated, useTexts } from "../app/language.tsx";
 import { CheckIcon, CopyIcon } from "./icons.tsx";
 
+const texts = translated({ en: { copy: "Copy", copied: "Copied" }, zh: { copy: "复制", copied: "已复制" } });
+
 function CopyIconButton({ value, label }: { value: string; label?: string }) {
-  const t = useTexts();
+  const t = useTexts(texts);
   return (
     <CopyButton value={value} timeout={1_500}>
       {({ copied, copy }) => (
@@ -29,7 +31,7 @@ export function CopyText({ value, label }: { value: string; label?: string }) {
 }
 
 export function CodeBlock({ code, label }: { code: string; label: string }) {
-  const t = useTexts();
+  const t = useTexts(texts);
   return (
     <Box pos="relative">
       <Code block tabIndex={0} aria-label={label} style={{ maxHeight: 420, overflow: "auto", paddingRight: 90 }}>

@@ -1,71 +1,45 @@
 /** Dialogs: a form, and the question before a change that cannot be undone. */
 import { Button, Group, Modal, Stack, Text } from "@mantine/core";
-import { useRouterState } from "@tanstack/react-router";
-import { createContext, type ReactNode, useContext, useEffect } from "react";
-import { storeOf } from "../app/store.ts";
-import { useTexts } from "../app/texts.ts";
-import { Form, type FormProps } from "./form.tsx";
+import type { ReactNode } from "react";
+import { translated, useTexts } from "../app/language.tsx";
+import { Form } from "./form.tsx";
 
-const current = storeOf<{ dialog: ReactNode; id: number }>({ dialog: null, id: 0 });
-const CloseContext = createContext<() => void>(() => undefined);
+const texts = translated({ en: { cancel: "Cancel" }, zh: { cancel: "取消" } });
 
-/** Shows a dialog in place of the former one, until it closes or the person leaves the page. */
-export function openDialog(dialog: ReactNode): void {
-  current.set({ dialog, id: current.get().id + 1 });
-}
-
-/** The place of the open dialog, once in the document. */
-export function Dialogs() {
-  const { dialog, id } = current.use();
-  const path = useRouterState({ select: ({ location }) => location.pathname });
-  // biome-ignore lint/correctness/useExhaustiveDependencies: another page closes it.
-  useEffect(() => () => openDialog(null), [path]);
-  const close = () => {
-    if (current.get().id === id) openDialog(null);
-  };
-  return (
-    <CloseContext key={id} value={close}>
-      {dialog}
-    </CloseContext>
-  );
-}
-
-export interface FormDialogProps<Values extends object>
-  extends Omit<FormProps<Values>, "children" | "initialValues" | "onDone"> {
+export interface FormDialogProps {
   title: string;
   submit: string;
-  /** Absent for a form without fields. */
-  initialValues?: Values;
-  /** For a dialog that was not opened by `openDialog`. */
-  onClose?(): void;
+  /** Rejects with the error to show. The dialog closes when it resolves. */
+  onSubmit(): Promise<unknown>;
+  /** A field is wrong: it may have to be brought into sight. */
+  onFault?(name: string): void;
+  onClose(): void;
   color?: string;
   size?: string;
-  children: ReactNode | ((values: Values) => ReactNode);
+  children: ReactNode;
 }
 
-/** Closes when the submission resolves. */
-export function FormDialog<Values extends object>({
+/** Mount it to open it: its fields begin anew each time. */
+export function FormDialog({
   title,
   submit,
-  initialValues = {} as Values,
+  onSubmit,
+  onFault,
   onClose,
   color,
   size = "md",
   children,
-  ...form
-}: FormDialogProps<Values>) {
-  const t = useTexts();
-  const closeOpened = useContext(CloseContext);
-  const close = onClose ?? closeOpened;
+}: FormDialogProps) {
+  const t = useTexts(texts);
   return (
-    <Modal opened onClose={close} title={title} size={size} closeButtonProps={{ "aria-label": t.cancel }}>
-      <Form {...form} initialValues={initialValues} onDone={close}>
-        {({ isBusy, notice, values }) => (
+    <Modal opened onClose={onClose} title={title} size={size} closeButtonProps={{ "aria-label": t.cancel }}>
+      <Form onSubmit={() => onSubmit().then(onClose)} {...(onFault && { onFault })}>
+        {({ isBusy, notice }) => (
           <Stack gap="sm">
-            {typeof children === "function" ? children(values) : children}
+            {children}
             {notice}
             <Group justify="flex-end" gap="xs">
-              <Button variant="default" onClick={close}>
+              <Button variant="default" onClick={onClose}>
                 {t.cancel}
               </Button>
               <Button type="submit" loading={isBusy} {...(color !== undefined && { color })}>
@@ -79,20 +53,23 @@ export function FormDialog<Values extends object>({
   );
 }
 
-interface SecretDialogProps {
+/** Shows something once: it stays until the person confirms. */
+export function SecretDialog({
+  title,
+  done,
+  onClose,
+  children,
+}: {
   title: string;
   /** The button, such as "I have stored it". */
   done: string;
+  onClose(): void;
   children: ReactNode;
-}
-
-/** Shows something once: it stays until the person confirms. */
-export function SecretDialog({ title, done, children }: SecretDialogProps) {
-  const close = useContext(CloseContext);
+}) {
   return (
     <Modal
       opened
-      onClose={close}
+      onClose={onClose}
       title={title}
       size="lg"
       withCloseButton={false}
@@ -102,40 +79,21 @@ export function SecretDialog({ title, done, children }: SecretDialogProps) {
       <Stack gap="sm">
         {children}
         <Group justify="flex-end">
-          <Button onClick={close}>{done}</Button>
+          <Button onClick={onClose}>{done}</Button>
         </Group>
       </Stack>
     </Modal>
   );
 }
 
-export interface ConfirmDialogProps extends Pick<FormDialogProps<object>, "title" | "submit" | "onClose" | "changes"> {
-  /** Says what will happen. */
-  consequence: ReactNode;
-  onSubmit(): Promise<unknown>;
-}
-
 /** Says what will happen, and asks. */
-export const ConfirmDialog = ({ consequence, ...form }: ConfirmDialogProps) => (
-  <FormDialog {...form} color="red.9">
-    <Text>{consequence}</Text>
-  </FormDialog>
-);
-
-/** Whether the person says yes. */
-export const confirmed = (question: Omit<ConfirmDialogProps, "onSubmit" | "onClose">): Promise<boolean> =>
-  new Promise((resolve) => openDialog(<Question {...question} answer={resolve} />));
-
-function Question({ answer, ...question }: Omit<ConfirmDialogProps, "onSubmit"> & { answer(isYes: boolean): void }) {
-  const close = useContext(CloseContext);
+export function ConfirmDialog({
+  consequence,
+  ...form
+}: Omit<FormDialogProps, "children" | "color"> & { consequence: ReactNode }) {
   return (
-    <ConfirmDialog
-      {...question}
-      onSubmit={async () => answer(true)}
-      onClose={() => {
-        answer(false);
-        close();
-      }}
-    />
+    <FormDialog {...form} color="red.9">
+      <Text>{consequence}</Text>
+    </FormDialog>
   );
 }

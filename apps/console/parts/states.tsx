@@ -2,14 +2,38 @@
 import { Alert, Button, Center, Group, Skeleton, Stack, Text, Title } from "@mantine/core";
 import { type ReactNode, useSyncExternalStore } from "react";
 import { ApiFault } from "../app/call.ts";
-import { useFaultTexts } from "./faults.texts.ts";
-import { faultWordsOf } from "./faults.ts";
+import { translated, useTexts } from "../app/language.tsx";
+import { faultTexts, faultWordsOf } from "./fault-texts.ts";
 import { ButtonLink } from "./link.tsx";
-import { useStatesTexts } from "./states.texts.ts";
+
+const texts = translated({
+  en: {
+    failed: "This could not be loaded",
+    offline: "The connection is lost. What you see may be old; it is read again when the connection is back.",
+    unreachable: "The server does not answer. Check your connection, then try again.",
+    forbidden: "Your role does not allow this.",
+    retry: "Try again",
+    notFound: "Nothing is here",
+    notFoundWhy: "It does not exist, or it belongs to an account that is not yours.",
+    home: "To the start page",
+    waiting: "Loading",
+  },
+  zh: {
+    failed: "无法加载",
+    offline: "连接已断开。当前内容可能已过期，恢复连接后会自动重新读取。",
+    unreachable: "服务器没有响应。请检查网络连接后重试。",
+    forbidden: "您的角色无权执行此操作。",
+    retry: "重试",
+    notFound: "这里没有内容",
+    notFoundWhy: "它不存在，或属于其他账户。",
+    home: "返回首页",
+    waiting: "正在加载",
+  },
+});
 
 /** Keeps the height of what comes, so that nothing jumps. */
 export function Waiting({ rows = 8 }: { rows?: number }) {
-  const t = useStatesTexts();
+  const t = useTexts(texts);
   return (
     <Stack gap="xs" role="status" aria-label={t.waiting} py="sm">
       {Array.from({ length: rows }, (_, row) => (
@@ -38,8 +62,8 @@ export function Empty({ title, children, action }: { title: string; children?: R
 
 /** The words for an error: those of the API where there are no better ones. */
 export function useFault(error: unknown): string {
-  const t = useStatesTexts();
-  const words = useFaultTexts();
+  const t = useTexts(texts);
+  const words = useTexts(faultTexts);
   if (!(error instanceof ApiFault)) return t.unreachable;
   return error.status === 403 ? `${t.forbidden} ${error.message}` : faultWordsOf(error.message, words);
 }
@@ -53,7 +77,7 @@ export function FaultNotice({ error }: { error: unknown }) {
 }
 
 export function Failure({ error, retry }: { error: unknown; retry?: (() => void) | undefined }) {
-  const t = useStatesTexts();
+  const t = useTexts(texts);
   const words = useFault(error);
   if (error instanceof ApiFault && error.status === 404) return <NotFound />;
   return (
@@ -71,7 +95,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: (() => void)
 }
 
 export function NotFound() {
-  const t = useStatesTexts();
+  const t = useTexts(texts);
   return (
     <Center mih={300}>
       <Stack align="center" gap="xs">
@@ -85,7 +109,7 @@ export function NotFound() {
   );
 }
 
-export interface Reading<Value> {
+interface Reading<Value> {
   data: Value | undefined;
   error: unknown;
   refetch(): unknown;
@@ -123,7 +147,7 @@ const followOnline = (changed: () => void) => {
 };
 
 export function OfflineNotice() {
-  const t = useStatesTexts();
+  const t = useTexts(texts);
   const isOnline = useSyncExternalStore(followOnline, () => navigator.onLine);
   return isOnline ? null : (
     <Alert color="yellow" role="status" mb="sm">

@@ -30,7 +30,6 @@ import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { recordMsMax, repeatedRecordsMax, unrecordedMax } from "../common/bounds.ts";
-import { Refusal, type Result } from "../common/refusal.ts";
 import { estimatedUsageOf, type LimitedRequest } from "./estimate.ts";
 import { limitFailureOf, limitHeadersOf } from "./rate-limit-messages.ts";
 
@@ -58,12 +57,21 @@ export interface LimitsReservation {
   charge(bill: Bill): Promise<Failure | undefined>;
 }
 
-/** Of the caller, as headers report them. */
-export interface LimitsState {
+interface LimitsRefusal {
+  kind: "refused";
   headers: Record<string, string>;
+  failure: Failure;
 }
-/** With the other models that the reservation covers. */
-export type Reserved = LimitsState & { reservation: LimitsReservation; fallbacks: readonly CatalogueModel[] };
+export type LimitsAnswer =
+  | {
+      kind: "admitted";
+      headers: Record<string, string>;
+      reservation: LimitsReservation;
+      /** The other models that the reservation covers. */
+      fallbacks: readonly CatalogueModel[];
+    }
+  | LimitsRefusal;
+export type ReplayAnswer = { kind: "admitted"; headers: Record<string, string> } | LimitsRefusal;
 
 /** The use of limits by a generation that is over, on its way to Redis. */
 interface PendingRecord {
@@ -89,13 +97,13 @@ export class RateLimiter {
    * One round trip to Redis. A caller without limits costs none, and gets undefined. Rejects when
    * Redis does not answer.
    */
-  admit(request: LimitedRequest): Promise<Result<Reserved>> | undefined {
-    const subjects = this.#subjectsOf(request.request.http.caller);
+  admit(request: LimitedRequest): Promise<LimitsAnswer> | undefined {
+    const subjects = this.#subjectsOf(request.caller);
     return subjects.length === 0 ? undefined : this.#admit(request, subjects);
   }
 
   /** Counts a request that is answered without a generation of its own; otherwise like `admit`. */
-  admitReplay(caller: KeyRecord, dialect: ConversationDialect): Promise<Result<LimitsState>> | undefined {
+  admitReplay(caller: KeyRecord, dialect: ConversationDialect): Promise<ReplayAnswer> | undefined {
     return this.#counters
       .countRequest(this.#subjectsOf(caller))
       ?.then((decision) => this.#answerOf(decision, caller, dialect));
@@ -111,7 +119,7 @@ export class RateLimiter {
     dialect: ConversationDialect,
     operation: OperationName,
     mayReplay: boolean,
-  ): Promise<Result<LimitsState>> | undefined {
+  ): Promise<ReplayAnswer> | undefined {
     const all = this.#subjectsOf(caller);
     const subjects = mayReplay ? requestLimitsOf(all) : all;
     if (subjects.length === 0) return undefined;
@@ -150,10 +158,10 @@ export class RateLimiter {
     await Promise.all([...this.#pending.values()].slice(0, repeatedRecordsMax).map((record) => this.#send(record)));
   }
 
-  async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<Result<Reserved>> {
-    const { http, endpoint } = request.request;
+  async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<LimitsAnswer> {
+    const { dialect, model, caller } = request;
     let { fallbacks } = request;
-    const own = estimatedNanoOf(request, request.admitted.model);
+    const own = estimatedNanoOf(request, model);
     const dearest = Math.max(own, ...fallbacks.map((fallback) => estimatedNanoOf(request, fallback)));
     let reserved = await this.#reserve(request, subjects, dearest);
     if (reserved.decision.kind === "refused" && isBudget(reserved.decision.limit) && own === 0 && dearest > 0) {
@@ -162,8 +170,8 @@ export class RateLimiter {
       reserved = await this.#reserve(request, subjects, 0);
     }
     const { decision, reservation } = reserved;
-    const answer = this.#answerOf(decision, http.caller, endpoint.dialect);
-    if (answer instanceof Refusal) return answer;
+    const answer = this.#answerOf(decision, caller, dialect);
+    if (answer.kind === "refused") return answer;
     this.#reserved.set(reservation.generation, reservation);
     return { ...answer, reservation: this.#reservationOf(request, reservation), fallbacks };
   }
@@ -176,7 +184,7 @@ export class RateLimiter {
     const { inputTokens, outputTokens } = estimatedUsageOf(request);
     const reservation = reservationOf(
       // An earlier one, whose outcome is unknown, is being settled.
-      request.admissions > 1 ? `${request.admitted.id}-${request.admissions}` : request.admitted.id,
+      request.admissions > 1 ? `${request.id}-${request.admissions}` : request.id,
       subjects,
       { inputTokens, outputTokens, nano },
       request.facts.receivedAt,
@@ -188,7 +196,7 @@ export class RateLimiter {
     return { decision, reservation };
   }
 
-  #reservationOf({ request }: LimitedRequest, reservation: Reservation): LimitsReservation {
+  #reservationOf({ caller, dialect }: LimitedRequest, reservation: Reservation): LimitsReservation {
     let charged: Used = { tokens: 0, nano: 0 };
     let charges = 0;
     /** What is not charged yet. */
@@ -205,10 +213,8 @@ export class RateLimiter {
         if (left.tokens === 0) return undefined;
         const part = { ...reservation, generation: `${reservation.generation}.${++charges}` };
         await this.#record(part, left);
-        const answer = await this.#checkUsed(reservation.subjects, request.http.caller, request.endpoint.dialect).catch(
-          () => undefined,
-        );
-        return answer instanceof Refusal ? answer.failure : undefined;
+        const answer = await this.#checkUsed(reservation.subjects, caller, dialect).catch(() => undefined);
+        return answer?.kind === "refused" ? answer.failure : undefined;
       },
     };
   }
@@ -221,7 +227,7 @@ export class RateLimiter {
     subjects: readonly LimitedSubject[],
     caller: KeyRecord,
     dialect: ConversationDialect,
-  ): Promise<Result<LimitsState> | undefined> {
+  ): Promise<ReplayAnswer | undefined> {
     const limited = usageLimitsOf(subjects);
     if (limited.length === 0) return undefined;
     const decision = await this.#counters.look(limited, { inputTokens: 1, outputTokens: 0, nano: 1 });
@@ -229,15 +235,15 @@ export class RateLimiter {
     return isOver ? this.#answerOf(decision, caller, dialect) : undefined;
   }
 
-  #answerOf(decision: LimitDecision, caller: KeyRecord, dialect: ConversationDialect): Result<LimitsState> {
+  #answerOf(decision: LimitDecision, caller: KeyRecord, dialect: ConversationDialect): ReplayAnswer {
     const headers = limitHeadersOf(dialect, decision.standings);
-    if (decision.kind === "admitted") return { headers };
+    if (decision.kind === "admitted") return { kind: "admitted", headers };
     this.#options.events.emit("limitReached", {
       limit: decision.limit,
       scope: decision.subject.scope,
       keyId: caller.id,
     });
-    return new Refusal(limitFailureOf(decision, this.#options.catalogue().currency), headers);
+    return { kind: "refused", headers, failure: limitFailureOf(decision, this.#options.catalogue().currency) };
   }
 
   #settle(reservation: Reservation, used: Used): void {
@@ -287,17 +293,10 @@ export class RateLimiter {
  * as of a search that nobody asked for.
  */
 function estimatedNanoOf(request: LimitedRequest, model: CatalogueModel): number {
-  const { http, endpoint } = request.request;
-  const usage = estimatedUsageOf(request, model);
-  const { receivedAt } = request.facts;
-  const { cost, groupPpm, unitPrices } = priced(
-    request.admitted.catalogue,
-    http.caller.group,
-    model,
-    usage,
-    receivedAt,
-  );
-  const mayCost = operations[endpoint.operation].bills !== "nothing" && groupPpm * unitPrices.servicePpm > 0;
+  const { catalogue, caller, facts, operation } = request;
+  const usage = estimatedUsageOf({ ...request, model });
+  const { cost, groupPpm, unitPrices } = priced(catalogue, caller.group, model, usage, facts.receivedAt);
+  const mayCost = operations[operation].bills !== "nothing" && groupPpm * unitPrices.servicePpm > 0;
   return Number(cost) || Number(mayCost && !isFree(model.prices));
 }
 

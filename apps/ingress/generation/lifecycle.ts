@@ -20,10 +20,10 @@
  * 200, and a failure is an error event of the stream in the caller's dialect.
  *
  * Until it is dispatched, a generation is known to this process alone. From then on the relay's
- * owner (libs/relay/owner.ts) decides: it orders the frames, and declares a worker lost after 5 s
- * of silence. Then it restarts the generation, if content was not delivered or the answer can be
- * resumed, and lets it fail otherwise. It also removes the job of a generation that ends before a
- * worker took it. Its decisions come as values, and `#apply` lists all of them.
+ * owner (libs/relay/owner.ts) decides: it orders the frames, declares a worker lost after 5 s of
+ * silence, and calls the port below: `restart` before content was delivered or where the answer can
+ * be resumed, else `fail`. It also removes the job of a generation that ends before a worker took
+ * it.
  */
 
 import { type Failure, internalFailure } from "#dialects/errors.ts";
@@ -44,23 +44,13 @@ import {
   upstreamRequestIdHeader,
 } from "#relay/job.ts";
 import { LiveMap } from "#relay/live-map.ts";
-import {
-  type AnswerKind,
-  type AttemptJob,
-  type JobState,
-  Owner,
-  type OwnerAction,
-  type OwnerPort,
-  type RelayFault,
-} from "#relay/owner.ts";
+import { type AnswerKind, Owner, type OwnerPort } from "#relay/owner.ts";
 import type { JobQueue, SlotBoard, Transport, TransportHandlers } from "#relay/ports.ts";
 import type { CommandAnswer, GenerationCommand } from "#service/generation-commands.ts";
 import type { OperatorControls } from "#service/operator-controls.ts";
 import type { Redis } from "#service/redis.ts";
-import type { Admission } from "../admission/admission.ts";
-import type { GenerationRequest } from "../admission/generation-request.ts";
-import type { RateLimiter, Reserved } from "../admission/rate-limits.ts";
-import { redisTryEveryMs } from "../common/bounds.ts";
+import type { Admission, AdmissionRequest } from "../admission/admission.ts";
+import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
 import type { Capacity } from "../common/capacity.ts";
 import type { IngressConfig } from "../common/config.ts";
 import {
@@ -72,13 +62,13 @@ import {
   waitExpired,
   workerLost,
 } from "../common/failures.ts";
-import { Refusal, type Result } from "../common/refusal.ts";
+import { type Refusal, refusalOf } from "../common/refused.ts";
 import type { ContentRecorder } from "../content/content-recorder.ts";
-import { responseFor } from "../response/response-for.ts";
 import { billOf } from "./bill.ts";
-import { endedEventOf, Generation } from "./generation.ts";
+import { claimSlots, createGeneration } from "./create.ts";
+import { endedEventOf, type Generation, isWaiting } from "./generation.ts";
 import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
-import { claimSlots, type IngressQueue, IngressQueues, retryAfterSecondsOf } from "./ingress-queues.ts";
+import { IngressQueues, retryAfterSecondsOf } from "./ingress-queues.ts";
 import { type QueueStatistics, runningOf, statisticsOf } from "./running.ts";
 
 export interface GenerationLifecycleOptions extends GenerationJobsOptions {
@@ -98,7 +88,7 @@ export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   bodyBytes: Capacity;
   /** Bytes of answers that their callers have not taken. */
   answerBytes: Capacity;
-  admission: Pick<Admission, "admit">;
+  admission: Pick<Admission, "requestOf">;
   limits: RateLimiter;
   content: ContentRecorder;
   isRevoked(keyId: string): boolean;
@@ -126,7 +116,12 @@ export class GenerationLifecycle implements TransportHandlers {
     const { self } = options.mailbox;
     this.#options = options;
     this.#jobs = new GenerationJobs(options);
-    this.#queues = new IngressQueues(options);
+    this.#queues = new IngressQueues({
+      ...options,
+      isOpen: () => !this.#isStopping && this.#isLinked(),
+      onAvailable: () => this.#redisIsBack(),
+      dispatch: (number) => this.#dispatch(number),
+    });
     this.#owner = new Owner<Generation>(self, options.bounds, this.#ownerPort(), this.#now());
   }
 
@@ -136,76 +131,35 @@ export class GenerationLifecycle implements TransportHandlers {
    * not valid, this process stops or is not connected, an operator drains this queue, or this
    * process or this queue has no capacity for the key.
    */
-  begin(request: GenerationRequest): Refusal | undefined {
-    const refusal = this.#begin(request);
-    if (refusal !== undefined) request.layers.recording?.held.end();
-    return refusal;
-  }
-
-  #begin(request: GenerationRequest): Refusal | undefined {
+  begin(asked: AdmissionRequest): Refusal | undefined {
     const { clock, controls, admission, content } = this.#options;
-    const admitted = admission.admit(request);
-    if (admitted instanceof Refusal) return admitted;
-    const { model } = admitted;
+    const admitted = admission.requestOf(asked);
+    if (admitted.kind === "refused") return admitted;
+    const { model, earlier } = admitted.value;
     const queue = this.#queues.of(model.queue);
-    if (this.#isStopping || !this.isReady || queue === undefined) return new Refusal(unavailable);
+    if (this.#isStopping || !this.isReady || queue === undefined) return refusalOf(unavailable);
     const control = controls.of("queue", model.queue, clock.epoch());
-    if (control?.state === "draining" && request.earlier === undefined)
-      return new Refusal(queueDraining(control, clock.epoch()));
-    queue.waiting.max = admitted.queue.waitingMax;
-    const slots = claimSlots(request.http.caller, queue, this.#options);
-    if (slots instanceof Refusal) return slots;
-    const response = responseFor({ ...request.layers, content: content.layerOf(request, admitted) });
+    if (control?.state === "draining" && earlier === undefined) return refusalOf(queueDraining(control, clock.epoch()));
+    const claimed = claimSlots(admitted.value, queue, this.#options);
+    if (claimed.kind === "refused") return claimed;
+    const body = asked.bytes;
+    const request = content.recorded(admitted.value, body);
     const number = this.#owner.takeNumber();
     const listener = {
       committed: () => this.#committed(number),
       taken: (seq: number) => this.#owner.taken(number, seq),
     };
-    const generation = new Generation(
-      { request, admitted, number, ingressQueue: queue, slots, response, listener },
-      this.#options,
-    );
+    const generation = createGeneration({ request, body, number, queue, claimed, listener }, this.#options);
     this.#live.set(number, generation);
     this.#openCount++;
     this.#emit("received", generation);
-    if (response.closed) this.#responseClosed(generation);
+    if (request.response.closed) this.#responseClosed(generation);
     else {
-      response.once("close", () => this.#responseClosed(generation));
+      request.response.once("close", () => this.#responseClosed(generation));
       this.#startWaitTimer(generation);
       this.#admit(generation);
     }
     return undefined;
-  }
-
-  /** Everything that the relay's owner decides. Parts of answers go to `#deliver`. */
-  #apply(actions: readonly OwnerAction<Generation>[]): void {
-    for (const action of actions)
-      switch (action.kind) {
-        case "enqueue":
-          this.#enqueue(action.client, action.attempt);
-          break;
-        case "bind":
-          this.#bind(action.client, action.freeSlots);
-          break;
-        case "flow":
-          action.client.request.input?.flow(action.isOpen);
-          break;
-        case "restart":
-          this.#restart(action.client);
-          this.#enqueue(action.client, action.attempt);
-          break;
-        case "dequeue":
-          this.#jobs.dequeue(action.client);
-          break;
-        case "probe":
-          void this.#probe(action.jobs);
-          break;
-        case "fail":
-          this.#fail(action.client, this.#failureOf(action.fault, action.client));
-          break;
-        default:
-          action satisfies never;
-      }
   }
 
   /** A caller without rate limits goes on at once, in the same turn of the event loop. */
@@ -225,13 +179,13 @@ export class GenerationLifecycle implements TransportHandlers {
    * a lease, which expires within 6 s; the limits are asked again with another. A refusal reserves
    * nothing.
    */
-  async #awaitLimits(generation: Generation, decision: Promise<Result<Reserved>>): Promise<void> {
+  async #awaitLimits(generation: Generation, decision: Promise<LimitsAnswer>): Promise<void> {
     const answer = await decision.catch(() => undefined);
     if (answer !== undefined) generation.answer.addHeaders(answer.headers);
     if (answer === undefined) this.#awaitRedis(generation, () => this.#admit(generation));
-    else if (answer instanceof Refusal) this.#fail(generation, answer.failure);
+    else if (answer.kind === "refused") this.#fail(generation, answer.failure);
     // The caller left, or the wait expired, meanwhile.
-    else if (generation.isOver) answer.reservation.settle(undefined);
+    else if (generation.state === "over") answer.reservation.settle(undefined);
     else {
       generation.reservation = answer.reservation;
       generation.fallbacks = answer.fallbacks;
@@ -246,35 +200,28 @@ export class GenerationLifecycle implements TransportHandlers {
    * ingress decides for itself.
    */
   #queue(generation: Generation): void {
-    const { number, ingressQueue, startedAt, admitted } = generation;
-    const { group, id: key } = generation.request.http.caller;
-    const now = this.#now();
+    const { number, caller, weight, ingressQueue } = generation;
     this.#emit("admitted", generation);
-    generation.state = { kind: "queued", queuedMs: now - startedAt };
+    generation.state = "queued";
+    generation.redisAwaySince = undefined;
+    generation.queuedMs = this.#now() - generation.startedAt;
     this.#emit("queued", generation);
-    ingressQueue.admission.admit(number, { group, weight: admitted.weight, key }, now);
-    this.#dispatchNext(ingressQueue);
+    ingressQueue.admission.admit(number, { group: caller.group, weight, key: caller.id }, this.#now());
   }
 
-  /** Dispatches those whose turn has come: the relay's owner takes over and enqueues them. */
-  #dispatchNext(ingressQueue: IngressQueue): void {
-    const { admission } = ingressQueue;
-    const now = this.#now();
-    while (admission.heldSize > 0 && ingressQueue.awaySince === undefined && !this.#isStopping && this.#isLinked()) {
-      const number = admission.next(now);
-      if (number === undefined) return;
-      const generation = this.#live.get(number);
-      if (generation === undefined) continue;
-      const { startedAt: since } = generation;
-      generation.state = { ...generation.state, kind: "dispatched", dispatchedMs: now - since };
-      this.#apply(this.#owner.start(generation, number, { waitMs: generation.admitted.queue.waitMs, now, since }));
-    }
+  /** Its turn has come: the relay's owner takes over and enqueues the first attempt. */
+  #dispatch(number: number): void {
+    const generation = this.#live.get(number);
+    if (generation === undefined) return;
+    generation.state = "dispatched";
+    this.#owner.start(generation, number, generation.queue.waitMs, this.#now(), generation.startedAt);
   }
 
   #enqueue(generation: Generation, attempt: number): void {
     const { mailbox, events } = this.#options;
     const since = this.#now();
     generation.attempt = attempt;
+    generation.dispatchedMs ??= since - generation.startedAt;
     events.emit("dispatched", { generation: generation.facts, attempt });
     this.#jobs.enqueue(generation, attempt, mailbox.self, (isRefused) =>
       this.#enqueueFailed(generation, attempt, since, isRefused),
@@ -290,31 +237,12 @@ export class GenerationLifecycle implements TransportHandlers {
   #enqueueFailed(generation: Generation, attempt: number, since: number, isRefused: boolean): void {
     const { ingressQueue, number } = generation;
     if (isRefused) {
-      this.#apply(this.#owner.enqueueFailed(number, attempt));
+      this.#owner.enqueueFailed(number, attempt);
       return;
     }
-    if (ingressQueue.awaySince === undefined) {
-      ingressQueue.awaySince = since;
-      this.#awaitQueue(ingressQueue);
-    }
-    if (generation.state.kind === "dispatched" && generation.attempt === attempt)
-      this.#awaitRedis(generation, () => this.#apply(this.#owner.enqueueAgain(number, attempt, this.#now())));
-  }
-
-  /** Tries several times a second whether commands to the queue's keys work again. */
-  #awaitQueue(queue: IngressQueue): void {
-    setTimeout(async () => {
-      await this.#shareSlots(queue);
-      if (queue.awaySince !== undefined) this.#awaitQueue(queue);
-    }, redisTryEveryMs).unref();
-  }
-
-  async #shareSlots(queue: IngressQueue): Promise<void> {
-    const change = await this.#queues.share(queue);
-    if (change === "away") this.#awaitQueue(queue);
-    if (change !== "back") return;
-    this.#redisIsBack();
-    this.#dispatchNext(queue);
+    this.#queues.away(ingressQueue, since);
+    if (generation.state === "dispatched" && generation.attempt === attempt)
+      this.#awaitRedis(generation, () => this.#owner.enqueueAgain(number, attempt, this.#now()));
   }
 
   /**
@@ -322,8 +250,8 @@ export class GenerationLifecycle implements TransportHandlers {
    * most.
    */
   #awaitRedis(generation: Generation, then: () => void): void {
-    if (generation.isOver) return;
-    generation.state = { redisAwaySince: this.#now(), ...generation.state };
+    if (generation.state === "over") return;
+    generation.redisAwaySince ??= this.#now();
     this.#awaitingRedis.set(generation, then);
     if (this.#options.config.redisWaitMs === 0) this.#abandon(generation, unavailable);
   }
@@ -342,21 +270,21 @@ export class GenerationLifecycle implements TransportHandlers {
    * A worker took the attempt, and calls no upstream before this. It reports how many further slots
    * it has free.
    */
-  #bind(generation: Generation, freeSlots: number): void {
-    const { facts, ingressQueue, number, attempt, startedAt, state, request } = generation;
+  #bound(generation: Generation, freeSlots: number): void {
+    const { facts, ingressQueue, number, attempt, startedAt } = generation;
     ingressQueue.jobs.setFreeSlots(freeSlots);
-    generation.job = undefined;
-    if (state.kind !== "dispatched") return;
+    generation.queued = undefined;
+    if (generation.state !== "dispatched") return;
     const now = this.#now();
     const waitedMs = now - startedAt;
-    const { queuedMs, dispatchedMs } = state;
     this.#stopWaiting(generation);
     this.#awaitingRedis.delete(generation);
-    generation.state = { kind: "running", ...(queuedMs !== undefined && { queuedMs }), dispatchedMs, waitedMs };
+    generation.redisAwaySince = undefined;
+    generation.state = "running";
+    generation.waitedMs = waitedMs;
     ingressQueue.admission.taken(number, now);
-    request.onBound?.();
+    generation.onBound?.();
     this.#options.events.emit("bound", { generation: facts, attempt, waitedMs });
-    this.#dispatchNext(ingressQueue);
   }
 
   /**
@@ -370,10 +298,10 @@ export class GenerationLifecycle implements TransportHandlers {
     if (!answer.hasBegun) generation.progress = undefined;
     ingressQueue.admission.again(number);
     // If only the job was lost, the generation never stopped waiting.
-    if (generation.state.kind !== "running") return;
-    generation.state = { ...generation.state, kind: "dispatched" };
+    if (generation.state !== "running") return;
+    generation.state = "dispatched";
     // It counts as waiting again, even above the bound.
-    generation.slots.waiting.force(1);
+    generation.waitingSlot.force(1);
     if (!answer.hasBegun) this.#startWaitTimer(generation);
   }
 
@@ -387,7 +315,7 @@ export class GenerationLifecycle implements TransportHandlers {
         else {
           this.#answering(generation, head);
           answer.head(head, seq);
-          generation.request.input?.open((input) => this.#apply(this.#owner.input(generation.number, input)));
+          generation.input?.open((input) => this.#owner.input(generation.number, input));
         }
         return;
       }
@@ -418,7 +346,7 @@ export class GenerationLifecycle implements TransportHandlers {
       case "fail": {
         const answer: AnswerFailure = decodeFailure(payload) ?? internalFailure;
         const { source = generation.source, model, usage, ...failure } = answer;
-        if (failure.isPaid) generation.paidAnswer = { model: model ?? generation.admitted.model.id, usage };
+        if (failure.isPaid) generation.paidAnswer = { model: model ?? generation.model.id, usage };
         generation.upstreamRequestId = failure.upstreamRequestId ?? generation.upstreamRequestId;
         generation.source = source;
         this.#fail(generation, failure);
@@ -434,14 +362,14 @@ export class GenerationLifecycle implements TransportHandlers {
    * reached.
    */
   #charge(generation: Generation): void {
-    const { request, reservation } = generation;
-    if (operations[request.endpoint.operation].isSession !== true || reservation === undefined) return;
+    const { operation, reservation } = generation;
+    if (operations[operation].isSession !== true || reservation === undefined) return;
     const bill = billOf(generation, undefined, generation.facts.receivedAt);
     if (bill === undefined) return;
     reservation
       .charge(bill)
       .then((refusal) => {
-        if (refusal !== undefined && !generation.isOver) this.#abandon(generation, refusal);
+        if (refusal !== undefined && generation.state !== "over") this.#abandon(generation, refusal);
       })
       .catch((error: unknown) => this.#crashed(generation, error));
   }
@@ -473,9 +401,9 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /** An error in the gateway's own code ends this generation alone. */
   #crashed(generation: Generation, error: unknown): void {
-    this.#options.events.emit("fault", { error, requestId: generation.request.requestId });
+    this.#options.events.emit("fault", { error, requestId: generation.requestId });
     try {
-      if (generation.isOver) generation.response.destroy();
+      if (generation.state === "over") generation.response.destroy();
       else this.#abandon(generation, internalFailure);
     } catch {
       generation.response.destroy();
@@ -487,25 +415,22 @@ export class GenerationLifecycle implements TransportHandlers {
    * the generation is over and its response closed.
    */
   #responseClosed(generation: Generation): void {
-    if (generation.isOver) this.#freeSlot(generation);
+    if (generation.state === "over") this.#freeSlot(generation);
     else {
-      const { answer, request, number } = generation;
-      this.#apply(this.#owner.leave(number));
+      const { answer, operation, number } = generation;
+      this.#owner.leave(number);
       // Either side may end a session that has begun.
-      this.#end(
-        generation,
-        operations[request.endpoint.operation].isSession === true && answer.hasBegun ? "complete" : "left",
-      );
+      this.#end(generation, operations[operation].isSession === true && answer.hasBegun ? "complete" : "left");
     }
   }
 
   #expireWait(generation: Generation): void {
-    if (generation.isWaiting) this.#abandon(generation, this.#waitExpired(generation));
+    if (isWaiting(generation)) this.#abandon(generation, this.#waitExpired(generation));
   }
 
   /** Fails the generation on this side's decision; a worker that has it is stopped. */
   #abandon(generation: Generation, failure: Failure): void {
-    this.#apply(this.#owner.leave(generation.number));
+    this.#owner.leave(generation.number);
     this.#fail(generation, failure);
   }
 
@@ -518,10 +443,10 @@ export class GenerationLifecycle implements TransportHandlers {
    * released reservation.
    */
   #end(generation: Generation, outcome: GenerationOutcome, respond?: () => void): void {
-    if (generation.isOver) return;
+    if (generation.state === "over") return;
     this.#recordUsage(generation, outcome);
-    if (generation.isWaiting) this.#stopWaiting(generation);
-    generation.state = { ...generation.state, kind: "over" };
+    if (isWaiting(generation)) this.#stopWaiting(generation);
+    generation.state = "over";
     try {
       respond?.();
     } finally {
@@ -531,18 +456,16 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /** Releases everything except the slot, which the open response holds. */
   #release(generation: Generation, outcome: GenerationOutcome): void {
-    const { answer, ingressQueue, number, startedAt, state } = generation;
-    const { waitedMs } = state;
+    const { answer, ingressQueue, number, startedAt, waitedMs } = generation;
     const now = this.#now();
     this.#live.delete(number);
     this.#awaitingRedis.delete(generation);
     ingressQueue.admission.over(number, waitedMs === undefined ? undefined : now - startedAt - waitedMs, now);
-    generation.request.onEnd?.(outcome);
+    generation.onEnd?.(outcome);
     if (generation.response.closed) this.#freeSlot(generation);
     this.#jobs.releaseBody(generation);
     answer.forget();
     this.#options.events.emit("ended", endedEventOf(generation, outcome, now));
-    this.#dispatchNext(ingressQueue);
   }
 
   /**
@@ -568,7 +491,7 @@ export class GenerationLifecycle implements TransportHandlers {
       case "clear":
         return this.#endMatching(
           queueCleared(command.reason),
-          (generation) => generation.facts.queue === command.queue && generation.isWaiting,
+          (generation) => generation.facts.queue === command.queue && isWaiting(generation),
         );
     }
   }
@@ -583,14 +506,11 @@ export class GenerationLifecycle implements TransportHandlers {
   tick(): void {
     const now = this.#now();
     this.#endHopeless(now);
-    this.#apply(this.#owner.tick(now));
-    for (const queue of this.#queues.used) {
-      void this.#shareSlots(queue);
-      this.#dispatchNext(queue);
-    }
+    this.#owner.tick(now);
+    this.#queues.tick(now);
     for (const generation of this.#live.values()) {
-      if (generation.state.kind !== "admitting") generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
-      if (generation.state.kind === "dispatched") this.#jobs.renewBody(generation, now);
+      if (generation.state !== "admitting") generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
+      if (generation.state === "dispatched") this.#jobs.renewBody(generation, now);
     }
   }
 
@@ -602,11 +522,11 @@ export class GenerationLifecycle implements TransportHandlers {
     const { config, isRevoked } = this.#options;
     const isLost = this.#owner.isLost(now);
     for (const generation of this.#live.values()) {
-      if (isRevoked(generation.request.http.caller.id)) this.#abandon(generation, revokedKey);
+      if (isRevoked(generation.caller.id)) this.#abandon(generation, revokedKey);
       else if (now - (awaySinceOf(generation) ?? now) > config.redisWaitMs) this.#abandon(generation, unavailable);
-      else if (generation.state.kind !== "queued") continue;
+      else if (generation.state !== "queued") continue;
       else if (isLost) this.#fail(generation, unavailable);
-      else if (now - generation.startedAt >= generation.admitted.queue.waitMs) this.#expireWait(generation);
+      else if (now - generation.startedAt >= generation.queue.waitMs) this.#expireWait(generation);
     }
   }
 
@@ -616,7 +536,7 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   receive(sender: string, frame: Frame): void {
-    this.#apply(this.#owner.receive(sender, frame, this.#now()));
+    this.#owner.receive(sender, frame, this.#now());
   }
 
   resubscribed(): void {
@@ -656,15 +576,20 @@ export class GenerationLifecycle implements TransportHandlers {
     return statisticsOf(this.#queues.all, this.#live.values(), this.#now());
   }
 
-  /** The calls of the owner that cannot wait for `#apply`. */
   #ownerPort(): OwnerPort<Generation> {
     const { mailbox } = this.#options;
     return {
       send: (to, frame, isIdle) => mailbox.send(to, frame, isIdle),
       heartbeat: (to) => mailbox.heartbeat(to),
+      enqueue: (generation, _number, attempt) => this.#enqueue(generation, attempt),
+      dequeue: (generation) => this.#jobs.dequeue(generation),
+      probe: (attempts) => void this.#jobs.probe(attempts, this.#owner),
+      bound: (generation, freeSlots) => this.#bound(generation, freeSlots),
+      inputFlow: ({ input }, open) => input?.flow(open),
       // Nothing was delivered yet; or the model has `resume`, and what was delivered ends with a
       // whole event and is still kept.
       mayRestart: ({ answer }) => answer.mayRestart,
+      restart: (generation) => this.#restart(generation),
       deliver: (generation, kind, payload, seq) => {
         try {
           this.#deliver(generation, kind, payload, seq);
@@ -672,28 +597,11 @@ export class GenerationLifecycle implements TransportHandlers {
           this.#crashed(generation, error);
         }
       },
+      fail: (generation, fault) => {
+        const failures = { unavailable, worker_lost: workerLost, wait_expired: this.#waitExpired(generation) };
+        this.#fail(generation, failures[fault]);
+      },
     };
-  }
-
-  /** Asks the queues for the states of these jobs and reports them to the owner. Never rejects. */
-  async #probe(jobs: readonly AttemptJob<Generation>[]): Promise<void> {
-    try {
-      const states = await this.#jobs.statesOf(jobs.map(({ client }) => client));
-      const now = this.#now();
-      for (const [index, { client, number, attempt }] of jobs.entries()) {
-        const state = states[index] as JobState;
-        if (state !== "waiting") client.ingressQueue.admission.gone(number);
-        this.#apply(this.#owner.probed(number, attempt, state, now));
-      }
-      for (const queue of this.#queues.used) this.#dispatchNext(queue);
-    } catch {
-      this.#owner.probeFailed();
-    }
-  }
-
-  #failureOf(fault: RelayFault, generation: Generation): Failure {
-    const failures = { unavailable, worker_lost: workerLost, wait_expired: this.#waitExpired(generation) };
-    return failures[fault];
   }
 
   /** The answer can no longer be restarted or resumed, so its body is not needed. */
@@ -707,8 +615,7 @@ export class GenerationLifecycle implements TransportHandlers {
    * answer that has begun may wait to be resumed.
    */
   #startWaitTimer(generation: Generation): void {
-    const { startedAt, admitted } = generation;
-    const { maxWaitMs } = admitted;
+    const { maxWaitMs, startedAt } = generation;
     if (maxWaitMs === undefined) return;
     const leftMs = Math.max(0, startedAt + maxWaitMs - this.#now());
     generation.waitTimer = setTimeout(() => this.#expireWait(generation), leftMs);
@@ -716,7 +623,7 @@ export class GenerationLifecycle implements TransportHandlers {
 
   #stopWaiting(generation: Generation): void {
     clearTimeout(generation.waitTimer);
-    generation.slots.waiting.hold(0);
+    generation.waitingSlot.hold(0);
   }
 
   #waitExpired({ ingressQueue, facts }: Generation): Failure {
@@ -740,9 +647,9 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   /** May be called twice for a response that closes while it ends. */
-  #freeSlot({ slots }: Generation): void {
-    if (slots.all.amount === 0) return;
-    slots.all.end();
+  #freeSlot({ slot }: Generation): void {
+    if (slot.amount === 0) return;
+    slot.end();
     this.#openCount--;
   }
 
@@ -759,9 +666,9 @@ export class GenerationLifecycle implements TransportHandlers {
  * Since when it waits for Redis; undefined while it does not. One that was queued before Redis went
  * away may wait longer.
  */
-function awaySinceOf({ state, startedAt, ingressQueue }: Generation): number | undefined {
+function awaySinceOf({ state, redisAwaySince, startedAt, ingressQueue }: Generation): number | undefined {
   const { awaySince } = ingressQueue;
-  if (state.kind !== "queued") return state.redisAwaySince;
+  if (state !== "queued") return redisAwaySince;
   return awaySince !== undefined && startedAt >= awaySince ? startedAt : undefined;
 }
 
@@ -770,7 +677,7 @@ function awaySinceOf({ state, startedAt, ingressQueue }: Generation): number | u
  * session may be fewer than was estimated.
  */
 function updateProgress(generation: Generation, progress: AnswerProgress | undefined, outputTokens = 0): void {
-  const mayResume = generation.answer.hasBegun && operations[generation.request.endpoint.operation].isSession !== true;
+  const mayResume = generation.answer.hasBegun && operations[generation.operation].isSession !== true;
   const before = mayResume ? (generation.progress?.outputTokens ?? 0) : 0;
   generation.progress = progress;
   if (progress !== undefined) progress.outputTokens = Math.max(before, outputTokens);

@@ -2,7 +2,8 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import type { ContentBody } from "#content/content.ts";
 import { ContentText } from "./content-text.ts";
-import type { AnswerResponse } from "./response.ts";
+import type { AnswerResponse } from "./generation-response.ts";
+import { PassingResponse } from "./passing-response.ts";
 
 export interface ContentResponseOptions {
   /** Takes memory for so many bytes in total; false if there is none. */
@@ -14,53 +15,40 @@ export interface ContentResponseOptions {
   ended(status: number, answer: ContentBody): void;
 }
 
-export class ContentResponse implements AnswerResponse {
-  readonly #below: AnswerResponse;
+export class ContentResponse extends PassingResponse {
   readonly #options: ContentResponseOptions;
   readonly #text: ContentText;
   #status = 0;
   #type = "";
   #isOver = false;
 
-  constructor(below: AnswerResponse, options: ContentResponseOptions) {
-    this.#below = below;
+  constructor(inner: AnswerResponse, options: ContentResponseOptions) {
+    super(inner);
     this.#options = options;
     this.#text = new ContentText((bytes) => options.hold(bytes));
-    below.once("close", () => this.#end());
+    inner.once("close", () => this.#end());
   }
 
-  get headersSent(): boolean {
-    return this.#below.headersSent;
-  }
-
-  get closed(): boolean {
-    return this.#below.closed;
-  }
-
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#below.once(event, listener);
-  }
-
-  writeHead(status: number, headers: OutgoingHttpHeaders): void {
+  override writeHead(status: number, headers: OutgoingHttpHeaders): this {
     this.#status = status;
     this.#type = String(headers["content-type"] ?? "application/json");
-    this.#below.writeHead(status, headers);
+    return super.writeHead(status, headers);
   }
 
-  write(chunk: string | Buffer, written?: () => void): boolean {
+  override write(chunk: string | Buffer, written?: () => void): boolean {
     // Keep-alives are the only texts without a callback, and are no part of the answer.
     if (typeof chunk !== "string" || written !== undefined) this.#collect(chunk);
-    return this.#below.write(chunk, written);
+    return super.write(chunk, written);
   }
 
-  end(chunk?: string | Buffer): void {
+  override end(chunk?: string | Buffer): void {
     if (chunk !== undefined) this.#collect(chunk);
-    this.#below.end(chunk);
+    super.end(chunk);
     this.#end();
   }
 
-  destroy(): void {
-    this.#below.destroy();
+  override destroy(): void {
+    super.destroy();
     this.#end();
   }
 

@@ -3,22 +3,15 @@
  * on without the caller. Each event has an id by which the caller can read on
  * (https://html.spec.whatwg.org/multipage/server-sent-events.html#the-last-event-id-header).
  */
+import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
 import { keepAliveAmongIds } from "#dialects/profile.ts";
 import { loggedEventBytesMax } from "../common/bounds.ts";
 import { EventCutter } from "./event-cutter.ts";
-import { type AnswerResponse, ResponseEvents, sharedHeadersOf, streamHeaders } from "./response.ts";
+import type { AnswerResponse } from "./generation-response.ts";
 
-/** A response that goes on without its caller. */
-export interface DetachedResponse {
-  /** Connects the caller, and takes its place. */
-  over(caller: AnswerResponse): AnswerResponse;
-  /**
-   * Stops the generation, as if its caller had left. "cancelled": the answer ends here. "lost":
-   * another process writes it on, so the caller's connection is broken, and it reads on there.
-   */
-  leave(why: "cancelled" | "lost"): void;
-}
+/** Headers that belong to one request alone. */
+const notLogged = /ratelimit|request-id|^connection$/;
 
 /** A failure before the first event: an error response. */
 export interface ErrorResponse {
@@ -52,10 +45,10 @@ export interface AnswerLog {
 
 export interface LoggedResponseOptions {
   log: AnswerLog;
+  /** The caller that began the answer; undefined for an answer that nobody waits for. */
+  live: AnswerResponse | undefined;
   /** The caller reads the ids of events. */
   sendsIds: boolean;
-  /** Events of the gateway's own, which a stream begins with. */
-  firstEvents?: readonly Buffer[];
   /** What is sent and logged for an event; undefined for nothing. `number` is the event's. */
   changed?(event: Buffer, number: number): Buffer | undefined;
   /**
@@ -66,10 +59,11 @@ export interface LoggedResponseOptions {
   ended(error: ErrorResponse | undefined): void;
 }
 
-export class LoggedResponse implements AnswerResponse, DetachedResponse {
+export class LoggedResponse implements AnswerResponse {
+  closed = false;
   readonly #options: LoggedResponseOptions;
   readonly #cutter = new EventCutter();
-  readonly #events = new ResponseEvents();
+  readonly #emitter = new EventEmitter();
   #live: AnswerResponse | undefined;
   #isLiveBlocked = false;
   #hasHead = false;
@@ -80,36 +74,27 @@ export class LoggedResponse implements AnswerResponse, DetachedResponse {
 
   constructor(options: LoggedResponseOptions) {
     this.#options = options;
-  }
-
-  over(caller: AnswerResponse): this {
-    if (!caller.closed) {
-      this.#live = caller;
-      caller.once("close", () => this.#liveLeft());
-    }
-    const { firstEvents } = this.#options;
-    if (firstEvents !== undefined) {
-      this.writeHead(200, streamHeaders);
-      for (const event of firstEvents) this.#write(event);
-    }
-    return this;
-  }
-
-  get closed(): boolean {
-    return this.#events.closed;
+    this.#live = options.live;
+    options.live?.once("close", () => this.#liveLeft());
   }
 
   get headersSent(): boolean {
     return this.#hasHead || this.#error !== undefined;
   }
 
-  writeHead(status: number, headers: OutgoingHttpHeaders): void {
+  writeHead(status: number, headers: OutgoingHttpHeaders): this {
     if (status >= 300) this.#error = { status, headers };
     else if (!this.#hasHead) {
       this.#hasHead = true;
-      this.#options.log.head({ status, headers: sharedHeadersOf(headers) });
+      const logged = Object.entries(headers).filter(([name]) => !notLogged.test(name));
+      const head: LogHead = {
+        status,
+        headers: Object.fromEntries(logged.map(([name, value]) => [name, String(value)])),
+      };
+      this.#options.log.head(head);
       if (this.#live?.closed === false) this.#live.writeHead(status, headers);
     }
+    return this;
   }
 
   write(chunk: string | Buffer, written?: () => void): boolean {
@@ -125,6 +110,12 @@ export class LoggedResponse implements AnswerResponse, DetachedResponse {
     return !this.#isBlocked;
   }
 
+  /** Writes events of the gateway's own, before those of the generation. */
+  begin(head: LogHead, events: readonly Buffer[]): void {
+    this.writeHead(head.status, head.headers);
+    for (const event of events) this.#write(event);
+  }
+
   end(chunk: string | Buffer = ""): void {
     if (this.#hasEnded) return;
     if (this.#error === undefined) this.#take(Buffer.from(chunk as Buffer));
@@ -138,9 +129,14 @@ export class LoggedResponse implements AnswerResponse, DetachedResponse {
     void this.#finish({ status: 502, body: "" });
   }
 
-  leave(why: "cancelled" | "lost"): void {
+  /**
+   * Stops the generation, as if its caller had left. A log that `ends` has no more events.
+   * Otherwise another process writes it on, so the caller's connection is broken: it reads on
+   * there.
+   */
+  leave(ends: boolean): void {
     this.#hasEnded = true;
-    if (why === "cancelled") void this.#options.log.end();
+    if (ends) void this.#options.log.end();
     else {
       this.#options.log.abandon();
       this.#breakLive();
@@ -149,12 +145,12 @@ export class LoggedResponse implements AnswerResponse, DetachedResponse {
   }
 
   once(event: "close" | "drain", listener: () => void): void {
-    this.#events.once(event, listener);
+    this.#emitter.once(event, listener);
   }
 
   /** The log was appended, so the flow may go on. */
   drained(): void {
-    if (!this.#isBlocked) this.#events.drained();
+    if (!this.#isBlocked) this.#emitter.emit("drain");
   }
 
   async #finish(error: ErrorResponse | undefined): Promise<void> {
@@ -213,8 +209,9 @@ export class LoggedResponse implements AnswerResponse, DetachedResponse {
 
   #close(error?: ErrorResponse): void {
     if (this.closed) return;
-    this.#events.close();
+    this.closed = true;
     if (this.#live?.closed === false) this.#live.end();
     this.#options.ended(error);
+    process.nextTick(() => this.#emitter.emit("close"));
   }
 }

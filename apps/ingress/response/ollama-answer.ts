@@ -1,9 +1,7 @@
 /** Answers of chat completions and embeddings in Ollama's format: https://docs.ollama.com/api */
-import { isObject, jsonOf, listOf, objectOf, parsedObject, parseExact, textOf } from "#wire/json/parse.ts";
+import { isObject, listOf, objectOf, parsedObject, parseExact, textOf } from "#wire/json/parse.ts";
 import { callBytesMax } from "../common/bounds.ts";
 import type { ModelPath } from "../request/ollama.ts";
-import { ollamaErrorOf } from "../server/refusals.ts";
-import type { AnswerTranslation } from "./translated-response.ts";
 
 export interface OllamaAnswerOptions {
   path: ModelPath;
@@ -26,7 +24,7 @@ type Body = Record<string, unknown>;
 const nanoseconds = (ms: number) => Math.round(ms * 1_000_000);
 
 /** The message of an error in the format of chat completions. */
-const messageIn = (body: Buffer): string =>
+export const messageIn = (body: Buffer): string =>
   textOf(objectOf(parsedObject(body)?.error).message) ?? "The gateway failed to process this request.";
 
 /**
@@ -162,17 +160,3 @@ function inputOf(parts: readonly string[]): unknown {
     return {};
   }
 }
-
-const lineOf = (value: object): string => `${jsonOf(value)}\n`;
-
-export const ollamaTranslationOf = (answer: OllamaAnswer): AnswerTranslation => ({
-  streamType: "application/x-ndjson",
-  keepAlive: () => lineOf(answer.keepAlive),
-  textOf: (data: Buffer) => answer.linesOf(data).map(lineOf).join(""),
-  wholeOf(body: Buffer) {
-    const whole = answer.wholeOf(body);
-    return whole && jsonOf(whole);
-  },
-  errorOf: (_status: number, body: Buffer) => ollamaErrorOf(messageIn(body)),
-  failureOf: ollamaErrorOf,
-});

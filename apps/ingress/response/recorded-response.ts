@@ -12,7 +12,8 @@ import { type SseEvent, SseReader } from "#wire/sse.ts";
 import { recordedEventBytesMax, storeMsMax } from "../common/bounds.ts";
 import type { Claim } from "../common/capacity.ts";
 import { outputOf, valueIn } from "../common/items.ts";
-import type { AnswerResponse } from "./response.ts";
+import type { AnswerResponse } from "./generation-response.ts";
+import { PassingResponse } from "./passing-response.ts";
 
 export interface RecordingOptions {
   streams: boolean;
@@ -23,8 +24,7 @@ export interface RecordingOptions {
   store(id: string, response: Buffer): Promise<void>;
 }
 
-export class RecordedResponse implements AnswerResponse {
-  readonly #below: AnswerResponse;
+export class RecordedResponse extends PassingResponse {
   readonly #options: RecordingOptions;
   readonly #reader = new SseReader(recordedEventBytesMax);
   #records = true;
@@ -37,32 +37,19 @@ export class RecordedResponse implements AnswerResponse {
   #final: Buffer | undefined;
   #heldBack: Buffer[] = [];
 
-  constructor(below: AnswerResponse, options: RecordingOptions) {
-    this.#below = below;
+  constructor(inner: AnswerResponse, options: RecordingOptions) {
+    super(inner);
     this.#options = options;
-    if (below.closed) this.#forget();
-    else below.once("close", () => this.#forget());
+    inner.once("close", () => this.#forget());
   }
 
-  get headersSent(): boolean {
-    return this.#below.headersSent;
-  }
-
-  get closed(): boolean {
-    return this.#below.closed;
-  }
-
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#below.once(event, listener);
-  }
-
-  writeHead(status: number, headers: OutgoingHttpHeaders): void {
+  override writeHead(status: number, headers: OutgoingHttpHeaders): this {
     this.#status = status;
     if (status >= 300) this.#forget();
-    this.#below.writeHead(status, headers);
+    return super.writeHead(status, headers);
   }
 
-  write(chunk: string | Buffer, written?: () => void): boolean {
+  override write(chunk: string | Buffer, written?: () => void): boolean {
     if (this.#records && typeof chunk !== "string") {
       if (this.#options.streams) this.#readEvents(chunk);
       else this.#keep(chunk, (bytes) => this.#body.push(bytes));
@@ -72,10 +59,10 @@ export class RecordedResponse implements AnswerResponse {
         return true;
       }
     }
-    return this.#below.write(chunk, written);
+    return super.write(chunk, written);
   }
 
-  end(chunk?: string | Buffer): void {
+  override end(chunk?: string | Buffer): void {
     const response = this.#completed(chunk);
     const id = response && textOf(valueIn(response, "id"));
     if (response === undefined || id === undefined) {
@@ -92,15 +79,15 @@ export class RecordedResponse implements AnswerResponse {
     });
   }
 
-  destroy(): void {
+  override destroy(): void {
     this.#forget();
-    this.#below.destroy();
+    super.destroy();
   }
 
   #finish(chunk: string | Buffer | undefined): void {
-    for (const bytes of this.#heldBack) this.#below.write(bytes);
+    for (const bytes of this.#heldBack) super.write(bytes);
     this.#forget();
-    this.#below.end(chunk);
+    super.end(chunk);
   }
 
   #forget(): void {

@@ -1,52 +1,48 @@
-/** A response that is kept until it is complete, and then answered with another body. */
+/** A response that is held back until it is complete, and then answered with another body. */
 import type { OutgoingHttpHeaders } from "node:http";
-import { contentTypes } from "#dialects/codec.ts";
 import type { Claim } from "../common/capacity.ts";
-import type { AnswerResponse } from "./response.ts";
-
-/** An error has a status of 300 or above. */
-export interface WholeAnswer {
-  status: number;
-  /** Without those that describe the body. */
-  headers: OutgoingHttpHeaders;
-  body: Buffer;
-}
+import type { AnswerResponse } from "./generation-response.ts";
+import { PassingResponse } from "./passing-response.ts";
 
 /** Its generation must answer with a whole response, not with a stream. */
-export class WholeResponse implements AnswerResponse {
-  readonly #below: AnswerResponse;
+export abstract class WholeResponse extends PassingResponse {
   /** The claim on memory for an answer that does not come at once. */
   readonly #held: Claim;
-  readonly #answer: (answer: WholeAnswer) => void;
   #head: { status: number; headers: OutgoingHttpHeaders } | undefined;
   #body: Buffer[] = [];
   #bytes = 0;
 
-  /** Calls `answer` with the complete response; it writes to `below`. */
-  constructor(below: AnswerResponse, held: Claim, answer: (answer: WholeAnswer) => void) {
-    this.#below = below;
+  constructor(inner: AnswerResponse, held: Claim) {
+    super(inner);
     this.#held = held;
-    this.#answer = answer;
-    below.once("close", () => this.#forget());
+    inner.once("close", () => this.#forget());
   }
 
-  get headersSent(): boolean {
+  /** Sends what the caller gets for this response. An error has a status of 300 or above. */
+  protected abstract answer(status: number, body: Buffer): void;
+
+  /** Sends the response, with the headers of the original one. */
+  protected send(status: number, contentType: string, body: string | Buffer): void {
+    this.sendHead(status, { "content-type": contentType, "content-length": Buffer.byteLength(body) });
+    this.inner.end(body);
+  }
+
+  /** Sends the head, with the headers of the original one that do not describe its body. */
+  protected sendHead(status: number, headers: OutgoingHttpHeaders): void {
+    const { "content-length": _, ...original } = this.#head?.headers ?? {};
+    this.inner.writeHead(status, { ...original, ...headers });
+  }
+
+  override get headersSent(): boolean {
     return this.#head !== undefined;
   }
 
-  get closed(): boolean {
-    return this.#below.closed;
-  }
-
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#below.once(event, listener);
-  }
-
-  writeHead(status: number, { "content-length": _, ...headers }: OutgoingHttpHeaders): void {
+  override writeHead(status: number, headers: OutgoingHttpHeaders): this {
     this.#head = { status, headers };
+    return this;
   }
 
-  write(chunk: string | Buffer, written?: () => void): boolean {
+  override write(chunk: string | Buffer, written?: () => void): boolean {
     const bytes = Buffer.from(chunk as Buffer);
     this.#bytes += bytes.length;
     if (this.#held.hold(this.#bytes) !== undefined) this.destroy();
@@ -55,29 +51,18 @@ export class WholeResponse implements AnswerResponse {
     return true;
   }
 
-  end(chunk: string | Buffer = ""): void {
-    const body = Buffer.concat([...this.#body, Buffer.from(chunk as Buffer)]);
-    this.#answer({ status: 200, headers: {}, ...this.#head, body });
+  override end(chunk: string | Buffer = ""): void {
+    this.answer(this.#head?.status ?? 200, Buffer.concat([...this.#body, Buffer.from(chunk as Buffer)]));
     this.#forget();
   }
 
-  destroy(): void {
+  override destroy(): void {
     this.#forget();
-    this.#below.destroy();
+    super.destroy();
   }
 
   #forget(): void {
     this.#body = [];
     this.#held.end();
   }
-}
-
-/** Sends JSON with these headers. */
-export function sendWhole(
-  response: AnswerResponse,
-  { status, headers, body }: Omit<WholeAnswer, "body"> & { body: string | Buffer },
-): void {
-  const own = { "content-type": contentTypes.whole, "content-length": Buffer.byteLength(body) };
-  response.writeHead(status, { ...headers, ...own });
-  response.end(body);
 }

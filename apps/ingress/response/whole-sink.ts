@@ -1,7 +1,8 @@
 /** The response of a generation whose whole answer is stored, and sent to nobody. */
+import { EventEmitter } from "node:events";
 import { wholeAnswerBytesMax } from "../common/bounds.ts";
-import type { DetachedResponse, ErrorResponse } from "./logged-response.ts";
-import { type AnswerResponse, ResponseEvents } from "./response.ts";
+import type { AnswerResponse } from "./generation-response.ts";
+import type { ErrorResponse } from "./logged-response.ts";
 
 /** Takes the whole answer (background/background-answer.ts). */
 interface WholeAnswer {
@@ -9,11 +10,12 @@ interface WholeAnswer {
   ending(error: ErrorResponse | undefined, number: number): Promise<unknown>;
 }
 
-export class WholeSink implements AnswerResponse, DetachedResponse {
+export class WholeSink implements AnswerResponse {
+  closed = false;
   headersSent = false;
   readonly #answer: WholeAnswer;
   readonly #ended: () => void;
-  readonly #events = new ResponseEvents();
+  readonly #emitter = new EventEmitter();
   #status = 200;
   #body: Buffer[] = [];
   #bytes = 0;
@@ -23,21 +25,10 @@ export class WholeSink implements AnswerResponse, DetachedResponse {
     this.#ended = ended;
   }
 
-  over(): this {
-    return this;
-  }
-
-  get closed(): boolean {
-    return this.#events.closed;
-  }
-
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#events.once(event, listener);
-  }
-
-  writeHead(status: number): void {
+  writeHead(status: number): this {
     this.headersSent = true;
     this.#status = status;
+    return this;
   }
 
   write(chunk: string | Buffer, written?: () => void): boolean {
@@ -61,15 +52,25 @@ export class WholeSink implements AnswerResponse, DetachedResponse {
     if (!this.closed) void this.#finish({ status: 502, body: "" });
   }
 
+  /** Stops the generation, as if its caller had left. */
   leave(): void {
-    if (this.closed) return;
-    this.#events.close();
-    this.#body = [];
-    this.#ended();
+    this.#close();
   }
 
-  async #finish(error: ErrorResponse | undefined): Promise<void> {
+  once(event: "close" | "drain", listener: () => void): void {
+    this.#emitter.once(event, listener);
+  }
+
+  async #finish(error: { status: number; body: string } | undefined): Promise<void> {
     await this.#answer.ending(error, 0);
-    this.leave();
+    this.#close();
+  }
+
+  #close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.#body = [];
+    this.#ended();
+    process.nextTick(() => this.#emitter.emit("close"));
   }
 }

@@ -13,12 +13,11 @@ import { jsonOf, parsedObject } from "#wire/json/parse.ts";
 import type { DetachedGenerations } from "../background/detached.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { googleVersions, responses } from "../common/endpoints.ts";
-import { labelsOf } from "../common/labels.ts";
-import { Refusal, valueOrThrow } from "../common/refusal.ts";
+import { Refused, throwRefusal, valueOrThrow } from "../common/refused.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { BodyReader } from "../request/body-reader.ts";
 import { failureIn, InteractionStream, interactionOf, ownFailureOf } from "../response/interactions.ts";
-import type { AnswerTranslation } from "../response/translated-response.ts";
+import { type AnswerTranslation, translatedResponseOf } from "../response/translated-response.ts";
 import type { RequestBodies } from "../server/request-bodies.ts";
 import { notFoundOf } from "../stored/not-found.ts";
 import type { StoreOwner } from "../stored/sealed-store.ts";
@@ -45,13 +44,13 @@ export function addInteractionRoutes(
   const { storing, detached } = options;
   for (const version of googleVersions) {
     const path = `/${version}/interactions`;
-    server.post(path, { onRequest: (request) => checkEarly(request, responses) }, (request, reply) =>
+    server.post(path, { onRequest: (request, reply) => checkEarly(request, reply, responses) }, (request, reply) =>
       inOwnWords(() => begin(options, beginBackground, request, reply)),
     );
     server.get<WithId>(`${path}/:id`, (request) =>
       inOwnWords(async () => {
         const { id } = request.params;
-        if (request.query.stream === "true") throw new Refusal(notStreamed);
+        if (request.query.stream === "true") throw new Refused(notStreamed);
         const owner = ownerOf(request, storing);
         const { response } = await storing.responses.find(owner, id);
         const input = request.query.include_input === "true" ? await storing.responses.inputOf(owner, id) : undefined;
@@ -97,25 +96,26 @@ async function begin(
   const reading = reader.read(responses, bytes, { key });
   const resolved = await held.during(Promise.resolve(storing.resolve(request, responses, bytes, reading)));
   if (resolved.body.background === true) {
-    if (streams) throw new Refusal(noBackgroundStream);
+    if (streams) throw new Refused(noBackgroundStream);
     const response = await beginBackground(request, reply, resolved, undefined);
     return interactionOf((response && parsedObject(response)) ?? {});
   }
   const framing = streams ? "sse" : "whole";
-  const { layers, ...answer } = storing.answered(request, responses, resolved, { framing });
-  const translated = { translation: translation(), streams, held: recorded.claim(key) };
+  const given = translatedResponseOf(reply.raw, translation(), streams, recorded.claim(key));
+  const answered = storing.answered(request, resolved, given, framing, responses);
   const { body, demand } = resolved;
-  valueOrThrow(
+  const { id: requestId } = request;
+  const model = String(body.model);
+  throwRefusal(
     generations.begin({
-      http: request,
-      requestId: request.id,
+      request,
+      requestId,
       endpoint: responses,
-      model: String(body.model),
+      model,
       demand,
+      body,
       bytes: resolved.bytes,
-      labels: labelsOf(caller, request.headers, body),
-      ...answer,
-      layers: { sink: reply.raw, translation: translated, ...layers },
+      ...answered,
     }),
   );
   request.isGeneration = true;
@@ -138,10 +138,10 @@ function translation(): AnswerTranslation {
   };
 }
 
-/** Throws Refusal for a caller whose group stores no responses: every id is unknown. */
+/** Throws Refused for a caller whose group stores no responses: every id is unknown. */
 function ownerOf(request: FastifyRequest, storing: Storing): StoreOwner {
   const owner = storing.ownerOf(request);
-  if (owner === undefined) throw new Refusal(notFoundOf("Response", (request.params as { id: string }).id));
+  if (owner === undefined) throw new Refused(notFoundOf("Response", (request.params as { id: string }).id));
   return owner;
 }
 
@@ -150,6 +150,6 @@ async function inOwnWords<Value>(work: () => Promise<Value>): Promise<Value> {
   try {
     return await work();
   } catch (error) {
-    throw error instanceof Refusal ? new Refusal(ownFailureOf(error.failure), error.headers) : error;
+    throw error instanceof Refused ? new Refused(ownFailureOf(error.failure)) : error;
   }
 }

@@ -30,7 +30,7 @@ interface Realtime {
 }
 
 export const geminiLive: SessionDialect = {
-  serves: (requestPath) => path.test(requestPath),
+  serves: (asked) => path.test(asked),
   credentialOf: ({ headers, query }) => String(headers["x-goog-api-key"] ?? query.get("key") ?? ""),
   modelOf: () => undefined,
   modelIn(message) {

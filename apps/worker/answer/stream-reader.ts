@@ -23,7 +23,7 @@ export class StreamReader implements AnswerReader {
   }
 
   get bufferedBytes(): number {
-    return this.#events.bufferedBytes;
+    return this.#events.heldBytes;
   }
 
   get usage(): Usage | undefined {

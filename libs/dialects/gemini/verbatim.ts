@@ -3,16 +3,7 @@
  * unchanged except for the model's name.
  */
 
-import {
-  isPresent,
-  type JsonObject,
-  jsonBytesOf,
-  jsonOf,
-  listOf,
-  objectOf,
-  parsedObject,
-  textOf,
-} from "#wire/json/parse.ts";
+import { isPresent, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import {
   elementSpansOf,
   isEmptyArray,
@@ -23,14 +14,14 @@ import {
   replaceSpans,
   withElements,
   withMembers,
-  withValues,
 } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer, finishIn } from "../neutral/finish.ts";
 import { geminiPart, type Produced } from "../neutral/produced.ts";
 import { unwrappedSignature, wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
-import { failedWith, type Passing, VerbatimStream, Watcher, withMember } from "../relay/verbatim.ts";
+import { failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../relay/verbatim.ts";
+import { withAddresses } from "../relay/verbatim-attachments.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Units, Usage } from "../usage.ts";
 import { failureIn, isBlocked, isFinish, searchesIn, usageOf } from "./answer.ts";
@@ -39,38 +30,7 @@ import { bypass, bypassOf } from "./model-turn.ts";
 import { dialect } from "./parts.ts";
 import { answerPathOf } from "./request.ts";
 import { Frames } from "./stream.ts";
-
-/**
- * Calls without a signature in a caller's conversation, for models that require Google's signature
- * on each turn's first call.
- */
-const callMarks = ['"functionCall"', '"function_call"'];
-const signatureNames = ["thoughtSignature", "thought_signature"] as const;
-
-/**
- * The body with `unsigned` as the signature of each model turn's first call that has none, such as
- * one made by another vendor's model. Every other byte stays.
- * https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
- */
-function withSignedCalls(bytes: Buffer, unsigned: string): Buffer {
-  if (!callMarks.some((mark) => bytes.includes(mark))) return bytes;
-  return withMembers(bytes, "contents", (contents) => withItems(contents, (content) => signedTurn(content, unsigned)));
-}
-
-function signedTurn(content: Buffer, unsigned: string): Buffer {
-  if (parsedObject(content)?.role !== "model") return content;
-  let hasCall = false;
-  return withMembers(content, "parts", (parts) =>
-    withItems(parts, (part) => {
-      const { functionCall, function_call: otherCall, ...others } = parsedObject(part) ?? {};
-      if (hasCall || (functionCall ?? otherCall ?? null) === null) return part;
-      hasCall = true;
-      if (signatureNames.some((name) => textOf(others[name]) !== undefined)) return part;
-      const name = signatureNames.find((spelling) => spelling in others) ?? "thoughtSignature";
-      return withValues(part, { [name]: jsonBytesOf(unsigned) });
-    }),
-  );
-}
+import { withSignedCalls } from "./unsigned-calls.ts";
 
 /**
  * Continuation tokens, which only the vendor that stores the answer can use; stateless.ts rejects
@@ -87,13 +47,13 @@ export const verbatim: Verbatim = {
     const body = unsigned === undefined ? own : withSignedCalls(own, unsigned);
     return { path: answerPathOf(model, framing), headers: {}, body };
   },
-  repairs: {
-    companions: (bytes) => withSignedCalls(withoutSignatures(bytes), bypass),
-    signatures: (bytes) => withSignedCalls(bytes, bypass),
+  repaired(bytes, { kind }) {
+    if (kind === "companions") return withSignedCalls(withoutSignatures(bytes), bypass);
+    return kind === "signatures" ? withSignedCalls(bytes, bypass) : bytes;
   },
   stream: (bytes, framing, { model }) =>
-    new VerbatimStream(new GeminiWatcher(model, framing === "array", candidateCountIn(bytes))),
-  attachmentFinder,
+    new VerbatimStream(new GeminiWatcher(model, framing === "array", candidatesAskedIn(bytes))),
+  withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
   answer: answerOf,
 };
 
@@ -143,7 +103,9 @@ function keptPart(bytes: Buffer, unsigned: string | undefined): Buffer | undefin
     : withSignature(bytes, undefined);
 }
 
-function candidateCountIn(bytes: Buffer): number {
+const signatureNames = ["thoughtSignature", "thought_signature"];
+
+function candidatesAskedIn(bytes: Buffer): number {
   const config = objectSpansOf(bytes, ["generationConfig", "generation_config"])?.all.at(-1);
   if (config === undefined) return 1;
   const value = bytes.subarray(config.start, config.end);
@@ -151,42 +113,44 @@ function candidateCountIn(bytes: Buffer): number {
   return count === undefined || isNull(value, count) ? 1 : Number(readSpan(value, count));
 }
 
-/**
- * It is never complete: the upstream marks no end but closes the connection, and everything until
- * then belongs to the answer.
- */
-class GeminiWatcher extends Watcher {
+class GeminiWatcher implements Watcher {
   usage: Usage | undefined;
+  /**
+   * The upstream marks no end but closes the connection: everything until then belongs to the
+   * answer.
+   */
+  readonly complete = false;
+  readonly endsWithDone = false;
   readonly #model: Buffer;
   readonly #frame: Frames;
-  readonly #candidateCount: number;
+  readonly #candidatesAsked: number;
   readonly #seen = new Set<unknown>();
   readonly #over = new Set<unknown>();
+  contradicted = false;
   #blocked = false;
   #committed = false;
   #searches: Units = {};
 
-  constructor(model: string, isList: boolean, candidateCount: number) {
-    super();
+  constructor(model: string, isList: boolean, candidatesAsked: number) {
     this.#model = Buffer.from(jsonOf(model));
     this.#frame = new Frames(isList);
-    this.#candidateCount = candidateCount;
+    this.#candidatesAsked = candidatesAsked;
   }
 
   get finished(): boolean {
     return this.#blocked || (this.#over.size > 0 && [...this.#seen].every((index) => this.#over.has(index)));
   }
 
-  override get hasAllContent(): boolean {
-    return this.#blocked || (!this.contradicted && this.#over.size >= this.#candidateCount);
+  get hasAllContent(): boolean {
+    return this.#blocked || (!this.contradicted && this.#over.size >= this.#candidatesAsked);
   }
 
-  override terminator(): Buffer | undefined {
+  terminator(): Buffer | undefined {
     const text = this.#frame.end();
     return text === "" ? undefined : Buffer.from(text);
   }
 
-  look({ data: sent }: SseEvent, response: JsonObject, produced: Produced): Passing {
+  look({ data: sent }: SseEvent, response: Record<string, unknown>, produced: Produced): Passing {
     const { error, candidates: listed, promptFeedback, usageMetadata } = response;
     if (isPresent(error)) return failedWith(upstreamErrorOf(response));
     const candidates = listOf(listed).map(objectOf);
@@ -214,7 +178,7 @@ class GeminiWatcher extends Watcher {
   }
 
   /** A candidate without an index is the first. */
-  #read(candidates: readonly JsonObject[]): void {
+  #read(candidates: readonly Record<string, unknown>[]): void {
     for (const { index, content, finishReason: reason } of candidates) {
       this.#seen.add(index ?? 0);
       if (isFinish(reason)) this.#over.add(index ?? 0);
@@ -224,11 +188,11 @@ class GeminiWatcher extends Watcher {
 }
 
 /** True if a candidate has content, or a reason for having none. */
-const isAnswered = ({ content, finishReason }: JsonObject): boolean =>
+const isAnswered = ({ content, finishReason }: Record<string, unknown>): boolean =>
   isFinish(finishReason) || listOf(objectOf(content).parts).some((part) => isContent(objectOf(part)));
 
 /** True if a part has more than an empty text. */
-const isContent = (part: JsonObject): boolean =>
+const isContent = (part: Record<string, unknown>): boolean =>
   Object.entries(part).some(
     ([name, value]) => name !== "thought" && value !== "" && value !== null && value !== undefined,
   );

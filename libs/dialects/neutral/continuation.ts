@@ -1,33 +1,36 @@
 /**
- * The state of a stream that was relayed unchanged, so that another upstream's answer can continue
- * it in the caller's dialect: the text, and the ids and numbers that its next events must have.
- * Only for plain text, which every dialect can continue.
+ * What a stream that was relayed unchanged has told its caller, so that another upstream's answer
+ * can go on with it in the caller's dialect: the text, and the ids and numbers that its next events
+ * must have. Only for plain text, which every dialect can go on with.
  */
 
-import { type JsonObject, listOf, textOf } from "#wire/json/parse.ts";
+import { listOf, textOf } from "#wire/json/parse.ts";
 import type { ConversationDialect } from "../dialect.ts";
 
 /** An answer of nothing but text, whose text is still open. */
 export interface RelayedText {
   text: string;
   /** The data of the last event. */
-  last: Readonly<JsonObject>;
+  last: Readonly<Record<string, unknown>>;
 }
 
 /** Members of an answer's next events. */
 export interface Continuation {
-  /** The id of each event (chat completions, Gemini). */
+  /** Of each event of chat completions and Gemini. */
   id?: string | undefined;
   /** Whole seconds since 1970. */
   createdAt?: number | undefined;
-  /** The message's id (Responses). */
+  /** Of the message (Responses). */
   itemId?: string;
-  /** The number of the next event (Responses). */
+  /** Of the next event (Responses). */
   sequence?: number;
 }
 
 /** By the caller's dialect. Undefined if the text is not the first and open part of the answer. */
-export const continuationsOf: Record<ConversationDialect, (last: Readonly<JsonObject>) => Continuation | undefined> = {
+export const continuationsOf: Record<
+  ConversationDialect,
+  (last: Readonly<Record<string, unknown>>) => Continuation | undefined
+> = {
   "openai-chat": ({ id, created, choices }) =>
     listOf(choices).length > 1
       ? undefined

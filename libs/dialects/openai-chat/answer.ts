@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/chat/object
  */
 
-import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, endingFor, isFailure, reasonIn, stoppedBy } from "../neutral/finish.ts";
@@ -11,14 +11,11 @@ import {
   type Answer,
   type AnswerEvent,
   type Block,
-  type CallBlock,
   endWith,
   eventsOf,
   type Finish,
   failed,
-  type ImageBlock,
   type Signature,
-  textsIn,
 } from "../neutral/neutral.ts";
 import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../neutral/tools.ts";
 import { pictureOf } from "../neutral/unshown.ts";
@@ -47,7 +44,7 @@ export const finishNameOf = (finish: Finish, isLegacy: boolean): string =>
  * The error of the first choice that failed.
  * https://openrouter.ai/docs/api/reference/errors-and-debugging
  */
-export function failureIn(choices: readonly JsonObject[]): UpstreamError | undefined {
+export function failureIn(choices: readonly Record<string, unknown>[]): UpstreamError | undefined {
   for (const { error, finish_reason: reason } of choices) {
     if (isPresent(error)) return upstreamErrorOf(error);
     if (isFailure(reason)) return stoppedBy(reason);
@@ -64,7 +61,7 @@ export function stopSequenceOf({
   finish_reason: reason,
   stop_reason: vllm,
   matched_stop: sglang,
-}: JsonObject): string | undefined {
+}: Record<string, unknown>): string | undefined {
   return reason === "stop" ? (textOf(vllm) ?? textOf(sglang)) : undefined;
 }
 
@@ -79,7 +76,7 @@ export const endOf = (finish: Finish, stopSequence: string | undefined, usage: U
  * (https://console.groq.com/docs/api-reference#chat-create), Moonshot in the choice that ends
  * (https://platform.moonshot.ai/docs/api/chat).
  */
-export function usageOf(answer: JsonObject): Usage | undefined {
+export function usageOf(answer: Record<string, unknown>): Usage | undefined {
   const { usage, x_groq: groq, choices, service_tier: tier } = answer;
   if (isObject(usage)) return openaiUsageOf(usage, "prompt", "completion", tier);
   if (groq !== undefined && isObject(objectOf(groq).usage)) return usageOf({ usage: objectOf(groq).usage });
@@ -89,7 +86,7 @@ export function usageOf(answer: JsonObject): Usage | undefined {
 }
 
 /** The error in an answer or a chunk; undefined if it has none. */
-export function errorIn({ error, x_groq: groq }: JsonObject): unknown {
+export function errorIn({ error, x_groq: groq }: Record<string, unknown>): unknown {
   if (isPresent(error)) return error;
   return groq === undefined ? undefined : textOf(objectOf(groq).error);
 }
@@ -130,7 +127,7 @@ export const contentTextOf = (content: unknown): string | undefined =>
   Array.isArray(content) ? textOf(content.map((part) => textOf(objectOf(part).text) ?? "").join("")) : textOf(content);
 
 /** The images of a message or a delta: beside its content, or among the parts of it. */
-export const picturesIn = ({ images, content }: JsonObject): Block[] =>
+export const picturesIn = ({ images, content }: Record<string, unknown>): Block[] =>
   [...listOf(images), ...(Array.isArray(content) ? content : [])].flatMap((value) => {
     const { image_url: image } = objectOf(value);
     const url = textOf(image) ?? textOf(objectOf(image).url);
@@ -138,7 +135,7 @@ export const picturesIn = ({ images, content }: JsonObject): Block[] =>
   });
 
 /** The name and JSON input of a call, from a message or a delta with the whole call. */
-export function callOf(call: JsonObject): { name: string; input: string } {
+export function callOf(call: Record<string, unknown>): { name: string; input: string } {
   const { name, arguments: input } = objectOf(call.function);
   if (call.function !== undefined || call.custom === undefined)
     return {
@@ -149,7 +146,7 @@ export function callOf(call: JsonObject): { name: string; input: string } {
   return { name: textOf(custom.name) ?? "", input: inputOfText(textOf(custom.input) ?? "") };
 }
 
-export function decodeAnswer(body: JsonObject): AnswerEvent[] {
+export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   const choices = listOf(body.choices).map(objectOf);
   const [choice] = choices;
   const error = errorIn(body);
@@ -159,10 +156,10 @@ export function decodeAnswer(body: JsonObject): AnswerEvent[] {
   if (failure !== undefined) return failed(failure);
   const message = objectOf(choice.message);
   const events: AnswerEvent[] = [];
-  const thought = (thoughtText: string, signature: Signature | undefined) => {
+  const thought = (said: string, signature: Signature | undefined) => {
     if (signature === undefined) return;
     events.push({ kind: "block", block: { kind: "reasoning" } });
-    if (thoughtText !== "") events.push({ kind: "delta", text: thoughtText });
+    if (said !== "") events.push({ kind: "delta", text: said });
     events.push({ kind: "signature", signature }, { kind: "block-end" });
   };
   const text = (kind: "text" | "refusal", value: unknown) => {
@@ -196,6 +193,8 @@ export function decodeAnswer(body: JsonObject): AnswerEvent[] {
 }
 
 export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
+  const textsOf = (kind: "text" | "refusal" | "reasoning") =>
+    blocks.flatMap((block) => (block.kind === kind ? [block.text] : [])).join("");
   const { fields, thinking, ofCalls } = reasoningFieldsOf(blocks, undefined);
   const isLegacy = asksForFunctions(context.body);
   const calls = blocks
@@ -203,13 +202,13 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
     .map((block, place) => ({ ...callBodyOf(block, context), extra_content: ofCalls[place] }));
   const images = blocks.flatMap((block) => (block.kind === "image" ? [imageBodyOf(block)] : []));
   const details = reasoningDetailsOf(blocks, context);
-  const content = textsIn(blocks).join("");
-  const refusal = textsIn(blocks, "refusal").join("");
-  const reasoning = textsIn(blocks, "reasoning").join("");
-  const plainContent = content === "" && (calls.length > 0 || refusal !== "") ? null : content;
+  const content = textsOf("text");
+  const refusal = textsOf("refusal");
+  const reasoning = textsOf("reasoning");
+  const said = content === "" && (calls.length > 0 || refusal !== "") ? null : content;
   const message = {
     role: "assistant",
-    content: thinking.length > 0 ? [...thinking, { type: "text", text: content }] : plainContent,
+    content: thinking.length > 0 ? [...thinking, { type: "text", text: content }] : said,
     refusal: refusal === "" ? null : refusal,
     ...fields,
     ...(reasoning !== "" && { reasoning_content: reasoning }),
@@ -228,7 +227,7 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
 }
 
 /** A call as the caller sees it; the caller may have offered the tool as one with free text. */
-export function callBodyOf({ id, name, input }: CallBlock, { request }: AnswerContext) {
+export function callBodyOf({ id, name, input }: Extract<Block, { kind: "call" }>, { request }: AnswerContext) {
   const tool = calledTool(request, name);
   const callerName = tool?.callerName ?? name;
   if (tool?.textAsArguments === true)
@@ -239,7 +238,7 @@ export function callBodyOf({ id, name, input }: CallBlock, { request }: AnswerCo
 }
 
 /** An extension: the field that servers with image models of this format agree on. */
-export const imageBodyOf = ({ mimeType, data }: ImageBlock) => ({
+export const imageBodyOf = ({ mimeType, data }: Extract<Block, { kind: "image" }>) => ({
   type: "image_url",
   image_url: { url: `data:${mimeType};base64,${data}` },
 });

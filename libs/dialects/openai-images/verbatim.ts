@@ -2,14 +2,14 @@
  * Verbatim relay of images between a caller and an upstream that both speak OpenAI's images format.
  */
 
-import { isObject, isPresent, type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, jsonBytesOf, jsonOf, listOf, objectOf } from "#wire/json/parse.ts";
 import { elementSpansOf, isNull, objectSpansOf, readSpan, replaceSpans } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
 import { emptyAnswer } from "../neutral/finish.ts";
 import type { Produced } from "../neutral/produced.ts";
 import { modalitiesOf } from "../openai/parts.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../relay/verbatim.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import { generatedImagesOf, plainUsageOf, plausible, tokensOf, type Usage } from "../usage.ts";
 
@@ -29,7 +29,7 @@ export function imageRequestOf(bytes: Buffer, model: string): WireRequest | unde
 }
 
 /** `asked` is the request, which says what the answer does not say of the images. */
-export function imageAnswerOf(bytes: Buffer, requestedLooks: Looks): WholeAnswer {
+export function imageAnswerOf(bytes: Buffer, asked: Looks): WholeAnswer {
   const spans = objectSpansOf(bytes, ["data", "error", "usage", "size", "quality"]);
   const { data, error, usage, size, quality } = spans?.members ?? {};
   if (error !== undefined && !isNull(bytes, error))
@@ -42,7 +42,7 @@ export function imageAnswerOf(bytes: Buffer, requestedLooks: Looks): WholeAnswer
   )
     return failedWith(emptyAnswer);
   const [reported, ...looks] = [usage, size, quality].map((span) => span && readSpan(bytes, span));
-  const images = generatedImagesOf(pictures.length, { size: looks[0], quality: looks[1] }, requestedLooks);
+  const images = generatedImagesOf(pictures.length, { size: looks[0], quality: looks[1] }, asked);
   return { kind: "answer", body: bytes, usage: { ...(usageOf(reported) ?? plainUsageOf(0)), images } };
 }
 
@@ -51,14 +51,14 @@ export type Looks = Readonly<Record<"size" | "quality", unknown>>;
 
 function isPicture(bytes: Buffer): boolean {
   const { b64_json: data, url } = objectSpansOf(bytes, ["b64_json", "url"])?.members ?? {};
-  return [data, url].some((value) => value !== undefined && !isNull(bytes, value));
+  return [data, url].some((given) => given !== undefined && !isNull(bytes, given));
 }
 
 /**
  * A whole answer as a stream, with one event for each image. `name` is the prefix of event names.
  */
-export function imageEventsOf(bytes: Buffer, name: string, requestedLooks: Looks): WholeAnswer {
-  const answer = imageAnswerOf(bytes, requestedLooks);
+export function imageEventsOf(bytes: Buffer, name: string, asked: Looks): WholeAnswer {
+  const answer = imageAnswerOf(bytes, asked);
   if (answer.kind !== "answer") return answer;
   const { data, created, ...others } = objectOf(readSpan(bytes, { start: 0, end: bytes.length }));
   const type = `${name}.completed`;
@@ -69,19 +69,20 @@ export function imageEventsOf(bytes: Buffer, name: string, requestedLooks: Looks
 }
 
 /** `count` is the number of requested images. */
-export const imageStreamOf = (count: number, requestedLooks: Looks): StreamRelay =>
-  new VerbatimStream(new ImageWatcher(count, requestedLooks));
+export const imageStreamOf = (count: number, asked: Looks): StreamRelay =>
+  new VerbatimStream(new ImageWatcher(count, asked));
 
-class ImageWatcher extends Watcher {
+class ImageWatcher implements Watcher {
+  readonly contradicted = false;
   usage: Usage | undefined;
+  readonly endsWithDone = false;
   readonly #count: number;
-  readonly #looks: Looks;
+  readonly #asked: Looks;
   #completed = 0;
 
-  constructor(count: number, requestedLooks: Looks) {
-    super();
+  constructor(count: number, asked: Looks) {
     this.#count = count;
-    this.#looks = requestedLooks;
+    this.#asked = asked;
   }
 
   /** A service may make fewer images than requested. */
@@ -89,21 +90,25 @@ class ImageWatcher extends Watcher {
     return this.#completed > 0;
   }
 
-  override get hasAllContent(): boolean {
+  get hasAllContent(): boolean {
     return this.complete;
   }
 
-  override get complete(): boolean {
+  get complete(): boolean {
     return this.#completed >= this.#count;
   }
 
-  look({ event, data }: SseEvent, value: JsonObject, produced: Produced): Passing {
+  terminator(): undefined {
+    return undefined;
+  }
+
+  look({ event, data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
     const { type, error, usage } = value;
     const name = event ?? type;
     if (name === "error" || isPresent(error)) return failedWith(upstreamErrorOf(value));
     this.usage = usageOf(usage) ?? this.usage;
     if (typeof name === "string" && name.endsWith(".completed")) {
-      const images = generatedImagesOf(++this.#completed, value, this.#looks);
+      const images = generatedImagesOf(++this.#completed, value, this.#asked);
       this.usage = { ...(this.usage ?? plainUsageOf(0)), images };
     }
     produced.other();

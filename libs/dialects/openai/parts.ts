@@ -1,6 +1,6 @@
 /** Parts of requests and answers that OpenAI's two dialects share. */
 
-import { isObject, isPresent, type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, typeByNameOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { Attachment, Part, Settings } from "../neutral/neutral.ts";
@@ -66,11 +66,12 @@ export const schemaFormatOf = (value: unknown, path: string): NonNullable<Settin
 };
 
 /**
- * OpenAI's details of the tokens in and out, and `more` units. Cached tokens count as cached only.
+ * OpenAI's details of the tokens in and out, and `more` units. What came from the cache is counted
+ * as cached.
  */
 export function modalitiesOf(
-  input: JsonObject,
-  output: JsonObject,
+  input: Record<string, unknown>,
+  output: Record<string, unknown>,
   more: Units = {},
 ): Pick<Usage, "audioInputTokens" | "audioOutputTokens" | "units"> {
   const cached = objectOf(input.cached_tokens_details);
@@ -126,7 +127,7 @@ export function openaiUsageOf(
 }
 
 /**
- * The larger count of each kind. Most answers have none, and some servers report usage with every
+ * Of each kind the larger count. Most answers have none, and some servers report usage with every
  * chunk.
  */
 function largerOf(one: Units, other: Units): Units {
@@ -140,7 +141,7 @@ const none: Units = {};
  * Tools that the upstream ran, by xAI's and OpenRouter's counters:
  * https://openrouter.ai/docs/use-cases/usage-accounting
  */
-function serverToolsOf({ server_side_tool_usage_details: own, server_tool_use: used }: JsonObject): Units {
+function serverToolsOf({ server_side_tool_usage_details: own, server_tool_use: used }: Record<string, unknown>): Units {
   if (own === undefined && used === undefined) return none;
   const {
     web_search_calls: web,

@@ -4,12 +4,12 @@
  * usage is estimated from there on.
  */
 
+import type { SseEvent } from "#wire/sse.ts";
 import { stopCharactersMax, stopSequencesMax } from "../bounds.ts";
 import type { Codec, StreamDecoder } from "../codec.ts";
 import { type AnswerEvent, endWith } from "../neutral/neutral.ts";
 import { Produced } from "../neutral/produced.ts";
 import { plainUsageOf, type Usage } from "../usage.ts";
-import { WrappedDecoder } from "./event-decoder.ts";
 
 /** The sequences that the gateway ends an answer at. */
 export interface Cut {
@@ -46,30 +46,43 @@ function wholeUpTo(events: AnswerEvent[], { sequences }: Cut): AnswerEvent[] {
   return [...kept, { kind: "finish", ...endWith("stop-sequence", { stopSequence: stop, usage: end.usage }) }];
 }
 
-class CutDecoder extends WrappedDecoder {
+class CutDecoder implements StreamDecoder {
+  readonly #decoder: StreamDecoder;
   readonly #cutter: StopCutter;
   readonly #inputTokens: number;
   readonly #produced = new Produced();
 
   constructor(decoder: StreamDecoder, { sequences, inputTokens }: Cut) {
-    super(decoder);
+    this.#decoder = decoder;
     this.#cutter = new StopCutter(sequences);
     this.#inputTokens = inputTokens;
   }
 
-  override get finished(): boolean {
-    return this.#cutter.matched !== undefined || super.finished;
+  get finished(): boolean {
+    return this.#cutter.matched !== undefined || this.#decoder.finished;
   }
 
-  override get usage(): Usage | undefined {
-    const { usage } = this.decoder;
+  get malformedEvents(): number {
+    return this.#decoder.malformedEvents;
+  }
+
+  get usage(): Usage | undefined {
+    const { usage } = this.#decoder;
     if (this.#cutter.matched === undefined) return usage;
     this.#produced.report(usage);
     const { outputTokens } = this.#produced;
     return this.#produced.usage ?? { ...plainUsageOf(this.#inputTokens, outputTokens), isEstimated: true };
   }
 
-  protected override changed(events: AnswerEvent[]): AnswerEvent[] {
+  push(event: SseEvent): AnswerEvent[] {
+    return this.#kept(this.#decoder.push(event));
+  }
+
+  end(): AnswerEvent[] {
+    return this.#kept(this.#decoder.end());
+  }
+
+  #kept(events: readonly AnswerEvent[]): AnswerEvent[] {
     if (this.#cutter.matched !== undefined) return [];
     const kept: AnswerEvent[] = [];
     for (const event of events) {
@@ -80,7 +93,7 @@ class CutDecoder extends WrappedDecoder {
       kept.push({ kind: "finish", ...endWith("stop-sequence", { stopSequence, usage }) });
       break;
     }
-    this.#produced.report(this.decoder.usage);
+    this.#produced.report(this.#decoder.usage);
     return kept;
   }
 }
@@ -102,7 +115,7 @@ class StopCutter {
   readonly #searches: Search[];
   /** The text block whose first character is not out yet. */
   #start: AnswerEvent | undefined;
-  #waiting = "";
+  #held = "";
   #isText = false;
 
   constructor(sequences: readonly string[]) {
@@ -121,7 +134,7 @@ class StopCutter {
     }
     if (!this.#isText) return [event];
     if (event.kind === "delta") return this.#read(event.text);
-    const before = this.#flushed(this.#waiting);
+    const before = this.#flushed(this.#held);
     if (event.kind === "block-end") {
       this.#isText = false;
       return [...before, ...this.#opened(), event];
@@ -130,23 +143,23 @@ class StopCutter {
   }
 
   #read(text: string): AnswerEvent[] {
-    const whole = this.#waiting + text;
+    const whole = this.#held + text;
     for (let at = 0; at < text.length; at++)
       for (const search of this.#searches)
         if (isCompletedBy(search, text[at] as string)) {
-          const end = this.#waiting.length + at + 1;
+          const end = this.#held.length + at + 1;
           this.matched = search.sequence;
-          const shown = this.#flushed(whole.slice(0, end - search.sequence.length));
-          return this.#start === undefined ? [...shown, { kind: "block-end" }] : [];
+          const said = this.#flushed(whole.slice(0, end - search.sequence.length));
+          return this.#start === undefined ? [...said, { kind: "block-end" }] : [];
         }
-    const waitingLength = this.#searches.reduce((length, { matched }) => Math.max(length, matched), 0);
-    const shown = this.#flushed(whole.slice(0, whole.length - waitingLength));
-    this.#waiting = whole.slice(whole.length - waitingLength);
-    return shown;
+    const heldLength = this.#searches.reduce((length, { matched }) => Math.max(length, matched), 0);
+    const said = this.#flushed(whole.slice(0, whole.length - heldLength));
+    this.#held = whole.slice(whole.length - heldLength);
+    return said;
   }
 
   #flushed(text: string): AnswerEvent[] {
-    this.#waiting = "";
+    this.#held = "";
     return text === "" ? [] : [...this.#opened(), { kind: "delta", text }];
   }
 

@@ -169,7 +169,7 @@ export const upstreamRules: readonly UpstreamRule[] = [
   },
 ];
 
-/** The fields that the upstream at this address refuses; none for an unknown upstream. */
+/** What the upstream at this address refuses; nothing for an unknown one. */
 export function strictnessOf(baseUrl: string): { omits: string[]; betas: string[] } {
   const host = URL.parse(baseUrl)?.hostname ?? "";
   const rule = upstreamRules.find((one) => one.host.test(host));

@@ -21,10 +21,10 @@ export function withObjectRoot(schema: Schema): Schema {
     const: constant,
     if: condition,
     then,
-    else: elseSchema,
+    else: otherwise,
     ...root
   } = resolved(schema, schema);
-  const rules = { not, enum: values, const: constant, if: condition, then, else: elseSchema };
+  const rules = { not, enum: values, const: constant, if: condition, then, else: otherwise };
   const isPlain =
     schema.type === "object" &&
     referenceIn(schema) === undefined &&
@@ -58,10 +58,10 @@ export function withObjectRoot(schema: Schema): Schema {
       ? { additionalProperties: isObject(additionalProperties) ? additionalProperties : undefined }
       : {}),
   };
-  const conditions = Object.entries({ ...rules, allOf: conditionsIn(parts), anyOf: conditionsIn(options) });
+  const told = Object.entries({ ...rules, allOf: conditionsIn(parts), anyOf: conditionsIn(options) });
   return withNotes(
     united,
-    conditions.filter(([, rule]) => rule !== undefined),
+    told.filter(([, rule]) => rule !== undefined),
   );
 }
 
@@ -80,10 +80,7 @@ const annotations = [
   "default",
 ];
 
-/**
- * The conditions of branches beyond their properties, for the model to read; undefined if there are
- * none.
- */
+/** What branches demand beyond their properties, for the model to read; undefined for nothing. */
 function conditionsIn(branches: readonly Schema[]): Schema[] | undefined {
   const conditions = branches.map((branch) =>
     Object.fromEntries(
@@ -119,9 +116,9 @@ function unitedProperties(parts: readonly Schema[], alternatives: readonly Schem
   for (const { properties } of alternatives)
     for (const [name, schema] of Object.entries(objectOf(properties))) {
       if (fixed.has(name)) continue;
-      const schemas = options.get(name) ?? new Map<string, unknown>();
-      schemas.set(JSON.stringify(schema) ?? "", schema);
-      options.set(name, schemas);
+      const known = options.get(name) ?? new Map<string, unknown>();
+      known.set(JSON.stringify(schema) ?? "", schema);
+      options.set(name, known);
     }
   for (const [name, schemas] of options) {
     const list = [...schemas.values()];
@@ -152,8 +149,8 @@ function ruleOf(alternatives: readonly Schema[]): string {
       objectOf(schema).const === undefined ? [] : [`${name} = ${JSON.stringify(objectOf(schema).const)}`],
     );
     const names = listOf(required).filter((name) => !constants.some((constant) => constant.startsWith(`${name} =`)));
-    const members = [...constants, ...names].slice(0, namesMax).join(", ");
-    return `${textOf(title) === undefined ? "" : `${title}: `}${members === "" ? "any others" : members}`;
+    const said = [...constants, ...names].slice(0, namesMax).join(", ");
+    return `${textOf(title) === undefined ? "" : `${title}: `}${said === "" ? "any others" : said}`;
   });
   return `Give the properties of one of these sets: ${sets.map((set) => `(${set})`).join(", ")}.`;
 }

@@ -18,7 +18,7 @@ interface Context {
   api: "openai" | "gemini";
   /** The catalogue's id. */
   model: string;
-  /** The bounds of each answer. */
+  /** Of each answer. */
   bounds: UsageBounds;
 }
 

@@ -14,7 +14,7 @@ const server = await startRedis();
 const redis = await connectRedis(server.url, "request");
 after(async () => {
   redis.disconnect();
-  await server.stop();
+  await server[Symbol.asyncDispose]();
 });
 const store = new SealedStore(
   new BoundedStore({

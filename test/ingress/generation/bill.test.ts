@@ -37,21 +37,6 @@ const asked = {
   usage: null,
   progress: undefined,
 };
-/** A generation of such a request. */
-function generationOf({
-  catalogue: prices,
-  caller,
-  state,
-  operation,
-  framing,
-  model,
-  ...rest
-}: typeof asked): Generation {
-  const request = { http: { caller }, endpoint: { operation }, framing, demand: rest };
-  const admitted = { catalogue: prices, model };
-  return { ...rest, state: { kind: state }, request, admitted } as unknown as Generation;
-}
-
 const begun = { model: "fallback", outputTokens: 0, reasoningTokens: 0 };
 const thinks = { id: "m", capabilities: ["reasoning"] };
 const nothing = "nothing";
@@ -148,7 +133,7 @@ const cases: [what: string, generation: object, outcome: GenerationOutcome, expe
 
 test("bill: a session that runs, by its upstream's reports alone", () => {
   const progress = { ...begun, outputTokens: 90, reported: plainUsageOf(7, 50), unreported: plainUsageOf(60, 30) };
-  const bill = billOf(generationOf(Object.assign({ ...asked }, { operation: "realtime", progress })), undefined);
+  const bill = billOf({ ...asked, operation: "realtime", progress } as unknown as Generation, undefined);
   assert.deepEqual([bill?.usage.inputTokens, bill?.usage.outputTokens], [7, 50]);
 });
 
@@ -167,13 +152,13 @@ test("bill: a transcript without a report, by the seconds of its recording where
       model,
       catalogue: { ...catalogue, models: [model] },
     };
-    assert.equal(billOf(generationOf(Object.assign({ ...asked }, generation)), "complete")?.cost, expected);
+    assert.equal(billOf(generation as unknown as Generation, "complete")?.cost, expected);
   }
 });
 
 for (const [what, generation, outcome, expected] of cases)
   test(`bill: ${what}`, () => {
-    const bill = billOf(generationOf(Object.assign({ ...asked }, generation)), outcome);
+    const bill = billOf({ ...asked, ...generation } as unknown as Generation, outcome);
     assert.equal(
       bill === undefined ? nothing : `${bill.usage.inputTokens} in, ${bill.usage.outputTokens} out, ${bill.model}`,
       expected,

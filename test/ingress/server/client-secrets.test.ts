@@ -13,7 +13,7 @@ const redis = await connectRedis(server.url, "request");
 const secrets = new ClientSecrets(redis, keyspaceOf("test"));
 after(async () => {
   redis.disconnect();
-  await server.stop();
+  await server[Symbol.asyncDispose]();
 });
 beforeEach(() => redis.flushall());
 

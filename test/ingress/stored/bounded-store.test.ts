@@ -23,7 +23,7 @@ const storeWith = (more: Partial<BoundedStoreOptions> = {}) =>
 const store = storeWith();
 after(async () => {
   redis.disconnect();
-  await server.stop();
+  await server[Symbol.asyncDispose]();
 });
 beforeEach(async () => {
   hasSpace = true;

@@ -14,7 +14,7 @@ const redis = await connectRedis(server.url, "request");
 redis.on("error", () => {});
 after(async () => {
   redis.disconnect();
-  await server.stop();
+  await server[Symbol.asyncDispose]();
 });
 const log = pino({ level: "silent" });
 const pair = createKeyPair();

@@ -1,4 +1,9 @@
-import { openaiDialect } from "../openai.ts";
+/**
+ * OpenAI audio: POST /v1/audio/speech, /v1/audio/transcriptions and /v1/audio/translations,
+ * streamed and whole.
+ */
+import { type Dialect, stringOf } from "../dialect.ts";
+import { openaiErrorBody } from "../openai-error.ts";
 import { speechOf } from "./speech.ts";
 import { transcriptOf } from "./transcript.ts";
 
@@ -6,9 +11,11 @@ const speech = "/v1/audio/speech";
 const transcriptions = "/v1/audio/transcriptions";
 const translations = "/v1/audio/translations";
 
-export const openaiAudio = openaiDialect(
-  "openai-audio",
-  [speech, transcriptions, translations],
-  ({ path, body, settings }) =>
+export const openaiAudio: Dialect = {
+  name: "openai-audio",
+  serves: (method, path) => method === "POST" && [speech, transcriptions, translations].includes(path),
+  modelOf: ({ body }) => stringOf(body, "model"),
+  errorBody: openaiErrorBody,
+  answer: ({ path, body, settings }) =>
     path === speech ? speechOf(body, settings) : transcriptOf(body, settings, path === translations),
-);
+};

@@ -19,7 +19,7 @@ const prefix = "{internals:queue}";
 
 test("BullMQ works inside as the relay assumes", async (t) => {
   const server = await startRedis();
-  t.after(() => server.stop());
+  t.after(() => server[Symbol.asyncDispose]());
   const redis = await connectRedis(server.url, "request");
   const blocking = await connectRedis(server.url, "patient");
   t.after(() => {

@@ -27,7 +27,7 @@ before(async () => {
 });
 after(async () => {
   redis.disconnect();
-  await server.stop();
+  await server[Symbol.asyncDispose]();
 });
 beforeEach(async () => {
   await redis.flushall();

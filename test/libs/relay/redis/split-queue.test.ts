@@ -15,7 +15,7 @@ const server = await startRedis();
 const redis = await connectRedis(server.url, "request");
 after(async () => {
   redis.disconnect();
-  await server.stop();
+  await server[Symbol.asyncDispose]();
 });
 
 const refused = () => assert.fail("the queue refused a job");

@@ -1,0 +1,36 @@
+/**
+ * `npm run tests`: every file of groups.ts in processes of their own, a few at a time. The tests
+ * fail if one of them fails.
+ */
+import { existsSync, mkdtempSync, rmSync, statfsSync } from "node:fs";
+import { run } from "node:test";
+import { spec } from "node:test/reporters";
+import { testFiles } from "./groups.ts";
+
+/** More than the cores of a small machine, because many tests wait. */
+const processes = 5;
+
+/** Databases of tests are many small files, which are fast in memory. Linux has this directory. */
+const memory = "/dev/shm";
+const memoryBytesMin = 4 * 2 ** 30;
+
+function hasMemory(): boolean {
+  if (!existsSync(memory)) return false;
+  const { bavail, bsize } = statfsSync(memory);
+  return bavail * bsize >= memoryBytesMin;
+}
+
+if (hasMemory()) {
+  const directory = mkdtempSync(`${memory}/sluice-tests-`);
+  process.env.TMPDIR = directory;
+  process.on("exit", () => rmSync(directory, { recursive: true, force: true }));
+}
+const results = run({
+  files: testFiles(),
+  concurrency: processes,
+  execArgv: ["--import", new URL("support/properties.ts", import.meta.url).href],
+});
+results.on("test:fail", () => {
+  process.exitCode = 1;
+});
+results.compose(spec).pipe(process.stdout);
