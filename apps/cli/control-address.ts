@@ -1,18 +1,26 @@
-/** Finds the control that a command calls. */
-import type { ApiAddress } from "#api/client.ts";
+/** Finds the control that a command calls, and calls it. */
+import { type ApiAddress, callOperation } from "#api/client.ts";
+import { ApiFault } from "#api/request.ts";
 import type { Environment } from "#catalogue/environment.ts";
+import { CommandFault } from "./command.ts";
 import { readOperatorToken, readReady, stateOf } from "./state.ts";
 
 /**
- * At SLUICE_CONTROL_URL, or of the gateway that runs in this directory. Undefined if neither has a
- * control and its token.
+ * The control at SLUICE_CONTROL_URL, or of the gateway that runs in this directory. Throws a
+ * CommandFault if neither has a control and its token.
  */
-export function controlOf({ SLUICE_CONTROL_URL, OPERATOR_TOKEN }: Environment): ApiAddress | undefined {
+export function controlOf({ SLUICE_CONTROL_URL, OPERATOR_TOKEN }: Environment): ApiAddress {
   const state = stateOf(process.cwd());
   const url = SLUICE_CONTROL_URL || readReady(state)?.controlUrl;
   const token = OPERATOR_TOKEN || (SLUICE_CONTROL_URL ? undefined : readOperatorToken(state));
-  return url && token ? { url, token } : undefined;
+  if (url && token) return { url, token };
+  throw new CommandFault(
+    'no gateway runs in this directory; start it with "npm start", or set SLUICE_CONTROL_URL and OPERATOR_TOKEN',
+  );
 }
 
-export const noControl =
-  'no gateway runs in this directory; start it with "npm start", or set SLUICE_CONTROL_URL and OPERATOR_TOKEN';
+/** Rejects with an ApiFault, or with a CommandFault for a control that does not answer. */
+export const callControl = ((control, name, input) =>
+  callOperation(control, name, input).catch((error: unknown) => {
+    throw error instanceof ApiFault ? error : new CommandFault(`control at ${control.url} does not answer`);
+  })) as typeof callOperation;

@@ -1,9 +1,11 @@
 /** Keys at control, through its API. */
 import type { KeyRecord } from "#access/record.ts";
-import { type ApiAddress, ApiFault, callOperation } from "#api/client.ts";
+import { type ApiAddress, callOperation } from "#api/client.ts";
 import type { keyOperations } from "#api/keys.ts";
 import type { AnswerOf } from "#api/operation.ts";
-import { type KeyFields, type KeyStore, KeysFault } from "./key-store.ts";
+import { ApiFault } from "#api/request.ts";
+import { CommandFault } from "./command.ts";
+import type { KeyFields, KeyStore } from "./key-store.ts";
 
 type ApiKey = AnswerOf<(typeof keyOperations)["getKey"]>;
 
@@ -38,7 +40,7 @@ export function controlStore(api: ApiAddress): KeyStore {
       return recordOf(await call(api, "revokeKey", { params: { key: id } }));
     },
     async update(id, { account, ...fields }) {
-      if (account !== undefined) throw new KeysFault("the account of a key cannot be changed");
+      if (account !== undefined) throw new CommandFault("the account of a key cannot be changed");
       const { limits } = await call(api, "getKey", { params: { key: id } });
       return recordOf(await call(api, "updateKey", { params: { key: id }, body: settingsOf(fields, limits ?? {}) }));
     },
@@ -61,14 +63,10 @@ async function ensureAccount(api: ApiAddress, account: string): Promise<void> {
   });
 }
 
-/**
- * A KeysFault for an error of the API, and for a control that cannot be reached; any other error as
- * it is.
- */
+/** A CommandFault for a control that cannot be reached; any other error as it is. */
 function expected(error: unknown, { url }: ApiAddress): unknown {
-  if (error instanceof ApiFault) return new KeysFault(error.message);
   const { code } = ((error as Error).cause ?? {}) as NodeJS.ErrnoException;
-  return code === "ECONNREFUSED" || code === "ENOTFOUND" ? new KeysFault(`no control at ${url}: ${code}`) : error;
+  return code === "ECONNREFUSED" || code === "ENOTFOUND" ? new CommandFault(`no control at ${url}: ${code}`) : error;
 }
 
 /**

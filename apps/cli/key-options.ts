@@ -5,7 +5,8 @@ import { type LimitOption, limitRows, limitSchemaOf } from "#access/limits.ts";
 import { originForm, originsMax } from "#access/origins.ts";
 import { accountForm, nameForm } from "#access/record.ts";
 import { isNetwork } from "#service/networks.ts";
-import { type KeyFields, KeysFault } from "./key-store.ts";
+import { CommandFault } from "./command.ts";
+import type { KeyFields } from "./key-store.ts";
 import { expiryOf } from "./keys-text.ts";
 
 const text = { type: "string" } as const;
@@ -38,13 +39,13 @@ type Values = { readonly [Option in Exclude<keyof typeof keyOptions, "json">]?: 
 /** The value that removes what was set. */
 const none = "none";
 
-/** What the options set. Throws a KeysFault for an invalid value. */
+/** What the options set. Throws a CommandFault for an invalid value. */
 export function fieldsOf(values: Values, now: number): KeyFields {
   const { name, group, account } = values;
   if (name !== undefined && !(name.length <= 100 && nameForm.test(name)))
-    throw new KeysFault("--name must be 1 to 100 visible characters without control characters");
+    throw new CommandFault("--name must be 1 to 100 visible characters without control characters");
   if (account !== undefined && !accountForm.test(account))
-    throw new KeysFault("--account must be 1 to 100 of A-Z, a-z, 0-9 and ._@-");
+    throw new CommandFault("--account must be 1 to 100 of A-Z, a-z, 0-9 and ._@-");
   const limits = limitsOf(values);
   const lists = listsOf(values);
   return {
@@ -61,7 +62,7 @@ function expiresAtOf(given: string, now: number): number | null {
   if (given === none) return null;
   const expiresAt = expiryOf(given, now);
   if (expiresAt !== "faulty") return expiresAt;
-  throw new KeysFault(
+  throw new CommandFault(
     "--expires must be in the future: a duration such as 12h, 90d or 4w, or a date such as 2030-12-31",
   );
 }
@@ -100,7 +101,7 @@ function listsOf(values: Values): Pick<KeyFields, keyof typeof lists> {
     found[option] = given === none ? null : items;
     const isValid =
       items.length <= max && items.every((item) => form.test(item)) && (option !== "models" || items.length > 0);
-    if (given !== none && !isValid) throw new KeysFault(`--${option} must ${rule}`);
+    if (given !== none && !isValid) throw new CommandFault(`--${option} must ${rule}`);
   }
   return found;
 }
@@ -113,7 +114,7 @@ function limitsOf(values: Values): NonNullable<KeyFields["limits"]> {
     if (given === undefined) continue;
     const isValid = /^\d{1,13}(\.\d{1,6})?$/.test(given) && Value.Check(limitSchemaOf(row), Number(given));
     if (given !== none && !isValid)
-      throw new KeysFault(
+      throw new CommandFault(
         `--${option} must be ${counter === "money" ? "an amount such as 2.50," : "an integer"} from ${minimum} to ${maximum}`,
       );
     limits[name] = given === none ? null : Number(given);

@@ -1,11 +1,8 @@
-/** Where `sluice keys` reads and changes keys: at control, or without one in Redis. */
+/** The place of the keys that `sluice keys` reads and changes: control, or without one Redis. */
 import type { Limits } from "#access/limits.ts";
 import type { KeyRecord } from "#access/record.ts";
 
-/** A command that cannot be executed as given; the message is one line. */
-export class KeysFault extends Error {}
-
-/** What a command sets; null removes. */
+/** The fields that a command sets; null removes. */
 export interface KeyFields {
   name?: string;
   group?: string;
@@ -25,7 +22,7 @@ export interface NewKey {
   record: KeyRecord;
 }
 
-/** Every method rejects with a KeysFault for what cannot be done. */
+/** Every method rejects with a CommandFault for what cannot be done. */
 export interface KeyStore {
   /** `now` in epoch milliseconds. */
   create(fields: KeyFields & { name: string; group: string }, now: number): Promise<NewKey>;

@@ -2,6 +2,7 @@
 import { type Limits, limitRows } from "#access/limits.ts";
 import { type KeyRecord, stateOf } from "#access/record.ts";
 import { createdSecondsOf } from "#catalogue/meaning.ts";
+import { tableOf } from "./command.ts";
 
 const unitMs: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
 
@@ -36,7 +37,7 @@ const limitTextOf = (limits: Limits = {}): string =>
 export function keyTableOf(records: readonly KeyRecord[], now: number): string {
   const timeTextOf = (ms: number | undefined) =>
     ms === undefined ? "never" : new Date(ms).toISOString().slice(0, 16).replace("T", " ");
-  const table = [
+  return tableOf([
     ["ID", "NAME", "GROUP", "KEY", "STATE", "CREATED (UTC)", "EXPIRES (UTC)", "MODELS", "ORIGINS", "ACCOUNT", "LIMITS"],
     ...records.map((record) => [
       record.id,
@@ -51,8 +52,5 @@ export function keyTableOf(records: readonly KeyRecord[], now: number): string {
       record.account ?? "none",
       limitTextOf(record.limits),
     ]),
-  ];
-  const widths = table[0]!.map((_, column) => Math.max(...table.map((row) => row[column]!.length)));
-  const lineOf = (row: string[]) => row.map((cell, column) => cell.padEnd(widths[column]!)).join("  ");
-  return table.map((row) => `${lineOf(row).trimEnd()}\n`).join("");
+  ]);
 }

@@ -2,10 +2,9 @@
 import { parseArgs } from "node:util";
 import { type KeyRecord, stateOf as keyStateOf } from "#access/record.ts";
 import type { Environment } from "#catalogue/environment.ts";
-import { CatalogueFault } from "#catalogue/fault.ts";
-import { StartupFault } from "#service/startup.ts";
+import { CommandFault, failureOf, type Output, standardOutput } from "./command.ts";
 import { fieldsOf, keyOptions, limitHelp } from "./key-options.ts";
-import { type KeyStore, KeysFault, type NewKey } from "./key-store.ts";
+import type { KeyStore, NewKey } from "./key-store.ts";
 import { durationOf, keyTableOf } from "./keys-text.ts";
 import { withKeyStore } from "./open-key-store.ts";
 
@@ -32,17 +31,6 @@ The keys are those of control at SLUICE_CONTROL_URL (with OPERATOR_TOKEN), or in
 runs in this directory. Without control there are only create, list and revoke.
 `;
 
-/** Where a command writes its result and its errors. */
-interface Output {
-  out(text: string): void;
-  err(text: string): void;
-}
-
-const standardOutput: Output = {
-  out: (text) => void process.stdout.write(text),
-  err: (text) => void process.stderr.write(text),
-};
-
 const commands = { create, list, update, rotate, revoke, rebuild };
 
 /**
@@ -66,22 +54,21 @@ export async function keysCommand(
     output.out(await commands[command as keyof typeof commands](rest, environment));
     return 0;
   } catch (error) {
-    const { message, code } = error as NodeJS.ErrnoException;
-    const isInvalid = String(code).startsWith("ERR_PARSE_ARGS");
-    const isExpected =
-      isInvalid || error instanceof KeysFault || error instanceof StartupFault || error instanceof CatalogueFault;
-    const text = isExpected
-      ? message.split("\n", 1)[0]
-      : `the result is unknown (${message}); "sluice keys list" shows the current keys`;
-    output.err(`sluice keys ${command}: ${text}\n`);
-    return isInvalid ? 2 : 1;
+    const { line, exitCode } = failureOf(error) ?? {
+      line: `the result is unknown (${(error as Error).message}); "sluice keys list" shows the current keys`,
+      exitCode: 1,
+    };
+    output.err(`sluice keys ${command}: ${line}\n`);
+    return exitCode;
   }
 }
+
+const textOf = (value: unknown): string => `${JSON.stringify(value)}\n`;
 
 async function create(args: string[], environment: Environment): Promise<string> {
   const { values } = parseArgs({ args, options: keyOptions });
   const { name, group } = values;
-  if (group === undefined || name === undefined) throw new KeysFault("--group and --name are required");
+  if (group === undefined || name === undefined) throw new CommandFault("--group and --name are required");
   const now = Date.now();
   const fields = { ...fieldsOf(values, now), name, group };
   return newKeyText(await withKeyStore(environment, (store) => store.create(fields, now)), values.json);
@@ -92,34 +79,32 @@ async function list(args: string[], environment: Environment): Promise<string> {
   const records = await withKeyStore(environment, (store) => store.list());
   const now = Date.now();
   return values.json
-    ? `${JSON.stringify(records.map((record) => ({ ...record, state: keyStateOf(record, now) })))}\n`
+    ? textOf(records.map((record) => ({ ...record, state: keyStateOf(record, now) })))
     : keyTableOf(records, now);
 }
 
 async function update(args: string[], environment: Environment): Promise<string> {
   const { values, positionals } = parseArgs({ args, allowPositionals: true, options: keyOptions });
   const fields = fieldsOf(values, Date.now());
-  if (Object.keys(fields).length === 0) throw new KeysFault("name at least one option to change");
-  const record = await withKey(environment, positionals, (store, { id }) => store.update(id, fields));
-  return values.json ? `${JSON.stringify(record)}\n` : keyTableOf([record], Date.now());
+  if (Object.keys(fields).length === 0) throw new CommandFault("name at least one option to change");
+  const record = await withKey(environment, positionals, (store, id) => store.update(id, fields));
+  return values.json ? textOf(record) : keyTableOf([record], Date.now());
 }
 
 async function rotate(args: string[], environment: Environment): Promise<string> {
   const options = { json: { type: "boolean" }, overlap: { type: "string", default: "24h" } } as const;
   const { values, positionals } = parseArgs({ args, allowPositionals: true, options });
   const overlapMs = durationOf(values.overlap);
-  if (overlapMs === undefined) throw new KeysFault("--overlap must be a duration such as 0m, 12h or 7d");
-  const created = await withKey(environment, positionals, (store, { id }) => store.rotate(id, overlapMs));
+  if (overlapMs === undefined) throw new CommandFault("--overlap must be a duration such as 0m, 12h or 7d");
+  const created = await withKey(environment, positionals, (store, id) => store.rotate(id, overlapMs));
   return newKeyText(created, values.json);
 }
 
 async function revoke(args: string[], environment: Environment): Promise<string> {
   const { values, positionals } = parseArgs({ args, allowPositionals: true, options: { json: { type: "boolean" } } });
-  const revoked = await withKey(environment, positionals, (store, { id }) => store.revoke(id));
-  if (!revoked) throw new KeysFault(`no key matches "${positionals[0]}"`);
-  return values.json
-    ? `${JSON.stringify(revoked)}\n`
-    : `Revoked ${revoked.id}, named ${revoked.name}, ending in ${revoked.hint}.\n`;
+  const revoked = await withKey(environment, positionals, (store, id) => store.revoke(id));
+  if (!revoked) throw new CommandFault(`no key matches "${positionals[0]}"`);
+  return values.json ? textOf(revoked) : `Revoked ${revoked.id}, named ${revoked.name}, ending in ${revoked.hint}.\n`;
 }
 
 async function rebuild(args: string[], environment: Environment): Promise<string> {
@@ -129,35 +114,29 @@ async function rebuild(args: string[], environment: Environment): Promise<string
 
 const newKeyText = ({ key, record }: NewKey, isJson: boolean | undefined): string =>
   isJson
-    ? `${JSON.stringify({ key, ...record })}\n`
+    ? textOf({ key, ...record })
     : `${key}\n\nStore this key now: it is never shown again.\n\n${keyTableOf([record], Date.now())}`;
 
-/** Calls `use` with the one key that the arguments name. */
+/** Calls `use` with the id of the one key that the arguments name. */
 function withKey<Result>(
   environment: Environment,
-  positionals: readonly string[],
-  use: (store: KeyStore, record: KeyRecord) => Promise<Result>,
+  [reference, ...rest]: readonly string[],
+  use: (store: KeyStore, id: string) => Promise<Result>,
 ): Promise<Result> {
-  const [wanted] = positionals;
-  if (wanted === undefined || positionals.length > 1)
-    throw new KeysFault("name one key: by its id, its name or its last four characters");
-  return withKeyStore(environment, async (store) => use(store, findOne(await store.list(), wanted)));
+  if (reference === undefined || rest.length > 0)
+    throw new CommandFault("name one key: by its id, its name or its last four characters");
+  return withKeyStore(environment, async (store) => use(store, findOne(await store.list(), reference).id));
 }
 
 /** The key with this id in any state, otherwise the only unrevoked key with this hint or name. */
-function findOne(records: readonly KeyRecord[], wanted: string): KeyRecord {
-  const byId = records.find(({ id }) => id === wanted);
+function findOne(records: readonly KeyRecord[], reference: string): KeyRecord {
+  const byId = records.find(({ id }) => id === reference);
   if (byId) return byId;
-  const found = records.filter(
-    ({ hint, name, revokedAt }) => revokedAt === undefined && (hint === wanted || name === wanted),
+  const [match, ...others] = records.filter(
+    ({ hint, name, revokedAt }) => revokedAt === undefined && (hint === reference || name === reference),
   );
-  if (found.length > 1)
-    throw new KeysFault(
-      `${found.length} keys match "${wanted}"; use the id: ${found
-        .slice(0, 10)
-        .map(({ id }) => id)
-        .join(", ")}`,
-    );
-  if (!found[0]) throw new KeysFault(`no key matches "${wanted}"`);
-  return found[0];
+  if (match === undefined) throw new CommandFault(`no key matches "${reference}"`);
+  if (others.length === 0) return match;
+  const ids = [match, ...others].slice(0, 10).map(({ id }) => id);
+  throw new CommandFault(`${others.length + 1} keys match "${reference}"; use the id: ${ids.join(", ")}`);
 }

@@ -3,7 +3,7 @@
  * Node 24.
  */
 import { resolve } from "node:path";
-import { StartupFault } from "#service/startup.ts";
+import { failureOf } from "./command.ts";
 import { databaseCommand } from "./database.ts";
 import { keysCommand } from "./keys.ts";
 import { operatorCommand } from "./operator.ts";
@@ -44,24 +44,25 @@ Settings are environment variables:
   OPENAI_API_KEY     a credential that the catalogue names, for its models; likewise ANTHROPIC_API_KEY, GEMINI_API_KEY, …
 `;
 
+/** The commands with arguments of their own. */
+const commands: Record<string, (args: string[], environment: NodeJS.ProcessEnv) => number | Promise<number>> = {
+  keys: keysCommand,
+  prices: pricesCommand,
+  operator: operatorCommand,
+  top: topCommand,
+};
+
 async function command([name, ...args]: string[]): Promise<number> {
+  const directory = process.cwd();
+  const run = name === undefined || !Object.hasOwn(commands, name) ? undefined : commands[name];
+  if (run !== undefined) return run(args, environmentAtRoot());
   switch (name) {
     case "start":
       if (args.includes("--help") || args.includes("-h")) return showHelp();
       if (args.length > 0) return refuse(`start takes no arguments, only environment variables: ${args.join(" ")}`);
       return start(environmentAtRoot());
-    case "keys":
-      return keysCommand(args, environmentAtRoot());
-    case "prices":
-      return pricesCommand(args, environmentAtRoot());
-    case "db": {
-      const directory = process.cwd();
+    case "db":
       return databaseCommand(args, environmentAtRoot(), directory);
-    }
-    case "operator":
-      return operatorCommand(args, environmentAtRoot());
-    case "top":
-      return topCommand(args, environmentAtRoot());
     case "test-programs":
       return findTestPrograms();
     case "help":
@@ -100,9 +101,10 @@ async function findTestPrograms(): Promise<number> {
     await ensureTestPrograms(process.env, openState(checkout), onStopRequests().stop);
     return 0;
   } catch (error) {
-    if (!(error instanceof StartupFault)) throw error;
-    process.stderr.write(`sluice: ${error.message}\n`);
-    return 1;
+    const failure = failureOf(error);
+    if (failure === undefined) throw error;
+    process.stderr.write(`sluice: ${failure.line}\n`);
+    return failure.exitCode;
   }
 }
 

@@ -4,8 +4,9 @@ import { serviceConfigOf } from "#service/config.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { withRedis } from "#service/redis.ts";
 import { StartupFault } from "#service/startup.ts";
+import { CommandFault } from "./command.ts";
 import { controlStore } from "./control-store.ts";
-import { type KeyStore, KeysFault } from "./key-store.ts";
+import type { KeyStore } from "./key-store.ts";
 import { redisStore } from "./redis-store.ts";
 import { readOperatorToken, readReady, stateOf } from "./state.ts";
 
@@ -23,10 +24,10 @@ export async function withKeyStore<Result>(
   const controlUrl = SLUICE_CONTROL_URL || ready?.controlUrl;
   if (controlUrl) {
     const token = OPERATOR_TOKEN || (SLUICE_CONTROL_URL ? undefined : readOperatorToken(state));
-    if (!token) throw new KeysFault(`OPERATOR_TOKEN must be set to call control at ${controlUrl}`);
+    if (!token) throw new CommandFault(`OPERATOR_TOKEN must be set to call control at ${controlUrl}`);
     return use(controlStore({ url: controlUrl, token }));
   }
-  const noGateway = new KeysFault('no gateway runs in this directory; start it with "npm start", or set REDIS_URL');
+  const noGateway = new CommandFault('no gateway runs in this directory; start it with "npm start", or set REDIS_URL');
   const url = REDIS_URL || ready?.redisUrl;
   if (!url) throw noGateway;
   const keyspace = keyspaceOf(serviceConfigOf(environment).namespace);

@@ -5,23 +5,13 @@ import { CatalogueFault } from "#catalogue/fault.ts";
 import { type CheckedPrices, checkPrices, type ListPrices, readListPrices } from "#catalogue/list-prices.ts";
 import { loadCatalogueFile } from "#catalogue/load.ts";
 import { serviceConfigOf } from "#service/config.ts";
-import { StartupFault } from "#service/startup.ts";
+import { failureOf, type Output, standardOutput, tableOf } from "./command.ts";
 
 const usage = `Usage:
   sluice prices check [--json]    compares the prices of the catalogue with the list prices of known models
 
 The exit code is 1 if a price differs. What callers pay is compared, or what the operator pays at a target that has prices of its own.
 `;
-
-interface Output {
-  out(text: string): void;
-  err(text: string): void;
-}
-
-const standardOutput: Output = {
-  out: (text) => void process.stdout.write(text),
-  err: (text) => void process.stderr.write(text),
-};
 
 /**
  * Returns the exit code: 0 without a difference, 1 with one or for an unusable catalogue, 2 for
@@ -36,11 +26,10 @@ export function pricesCommand(args: string[], environment: Environment, output: 
     }
     return check(environment, values.json === true, output);
   } catch (error) {
-    const { message, code } = error as NodeJS.ErrnoException;
-    const isInvalid = String(code).startsWith("ERR_PARSE_ARGS");
-    if (!isInvalid && !(error instanceof CatalogueFault) && !(error instanceof StartupFault)) throw error;
-    output.err(`sluice prices: ${message.split("\n", 1)[0]}\n`);
-    return isInvalid ? 2 : 1;
+    const failure = failureOf(error);
+    if (failure === undefined) throw error;
+    output.err(`sluice prices: ${failure.line}\n`);
+    return failure.exitCode;
   }
 }
 
@@ -71,18 +60,10 @@ function textOf(checked: readonly CheckedPrices[], { date, currency }: ListPrice
   const unknown = [...new Set(of("unknown").map(({ model }) => model))];
   return [
     `List prices of ${date}, in ${currency}. Equal: ${of("equal").length}, different: ${of("different").length}, unknown: ${of("unknown").length}.`,
-    ...(rows.length === 0 ? [] : ["", ...tableOf([["MODEL", "TARGET", "PRICE", "CATALOGUE", "LIST", ""], ...rows])]),
+    ...(rows.length === 0
+      ? []
+      : ["", tableOf([["MODEL", "TARGET", "PRICE", "CATALOGUE", "LIST", ""], ...rows]).trimEnd()]),
     ...(unknown.length === 0 ? [] : ["", `Unknown, because they have no list price: ${unknown.join(", ")}`]),
     "",
   ].join("\n");
-}
-
-function tableOf(rows: readonly (readonly string[])[]): string[] {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
-  return rows.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column]!))
-      .join("  ")
-      .trimEnd(),
-  );
 }

@@ -5,7 +5,8 @@ import { loadCatalogue } from "#catalogue/load.ts";
 import { serviceConfigOf } from "#service/config.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
-import { type KeyStore, KeysFault } from "./key-store.ts";
+import { CommandFault } from "./command.ts";
+import type { KeyStore } from "./key-store.ts";
 
 export function redisStore(redis: Redis, keyspace: Keyspace, environment: Environment): KeyStore {
   return {
@@ -40,14 +41,14 @@ export function redisStore(redis: Redis, keyspace: Keyspace, environment: Enviro
 }
 
 async function needsControl(): Promise<never> {
-  throw new KeysFault("this command needs control: set SLUICE_CONTROL_URL and OPERATOR_TOKEN");
+  throw new CommandFault("this command needs control: set SLUICE_CONTROL_URL and OPERATOR_TOKEN");
 }
 
-/** Throws a KeysFault for a group or a model that the catalogue does not have. */
+/** Throws a CommandFault for a group or a model that the catalogue does not have. */
 function checkNames(group: string, models: readonly string[], environment: Environment): void {
   const { groups, declaredModelIds } = loadCatalogue(serviceConfigOf(environment).catalogueFile, environment);
   if (!groups.has(group))
-    throw new KeysFault(`no group is named "${group}"; the catalogue has ${[...groups.keys()].join(", ")}`);
+    throw new CommandFault(`no group is named "${group}"; the catalogue has ${[...groups.keys()].join(", ")}`);
   const unknown = models.find((id) => !id.endsWith("*") && !declaredModelIds.has(id));
-  if (unknown !== undefined) throw new KeysFault(`no model of the catalogue has the id "${unknown}"`);
+  if (unknown !== undefined) throw new CommandFault(`no model of the catalogue has the id "${unknown}"`);
 }

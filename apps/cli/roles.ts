@@ -31,6 +31,9 @@ export interface RolePlace {
   lifeline: Writable | undefined;
 }
 
+/** The messages of a role; control sends a link while no operator can sign in otherwise. */
+type RoleMessage = { type: "listening"; urls: Urls } | { type: "sign-in-link"; url: string };
+
 /** How to run a role in this environment. After a restart it uses the same ports. */
 export function rolePlan(role: Role, { root, logs, commands, lifeline }: RolePlace, environment: Environment): Plan {
   const logFile = join(logs, `${role}.log`);
@@ -52,9 +55,9 @@ export function rolePlan(role: Role, { root, logs, commands, lifeline }: RolePla
     },
     whenServing: (child) =>
       new Promise((resolve) => {
-        child.on("message", (message) => {
-          if (isSignInLink(message)) showLink(message.url);
-          if (isListening(message)) resolve(message.urls);
+        child.on("message", (message: RoleMessage | null) => {
+          if (message?.type === "sign-in-link") showLink(message.url);
+          if (message?.type === "listening") resolve(message.urls);
         });
       }),
     attemptsMax,
@@ -62,21 +65,6 @@ export function rolePlan(role: Role, { root, logs, commands, lifeline }: RolePla
     logFile,
   };
 }
-
-const isListening = (message: unknown): message is { urls: Urls } =>
-  typeof message === "object" &&
-  message !== null &&
-  "type" in message &&
-  message.type === "listening" &&
-  "urls" in message;
-
-/** From control, while no operator can sign in otherwise. */
-const isSignInLink = (message: unknown): message is { url: string } =>
-  typeof message === "object" &&
-  message !== null &&
-  "type" in message &&
-  message.type === "sign-in-link" &&
-  "url" in message;
 
 /** On the terminal only: the link is a secret. */
 const showLink = (url: string) =>

@@ -1,6 +1,7 @@
 /** The text of `sluice top`: the live state as lines that fit a terminal. */
 import type { liveOperations } from "#api/live.ts";
 import type { AnswerOf } from "#api/operation.ts";
+import { alignedRows } from "./command.ts";
 
 export type LiveState = AnswerOf<(typeof liveOperations)["readOperations"]>;
 
@@ -17,7 +18,8 @@ const codes: Record<Color, number> = { bold: 1, dim: 2, red: 31, yellow: 33, gre
 
 interface Cell {
   text: string;
-  color?: Color | undefined;
+  /** False for the colour of the terminal. */
+  color: Color | false;
 }
 
 type Line = Cell[];
@@ -31,10 +33,12 @@ interface Table {
   rows: Line[];
 }
 
-const cell = (text: string | number, color?: Color): Cell => ({ text: String(text), color });
-const count = (value: number, color?: Color) => cell(value.toLocaleString("en-US"), color);
 /** Names and reasons may have characters that control a terminal. */
-const plain = (text: string) => text.replaceAll(/\p{C}/gu, "?");
+const cell = (text: string | number, color: Cell["color"] = false): Cell => ({
+  text: String(text).replaceAll(/\p{C}/gu, "?"),
+  color,
+});
+const count = (value: number, color?: Cell["color"]) => cell(value.toLocaleString("en-US"), color);
 
 const durationOf = (ms: number): string =>
   ms < 1_000 ? `${Math.round(ms)} ms` : ms < 60_000 ? `${(ms / 1_000).toFixed(1)} s` : `${Math.floor(ms / 60_000)} min`;
@@ -64,8 +68,8 @@ function headOf({ rates, redis, ledger, processes, database }: LiveState): Line[
   return [
     [
       cell(`requests ${rate(rates?.requests)}/s`, "bold"),
-      cell(`failed ${rate(rates?.failed)}/s`, rates && rates.failed > 0 ? "red" : undefined),
-      cell(`refused ${rate(rates?.refused)}/s`, rates && rates.refused > 0 ? "yellow" : undefined),
+      cell(`failed ${rate(rates?.failed)}/s`, (rates?.failed ?? 0) > 0 && "red"),
+      cell(`refused ${rate(rates?.refused)}/s`, (rates?.refused ?? 0) > 0 && "yellow"),
       cell(`chunks ${rate(rates?.chunks)}/s`),
     ],
     [
@@ -85,16 +89,13 @@ function queuesOf({ queues }: LiveState): Table {
     numbersFrom: 1,
     rows: sorted.map(({ name, queued, waiting, oldestWaitMs, running, capacity, workers, control }) => [
       cell(name),
-      count(queued, queued > 0 ? "yellow" : undefined),
+      count(queued, queued > 0 && "yellow"),
       count(waiting),
       cell(queued === 0 ? "" : durationOf(oldestWaitMs)),
       count(running),
       count(capacity),
-      cell(
-        capacity === 0 ? "" : `${Math.round((100 * running) / capacity)} %`,
-        running >= capacity ? "yellow" : undefined,
-      ),
-      count(workers, workers === 0 ? "red" : undefined),
+      cell(capacity === 0 ? "" : `${Math.round((100 * running) / capacity)} %`, running >= capacity && "yellow"),
+      count(workers, workers === 0 && "red"),
       control === null ? cell("") : cell(`${control.state}: ${control.reason}`, "yellow"),
     ]),
   };
@@ -112,9 +113,9 @@ function targetsOf({ targets }: LiveState): Table {
       cell(target),
       cell(state, state === "closed" ? "green" : "red"),
       count(calls),
-      count(failed, failed > 0 ? "red" : undefined),
+      count(failed, failed > 0 && "red"),
       cell(firstTokenMs === null ? "" : durationOf(firstTokenMs)),
-      count(cooling, cooling > 0 ? "yellow" : undefined),
+      count(cooling, cooling > 0 && "yellow"),
       control === null ? cell("") : cell(control.reason, "yellow"),
     ]),
   };
@@ -129,9 +130,9 @@ function processesOf({ processes }: LiveState): Table {
     rows: processes.map((process) => [
       cell(process.id),
       stateOf(process),
-      cell(process.cores.toFixed(2), process.cores > 0.9 ? "yellow" : undefined),
+      cell(process.cores.toFixed(2), process.cores > 0.9 && "yellow"),
       cell(bytesOf(process.memoryBytes)),
-      cell(durationOf(process.eventLoopDelayMs), process.eventLoopDelayMs > 250 ? "red" : undefined),
+      cell(durationOf(process.eventLoopDelayMs), process.eventLoopDelayMs > 250 && "red"),
       count(process.generations),
       cell(`${process.version} at ${process.host}`),
     ]),
@@ -143,57 +144,37 @@ function processesOf({ processes }: LiveState): Table {
  * there are.
  */
 function linesOf({ heads, numbersFrom, rows }: Table, rowsMax: number): Line[] {
-  const shown =
-    rows.length <= rowsMax || rowsMax === 1 ? rows.slice(0, rowsMax) : rows.slice(0, Math.max(0, rowsMax - 1));
-  const last = heads.length - 1;
-  const widths = heads.map((head, index) =>
-    Math.max(head.length, ...shown.map((row) => [...plain(row[index]?.text ?? "")].length)),
+  const hasMore = rows.length > rowsMax && rowsMax !== 1;
+  const visible = rows.slice(0, hasMore ? Math.max(0, rowsMax - 1) : rowsMax);
+  const lines = [heads.map((head) => cell(head, "dim")), ...visible];
+  const texts = alignedRows(
+    lines.map((line) => line.map(({ text }) => text)),
+    (column) => column >= numbersFrom && column < heads.length - 1,
   );
-  const aligned = (row: Line): Line =>
-    row.map(({ text, color }, index) => {
-      const width = widths[index] as number;
-      const padded =
-        index >= numbersFrom && index < last ? text.padStart(width) : text.padEnd(index === last ? 0 : width);
-      return { text: padded, color };
-    });
-  const more = rows.length - shown.length;
-  return [
-    aligned(heads.map((head) => cell(head, "dim"))),
-    ...shown.map(aligned),
-    ...(more > 0 && rowsMax !== 1 ? [[cell(`… ${more} more`, "dim")]] : []),
-  ];
+  const aligned = lines.map((line, row) => line.map(({ color }, column) => cell(texts[row]?.[column] ?? "", color)));
+  return hasMore ? [...aligned, [cell(`… ${rows.length - visible.length} more`, "dim")]] : aligned;
 }
 
-/**
- * How many rows each table gets: what it needs, and where that is too much, the longest ones get
- * less.
- */
-function shared(needs: number[], rowsMax: number): number[] {
-  const given = needs.map(() => 0);
-  for (
-    let left = Math.min(
-      rowsMax,
-      needs.reduce((sum, need) => sum + need, 0),
-    );
-    left > 0;
-  ) {
-    for (const [index, need] of needs.entries())
-      if (left > 0 && (given[index] as number) < need) {
-        (given[index] as number)++;
-        left--;
-      }
+/** The rows of each table: its need, and where that is too much, the longest ones get less. */
+function shared(needs: readonly number[], rowsMax: number): number[] {
+  const shares = needs.map(() => 0);
+  for (let left = rowsMax; left > 0; ) {
+    const hungry = shares.flatMap((share, index) => (share < (needs[index] ?? 0) ? [index] : [])).slice(0, left);
+    if (hungry.length === 0) break;
+    for (const index of hungry) shares[index] = (shares[index] ?? 0) + 1;
+    left -= hungry.length;
   }
-  return given;
+  return shares;
 }
 
 /** The text of a line, cut at `columns`. */
 function textOf(line: Line, { columns, hasColors }: FrameOptions): string {
   let left = columns;
   const texts = line.map(({ text, color }, index) => {
-    const separated = [...`${index > 0 ? "  " : ""}${plain(text)}`].slice(0, Math.max(0, left));
-    left -= separated.length;
-    const cut = separated.join("");
-    return hasColors && color !== undefined && cut.trim() !== "" ? `\x1b[${codes[color]}m${cut}\x1b[0m` : cut;
+    const characters = [...(index > 0 ? `  ${text}` : text)].slice(0, Math.max(0, left));
+    left -= characters.length;
+    const cut = characters.join("");
+    return hasColors && color && cut.trim() !== "" ? `\x1b[${codes[color]}m${cut}\x1b[0m` : cut;
   });
   return texts.join("").trimEnd();
 }
@@ -212,10 +193,10 @@ export function frameOf(state: LiveState, note: string, options: FrameOptions): 
   const top: Line[] = [[cell("sluice", "bold"), cell(state.at), cell(note, "dim")], ...headOf(state), ...conditions];
   const tables = [queuesOf(state), targetsOf(state), processesOf(state)];
   const overhead = 2 * tables.length;
-  const given = shared(
+  const shares = shared(
     tables.map(({ rows }) => rows.length),
-    Math.max(0, options.rows - top.length - overhead),
+    options.rows - top.length - overhead,
   );
-  const lines = [...top, ...tables.flatMap((table, index) => [[], ...linesOf(table, given[index] as number)])];
+  const lines = [...top, ...tables.flatMap((table, index) => [[], ...linesOf(table, shares[index] as number)])];
   return lines.slice(0, options.rows).map((line) => textOf(line, options));
 }

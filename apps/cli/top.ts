@@ -1,8 +1,9 @@
 /** `sluice top`: the live state of the console's page Operations, in a terminal. */
 import { parseArgs } from "node:util";
-import { type ApiAddress, ApiFault, callOperation } from "#api/client.ts";
+import type { ApiAddress } from "#api/client.ts";
 import type { Environment } from "#catalogue/environment.ts";
-import { controlOf, noControl } from "./control-address.ts";
+import { failureOf } from "./command.ts";
+import { callControl, controlOf } from "./control-address.ts";
 import { frameOf, type LiveState } from "./top-frame.ts";
 
 const usage = `Usage:
@@ -53,44 +54,26 @@ export async function topCommand(
   terminal: Terminal = { input: process.stdin, output: process.stdout, errors: process.stderr },
 ): Promise<number> {
   const { errors, output } = terminal;
-  const isOnce = onceOf(args);
-  if (isOnce === undefined) {
-    errors.write(usage);
-    return 2;
-  }
-  const control = controlOf(environment);
-  if (control === undefined) {
-    errors.write(`sluice top: ${noControl}\n`);
-    return 1;
-  }
-  const isLive = !isOnce && output.isTTY === true;
   const hasColors = output.isTTY === true && !environment.NO_COLOR;
   try {
+    const { once } = parseArgs({ args, options: { once: { type: "boolean", default: false } } }).values;
+    const control = controlOf(environment);
     const first = await readState(control);
-    if (isLive) await show(control, first, terminal, hasColors);
+    if (!once && output.isTTY) await show(control, first, terminal, hasColors);
     else {
       const bounds = { columns: output.columns ?? Number.POSITIVE_INFINITY, rows: Number.POSITIVE_INFINITY, hasColors };
       output.write(`${frameOf(await withRates(control, first), "", bounds).join("\n")}\n`);
     }
     return 0;
   } catch (error) {
-    errors.write(`sluice top: ${reasonOf(error, control)}\n`);
-    return 1;
+    const failure = failureOf(error);
+    if (failure === undefined) throw error;
+    errors.write(failure.exitCode === 2 ? usage : `sluice top: ${failure.line}\n`);
+    return failure.exitCode;
   }
 }
 
-function onceOf(args: string[]): boolean | undefined {
-  try {
-    return parseArgs({ args, options: { once: { type: "boolean", default: false } } }).values.once;
-  } catch {
-    return undefined;
-  }
-}
-
-const readState = (control: ApiAddress): Promise<LiveState> => callOperation(control, "readOperations");
-
-const reasonOf = (error: unknown, { url }: ApiAddress): string =>
-  error instanceof ApiFault ? error.message : `control at ${url} does not answer`;
+const readState = (control: ApiAddress): Promise<LiveState> => callControl(control, "readOperations");
 
 /** A first reading has no rates, unless somebody else reads them too. */
 async function withRates(control: ApiAddress, state: LiveState): Promise<LiveState> {
@@ -120,7 +103,7 @@ async function show(control: ApiAddress, first: LiveState, terminal: Terminal, h
       state = await readState(control);
       note = "";
     } catch (error) {
-      note = `${reasonOf(error, control)}; `;
+      note = `${failureOf(error)?.line ?? error}; `;
     }
     isReading = false;
     if (!isOver) draw();

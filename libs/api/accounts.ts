@@ -1,7 +1,21 @@
 /** Operations on accounts. */
 import Type from "typebox";
 import { accountForm } from "#access/record.ts";
-import { changeOf, group, id, name, orNull, pageOf, pageQuery, strict, time } from "./common.ts";
+import {
+  changeOf,
+  flag,
+  group,
+  id,
+  integer,
+  name,
+  object,
+  optional,
+  orNull,
+  pageOf,
+  pageQuery,
+  strictObject,
+  time,
+} from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const groups = orNull(
@@ -12,18 +26,16 @@ const groups = orNull(
   }),
 );
 
-const account = Type.Object({
+const account = object({
   id: id("The id of the account."),
   name: name("For people."),
   createdAt: time("When it was created."),
   disabledAt: orNull(time("Since when its keys are refused; null while it is active.")),
   groups,
-  contentDays: orNull(
-    Type.Integer({ description: "How many days the content of requests is stored; null if none is stored." }),
-  ),
+  contentDays: orNull(integer("How many days the content of requests is stored; null if none is stored.")),
 });
 
-const params = Type.Object({ account: id("The id of an account.") });
+const params = object({ account: id("The id of an account.") });
 
 export const accountOperations = {
   listAccounts: {
@@ -31,7 +43,7 @@ export const accountOperations = {
     path: "/accounts",
     summary: "Lists the accounts of the caller, or all for an operator.",
     access: "person",
-    query: Type.Object(pageQuery, strict),
+    query: strictObject(pageQuery),
     answer: pageOf(account),
   },
   createAccount: {
@@ -39,19 +51,16 @@ export const accountOperations = {
     path: "/accounts",
     summary: "Creates an account.",
     access: "operator",
-    body: Type.Object(
-      {
-        id: Type.Optional(
-          Type.String({
-            pattern: accountForm.source,
-            description: "Its id in usage and limits. Default: a random one.",
-          }),
-        ),
-        name: name("For people."),
-        groups: Type.Optional(groups),
-      },
-      strict,
-    ),
+    body: strictObject({
+      id: optional(
+        Type.String({
+          pattern: accountForm.source,
+          description: "Its id in usage and limits. Default: a random one.",
+        }),
+      ),
+      name: name("For people."),
+      groups: optional(groups),
+    }),
     answer: account,
     status: 201,
   },
@@ -70,7 +79,7 @@ export const accountOperations = {
       "Changes an account: its name, the groups of its keys, or disables it. The keys of a disabled account are refused.",
     access: "operator",
     params,
-    body: changeOf({ name: name("For people."), isDisabled: Type.Boolean(), groups }),
+    body: changeOf({ name: name("For people."), isDisabled: flag(), groups }),
     answer: account,
   },
 } as const satisfies Record<string, Operation>;

@@ -3,40 +3,40 @@
  * upstreams.
  */
 import Type from "typebox";
-import { orNull, time } from "./common.ts";
+import { integer, listOf, number, object, optional, orNull, text, time } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const amount = (description: string) => Type.String({ description });
-const amounts = (description: string) => Type.Record(Type.String(), amount("A decimal number."), { description });
+const amounts = (description: string) => Type.Record(text(), amount("A decimal number."), { description });
 
-const groupPrices = Type.Object({
-  group: Type.String(),
+const groupPrices = object({
+  group: text(),
   prices: amounts(
     "By the catalogue's names, such as `inputPerMillion` and `perRequest`, with the group's ratio. An absent price is that of `inputPerMillion` or `outputPerMillion`.",
   ),
-  images: Type.Array(
-    Type.Object({
-      size: Type.Optional(Type.String()),
-      quality: Type.Optional(Type.String()),
+  images: listOf(
+    object({
+      size: optional(text()),
+      quality: optional(text()),
       price: amount("Per image."),
     }),
-    { description: "Prices of generated images; the first that matches applies." },
+    "Prices of generated images; the first that matches applies.",
   ),
-  tiers: Type.Array(
-    Type.Object({ aboveInputTokens: Type.Integer(), prices: amounts("The prices that this tier replaces.") }),
-    { description: "Prices for long prompts." },
+  tiers: listOf(
+    object({ aboveInputTokens: integer(), prices: amounts("The prices that this tier replaces.") }),
+    "Prices for long prompts.",
   ),
-  serviceTiers: Type.Record(Type.String(), Type.Number(), { description: "Factors, by the name of the service tier." }),
-  periods: Type.Optional(
-    Type.Array(
-      Type.Object({
-        from: Type.Optional(Type.String()),
-        until: Type.Optional(Type.String()),
-        hours: Type.Optional(Type.String({ description: "Of each day, in UTC." })),
-        ratio: Type.Optional(Type.Number({ description: "A factor of all prices." })),
+  serviceTiers: Type.Record(text(), number(), { description: "Factors, by the name of the service tier." }),
+  periods: optional(
+    listOf(
+      object({
+        from: optional(text()),
+        until: optional(text()),
+        hours: optional(text("Of each day, in UTC.")),
+        ratio: optional(number("A factor of all prices.")),
         prices: amounts("The prices that apply then."),
       }),
-      { description: "Prices that begin, end, or apply at some hours; of several, the last one." },
+      "Prices that begin, end, or apply at some hours; of several, the last one.",
     ),
   ),
 });
@@ -48,38 +48,35 @@ export const catalogueOperations = {
     summary:
       "Models, groups, prices and base URLs. Without sign-in: those of the public group, if the catalogue has one.",
     access: "anyone",
-    answer: Type.Object({
-      version: Type.String({ description: "Changes with the catalogue." }),
-      currency: Type.String({ description: "Of all amounts." }),
+    answer: object({
+      version: text("Changes with the catalogue."),
+      currency: text("Of all amounts."),
       baseUrl: orNull(
-        Type.String({
-          description:
-            "The gateway's public base URL; that of GATEWAY_URL if the catalogue names none; null without both.",
-        }),
+        text("The gateway's public base URL; that of GATEWAY_URL if the catalogue names none; null without both."),
       ),
-      alternatives: Type.Record(Type.String(), Type.String(), {
+      alternatives: Type.Record(text(), text(), {
         description: "Further base URLs that serve the same paths, by name.",
       }),
-      publicGroup: orNull(Type.String({ description: "The group that needs no sign-in." })),
-      groups: Type.Array(
-        Type.Object({
-          name: Type.String(),
-          priceRatio: Type.Number({ description: "The factor that its prices include." }),
-          models: Type.Array(Type.String(), { description: "The ids of its models." }),
+      publicGroup: orNull(text("The group that needs no sign-in.")),
+      groups: listOf(
+        object({
+          name: text(),
+          priceRatio: number("The factor that its prices include."),
+          models: listOf(text(), "The ids of its models."),
         }),
       ),
-      models: Type.Array(
-        Type.Object({
-          id: Type.String(),
-          name: Type.String(),
-          description: orNull(Type.String()),
-          ownedBy: Type.String({ description: "The vendor." }),
+      models: listOf(
+        object({
+          id: text(),
+          name: text(),
+          description: orNull(text()),
+          ownedBy: text("The vendor."),
           created: time("The release date."),
-          contextWindow: orNull(Type.Integer()),
-          outputTokensMax: orNull(Type.Integer()),
-          capabilities: Type.Array(Type.String()),
-          recommendedDialect: Type.String(),
-          prices: Type.Array(groupPrices, { description: "One for each group that has the model." }),
+          contextWindow: orNull(integer()),
+          outputTokensMax: orNull(integer()),
+          capabilities: listOf(text()),
+          recommendedDialect: text(),
+          prices: listOf(groupPrices, "One for each group that has the model."),
         }),
       ),
     }),

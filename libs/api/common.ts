@@ -3,6 +3,20 @@ import Type, { type TProperties, type TSchema } from "typebox";
 import { nameForm } from "#access/record.ts";
 
 export const strict = { additionalProperties: false } as const;
+export const strictObject = <Fields extends TProperties>(fields: Fields) => Type.Object(fields, strict);
+export const optional = <Schema extends TSchema>(schema: Schema) => Type.Optional(schema);
+
+const described = (description: string | undefined) => (description === undefined ? {} : { description });
+export const object = <Fields extends TProperties>(fields: Fields, description?: string) =>
+  Type.Object(fields, described(description));
+export const listOf = <Item extends TSchema>(item: Item, description?: string) =>
+  Type.Array(item, described(description));
+export const oneOf = <const Value extends string>(values: readonly Value[], description?: string) =>
+  Type.Enum<Value[]>(values as Value[], described(description));
+export const text = (description?: string) => Type.String(described(description));
+export const integer = (description?: string) => Type.Integer(described(description));
+export const number = (description?: string) => Type.Number(described(description));
+export const flag = (description?: string) => Type.Boolean(described(description));
 
 export const id = (description: string) => Type.String({ minLength: 1, maxLength: 100, description });
 export const name = (description: string) =>

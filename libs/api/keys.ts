@@ -3,7 +3,25 @@ import Type from "typebox";
 import { addressesMax, tagLengthMax, tagsMax } from "#access/bounds.ts";
 import { limitNames, limitsSchema } from "#access/limits.ts";
 import { originForm, originsMax } from "#access/origins.ts";
-import { changeOf, group, id, money, name, orNull, pageOf, pageQuery, strict, time } from "./common.ts";
+import {
+  changeOf,
+  group,
+  id,
+  integer,
+  listOf,
+  money,
+  name,
+  object,
+  oneOf,
+  optional,
+  orNull,
+  pageOf,
+  pageQuery,
+  strict,
+  strictObject,
+  text,
+  time,
+} from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const list = (itemLengthMax: number, itemsMax: number, description: string) =>
@@ -40,10 +58,10 @@ const spend = (description: string) =>
 
 const amount = (description: string) => Type.String({ pattern: "^\\d+(\\.\\d+)?$", description });
 
-const standing = Type.Object({
-  scope: Type.Enum(["key", "group", "account"] as const, { description: "Who has the limit." }),
-  subject: Type.String({ description: "The id of the key or the account, or the name of the group." }),
-  limit: Type.Enum(limitNames, { description: "The name of the limit." }),
+const standing = object({
+  scope: oneOf(["key", "group", "account"], "Who has the limit."),
+  subject: text("The id of the key or the account, or the name of the group."),
+  limit: oneOf(limitNames, "The name of the limit."),
   max: amount("The limit itself."),
   used: amount("Of it: requests or tokens of the last minute, running generations, or money spent."),
   reserved: amount("Money that running generations reserve in addition; 0 for others than budgets."),
@@ -53,11 +71,11 @@ const standing = Type.Object({
   ),
 });
 
-const key = Type.Object({
+const key = object({
   id: id("The id of the key, which is no secret."),
   account: id("The account that it belongs to."),
-  hint: Type.String({ description: "Its last characters." }),
-  state: Type.Enum(["live", "expired", "revoked", "disabled"] as const, { description: "disabled: its account is." }),
+  hint: text("Its last characters."),
+  state: oneOf(["live", "expired", "revoked", "disabled"], "disabled: its account is."),
   ...settings,
   createdAt: time("When it was created."),
   revokedAt: orNull(time("When it was revoked, which is final.")),
@@ -66,11 +84,11 @@ const key = Type.Object({
   spend: spend("In the catalogue's currency."),
 });
 
-const newKey = Type.Object({
+const newKey = object({
   ...key.properties,
-  key: Type.String({ description: "The key itself, shown only here." }),
+  key: text("The key itself, shown only here."),
 });
-const params = Type.Object({ key: id("The id of a key.") });
+const params = object({ key: id("The id of a key.") });
 const { name: keyName, group: keyGroup, ...others } = settings;
 
 export const keyOperations = {
@@ -79,15 +97,12 @@ export const keyOperations = {
     path: "/keys",
     summary: "Lists keys, newest first.",
     access: "reader",
-    query: Type.Object(
-      {
-        ...pageQuery,
-        account: Type.Optional(id("Only keys of this account.")),
-        state: Type.Optional(Type.Enum(["live", "expired", "revoked"] as const)),
-        search: Type.Optional(Type.String({ maxLength: 100, description: "A part of the name, the id or the hint." })),
-      },
-      strict,
-    ),
+    query: strictObject({
+      ...pageQuery,
+      account: optional(id("Only keys of this account.")),
+      state: optional(oneOf(["live", "expired", "revoked"])),
+      search: optional(Type.String({ maxLength: 100, description: "A part of the name, the id or the hint." })),
+    }),
     answer: pageOf(key),
   },
   createKey: {
@@ -95,15 +110,12 @@ export const keyOperations = {
     path: "/keys",
     summary: "Creates a key. The answer shows it once.",
     access: "member",
-    body: Type.Object(
-      {
-        account: id("The account that it belongs to."),
-        name: keyName,
-        group: keyGroup,
-        ...Type.Partial(Type.Object(others)).properties,
-      },
-      strict,
-    ),
+    body: strictObject({
+      account: id("The account that it belongs to."),
+      name: keyName,
+      group: keyGroup,
+      ...Type.Partial(object(others)).properties,
+    }),
     answer: newKey,
     status: 201,
   },
@@ -122,8 +134,8 @@ export const keyOperations = {
       "Shows how much of each limit of a key and its account is used now, for operators also of its group, and what the account has spent.",
     access: "reader",
     params,
-    answer: Type.Object({
-      limits: Type.Array(standing),
+    answer: object({
+      limits: listOf(standing),
       accountSpend: spend("Of all keys of the account."),
     }),
   },
@@ -142,16 +154,13 @@ export const keyOperations = {
     summary: "Creates a key with the same settings; the old one stays valid for a while.",
     access: "member",
     params,
-    body: Type.Object(
-      {
-        overlapSeconds: Type.Integer({
-          minimum: 0,
-          maximum: 30 * 86_400,
-          description: "How long the old key stays valid.",
-        }),
-      },
-      strict,
-    ),
+    body: strictObject({
+      overlapSeconds: Type.Integer({
+        minimum: 0,
+        maximum: 30 * 86_400,
+        description: "How long the old key stays valid.",
+      }),
+    }),
     answer: newKey,
     status: 201,
   },
@@ -168,10 +177,10 @@ export const keyOperations = {
     path: "/keys/rebuild",
     summary: "Compares the keys in Redis, which ingresses follow, with the database, and writes what differs.",
     access: "operator",
-    answer: Type.Object({
-      keys: Type.Integer({ description: "Keys of the database." }),
-      written: Type.Integer({ description: "Keys that Redis lacked, or had in another state." }),
-      imported: Type.Integer({ description: "Keys that only Redis had: they are in the database now." }),
+    answer: object({
+      keys: integer("Keys of the database."),
+      written: integer("Keys that Redis lacked, or had in another state."),
+      imported: integer("Keys that only Redis had: they are in the database now."),
     }),
   },
 } as const satisfies Record<string, Operation>;

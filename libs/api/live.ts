@@ -1,66 +1,77 @@
 /** Operations for operators: what the gateway does right now. */
 import Type from "typebox";
-import { id, name, orNull, strict, time } from "./common.ts";
+import {
+  flag,
+  id,
+  integer,
+  listOf,
+  name,
+  object,
+  oneOf,
+  optional,
+  orNull,
+  strictObject,
+  text,
+  time,
+} from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 const amount = (description: string) => Type.Number({ minimum: 0, description });
 
 const controlFields = {
-  reason: Type.String({ description: "Callers see it." }),
-  by: Type.String({ description: "The operator who decided it." }),
+  reason: text("Callers see it."),
+  by: text("The operator who decided it."),
   at: time("When it was decided."),
   until: orNull(time("When it ends by itself; null for never.")),
 };
 
-const queue = Type.Object({
-  name: Type.String(),
+const queue = object({
+  name: text(),
   queued: count("Requests that wait for a worker: in ingresses, and in jobs on the queue."),
   waiting: count("Jobs on the queue that wait for a worker."),
   running: count("Generations that workers run."),
   capacity: count("Generations that the workers of the queue can run at once."),
   workers: count("Workers that take jobs from the queue."),
   oldestWaitMs: count("How long the oldest request has waited, over all ingresses."),
-  groups: Type.Array(Type.Object({ group: Type.String(), waiting: count("") }), {
-    description: "The groups with the most waiting requests, at most ten.",
-  }),
+  groups: listOf(
+    object({ group: text(), waiting: count("") }),
+    "The groups with the most waiting requests, at most ten.",
+  ),
   otherGroups: count("Waiting requests of all other groups."),
   control: orNull(
-    Type.Object(
-      { state: Type.Enum(["paused", "draining"] as const), ...controlFields },
-      {
-        description:
-          "What an operator decided. paused: workers take nothing from the queue. draining: ingresses refuse new requests for it.",
-      },
+    object(
+      { state: oneOf(["paused", "draining"]), ...controlFields },
+      "What an operator decided. paused: workers take nothing from the queue. draining: ingresses refuse new requests for it.",
     ),
   ),
 });
 
-const process = Type.Object({
+const process = object({
   id: id("The id of the process."),
-  role: Type.Enum(["ingress", "worker", "control"] as const),
-  version: Type.String(),
-  host: Type.String(),
-  pid: Type.Integer(),
+  role: oneOf(["ingress", "worker", "control"]),
+  version: text(),
+  host: text(),
+  pid: integer(),
   startedAt: time("When it started."),
   reportedAt: time("Of its last report; processes report every second."),
-  isLate: Type.Boolean({ description: "It has not reported in time: it is stuck, killed, or cut off from Redis." }),
-  notReady: orNull(Type.String({ description: "Why it accepts no work; null while it does." })),
+  isLate: flag("It has not reported in time: it is stuck, killed, or cut off from Redis."),
+  notReady: orNull(text("Why it accepts no work; null while it does.")),
   memoryBytes: count(""),
   cores: amount("Cores in use: 1 is a whole core."),
   eventLoopDelayMs: amount("The 99th percentile in the last second."),
   generations: count("Generations in progress."),
-  catalogue: orNull(Type.String({ description: "The version of the catalogue that it uses." })),
+  catalogue: orNull(text("The version of the catalogue that it uses.")),
 });
 
-const target = Type.Object({
-  target: Type.String({ description: "The upstream and its name of the model." }),
-  state: Type.Enum(["closed", "open", "half-open"] as const, { description: "As the workers see it." }),
+const target = object({
+  target: text("The upstream and its name of the model."),
+  state: oneOf(["closed", "open", "half-open"], "As the workers see it."),
   calls: count("Calls that ended in the last minute."),
   failed: count("Those of them that the upstream failed, refused or did not answer in time."),
   firstTokenMs: orNull(count("The mean time from a call to its first content in the last minute; null without any.")),
   cooling: count("Credentials that cool down, because the target refused them or limits their rate."),
-  control: orNull(Type.Object(controlFields, { description: "An operator keeps the circuit breaker open." })),
+  control: orNull(object(controlFields, "An operator keeps the circuit breaker open.")),
 });
 
 /** A condition that needs the operator, as in infra/prometheus/alerts.yml. */
@@ -74,81 +85,78 @@ const conditionKinds = [
   "redisMemory",
 ] as const;
 
-const condition = Type.Object({
-  kind: Type.Enum(conditionKinds),
-  subject: orNull(Type.String({ description: "The queue, target or process; null for the gateway." })),
+const condition = object({
+  kind: oneOf(conditionKinds),
+  subject: orNull(text("The queue, target or process; null for the gateway.")),
   value: orNull(amount("Seconds, records, or a share of the memory; null where there is no figure.")),
 });
 
-const generation = Type.Object({
-  id: Type.String(),
-  keyId: Type.String(),
-  keyName: Type.String(),
-  account: orNull(Type.String()),
-  group: Type.String(),
-  model: Type.String(),
-  queue: Type.String(),
-  operation: Type.String(),
-  state: Type.Enum(["queued", "dispatched", "running"] as const, {
-    description: "queued: in an ingress. dispatched: its job is on the queue. running: a worker has it.",
-  }),
+const generation = object({
+  id: text(),
+  keyId: text(),
+  keyName: text(),
+  account: orNull(text()),
+  group: text(),
+  model: text(),
+  queue: text(),
+  operation: text(),
+  state: oneOf(
+    ["queued", "dispatched", "running"],
+    "queued: in an ingress. dispatched: its job is on the queue. running: a worker has it.",
+  ),
   since: time("When its request arrived."),
-  isStreamed: Type.Boolean(),
+  isStreamed: flag(),
   outputTokens: orNull(count("So far; null until the upstream reports it.")),
-  upstream: orNull(Type.String({ description: "Null until its answer begins." })),
-  target: orNull(Type.String({ description: "The upstream's name of the model." })),
-  worker: orNull(Type.String({ description: "The process that runs it." })),
-  ingress: Type.String({ description: "The process that its caller is connected to." }),
+  upstream: orNull(text("Null until its answer begins.")),
+  target: orNull(text("The upstream's name of the model.")),
+  worker: orNull(text("The process that runs it.")),
+  ingress: text("The process that its caller is connected to."),
 });
 
 const reason = name("Why. Callers see it.");
-const reasonBody = Type.Object({ reason }, strict);
-const untilBody = Type.Object(
-  { reason, until: Type.Optional(orNull(time("When it ends by itself; absent or null for never."))) },
-  strict,
-);
-const queueName = { params: Type.Object({ queue: id("A queue.") }) };
-const silent = Type.Array(Type.String(), {
-  description: "Ingresses that did not answer in time: what they have is missing.",
+const reasonBody = strictObject({ reason });
+const untilBody = strictObject({
+  reason,
+  until: optional(orNull(time("When it ends by itself; absent or null for never."))),
 });
-const named = (what: string) => Type.Object({ [what]: Type.String() });
+const queueName = { params: object({ queue: id("A queue.") }) };
+const silent = listOf(text(), "Ingresses that did not answer in time: what they have is missing.");
+const named = (what: string) => object({ [what]: text() });
 
 /**
  * What an operator sees live; also sent every second over the WebSocket at /api/v1/operations/live.
  */
-const liveState = Type.Object({
+const liveState = object({
   at: time("When it was read."),
   rates: orNull(
-    Type.Object(
+    object(
       {
         requests: amount(""),
         failed: amount(""),
         refused: amount(""),
         chunks: amount(""),
       },
-      { description: "Per second, over all ingresses; null until they can be computed." },
+      "Per second, over all ingresses; null until they can be computed.",
     ),
   ),
-  queues: Type.Array(queue),
-  processes: Type.Array(process),
-  targets: Type.Array(target, {
-    description: "All targets of the catalogue, and others whose circuit breaker is known.",
-  }),
-  conditions: Type.Array(condition, { description: "What needs the operator now." }),
-  redis: Type.Object({
-    version: Type.String(),
+  queues: listOf(queue),
+  processes: listOf(process),
+  targets: listOf(target, "All targets of the catalogue, and others whose circuit breaker is known."),
+  conditions: listOf(condition, "What needs the operator now."),
+  redis: object({
+    version: text(),
     memoryBytes: count(""),
     memoryMaxBytes: count("0 without a limit."),
     clients: count("Connections."),
     commandsPerSecond: amount(""),
   }),
-  ledger: Type.Object({
+  ledger: object({
     lagSeconds: amount("The age of the oldest usage record that the ledger does not have yet."),
     records: count("Usage records that this control process has stored."),
     invalid: count("Usage records that the ledger put aside, because it cannot store them."),
     budgetDifferences: count("Differences between budgets in Redis and the ledger that were corrected."),
   }),
-  database: Type.String({ description: "embedded or postgres." }),
+  database: text("embedded or postgres."),
 });
 
 export const liveOperations = {
@@ -157,7 +165,7 @@ export const liveOperations = {
     path: "/operations",
     summary: "Shows queues, processes, circuit breakers, Redis and the ledger as they are now.",
     access: "operator",
-    query: Type.Object({}, strict),
+    query: strictObject({}),
     answer: liveState,
   },
   drainProcess: {
@@ -166,9 +174,9 @@ export const liveOperations = {
     summary:
       "Asks an ingress or a worker to accept no more work, to finish what it has, and to end. Its supervisor starts it anew.",
     access: "operator",
-    params: Type.Object({ process: id("The id of the process.") }),
+    params: object({ process: id("The id of the process.") }),
     status: 202,
-    answer: Type.Object({ process: id("The id of the process.") }),
+    answer: object({ process: id("The id of the process.") }),
   },
   pauseQueue: {
     method: "POST",
@@ -207,22 +215,19 @@ export const liveOperations = {
     access: "operator",
     ...queueName,
     body: reasonBody,
-    answer: Type.Object({ queue: Type.String(), ended: count("Requests that were ended."), silent }),
+    answer: object({ queue: text(), ended: count("Requests that were ended."), silent }),
   },
   listGenerations: {
     method: "GET",
     path: "/operations/generations",
     summary: "Lists the oldest 100 generations that wait or run now.",
     access: "operator",
-    query: Type.Object(
-      {
-        model: Type.Optional(Type.String({ maxLength: 200, description: "The model that was requested." })),
-        key: Type.Optional(id("The id of a key.")),
-        queue: Type.Optional(id("A queue.")),
-      },
-      strict,
-    ),
-    answer: Type.Object({ items: Type.Array(generation), total: count("How many match."), silent }),
+    query: strictObject({
+      model: optional(Type.String({ maxLength: 200, description: "The model that was requested." })),
+      key: optional(id("The id of a key.")),
+      queue: optional(id("A queue.")),
+    }),
+    answer: object({ items: listOf(generation), total: count("How many match."), silent }),
   },
   stopGeneration: {
     method: "POST",
@@ -230,7 +235,7 @@ export const liveOperations = {
     summary:
       "Ends a generation that waits or runs. Its caller gets an error with the reason; what it used so far is charged.",
     access: "operator",
-    params: Type.Object({ generation: id("The id of a generation.") }),
+    params: object({ generation: id("The id of a generation.") }),
     body: reasonBody,
     answer: named("generation"),
   },
@@ -239,13 +244,13 @@ export const liveOperations = {
     path: "/operations/targets/:target/open",
     summary: "Keeps the target's circuit breaker open: no worker calls it for the time given.",
     access: "operator",
-    params: Type.Object({
+    params: object({
       target: Type.String({ minLength: 1, maxLength: 200, description: "As in the live state." }),
     }),
-    body: Type.Object(
-      { reason: name("Why."), minutes: Type.Integer({ minimum: 1, maximum: 1_440, description: "For how long." }) },
-      strict,
-    ),
+    body: strictObject({
+      reason: name("Why."),
+      minutes: Type.Integer({ minimum: 1, maximum: 1_440, description: "For how long." }),
+    }),
     status: 202,
     answer: named("target"),
   },
@@ -254,7 +259,7 @@ export const liveOperations = {
     path: "/operations/targets/:target/close",
     summary: "Closes the target's circuit breaker now, whoever opened it. Further failures open it again.",
     access: "operator",
-    params: Type.Object({
+    params: object({
       target: Type.String({ minLength: 1, maxLength: 200, description: "As in the live state." }),
     }),
     status: 202,

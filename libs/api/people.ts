@@ -1,6 +1,22 @@
 /** Operations on people: who is signed in, their sessions, and all users for an operator. */
 import Type from "typebox";
-import { changeOf, id, name, orNull, pageOf, pageQuery, role, strict, time } from "./common.ts";
+import {
+  changeOf,
+  flag,
+  id,
+  listOf,
+  name,
+  object,
+  oneOf,
+  optional,
+  orNull,
+  pageOf,
+  pageQuery,
+  role,
+  strictObject,
+  text,
+  time,
+} from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 /** The characters of a password, at least and at most. */
@@ -9,7 +25,7 @@ export const passwordLengths = { minLength: 12, maxLength: 128 } as const;
 export const email = (description: string) =>
   Type.String({ pattern: "^[^\\s@<>]{1,64}@[^\\s@<>]{1,190}$", maxLength: 254, description });
 export const password = (description: string) => Type.String({ ...passwordLengths, description });
-const currentPassword = Type.Optional(
+const currentPassword = optional(
   Type.String({
     maxLength: passwordLengths.maxLength,
     description:
@@ -17,38 +33,38 @@ const currentPassword = Type.Optional(
   }),
 );
 
-const user = Type.Object({
+const user = object({
   id: id("The id of the user."),
   name: name("For people."),
-  email: Type.String({ description: "The address that the user signs in with." }),
-  isOperator: Type.Boolean({ description: "Whether the user has every role in every account." }),
-  hasSecondFactor: Type.Boolean(),
+  email: text("The address that the user signs in with."),
+  isOperator: flag("Whether the user has every role in every account."),
+  hasSecondFactor: flag(),
   createdAt: time("When the user was created."),
 });
 
-const me = Type.Object({
-  kind: Type.Enum(["person", "token"] as const),
+const me = object({
+  kind: oneOf(["person", "token"]),
   id: id("The id of the user or of the token."),
   name: name("For people."),
-  email: orNull(Type.String({ description: "Null for a token." })),
-  isOperator: Type.Boolean({ description: "Whether the caller has every role in every account." }),
-  hasPassword: Type.Boolean(),
-  hasSecondFactor: Type.Boolean(),
-  scopes: orNull(Type.Array(Type.String(), { description: "The operations that a token may call; null for all." })),
-  accounts: Type.Array(Type.Object({ id: id("The id of an account."), name: name("Its name."), role })),
+  email: orNull(text("Null for a token.")),
+  isOperator: flag("Whether the caller has every role in every account."),
+  hasPassword: flag(),
+  hasSecondFactor: flag(),
+  scopes: orNull(listOf(text(), "The operations that a token may call; null for all.")),
+  accounts: listOf(object({ id: id("The id of an account."), name: name("Its name."), role })),
 });
 
-const session = Type.Object({
+const session = object({
   id: id("The id of the session, which is no secret."),
-  isCurrent: Type.Boolean({ description: "Whether this call uses it." }),
-  method: Type.String({ description: "How it began: password, second-factor, link or oidc." }),
-  address: orNull(Type.String({ description: "The IP address that it began from." })),
-  userAgent: orNull(Type.String({ description: "The browser that it began with." })),
+  isCurrent: flag("Whether this call uses it."),
+  method: text("How it began: password, second-factor, link or oidc."),
+  address: orNull(text("The IP address that it began from.")),
+  userAgent: orNull(text("The browser that it began with.")),
   createdAt: time("When it began."),
   expiresAt: time("When it ends unless it is used."),
 });
 
-const userParams = Type.Object({ user: id("The id of a user.") });
+const userParams = object({ user: id("The id of a user.") });
 
 export const peopleOperations = {
   getSignInMethods: {
@@ -56,10 +72,10 @@ export const peopleOperations = {
     path: "/sign-in-methods",
     summary: "Lists the ways to sign in.",
     access: "anyone",
-    answer: Type.Object({
-      password: Type.Boolean(),
-      oidc: orNull(Type.String({ description: "The name of the OpenID Connect provider; null without one." })),
-      passwordReset: Type.Boolean({ description: "Whether a forgotten password can be reset by mail." }),
+    answer: object({
+      password: flag(),
+      oidc: orNull(text("The name of the OpenID Connect provider; null without one.")),
+      passwordReset: flag("Whether a forgotten password can be reset by mail."),
     }),
   },
   getMe: {
@@ -83,14 +99,14 @@ export const peopleOperations = {
     path: "/me/password",
     summary: "Sets the caller's password, and ends the caller's other sessions.",
     access: "person",
-    body: Type.Object({ password: password("The new password."), currentPassword }, strict),
+    body: strictObject({ password: password("The new password."), currentPassword }),
   },
   listSessions: {
     method: "GET",
     path: "/me/sessions",
     summary: "Lists the caller's sessions, newest first.",
     access: "person",
-    query: Type.Object(pageQuery, strict),
+    query: strictObject(pageQuery),
     answer: pageOf(session),
   },
   endSession: {
@@ -98,30 +114,24 @@ export const peopleOperations = {
     path: "/me/sessions/:session",
     summary: "Ends one of the caller's sessions.",
     access: "person",
-    params: Type.Object({ session: id("The id of a session.") }),
+    params: object({ session: id("The id of a session.") }),
   },
   endSessions: {
     method: "DELETE",
     path: "/me/sessions",
     summary: "Ends the caller's sessions, the current one included.",
     access: "person",
-    query: Type.Object(
-      { keepsCurrent: Type.Optional(Type.Boolean({ description: "Whether the current session goes on." })) },
-      strict,
-    ),
+    query: strictObject({ keepsCurrent: optional(flag("Whether the current session goes on.")) }),
   },
   listUsers: {
     method: "GET",
     path: "/users",
     summary: "Lists the users, newest first.",
     access: "operator",
-    query: Type.Object(
-      {
-        ...pageQuery,
-        search: Type.Optional(Type.String({ maxLength: 100, description: "A part of the name or the address." })),
-      },
-      strict,
-    ),
+    query: strictObject({
+      ...pageQuery,
+      search: optional(Type.String({ maxLength: 100, description: "A part of the name or the address." })),
+    }),
     answer: pageOf(user),
   },
   updateUser: {
@@ -130,7 +140,7 @@ export const peopleOperations = {
     summary: "Makes a user an operator, or ends that. The last operator stays one.",
     access: "operator",
     params: userParams,
-    body: Type.Object({ isOperator: Type.Boolean() }, strict),
+    body: strictObject({ isOperator: flag() }),
     answer: user,
   },
   removeUser: {
@@ -154,11 +164,11 @@ export const peopleOperations = {
     summary:
       "Creates a link that signs a user in once, for first steps and forgotten passwords. It does not ask for a second factor.",
     access: "operator",
-    body: Type.Object({ user: Type.Optional(id("The id of a user. Default: the first operator.")) }, strict),
-    answer: Type.Object({
+    body: strictObject({ user: optional(id("The id of a user. Default: the first operator.")) }),
+    answer: object({
       user: id("The id of the user."),
-      email: Type.String({ description: "The address of the user." }),
-      url: Type.String({ description: "The link. Whoever opens it first is signed in as the user." }),
+      email: text("The address of the user."),
+      url: text("The link. Whoever opens it first is signed in as the user."),
       expiresAt: time("The link is valid before it."),
     }),
     status: 201,

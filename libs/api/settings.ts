@@ -3,7 +3,7 @@
  * variable is set is read-only.
  */
 import Type, { type TSchema } from "typebox";
-import { changeOf, name, orNull, strict } from "./common.ts";
+import { changeOf, flag, integer, name, object, oneOf, orNull, strictObject, text } from "./common.ts";
 import type { Operation } from "./operation.ts";
 import { email } from "./people.ts";
 
@@ -18,15 +18,16 @@ export const auditDaysBounds = { minimum: 0, maximum: 3_650 } as const;
 export const logoBytesMax = 65_536;
 
 const origin = {
-  variable: Type.String({ description: "The environment variable that sets it." }),
-  source: Type.Enum(["environment", "stored", "default"] as const, {
-    description: "environment: the variable is set, so the setting cannot be changed here.",
-  }),
+  variable: text("The environment variable that sets it."),
+  source: oneOf(
+    ["environment", "stored", "default"],
+    "environment: the variable is set, so the setting cannot be changed here.",
+  ),
 };
-const setting = <Value extends TSchema>(value: Value) => Type.Object({ value, ...origin });
-const secret = Type.Object({
-  isSet: Type.Boolean(),
-  shown: orNull(Type.String({ description: "What of it is no secret, such as the host." })),
+const setting = <Value extends TSchema>(value: Value) => object({ value, ...origin });
+const secret = object({
+  isSet: flag(),
+  shown: orNull(text("What of it is no secret, such as the host.")),
   ...origin,
 });
 
@@ -35,26 +36,26 @@ const sender = Type.String({ maxLength: 320, pattern: "^[^\\s@<>]{1,64}@[^\\s@<>
 const secretText = (pattern: RegExp, description: string) =>
   orNull(Type.String({ maxLength: 2_000, pattern: pattern.source, description: `${description} null removes it.` }));
 
-const settings = Type.Object({
-  name: setting(Type.String()),
+const settings = object({
+  name: setting(text()),
   logo: orNull(
-    Type.Object({
-      address: Type.String({ description: "Its address at this control." }),
-      type: Type.String({ description: "Its media type." }),
-      bytes: Type.Integer(),
+    object({
+      address: text("Its address at this control."),
+      type: text("Its media type."),
+      bytes: integer(),
     }),
   ),
-  gatewayUrl: setting(Type.String({ description: "Empty without one." })),
-  mailFrom: setting(Type.String()),
+  gatewayUrl: setting(text("Empty without one.")),
+  mailFrom: setting(text()),
   smtpUrl: secret,
   alertWebhookUrl: secret,
   alertWebhookSecret: secret,
-  usageDays: setting(Type.Integer()),
-  auditDays: setting(Type.Integer({ description: "0: the audit log is kept for ever." })),
+  usageDays: setting(integer()),
+  auditDays: setting(integer("0: the audit log is kept for ever.")),
 });
 
-const delivery = Type.Object({
-  problem: orNull(Type.String({ description: "Why it was not accepted; null if it was." })),
+const delivery = object({
+  problem: orNull(text("Why it was not accepted; null if it was.")),
 });
 
 export const settingsOperations = {
@@ -102,7 +103,7 @@ export const settingsOperations = {
     path: "/settings/test-mail",
     summary: "Sends a mail with the settings in force, and waits for the mail server's answer.",
     access: "operator",
-    body: Type.Object({ to: email("Who gets it.") }, strict),
+    body: strictObject({ to: email("Who gets it.") }),
     answer: delivery,
   },
   sendTestAlert: {

@@ -1,6 +1,6 @@
 /** Operations on operator tokens, with which machines call the API. */
 import Type from "typebox";
-import { id, name, orNull, pageOf, pageQuery, strict, time } from "./common.ts";
+import { id, name, object, optional, orNull, pageOf, pageQuery, strictObject, text, time } from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const scopes = Type.Array(Type.String({ pattern: "^([a-zA-Z]{1,60}|[a-zA-Z]{0,60}\\*)$" }), {
@@ -9,10 +9,10 @@ const scopes = Type.Array(Type.String({ pattern: "^([a-zA-Z]{1,60}|[a-zA-Z]{0,60
   description: "Names of operations, or prefixes followed by `*`, such as `list*`; `*` for all.",
 });
 
-const token = Type.Object({
+const token = object({
   id: id("The id of the token, which is no secret."),
   name: name("For people."),
-  hint: Type.String({ description: "Its last characters." }),
+  hint: text("Its last characters."),
   scopes,
   createdAt: time("When it was created."),
   expiresAt: orNull(time("The token is valid before it; null for ever.")),
@@ -26,7 +26,7 @@ export const tokenOperations = {
     path: "/tokens",
     summary: "Lists the operator tokens, newest first.",
     access: "operator",
-    query: Type.Object(pageQuery, strict),
+    query: strictObject(pageQuery),
     answer: pageOf(token),
   },
   createToken: {
@@ -35,17 +35,14 @@ export const tokenOperations = {
     summary:
       "Creates an operator token for a machine. The answer shows it once. A token with scopes cannot create tokens.",
     access: "operator",
-    body: Type.Object(
-      {
-        name: name("For people."),
-        scopes,
-        expiresAt: Type.Optional(orNull(time("The token is valid before it; null for ever."))),
-      },
-      strict,
-    ),
-    answer: Type.Object({
+    body: strictObject({
+      name: name("For people."),
+      scopes,
+      expiresAt: optional(orNull(time("The token is valid before it; null for ever."))),
+    }),
+    answer: object({
       ...token.properties,
-      token: Type.String({ description: "The token itself, shown only here." }),
+      token: text("The token itself, shown only here."),
     }),
     status: 201,
   },
@@ -54,7 +51,7 @@ export const tokenOperations = {
     path: "/tokens/:token/revoke",
     summary: "Revokes an operator token, which is final.",
     access: "operator",
-    params: Type.Object({ token: id("The id of a token.") }),
+    params: object({ token: id("The id of a token.") }),
     answer: token,
   },
 } as const satisfies Record<string, Operation>;

@@ -1,13 +1,29 @@
 /** Operations on usage: the log of generations, and sums over time. */
 import Type from "typebox";
-import { id, money, orNull, pageOf, pageQuery, strict, time } from "./common.ts";
+import {
+  flag,
+  id,
+  integer,
+  listOf,
+  money,
+  number,
+  object,
+  oneOf,
+  optional,
+  orNull,
+  pageOf,
+  pageQuery,
+  strictObject,
+  text,
+  time,
+} from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 const count = (description: string) => Type.Integer({ minimum: 0, description });
 const ms = (description: string) => orNull(count(`${description} In milliseconds.`));
 
 const filterList = (description: string) =>
-  Type.Optional(
+  optional(
     Type.String({
       maxLength: 2_000,
       description: `${description} Several are separated by commas; a record matches one of them.`,
@@ -15,10 +31,10 @@ const filterList = (description: string) =>
   );
 
 const filters = {
-  from: Type.Optional(
+  from: optional(
     time("Records received from this time on; for sums, from the half hour that contains it. Default: 30 days ago."),
   ),
-  to: Type.Optional(time("Records received before this time. Default: now.")),
+  to: optional(time("Records received before this time. Default: now.")),
   account: filterList("Ids of accounts."),
   key: filterList("Ids of keys."),
   model: filterList("Models that answered, or that were requested where none did."),
@@ -60,27 +76,27 @@ export const unitKinds = [
 const outcomes = ["complete", "left", "failed", "refused"] as const;
 
 /** One usage record. */
-const record = Type.Object({
+const record = object({
   id: id("The id of the generation."),
-  requestId: Type.String(),
+  requestId: text(),
   receivedAt: time("When the request was received."),
-  account: Type.String(),
-  key: Type.String({ description: "The id of the key." }),
-  keyName: orNull(Type.String({ description: "Null if the key is unknown." })),
-  group: Type.String(),
-  model: Type.String({ description: "The requested model." }),
-  modelAnswered: orNull(Type.String()),
-  upstream: Type.String({ description: "Empty if no upstream was called." }),
-  target: orNull(Type.String({ description: "The upstream's name of the model." })),
-  operation: orNull(Type.String()),
-  dialect: orNull(Type.String()),
-  upstreamDialect: orNull(Type.String()),
-  queue: orNull(Type.String()),
-  isStreamed: Type.Boolean(),
-  status: Type.Integer({ description: "The HTTP status that the caller got." }),
-  outcome: Type.Enum(outcomes),
-  errorCode: orNull(Type.String()),
-  tokens: Type.Object({
+  account: text(),
+  key: text("The id of the key."),
+  keyName: orNull(text("Null if the key is unknown.")),
+  group: text(),
+  model: text("The requested model."),
+  modelAnswered: orNull(text()),
+  upstream: text("Empty if no upstream was called."),
+  target: orNull(text("The upstream's name of the model.")),
+  operation: orNull(text()),
+  dialect: orNull(text()),
+  upstreamDialect: orNull(text()),
+  queue: orNull(text()),
+  isStreamed: flag(),
+  status: integer("The HTTP status that the caller got."),
+  outcome: oneOf(outcomes),
+  errorCode: orNull(text()),
+  tokens: object({
     input: count("All input tokens."),
     cacheRead: count("Of the input: read from the upstream's cache."),
     cacheWrite: count("Of the input: written to the upstream's cache."),
@@ -89,34 +105,32 @@ const record = Type.Object({
     reasoning: count("Of the output: reasoning."),
     audioOutput: count("Of the output: audio."),
   }),
-  units: Type.Array(
-    Type.Object({
-      kind: Type.Enum(unitKinds),
+  units: listOf(
+    object({
+      kind: oneOf(unitKinds),
       count: count(""),
       partOf: orNull(
-        Type.Enum(["input", "cacheRead", "cacheWrite", "output"] as const, {
-          description: "The tokens that contain these; null for other units.",
-        }),
+        oneOf(["input", "cacheRead", "cacheWrite", "output"], "The tokens that contain these; null for other units."),
       ),
       unitPrice: orNull(
         money("Per million tokens, or per unit. Null is unknown: tokens then cost as much as those that contain them."),
       ),
     }),
-    { description: "What some vendors bill apart, such as searches, tokens of images, and cache writes for an hour." },
+    "What some vendors bill apart, such as searches, tokens of images, and cache writes for an hour.",
   ),
   images: count("Generated images."),
-  imageSize: orNull(Type.String()),
-  imageQuality: orNull(Type.String()),
-  serviceTier: orNull(Type.String({ description: "As the upstream named it in its answer." })),
-  isEstimated: Type.Boolean(),
+  imageSize: orNull(text()),
+  imageQuality: orNull(text()),
+  serviceTier: orNull(text("As the upstream named it in its answer.")),
+  isEstimated: flag(),
   cost: money("What the caller pays."),
   upstreamCost: orNull(money("What the operator pays; null if the catalogue does not say. Only for operators.")),
   price: orNull(
-    Type.Object(
+    object(
       {
-        version: orNull(Type.String({ description: "The catalogue's version with these prices." })),
-        groupRatio: Type.Number({ description: "The price factor of the group." }),
-        serviceRatio: Type.Number({ description: "The price factor of the upstream's service tier." }),
+        version: orNull(text("The catalogue's version with these prices.")),
+        groupRatio: number("The price factor of the group."),
+        serviceRatio: number("The price factor of the upstream's service tier."),
         inputPerMillion: money(""),
         cacheReadPerMillion: money(""),
         cacheWritePerMillion: money(""),
@@ -127,7 +141,7 @@ const record = Type.Object({
         perRequest: money(""),
         perImage: money(""),
       },
-      { description: "The unit prices from which the cost follows; null if nothing was billed." },
+      "The unit prices from which the cost follows; null if nothing was billed.",
     ),
   ),
   queuedMs: ms("Until it was in the admission queue."),
@@ -138,26 +152,26 @@ const record = Type.Object({
   attempts: count("Attempts of workers."),
   calls: count("Calls of upstreams."),
   callLog: orNull(
-    Type.Array(
-      Type.Object({
-        upstream: Type.String(),
-        target: Type.String({ description: "The upstream's name of the model." }),
+    listOf(
+      object({
+        upstream: text(),
+        target: text("The upstream's name of the model."),
         startedMs: count("From the receipt of the request, in milliseconds."),
         durationMs: count("In milliseconds."),
-        status: orNull(Type.Integer({ description: "The HTTP status. Only for operators." })),
-        outcome: Type.String({ description: "`answered`, or the code of the error." }),
+        status: orNull(integer("The HTTP status. Only for operators.")),
+        outcome: text("`answered`, or the code of the error."),
       }),
-      { description: "Up to eight calls of upstreams, the last one included; null if none failed." },
+      "Up to eight calls of upstreams, the last one included; null if none failed.",
     ),
   ),
   chunks: count("Parts of the answer."),
   bytes: count("Bytes of the answer."),
   bodyBytes: count("Bytes of the request."),
-  upstreamRequestId: orNull(Type.String()),
-  user: orNull(Type.String()),
-  tags: Type.Array(Type.String()),
-  traceId: orNull(Type.String()),
-  hasContent: Type.Boolean({ description: "Whether its content is stored." }),
+  upstreamRequestId: orNull(text()),
+  user: orNull(text()),
+  tags: listOf(text()),
+  traceId: orNull(text()),
+  hasContent: flag("Whether its content is stored."),
 });
 
 const sums = {
@@ -175,14 +189,14 @@ const sums = {
   cost: money("What callers pay."),
   upstreamCost: orNull(money("What the operator pays, as far as the catalogue says it. Only for operators.")),
   margin: orNull(money("Cost minus upstream cost, of records whose upstream cost is known. Only for operators.")),
-  firstContentMs: orNull(Type.Number({ description: "Mean of answers with content." })),
-  durationMs: orNull(Type.Number({ description: "Mean." })),
+  firstContentMs: orNull(number("Mean of answers with content.")),
+  durationMs: orNull(number("Mean.")),
 };
 
 const sumQuery = {
   ...filters,
-  interval: Type.Optional(Type.Enum(usageIntervals, { default: "day", description: "The length of a step of time." })),
-  timeZone: Type.Optional(
+  interval: optional(Type.Enum(usageIntervals, { default: "day", description: "The length of a step of time." })),
+  timeZone: optional(
     Type.String({
       pattern: "^[A-Za-z][A-Za-z0-9_+/-]{0,63}$",
       default: "UTC",
@@ -190,13 +204,13 @@ const sumQuery = {
     }),
   ),
   errorCode: filterList("Error codes. Such sums are made of the records, so they reach back as far as those are kept."),
-  by: Type.Optional(
+  by: optional(
     Type.String({ maxLength: 100, description: `Up to two of ${usageDimensions.join(", ")}, separated by a comma.` }),
   ),
 };
 
 const topQuery = {
-  top: Type.Optional(
+  top: optional(
     Type.Integer({
       minimum: 1,
       maximum: 50,
@@ -204,7 +218,7 @@ const topQuery = {
         "Only so many groups: the largest of the whole time. All others are summed in one more group with `isOthers`.",
     }),
   ),
-  topBy: Type.Optional(
+  topBy: optional(
     Type.Enum(topMeasures, {
       default: "cost",
       description: "What the size of a group is. `tokens` are input and output, `errors` refused and failed.",
@@ -218,20 +232,17 @@ export const usageOperations = {
     path: "/usage/records",
     summary: "The log: usage records, newest first.",
     access: "reader",
-    query: Type.Object(
-      {
-        ...pageQuery,
-        ...filters,
-        outcome: Type.Optional(
-          Type.String({
-            pattern: `^(${outcomes.join("|")})(,(${outcomes.join("|")}))*$`,
-            description: `Of ${outcomes.join(", ")}. Several are separated by commas; a record matches one of them.`,
-          }),
-        ),
-        errorCode: filterList("Error codes."),
-      },
-      strict,
-    ),
+    query: strictObject({
+      ...pageQuery,
+      ...filters,
+      outcome: optional(
+        Type.String({
+          pattern: `^(${outcomes.join("|")})(,(${outcomes.join("|")}))*$`,
+          description: `Of ${outcomes.join(", ")}. Several are separated by commas; a record matches one of them.`,
+        }),
+      ),
+      errorCode: filterList("Error codes."),
+    }),
     answer: pageOf(record),
   },
   getUsage: {
@@ -239,7 +250,7 @@ export const usageOperations = {
     path: "/usage/records/:id",
     summary: "One usage record, by the id of its generation, of its request, or the upstream's own.",
     access: "reader",
-    params: Type.Object({ id: Type.String({ minLength: 1, maxLength: 200 }) }),
+    params: object({ id: Type.String({ minLength: 1, maxLength: 200 }) }),
     answer: record,
   },
   sumUsage: {
@@ -247,20 +258,20 @@ export const usageOperations = {
     path: "/usage",
     summary: "Sums of usage over time, grouped by up to two dimensions.",
     access: "reader",
-    query: Type.Object({ ...sumQuery, ...topQuery }, strict),
-    answer: Type.Object({
-      total: Type.Object(sums),
-      rows: Type.Array(
-        Type.Object({
+    query: strictObject({ ...sumQuery, ...topQuery }),
+    answer: object({
+      total: object(sums),
+      rows: listOf(
+        object({
           time: orNull(time("The beginning of the step; null for the interval none.")),
-          group: Type.Record(Type.String(), Type.String(), {
+          group: Type.Record(text(), text(), {
             description: "The dimensions of `by` with their values; empty for the others.",
           }),
-          isOthers: Type.Boolean({ description: "All groups that are not among the `top`." }),
+          isOthers: flag("All groups that are not among the `top`."),
           ...sums,
         }),
       ),
-      keyNames: Type.Record(Type.String(), Type.String(), {
+      keyNames: Type.Record(text(), text(), {
         description: "The names of the keys in `rows`, by id. Keys that are unknown are absent.",
       }),
     }),
@@ -270,8 +281,8 @@ export const usageOperations = {
     path: "/usage.csv",
     summary: "The same sums as CSV.",
     access: "reader",
-    query: Type.Object(sumQuery, strict),
-    answer: Type.String(),
+    query: strictObject(sumQuery),
+    answer: text(),
     mediaType: "text/csv; charset=utf-8",
   },
 } as const satisfies Record<string, Operation>;

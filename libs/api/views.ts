@@ -3,13 +3,27 @@
  * an account's members.
  */
 import Type from "typebox";
-import { changeOf, id, name, orNull, pageOf, pageQuery, strict, time } from "./common.ts";
+import {
+  changeOf,
+  flag,
+  id,
+  name,
+  object,
+  oneOf,
+  optional,
+  orNull,
+  pageOf,
+  pageQuery,
+  strictObject,
+  text,
+  time,
+} from "./common.ts";
 import type { Operation } from "./operation.ts";
 
 /** Pages that have views. */
 const viewPages = ["usage", "requests"] as const;
 
-const page = Type.Enum(viewPages, { description: "The page of the console." });
+const page = oneOf(viewPages, "The page of the console.");
 const settings = {
   name: name("For people."),
   account: orNull(id("Whose members see the view too; null for its person alone.")),
@@ -19,16 +33,16 @@ const settings = {
   }),
 };
 
-const view = Type.Object({
+const view = object({
   id: id("The id of the view."),
   page,
   ...settings,
-  isOwn: Type.Boolean({ description: "Whether it belongs to the caller." }),
-  person: Type.String({ description: "The name of the person whom it belongs to." }),
+  isOwn: flag("Whether it belongs to the caller."),
+  person: text("The name of the person whom it belongs to."),
   createdAt: time("When it was saved."),
 });
 
-const params = Type.Object({ view: id("The id of a view.") });
+const params = object({ view: id("The id of a view.") });
 
 export const viewOperations = {
   listViews: {
@@ -36,7 +50,7 @@ export const viewOperations = {
     path: "/views",
     summary: "Lists the caller's views and those that are shared with the caller's accounts, newest first.",
     access: "reader",
-    query: Type.Object({ ...pageQuery, page: Type.Optional(page) }, strict),
+    query: strictObject({ ...pageQuery, page: optional(page) }),
     answer: pageOf(view),
   },
   createView: {
@@ -44,7 +58,7 @@ export const viewOperations = {
     path: "/views",
     summary: "Saves a view. A person may have 50.",
     access: "person",
-    body: Type.Object({ page, ...settings }, strict),
+    body: strictObject({ page, ...settings }),
     answer: view,
     status: 201,
   },
