@@ -6,14 +6,14 @@ import { readSettings } from "#service/config.ts";
 import { runProcess, StartupFault } from "#service/startup.ts";
 import { simulatorSettings } from "./config.ts";
 import { createSimulator } from "./server.ts";
-import { givenOf, settingsOf } from "./settings.ts";
+import { settingsOf, settingValuesIn } from "./settings.ts";
 
 /** How long running answers may continue after a stop; the gateway may still be draining. */
 const graceMs = 10_000;
 
 await runProcess("simulator", async () => {
   const { host, port, key, defaultsText } = readSettings(simulatorSettings, process.env);
-  const defaults = givenOf(defaultsText);
+  const defaults = settingValuesIn(defaultsText);
   const merged = defaults.kind === "ok" ? settingsOf(defaults.value) : defaults;
   if (merged.kind === "bad" || defaults.kind === "bad")
     throw new StartupFault(`SIMULATOR_DEFAULTS: ${merged.kind === "bad" ? merged.fault : ""}`);

@@ -225,22 +225,12 @@ export function playWhole(playing: Playing, { body, tokens, contentType = "appli
       return resetBeforeHead(response);
     }
     if (reaches(faults.stall)) return part(faults.stall);
-    if (reaches(faults.reset)) {
-      spoil();
-      return part(faults.reset).reset();
-    }
-    if (reaches(faults.cut)) {
-      spoil();
-      return part(faults.cut).end();
-    }
-    if (reaches(faults.error)) {
-      spoil();
+    if ([faults.reset, faults.cut, faults.error, faults.malformed].some(reaches)) spoil();
+    if (reaches(faults.reset)) return part(faults.reset).reset();
+    if (reaches(faults.cut)) return part(faults.cut).end();
+    if (reaches(faults.error))
       return sendJson(playing, 200, playing.errorBody({ status: 500, message: upstreamFault }));
-    }
-    if (reaches(faults.malformed)) {
-      spoil();
-      return sendJson(playing, 200, body.slice(0, -2));
-    }
+    if (reaches(faults.malformed)) return sendJson(playing, 200, body.slice(0, -2));
     sendJson(playing, 200, body, { "content-type": contentType });
   };
 

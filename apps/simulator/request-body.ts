@@ -51,3 +51,6 @@ const fileOf = async (part: File): Promise<FormFile> => ({
   type: part.type,
   data: Buffer.from(await part.arrayBuffer()),
 });
+
+export const isFile = (value: unknown): value is FormFile =>
+  typeof value === "object" && value !== null && "data" in value && Buffer.isBuffer(value.data);

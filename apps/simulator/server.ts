@@ -6,15 +6,46 @@ import { hash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Dialect, Refused, type SentFault, type SimulatedRequest } from "./dialects/dialect.ts";
-import { openaiErrorBody } from "./dialects/openai-error.ts";
+import { openaiErrorBody } from "./dialects/openai.ts";
 import { dialects } from "./dialects/registry.ts";
 import { createJournal, type Journal } from "./journal.ts";
 import { type Playing, playEvents, playRefusal, playWhole, sendJson } from "./play.ts";
 import { addRealtime } from "./realtime/server.ts";
 import { bodyValueOf } from "./request-body.ts";
-import { createSeries } from "./series.ts";
-import { type Given, givenOf, type Outcome, type Settings, settingsAmong, settingsOf } from "./settings.ts";
+import {
+  type Outcome,
+  type Settings,
+  type SettingValues,
+  settingsAmong,
+  settingsOf,
+  settingValuesIn,
+} from "./settings.ts";
 import { createWheel } from "./wheel.ts";
+
+/** Counts requests by name, for faults that affect only the first few. */
+const namesMax = 10_000;
+
+interface Series {
+  /** The number of this request among those of its name, from 1. */
+  next(name: string): number;
+  reset(): void;
+}
+
+/** Remembers the most recent names, up to a bound. */
+function createSeries(): Series {
+  const counts = new Map<string, number>();
+  return {
+    next(name) {
+      const count = (counts.get(name) ?? 0) + 1;
+      counts.delete(name);
+      counts.set(name, count);
+      const oldest = counts.keys().next().value;
+      if (counts.size > namesMax && oldest !== undefined) counts.delete(oldest);
+      return count;
+    },
+    reset: () => counts.clear(),
+  };
+}
 
 export interface SimulatorOptions {
   /** 127.0.0.1 by default. */
@@ -24,7 +55,7 @@ export interface SimulatorOptions {
   /** A credential that every request to a dialect must have. */
   key?: string;
   /** Default settings of every answer; its model and its header override them. */
-  defaults?: Given;
+  defaults?: SettingValues;
 }
 
 export interface Simulator extends AsyncDisposable {
@@ -114,10 +145,10 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
     const playing = { response, wheel, journal, entry, errorBody, headers, retryInBody: dialect?.retryInBody ?? false };
     const refuse = (status: number, message: string) => playRefusal(playing, status, errorBody({ status, message }));
     if (dialect === undefined) return refuse(404, `There is no ${method} ${path}.`);
-    const isKnown =
+    const isAuthenticated =
       request.headers.authorization === `Bearer ${key}` ||
       dialect.credentialOf?.({ query, headers: request.headers }) === key;
-    if (key !== undefined && !isKnown) return refuse(401, "The credential is missing or wrong.");
+    if (key !== undefined && !isAuthenticated) return refuse(401, "The credential is missing or wrong.");
     if (read.kind === "bad") return refuse(bytes === undefined ? 413 : 400, read.fault);
     const settings = settingsFor(model, headerOf(request, "x-simulate"), defaults);
     if (settings.kind === "bad") return refuse(400, settings.fault);
@@ -174,10 +205,10 @@ export function createSimulator(options: SimulatorOptions = {}): Simulator {
     if (!server.listening) return;
     const closed = new Promise<void>((resolve) => server.close(() => resolve()));
     let timer: NodeJS.Timeout | undefined;
-    const patience = new Promise<void>((resolve) => {
+    const grace = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, graceMs);
     });
-    await Promise.race([journal.idle(), patience]);
+    await Promise.race([journal.idle(), grace]);
     clearTimeout(timer);
     closeSessions();
     server.closeAllConnections();
@@ -230,9 +261,9 @@ function headerOf({ headers }: IncomingMessage, name: string): string | undefine
 }
 
 /** The settings of the model's name override the defaults, and the header overrides both. */
-function settingsFor(model: string, header: string | undefined, defaults: Given): Outcome<Settings> {
-  const named = givenOf(model.includes(";") ? model.slice(model.indexOf(";")) : "");
+function settingsFor(model: string, header: string | undefined, defaults: SettingValues): Outcome<Settings> {
+  const named = settingValuesIn(model.includes(";") ? model.slice(model.indexOf(";")) : "");
   if (named.kind === "bad") return named;
-  const sent = givenOf(header ?? "");
+  const sent = settingValuesIn(header ?? "");
   return sent.kind === "bad" ? sent : settingsOf(defaults, named.value, sent.value);
 }

@@ -149,7 +149,7 @@ export interface Settings {
 }
 
 /** The checked settings of one source, not yet merged. */
-export type Given = ReadonlyMap<SettingName, number | string | true>;
+export type SettingValues = ReadonlyMap<SettingName, number | string | true>;
 
 /** `fault` is one sentence that names the setting. */
 export type Outcome<Value> = { kind: "ok"; value: Value } | { kind: "bad"; fault: string };
@@ -157,8 +157,8 @@ export type Outcome<Value> = { kind: "ok"; value: Value } | { kind: "bad"; fault
 const isSettingName = (name: string): name is SettingName => Object.hasOwn(settingTable, name);
 
 /** Reads `name=value` pairs separated by "," or ";"; a flag has no value. */
-export function givenOf(text: string): Outcome<Given> {
-  const given = new Map<SettingName, number | string | true>();
+export function settingValuesIn(text: string): Outcome<SettingValues> {
+  const values = new Map<SettingName, number | string | true>();
   for (const entry of text.split(/[;,]/)) {
     const [rawName = "", ...rest] = entry.split("=");
     const name = rawName.trim();
@@ -169,12 +169,12 @@ export function givenOf(text: string): Outcome<Given> {
         kind: "bad",
         fault: `There is no simulator setting "${name.slice(0, 40)}"; there are ${Object.keys(settingTable).join(", ")}.`,
       };
-    if (given.has(name)) return { kind: "bad", fault: `The simulator setting "${name}" is given twice.` };
+    if (values.has(name)) return { kind: "bad", fault: `The simulator setting "${name}" is given twice.` };
     const parsed = settingValueOf(name, settingTable[name], value);
     if (parsed.kind === "bad") return parsed;
-    given.set(name, parsed.value);
+    values.set(name, parsed.value);
   }
-  return { kind: "ok", value: given };
+  return { kind: "ok", value: values };
 }
 
 function settingValueOf(name: string, setting: Setting, text: string | undefined): Outcome<number | string | true> {
@@ -208,7 +208,7 @@ function settingValueOf(name: string, setting: Setting, text: string | undefined
 }
 
 /** Merges the sources; for each setting, a later source wins. */
-export function settingsOf(...sources: Given[]): Outcome<Settings> {
+export function settingsOf(...sources: SettingValues[]): Outcome<Settings> {
   const settings = mergedOf(new Map(sources.flatMap((source) => [...source])));
   if ((settings.tokens ?? 0) * (settings.tokenBytes ?? 8) > answerBytesMax)
     return {
@@ -218,13 +218,13 @@ export function settingsOf(...sources: Given[]): Outcome<Settings> {
   return { kind: "ok", value: settings };
 }
 
-function mergedOf(given: Given): Settings {
+function mergedOf(values: SettingValues): Settings {
   const number = (name: SettingName): number | undefined => {
-    const value = given.get(name);
+    const value = values.get(name);
     return typeof value === "number" ? value : undefined;
   };
   const text = (name: SettingName): string | undefined => {
-    const value = given.get(name);
+    const value = values.get(name);
     return typeof value === "string" ? value : undefined;
   };
   return {
@@ -234,16 +234,16 @@ function mergedOf(given: Given): Settings {
     headMs: number("head") ?? 0,
     tokenBytes: number("size"),
     reasoningTokens: number("reasoning"),
-    redacted: given.has("redacted"),
+    redacted: values.has("redacted"),
     reasoningForm: reasoningForms.find((form) => form === text("reasoning-form")) ?? "content",
-    needsReasoning: given.has("needs-reasoning"),
-    strictTurns: given.has("strict-turns"),
-    strictMessages: given.has("strict-messages"),
+    needsReasoning: values.has("needs-reasoning"),
+    strictTurns: values.has("strict-turns"),
+    strictMessages: values.has("strict-messages"),
     filterTokens: number("filter"),
     cachedTokens: number("cached"),
     imageBytesMin: number("image-bytes") ?? 0,
     usage: usageModes.find((mode) => mode === text("usage")) ?? "asked",
-    earlyOpening: given.has("early-opening"),
+    earlyOpening: values.has("early-opening"),
     faults: {
       status: number("status"),
       retryAfter: text("retry-after"),
@@ -252,7 +252,7 @@ function mergedOf(given: Given): Settings {
       cut: number("cut"),
       error: number("error"),
       malformed: number("malformed"),
-      noEnd: given.has("no-end"),
+      noEnd: values.has("no-end"),
       failFirst: number("fail-first"),
     },
   };

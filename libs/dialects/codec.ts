@@ -3,14 +3,15 @@
  * dialect unchanged. It is pure and synchronous.
  */
 
+import type { JsonObject } from "#wire/json/parse.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { UpstreamError } from "./errors.ts";
 import type { Continuation, RelayedText } from "./neutral/continuation.ts";
 import type { ModelTraits } from "./neutral/model-traits.ts";
-import type { Answer, AnswerEvent, Finish, NeutralRequest } from "./neutral/neutral.ts";
+import type { Answer, AnswerEvent, ContentEvent, Finish, NeutralRequest } from "./neutral/neutral.ts";
 import type { Produced } from "./neutral/produced.ts";
 import type { Cut } from "./relay/stop-cutter.ts";
-import type { ReplaceAddress } from "./relay/verbatim-attachments.ts";
+import type { AttachmentFinder } from "./relay/verbatim-attachments.ts";
 import type { Repair } from "./repairs/repairs.ts";
 import type { Usage } from "./usage.ts";
 
@@ -30,7 +31,7 @@ export const contentTypes: Record<Framing, string> = {
 
 /** A caller's request, checked against its dialect's schema. */
 export interface CallerRequest {
-  body: Record<string, unknown>;
+  body: JsonObject;
   framing: Framing;
   /** The caller's headers that upstreams of its dialect read. */
   headers?: Readonly<Record<string, string>>;
@@ -61,17 +62,14 @@ export interface Target {
   tokenLimitField: "max_completion_tokens" | "max_tokens";
 }
 
-/**
- * What the gateway stores of an answer: the members with which an answer of openai-responses says
- * so.
- */
+/** The members with which an answer of openai-responses says that the gateway stores it. */
 export interface StorageFields {
   store?: boolean;
   previous_response_id?: string;
   conversation?: { id: string };
 }
 
-/** What callers read of an answer in place of what its upstream says. */
+/** The identity of an answer for its caller, in place of the upstream's. */
 export interface AnswerIdentity {
   /** Unique, of a-z and 0-9. Each dialect adds its own prefix. */
   id: string;
@@ -100,7 +98,7 @@ export interface AnswerContext extends AnswerIdentity {
   /** The gateway ends the answer at these stop sequences. */
   cut?: Cut | undefined;
   /** The caller's body, for dialects whose answers repeat parts of it. */
-  body: Record<string, unknown>;
+  body: JsonObject;
   /** An estimate of the prompt's tokens, for dialects that begin a stream with their count. */
   inputTokens?: number | undefined;
   /** The answer goes on with one that was relayed unchanged. */
@@ -135,7 +133,7 @@ export interface StreamDecoder {
  */
 export interface StreamEncoder {
   /** `usage` is the upstream's count so far, for dialects that begin with it. */
-  push(event: Exclude<AnswerEvent, { kind: "error" }>, usage?: Usage): string;
+  push(event: ContentEvent, usage?: Usage): string;
 }
 
 /**
@@ -164,7 +162,7 @@ export interface StreamRelay {
   /** The upstream's count, with what it has produced since; undefined if it has counted nothing. */
   readonly usage: Usage | undefined;
   readonly produced: Produced;
-  /** What the caller has of an answer of plain text, if it was relayed unchanged. */
+  /** The delivered part of an answer of plain text, if it was relayed unchanged. */
   readonly relayedText?: RelayedText | undefined;
   readonly error: UpstreamError | undefined;
   readonly malformedEvents: number;
@@ -181,16 +179,10 @@ export type WholeAnswer =
 export interface Verbatim {
   /** The caller's bytes for the upstream. Undefined if they do not match the dialect's schema. */
   request(bytes: Buffer, framing: Framing, target: Target): WireRequest | undefined;
-  /**
-   * The caller's bytes with the addresses of attachments replaced, and every other byte unchanged.
-   * Throws Refusal, naming the field, if an attachment is given twice.
-   */
-  withAddresses(bytes: Buffer, replace: ReplaceAddress): Buffer;
-  /**
-   * The caller's bytes with a repair, and every other byte unchanged; the same bytes if this
-   * dialect has no such repair of bytes.
-   */
-  repaired(bytes: Buffer, repair: Repair): Buffer;
+  /** Finds the addresses of attachments in the caller's bytes. */
+  attachmentFinder: AttachmentFinder;
+  /** The repairs of the caller's bytes that this dialect has; every other byte stays. */
+  repairs: Partial<Record<Repair["kind"], (bytes: Buffer) => Buffer>>;
   stream(bytes: Buffer, framing: Framing, identity: AnswerIdentity): StreamRelay;
   answer(bytes: Buffer, identity: AnswerIdentity): WholeAnswer;
 }
@@ -203,7 +195,7 @@ export interface Codec {
   streamDecoder(): StreamDecoder;
   streamEncoder(context: AnswerContext): StreamEncoder;
   /** The events of a whole answer; a single `error` event if the body is an error or no answer. */
-  decodeAnswer(body: Record<string, unknown>): AnswerEvent[];
+  decodeAnswer(body: JsonObject): AnswerEvent[];
   /** The whole answer as JSON text. */
   encodeAnswer(answer: Answer, context: AnswerContext): string;
   /** Reads an error body, or the error in a stream. It is tolerant, because servers differ. */
@@ -215,12 +207,12 @@ export interface Codec {
 /** Counting a prompt's tokens, in dialects with an endpoint for it. */
 export interface TokenCount {
   /** The conversation to count, as the body of a request for an answer to it. */
-  conversationOf(body: Record<string, unknown>): Record<string, unknown>;
+  conversationOf(body: JsonObject): JsonObject;
   /** The prefix of the conversation's field names, if it is nested in a field of the body. */
-  prefixOf?(body: Record<string, unknown>): string;
+  prefixOf?(body: JsonObject): string;
   /** The request that makes an upstream count such a body. */
-  requestOf(conversation: Record<string, unknown>, target: Target): WireRequest;
+  requestOf(conversation: JsonObject, target: Target): WireRequest;
   /** Undefined if the upstream's answer has no count. */
-  countIn(answer: Record<string, unknown>): number | undefined;
+  countIn(answer: JsonObject): number | undefined;
   answerOf(tokens: number): string;
 }

@@ -3,8 +3,10 @@
  * model lists and keep-alives. The codec (codec.ts) reads and writes the conversations themselves.
  * A profile loads no codec, so that processes without conversations can use it.
  */
+
 import type { IncomingHttpHeaders } from "node:http";
 import type { TSchema } from "typebox";
+import type { JsonObject } from "#wire/json/parse.ts";
 import type { Framing } from "./codec.ts";
 import type { ConversationDialect, UpstreamDialect } from "./dialect.ts";
 import type { ErrorCode, Failure } from "./errors.ts";
@@ -24,14 +26,14 @@ export interface Endpoint {
   /** The model of a body that names none. */
   modelDefault?: string;
   /** How the caller gets its answer, where the dialect's own rule does not apply. */
-  framingOf?(body: Record<string, unknown>): Framing;
+  framingOf?(body: JsonObject): Framing;
   /** Checks rules that a schema cannot express; undefined for a valid body. */
-  faultOf?(body: Record<string, unknown>): Failure | undefined;
+  faultOf?(body: JsonObject): Failure | undefined;
   /**
-   * What a body refers to that the gateway has stored for its caller, in dialects with such
-   * references.
+   * The references of a body to objects that the gateway stores for its caller, in dialects with
+   * such references.
    */
-  referencesIn?(body: Record<string, unknown>): StoredReferences | undefined;
+  referencesIn?(body: JsonObject): StoredReferences | undefined;
 }
 
 /** The operations for which each dialect has its own endpoints. */
@@ -41,7 +43,7 @@ interface ConversationEndpoints {
 }
 
 /** The requested length and number of answers. */
-interface AskedLength {
+interface RequestedLength {
   /** Output tokens of each choice, if the caller limits them. */
   outputTokensMax: number | undefined;
   /** How many answers the caller asks for. */
@@ -117,7 +119,7 @@ export interface Profile extends UpstreamProfile {
    */
   isClient?(headers: IncomingHttpHeaders, query: URLSearchParams): boolean;
   /** How to set the base URL of a client. */
-  baseUrlHint: string;
+  baseUrlAdvice: string;
   /** The caller's headers that upstreams of this dialect read. */
   callerHeaders: readonly string[];
   /**
@@ -128,8 +130,8 @@ export interface Profile extends UpstreamProfile {
   /** The header in which clients look for the id of their request, besides `x-request-id`. */
   requestIdHeader?: string;
   /** `method` and `alt` come from the URL, for endpoints with a method. */
-  framingOf(body: Record<string, unknown>, method: string | undefined, alt: string | undefined): Framing;
-  askedLengthOf(body: Record<string, unknown>): AskedLength;
+  framingOf(body: JsonObject, method: string | undefined, alt: string | undefined): Framing;
+  requestedLengthOf(body: JsonObject): RequestedLength;
   /**
    * The field of a request that holds the conversation, and the shortest value that replaces it.
    */
@@ -181,8 +183,8 @@ export const keepAliveAmongIds = (keepAlive: string): string =>
 
 /** An endpoint's rule that rejects references to objects that a vendor would have stored. */
 export const storedFaultIn =
-  (fieldIn: (body: Record<string, unknown>) => Omit<Failure, "code"> | undefined) =>
-  (body: Record<string, unknown>): Failure | undefined => {
+  (fieldIn: (body: JsonObject) => Omit<Failure, "code"> | undefined) =>
+  (body: JsonObject): Failure | undefined => {
     const field = fieldIn(body);
     return field && { code: "invalid_request", ...field };
   };

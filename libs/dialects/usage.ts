@@ -1,10 +1,10 @@
 /**
- * What a generation used. Cached tokens, read and written, and audio tokens are parts of the input;
- * reasoning and audio tokens are parts of the output. The parts of one whole never overlap.
+ * The usage of a generation. Cached tokens, read and written, and audio tokens are parts of the
+ * input; reasoning and audio tokens are parts of the output. The parts of one whole never overlap.
  * Dialects count differently; each codec converts.
  */
 
-import { listOf, objectOf } from "#wire/json/parse.ts";
+import { type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { reportedImagesMax, reportedTokensMax, reportedUnitsMax } from "./bounds.ts";
 
 /**
@@ -30,7 +30,7 @@ export const unitKinds = {
   fileSearches: undefined,
   /** Sandboxes in which the vendor ran code. */
   codeSessions: undefined,
-  /** Of recorded audio that was heard; whole seconds. */
+  /** Recorded audio that the model heard, in whole seconds. */
   audioSeconds: undefined,
 } as const satisfies Record<string, keyof Usage | undefined>;
 
@@ -91,7 +91,7 @@ export interface UsageBounds {
   inputTokens: number;
   outputTokens: number;
   images: number;
-  /** Of each kind that is no part of a count. */
+  /** The bound of each kind that is no part of a count. */
   units: number;
   audioSeconds: number;
 }
@@ -153,7 +153,7 @@ const isBeyond = ({ inputTokens, outputTokens, images, units }: Usage, bounds: U
 const unitBoundOf = (kind: UnitKind, { units, audioSeconds }: UsageBounds): number =>
   kind === "audioSeconds" ? audioSeconds : units;
 
-/** Of each kind at most what is left of its whole. */
+/** The units, each bounded by the rest of its whole. */
 function boundedUnits(units: Units, left: Record<string, number>, bounds: UsageBounds): Pick<Usage, "units"> {
   const bounded = unitNames.flatMap((kind) => {
     const whole = unitKinds[kind];
@@ -192,7 +192,7 @@ const lookForm = /^[a-z0-9]{1,20}$/;
  * `count` images, with the first size and the first quality of these bodies that is one: `auto` is
  * none.
  */
-export function generatedImagesOf(count: number, ...bodies: readonly Record<string, unknown>[]): GeneratedImages {
+export function generatedImagesOf(count: number, ...bodies: readonly JsonObject[]): GeneratedImages {
   const named = (name: "size" | "quality"): string | undefined =>
     bodies
       .map((body) => body[name])

@@ -1,6 +1,6 @@
 /** The common part of operations on conversations, for the worker: decoding and attachments. */
 
-import type { Codec, Framing, Verbatim } from "#dialects/codec.ts";
+import type { Codec, Framing } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { type AttachmentAddress, remoteAttachmentsOf } from "#dialects/neutral/attachments.ts";
@@ -8,46 +8,43 @@ import { Refusal, refuse } from "#dialects/neutral/field-support.ts";
 import type { NeutralRequest } from "#dialects/neutral/neutral.ts";
 import { stopsOf } from "#dialects/neutral/within-bounds.ts";
 import { type Cut, canCut } from "#dialects/relay/stop-cutter.ts";
+import { type AttachmentFinder, withAddresses } from "#dialects/relay/verbatim-attachments.ts";
 import { bytesPerToken } from "#dialects/usage.ts";
 import { addressesMax } from "./bounds.ts";
 import type { PreparationTask, ResolveAddresses } from "./exchange.ts";
 
 export const isConversation = (dialect: string): dialect is ConversationDialect =>
-  conversationDialects.some((known) => known === dialect);
+  conversationDialects.some((name) => name === dialect);
 
 /**
  * The caller's own bytes, with the data of the attachments that the upstream does not fetch itself.
  */
 export const ownBytesOf = ({ dialect, body }: PreparationTask, resolve: ResolveAddresses): Promise<Buffer> =>
-  withData(body, codecs[dialect].verbatim.withAddresses, resolve);
+  withData(body, codecs[dialect].verbatim.attachmentFinder, resolve);
 
 /**
- * The bytes with the data of the attachments that the upstream does not fetch itself.
- * `withAddresses` finds and replaces their addresses.
+ * The bytes with the data of the attachments that the upstream does not fetch itself, at the
+ * addresses that the finder finds.
  */
-export async function withData(
-  body: Buffer,
-  withAddresses: Verbatim["withAddresses"],
-  resolve: ResolveAddresses,
-): Promise<Buffer> {
-  const found: AttachmentAddress[] = [];
-  withAddresses(body, (address) => {
-    if (found.length <= addressesMax) found.push(address);
+export async function withData(body: Buffer, finder: AttachmentFinder, resolve: ResolveAddresses): Promise<Buffer> {
+  const addresses: AttachmentAddress[] = [];
+  withAddresses(body, finder, (address) => {
+    if (addresses.length <= addressesMax) addresses.push(address);
     return undefined;
   });
-  if (found.length === 0) return body;
-  const data = await resolve(found);
+  if (addresses.length === 0) return body;
+  const data = await resolve(addresses);
   if (!data.some((one) => one !== undefined)) return body;
   let place = 0;
-  return withAddresses(body, () => data[place++]);
+  return withAddresses(body, finder, () => data[place++]);
 }
 
 /** Puts the data of attachments into a request. */
 export async function resolveIn(request: NeutralRequest, resolve: ResolveAddresses): Promise<void> {
-  const found = remoteAttachmentsOf(request);
-  if (found.length === 0) return;
-  const data = await resolve(found.map(({ part, url, path }) => ({ part, url, path })));
-  for (const [place, { replace }] of found.entries()) {
+  const attachments = remoteAttachmentsOf(request);
+  if (attachments.length === 0) return;
+  const data = await resolve(attachments.map(({ part, url, path }) => ({ part, url, path })));
+  for (const [place, { replace }] of attachments.entries()) {
     const fetched = data[place];
     if (fetched !== undefined) replace(fetched);
   }

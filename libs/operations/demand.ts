@@ -5,7 +5,7 @@
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { GeneratedImages } from "#dialects/usage.ts";
-import { isPresent, listOf, objectOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { choicesMax, imageBytes } from "./bounds.ts";
 
 export interface Demand {
@@ -23,7 +23,7 @@ export interface Demand {
   prompts?: number;
   /** Tools that the vendor runs may be used. */
   hostsTools?: true;
-  /** Of a recording, as its size lets expect. */
+  /** The expected length of a recording, by its size. */
   audioSeconds?: number;
   /** Tokens whose probabilities the answer lists for each token of its own; absent for none. */
   listedTokens?: number;
@@ -42,10 +42,10 @@ const spokenTokens = 16_384;
 const listedTokensMax = 20;
 
 /** The demand of a request with a conversation. */
-export function conversationDemandOf(body: Record<string, unknown>, dialect: ConversationDialect): Demand {
-  const { askedLengthOf, conversation } = profiles[dialect];
-  const { outputTokensMax, choices: asked, wantsMedia } = askedLengthOf(body);
-  const choices = Math.min(choicesMax, asked);
+export function conversationDemandOf(body: JsonObject, dialect: ConversationDialect): Demand {
+  const { requestedLengthOf, conversation } = profiles[dialect];
+  const { outputTokensMax, choices: choiceCount, wantsMedia } = requestedLengthOf(body);
+  const choices = Math.min(choicesMax, choiceCount);
   return {
     outputTokensMax,
     mediaTokens: wantsMedia ? spokenTokens : undefined,
@@ -64,7 +64,7 @@ const hostingFields = ["web_search_options", "search_parameters", "plugins", "mc
 const ownTools = new Set(["function", "custom", "functionDeclarations", "function_declarations"]);
 
 /** Whether a request of any dialect offers tools that the vendor runs. */
-const hostsTools = (body: Record<string, unknown>): boolean =>
+const hostsTools = (body: JsonObject): boolean =>
   hostingFields.some((name) => isPresent(body[name])) ||
   listOf(body.tools).some((tool) => {
     const { type, ...members } = objectOf(tool);
@@ -77,10 +77,10 @@ const hostsTools = (body: Record<string, unknown>): boolean =>
  * Each dialect's fields of log probabilities, in the request or in Gemini's settings; a number says
  * how many alternatives each token has.
  */
-export function listedTokensOf(body: Record<string, unknown>): Pick<Demand, "listedTokens"> {
+export function listedTokensOf(body: JsonObject): Pick<Demand, "listedTokens"> {
   const config = objectOf(body.generationConfig ?? body.generation_config);
-  const asked = [body.top_logprobs, body.logprobs, config.logprobs, config.responseLogprobs, config.response_logprobs];
-  const counts = asked.filter((value) => value === true || (typeof value === "number" && value >= 0)).map(Number);
+  const values = [body.top_logprobs, body.logprobs, config.logprobs, config.responseLogprobs, config.response_logprobs];
+  const counts = values.filter((value) => value === true || (typeof value === "number" && value >= 0)).map(Number);
   return counts.length === 0 ? {} : { listedTokens: 1 + Math.min(listedTokensMax, Math.max(...counts)) };
 }
 

@@ -22,7 +22,7 @@ export interface PreparationTask {
   dialect: ConversationDialect;
   framing: Framing;
   headers: Readonly<Record<string, string>>;
-  /** Of the body. */
+  /** The content type of the body. */
   contentType: string;
   body: Buffer;
   /** The catalogue's id of the model. */
@@ -48,7 +48,7 @@ export interface PreparationTask {
  * Fetches or checks these attachments, in order; undefined for one that the upstream fetches
  * itself.
  */
-export type ResolveAddresses = (found: readonly AttachmentAddress[]) => Promise<readonly (Data | undefined)[]>;
+export type ResolveAddresses = (addresses: readonly AttachmentAddress[]) => Promise<readonly (Data | undefined)[]>;
 
 export type Prepared = Refused | PreparedConversation | PreparedCall | GatewayAnswer;
 

@@ -43,11 +43,11 @@ export const isEstimated = (task: PreparationTask): boolean => exchanges[task.op
 
 /** The request for an upstream. */
 export async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
-  const bounded: ResolveAddresses = (found) => {
-    const surplus = found[addressesMax];
+  const bounded: ResolveAddresses = (addresses) => {
+    const surplus = addresses[addressesMax];
     if (surplus !== undefined)
       refuse(surplus.path, `is one address too many: a request may name at most ${addressesMax} addresses`);
-    return resolve(found);
+    return resolve(addresses);
   };
   try {
     return withoutRefused(await exchanges[task.operation].prepare(task, bounded), task.omits);

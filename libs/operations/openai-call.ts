@@ -6,7 +6,7 @@ import type { WholeAnswer, WireRequest } from "#dialects/codec.ts";
 import { withMember } from "#dialects/relay/verbatim.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
-import { jsonBytesOf, objectOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonBytesOf, objectOf } from "#wire/json/parse.ts";
 import { withValues } from "#wire/json/spans.ts";
 
 /** The object with this model, whether or not it named one. All other bytes stay unchanged. */
@@ -38,7 +38,7 @@ export async function formRequestOf(form: FormData, path: string, model: string)
 export const namedAnswerOf = (bytes: Buffer, model: string): Buffer => withMember(bytes, ["model"], jsonBytesOf(model));
 
 /** The error in a body with a success status, or a body that is no answer. */
-export const errorIn = (body: Record<string, unknown> | undefined): WholeAnswer =>
+export const errorIn = (body: JsonObject | undefined): WholeAnswer =>
   body?.error === undefined || body.error === null
     ? { kind: "malformed" }
     : { kind: "error", error: upstreamErrorOf(body) };

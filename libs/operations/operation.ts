@@ -2,8 +2,10 @@
  * The ingress's part of an operation: its endpoints, the format of its requests, and the estimate
  * of their usage.
  */
+
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Endpoint } from "#dialects/profile.ts";
+import type { JsonObject } from "#wire/json/parse.ts";
 import type { Demand } from "./demand.ts";
 
 export interface Operation {
@@ -12,8 +14,8 @@ export interface Operation {
    * Set if requests are forms: the values of a form that the endpoints' schema describes. Requests
    * are JSON otherwise.
    */
-  formValuesOf?(form: FormData): Record<string, unknown> | Promise<Record<string, unknown>>;
-  /** What a caller is billed for. */
+  formValuesOf?(form: FormData): JsonObject | Promise<JsonObject>;
+  /** The part of a request that its caller is billed for. */
   bills: "nothing" | "input" | "input and output";
   /**
    * The most input tokens that the bytes of a body are estimated at. Set for forms, which are
@@ -26,8 +28,8 @@ export interface Operation {
    */
   isRepeatable: boolean;
   /**
-   * Streams of text, of which a caller who leaves is billed what was produced. Of others it is
-   * billed the estimate.
+   * The answer is a stream of text: a caller who leaves is billed for the produced part. Otherwise
+   * it is billed for the estimate.
    */
   reportsProgress?: boolean;
   /**
@@ -36,5 +38,5 @@ export interface Operation {
    */
   isSession?: boolean;
   /** The demand of a request, beyond the length of its body. */
-  demandOf(body: Record<string, unknown>, dialect: ConversationDialect): Demand;
+  demandOf(body: JsonObject, dialect: ConversationDialect): Demand;
 }

@@ -32,16 +32,13 @@ interface Known {
   isRunning: boolean;
 }
 
-export interface AdmissionQueuePort<Item> {
-  /** Whether jobs can be put on the queue. While they cannot, nothing is released. */
-  isOpen(): boolean;
-  /** Puts the item on the queue. */
-  release(item: Item): void;
-}
-
-/** A pure state machine. Times are milliseconds of one monotonic clock. */
+/**
+ * A pure state machine. Times are milliseconds of one monotonic clock. After each call that may
+ * make capacity, take with `next` what may go onto the queue, until there is no more.
+ */
 export class AdmissionQueue<Item extends string | number> {
-  readonly #port: AdmissionQueuePort<Item>;
+  /** The slots of its workers that other ingresses do not use; undefined if unknown. */
+  slots: number | undefined;
   readonly #held = new FairQueue<Item>();
   readonly #onQueue = new Set<Item>();
   readonly #known = new LiveMap<Item, Known>();
@@ -50,8 +47,6 @@ export class AdmissionQueue<Item extends string | number> {
   /** By group: its weight, and how many items are not over. */
   readonly #groups = new Map<string, { weight: number; size: number }>();
   #runningSize = 0;
-  /** The workers' slots that other ingresses do not use; undefined if unknown. */
-  #workerSlots: number | undefined;
   readonly #takenLately = new SlidingCount(25, 4);
   readonly #shortLately = new SlidingCount(50, 5);
   /** Slots that became free since something has been waiting. */
@@ -60,10 +55,6 @@ export class AdmissionQueue<Item extends string | number> {
   #meanRanMs: number | undefined;
   /** Since when at least one item has been waiting. */
   #busySince = 0;
-
-  constructor(port: AdmissionQueuePort<Item>) {
-    this.#port = port;
-  }
 
   /** How many items wait here. */
   get heldSize(): number {
@@ -79,20 +70,7 @@ export class AdmissionQueue<Item extends string | number> {
     return this.#runningSize;
   }
 
-  /** The value of the last `setSlots`. */
-  get slots(): number | undefined {
-    return this.#workerSlots;
-  }
-
-  /**
-   * Sets how many slots of the queue's workers other ingresses do not use; undefined if unknown.
-   * Call it about every second.
-   */
-  setSlots(slots: number | undefined): void {
-    this.#workerSlots = slots;
-  }
-
-  /** Releases the item to the queue, now or when its turn comes. */
+  /** The item waits for its turn, which may come at once. */
   admit(item: Item, share: Share, now: number): void {
     if (this.#held.size === 0 && this.#onQueue.size === 0) {
       this.#busySince = now;
@@ -101,12 +79,7 @@ export class AdmissionQueue<Item extends string | number> {
     this.#known.set(item, { share, isRunning: false });
     const group = this.#groups.get(share.group);
     this.#groups.set(share.group, { weight: share.weight, size: (group?.size ?? 0) + 1 });
-    const isNext = this.#held.size === 0 && this.#port.isOpen();
-    if (isNext && this.#hasCapacity(now) && this.#sharing(now)(share.key, share.weight)) this.#pass(item);
-    else {
-      this.#held.add(item, share);
-      this.pump(now);
-    }
+    this.#held.add(item, share);
   }
 
   /** Another attempt of the item is on the queue. It does not wait here again. */
@@ -120,12 +93,11 @@ export class AdmissionQueue<Item extends string | number> {
     this.#takenLately.add(now);
     this.#onQueue.delete(item);
     this.#setRunning(this.#known.get(item), true);
-    this.pump(now);
   }
 
   /** The item left the queue without a report that a worker took it. May be called repeatedly. */
-  gone(item: Item, now: number): void {
-    if (this.#onQueue.delete(item)) this.pump(now);
+  gone(item: Item): void {
+    this.#onQueue.delete(item);
   }
 
   /**
@@ -146,20 +118,20 @@ export class AdmissionQueue<Item extends string | number> {
     const left = this.#passedOfKey(share.key) - 1;
     if (left === 0) this.#passedOf.delete(share.key);
     else this.#passedOf.set(share.key, left);
-    this.pump(now);
   }
 
   /**
-   * Releases what may go. Call it regularly, because the queue may have been closed when there was
-   * capacity.
+   * Takes the next item that may go onto the queue; undefined if none may. Call it regularly as
+   * well, because capacity also grows with time.
    */
-  pump(now: number): void {
-    if (this.#held.size === 0) return;
-    while (this.#hasCapacity(now) && this.#port.isOpen()) {
-      const item = this.#held.take(this.#sharing(now));
-      if (item === undefined) return;
-      this.#pass(item);
-    }
+  next(now: number): Item | undefined {
+    if (this.#held.size === 0 || !this.#hasCapacity(now)) return undefined;
+    const item = this.#held.take(this.#sharing(now));
+    if (item === undefined) return undefined;
+    const { key } = (this.#known.get(item) as Known).share;
+    this.#passedOf.set(key, this.#passedOfKey(key) + 1);
+    this.#onQueue.add(item);
+    return item;
   }
 
   /**
@@ -178,7 +150,7 @@ export class AdmissionQueue<Item extends string | number> {
   /** Slots that become free in a second; `unknown` before any work has ended. */
   #expectedPerSecond(unknown: number): number {
     if (this.#meanRanMs === undefined) return unknown;
-    return ((this.#workerSlots ?? this.#runningSize) * 1_000) / Math.max(this.#meanRanMs, 1);
+    return ((this.slots ?? this.#runningSize) * 1_000) / Math.max(this.#meanRanMs, 1);
   }
 
   #freedAfter(ranMs: number, now: number): void {
@@ -198,7 +170,7 @@ export class AdmissionQueue<Item extends string | number> {
    * relative to the lightest group present.
    */
   #sharing(now: number): (key: string, weight: number) => boolean {
-    const slots = this.#workerSlots;
+    const { slots } = this;
     if (slots === undefined) return () => true;
     const free = Math.max(1, slots - this.#runningSize - this.#onQueue.size + this.#shortLately.total(now));
     let lightest = Number.POSITIVE_INFINITY;
@@ -214,13 +186,6 @@ export class AdmissionQueue<Item extends string | number> {
 
   #passedOfKey(key: string): number {
     return this.#passedOf.get(key) ?? 0;
-  }
-
-  #pass(item: Item): void {
-    const { key } = (this.#known.get(item) as Known).share;
-    this.#passedOf.set(key, this.#passedOfKey(key) + 1);
-    this.#onQueue.add(item);
-    this.#port.release(item);
   }
 }
 

@@ -1,7 +1,7 @@
 /**
  * The owner's half of the relay. It runs in the process that serves the callers and brings each
- * generation to an end, whatever gets lost. A pure state machine: events and times come in, actions
- * go out through the port. It has no I/O and no clock.
+ * generation to an end, whatever gets lost. A pure state machine: events and times come in, and the
+ * methods return what is to be done. It has no I/O and no clock.
  *
  *     waiting ──first frame of a worker──▶ bound ──end, fail──▶ finished
  *        ▲  ╲                             ╱   ╲
@@ -25,44 +25,49 @@ export type JobState = "waiting" | "active" | "missing";
 
 export type AnswerKind = "head" | "data" | "usage" | "end" | "fail";
 
+/** The job of an attempt. */
+export interface AttemptJob<Client> {
+  client: Client;
+  number: number;
+  attempt: number;
+}
+
+/**
+ * Calls for the owner's process, in the order of the methods' results.
+ *
+ * - enqueue: put the job on its queue; report a failure with `enqueueFailed` or `enqueueAgain`.
+ * - dequeue: remove the job from its queue, if it is still there.
+ * - probe: request the states of these jobs; report them with `probed`.
+ * - bind: the attempt has a worker, which has this many further slots free on the queue; 0 if it
+ *   did not say.
+ * - flow: the window of a session's input is full or has capacity again: pause or resume reading
+ *   the caller.
+ * - restart: discard what was delivered but has not left for the caller, and enqueue this attempt.
+ * - fail: the generation failed.
+ */
+export type OwnerAction<Client> =
+  | ({ kind: "enqueue" | "dequeue" | "restart" } & AttemptJob<Client>)
+  | { kind: "probe"; jobs: readonly AttemptJob<Client>[] }
+  | { kind: "bind"; client: Client; freeSlots: number }
+  | { kind: "flow"; client: Client; isOpen: boolean }
+  | { kind: "fail"; client: Client; fault: RelayFault };
+
+/** The calls that cannot wait until a method returns. */
 export interface OwnerPort<Client> {
-  /**
-   * Puts the job of this attempt on its queue. Report a failure with `enqueueFailed` or
-   * `enqueueAgain`.
-   */
-  enqueue(client: Client, number: number, attempt: number): void;
-  /** Removes the job of this attempt from its queue, if it is still there. */
-  dequeue(client: Client, number: number, attempt: number): void;
-  /** Requests the states of these jobs. Report them with `probed`. */
-  probe(jobs: { client: Client; number: number; attempt: number }[]): void;
-  /** `idly`: nobody waits for the frame, so it may leave with a later one. */
-  send(mailbox: string, frame: Frame, idly?: boolean): void;
+  /** `isIdle`: nobody waits for the frame, so it may leave with a later one. */
+  send(mailbox: string, frame: Frame, isIdle?: boolean): void;
   /** Sends an empty envelope: a sign of life. */
   heartbeat(mailbox: string): void;
-  /**
-   * The attempt has a worker, which has this many further slots free on the queue; 0 if it did not
-   * say.
-   */
-  bound(client: Client, freeSlots: number): void;
   /**
    * Delivers a part of the answer, in order and once in an attempt. Report with `taken` when the
    * caller has read it.
    */
   deliver(client: Client, kind: AnswerKind, payload: Buffer, seq: number): void;
   /**
-   * The window of a session's input is full (`open` is false) or has capacity again: pause or
-   * resume reading the caller.
-   */
-  inputFlow(client: Client, open: boolean): void;
-  /**
    * Whether another attempt may start: nothing of the answer has left for the caller, or the next
    * attempt can resume it.
    */
   mayRestart(client: Client): boolean;
-  /** Another attempt starts. Discard what was delivered but has not left for the caller. */
-  restart(client: Client): void;
-  /** The generation failed. */
-  fail(client: Client, fault: RelayFault): void;
 }
 
 interface Owned<Client> {
@@ -118,6 +123,7 @@ export class Owner<Client> {
   /** The last probes found lost jobs. There may be many, so the next probes follow immediately. */
   #probesFoundLost = false;
   #nextNumber = 1;
+  #actions: OwnerAction<Client>[] = [];
   /** How many frames of input were sent again because a worker missed them. */
   resends = 0;
 
@@ -126,8 +132,8 @@ export class Owner<Client> {
     this.#limits = limits;
     this.#port = port;
     this.#inputPort = {
-      send: (mailbox, frame, idly) => port.send(mailbox, frame, idly),
-      flow: (client, open) => port.inputFlow(client, open),
+      send: (mailbox, frame, isIdle) => port.send(mailbox, frame, isIdle),
+      flow: (client, isOpen) => this.#actions.push({ kind: "flow", client, isOpen }),
     };
     this.#link = new Link(limits, now);
     this.#rememberedAt = now;
@@ -167,7 +173,11 @@ export class Owner<Client> {
    * Starts a generation with a number of `takeNumber`. It waits for a worker for at most `waitMs`
    * from `since`, and for as long again if that worker is lost.
    */
-  start(client: Client, number: number, waitMs: number, now: number, since = now): void {
+  start(
+    client: Client,
+    number: number,
+    { waitMs, now, since = now }: { waitMs: number; now: number; since?: number },
+  ): readonly OwnerAction<Client>[] {
     const owned: Owned<Client> = {
       number,
       client,
@@ -184,16 +194,18 @@ export class Owner<Client> {
     };
     this.#owned.set(number, owned);
     this.#waiting.set(number, owned);
-    this.#port.enqueue(client, number, 1);
+    this.#actions.push({ kind: "enqueue", client, number, attempt: 1 });
+    return this.#takeActions();
   }
 
   /**
    * The queue did not take the job, or the outcome is unknown: another attempt is enqueued. If the
    * job of this one runs anyway, its worker is stopped.
    */
-  enqueueAgain(number: number, attempt: number, now: number): void {
+  enqueueAgain(number: number, attempt: number, now: number): readonly OwnerAction<Client>[] {
     const owned = this.#owned.get(number);
-    if (owned !== undefined && owned.attempt === attempt && owned.worker === undefined) this.#enqueueAgain(owned, now);
+    if (owned?.attempt === attempt && owned.worker === undefined) this.#enqueueAgain(owned, now);
+    return this.#takeActions();
   }
 
   /**
@@ -201,17 +213,21 @@ export class Owner<Client> {
    * that its caller does not wait; if its job runs anyway, its worker is stopped. A probe finds a
    * later attempt missing.
    */
-  enqueueFailed(number: number, attempt: number): void {
+  enqueueFailed(number: number, attempt: number): readonly OwnerAction<Client>[] {
     const owned = this.#owned.get(number);
-    if (owned === undefined || owned.attempt !== attempt || owned.worker !== undefined || attempt > 1) return;
-    this.#fail(owned, "unavailable");
+    if (owned?.attempt === attempt && owned.worker === undefined && attempt === 1) this.#fail(owned, "unavailable");
+    return this.#takeActions();
   }
 
   /** The caller disconnected. The attempt ends and counts as far as it came. */
-  leave(number: number): void {
+  leave(number: number): readonly OwnerAction<Client>[] {
     const owned = this.#owned.get(number);
-    if (owned === undefined) return;
-    this.#cancel(owned);
+    if (owned !== undefined) {
+      if (owned.worker === undefined) this.#act("dequeue", owned);
+      else this.#sendCancel(owned.worker.mailbox, owned, settlePayload);
+      this.#finish(owned, "cancel");
+    }
+    return this.#takeActions();
   }
 
   /** The caller has read everything up to and including `seq`. */
@@ -227,13 +243,15 @@ export class Owner<Client> {
    * Without one it is ignored, so send none before the attempt's first frame was delivered, and let
    * no other attempt start afterwards (`mayRestart`).
    */
-  input(number: number, payload: Buffer): void {
+  input(number: number, payload: Buffer): readonly OwnerAction<Client>[] {
     const owned = this.#owned.get(number);
-    if (owned?.worker === undefined) return;
-    const { client, attempt, worker } = owned;
-    owned.input ??= new Outgoing(client, { number, attempt }, worker.outbox, this.#limits, this.#inputPort);
-    owned.input.send(frameKinds.input, payload);
-    owned.input.regulate();
+    if (owned?.worker !== undefined) {
+      const { client, attempt, worker } = owned;
+      owned.input ??= new Outgoing(client, { number, attempt }, worker.outbox, this.#limits, this.#inputPort);
+      owned.input.send(frameKinds.input, payload);
+      owned.input.regulate();
+    }
+    return this.#takeActions();
   }
 
   /** The most bytes of input kept for one generation, and the most on the way to one mailbox. */
@@ -256,12 +274,19 @@ export class Owner<Client> {
     }
   }
 
-  receive(sender: string, frame: Frame, now: number): void {
-    if (!isFromWorker(frame.kind)) return;
+  /**
+   * An attempt's first frame is `accept`, so the call that returns `bind` delivers nothing.
+   */
+  receive(sender: string, frame: Frame, now: number): readonly OwnerAction<Client>[] {
+    if (isFromWorker(frame.kind)) this.#receive(sender, frame, now);
+    return this.#takeActions();
+  }
+
+  #receive(sender: string, frame: Frame, now: number): void {
     const owned = this.#owned.get(frame.number);
     if (owned === undefined) this.#answerForFinished(sender, frame);
     else if (frame.attempt !== owned.attempt || (owned.worker !== undefined && owned.worker.mailbox !== sender)) {
-      if (frame.kind !== frameKinds.gone) this.#sendCancel(sender, frame, false);
+      if (frame.kind !== frameKinds.gone) this.#sendCancel(sender, frame, dropPayload);
     } else if (frame.kind === frameKinds.gone) this.#lost(owned, now);
     else {
       const worker =
@@ -271,7 +296,7 @@ export class Owner<Client> {
     }
   }
 
-  probed(number: number, attempt: number, state: JobState, now: number): void {
+  probed(number: number, attempt: number, state: JobState, now: number): readonly OwnerAction<Client>[] {
     const owned = this.#waiting.get(number);
     if (owned !== undefined && owned.attempt === attempt) {
       if (state === "active") owned.activeSince ??= now;
@@ -283,6 +308,7 @@ export class Owner<Client> {
       }
     }
     if (this.#probesOpen > 0 && --this.#probesOpen === 0 && this.#probesFoundLost) this.#probeNext(now);
+    return this.#takeActions();
   }
 
   /** The states could not be requested. */
@@ -291,7 +317,7 @@ export class Owner<Client> {
   }
 
   /** Call it every `heartbeatMs`. */
-  tick(now: number): void {
+  tick(now: number): readonly OwnerAction<Client>[] {
     this.#port.heartbeat(this.#self);
     const lost = this.#link.isLost(now);
     for (const owned of this.#owned.values()) {
@@ -310,6 +336,18 @@ export class Owner<Client> {
       this.#finishedBefore = this.#finished;
       this.#finished = new Map();
     }
+    return this.#takeActions();
+  }
+
+  /** A call without actions allocates nothing. */
+  #takeActions(): readonly OwnerAction<Client>[] {
+    const actions = this.#actions;
+    if (actions.length > 0) this.#actions = [];
+    return actions;
+  }
+
+  #act(kind: "enqueue" | "dequeue" | "restart", { client, number, attempt }: Owned<Client>): void {
+    this.#actions.push({ kind, client, number, attempt });
   }
 
   #bind(owned: Owned<Client>, mailbox: string, now: number, accept: Accept | undefined): Worker<Client> {
@@ -330,8 +368,8 @@ export class Owner<Client> {
     owned.worker = worker;
     worker.bound.set(owned.number, owned);
     this.#waiting.delete(owned.number);
-    this.#send(worker.mailbox, frameKinds.go, owned.number, owned.attempt, 0, noPayload, accept?.waits === false);
-    this.#port.bound(owned.client, accept?.freeSlots ?? 0);
+    this.#send(worker.mailbox, owned, frameKinds.go, { isIdle: accept?.waits === false });
+    this.#actions.push({ kind: "bind", client: owned.client, freeSlots: accept?.freeSlots ?? 0 });
     return worker;
   }
 
@@ -363,7 +401,10 @@ export class Owner<Client> {
       this.taken(owned.number, frame.seq);
       return;
     }
-    if (kind === "end" || kind === "fail") this.#finish(owned, "done");
+    if (kind === "end" || kind === "fail") {
+      this.#finish(owned, "done");
+      this.#send(worker.mailbox, owned, frameKinds.done, { isIdle: worker.hasFreeSlots });
+    }
     this.#port.deliver(owned.client, kind, frame.payload, frame.seq);
     if (worker.unackedBytes * 4 > this.#limits.mailboxWindowBytes || now - worker.ackedAt > this.#limits.ackMs)
       this.#acknowledgeAll(worker, now);
@@ -371,7 +412,7 @@ export class Owner<Client> {
 
   #askMissing(owned: Owned<Client>, worker: Worker<Client>, now: number): void {
     if (owned.incoming.asksMissing(this.#limits, now))
-      this.#send(worker.mailbox, frameKinds.missing, owned.number, owned.attempt, owned.incoming.expected);
+      this.#send(worker.mailbox, owned, frameKinds.missing, { seq: owned.incoming.expected });
   }
 
   /**
@@ -390,14 +431,14 @@ export class Owner<Client> {
   }
 
   #acknowledgeAll(worker: Worker<Client>, now: number): void {
-    for (const owned of worker.bound.values()) if (owned.incoming.hasNew) this.#acknowledge(owned, worker, true);
+    for (const owned of worker.bound.values()) if (owned.incoming.hasNew) this.#acknowledge(owned, worker, isIdle);
     worker.unackedBytes = 0;
     worker.ackedAt = now;
   }
 
-  #acknowledge(owned: Owned<Client>, worker: Worker<Client>, idly = false): void {
-    const { number, attempt, incoming } = owned;
-    this.#send(worker.mailbox, frameKinds.ack, number, attempt, incoming.expected, incoming.acknowledgement(), idly);
+  #acknowledge(owned: Owned<Client>, { mailbox }: Worker<Client>, urgency?: { isIdle: true }): void {
+    const { expected: seq } = owned.incoming;
+    this.#send(mailbox, owned, frameKinds.ack, { seq, payload: owned.incoming.acknowledgement(), ...urgency });
   }
 
   #lost(owned: Owned<Client>, now: number): void {
@@ -421,37 +462,20 @@ export class Owner<Client> {
     owned.probedAt = now;
     owned.activeSince = undefined;
     this.#waiting.set(owned.number, owned);
-    this.#port.restart(owned.client);
-    this.#port.enqueue(owned.client, owned.number, owned.attempt);
-  }
-
-  #cancel(owned: Owned<Client>): void {
-    if (owned.worker === undefined) this.#port.dequeue(owned.client, owned.number, owned.attempt);
-    else this.#sendCancel(owned.worker.mailbox, owned, true);
-    this.#finish(owned, "cancel", false);
+    this.#act("restart", owned);
   }
 
   #fail(owned: Owned<Client>, fault: RelayFault): void {
-    if (owned.worker === undefined) this.#port.dequeue(owned.client, owned.number, owned.attempt);
-    else this.#sendCancel(owned.worker.mailbox, owned, false);
+    if (owned.worker === undefined) this.#act("dequeue", owned);
+    else this.#sendCancel(owned.worker.mailbox, owned, dropPayload);
     this.#forget(owned);
     this.#finished.set(owned.number, { attempt: 0, worker: undefined, verdict: "cancel" });
-    this.#port.fail(owned.client, fault);
+    this.#actions.push({ kind: "fail", client: owned.client, fault });
   }
 
-  #finish(owned: Owned<Client>, verdict: "done" | "cancel", tell = true): void {
+  #finish(owned: Owned<Client>, verdict: "done" | "cancel"): void {
     this.#forget(owned);
     this.#finished.set(owned.number, { attempt: owned.attempt, worker: owned.worker?.mailbox, verdict });
-    if (tell && owned.worker !== undefined)
-      this.#send(
-        owned.worker.mailbox,
-        frameKinds.done,
-        owned.number,
-        owned.attempt,
-        0,
-        noPayload,
-        owned.worker.hasFreeSlots,
-      );
   }
 
   #forget(owned: Owned<Client>): void {
@@ -466,17 +490,17 @@ export class Owner<Client> {
     const finished = this.#finished.get(frame.number) ?? this.#finishedBefore.get(frame.number);
     const counts =
       finished !== undefined && finished.attempt === frame.attempt && (finished.worker ?? sender) === sender;
-    if (!counts) this.#sendCancel(sender, frame, false);
+    if (!counts) this.#sendCancel(sender, frame, dropPayload);
     else {
       finished.worker = sender;
-      if (finished.verdict === "done") this.#send(sender, frameKinds.done, frame.number, frame.attempt);
-      else this.#sendCancel(sender, frame, true);
+      if (finished.verdict === "done") this.#send(sender, frame, frameKinds.done);
+      else this.#sendCancel(sender, frame, settlePayload);
     }
   }
 
   #probeNext(now: number): void {
     if (!this.#link.isUp(now) || (this.#probesOpen > 0 && now - this.#probedAt < this.#limits.graceMs)) return;
-    const jobs: { client: Client; number: number; attempt: number }[] = [];
+    const jobs: AttemptJob<Client>[] = [];
     for (const owned of this.#waiting.values()) {
       if (
         jobs.length >= this.#limits.probesMax ||
@@ -495,26 +519,25 @@ export class Owner<Client> {
     this.#probesFoundLost = false;
     this.#probesOpen = jobs.length;
     this.#probedAt = now;
-    this.#port.probe(jobs);
+    this.#actions.push({ kind: "probe", jobs });
   }
 
-  #sendCancel(mailbox: string, { number, attempt }: { number: number; attempt: number }, settle: boolean): void {
-    this.#send(mailbox, frameKinds.cancel, number, attempt, 0, settle ? settlePayload : dropPayload);
+  /** The payload tells whether the attempt counts as far as it came. */
+  #sendCancel(mailbox: string, attempt: Pick<Frame, "number" | "attempt">, payload: Buffer): void {
+    this.#send(mailbox, attempt, frameKinds.cancel, { payload });
   }
 
   #send(
     mailbox: string,
+    { number, attempt }: Pick<Frame, "number" | "attempt">,
     kind: FrameKind,
-    number: number,
-    attempt: number,
-    seq = 0,
-    payload = noPayload,
-    idly = false,
+    { seq = 0, payload = noPayload, isIdle = false } = {},
   ): void {
-    this.#port.send(mailbox, { kind, number, attempt, seq, payload }, idly);
+    this.#port.send(mailbox, { kind, number, attempt, seq, payload }, isIdle);
   }
 }
 
+const isIdle = { isIdle: true } as const;
 const settlePayload = Buffer.from([1]);
 const dropPayload = Buffer.from([0]);
 

@@ -46,7 +46,7 @@ export class SseReader {
   }
 
   /** Bytes of the unfinished event. */
-  get heldBytes(): number {
+  get bufferedBytes(): number {
     return this.#partsBytes + this.#dataBytes;
   }
 
@@ -64,8 +64,8 @@ export class SseReader {
       this.#line(this.#joined(bytes.subarray(from, end)), events);
       from = end + 1;
     }
-    if (from < bytes.length) this.#hold(bytes.subarray(from));
-    if (this.heldBytes > this.#eventBytesMax)
+    if (from < bytes.length) this.#buffer(bytes.subarray(from));
+    if (this.bufferedBytes > this.#eventBytesMax)
       throw new SseEventTooLarge(`an event of more than ${this.#eventBytesMax} bytes`);
     return events;
   }
@@ -78,7 +78,7 @@ export class SseReader {
     return events;
   }
 
-  #hold(bytes: Buffer): void {
+  #buffer(bytes: Buffer): void {
     this.#parts.push(bytes);
     this.#partsBytes += bytes.length;
     if (++this.#looseParts < loosePartsMax) return;

@@ -165,7 +165,7 @@ test("models are found, compared, and have a page with prices, code and usage", 
     await page.goBack();
     await page.getByRole("link", { name: "sim-text" }).click();
     await page.getByText("Usage of the last 30 days").waitFor();
-    await page.getByRole("table", { name: "Prices" }).getByText("$1.00").first().waitFor();
+    await page.getByRole("region", { name: "Prices" }).getByText("$1.00").first().waitFor();
     await page.getByText("pip install openai").waitFor();
     await assertAccessible(page);
   }

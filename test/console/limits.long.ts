@@ -13,7 +13,7 @@ test("the page of a key shows what is used of its limits, what remains, and what
   for (const colorScheme of ["light", "dark"] as const) {
     await using opened = await browser.open(`/keys/${id}`, { colorScheme });
     const { page } = opened;
-    const row = (name: string) => page.getByRole("table", { name: "Limits now" }).getByRole("row", { name });
+    const row = (name: string) => page.getByRole("region", { name: "Limits now" }).getByRole("row", { name });
     await row("Requests per minute").waitFor();
     const cells = (name: string) => row(name).getByRole("cell").allTextContents();
     assert.deepEqual((await cells("Requests per minute")).slice(1), ["This key", "0 of 60", "60", "Not in use"]);

@@ -18,7 +18,7 @@ import {
   type Snippet,
   type SnippetInput,
   snippetsOf,
-} from "../../apps/console/pages/snippets.ts";
+} from "../../apps/console/parts/client-code.ts";
 import { dialects, type Settings, type Turn } from "../../apps/console/playground/conversation.ts";
 import { modules } from "../../apps/console/playground/dialects.ts";
 import { catalogueOf, startGateway } from "../support/gateway.ts";

@@ -5,12 +5,12 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { test } from "node:test";
 import OpenAI from "openai";
-import { givenOf } from "../../apps/simulator/settings.ts";
+import { settingValuesIn } from "../../apps/simulator/settings.ts";
 import { within } from "../support/time.ts";
 import { ask, begin, chatOf, closedEntryOf, startSimulator, tokensIn, until } from "./support.ts";
 
 test("the model's settings override the defaults, and the header overrides both", async (t) => {
-  const defaults = givenOf("tokens=3");
+  const defaults = settingValuesIn("tokens=3");
   assert.equal(defaults.kind, "ok");
   const { url } = await startSimulator(t, defaults.kind === "ok" ? { defaults: defaults.value } : {});
   const lengthOf = async (model: string, headers: Record<string, string> = {}) =>

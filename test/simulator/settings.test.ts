@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
-  type Given,
-  givenOf,
   type Settings,
+  type SettingValues,
   settingsAmong,
   settingsOf,
   settingTable,
+  settingValuesIn,
 } from "../../apps/simulator/settings.ts";
 
-const given = (text: string): Given => {
-  const outcome = givenOf(text);
+const given = (text: string): SettingValues => {
+  const outcome = settingValuesIn(text);
   if (outcome.kind === "bad") assert.fail(outcome.fault);
   return outcome.value;
 };
@@ -20,7 +20,7 @@ const settings = (...texts: string[]): Settings => {
   return outcome.value;
 };
 const faultOf = (text: string) => {
-  const outcome = givenOf(text);
+  const outcome = settingValuesIn(text);
   return outcome.kind === "bad" ? outcome.fault : undefined;
 };
 

@@ -14,7 +14,7 @@ import { ingressConfigOf } from "../../apps/ingress/common/config.ts";
 import { createIngress } from "../../apps/ingress/ingress.ts";
 import { simulatorSettings } from "../../apps/simulator/config.ts";
 import { createSimulator } from "../../apps/simulator/server.ts";
-import { givenOf } from "../../apps/simulator/settings.ts";
+import { settingValuesIn } from "../../apps/simulator/settings.ts";
 import { loadWorkerConfig } from "../../apps/worker/config.ts";
 import { workerRedisOf } from "../../apps/worker/redis.ts";
 import { createAuthorization } from "../../apps/worker/upstream/authorization.ts";
@@ -68,7 +68,7 @@ export async function startWorker(env: Environment, args: string[], clock: Clock
 
 export async function startSimulator(env: Environment): Promise<Started> {
   const { host, key, defaultsText } = readSettings(simulatorSettings, env);
-  const defaults = givenOf(defaultsText);
+  const defaults = settingValuesIn(defaultsText);
   if (defaults.kind === "bad") throw new Error(`SIMULATOR_DEFAULTS: ${defaults.fault}`);
   const simulator = createSimulator({ host, port: 0, defaults: defaults.value, ...(key && { key }) });
   const url = await simulator.listen();

@@ -1,26 +1,9 @@
-/**
- * Languages: each page has its texts beside it, in every language; the formats of numbers and times
- * follow the language.
- */
-import { createContext, type ReactNode, useContext, useEffect, useMemo, useState } from "react";
-
-export const languages = { en: "English", zh: "中文" } as const;
-export type Language = keyof typeof languages;
-
-/** The same texts in every language; the English ones decide which there are. */
-export interface Translated<Texts> {
-  readonly en: Texts;
-  readonly zh: NoInfer<Texts>;
-}
-export const translated = <Texts,>(texts: Translated<Texts>): Translated<Texts> => texts;
+/** The reader's language, and the formats of numbers and times that follow it. */
+import { type ReactNode, useEffect, useMemo, useState } from "react";
+import { type Language, LanguageContext, useLanguage } from "./texts.ts";
 
 const stored = "sluice-language";
 const initial = (): Language => ((localStorage.getItem(stored) ?? navigator.language).startsWith("zh") ? "zh" : "en");
-
-const LanguageContext = createContext<{ language: Language; setLanguage(language: Language): void }>({
-  language: "en",
-  setLanguage() {},
-});
 
 export function LanguageProvider({ children }: { children: ReactNode }) {
   const [language, setLanguage] = useState(initial);
@@ -31,9 +14,6 @@ export function LanguageProvider({ children }: { children: ReactNode }) {
   const value = useMemo(() => ({ language, setLanguage }), [language]);
   return <LanguageContext value={value}>{children}</LanguageContext>;
 }
-
-export const useLanguage = () => useContext(LanguageContext);
-export const useTexts = <Texts,>(texts: Translated<Texts>): Texts => texts[useLanguage().language];
 
 /** Formats of the language. Amounts are decimal texts and are never computed with. */
 export interface Formats {

@@ -1,6 +1,6 @@
 /** Reads of the API: cached by operation and input, and read again after a change. */
-import { QueryClient, queryOptions, useQuery } from "@tanstack/react-query";
-import { type Answer, ApiFault, call, type Input, type OperationName } from "./call.ts";
+import { QueryClient, queryOptions, useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { type Answer, ApiFault, call, callVersioned, type Input, type OperationName } from "./call.ts";
 
 const retriesMax = 2;
 
@@ -14,6 +14,13 @@ export const queryClient = new QueryClient({
   },
 });
 
+/** Makes a change, then reads everything again that is shown. */
+export async function change<Name extends OperationName>(name: Name, input?: Input<Name>): Promise<Answer<Name>> {
+  const answer = await call(name, input);
+  await queryClient.invalidateQueries();
+  return answer;
+}
+
 /** A read of an operation, for loaders and `useQuery`. */
 export const read = <Name extends OperationName>(name: Name, input: Input<Name> = {}) =>
   queryOptions({
@@ -24,8 +31,8 @@ export const read = <Name extends OperationName>(name: Name, input: Input<Name> 
 export interface ReadOptions {
   enabled?: boolean;
   /** Reads again after this many milliseconds while the page is visible. */
-  everyMs?: number;
-  /** Shows what the previous input gave until the new answer is there. */
+  everyMs?: number | undefined;
+  /** Shows the answer for the previous input until the new one is there. */
   keepsPrevious?: boolean;
 }
 
@@ -40,4 +47,52 @@ export function useRead<Name extends OperationName>(
     ...(everyMs !== undefined && { refetchInterval: everyMs }),
     ...(keepsPrevious && { placeholderData: (previous: Answer<Name> | undefined) => previous }),
   });
+}
+
+/** One thing with its version, for changes that must not overwrite those of others. */
+export const useVersioned = <Name extends OperationName>(name: Name, input: Input<Name> = {}, everyMs?: number) =>
+  useQuery({
+    queryKey: [name, "versioned", input],
+    queryFn: ({ signal }) => callVersioned(name, input, { signal }),
+    ...(everyMs !== undefined && { refetchInterval: everyMs }),
+  });
+
+type PagedName = {
+  [Name in OperationName]: Answer<Name> extends { items: unknown[]; nextCursor: string | null } ? Name : never;
+}[OperationName];
+export type Item<Name extends PagedName> = Answer<Name>["items"][number];
+
+export interface ListOptions {
+  everyMs?: number;
+  /** Not read again by itself: for lists that may be long. */
+  isKept?: boolean;
+}
+
+/** A list that comes in pages: all rows that are loaded so far; `more` is undefined on the last page. */
+export function useList<Name extends PagedName>(
+  name: Name,
+  input: Input<Name> = {},
+  { everyMs, isKept = false }: ListOptions = {},
+) {
+  const list = useInfiniteQuery({
+    queryKey: [name, "list", input],
+    queryFn: async ({ pageParam, signal }) => {
+      const query = { ...input.query, ...(pageParam !== "" && { cursor: pageParam }) };
+      return (await call(name, { ...input, query } as Input<Name>, { signal })) as {
+        items: Item<Name>[];
+        nextCursor: string | null;
+      };
+    },
+    initialPageParam: "",
+    getNextPageParam: ({ nextCursor }) => nextCursor,
+    ...(everyMs !== undefined && { refetchInterval: everyMs }),
+    ...(isKept && { staleTime: Number.POSITIVE_INFINITY, gcTime: 60_000 }),
+  });
+  return {
+    data: list.data?.pages.flatMap(({ items }) => items),
+    error: list.error,
+    refetch: list.refetch,
+    more: list.hasNextPage ? () => void list.fetchNextPage() : undefined,
+    isLoadingMore: list.isFetchingNextPage,
+  };
 }

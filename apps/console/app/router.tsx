@@ -8,22 +8,22 @@ import {
   redirect,
   type StaticDataRouteOption,
 } from "@tanstack/react-router";
+import { Dialogs } from "../parts/dialogs.tsx";
 import { Failure, NotFound, Waiting } from "../parts/states.tsx";
+import { type Search, searchOf } from "./address.ts";
 import { queryClient, read } from "./queries.ts";
 import { meQuery } from "./session.ts";
 import { Shell } from "./shell.tsx";
 
-/** Texts of an address's search part, such as filters. Pages check their values. */
-export type Search = Record<string, string | undefined>;
-const searchOf = (search: Record<string, unknown>): Search =>
-  Object.fromEntries(
-    Object.entries(search).flatMap(([name, value]) =>
-      typeof value === "string" || typeof value === "number" ? [[name, String(value)]] : [],
-    ),
-  );
+const Root = () => (
+  <>
+    <Outlet />
+    <Dialogs />
+  </>
+);
 
 const root = createRootRouteWithContext<Record<never, never>>()({
-  component: Outlet,
+  component: Root,
   validateSearch: searchOf,
   notFoundComponent: NotFound,
 });

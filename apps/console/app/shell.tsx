@@ -1,17 +1,5 @@
 /** The frame of all pages but those of sign-in: navigation, language, colour scheme, the person. */
-import {
-  ActionIcon,
-  AppShell,
-  Box,
-  Burger,
-  Group,
-  Menu,
-  NavLink,
-  ScrollArea,
-  Text,
-  UnstyledButton,
-  useMantineColorScheme,
-} from "@mantine/core";
+import { AppShell, Box, Burger, Group, Menu, NavLink, ScrollArea, Text, UnstyledButton } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { type ComponentType, useEffect } from "react";
@@ -27,75 +15,20 @@ import {
   PeopleIcon,
   SettingsIcon,
   StartIcon,
-  SunIcon,
   UsageIcon,
 } from "../parts/icons.tsx";
 import { ButtonLink } from "../parts/link.tsx";
 import { RedirectError } from "../parts/redirect-errors.tsx";
 import { OfflineNotice } from "../parts/states.tsx";
-import { type Language, languages, translated, useLanguage, useTexts } from "./language.tsx";
+import { Preferences } from "./preferences.tsx";
 import { type Me, may, signOut, useMaybeMe } from "./session.ts";
+import { useShellTexts } from "./shell.texts.ts";
 
-const texts = translated({
-  en: {
-    skip: "To the content",
-    navigation: "Pages",
-    menu: "Menu",
-    start: "Start",
-    keys: "Keys",
-    models: "Models",
-    playground: "Playground",
-    usage: "Usage",
-    requests: "Requests",
-    operations: "Operations",
-    catalogue: "Catalogue",
-    accounts: "Accounts",
-    people: "People",
-    audit: "Audit log",
-    settings: "Settings",
-    scheme: "Colours",
-    light: "Light",
-    dark: "Dark",
-    auto: "As the system",
-    language: "Language",
-    profile: "Profile and sign-in",
-    reference: "API reference",
-    signOut: "Sign out",
-    signIn: "Sign in",
-  },
-  zh: {
-    skip: "跳到内容",
-    navigation: "页面",
-    menu: "菜单",
-    start: "开始",
-    keys: "密钥",
-    models: "模型",
-    playground: "试验场",
-    usage: "用量",
-    requests: "请求",
-    operations: "运维",
-    catalogue: "目录",
-    accounts: "账户",
-    people: "人员",
-    audit: "审计日志",
-    settings: "设置",
-    scheme: "颜色",
-    light: "浅色",
-    dark: "深色",
-    auto: "跟随系统",
-    language: "语言",
-    profile: "个人资料与登录",
-    reference: "API 参考",
-    signOut: "退出登录",
-    signIn: "登录",
-  },
-});
-
-type Texts = typeof texts.en;
+type Texts = ReturnType<typeof useShellTexts>;
 
 interface Entry {
   to: string;
-  text: keyof Texts;
+  text: { [Name in keyof Texts]: Texts[Name] extends string ? Name : never }[keyof Texts];
   icon: ComponentType;
   isFor?: (me: Me) => boolean;
   /** Open without sign-in if the catalogue has a public group. */
@@ -119,7 +52,7 @@ const entries: Entry[] = [
 ];
 
 export function Shell() {
-  const t = useTexts(texts);
+  const t = useShellTexts();
   const me = useMaybeMe();
   const [isOpen, { toggle, close }] = useDisclosure();
   const path = useRouterState({ select: ({ location }) => location.pathname });
@@ -192,7 +125,7 @@ export function Shell() {
 }
 
 function PersonMenu({ me }: { me: Me }) {
-  const t = useTexts(texts);
+  const t = useShellTexts();
   return (
     <Menu position="top-start" width={220}>
       <Menu.Target>
@@ -214,36 +147,6 @@ function PersonMenu({ me }: { me: Me }) {
         </Menu.Item>
         <Menu.Divider />
         <Menu.Item onClick={() => void signOut()}>{t.signOut}</Menu.Item>
-      </Menu.Dropdown>
-    </Menu>
-  );
-}
-
-/** Language and colours, also before the sign-in. */
-export function Preferences() {
-  const t = useTexts(texts);
-  const { language, setLanguage } = useLanguage();
-  const { colorScheme, setColorScheme } = useMantineColorScheme();
-  return (
-    <Menu position="top-end" width={180}>
-      <Menu.Target>
-        <ActionIcon variant="subtle" color="gray" size="lg" aria-label={`${t.language}, ${t.scheme}`}>
-          <SunIcon />
-        </ActionIcon>
-      </Menu.Target>
-      <Menu.Dropdown>
-        <Menu.Label>{t.language}</Menu.Label>
-        {(Object.keys(languages) as Language[]).map((each) => (
-          <Menu.Item key={each} lang={each} onClick={() => setLanguage(each)} fw={each === language ? 700 : 400}>
-            {languages[each]}
-          </Menu.Item>
-        ))}
-        <Menu.Label>{t.scheme}</Menu.Label>
-        {(["auto", "light", "dark"] as const).map((each) => (
-          <Menu.Item key={each} onClick={() => setColorScheme(each)} fw={each === colorScheme ? 700 : 400}>
-            {t[each]}
-          </Menu.Item>
-        ))}
       </Menu.Dropdown>
     </Menu>
   );

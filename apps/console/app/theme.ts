@@ -26,7 +26,8 @@ export const theme = createTheme({
   headings: { sizes: { h1: { fontSize: "1.375rem" }, h2: { fontSize: "1.0625rem" }, h3: { fontSize: "0.9375rem" } } },
   components: {
     Table: { defaultProps: { verticalSpacing: 6, horizontalSpacing: "sm" } },
-    Badge: { defaultProps: { miw: "max-content" } },
+    Badge: { defaultProps: { miw: "max-content", variant: "light", radius: "sm", tt: "none" } },
+    Notification: { defaultProps: { closeButtonProps: { "aria-label": "×" } } },
     // A form says what is out of bounds; another number than the typed one would be sent silently.
     NumberInput: { defaultProps: { clampBehavior: "none" } },
     Tooltip: { defaultProps: { openDelay: 300 } },

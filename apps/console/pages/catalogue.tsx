@@ -2,109 +2,41 @@
  * The catalogue's file, for operators: what is in force, and what a change would do before it is
  * saved.
  */
-import { Alert, Badge, Button, Group, Paper, Stack, Table, Text, Textarea, Title } from "@mantine/core";
+import { Alert, Badge, Button, Group, Stack, Text, Textarea } from "@mantine/core";
 import { useState } from "react";
+import { useAction } from "../app/action.ts";
 import { type Answer, call } from "../app/call.ts";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
+import { useColumns } from "../parts/columns.tsx";
 import { CodeBlock } from "../parts/copy.tsx";
+import { DataTable } from "../parts/data-table.tsx";
 import { DiffView, FaultExcerpt } from "../parts/diff-view.tsx";
-import { Page } from "../parts/page.tsx";
+import { Page, Section } from "../parts/page.tsx";
 import { FaultNotice, Loaded } from "../parts/states.tsx";
+import { useCatalogueTexts } from "./catalogue.texts.ts";
 
-const texts = translated({
-  en: {
-    title: "Catalogue",
-    about: "Models, groups, prices, routes and queues. Every process follows the file within a second of a change.",
-    inForce: (version: string) => `Version ${version} is in force`,
-    fault: "The file is not in force: the last valid catalogue stays",
-    file: "File",
-    lastChange: (time: string) => `The last change, ${time}`,
-    check: "Check a change",
-    checkAbout: "Paste a whole file. Nothing is saved: change the file on the server when you like the result.",
-    fromFile: "Begin with the file",
-    proposed: "Proposed file",
-    run: "Check",
-    valid: "The file is valid.",
-    noChange: "It changes nothing.",
-    kinds: { models: "Models", groups: "Groups", upstreams: "Upstreams", queues: "Queues" },
-    added: "added",
-    removed: "removed",
-    changed: "changed",
-    affected: "Keys that would lose something",
-    group: "Group",
-    keys: "Keys",
-    loses: "Loses",
-    wholeGroup: "The group itself: its keys would be refused",
-    nobody: "No key would lose a model.",
-    difference: "Lines that differ",
-    mistake: "The place of the mistake",
-  },
-  zh: {
-    title: "目录",
-    about: "模型、分组、价格、路由与队列。文件更改后，每个进程会在一秒内生效。",
-    inForce: (version: string) => `版本 ${version} 生效中`,
-    fault: "文件未生效：继续使用上一个有效的目录",
-    file: "文件",
-    lastChange: (time: string) => `最近一次更改，${time}`,
-    check: "检查更改",
-    checkAbout: "粘贴完整的文件。此处不会保存：对结果满意后，请修改服务器上的文件。",
-    fromFile: "从当前文件开始",
-    proposed: "拟议的文件",
-    run: "检查",
-    valid: "文件有效。",
-    noChange: "没有任何变化。",
-    kinds: { models: "模型", groups: "分组", upstreams: "上游", queues: "队列" },
-    added: "新增",
-    removed: "移除",
-    changed: "更改",
-    affected: "会受影响的密钥",
-    group: "分组",
-    keys: "密钥数",
-    loses: "失去",
-    wholeGroup: "整个分组：其密钥将被拒绝",
-    nobody: "没有密钥会失去模型。",
-    difference: "不同的行",
-    mistake: "错误位置",
-  },
-});
-
-type Checked = Answer<"checkCatalogue">;
-type Changes = NonNullable<Checked["changes"]>;
+type Check = Answer<"checkCatalogue">;
 
 export function Catalogue() {
-  const t = useTexts(texts);
+  const t = useCatalogueTexts();
   const format = useFormats();
-  const read = useRead("readCatalogueFile", {}, { everyMs: 5_000 });
   return (
-    <Page title={t.title} about={t.about}>
-      <Loaded from={read}>
+    <Page title={t.catalogue} about={t.about}>
+      <Loaded from={useRead("readCatalogueFile", {}, { everyMs: 5_000 })}>
         {({ file, text, version, fault, lastChange }) => (
           <Stack gap="lg">
-            {fault === null ? (
-              <Text>{t.inForce(version)}</Text>
-            ) : (
-              <Stack gap="xs">
-                <Alert color="red" title={t.fault} role="alert">
-                  {fault}
-                </Alert>
-                <FaultExcerpt label={t.mistake} text={text} fault={fault} />
-              </Stack>
-            )}
+            {fault === null ? <Text>{t.inForce(version)}</Text> : <Mistake title={t.fault} text={text} fault={fault} />}
             {lastChange && (
-              <Stack gap="xs">
-                <Title order={2}>{t.lastChange(format.time(lastChange.at))}</Title>
+              <Section title={t.lastChange(format.time(lastChange.at))}>
                 <ChangeList changes={lastChange.changes} />
                 <DiffView label={t.difference} diff={lastChange.diff} />
-              </Stack>
+              </Section>
             )}
             <CheckForm current={text} />
-            <Stack gap="xs">
-              <Title order={2}>
-                {t.file}: {file}
-              </Title>
+            <Section title={`${t.file}: ${file}`}>
               <CodeBlock code={text} label={t.file} />
-            </Stack>
+            </Section>
           </Stack>
         )}
       </Loaded>
@@ -112,26 +44,24 @@ export function Catalogue() {
   );
 }
 
-function CheckForm({ current }: { current: string }) {
-  const t = useTexts(texts);
-  const [text, setText] = useState("");
-  const [checked, setChecked] = useState<Checked>();
-  const [error, setError] = useState<unknown>();
-  const [isBusy, setIsBusy] = useState(false);
-  const check = async () => {
-    setIsBusy(true);
-    setError(undefined);
-    try {
-      setChecked(await call("checkCatalogue", { body: { text } }));
-    } catch (fault) {
-      setError(fault);
-    } finally {
-      setIsBusy(false);
-    }
-  };
+function Mistake({ title, text, fault }: { title?: string; text: string; fault: string }) {
+  const t = useCatalogueTexts();
   return (
     <Stack gap="xs">
-      <Title order={2}>{t.check}</Title>
+      <Alert color="red" title={title} role="alert">
+        {fault}
+      </Alert>
+      <FaultExcerpt label={t.mistake} text={text} fault={fault} />
+    </Stack>
+  );
+}
+
+function CheckForm({ current }: { current: string }) {
+  const t = useCatalogueTexts();
+  const [text, setText] = useState("");
+  const check = useAction(() => call("checkCatalogue", { body: { text } }));
+  return (
+    <Section title={t.check}>
       <Text c="dimmed">{t.checkAbout}</Text>
       <Textarea
         aria-label={t.proposed}
@@ -143,73 +73,54 @@ function CheckForm({ current }: { current: string }) {
         value={text}
         onChange={({ currentTarget }) => {
           setText(currentTarget.value);
-          setChecked(undefined);
+          check.clear();
         }}
       />
       <Group gap="xs">
-        <Button loading={isBusy} disabled={text.trim() === ""} onClick={() => void check()}>
+        <Button loading={check.isBusy} disabled={text.trim() === ""} onClick={() => check.run()}>
           {t.run}
         </Button>
         <Button variant="default" onClick={() => setText(current)}>
           {t.fromFile}
         </Button>
       </Group>
-      {error !== undefined && <FaultNotice error={error} />}
-      {checked && <CheckResult checked={checked} text={text} />}
-    </Stack>
+      {check.fault !== undefined && <FaultNotice error={check.fault} />}
+      {check.result && <CheckResult result={check.result} text={text} />}
+    </Section>
   );
 }
 
-function CheckResult({ checked: { fault, changes, diff, affected }, text }: { checked: Checked; text: string }) {
-  const t = useTexts(texts);
-  const format = useFormats();
-  if (fault !== null || changes === null)
-    return (
-      <Stack gap="xs">
-        <Alert color="red" role="alert">
-          {fault}
-        </Alert>
-        <FaultExcerpt label={t.mistake} text={text} fault={fault ?? ""} />
-      </Stack>
-    );
+function CheckResult({ result: { fault, changes, diff, affected }, text }: { result: Check; text: string }) {
+  const t = useCatalogueTexts();
+  const c = useColumns<Check["affected"][number]>();
+  if (fault !== null || changes === null) return <Mistake text={text} fault={fault ?? ""} />;
+  const columns = [
+    c.text("group", t.group),
+    c.count("keys", t.keys),
+    c.cell("loses", t.loses, ({ isRemoved, modelsLost }) => (isRemoved ? t.wholeGroup : modelsLost.join(", "))),
+  ];
   return (
     <Stack gap="xs" role="status">
       <Text>{t.valid}</Text>
       <ChangeList changes={changes} />
       <DiffView label={t.difference} diff={diff} />
-      {affected.length === 0 ? (
-        <Text>{t.nobody}</Text>
-      ) : (
-        <Paper withBorder>
-          <Table>
-            <Table.Caption>{t.affected}</Table.Caption>
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th>{t.group}</Table.Th>
-                <Table.Th className="number">{t.keys}</Table.Th>
-                <Table.Th>{t.loses}</Table.Th>
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {affected.map(({ group, keys, isRemoved, modelsLost }) => (
-                <Table.Tr key={group}>
-                  <Table.Td>{group}</Table.Td>
-                  <Table.Td className="number">{format.count(keys)}</Table.Td>
-                  <Table.Td>{isRemoved ? t.wholeGroup : modelsLost.join(", ")}</Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Paper>
-      )}
+      {affected.length > 0 && <Text>{t.affected}</Text>}
+      <DataTable
+        label={t.affected}
+        columns={columns}
+        rows={affected}
+        rowId="group"
+        minWidth={0}
+        empty={<Text>{t.nobody}</Text>}
+      />
     </Stack>
   );
 }
 
 const colours = { added: "teal", removed: "red", changed: "yellow" } as const;
 
-function ChangeList({ changes }: { changes: Changes }) {
-  const t = useTexts(texts);
+function ChangeList({ changes }: { changes: NonNullable<Check["changes"]> }) {
+  const t = useCatalogueTexts();
   const rows = (["models", "groups", "upstreams", "queues"] as const).flatMap((kind) =>
     (["added", "removed", "changed"] as const).flatMap((how) =>
       changes[kind][how].length === 0 ? [] : [{ kind, how, names: changes[kind][how] }],
@@ -221,9 +132,7 @@ function ChangeList({ changes }: { changes: Changes }) {
       {rows.map(({ kind, how, names }) => (
         <Group key={`${kind} ${how}`} gap="xs" align="baseline">
           <Text w={90}>{t.kinds[kind]}</Text>
-          <Badge variant="light" radius="sm" tt="none" color={colours[how]}>
-            {t[how]}
-          </Badge>
+          <Badge color={colours[how]}>{t[how]}</Badge>
           <Text style={{ flex: 1 }}>{names.join(", ")}</Text>
         </Group>
       ))}

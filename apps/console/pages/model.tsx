@@ -1,77 +1,27 @@
 /**
  * One model: what it can do, what it costs in each group, how to call it, and what it was used for.
  */
-import { Group, Paper, Select, SimpleGrid, Stack, Table, Text, Title } from "@mantine/core";
+import { Group, Paper, Stack, Text } from "@mantine/core";
 import { getRouteApi } from "@tanstack/react-router";
-import type { ReactNode } from "react";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFilters } from "../app/address.ts";
+import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { useMaybeMe } from "../app/session.ts";
 import type { Catalogue, Model as CatalogueModel } from "../parts/access.tsx";
+import { clientNames, clientsFor, dialectOf, kindOf, snippetsOf } from "../parts/client-code.ts";
+import { useColumns } from "../parts/columns.tsx";
 import { CopyText } from "../parts/copy.tsx";
+import { DataTable } from "../parts/data-table.tsx";
+import { Facts, Figures } from "../parts/facts.tsx";
+import { FilterSelect } from "../parts/filters.tsx";
 import { ButtonLink, PageLink } from "../parts/link.tsx";
-import { Capabilities, HealthText, modelTexts, Price, TokenCount, useHealth } from "../parts/models.tsx";
-import { Page } from "../parts/page.tsx";
+import { useModelFactsTexts } from "../parts/model-facts.texts.ts";
+import { Capabilities, type GroupPrices, HealthText, priceName, TokenCount, useHealth } from "../parts/models.tsx";
+import { Page, Section } from "../parts/page.tsx";
 import { Snippets } from "../parts/snippets.tsx";
 import { Loaded, NotFound } from "../parts/states.tsx";
 import { knownDialect } from "../playground/dialects.ts";
-import { priceName } from "./models.tsx";
-import { type Client, clientNames, clientsFor, dialectOf, kindOf, snippetsOf } from "./snippets.ts";
-
-const texts = translated({
-  en: {
-    playground: "Open in the playground",
-    facts: "About",
-    id: "Id",
-    prices: "Prices",
-    price: "Price",
-    tiers: "Long prompts",
-    tierAbove: (count: string) => `Above ${count} input tokens`,
-    images: "Images",
-    anySize: "any size",
-    anyQuality: "any quality",
-    serviceTiers: "Service tiers",
-    serviceTier: (name: string) => `${name}: all prices times`,
-    use: "How to call it",
-    client: "Client",
-    noAddress: "The base URL is unknown. An operator sets addresses.baseUrl in the catalogue, or GATEWAY_URL.",
-    realtime: "Models of this kind are called over a WebSocket; see docs/realtime.md.",
-    usage: "Usage of the last 30 days",
-    seeUsage: "Usage of this model",
-    seeRequests: "Requests of this model",
-    requests: "Requests",
-    tokens: "Tokens in, out",
-    cost: "Cost",
-    errors: "Failed",
-    firstContent: "First token, mean",
-  },
-  zh: {
-    playground: "在试验场中打开",
-    facts: "概况",
-    id: "ID",
-    prices: "价格",
-    price: "价格",
-    tiers: "长提示词",
-    tierAbove: (count: string) => `输入超过 ${count} 令牌`,
-    images: "图像",
-    anySize: "任意尺寸",
-    anyQuality: "任意质量",
-    serviceTiers: "服务等级",
-    serviceTier: (name: string) => `${name}：所有价格乘以`,
-    use: "如何调用",
-    client: "客户端",
-    noAddress: "Base URL 未知。运维人员可在目录中设置 addresses.baseUrl，或设置 GATEWAY_URL。",
-    realtime: "此类模型通过 WebSocket 调用，见 docs/realtime.md。",
-    usage: "最近 30 天的用量",
-    seeUsage: "此模型的用量",
-    seeRequests: "此模型的请求",
-    requests: "请求",
-    tokens: "输入、输出令牌",
-    cost: "费用",
-    errors: "失败",
-    firstContent: "首个令牌，平均",
-  },
-});
+import { useModelTexts } from "./model.texts.ts";
 
 const route = getRouteApi("/inside/models/$model");
 
@@ -89,24 +39,12 @@ export function Model() {
 }
 
 function Content({ model, catalogue }: { model: CatalogueModel; catalogue: Catalogue }) {
-  const t = useTexts(texts);
-  const m = useTexts(modelTexts);
+  const t = useModelTexts();
+  const m = useModelFactsTexts();
   const format = useFormats();
   const me = useMaybeMe();
   const health = useHealth();
   const kind = kindOf(model.capabilities);
-  const facts: [string, ReactNode][] = [
-    [t.id, <CopyText key="id" value={model.id} />],
-    [m.vendor, model.ownedBy],
-    [m.context, <TokenCount key="context" value={model.contextWindow} />],
-    [m.output, <TokenCount key="output" value={model.outputTokensMax} />],
-    [m.capabilities, <Capabilities key="capabilities" of={model.capabilities} />],
-    [m.dialect, model.recommendedDialect],
-    [m.released, format.day(model.created)],
-    ...(me === null || health === undefined
-      ? []
-      : [[m.health, <HealthText key="health" of={health.get(model.id)} />] as [string, ReactNode]]),
-  ];
   return (
     <Page
       title={model.name}
@@ -120,21 +58,20 @@ function Content({ model, catalogue }: { model: CatalogueModel; catalogue: Catal
         )
       }
     >
-      <Stack gap="xs">
-        <Title order={2}>{t.facts}</Title>
-        <Paper withBorder>
-          <Table variant="vertical">
-            <Table.Tbody>
-              {facts.map(([name, value]) => (
-                <Table.Tr key={name}>
-                  <Table.Th w={180}>{name}</Table.Th>
-                  <Table.Td>{value}</Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Paper>
-      </Stack>
+      <Section title={t.facts}>
+        <Facts
+          facts={[
+            [t.id, <CopyText key="id" value={model.id} />],
+            [m.vendor, model.ownedBy],
+            [m.context, <TokenCount key="context" value={model.contextWindow} />],
+            [m.output, <TokenCount key="output" value={model.outputTokensMax} />],
+            [m.capabilities, <Capabilities key="capabilities" of={model.capabilities} />],
+            [m.dialect, model.recommendedDialect],
+            [m.released, format.day(model.created)],
+            [m.health, health && <HealthText key="health" health={health} model={model.id} />],
+          ]}
+        />
+      </Section>
       <Prices model={model} currency={catalogue.currency} />
       <Use model={model} catalogue={catalogue} />
       {me !== null && <Usage model={model.id} currency={catalogue.currency} />}
@@ -142,36 +79,38 @@ function Content({ model, catalogue }: { model: CatalogueModel; catalogue: Catal
   );
 }
 
-/** When the prices of a period apply. */
-const spanOf = ({ from, until, hours }: NonNullable<CatalogueModel["prices"][number]["periods"]>[number]): string =>
+/** The time in which the prices of a period apply. */
+const spanOf = ({ from, until, hours }: NonNullable<GroupPrices["periods"]>[number]): string =>
   [
     ...(from === undefined && until === undefined ? [] : [`${from ?? ""} – ${until ?? ""}`.trim()]),
     ...(hours === undefined ? [] : [`${hours} UTC`]),
   ].join(", ");
 
+/** The texts of one price for each group. */
+interface PriceLine {
+  name: string;
+  cells: string[];
+}
+
 /** A line for each price, a column for each group. */
 function Prices({ model, currency }: { model: CatalogueModel; currency: string }) {
-  const t = useTexts(texts);
-  const m = useTexts(modelTexts);
+  const t = useModelTexts();
+  const m = useModelFactsTexts();
   const format = useFormats();
-  const lineOf = (name: string, amounts: (string | undefined)[]) => ({
+  const lineOf = (name: string, amounts: (string | undefined)[]): PriceLine => ({
     name,
-    cells: amounts.map((amount, index) => (
-      <Price key={model.prices[index]?.group} amount={amount} currency={currency} />
-    )),
+    cells: amounts.map((amount) => (amount === undefined ? "–" : format.exactMoney(amount, currency))),
   });
-  const factorLine = (name: string, of: (prices: CatalogueModel["prices"][number]) => number | undefined) => {
-    const factors = model.prices.map((prices) => ({ group: prices.group, factor: of(prices) }));
+  const factorLine = (name: string, of: (prices: GroupPrices) => number | undefined) => {
+    const factors = model.prices.map(of);
     return {
       name: t.serviceTier(name),
-      cells: factors.every(({ factor }) => factor === undefined)
+      cells: factors.every((factor) => factor === undefined)
         ? []
-        : factors.map(({ group, factor }) => (
-            <span key={group}>{factor === undefined ? "–" : `× ${format.count(factor)}`}</span>
-          )),
+        : factors.map((factor) => (factor === undefined ? "–" : `× ${format.count(factor)}`)),
     };
   };
-  const union = (namesOf: (prices: CatalogueModel["prices"][number]) => string[]) => [
+  const union = (namesOf: (prices: GroupPrices) => string[]) => [
     ...new Set(model.prices.flatMap((prices) => namesOf(prices))),
   ];
   const tiers = [...new Set(model.prices.flatMap(({ tiers: each }) => each.map((tier) => tier.aboveInputTokens)))];
@@ -184,7 +123,7 @@ function Prices({ model, currency }: { model: CatalogueModel; currency: string }
       ),
     ),
     ...tiers.flatMap((above) => {
-      const pricesOf = (prices: CatalogueModel["prices"][number]) =>
+      const pricesOf = (prices: GroupPrices) =>
         prices.tiers.find(({ aboveInputTokens }) => aboveInputTokens === above)?.prices;
       return union((prices) => Object.keys(pricesOf(prices) ?? {})).map((name) =>
         lineOf(
@@ -203,8 +142,7 @@ function Prices({ model, currency }: { model: CatalogueModel; currency: string }
       );
     }),
     ...union(({ periods = [] }) => periods.map(spanOf)).flatMap((span) => {
-      const periodOf = ({ periods = [] }: CatalogueModel["prices"][number]) =>
-        periods.find((period) => spanOf(period) === span);
+      const periodOf = ({ periods = [] }: GroupPrices) => periods.find((period) => spanOf(period) === span);
       return [
         ...union((prices) => Object.keys(periodOf(prices)?.prices ?? {})).map((name) =>
           lineOf(
@@ -219,60 +157,33 @@ function Prices({ model, currency }: { model: CatalogueModel; currency: string }
       factorLine(name, ({ serviceTiers }) => serviceTiers[name]),
     ),
   ];
+  const c = useColumns<(typeof lines)[number]>();
+  const columns = [
+    c.cell("name", t.price, ({ name }) => name),
+    ...model.prices.map(({ group }, index) => c.cell(group, group, ({ cells }) => cells[index], { isNumber: true })),
+  ];
   return (
-    <Stack gap="xs">
-      <Title order={2}>{t.prices}</Title>
-      <Paper withBorder>
-        <Table.ScrollContainer
-          minWidth={220 + model.prices.length * 100}
-          type="native"
-          tabIndex={0}
-          role="region"
-          aria-label={t.prices}
-        >
-          <Table aria-label={t.prices}>
-            <Table.Thead>
-              <Table.Tr>
-                <Table.Th>{t.price}</Table.Th>
-                {model.prices.map(({ group }) => (
-                  <Table.Th key={group} className="number">
-                    {group}
-                  </Table.Th>
-                ))}
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {lines.map(({ name, cells }) => (
-                <Table.Tr key={name}>
-                  <Table.Th scope="row" fw={400}>
-                    {name}
-                  </Table.Th>
-                  {cells.map((cell) => (
-                    <Table.Td key={cell.key} className="number">
-                      {cell}
-                    </Table.Td>
-                  ))}
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
-      </Paper>
-    </Stack>
+    <Section title={t.prices}>
+      <DataTable
+        label={t.prices}
+        columns={columns}
+        rows={lines}
+        rowId="name"
+        minWidth={220 + model.prices.length * 100}
+      />
+    </Section>
   );
 }
 
 function Use({ model, catalogue }: { model: CatalogueModel; catalogue: Catalogue }) {
-  const t = useTexts(texts);
-  const { client: chosen } = route.useSearch();
-  const navigate = route.useNavigate();
+  const t = useModelTexts();
+  const { search } = useFilters();
   const kind = kindOf(model.capabilities);
   const baseUrl = catalogue.baseUrl?.replace(/\/v1$/, "");
   const clients = kind === undefined ? [] : clientsFor(kind);
-  const client = clients.find((each) => each === chosen) ?? clients[0];
+  const client = clients.find((each) => each === search.client) ?? clients[0];
   return (
-    <Stack gap="xs">
-      <Title order={2}>{t.use}</Title>
+    <Section title={t.use}>
       {kind === undefined || client === undefined ? (
         <Text c="dimmed">{t.realtime}</Text>
       ) : baseUrl === undefined ? (
@@ -280,77 +191,64 @@ function Use({ model, catalogue }: { model: CatalogueModel; catalogue: Catalogue
       ) : (
         <Paper withBorder p="sm">
           <Stack gap="sm">
-            <Select
+            <FilterSelect
+              name="client"
               label={t.client}
               data={clients.map((value) => ({ value, label: clientNames[value] }))}
               value={client}
-              onChange={(value) =>
-                void navigate({
-                  search: (now) => ({ ...now, client: value ?? undefined }),
-                  replace: true,
-                  resetScroll: false,
-                })
-              }
               allowDeselect={false}
               searchable
               w={240}
             />
             <Snippets
-              snippets={snippetsOf(client as Client, kind, {
+              snippets={snippetsOf(client, kind, {
                 baseUrl,
                 key: "YOUR_KEY",
                 model: model.id,
                 prompt: "Hello!",
-                dialect: dialectOf(client as Client) ?? knownDialect(model.recommendedDialect),
+                dialect: dialectOf(client) ?? knownDialect(model.recommendedDialect),
               })}
             />
           </Stack>
         </Paper>
       )}
-    </Stack>
+    </Section>
   );
 }
 
 function Usage({ model, currency }: { model: string; currency: string }) {
-  const t = useTexts(texts);
+  const t = useModelTexts();
   const format = useFormats();
+  const search = { model };
   const usage = useRead("sumUsage", { query: { model, interval: "none" } }, { everyMs: 30_000 });
   return (
-    <Stack gap="xs">
-      <Title order={2}>{t.usage}</Title>
+    <Section title={t.usage}>
       <Loaded from={usage} rows={2}>
-        {({ total }) => {
-          const figures: [string, string, string?][] = [
-            [t.requests, format.count(total.requests)],
-            [t.cost, format.money(total.cost, currency), format.exactMoney(total.cost, currency)],
-            [t.tokens, `${format.short(total.inputTokens)}, ${format.short(total.outputTokens)}`],
-            [t.errors, format.count(total.failed)],
-            [t.firstContent, format.ms(total.firstContentMs)],
-          ];
-          return (
-            <SimpleGrid cols={{ base: 2, sm: 5 }} spacing="sm">
-              {figures.map(([name, value, exact]) => (
-                <Paper key={name} withBorder p="sm">
-                  <Text size="sm" c="dimmed">
-                    {name}
-                  </Text>
-                  <Text size="lg" fw={600} title={exact}>
-                    {value}
-                  </Text>
-                </Paper>
-              ))}
-            </SimpleGrid>
-          );
-        }}
+        {({ total }) => (
+          <Figures
+            cols={{ base: 2, sm: 5 }}
+            figures={[
+              { name: t.requests, value: format.count(total.requests) },
+              {
+                name: t.cost,
+                value: format.money(total.cost, currency),
+                exact: format.exactMoney(total.cost, currency),
+              },
+              { name: t.tokens, value: `${format.short(total.inputTokens)}, ${format.short(total.outputTokens)}` },
+              { name: t.failed, value: format.count(total.failed) },
+              { name: t.firstContent, value: format.ms(total.firstContentMs) },
+            ]}
+          />
+        )}
       </Loaded>
       <Group gap="md">
-        <PageLink to="/usage" search={{ model }}>
+        <PageLink to="/usage" search={search}>
           {t.seeUsage}
         </PageLink>
-        <PageLink to="/requests" search={{ model }}>
+        <PageLink to="/requests" search={search}>
           {t.seeRequests}
         </PageLink>
       </Group>
-    </Stack>
+    </Section>
   );
 }

@@ -2,47 +2,33 @@
 import { Text } from "@mantine/core";
 import { useState } from "react";
 import { callAuth } from "../app/call.ts";
-import { translated, useTexts } from "../app/language.tsx";
 import { CardForm } from "../parts/card-form.tsx";
-import { NewPasswordField } from "../parts/fields.tsx";
+import { NewPasswordField } from "../parts/form.tsx";
 import { ButtonLink } from "../parts/link.tsx";
 import { tokenInFragment } from "./invitation.tsx";
-
-const texts = translated({
-  en: {
-    title: "New password",
-    help: "At least 12 characters. All your sessions end.",
-    set: "Set password",
-    done: "The password is set.",
-    signIn: "Sign in",
-  },
-  zh: {
-    title: "新密码",
-    help: "至少 12 个字符。您的全部会话将结束。",
-    set: "设置密码",
-    done: "密码已设置。",
-    signIn: "登录",
-  },
-});
+import { useNewPasswordTexts } from "./new-password.texts.ts";
 
 export function NewPassword() {
-  const t = useTexts(texts);
+  const t = useNewPasswordTexts();
   const [token] = useState(tokenInFragment);
-  const [password, setPassword] = useState("");
   const [isDone, setIsDone] = useState(false);
-  const set = async () => {
-    await callAuth("/reset-password", { token, newPassword: password });
-    setIsDone(true);
-  };
   return (
-    <CardForm title={t.title} submit={isDone ? undefined : t.set} onSubmit={set}>
+    <CardForm
+      title={t.newPassword}
+      submit={isDone ? undefined : t.setPassword}
+      initialValues={{ newPassword: "" }}
+      onSubmit={async ({ newPassword }) => {
+        await callAuth("/reset-password", { token, newPassword });
+        setIsDone(true);
+      }}
+    >
       {isDone ? (
         <>
           <Text role="status">{t.done}</Text>
           <ButtonLink to="/sign-in">{t.signIn}</ButtonLink>
         </>
       ) : (
-        <NewPasswordField name="newPassword" description={t.help} value={password} onChange={setPassword} />
+        <NewPasswordField name="newPassword" description={t.help} />
       )}
     </CardForm>
   );

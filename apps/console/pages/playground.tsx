@@ -19,12 +19,14 @@ import {
   Textarea,
   useMantineTheme,
 } from "@mantine/core";
-import { getRouteApi } from "@tanstack/react-router";
 import { type ClipboardEvent, type KeyboardEvent, useState } from "react";
-import { translated, useTexts } from "../app/language.tsx";
+import { useFilters } from "../app/address.ts";
 import { useRead } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
-import { AccessFields, type Catalogue, useAccess } from "../parts/access.tsx";
+import { type Access, AccessFields, type Catalogue, useAccess } from "../parts/access.tsx";
+import { kindOf } from "../parts/client-code.ts";
+import { dataUrlOf } from "../parts/files.ts";
+import { FilterSelect } from "../parts/filters.tsx";
 import { Page } from "../parts/page.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
 import { type Dialect, dialectNames, dialects, efforts, type UserTurn } from "../playground/conversation.ts";
@@ -39,105 +41,23 @@ import {
 } from "../playground/fields.ts";
 import { ImagePanel } from "../playground/image-panel.tsx";
 import { SideView } from "../playground/side.tsx";
-import { useSide } from "../playground/use-side.ts";
-import { kindOf } from "./snippets.ts";
-
-const texts = translated({
-  en: {
-    title: "Playground",
-    about:
-      "Requests go from this browser to the gateway. The conversation stays in this page, unless the account stores the content of its requests.",
-    model: "Model",
-    second: "Second model",
-    none: "None",
-    dialect: "Dialect",
-    mode: "Kind",
-    chat: "Chat",
-    image: "Image",
-    readersOnly:
-      "Your role may read, so it cannot create the key that this page needs. Ask an owner of your account for the role of a member.",
-    noAddress: "The base URL is unknown. An operator sets addresses.baseUrl in the catalogue, or GATEWAY_URL.",
-    noModels: "The catalogue has no models for conversations or images",
-    settings: "Settings",
-    system: "System prompt",
-    effort: "Reasoning effort",
-    byDefault: "Default of the model",
-    temperature: "Temperature",
-    maxTokens: "Maximum output tokens",
-    tools: "Tools",
-    toolsHelp: "JSON: a tool with name, description and parameters, or a list. You type the results.",
-    schema: "Structured output",
-    schemaHelp: "JSON schema of the answer.",
-    example: "Insert an example",
-    "no-json": "This is not JSON.",
-    "no-tool": "Each tool needs a name and parameters, which are a JSON schema.",
-    "no-object": "A schema is a JSON object.",
-    message: "Message",
-    messageHelp: "Enter sends, Shift+Enter begins a line.",
-    attach: "Attach images",
-    attached: "Attached image",
-    remove: "Remove the image",
-    send: "Send",
-    stop: "Stop",
-    clear: "New conversation",
-  },
-  zh: {
-    title: "试验场",
-    about: "请求从此浏览器直接发往网关。对话内容只保留在此页面中，除非账户保存请求内容。",
-    model: "模型",
-    second: "第二个模型",
-    none: "无",
-    dialect: "协议",
-    mode: "类型",
-    chat: "对话",
-    image: "图像",
-    readersOnly: "您的角色只能查看，不能创建此页面需要的密钥。请联系账户所有者授予成员角色。",
-    noAddress: "Base URL 未知。运维人员可在目录中设置 addresses.baseUrl，或设置 GATEWAY_URL。",
-    noModels: "目录中没有可用于对话或图像的模型",
-    settings: "设置",
-    system: "系统提示词",
-    effort: "推理强度",
-    byDefault: "模型默认值",
-    temperature: "温度",
-    maxTokens: "最大输出令牌",
-    tools: "工具",
-    toolsHelp: "JSON：包含 name、description 和 parameters 的工具或列表。结果由您输入。",
-    schema: "结构化输出",
-    schemaHelp: "回答的 JSON Schema。",
-    example: "插入示例",
-    "no-json": "这不是 JSON。",
-    "no-tool": "每个工具都需要 name 和 parameters（JSON Schema）。",
-    "no-object": "Schema 必须是 JSON 对象。",
-    message: "消息",
-    messageHelp: "Enter 发送，Shift+Enter 换行。",
-    attach: "附加图像",
-    attached: "附加的图像",
-    remove: "移除图像",
-    send: "发送",
-    stop: "停止",
-    clear: "新对话",
-  },
-});
-
-const route = getRouteApi("/inside/playground");
+import { type Sending, useSide } from "../playground/use-side.ts";
+import { usePlaygroundTexts } from "./playground.texts.ts";
 
 export function Playground() {
-  const t = useTexts(texts);
+  const t = usePlaygroundTexts();
   const catalogue = useRead("readCatalogue");
   return (
-    <Page title={t.title} about={t.about}>
+    <Page title={t.playground} about={t.about}>
       <Loaded from={catalogue}>{(value) => <Content catalogue={value} />}</Loaded>
     </Page>
   );
 }
 
 function Content({ catalogue }: { catalogue: Catalogue }) {
-  const t = useTexts(texts);
+  const t = usePlaygroundTexts();
   const me = useMe();
-  const search = route.useSearch();
-  const navigate = route.useNavigate();
-  const choose = (change: Record<string, string | undefined>) =>
-    void navigate({ search: (now) => ({ ...now, ...change }), replace: true, resetScroll: false });
+  const { search, filter } = useFilters();
   const usable = catalogue.models.filter(({ capabilities }) => ["chat", "image"].includes(kindOf(capabilities) ?? ""));
   const model = usable.find(({ id }) => id === search.model) ?? usable[0];
   const access = useAccess(catalogue, search, model?.id);
@@ -145,75 +65,57 @@ function Content({ catalogue }: { catalogue: Catalogue }) {
   const kind = kindOf(model.capabilities);
   const isBoth = kind === "chat" && model.capabilities.includes("image");
   const isImage = kind === "image" || (isBoth && search.mode === "image");
-  const chatModels = usable.filter(({ capabilities }) => kindOf(capabilities) === "chat");
-  const second = isImage ? undefined : chatModels.find(({ id }) => id === search.second);
+  const chatModels = usable.filter(({ capabilities }) => kindOf(capabilities) === "chat").map(({ id }) => id);
+  const second = isImage ? undefined : chatModels.find((id) => id === search.second);
   const dialect = knownDialect(search.dialect ?? model.recommendedDialect);
+  const select = { searchable: true, w: 220 };
   return (
     <>
       {!may(me, "member") && <Alert color="gray">{t.readersOnly}</Alert>}
       {access.address === undefined && <Alert color="yellow">{t.noAddress}</Alert>}
       <Group gap="xs" align="flex-end">
-        <Select
+        <FilterSelect
+          name="model"
           label={t.model}
           data={usable.map(({ id }) => id)}
           value={model.id}
-          onChange={(value) => choose({ model: value ?? undefined })}
-          searchable
           allowDeselect={false}
-          w={220}
+          {...select}
         />
         {isBoth && (
           <SegmentedControl
             aria-label={t.mode}
-            data={[
-              { value: "chat", label: t.chat },
-              { value: "image", label: t.image },
-            ]}
+            data={(["chat", "image"] as const).map((value) => ({ value, label: t[value] }))}
             value={isImage ? "image" : "chat"}
-            onChange={(value) => choose({ mode: value === "image" ? value : undefined })}
+            onChange={(value) => filter({ mode: value === "image" ? value : undefined })}
           />
         )}
         {!isImage && (
           <>
-            <Select
+            <FilterSelect
+              name="second"
               label={t.second}
               placeholder={t.none}
-              data={chatModels.map(({ id }) => id)}
-              value={second?.id ?? null}
-              onChange={(value) => choose({ second: value ?? undefined })}
-              searchable
-              clearable
-              w={220}
+              data={chatModels}
+              value={second ?? null}
+              {...select}
             />
-            <Select
+            <FilterSelect
+              name="dialect"
               label={t.dialect}
               data={dialects.map((value) => ({ value, label: dialectNames[value] }))}
               value={dialect}
-              onChange={(value) => choose({ dialect: value ?? undefined })}
               allowDeselect={false}
               w={220}
             />
           </>
         )}
-        <AccessFields access={access} onChange={(change) => choose({ ...change })} />
+        <AccessFields access={access} />
       </Group>
       {isImage ? (
-        <ImagePanel
-          key={model.id}
-          model={model}
-          group={access.group}
-          wish={access.wish}
-          currency={catalogue.currency}
-        />
+        <ImagePanel key={model.id} model={model} group={access.group} wish={access.wish} />
       ) : (
-        <Chat
-          models={second === undefined ? [model.id] : [model.id, second.id]}
-          dialect={dialect}
-          access={access}
-          currency={catalogue.currency}
-          tab={search.tab}
-          onTab={(tab) => choose({ tab: tab === "answer" ? undefined : tab })}
-        />
+        <Chat models={second === undefined ? [model.id] : [model.id, second]} dialect={dialect} access={access} />
       )}
     </>
   );
@@ -222,150 +124,162 @@ function Content({ catalogue }: { catalogue: Catalogue }) {
 interface ChatProps {
   models: string[];
   dialect: Dialect;
-  access: ReturnType<typeof useAccess>;
-  currency: string;
-  tab: string | undefined;
-  onTab(tab: string): void;
+  access: Access;
 }
 
-function Chat({ models, dialect, access, currency, tab, onTab }: ChatProps) {
-  const t = useTexts(texts);
+/** The conversations side by side, and the message that is written to all of them. */
+function useChat({ models, dialect, access: { wish } }: ChatProps) {
+  const { filter } = useFilters();
   const [fields, setFields] = useState<Fields>(emptyFields);
   const [text, setText] = useState("");
   const [images, setImages] = useState<readonly string[]>([]);
-  const [left, right] = [useSide(), useSide()];
-  const shown = [left, right].slice(0, models.length).map((side, index) => ({ side, model: models[index] ?? "" }));
+  const both = [useSide(), useSide()];
+  const sides = models.flatMap((model, index) => {
+    const side = both[index];
+    return side ? [{ side, model }] : [];
+  });
   const { settings, faults } = settingsOf(fields);
-  const { wish } = access;
-  const isBusy = shown.some(({ side }) => side.isBusy);
-  const isWaitingForResults = shown.some(({ side }) => side.openCalls.length > 0);
+  const isBusy = sides.some(({ side }) => side.isBusy);
+  const isWaitingForResults = sides.some(({ side }) => side.openCalls.length > 0);
   const draft: UserTurn = { role: "user", text, images: [...images] };
   const hasDraft = text.trim() !== "" || images.length > 0;
   const maySend = wish !== undefined && settings !== undefined && hasDraft && !isBusy && !isWaitingForResults;
-  const sendingOf = (model: string) =>
-    wish === undefined || settings === undefined ? undefined : { wish, dialect, settings: { ...settings, model } };
-
-  const send = () => {
-    if (!maySend) return;
-    for (const { side, model } of shown) {
-      const sending = sendingOf(model);
-      if (sending) void side.say(draft, sending);
-    }
-    setText("");
-    setImages([]);
-    onTab("answer");
+  const sendingOf = (model: string): Sending | undefined =>
+    wish && settings && { wish, dialect, settings: { ...settings, model } };
+  const onTab = (tab: string) => filter({ tab: tab === "answer" ? undefined : tab });
+  return {
+    fields,
+    setFields,
+    faults,
+    text,
+    setText,
+    images,
+    setImages,
+    sides,
+    isBusy,
+    maySend,
+    sendingOf,
+    onTab,
+    previewOf: ({ side, model }: (typeof sides)[number]) =>
+      settings && modules[dialect].requestOf(hasDraft ? [...side.turns, draft] : side.turns, { ...settings, model }),
+    send() {
+      if (!maySend) return;
+      for (const { side, model } of sides) {
+        const sending = sendingOf(model);
+        if (sending) void side.say(draft, sending);
+      }
+      setText("");
+      setImages([]);
+      onTab("answer");
+    },
+    stop: () => {
+      for (const side of both) side.stop();
+    },
+    clear: () => {
+      for (const side of both) side.clear();
+    },
   };
+}
+
+function Chat(props: ChatProps) {
+  const { search } = useFilters();
+  const chat = useChat(props);
+  const { dialect, access } = props;
+  return (
+    <Group align="flex-start" gap="md" wrap="wrap">
+      <SettingsFields fields={chat.fields} faults={chat.faults} onChange={chat.setFields} />
+      <Stack gap="sm" style={{ flex: "3 1 340px", minWidth: 0 }}>
+        <Group align="stretch" gap="sm" wrap="wrap">
+          {chat.sides.map(({ side, model }, index) => (
+            <SideView
+              // biome-ignore lint/suspicious/noArrayIndexKey: a side keeps its conversation when its model changes.
+              key={index}
+              side={side}
+              title={model}
+              dialect={dialect}
+              baseUrl={access.address?.url ?? ""}
+              preview={chat.previewOf({ side, model })}
+              tab={search.tab}
+              onTab={chat.onTab}
+              sending={chat.sendingOf(model)}
+            />
+          ))}
+        </Group>
+        <Composer chat={chat} />
+      </Stack>
+    </Group>
+  );
+}
+
+/** The message that is being written. */
+function Composer({ chat }: { chat: ReturnType<typeof useChat> }) {
+  const t = usePlaygroundTexts();
+  const { text, images, setImages, send } = chat;
   const onKeyDown = (event: KeyboardEvent) => {
     // Enter also chooses a word of an input method, such as for Chinese.
     if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return;
     event.preventDefault();
     send();
   };
-  const onPaste = ({ clipboardData }: ClipboardEvent) => {
-    const files = [...clipboardData.files].filter(({ type }) => type.startsWith("image/"));
-    if (files.length > 0) void attach(files);
-  };
   const attach = async (files: File[]) => {
-    const urls = await Promise.all(files.map((file) => dataUrlOf(file)));
+    const urls = await Promise.all(files.map(dataUrlOf));
     setImages((now) => [...new Set([...now, ...urls])]);
   };
+  const onPaste = ({ clipboardData }: ClipboardEvent) =>
+    void attach([...clipboardData.files].filter(({ type }) => type.startsWith("image/")));
   return (
-    <Group align="flex-start" gap="md" wrap="wrap">
-      <SettingsFields fields={fields} faults={faults} onChange={setFields} />
-      <Stack gap="sm" style={{ flex: "3 1 340px", minWidth: 0 }}>
-        <Group align="stretch" gap="sm" wrap="wrap">
-          {shown.map(({ side, model }, index) => (
-            <SideView
-              // biome-ignore lint/suspicious/noArrayIndexKey: a side keeps its conversation when its model changes.
-              key={index}
-              side={side}
-              title={model}
-              currency={currency}
-              dialect={dialect}
-              baseUrl={access.address?.url ?? ""}
-              preview={
-                settings &&
-                modules[dialect].requestOf(hasDraft ? [...side.turns, draft] : side.turns, { ...settings, model })
-              }
-              tab={tab}
-              onTab={onTab}
-              onResults={(results) => {
-                const sending = sendingOf(model);
-                if (sending) void side.say({ role: "tool", results }, sending);
-              }}
-              onAgain={() => {
-                const sending = sendingOf(model);
-                if (sending) void side.again(sending);
-              }}
-            />
-          ))}
-        </Group>
-        <Paper withBorder p="sm">
-          <Stack gap="xs">
-            <Textarea
-              label={t.message}
-              description={t.messageHelp}
-              autosize
-              minRows={2}
-              maxRows={12}
-              value={text}
-              onChange={({ currentTarget }) => setText(currentTarget.value)}
-              onKeyDown={onKeyDown}
-              onPaste={onPaste}
-            />
-            {images.length > 0 && (
-              <Group gap="xs">
-                {images.map((url) => (
-                  <Group key={url} gap={2} align="flex-start">
-                    <Image src={url} alt={t.attached} h={56} w="auto" radius="sm" />
-                    <CloseButton
-                      size="sm"
-                      aria-label={t.remove}
-                      onClick={() => setImages((now) => now.filter((each) => each !== url))}
-                    />
-                  </Group>
-                ))}
+    <Paper withBorder p="sm">
+      <Stack gap="xs">
+        <Textarea
+          label={t.message}
+          description={t.messageHelp}
+          autosize
+          minRows={2}
+          maxRows={12}
+          value={text}
+          onChange={({ currentTarget }) => chat.setText(currentTarget.value)}
+          onKeyDown={onKeyDown}
+          onPaste={onPaste}
+        />
+        {images.length > 0 && (
+          <Group gap="xs">
+            {images.map((url) => (
+              <Group key={url} gap={2} align="flex-start">
+                <Image src={url} alt={t.attached} h={56} w="auto" radius="sm" />
+                <CloseButton
+                  size="sm"
+                  aria-label={t.remove}
+                  onClick={() => setImages((now) => now.filter((each) => each !== url))}
+                />
               </Group>
-            )}
-            <Group gap="xs" justify="space-between">
-              <Group gap="xs">
-                <FileButton multiple accept="image/*" onChange={(files) => void attach(files)}>
-                  {(props) => (
-                    <Button {...props} variant="default">
-                      {t.attach}
-                    </Button>
-                  )}
-                </FileButton>
-                <Button
-                  variant="default"
-                  onClick={() => {
-                    left.clear();
-                    right.clear();
-                  }}
-                >
-                  {t.clear}
-                </Button>
-              </Group>
-              {isBusy ? (
-                <Button
-                  variant="default"
-                  onClick={() => {
-                    left.stop();
-                    right.stop();
-                  }}
-                >
-                  {t.stop}
-                </Button>
-              ) : (
-                <Button onClick={send} disabled={!maySend}>
-                  {t.send}
+            ))}
+          </Group>
+        )}
+        <Group gap="xs" justify="space-between">
+          <Group gap="xs">
+            <FileButton multiple accept="image/*" onChange={(files) => void attach(files)}>
+              {(props) => (
+                <Button {...props} variant="default">
+                  {t.attach}
                 </Button>
               )}
-            </Group>
-          </Stack>
-        </Paper>
+            </FileButton>
+            <Button variant="default" onClick={chat.clear}>
+              {t.clear}
+            </Button>
+          </Group>
+          {chat.isBusy ? (
+            <Button variant="default" onClick={chat.stop}>
+              {t.stop}
+            </Button>
+          ) : (
+            <Button onClick={send} disabled={!chat.maySend}>
+              {t.send}
+            </Button>
+          )}
+        </Group>
       </Stack>
-    </Group>
+    </Paper>
   );
 }
 
@@ -376,7 +290,7 @@ interface SettingsFieldsProps {
 }
 
 function SettingsFields({ fields, faults, onChange }: SettingsFieldsProps) {
-  const t = useTexts(texts);
+  const t = usePlaygroundTexts();
   const theme = useMantineTheme();
   // Beside the conversation there is room for the settings; above it they begin folded.
   const [isWide] = useState(() => matchMedia(`(min-width: ${theme.breakpoints.sm})`).matches);
@@ -457,11 +371,3 @@ function SettingsFields({ fields, faults, onChange }: SettingsFieldsProps) {
     </Accordion>
   );
 }
-
-const dataUrlOf = (file: File): Promise<string> =>
-  new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(reader.result as string);
-    reader.onerror = () => reject(reader.error);
-    reader.readAsDataURL(file);
-  });

@@ -1,27 +1,30 @@
 /** The log of requests: a histogram above, then every generation, newest first. */
-import { Badge, Button, Group, MultiSelect, Paper, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { Badge, Button, Group, Paper, Stack, Switch, Text, TextInput } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { getRouteApi } from "@tanstack/react-router";
+import { useNavigate } from "@tanstack/react-router";
 import { type FormEvent, useCallback, useEffect, useMemo, useState } from "react";
+import { useFilters } from "../app/address.ts";
 import { call, type Input } from "../app/call.ts";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
-import { type Item, useList } from "../app/pages.ts";
-import { queryClient, useRead } from "../app/queries.ts";
-import type { Search } from "../app/router.tsx";
+import { useFormats } from "../app/language.tsx";
+import { type Item, queryClient, useList, useRead } from "../app/queries.ts";
 import { useAccounts } from "../parts/accounts.ts";
-import { type Column, Cut, DataTable } from "../parts/data-table.tsx";
-import { errorCodes } from "../parts/error-texts.ts";
+import { type Column, useColumns } from "../parts/columns.tsx";
+import { DataTable } from "../parts/data-table.tsx";
+import { errorCodes } from "../parts/error.texts.ts";
+import { Cut, Money } from "../parts/facts.tsx";
+import { FilterMultiSelect, valuesOf } from "../parts/filters.tsx";
 import { ChatIcon } from "../parts/icons.tsx";
-import { PageLink } from "../parts/link.tsx";
+import { KeyLink, RequestLink } from "../parts/link.tsx";
 import { Page } from "../parts/page.tsx";
-import { intervalOf, nextStep, periodOf, stepsOf } from "../parts/periods.ts";
+import { intervalOf, nextStep, type Period, periodOf, stepsOf } from "../parts/periods.ts";
 import { Plot } from "../parts/plot.tsx";
 import type { PlotSeries } from "../parts/plot-shape.ts";
 import { SavedViews } from "../parts/saved-views.tsx";
 import { Empty, Loaded } from "../parts/states.tsx";
+import { useUsageFiltersTexts } from "../parts/usage-filters.texts.ts";
 import {
+  customRange,
   DimensionFilters,
-  dimensionTexts,
   filtersOf,
   RangeSelect,
   timesOf,
@@ -30,67 +33,9 @@ import {
   useRowTime,
   useStepTexts,
 } from "../parts/usage-filters.tsx";
+import type { Sums } from "../parts/usage-types.ts";
+import { useRequestsTexts } from "./requests.texts.ts";
 
-const texts = translated({
-  en: {
-    title: "Requests",
-    about: "Every generation and every refused request.",
-    content: "The content is stored",
-    openById: "Id of a request, a generation or the upstream",
-    open: "Open",
-    live: "Live",
-    refresh: "Refresh",
-    outcome: "Outcome",
-    errorCode: "Error",
-    complete: "Complete",
-    left: "Caller left",
-    refused: "Refused",
-    failed: "Failed",
-    answered: "Answered",
-    plot: "Requests over time by outcome. Drag over the plot to choose a shorter range.",
-    dragHelp: "Drag or click in the plot for a shorter range; go back for the former one.",
-    time: "Time",
-    model: "Model",
-    firstContent: "First content",
-    duration: "Duration",
-    tokens: "Tokens in / out",
-    cost: "Cost",
-    none: "No request matches",
-    noneWhy: "Choose a longer range or fewer filters.",
-    answeredBy: (model: string) => `answered by ${model}`,
-    loaded: (count: string) => `${count} loaded`,
-  },
-  zh: {
-    title: "请求",
-    about: "每次生成和每个被拒绝的请求。",
-    content: "内容已保存",
-    openById: "请求、生成或上游的 ID",
-    open: "打开",
-    live: "实时",
-    refresh: "刷新",
-    outcome: "结果",
-    errorCode: "错误",
-    complete: "完成",
-    left: "调用方离开",
-    refused: "被拒绝",
-    failed: "失败",
-    answered: "已回答",
-    plot: "各结果的请求数随时间变化。在图中拖动可选择更短的范围。",
-    dragHelp: "在图中拖动或点击可选择更短的范围；后退可恢复原范围。",
-    time: "时间",
-    model: "模型",
-    firstContent: "首个内容",
-    duration: "时长",
-    tokens: "令牌 输入 / 输出",
-    cost: "费用",
-    none: "没有匹配的请求",
-    noneWhy: "请选择更长的时间范围或减少筛选。",
-    answeredBy: (model: string) => `由 ${model} 回答`,
-    loaded: (count: string) => `已加载 ${count}`,
-  },
-});
-
-const route = getRouteApi("/inside/requests");
 const defaultRange = "24h";
 const pageRows = 100;
 const tailEveryMs = 2_000;
@@ -106,27 +51,77 @@ type ListQuery = NonNullable<Input<"listUsage">["query"]>;
 const colours = { complete: "teal", left: "gray", refused: "yellow", failed: "red" } as const;
 
 export function OutcomeBadge({ outcome, status }: { outcome: Outcome; status: number }) {
-  const t = useTexts(texts);
+  const t = useRequestsTexts();
   return (
-    <Badge variant="light" color={colours[outcome]} radius="sm" tt="none">
+    <Badge color={colours[outcome]}>
       {t[outcome]}
       {status > 0 && ` ${status}`}
     </Badge>
   );
 }
 
-export function Requests() {
-  const t = useTexts(texts);
-  const names = useTexts(dimensionTexts);
-  const format = useFormats();
+function useRequestColumns(): Column<Row>[] {
+  const t = useRequestsTexts();
+  const names = useUsageFiltersTexts();
   const rowTime = useRowTime();
-  const search = route.useSearch();
-  const navigate = route.useNavigate();
-  const change = (changed: Search, replace = true) =>
-    void navigate({ search: (now) => ({ ...now, ...changed }), replace });
+  const hasAccounts = useAccounts("reader").length > 1;
+  const c = useColumns<Row>();
+  return useMemo(() => {
+    const number = { isNumber: true };
+    return [
+      c.cell("time", t.time, ({ id, receivedAt }) => (
+        <RequestLink id={id} style={{ whiteSpace: "nowrap" }} title={c.format.time(receivedAt)}>
+          {rowTime(receivedAt)}
+        </RequestLink>
+      )),
+      c.cell("model", t.model, ({ model, modelAnswered }) => (
+        <Cut width={170}>
+          {modelAnswered === null || modelAnswered === model ? model || names.unknown : `${model} → ${modelAnswered}`}
+        </Cut>
+      )),
+      c.cell("key", names.key, ({ key, keyName }) =>
+        key === "" ? (
+          names.unknown
+        ) : (
+          <KeyLink id={key} title={key}>
+            <Cut width={120}>{keyName ?? key}</Cut>
+          </KeyLink>
+        ),
+      ),
+      ...(hasAccounts ? [c.cell("account", names.account, ({ account }) => <Cut width={120}>{account}</Cut>)] : []),
+      c.cell("outcome", t.outcome, ({ outcome, status, errorCode, hasContent }) => (
+        <Group gap={6} wrap="nowrap">
+          <OutcomeBadge outcome={outcome} status={status} />
+          {errorCode !== null && (
+            <Text span size="xs" c="dimmed">
+              {errorCode}
+            </Text>
+          )}
+          {hasContent && (
+            <Text span c="dimmed" lh={0} role="img" aria-label={t.content} title={t.content}>
+              <ChatIcon />
+            </Text>
+          )}
+        </Group>
+      )),
+      c.cell("first", t.firstContent, ({ firstContentMs }) => c.format.ms(firstContentMs), number),
+      c.cell("duration", t.duration, ({ durationMs }) => c.format.ms(durationMs), number),
+      c.cell(
+        "tokens",
+        t.tokens,
+        ({ tokens }) => `${c.format.count(tokens.input)} / ${c.format.count(tokens.output)}`,
+        number,
+      ),
+      c.cell("cost", t.cost, ({ cost }) => <Money of={cost} />, number),
+    ];
+  }, [t, names, rowTime, hasAccounts, c]);
+}
+
+/** The period and the filters that the address chooses. */
+function useLogFilters() {
+  const { search, filter } = useFilters();
   const now = usePeriodNow();
   const period = useMemo(() => periodOf(search, defaultRange, now), [search, now]);
-  const isLive = search.live === "1" && period.to > now;
   const filters = { ...timesOf(period), ...filtersOf(search) };
   const query: ListQuery = {
     ...filters,
@@ -134,90 +129,27 @@ export function Requests() {
     ...(search.errorCode !== undefined && { errorCode: search.errorCode }),
     limit: pageRows,
   };
+  return {
+    search,
+    filter,
+    period,
+    filters,
+    query,
+    isPast: period.to <= now,
+    isLive: search.live === "1" && period.to > now,
+  };
+}
+
+export function Requests() {
+  const t = useRequestsTexts();
+  const format = useFormats();
+  const navigate = useNavigate();
+  const { search, filter, period, filters, query, isPast, isLive } = useLogFilters();
   const list = useLog(query, isLive);
-  const currency = useRead("readCatalogue").data?.currency ?? "USD";
-  const hasAccounts = useAccounts("reader").length > 1;
-  const columns = useMemo(
-    (): Column<Row>[] => [
-      {
-        id: "time",
-        title: t.time,
-        cell: ({ id, receivedAt }) => (
-          <PageLink to="/requests/$id" params={{ id }} style={{ whiteSpace: "nowrap" }} title={format.time(receivedAt)}>
-            {rowTime(receivedAt)}
-          </PageLink>
-        ),
-      },
-      {
-        id: "model",
-        title: t.model,
-        cell: ({ model, modelAnswered }) =>
-          modelAnswered === null || modelAnswered === model ? (
-            <Cut width={170}>{model || names.unknown}</Cut>
-          ) : (
-            <Cut width={170}>{`${model} → ${modelAnswered}`}</Cut>
-          ),
-      },
-      {
-        id: "key",
-        title: names.key,
-        cell: ({ key, keyName }) =>
-          key === "" ? (
-            names.unknown
-          ) : (
-            <PageLink to="/keys/$key" params={{ key }} title={key}>
-              <Cut width={120}>{keyName ?? key}</Cut>
-            </PageLink>
-          ),
-      },
-      ...(hasAccounts
-        ? [{ id: "account", title: names.account, cell: ({ account }: Row) => <Cut width={120}>{account}</Cut> }]
-        : []),
-      {
-        id: "outcome",
-        title: t.outcome,
-        cell: ({ outcome, status, errorCode, hasContent }) => (
-          <Group gap={6} wrap="nowrap">
-            <OutcomeBadge outcome={outcome} status={status} />
-            {errorCode !== null && (
-              <Text span size="xs" c="dimmed">
-                {errorCode}
-              </Text>
-            )}
-            {hasContent && (
-              <Text span c="dimmed" lh={0} role="img" aria-label={t.content} title={t.content}>
-                <ChatIcon />
-              </Text>
-            )}
-          </Group>
-        ),
-      },
-      {
-        id: "first",
-        title: t.firstContent,
-        isNumber: true,
-        cell: ({ firstContentMs }) => format.ms(firstContentMs),
-      },
-      { id: "duration", title: t.duration, isNumber: true, cell: ({ durationMs }) => format.ms(durationMs) },
-      {
-        id: "tokens",
-        title: t.tokens,
-        isNumber: true,
-        cell: ({ tokens }) => `${format.count(tokens.input)} / ${format.count(tokens.output)}`,
-      },
-      {
-        id: "cost",
-        title: t.cost,
-        isNumber: true,
-        cell: ({ cost }) => <span title={format.exactMoney(cost, currency)}>{format.money(cost, currency)}</span>,
-      },
-    ],
-    [t, names, format, rowTime, currency, hasAccounts],
-  );
-  const chosenOutcomes = search.outcome?.split(",") ?? [];
+  const columns = useRequestColumns();
   return (
     <Page
-      title={t.title}
+      title={t.requests}
       about={t.about}
       isHeavy
       actions={
@@ -226,64 +158,48 @@ export function Requests() {
           <SavedViews
             page="requests"
             search={{ ...search, live: undefined }}
-            onChoose={(view) => void navigate({ search: view })}
+            onChoose={(view) => void navigate({ to: ".", search: view })}
           />
         </>
       }
     >
       <Stack gap="xs">
         <Group gap="xs">
-          <RangeSelect search={search} onChange={change} period={period} byDefault={defaultRange} />
-          <MultiSelect
-            aria-label={t.outcome}
-            placeholder={chosenOutcomes.length === 0 ? t.outcome : ""}
+          <RangeSelect period={period} byDefault={defaultRange} />
+          <FilterMultiSelect
+            name="outcome"
+            title={t.outcome}
             data={outcomes.map((value) => ({ value, label: t[value] }))}
-            value={chosenOutcomes}
-            onChange={(next) => change({ outcome: next.length === 0 ? undefined : next.join(",") })}
-            clearable
-            clearButtonProps={{ "aria-label": `${t.outcome} ×` }}
-            maw={chosenOutcomes.length === 0 ? 150 : 360}
+            maw={search.outcome === undefined ? 150 : 360}
           />
-          <MultiSelect
-            aria-label={t.errorCode}
-            placeholder={search.errorCode === undefined ? t.errorCode : ""}
+          <FilterMultiSelect
+            name="errorCode"
+            title={t.errorCode}
             data={errorCodes}
-            value={search.errorCode?.split(",") ?? []}
-            onChange={(next) => change({ errorCode: next.length === 0 ? undefined : next.join(",") })}
             searchable
-            clearable
-            clearButtonProps={{ "aria-label": `${t.errorCode} ×` }}
             comboboxProps={{ width: 240, position: "bottom-start" }}
             maw={search.errorCode === undefined ? 150 : 360}
           />
           <Switch
             label={t.live}
             checked={isLive}
-            disabled={period.to <= now}
-            onChange={({ currentTarget }) => change({ live: currentTarget.checked ? "1" : undefined })}
+            disabled={isPast}
+            onChange={({ currentTarget }) => filter({ live: currentTarget.checked ? "1" : undefined })}
           />
           <Button variant="default" onClick={list.refresh}>
             {t.refresh}
           </Button>
         </Group>
-        <DimensionFilters search={search} onChange={change} period={period} />
+        <DimensionFilters period={period} />
       </Stack>
-      <Histogram
-        {...{ period, filters, isLive }}
-        outcomes={chosenOutcomes}
-        errorCode={search.errorCode}
-        onRange={(from, to) =>
-          change({ range: "custom", from: new Date(from).toISOString(), to: new Date(to).toISOString() }, false)
-        }
-      />
+      <Histogram {...{ period, filters, isLive }} />
       <Loaded from={list} rows={16}>
         {(rows) => (
           <Stack gap={4}>
             <DataTable
-              label={t.title}
+              label={t.requests}
               columns={columns}
               rows={rows}
-              rowId={rowId}
               more={list.more}
               isLoadingMore={list.isLoadingMore}
               isEndless
@@ -301,12 +217,10 @@ export function Requests() {
   );
 }
 
-const rowId = ({ id }: Row) => id;
-
 /** Opens the record of any id that a person has. */
 function OpenById() {
-  const t = useTexts(texts);
-  const navigate = route.useNavigate();
+  const t = useRequestsTexts();
+  const navigate = useNavigate();
   const [id, setId] = useState("");
   const open = (event: FormEvent) => {
     event.preventDefault();
@@ -329,6 +243,8 @@ function OpenById() {
     </form>
   );
 }
+
+const rowId = ({ id }: Row) => id;
 
 /** The rows that are loaded, with those that came since on top while it is live. */
 function useLog(query: ListQuery, isLive: boolean) {
@@ -390,20 +306,19 @@ function merged(tail: readonly Row[], rows: readonly Row[]): Row[] {
 }
 
 interface HistogramProps {
-  period: { from: number; to: number };
+  period: Period;
   filters: object;
   isLive: boolean;
-  outcomes: readonly string[];
-  errorCode: string | undefined;
-  onRange(from: number, to: number): void;
 }
 
 /**
  * From the totals, so it is quick over any range; errors of one code are counted in the records.
  */
-function Histogram({ period, filters, isLive, outcomes: chosen, errorCode, onRange }: HistogramProps) {
-  const t = useTexts(texts);
+function Histogram({ period, filters, isLive }: HistogramProps) {
+  const t = useRequestsTexts();
   const format = useFormats();
+  const { search, filter } = useFilters();
+  const { outcome = "", errorCode } = search;
   const interval = intervalOf(period);
   const sums = useRead(
     "sumUsage",
@@ -412,27 +327,15 @@ function Histogram({ period, filters, isLive, outcomes: chosen, errorCode, onRan
   );
   const times = useMemo(() => stepsOf(period, interval), [period, interval]);
   const { data } = sums;
-  const shown = chosen.join();
   const series = useMemo((): PlotSeries[] => {
     const rows = new Map((data?.rows ?? []).map((row) => [Date.parse(row.time ?? ""), row]));
-    const isShown = (...of: Outcome[]) => shown === "" || of.some((each) => shown.split(",").includes(each));
-    const values = (of: (row: { requests: number; refused: number; failed: number }) => number) =>
-      times.map((time) => {
-        const row = rows.get(time);
-        return row === undefined ? 0 : of(row);
-      });
-    return [
-      ...(isShown("complete", "left")
-        ? [{ id: "answered", name: t.answered, values: values((row) => row.requests - row.refused - row.failed) }]
-        : []),
-      ...(isShown("refused")
-        ? [{ id: "refused", name: t.refused, values: values(({ refused }) => refused), colour: "amber" as const }]
-        : []),
-      ...(isShown("failed")
-        ? [{ id: "failed", name: t.failed, values: values(({ failed }) => failed), colour: "red" as const }]
-        : []),
-    ];
-  }, [data, times, shown, t]);
+    const chosen = valuesOf(outcome);
+    return histogramSeries.flatMap(({ id, outcomes: own, colour }) =>
+      chosen.length > 0 && !own.some((each) => chosen.includes(each))
+        ? []
+        : [{ id, name: t[id], values: times.map((time) => countOf(id, rows.get(time))), ...(colour && { colour }) }],
+    );
+  }, [data, times, outcome, t]);
   const axis = useCallback((value: number) => (Number.isInteger(value) ? format.short(value) : ""), [format]);
   const stepTexts = useStepTexts(interval);
   return (
@@ -447,18 +350,11 @@ function Histogram({ period, filters, isLive, outcomes: chosen, errorCode, onRan
             isStacked
             height={150}
             format={(value) => format.count(value ?? 0)}
-            total={({ id }) =>
-              format.count(
-                id === "refused"
-                  ? total.refused
-                  : id === "failed"
-                    ? total.failed
-                    : total.requests - total.refused - total.failed,
-              )
-            }
+            total={({ id }) => format.count(countOf(id, total))}
             onSelect={(first, last) => {
               const [from, to] = [times[first], times[last]];
-              if (from !== undefined && to !== undefined) onRange(from, nextStep(to, interval));
+              if (from === undefined || to === undefined) return;
+              filter(customRange({ from, to: nextStep(to, interval) }), { isStep: true });
             }}
           />
         )}
@@ -468,4 +364,16 @@ function Histogram({ period, filters, isLive, outcomes: chosen, errorCode, onRan
       </Text>
     </Paper>
   );
+}
+
+const histogramSeries = [
+  { id: "answered", outcomes: ["complete", "left"], colour: undefined },
+  { id: "refused", outcomes: ["refused"], colour: "amber" },
+  { id: "failed", outcomes: ["failed"], colour: "red" },
+] as const;
+
+function countOf(id: string, sums: Pick<Sums, "requests" | "refused" | "failed"> | undefined): number {
+  if (sums === undefined) return 0;
+  const { requests, refused, failed } = sums;
+  return id === "refused" ? refused : id === "failed" ? failed : requests - refused - failed;
 }

@@ -1,32 +1,27 @@
 /** Usage over time: any measure, by up to two dimensions, beside the period before. */
 import { Box, Group, Paper, SegmentedControl, Select, Stack, Switch } from "@mantine/core";
-import { getRouteApi } from "@tanstack/react-router";
+import { useNavigate } from "@tanstack/react-router";
 import { useCallback, useMemo } from "react";
-import { type Formats, useFormats, useTexts } from "../app/language.tsx";
+import { type Search, useFilters } from "../app/address.ts";
+import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
-import type { Search } from "../app/router.tsx";
 import { useMe } from "../app/session.ts";
 import { useAccounts } from "../parts/accounts.ts";
 import { CsvButton } from "../parts/csv-button.tsx";
+import { FilterSelect } from "../parts/filters.tsx";
 import { ButtonLink } from "../parts/link.tsx";
-import { type MeasureName, measureNames, measures } from "../parts/measures.ts";
+import { useMeasureFormats } from "../parts/measure-format.ts";
+import { measureNames, measures } from "../parts/measures.ts";
 import { Page } from "../parts/page.tsx";
-import {
-  intervalOf,
-  intervalsFor,
-  type Period,
-  periodBefore,
-  periodOf,
-  rangeNameOf,
-  stepsOf,
-} from "../parts/periods.ts";
+import { intervalOf, intervalsFor, periodBefore, periodOf, rangeNameOf, stepsOf } from "../parts/periods.ts";
 import { Plot } from "../parts/plot.tsx";
 import { SavedViews } from "../parts/saved-views.tsx";
 import { Loaded } from "../parts/states.tsx";
+import { useUsageTexts } from "../parts/usage.texts.ts";
+import { useUsageFiltersTexts } from "../parts/usage-filters.texts.ts";
 import {
   DimensionFilters,
   dimensionNames,
-  dimensionTexts,
   filtersOf,
   RangeSelect,
   timesOf,
@@ -35,28 +30,24 @@ import {
   usePeriodNow,
   useStepTexts,
 } from "../parts/usage-filters.tsx";
-
 import { beforeSeries, type GroupName, seriesOf, totalText } from "../parts/usage-series.ts";
-import { axisText, Groups, measureText, Tiles } from "../parts/usage-table.tsx";
-import { type UsageTexts, usageTexts } from "../parts/usage-texts.ts";
+import { Groups, Tiles } from "../parts/usage-table.tsx";
 
-const route = getRouteApi("/inside/usage");
 const defaultRange = "7d";
 /** Groups of a plot; the rest is one more. */
 const topGroups = 8;
 /** How often a range that ends now is read again. */
 const everyMs = 30_000;
 
-/** What the address says. */
+/** The choices of the address. */
 function choiceOf(search: Search, isOperator: boolean, now: number) {
   const range = rangeNameOf(search, defaultRange);
   const period = periodOf(search, defaultRange, now);
   const name = measureNames.find((each) => each === search.measure) ?? "cost";
-  const measure: MeasureName = measures[name].isFor === "operator" && !isOperator ? "cost" : name;
-  const asked = search.by === undefined ? ["model"] : search.by.split(",");
-  const by = [...new Set(asked.filter((each): each is UsageDimension => dimensionNames.some((own) => own === each)))];
+  const measure = measures[name].isFor === "operator" && !isOperator ? "cost" : name;
+  const names = search.by === undefined ? ["model"] : search.by.split(",");
+  const by = [...new Set(names.filter((each): each is UsageDimension => dimensionNames.some((own) => own === each)))];
   return {
-    range,
     period,
     before: periodBefore(period, range),
     interval: intervalOf(period, search.interval),
@@ -67,86 +58,65 @@ function choiceOf(search: Search, isOperator: boolean, now: number) {
     filters: filtersOf(search),
   };
 }
+type Choice = ReturnType<typeof choiceOf>;
 
-export function Usage() {
-  const t = useTexts(usageTexts);
-  const names = useTexts(dimensionTexts);
-  const format = useFormats();
-  const me = useMe();
-  const search = route.useSearch();
-  const navigate = route.useNavigate();
-  const change = (changed: Search) => void navigate({ search: (now) => ({ ...now, ...changed }), replace: true });
-  const now = usePeriodNow();
-  const choice = useMemo(() => choiceOf(search, me.isOperator, now), [search, me.isOperator, now]);
-  const { period, before, interval, measure, by, kind, isCompared, filters } = choice;
-  const currency = useRead("readCatalogue").data?.currency ?? "USD";
-  const groupName = useGroupName(t);
-
-  const grouping = by.length > 0 ? { by: by.join(",") } : {};
+/** The sums for the plot and for the table, of the period and of the one before. */
+function useUsage({ period, before, interval, measure, by, isCompared, filters }: Choice) {
+  const isGrouped = by.length > 0;
+  const grouping = isGrouped ? { by: by.join(",") } : {};
   const query = { ...timesOf(period), ...filters, timeZone };
   const queryBefore = { ...timesOf(before), ...filters, timeZone };
-  const live = period.to > Date.now() ? { everyMs } : {};
-  const options = { ...live, keepsPrevious: true };
-  const plotQuery = { ...query, interval, ...grouping };
-  const plotted = useRead(
-    "sumUsage",
-    { query: by.length > 0 ? { ...plotQuery, top: topGroups, topBy: measures[measure].topBy } : plotQuery },
-    options,
-  );
-  const plottedBefore = useRead(
-    "sumUsage",
-    { query: { ...queryBefore, interval } },
-    { keepsPrevious: true, enabled: isCompared },
-  );
+  const options = { everyMs: period.to > Date.now() ? everyMs : undefined, keepsPrevious: true };
+  const optionsBefore = { keepsPrevious: true, enabled: isCompared };
+  const top = isGrouped ? { top: topGroups, topBy: measures[measure].topBy } : {};
+  const plot = useRead("sumUsage", { query: { ...query, interval, ...grouping, ...top } }, options);
+  const plotBefore = useRead("sumUsage", { query: { ...queryBefore, interval } }, optionsBefore);
   const table = useRead(
     "sumUsage",
-    { query: { ...query, ...grouping, interval: by.length > 0 ? "none" : interval } },
+    { query: { ...query, ...grouping, interval: isGrouped ? "none" : interval } },
     options,
   );
-  const tableBefore = useRead(
-    "sumUsage",
-    { query: { ...queryBefore, ...grouping, interval: "none" } },
-    { keepsPrevious: true, enabled: isCompared },
-  );
+  const tableBefore = useRead("sumUsage", { query: { ...queryBefore, ...grouping, interval: "none" } }, optionsBefore);
+  return {
+    plot,
+    plotBefore: isCompared ? plotBefore.data : undefined,
+    table,
+    tableBefore: isCompared ? tableBefore.data : undefined,
+    csvQuery: { ...query, ...grouping },
+  };
+}
+type UsageReads = ReturnType<typeof useUsage>;
 
-  const formatMeasure = useCallback(
-    (value: number | null) => measureText(value, measures[measure].unit, currency, format),
-    [measure, currency, format],
-  );
-  const axis = useCallback(
-    (value: number) => axisText(value, measures[measure].unit, currency, format),
-    [measure, currency, format],
-  );
-  const times = useMemo(() => stepsOf(choice.period, choice.interval), [choice]);
-  const [sums, sumsBefore] = [plotted.data, plottedBefore.data];
-  const series = useMemo(
-    () => [
-      ...(sums ? seriesOf(sums, { ...choice, times, t, groupName }) : []),
-      ...(choice.isCompared && sumsBefore ? [beforeSeries(sumsBefore.rows, { ...choice, times, t })] : []),
-    ],
-    [sums, sumsBefore, choice, times, t, groupName],
-  );
-  const stepTexts = useStepTexts(interval);
-  const measureChoices = measureNames.filter((name) => me.isOperator || measures[name].isFor !== "operator");
-
+export function Usage() {
+  const t = useUsageTexts();
+  const format = useFormats();
+  const me = useMe();
+  const navigate = useNavigate();
+  const { search, filter } = useFilters();
+  const now = usePeriodNow();
+  const choice = useMemo(() => choiceOf(search, me.isOperator, now), [search, me.isOperator, now]);
+  const { period, before, interval, measure, by, isCompared } = choice;
+  const reads = useUsage(choice);
+  const { longTime } = useStepTexts(interval);
+  const sums = { before: reads.tableBefore, measure };
   return (
     <Page
-      title={t.title}
+      title={t.usage}
       about={t.about}
       isHeavy
       actions={
         <>
           <ButtonLink to="/requests" search={requestsOf(search)} variant="default">
-            {t.seeRequests}
+            {t.requests}
           </ButtonLink>
-          <SavedViews page="usage" search={search} onChoose={(view) => void navigate({ search: view })} />
-          <CsvButton query={{ ...query, ...grouping }} interval={interval} isGrouped={by.length > 0} />
+          <SavedViews page="usage" search={search} onChoose={(view) => void navigate({ to: ".", search: view })} />
+          <CsvButton query={reads.csvQuery} interval={interval} isGrouped={by.length > 0} />
         </>
       }
     >
       <Stack gap="xs">
         <Group gap="xs">
-          <RangeSelect search={search} onChange={change} period={period} byDefault={defaultRange} />
+          <RangeSelect period={period} byDefault={defaultRange} />
           <Select
             aria-label={t.interval}
             data={[
@@ -154,112 +124,137 @@ export function Usage() {
               ...intervalsFor(period).map((value) => ({ value, label: t[value] })),
             ]}
             value={search.interval === interval ? interval : "auto"}
-            onChange={(value) => change({ interval: value === "auto" ? undefined : (value ?? undefined) })}
+            onChange={(value) => filter({ interval: value === "auto" ? undefined : (value ?? undefined) })}
             allowDeselect={false}
             w={150}
           />
           <Switch
             label={t.compare}
             checked={isCompared}
-            onChange={({ currentTarget }) => change({ compare: currentTarget.checked ? "1" : undefined })}
+            onChange={({ currentTarget }) => filter({ compare: currentTarget.checked ? "1" : undefined })}
           />
         </Group>
-        <DimensionFilters search={search} onChange={change} period={period} />
+        <DimensionFilters period={period} />
       </Stack>
       <Tiles
-        total={table.data?.total}
-        before={isCompared ? tableBefore.data?.total : undefined}
-        {...{ isCompared, currency, measure, t }}
-        onChoose={(name) => change({ measure: name })}
-        beforeText={t.beforeIs(periodText(before, format))}
+        {...sums}
+        now={reads.table.data}
+        isCompared={isCompared}
+        beforeText={t.beforeIs(`${format.time(before.from)} – ${format.time(before.to)}`)}
       />
-      <Paper withBorder p="sm" style={fading(plotted)}>
+      <Paper withBorder p="sm" style={fading(reads.plot)}>
         <Stack gap="sm">
-          <Group gap="xs" justify="space-between">
-            <Group gap="xs">
-              <Select
-                aria-label={t.measure}
-                data={measureChoices.map((value) => ({ value, label: t[value] }))}
-                value={measure}
-                onChange={(value) => change({ measure: value ?? undefined })}
-                allowDeselect={false}
-                w={180}
-              />
-              {[0, 1].map((place) => (
-                <Select
-                  key={place}
-                  aria-label={place === 0 ? t.by : t.thenBy}
-                  placeholder={t.thenBy}
-                  data={[
-                    ...(place === 0 ? [{ value: "none", label: t.notGrouped }] : []),
-                    ...dimensionNames
-                      .filter((name) => name !== by[1 - place])
-                      .map((value) => ({ value, label: `${place === 0 ? t.by : t.thenBy}: ${names[value]}` })),
-                  ]}
-                  value={by[place] ?? (place === 0 ? "none" : null)}
-                  onChange={(value) => change({ by: byText(by, place, value) })}
-                  allowDeselect={false}
-                  clearable={place === 1}
-                  clearButtonProps={{ "aria-label": `${t.thenBy} ×` }}
-                  disabled={place === 1 && by.length === 0}
-                  w={190}
-                />
-              ))}
-            </Group>
-            <SegmentedControl
-              aria-label={t.kind}
-              size="xs"
-              data={(["bars", "lines"] as const).map((value) => ({ value, label: t[value] }))}
-              value={kind}
-              disabled={!measures[measure].isAdditive}
-              onChange={(value) => change({ kind: value === "bars" ? undefined : value })}
-            />
-          </Group>
-          <Loaded from={plotted} rows={9}>
-            {({ total }) => (
-              <Plot
-                label={t.plotLabel(t[measure], by.map((name) => names[name]).join(", "))}
-                times={times}
-                series={series}
-                kind={kind}
-                isStacked={measures[measure].isAdditive}
-                axis={axis}
-                {...stepTexts}
-                format={formatMeasure}
-                total={(each) =>
-                  totalText(each, {
-                    series,
-                    total,
-                    table: table.data,
-                    by,
-                    measure,
-                    before: tableBefore.data?.total,
-                    formatMeasure,
-                  })
-                }
-              />
-            )}
-          </Loaded>
+          <PlotChoice choice={choice} />
+          <UsagePlot choice={choice} reads={reads} />
         </Stack>
       </Paper>
-      <Box style={fading(table)}>
-        <Loaded from={table}>
-          {(sums) => (
-            <Groups
-              {...{ of: sums, by, currency, measure, t }}
-              rowsBefore={isCompared ? tableBefore.data?.rows : undefined}
-              totalBefore={isCompared ? tableBefore.data?.total : undefined}
-              longTime={stepTexts.longTime}
-              isOperator={me.isOperator}
-            />
-          )}
-        </Loaded>
+      <Box style={fading(reads.table)}>
+        <Loaded from={reads.table}>{(data) => <Groups {...sums} now={data} {...{ by, longTime }} />}</Loaded>
       </Box>
     </Page>
   );
 }
 
-/** What is shown is of the former choice until the answer is there. */
+/** The measure, the dimensions and the kind of the plot. */
+function PlotChoice({ choice: { measure, by, kind } }: { choice: Choice }) {
+  const t = useUsageTexts();
+  const names = useUsageFiltersTexts();
+  const me = useMe();
+  const { filter } = useFilters();
+  const measureChoices = measureNames.filter((name) => me.isOperator || measures[name].isFor !== "operator");
+  const dimensions = (position: 0 | 1, label: string) =>
+    dimensionNames
+      .filter((name) => name !== by[1 - position])
+      .map((value) => ({ value, label: `${label}: ${names[value]}` }));
+  return (
+    <Group gap="xs" justify="space-between">
+      <Group gap="xs">
+        <FilterSelect
+          name="measure"
+          aria-label={t.measure}
+          data={measureChoices.map((value) => ({ value, label: t[value] }))}
+          value={measure}
+          allowDeselect={false}
+          w={180}
+        />
+        <Select
+          aria-label={t.by}
+          data={[{ value: "none", label: t.notGrouped }, ...dimensions(0, t.by)]}
+          value={by[0] ?? "none"}
+          onChange={(value) => filter({ by: value === "none" ? value : [value, ...by.slice(1)].join(",") })}
+          allowDeselect={false}
+          w={190}
+        />
+        <Select
+          aria-label={t.thenBy}
+          placeholder={t.thenBy}
+          data={dimensions(1, t.thenBy)}
+          value={by[1] ?? null}
+          onChange={(value) => filter({ by: [by[0], ...(value === null ? [] : [value])].join(",") })}
+          allowDeselect={false}
+          clearable
+          clearButtonProps={{ "aria-label": `${t.thenBy} ×` }}
+          disabled={by.length === 0}
+          w={190}
+        />
+      </Group>
+      <SegmentedControl
+        aria-label={t.kind}
+        size="xs"
+        data={(["bars", "lines"] as const).map((value) => ({ value, label: t[value] }))}
+        value={kind}
+        disabled={!measures[measure].isAdditive}
+        onChange={(value) => filter({ kind: value === "bars" ? undefined : value })}
+      />
+    </Group>
+  );
+}
+
+function UsagePlot({ choice, reads }: { choice: Choice; reads: UsageReads }) {
+  const t = useUsageTexts();
+  const names = useUsageFiltersTexts();
+  const formatOf = useMeasureFormats();
+  const groupName = useGroupName();
+  const { interval, measure, by, kind } = choice;
+  const { text, axis } = useMemo(() => formatOf(measure), [formatOf, measure]);
+  const times = useMemo(() => stepsOf(choice.period, interval), [choice.period, interval]);
+  const [sums, sumsBefore] = [reads.plot.data, reads.plotBefore];
+  const series = useMemo(
+    () => [
+      ...(sums ? seriesOf(sums, { ...choice, times, t, groupName }) : []),
+      ...(sumsBefore ? [beforeSeries(sumsBefore.rows, { ...choice, times, t })] : []),
+    ],
+    [sums, sumsBefore, choice, times, t, groupName],
+  );
+  const stepTexts = useStepTexts(interval);
+  const totals = {
+    series,
+    table: reads.table.data,
+    by,
+    measure,
+    before: reads.tableBefore?.total,
+    formatMeasure: text,
+  };
+  return (
+    <Loaded from={reads.plot} rows={9}>
+      {({ total }) => (
+        <Plot
+          label={t.plotLabel(t[measure], by.map((name) => names[name]).join(", "))}
+          times={times}
+          series={series}
+          kind={kind}
+          isStacked={measures[measure].isAdditive}
+          axis={axis}
+          {...stepTexts}
+          format={text}
+          total={(each) => totalText(each, { ...totals, total })}
+        />
+      )}
+    </Loaded>
+  );
+}
+
+/** The sums on the page are those of the former choice until the answer is there. */
 const fading = ({ isPlaceholderData }: { isPlaceholderData: boolean }) => ({ opacity: isPlaceholderData ? 0.5 : 1 });
 
 /** The same range and filters, for the log. */
@@ -270,23 +265,13 @@ const requestsOf = (search: Search): Search => ({
   ...filtersOf(search),
 });
 
-function byText(by: readonly UsageDimension[], place: number, value: string | null): string | undefined {
-  if (place === 0 && value === "none") return "none";
-  const next = [...by];
-  if (value === null) next.splice(place, 1);
-  else next[place] = value as UsageDimension;
-  return next.join(",");
-}
-
-const periodText = ({ from, to }: Period, format: Formats) => `${format.time(from)} – ${format.time(to)}`;
-
 /** The name of a group: its dimensions' values, keys and accounts by name. */
-function useGroupName(t: UsageTexts): GroupName {
-  const accounts = useAccounts("reader");
-  const known = JSON.stringify(accounts);
+function useGroupName(): GroupName {
+  const t = useUsageTexts();
+  const accounts = JSON.stringify(useAccounts("reader").map(({ value, label }) => [value, label]));
   return useCallback(
     (group, keyNames) => {
-      const labels = new Map((JSON.parse(known) as typeof accounts).map(({ value, label }) => [value, label]));
+      const labels = new Map(JSON.parse(accounts) as [string, string][]);
       const nameOf = (dimension: string, value: string) =>
         (dimension === "key" ? keyNames[value] : dimension === "account" ? labels.get(value) : undefined) ??
         (value || t.unknown);
@@ -294,6 +279,6 @@ function useGroupName(t: UsageTexts): GroupName {
         .map(([dimension, value]) => nameOf(dimension, value))
         .join(" · ");
     },
-    [known, t],
+    [accounts, t],
   );
 }

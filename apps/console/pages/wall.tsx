@@ -1,55 +1,20 @@
 /** The live state for a screen on a wall: large figures on a dark ground, without navigation. */
 import { VisuallyHidden } from "@mantine/core";
 import { useEffect } from "react";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import { figuresOf, type LiveState, useLive } from "../app/live.ts";
-import { conditionTexts, textOfCondition } from "../operations/conditions.tsx";
+import { useConditionsTexts } from "../operations/conditions.texts.ts";
+import { textOfCondition } from "../operations/conditions.tsx";
 import { SparkLine } from "../parts/spark-line.tsx";
+import { useWallTexts } from "./wall.texts.ts";
 import "./wall.css";
-
-const texts = translated({
-  en: {
-    title: "Operations",
-    requests: "Requests/s",
-    failed: "Failed/s",
-    running: "Running",
-    waiting: "Waiting",
-    oldest: "Oldest wait",
-    queues: "Queues",
-    paused: "paused",
-    draining: "draining",
-    noWorker: "no worker",
-    fine: "Nothing needs attention",
-    more: (count: number) => `and ${count} more`,
-    connecting: "Connecting",
-    stale: (time: string) => `No data since ${time}`,
-    last: "last minutes",
-  },
-  zh: {
-    title: "运维",
-    requests: "每秒请求数",
-    failed: "每秒失败数",
-    running: "运行中",
-    waiting: "等待中",
-    oldest: "最长等待",
-    queues: "队列",
-    paused: "已暂停",
-    draining: "排空中",
-    noWorker: "无工作进程",
-    fine: "目前没有需要处理的情况",
-    more: (count: number) => `另有 ${count} 项`,
-    connecting: "正在连接",
-    stale: (time: string) => `自 ${time} 起没有数据`,
-    last: "最近几分钟",
-  },
-});
 
 const queuesMax = 8;
 const conditionsMax = 4;
 const plotted = ["requests", "failed", "running", "waiting"] as const;
 
 export function Wall() {
-  const t = useTexts(texts);
+  const t = useWallTexts();
   const { state, history, isConnected } = useLive();
   const format = useFormats();
   useEffect(() => {
@@ -86,8 +51,8 @@ export function Wall() {
 }
 
 function ConditionLines({ conditions }: { conditions: LiveState["conditions"] }) {
-  const t = useTexts(texts);
-  const lines = useTexts(conditionTexts);
+  const t = useWallTexts();
+  const lines = useConditionsTexts();
   const format = useFormats();
   if (conditions.length === 0) return <p className="wall-fine">{t.fine}</p>;
   return (
@@ -102,7 +67,7 @@ function ConditionLines({ conditions }: { conditions: LiveState["conditions"] })
 
 /** The busiest queues; those that an operator paused or drains come first. */
 function QueueBars({ queues }: { queues: LiveState["queues"] }) {
-  const t = useTexts(texts);
+  const t = useWallTexts();
   const format = useFormats();
   const shown = [...queues]
     .sort(

@@ -1,24 +1,14 @@
 /** With which account, group and address the console's pages call the gateway. */
-import { Select } from "@mantine/core";
 import { useMemo } from "react";
 import type { Answer } from "../app/call.ts";
-import { translated, useTexts } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
+import { useTexts } from "../app/texts.ts";
 import { useAccounts } from "./accounts.ts";
+import { FilterSelect } from "./filters.tsx";
 
 export type Catalogue = Answer<"readCatalogue">;
 export type Model = Catalogue["models"][number];
-
-const texts = translated({
-  en: {
-    account: "Account",
-    group: "Group",
-    address: "Base URL",
-    main: "main",
-  },
-  zh: { account: "账户", group: "分组", address: "Base URL", main: "主地址" },
-});
 
 /** Base URLs are named without /v1, which not every client wants. */
 const withoutVersion = (url: string) => url.replace(/\/(?:v1\/?)?$/, "");
@@ -71,42 +61,24 @@ export function useAccess(catalogue: Catalogue | undefined, { account, group, ad
 export type Access = ReturnType<typeof useAccess>;
 
 /** Fields for what can be chosen; none if there is one of each. */
-export function AccessFields({ access, onChange }: { access: Access; onChange(change: Chosen): void }) {
-  const t = useTexts(texts);
+export function AccessFields({ access }: { access: Access }) {
+  const t = useTexts();
   const { accounts, groups, addresses, account, group, address } = access;
-  return (
-    <>
-      {addresses.length > 1 && (
-        <Select
-          label={t.address}
-          data={addresses.map(({ value, url }) => ({ value, label: `${url} (${value === "main" ? t.main : value})` }))}
-          value={address?.value ?? null}
-          onChange={(value) => onChange({ address: value ?? undefined })}
-          allowDeselect={false}
-          w={260}
-        />
-      )}
-      {groups.length > 1 && (
-        <Select
-          label={t.group}
-          data={groups.map(({ name }) => name)}
-          value={group ?? null}
-          onChange={(value) => onChange({ group: value ?? undefined })}
-          allowDeselect={false}
-          w={160}
-        />
-      )}
-      {accounts.length > 1 && (
-        <Select
-          label={t.account}
-          data={accounts}
-          value={account ?? null}
-          onChange={(value) => onChange({ account: value ?? undefined })}
-          allowDeselect={false}
-          searchable
-          w={200}
-        />
-      )}
-    </>
+  const fields = {
+    address: {
+      label: t.baseUrl,
+      data: addresses.map(({ value, url }) => ({
+        value,
+        label: `${url} (${value === "main" ? t.mainAddress : value})`,
+      })),
+      value: address?.value,
+      w: 260,
+    },
+    group: { label: t.group, data: groups.map(({ name }) => name), value: group, w: 160 },
+    account: { label: t.account, data: accounts, value: account, w: 200, searchable: true },
+  };
+  return Object.entries(fields).map(
+    ([name, { value = null, ...field }]) =>
+      field.data.length > 1 && <FilterSelect key={name} name={name} value={value} {...field} allowDeselect={false} />,
   );
 }

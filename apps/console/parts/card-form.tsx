@@ -1,27 +1,26 @@
 /** A form alone on the page, for people who are not signed in. */
 import { Button, Center, Group, Paper, Stack, Title } from "@mantine/core";
 import type { ReactNode } from "react";
-import { Preferences } from "../app/shell.tsx";
+import { Preferences } from "../app/preferences.tsx";
 import { Brand, useTabTitle } from "./brand.tsx";
-import { Form } from "./form.tsx";
+import { Form, type FormProps } from "./form.tsx";
 
-export interface CardFormProps {
+interface CardFormProps<Values extends object> extends Omit<FormProps<Values>, "children"> {
   title: string;
   /** Absent: nothing can be sent. */
   submit?: string | undefined;
-  onSubmit?(): Promise<unknown>;
   children: ReactNode;
   /** Below the button. */
-  below?: ReactNode;
+  below?: ReactNode | ((values: Values) => ReactNode);
 }
 
-export function CardForm({ title, submit, onSubmit, children, below }: CardFormProps) {
+export function CardForm<Values extends object>({ title, submit, children, below, ...form }: CardFormProps<Values>) {
   useTabTitle(title);
   return (
     <Center component="main" mih="100vh" p="md">
       <Paper withBorder p="lg" w={380} maw="100%">
-        <Form onSubmit={async () => onSubmit?.()}>
-          {({ isBusy, notice }) => (
+        <Form {...form}>
+          {({ isBusy, notice, values }) => (
             <Stack gap="sm">
               <Group justify="space-between" wrap="nowrap">
                 <Brand />
@@ -35,7 +34,7 @@ export function CardForm({ title, submit, onSubmit, children, below }: CardFormP
                   {submit}
                 </Button>
               )}
-              {below}
+              {typeof below === "function" ? below(values) : below}
             </Stack>
           )}
         </Form>

@@ -1,12 +1,10 @@
 /** Texts to copy: a line with a button, and code. */
 import { ActionIcon, Box, Button, Code, CopyButton, Group, Tooltip } from "@mantine/core";
-import { translated, useTexts } from "../app/language.tsx";
+import { useTexts } from "../app/texts.ts";
 import { CheckIcon, CopyIcon } from "./icons.tsx";
 
-const texts = translated({ en: { copy: "Copy", copied: "Copied" }, zh: { copy: "复制", copied: "已复制" } });
-
 function CopyIconButton({ value, label }: { value: string; label?: string }) {
-  const t = useTexts(texts);
+  const t = useTexts();
   return (
     <CopyButton value={value} timeout={1_500}>
       {({ copied, copy }) => (
@@ -31,7 +29,7 @@ export function CopyText({ value, label }: { value: string; label?: string }) {
 }
 
 export function CodeBlock({ code, label }: { code: string; label: string }) {
-  const t = useTexts(texts);
+  const t = useTexts();
   return (
     <Box pos="relative">
       <Code block tabIndex={0} aria-label={label} style={{ maxHeight: 420, overflow: "auto", paddingRight: 90 }}>

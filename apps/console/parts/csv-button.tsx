@@ -2,14 +2,13 @@
 import { Button, Menu } from "@mantine/core";
 import { notifications } from "@mantine/notifications";
 import { addressOf, type Input } from "../app/call.ts";
-import { useTexts } from "../app/language.tsx";
-import { usageTexts } from "./usage-texts.ts";
+import { useUsageTexts } from "./usage.texts.ts";
 
 type CsvQuery = NonNullable<Input<"exportUsage">["query"]>;
 
 /** Downloads what is filtered. Fetched first, so that an error has words. */
 export function CsvButton({ query, interval, isGrouped }: { query: CsvQuery; interval: string; isGrouped: boolean }) {
-  const t = useTexts(usageTexts);
+  const t = useUsageTexts();
   const save = async (of: "none" | typeof interval) => {
     try {
       const response = await fetch(
@@ -22,12 +21,7 @@ export function CsvButton({ query, interval, isGrouped }: { query: CsvQuery; int
       link.click();
       setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
     } catch (error) {
-      notifications.show({
-        color: "red",
-        title: t.csvFailed,
-        message: (error as Error).message,
-        closeButtonProps: { "aria-label": "×" },
-      });
+      notifications.show({ color: "red", title: t.csvFailed, message: (error as Error).message });
     }
   };
   return (

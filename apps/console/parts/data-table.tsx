@@ -3,33 +3,20 @@
  * are many.
  */
 import { Button, Center, Paper, Table, UnstyledButton, VisuallyHidden } from "@mantine/core";
+import { flexRender, type Row as TableRow, useTable } from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef, useState } from "react";
-import { translated, useTexts } from "../app/language.tsx";
+import { memo, type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
+import { useTexts } from "../app/texts.ts";
+import { type Column, features } from "./columns.tsx";
+import { Loaded, type Reading } from "./states.tsx";
 
-const texts = translated({ en: { more: "Load more", actions: "Actions" }, zh: { more: "加载更多", actions: "操作" } });
-
-export interface Column<Row> {
-  id: string;
-  /** Empty for a column of buttons. */
-  title: string;
-  cell(row: Row): ReactNode;
-  /** What the rows are sorted by; without it the column does not sort. */
-  sortBy?: (row: Row) => string | number;
-  isNumber?: boolean;
-  width?: number | string;
-}
-
-export interface DataTableProps<Row> {
+interface TableProps<Row extends object> {
   /** Says what the table shows, for screen readers. */
   label: string;
   columns: readonly Column<Row>[];
-  rows: readonly Row[];
-  rowId(row: Row): string;
-  /** Loads the next page; absent if there is none. */
-  more?: (() => void) | undefined;
-  isLoadingMore?: boolean;
-  empty: ReactNode;
+  /** The member that tells rows apart, or a function that does. */
+  rowId?: keyof Row | ((row: Row) => string);
+  empty?: ReactNode;
   /** The width below which the table scrolls sideways. */
   minWidth?: number;
   footer?: ReactNode;
@@ -42,6 +29,13 @@ export interface DataTableProps<Row> {
   rowClass?(row: Row): string | undefined;
 }
 
+export interface DataTableProps<Row extends object> extends TableProps<Row> {
+  rows: readonly Row[];
+  /** Loads the next page; absent if there is none. */
+  more?: (() => void) | undefined;
+  isLoadingMore?: boolean;
+}
+
 /** More rows than this are drawn only in sight. */
 const drawnMax = 200;
 const rowHeight = 34;
@@ -49,11 +43,11 @@ const viewHeight = 640;
 /** So many rows before its end a table asks for more. */
 const nearEnd = 30;
 
-type Columns = readonly Column<unknown>[];
+type AnyRow = TableRow<typeof features, object>;
 
 interface DataRowProps {
-  row: unknown;
-  columns: Columns;
+  row: AnyRow;
+  columns: unknown;
   className: string | undefined;
 }
 
@@ -62,31 +56,39 @@ interface DataRowProps {
  * same columns, a row is drawn again only when its content changes.
  */
 const DataRow = memo(
-  ({ row, columns, className = "" }: DataRowProps) => (
+  ({ row, className = "" }: DataRowProps) => (
     <tr
       className={`${Table.classes.tr} ${className}`}
       style={{ height: rowHeight }}
       data-with-row-border="true"
       data-hover="true"
     >
-      {columns.map(({ id, cell, isNumber }) => (
-        <td key={id} className={`${Table.classes.td} ${isNumber ? "number" : ""}`}>
-          {cell(row)}
+      {row.getAllCells().map((cell) => (
+        <td key={cell.id} className={`${Table.classes.td} ${cell.column.columnDef.meta?.isNumber ? "number" : ""}`}>
+          {flexRender(cell.column.columnDef.cell, cell.getContext())}
         </td>
       ))}
     </tr>
   ),
   (before, now) =>
-    before.columns === now.columns && before.className === now.className && isSameContent(before.row, now.row),
+    before.columns === now.columns &&
+    before.className === now.className &&
+    isSameContent(before.row.original, now.row.original),
 );
 
 const isSameContent = (a: unknown, b: unknown) => a === b || JSON.stringify(a) === JSON.stringify(b);
 
-export function DataTable<Row>({
+function compare<Row extends object>(left: TableRow<typeof features, Row>, right: typeof left, column: string) {
+  const [a, b] = [left.getValue(column), right.getValue(column)];
+  return typeof a === "string" && typeof b === "string" ? a.localeCompare(b) : Number(a) - Number(b);
+}
+const defaultColumn = { sortFn: compare };
+
+export function DataTable<Row extends object>({
   label,
   columns,
   rows,
-  rowId,
+  rowId = "id" as keyof Row,
   more,
   isLoadingMore = false,
   empty,
@@ -95,9 +97,10 @@ export function DataTable<Row>({
   isEndless = false,
   rowClass,
 }: DataTableProps<Row>) {
-  const t = useTexts(texts);
-  const [sorting, setSorting] = useState<{ id: string; isDescending: boolean }>();
-  const sorted = useMemo(() => sortedRows(rows, columns, sorting), [rows, columns, sorting]);
+  const t = useTexts();
+  const idOf = typeof rowId === "function" ? rowId : (row: Row) => String(row[rowId]);
+  const table = useTable({ features, columns, data: rows, getRowId: idOf, sortDescFirst: true, defaultColumn });
+  const sorted = table.getRowModel().rows;
   const scroller = useRef<HTMLElement>(null);
   const isLong = isEndless || sorted.length > drawnMax;
   const virtual = useVirtualizer({
@@ -106,29 +109,25 @@ export function DataTable<Row>({
     estimateSize: () => rowHeight,
     overscan: 20,
   });
-  const shown = virtual.getVirtualItems();
-  const isNearEnd = isEndless && (shown.at(-1)?.index ?? 0) >= sorted.length - nearEnd;
+  const inSight = virtual.getVirtualItems();
+  const isNearEnd = isEndless && (inSight.at(-1)?.index ?? 0) >= sorted.length - nearEnd;
   useEffect(() => {
     if (isNearEnd && !isLoadingMore) more?.();
   }, [isNearEnd, isLoadingMore, more]);
   // Rows that come in above leave those in sight where they are.
-  const first = sorted[0];
+  const first = sorted[0]?.id;
   const top = useRef<string>(undefined);
   // biome-ignore lint/correctness/useExhaustiveDependencies: only when another row is the first.
   useLayoutEffect(() => {
-    const added = isEndless ? sorted.findIndex((row) => rowId(row) === top.current) : 0;
+    const added = isEndless ? sorted.findIndex(({ id }) => id === top.current) : 0;
     if (added > 0 && scroller.current && scroller.current.scrollTop > 0)
       scroller.current.scrollTop += added * rowHeight;
-    top.current = first && rowId(first);
-  }, [first && rowId(first)]);
+    top.current = first;
+  }, [first]);
   if (rows.length === 0) return <>{empty}</>;
-  const before = isLong ? (shown[0]?.start ?? 0) : 0;
-  const after = isLong ? virtual.getTotalSize() - (shown.at(-1)?.end ?? 0) : 0;
-  const visible = isLong ? shown.map(({ index }) => sorted[index] as Row) : sorted;
-  const sortOn = (id: string) =>
-    setSorting((now) =>
-      now?.id !== id ? { id, isDescending: true } : now.isDescending ? { id, isDescending: false } : undefined,
-    );
+  const before = isLong ? (inSight[0]?.start ?? 0) : 0;
+  const after = isLong ? virtual.getTotalSize() - (inSight.at(-1)?.end ?? 0) : 0;
+  const drawn = isLong ? inSight.flatMap(({ index }) => sorted[index] ?? []) : sorted;
   return (
     <Paper withBorder>
       <section
@@ -152,19 +151,25 @@ export function DataTable<Row>({
         >
           <Table.Thead>
             <Table.Tr>
-              {columns.map(({ id, title, sortBy, isNumber, width }) => {
-                const order = sorting?.id === id ? (sorting.isDescending ? "descending" : "ascending") : undefined;
+              {table.getFlatHeaders().map(({ id, column }) => {
+                const { header, meta } = column.columnDef;
+                const order = column.getIsSorted();
                 return (
-                  <Table.Th key={id} aria-sort={order} w={width} className={isNumber ? "number" : ""}>
-                    {title === "" ? (
+                  <Table.Th
+                    key={id}
+                    aria-sort={order === false ? undefined : order === "desc" ? "descending" : "ascending"}
+                    w={meta?.width}
+                    className={meta?.isNumber ? "number" : ""}
+                  >
+                    {header === "" ? (
                       <VisuallyHidden>{t.actions}</VisuallyHidden>
-                    ) : sortBy === undefined ? (
-                      title
-                    ) : (
-                      <UnstyledButton fz="inherit" fw="inherit" onClick={() => sortOn(id)}>
-                        {title}
-                        {order === "descending" ? " ↓" : order === "ascending" ? " ↑" : ""}
+                    ) : column.getCanSort() ? (
+                      <UnstyledButton fz="inherit" fw="inherit" onClick={() => column.toggleSorting(undefined, false)}>
+                        {String(header)}
+                        {order === "desc" ? " ↓" : order === "asc" ? " ↑" : ""}
                       </UnstyledButton>
+                    ) : (
+                      String(header)
                     )}
                   </Table.Th>
                 );
@@ -173,8 +178,13 @@ export function DataTable<Row>({
           </Table.Thead>
           <Table.Tbody>
             {before > 0 && <tr style={{ height: before }} />}
-            {visible.map((row) => (
-              <DataRow key={rowId(row)} row={row} columns={columns as Columns} className={rowClass?.(row)} />
+            {drawn.map((row) => (
+              <DataRow
+                key={row.id}
+                row={row as object as AnyRow}
+                columns={columns}
+                className={rowClass?.(row.original)}
+              />
             ))}
             {after > 0 && <tr style={{ height: after }} />}
           </Table.Tbody>
@@ -184,7 +194,7 @@ export function DataTable<Row>({
       {more && (
         <Center p="xs">
           <Button variant="subtle" size="compact-sm" loading={isLoadingMore} onClick={more}>
-            {t.more}
+            {t.loadMore}
           </Button>
         </Center>
       )}
@@ -192,23 +202,16 @@ export function DataTable<Row>({
   );
 }
 
-function sortedRows<Row>(
-  rows: readonly Row[],
-  columns: readonly Column<Row>[],
-  sorting: { id: string; isDescending: boolean } | undefined,
-): readonly Row[] {
-  const sortBy = columns.find(({ id }) => id === sorting?.id)?.sortBy;
-  if (sorting === undefined || sortBy === undefined) return rows;
-  const factor = sorting.isDescending ? -1 : 1;
-  return [...rows].sort((left, right) => {
-    const [a, b] = [sortBy(left), sortBy(right)];
-    return factor * (typeof a === "string" && typeof b === "string" ? a.localeCompare(b) : Number(a) - Number(b));
-  });
+export interface ListTableProps<Row extends object> extends TableProps<Row> {
+  /** The result of `useList`. */
+  from: Reading<readonly Row[]> & { more: (() => void) | undefined; isLoadingMore: boolean };
+  /** The height of the list while it is loaded, in rows. */
+  waitingRows?: number;
 }
 
-/** One line, cut with an ellipsis; its whole text on hover. */
-export const Cut = ({ children, width = 220 }: { children: string; width?: number }) => (
-  <span className="cut" style={{ maxWidth: width }} title={children}>
-    {children}
-  </span>
+/** A list of the API as a table, with its states: waiting, an error, nothing there, further pages. */
+export const ListTable = <Row extends object>({ from, waitingRows, ...table }: ListTableProps<Row>) => (
+  <Loaded from={from} {...(waitingRows && { rows: waitingRows })}>
+    {(rows) => <DataTable {...table} rows={rows} more={from.more} isLoadingMore={from.isLoadingMore} />}
+  </Loaded>
 );

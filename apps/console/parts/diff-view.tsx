@@ -1,26 +1,7 @@
 /** Lines of a text: those that a change adds or removes, and those around a mistake. */
 import { Box, Code, Stack, Text } from "@mantine/core";
 import type { Answer } from "../app/call.ts";
-import { translated, useTexts } from "../app/language.tsx";
-
-const texts = translated({
-  en: {
-    added: "added",
-    removed: "removed",
-    mistake: "the mistake is in this line",
-    cut: "Further changes are not shown.",
-    unknown: "The text before is not known.",
-    none: "No line differs.",
-  },
-  zh: {
-    added: "新增",
-    removed: "移除",
-    mistake: "错误在此行",
-    cut: "其余更改未显示。",
-    unknown: "之前的文本未知。",
-    none: "没有不同的行。",
-  },
-});
+import { useTexts } from "../app/texts.ts";
 
 type Diff = Answer<"checkCatalogue">["diff"];
 type Mark = "added" | "removed" | "mistake";
@@ -36,7 +17,7 @@ const signs = { added: "+", removed: "−", mistake: "▸" } as const satisfies 
 const colours = { added: "teal", removed: "red", mistake: "red" } as const satisfies Record<Mark, string>;
 
 function Lines({ label, lines }: { label: string; lines: readonly Line[] }) {
-  const t = useTexts(texts);
+  const t = useTexts();
   const width = Math.max(...lines.flatMap(({ numbers }) => numbers.map((number) => String(number ?? "").length)));
   return (
     <Code
@@ -82,9 +63,9 @@ function Lines({ label, lines }: { label: string; lines: readonly Line[] }) {
 }
 
 export function DiffView({ label, diff }: { label: string; diff: Diff }) {
-  const t = useTexts(texts);
-  if (diff === null) return <Text c="dimmed">{t.unknown}</Text>;
-  if (diff.lines.length === 0) return <Text c="dimmed">{t.none}</Text>;
+  const t = useTexts();
+  if (diff === null) return <Text c="dimmed">{t.diffUnknown}</Text>;
+  if (diff.lines.length === 0) return <Text c="dimmed">{t.noDifference}</Text>;
   return (
     <Stack gap={4}>
       <Lines
@@ -95,7 +76,7 @@ export function DiffView({ label, diff }: { label: string; diff: Diff }) {
           mark: kind === "same" ? undefined : kind,
         }))}
       />
-      {diff.isCut && <Text c="dimmed">{t.cut}</Text>}
+      {diff.isCut && <Text c="dimmed">{t.diffCut}</Text>}
     </Stack>
   );
 }

@@ -1,22 +1,113 @@
-/** Facts about one thing: a name and a value in each row. */
-import { Paper, Table } from "@mantine/core";
+/** Facts and figures about one thing: texts in tables, and large figures in boxes. */
+import { Badge, Group, Paper, SimpleGrid, type SimpleGridProps, Table, Text } from "@mantine/core";
 import type { ReactNode } from "react";
+import { useFormats } from "../app/language.tsx";
+import { useRead } from "../app/queries.ts";
 
-export type Fact = readonly [name: string, value: ReactNode];
+/** A fact without a value is left out. */
+export type Fact = readonly [name: string, value: ReactNode | undefined];
 
 export function Facts({ facts }: { facts: readonly Fact[] }) {
   return (
     <Paper withBorder>
       <Table variant="vertical">
         <Table.Tbody>
-          {facts.map(([name, value]) => (
-            <Table.Tr key={name}>
-              <Table.Th w={{ base: 120, sm: 180 }}>{name}</Table.Th>
-              <Table.Td style={{ overflowWrap: "anywhere" }}>{value}</Table.Td>
-            </Table.Tr>
-          ))}
+          {facts.map(
+            ([name, value]) =>
+              value !== undefined && (
+                <Table.Tr key={name}>
+                  <Table.Th w={{ base: 120, sm: 180 }}>{name}</Table.Th>
+                  <Table.Td style={{ overflowWrap: "anywhere" }}>{value}</Table.Td>
+                </Table.Tr>
+              ),
+          )}
         </Table.Tbody>
       </Table>
     </Paper>
+  );
+}
+
+/** One line, cut with an ellipsis; its whole text on hover. */
+export const Cut = ({ children, width = 220 }: { children: string; width?: number }) => (
+  <span className="cut" style={{ maxWidth: width }} title={children}>
+    {children}
+  </span>
+);
+
+export const Tags = ({ tags }: { tags: readonly string[] }) =>
+  tags.map((tag) => (
+    <Badge key={tag} variant="default" mr={4}>
+      {tag}
+    </Badge>
+  ));
+
+/** A person in a table. */
+export const Person = ({ name, email }: { name: string; email: string | null }) => (
+  <>
+    {name}{" "}
+    <Text span c="dimmed">
+      {email}
+    </Text>
+  </>
+);
+
+/** The currency of the catalogue. */
+export const useCurrency = (): string => useRead("readCatalogue").data?.currency ?? "USD";
+
+/** An amount, rounded for reading; every digit on hover. */
+export function Money({ of }: { of: string }) {
+  const format = useFormats();
+  const currency = useCurrency();
+  return <span title={format.exactMoney(of, currency)}>{format.money(of, currency)}</span>;
+}
+
+export interface Figure {
+  name: string;
+  title?: ReactNode;
+  value: ReactNode;
+  /** Below the value. */
+  detail?: ReactNode;
+  /** On hover. */
+  exact?: string | undefined;
+  isWrong?: boolean;
+}
+
+export function Figures({ figures, cols }: { figures: readonly Figure[]; cols: NonNullable<SimpleGridProps["cols"]> }) {
+  return (
+    <SimpleGrid cols={cols} spacing="sm">
+      {figures.map(({ name, title = name, value, detail, exact, isWrong = false }) => (
+        <Paper key={name} withBorder p="sm" {...(isWrong && { bd: "1px solid red" })}>
+          <Text c="dimmed" size="sm">
+            {title}
+          </Text>
+          <Text size="xl" fw={600} title={exact}>
+            {value}
+          </Text>
+          {detail !== undefined && (
+            <Text c="dimmed" size="xs" component="div">
+              {detail}
+            </Text>
+          )}
+        </Paper>
+      ))}
+    </SimpleGrid>
+  );
+}
+
+/** Names and values in one row. */
+export function FigureLine({ figures }: { figures: readonly Pick<Figure, "name" | "value" | "exact">[] }) {
+  return (
+    <Group gap="lg" component="dl" m={0} style={{ rowGap: 4 }}>
+      {figures.map(({ name, value, exact }) => (
+        <div key={name}>
+          <Text component="dt" size="xs" c="dimmed">
+            {name}
+          </Text>
+          <Text component="dd" m={0} maw={180} truncate title={exact}>
+            {value}
+          </Text>
+        </div>
+      ))}
+    </Group>
   );
 }

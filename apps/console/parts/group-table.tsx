@@ -1,82 +1,22 @@
 /** Which group may use which model, and at which price factor. */
 import { Button, Group, Text, TextInput } from "@mantine/core";
 import { useMemo } from "react";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFilters } from "../app/address.ts";
 import type { Catalogue, Model } from "./access.tsx";
-import { type Column, Cut, DataTable } from "./data-table.tsx";
+import { useColumns } from "./columns.tsx";
+import { DataTable } from "./data-table.tsx";
+import { Cut } from "./facts.tsx";
+import { useGroupTableTexts } from "./group-table.texts.ts";
 import { CheckIcon } from "./icons.tsx";
-import { PageLink } from "./link.tsx";
+import { ModelLink } from "./link.tsx";
 import { Empty } from "./states.tsx";
 
-const texts = translated({
-  en: {
-    title: "Groups and models",
-    about: "A key may use the models of its group. The factor behind a group's name multiplies the prices.",
-    model: "Model",
-    search: "Search models",
-    back: "All models",
-    may: "Yes",
-    mayNot: "No",
-    none: "No model matches",
-    count: (models: string) => `${models} models`,
-  },
-  zh: {
-    title: "分组与模型",
-    about: "密钥可使用其分组的模型。分组名称后的系数会乘以价格。",
-    model: "模型",
-    search: "搜索模型",
-    back: "全部模型",
-    may: "可以",
-    mayNot: "不可以",
-    none: "没有匹配的模型",
-    count: (models: string) => `${models} 个模型`,
-  },
-});
-
-export interface GroupTableProps {
-  catalogue: Catalogue;
-  search: string;
-  onSearch(text: string): void;
-  back(): void;
-}
-
-export function GroupTable({ catalogue, search, onSearch, back }: GroupTableProps) {
-  const t = useTexts(texts);
-  const format = useFormats();
-  const columns = useMemo(
-    (): Column<Model>[] => [
-      {
-        id: "model",
-        title: t.model,
-        sortBy: ({ id }) => id,
-        cell: ({ id }) => (
-          <PageLink to="/models/$model" params={{ model: id }} fw={500}>
-            <Cut>{id}</Cut>
-          </PageLink>
-        ),
-      },
-      ...catalogue.groups.map(({ name, priceRatio, models }): Column<Model> => {
-        const own = new Set(models);
-        return {
-          id: `group ${name}`,
-          title: `${name} × ${format.count(priceRatio)} (${t.count(format.count(models.length))})`,
-          sortBy: ({ id }) => Number(own.has(id)),
-          cell: ({ id }) =>
-            own.has(id) ? (
-              <span role="img" aria-label={t.may}>
-                <CheckIcon />
-              </span>
-            ) : (
-              <Text span c="dimmed" role="img" aria-label={t.mayNot}>
-                –
-              </Text>
-            ),
-        };
-      }),
-    ],
-    [catalogue, t, format],
-  );
-  const rows = catalogue.models.filter(({ id, name }) => `${id} ${name}`.toLowerCase().includes(search.toLowerCase()));
+export function GroupTable({ catalogue }: { catalogue: Catalogue }) {
+  const t = useGroupTableTexts();
+  const { search, filter } = useFilters();
+  const text = search.search ?? "";
+  const columns = useGroupColumns(catalogue);
+  const rows = catalogue.models.filter(({ id, name }) => `${id} ${name}`.toLowerCase().includes(text.toLowerCase()));
   return (
     <>
       <Text c="dimmed">{t.about}</Text>
@@ -84,11 +24,11 @@ export function GroupTable({ catalogue, search, onSearch, back }: GroupTableProp
         <TextInput
           aria-label={t.search}
           placeholder={t.search}
-          value={search}
-          onChange={({ currentTarget }) => onSearch(currentTarget.value)}
+          value={text}
+          onChange={({ currentTarget }) => filter({ search: currentTarget.value || undefined })}
           w={280}
         />
-        <Button variant="default" onClick={back}>
+        <Button variant="default" onClick={() => filter({ view: undefined }, { isStep: true })}>
           {t.back}
         </Button>
       </Group>
@@ -96,10 +36,43 @@ export function GroupTable({ catalogue, search, onSearch, back }: GroupTableProp
         label={t.title}
         columns={columns}
         rows={rows}
-        rowId={({ id }) => id}
         minWidth={240 + 140 * catalogue.groups.length}
-        empty={<Empty title={t.none} />}
+        empty={<Empty title={t.nothingFound} />}
       />
     </>
+  );
+}
+
+function useGroupColumns({ groups }: Catalogue) {
+  const t = useGroupTableTexts();
+  const c = useColumns<Model>();
+  return useMemo(
+    () => [
+      c.cell(
+        "model",
+        t.model,
+        ({ id }) => (
+          <ModelLink id={id} fw={500}>
+            <Cut>{id}</Cut>
+          </ModelLink>
+        ),
+        { sortBy: ({ id }) => id },
+      ),
+      ...groups.map(({ name, priceRatio, models }) => {
+        const own = new Set(models);
+        const title = `${name} × ${c.format.count(priceRatio)} (${t.count(c.format.count(models.length))})`;
+        return c.cell(
+          `group ${name}`,
+          title,
+          ({ id }) => (
+            <Text span role="img" aria-label={own.has(id) ? t.may : t.mayNot} {...(!own.has(id) && { c: "dimmed" })}>
+              {own.has(id) ? <CheckIcon /> : "–"}
+            </Text>
+          ),
+          { sortBy: ({ id }) => Number(own.has(id)) },
+        );
+      }),
+    ],
+    [groups, t, c],
   );
 }

@@ -1,7 +1,7 @@
 /** Links to other pages of the console. */
 import { Anchor, type AnchorProps, Button, type ButtonProps } from "@mantine/core";
 import { createLink } from "@tanstack/react-router";
-import type { AnchorHTMLAttributes, Ref } from "react";
+import type { AnchorHTMLAttributes, ReactNode, Ref } from "react";
 
 type LinkAttributes = AnchorHTMLAttributes<HTMLAnchorElement> & { ref?: Ref<HTMLAnchorElement> };
 
@@ -12,3 +12,32 @@ const ButtonAnchor = (props: ButtonProps & Omit<LinkAttributes, keyof ButtonProp
 
 export const PageLink = createLink(AnchorLink);
 export const ButtonLink = createLink(ButtonAnchor);
+
+interface ThingLinkProps extends AnchorProps {
+  /** An empty id has no page. */
+  id: string;
+  title?: string | undefined;
+  /** By default the id. */
+  children?: ReactNode;
+}
+
+interface IdLinkProps extends ThingLinkProps {
+  to: "/keys/$key" | "/accounts/$account" | "/models/$model" | "/requests/$id";
+}
+
+/** The parameters of the address of each kind; a link uses the one that its address has. */
+const paramsOf = (id: string) => ({ key: id, account: id, model: id, id });
+
+const IdLink = ({ to, id, children = id, ...props }: IdLinkProps) =>
+  id === "" ? (
+    "–"
+  ) : (
+    <PageLink to={to} params={paramsOf(id)} {...props}>
+      {children}
+    </PageLink>
+  );
+
+export const KeyLink = (props: ThingLinkProps) => <IdLink to="/keys/$key" {...props} />;
+export const AccountLink = (props: ThingLinkProps) => <IdLink to="/accounts/$account" {...props} />;
+export const ModelLink = (props: ThingLinkProps) => <IdLink to="/models/$model" {...props} />;
+export const RequestLink = (props: ThingLinkProps) => <IdLink to="/requests/$id" {...props} />;

@@ -1,4 +1,4 @@
-/** The frame of a page: its title, its actions, and the title of the browser's tab. */
+/** The frame of a page: its title, its actions, and the title of the browser's tab; and its sections. */
 import { Group, Stack, Text, Title } from "@mantine/core";
 import { type ReactNode, useDeferredValue } from "react";
 import { useTabTitle } from "./brand.tsx";
@@ -34,3 +34,20 @@ export function Page({ title, about, actions, isHeavy = false, children }: PageP
 function Deferred({ children }: { children: ReactNode }) {
   return useDeferredValue(true, false) ? children : <Waiting rows={16} />;
 }
+
+export interface SectionProps {
+  title: ReactNode;
+  /** Beside the title, such as buttons. */
+  aside?: ReactNode;
+  children: ReactNode;
+}
+
+export const Section = ({ title, aside, children }: SectionProps) => (
+  <Stack gap="xs" style={{ minWidth: 0 }}>
+    <Group justify="space-between" gap="xs">
+      <Title order={2}>{title}</Title>
+      {aside}
+    </Group>
+    {children}
+  </Stack>
+);

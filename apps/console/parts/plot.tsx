@@ -2,26 +2,10 @@
 import { Box, Button, Group, Stack, Text, useComputedColorScheme } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { lazy, Suspense, useMemo, useState } from "react";
-import { translated, useTexts } from "../app/language.tsx";
-import { type Column, DataTable } from "./data-table.tsx";
+import { useColumns } from "./columns.tsx";
+import { DataTable } from "./data-table.tsx";
+import { usePlotTexts } from "./plot.texts.ts";
 import { coloursOf, type DrawnPlot, type PlotSeries, ranksOf } from "./plot-shape.ts";
-
-const texts = translated({
-  en: {
-    figures: "Show figures",
-    hideFigures: "Hide figures",
-    time: "Time",
-    total: "Whole time",
-    none: "No usage in this time",
-  },
-  zh: {
-    figures: "显示数据",
-    hideFigures: "隐藏数据",
-    time: "时间",
-    total: "整个时段",
-    none: "此时段没有用量",
-  },
-});
 
 /** Loaded beside the data of the first page with a plot. */
 const loading = import("./plot-canvas.tsx");
@@ -56,7 +40,7 @@ export function Plot({
   height = 260,
   ...drawn
 }: PlotProps) {
-  const t = useTexts(texts);
+  const t = usePlotTexts();
   const scheme = useComputedColorScheme("light");
   const [hovered, setHovered] = useState<number>();
   const [hasFigures, { toggle }] = useDisclosure();
@@ -130,25 +114,14 @@ function Figures({
   longTime,
   format,
 }: Pick<PlotProps, "label" | "times" | "series" | "longTime" | "format">) {
-  const t = useTexts(texts);
-  const columns: Column<number>[] = [
-    {
-      id: "time",
-      title: t.time,
-      sortBy: (step) => times[step] ?? 0,
-      cell: (step) => (
-        <Text span style={{ whiteSpace: "nowrap" }}>
-          {longTime(times[step] ?? 0)}
-        </Text>
-      ),
-    },
-    ...series.map(
-      ({ id, name, values }): Column<number> => ({
-        id,
-        title: name,
+  const t = usePlotTexts();
+  const c = useColumns<{ id: number; time: number }>();
+  const columns = [
+    c.cell("time", t.time, ({ time }) => longTime(time), { sortBy: ({ time }) => time }),
+    ...series.map(({ id, name, values }) =>
+      c.cell(id, name, (step) => format(values[step.id] ?? null), {
         isNumber: true,
-        sortBy: (step) => values[step] ?? -1,
-        cell: (step) => format(values[step] ?? null),
+        sortBy: (step) => values[step.id] ?? -1,
       }),
     ),
   ];
@@ -156,9 +129,7 @@ function Figures({
     <DataTable
       label={label}
       columns={columns}
-      rows={times.map((_, step) => step)}
-      rowId={String}
-      empty={null}
+      rows={times.map((time, id) => ({ id, time }))}
       minWidth={180 + series.length * 110}
     />
   );

@@ -2,7 +2,6 @@
  * A small line of the last minutes. The figure beside it says the value; a table on the page has
  * the same.
  */
-import { Text } from "@mantine/core";
 
 export interface SparkLineProps {
   values: readonly number[];
@@ -36,23 +35,5 @@ export function SparkLine({ values, label }: SparkLineProps) {
         vectorEffect="non-scaling-stroke"
       />
     </svg>
-  );
-}
-
-export function Figure({ name, value, detail }: { name: string; value: string; detail?: string | undefined }) {
-  return (
-    <div>
-      <Text c="dimmed" size="sm">
-        {name}
-      </Text>
-      <Text size="xl" fw={600}>
-        {value}
-      </Text>
-      {detail !== undefined && (
-        <Text c="dimmed" size="xs">
-          {detail}
-        </Text>
-      )}
-    </div>
   );
 }

@@ -2,38 +2,14 @@
 import { Alert, Button, Center, Group, Skeleton, Stack, Text, Title } from "@mantine/core";
 import { type ReactNode, useSyncExternalStore } from "react";
 import { ApiFault } from "../app/call.ts";
-import { translated, useTexts } from "../app/language.tsx";
-import { faultTexts, faultWordsOf } from "./fault-texts.ts";
+import { useFaultTexts } from "./faults.texts.ts";
+import { faultWordsOf } from "./faults.ts";
 import { ButtonLink } from "./link.tsx";
-
-const texts = translated({
-  en: {
-    failed: "This could not be loaded",
-    offline: "The connection is lost. What you see may be old; it is read again when the connection is back.",
-    unreachable: "The server does not answer. Check your connection, then try again.",
-    forbidden: "Your role does not allow this.",
-    retry: "Try again",
-    notFound: "Nothing is here",
-    notFoundWhy: "It does not exist, or it belongs to an account that is not yours.",
-    home: "To the start page",
-    waiting: "Loading",
-  },
-  zh: {
-    failed: "无法加载",
-    offline: "连接已断开。当前内容可能已过期，恢复连接后会自动重新读取。",
-    unreachable: "服务器没有响应。请检查网络连接后重试。",
-    forbidden: "您的角色无权执行此操作。",
-    retry: "重试",
-    notFound: "这里没有内容",
-    notFoundWhy: "它不存在，或属于其他账户。",
-    home: "返回首页",
-    waiting: "正在加载",
-  },
-});
+import { useStatesTexts } from "./states.texts.ts";
 
 /** Keeps the height of what comes, so that nothing jumps. */
 export function Waiting({ rows = 8 }: { rows?: number }) {
-  const t = useTexts(texts);
+  const t = useStatesTexts();
   return (
     <Stack gap="xs" role="status" aria-label={t.waiting} py="sm">
       {Array.from({ length: rows }, (_, row) => (
@@ -62,8 +38,8 @@ export function Empty({ title, children, action }: { title: string; children?: R
 
 /** The words for an error: those of the API where there are no better ones. */
 export function useFault(error: unknown): string {
-  const t = useTexts(texts);
-  const words = useTexts(faultTexts);
+  const t = useStatesTexts();
+  const words = useFaultTexts();
   if (!(error instanceof ApiFault)) return t.unreachable;
   return error.status === 403 ? `${t.forbidden} ${error.message}` : faultWordsOf(error.message, words);
 }
@@ -77,7 +53,7 @@ export function FaultNotice({ error }: { error: unknown }) {
 }
 
 export function Failure({ error, retry }: { error: unknown; retry?: (() => void) | undefined }) {
-  const t = useTexts(texts);
+  const t = useStatesTexts();
   const words = useFault(error);
   if (error instanceof ApiFault && error.status === 404) return <NotFound />;
   return (
@@ -95,7 +71,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: (() => void)
 }
 
 export function NotFound() {
-  const t = useTexts(texts);
+  const t = useStatesTexts();
   return (
     <Center mih={300}>
       <Stack align="center" gap="xs">
@@ -109,7 +85,7 @@ export function NotFound() {
   );
 }
 
-interface Reading<Value> {
+export interface Reading<Value> {
   data: Value | undefined;
   error: unknown;
   refetch(): unknown;
@@ -147,7 +123,7 @@ const followOnline = (changed: () => void) => {
 };
 
 export function OfflineNotice() {
-  const t = useTexts(texts);
+  const t = useStatesTexts();
   const isOnline = useSyncExternalStore(followOnline, () => navigator.onLine);
   return isOnline ? null : (
     <Alert color="yellow" role="status" mb="sm">

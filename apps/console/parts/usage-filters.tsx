@@ -1,97 +1,32 @@
 /** The range of time and the filters of the pages on usage. All of them live in the address. */
-import { Group, MultiSelect, Select, TextInput } from "@mantine/core";
+import { Group, Select, TextInput } from "@mantine/core";
 import { useDebouncedValue, useInterval } from "@mantine/hooks";
 import { useMemo, useState } from "react";
 import type { usageDimensions } from "#api/usage.ts";
-import { translated, useLanguage, useTexts } from "../app/language.tsx";
-import { useList } from "../app/pages.ts";
-import { useRead } from "../app/queries.ts";
-import type { Search } from "../app/router.tsx";
+import { type Search, useFilters } from "../app/address.ts";
+import { useList, useRead } from "../app/queries.ts";
+import { useLanguage } from "../app/texts.ts";
 import { useAccounts } from "./accounts.ts";
+import { FilterMultiSelect, valuesOf } from "./filters.tsx";
 import { type Interval, localTimeOf, type Period, type RangeName, rangeNameOf, rangeNames } from "./periods.ts";
-
-const texts = translated({
-  en: {
-    range: "Range",
-    today: "Today",
-    yesterday: "Yesterday",
-    "24h": "24 hours",
-    "7d": "7 days",
-    "30d": "30 days",
-    month: "This month",
-    "last-month": "Last month",
-    custom: "Custom",
-    from: "From",
-    to: "To",
-    account: "Account",
-    key: "Key",
-    model: "Model",
-    group: "Group",
-    upstream: "Upstream",
-    unknown: "(none)",
-    search: "Type to search",
-    nothing: "Nothing found",
-  },
-  zh: {
-    range: "时间范围",
-    today: "今天",
-    yesterday: "昨天",
-    "24h": "24 小时",
-    "7d": "7 天",
-    "30d": "30 天",
-    month: "本月",
-    "last-month": "上月",
-    custom: "自定义",
-    from: "从",
-    to: "到",
-    account: "账户",
-    key: "密钥",
-    model: "模型",
-    group: "分组",
-    upstream: "上游",
-    unknown: "（无）",
-    search: "输入以搜索",
-    nothing: "没有结果",
-  },
-});
-/** The names of dimensions. */
-export const dimensionTexts = texts;
+import { useUsageFiltersTexts } from "./usage-filters.texts.ts";
 
 export type UsageDimension = (typeof usageDimensions)[number];
 export const dimensionNames = ["model", "key", "account", "group", "upstream"] as const satisfies UsageDimension[];
 
-/** Changes some fields of the address's search part. */
-type Change = (change: Search) => void;
+/** The part of an address that chooses a period by its bounds. */
+export const customRange = (period: Period): Search => ({ range: "custom", ...timesOf(period) });
 
-interface FilterProps {
-  search: Search;
-  onChange: Change;
-}
-
-export function RangeSelect({
-  search,
-  onChange,
-  period,
-  byDefault,
-}: FilterProps & { period: Period; byDefault: RangeName }) {
-  const t = useTexts(texts);
+export function RangeSelect({ period, byDefault }: { period: Period; byDefault: RangeName }) {
+  const t = useUsageFiltersTexts();
+  const { search, filter } = useFilters();
   const name = rangeNameOf(search, byDefault);
   const choose = (value: string | null) =>
-    onChange(
+    filter(
       value === "custom"
-        ? { range: "custom", from: new Date(period.from).toISOString(), to: new Date(period.to).toISOString() }
+        ? customRange(period)
         : { range: value === byDefault ? undefined : (value ?? undefined), from: undefined, to: undefined },
     );
-  const at = (field: "from" | "to") => (
-    <TextInput
-      type="datetime-local"
-      aria-label={t[field]}
-      value={localTimeOf(period[field])}
-      onChange={({ currentTarget: { value } }) =>
-        value !== "" && onChange({ range: "custom", [field]: new Date(value).toISOString() })
-      }
-    />
-  );
   return (
     <>
       <Select
@@ -102,12 +37,18 @@ export function RangeSelect({
         allowDeselect={false}
         w={130}
       />
-      {name === "custom" && (
-        <>
-          {at("from")}
-          {at("to")}
-        </>
-      )}
+      {name === "custom" &&
+        (["from", "to"] as const).map((bound) => (
+          <TextInput
+            key={bound}
+            type="datetime-local"
+            aria-label={t[bound]}
+            value={localTimeOf(period[bound])}
+            onChange={({ currentTarget: { value } }) =>
+              value !== "" && filter({ range: "custom", [bound]: new Date(value).toISOString() })
+            }
+          />
+        ))}
     </>
   );
 }
@@ -116,14 +57,14 @@ export function RangeSelect({
 export const filtersOf = (search: Search): Partial<Record<UsageDimension, string>> =>
   Object.fromEntries(dimensionNames.flatMap((name) => (search[name] ? [[name, search[name]]] : [])));
 
-export function DimensionFilters({ search, onChange, period }: FilterProps & { period: Period }) {
+export function DimensionFilters({ period }: { period: Period }) {
   const accounts = useAccounts("reader");
   return (
     <Group gap="xs" align="flex-start">
       {dimensionNames
         .filter((name) => name !== "account" || accounts.length > 1)
         .map((dimension) => (
-          <DimensionFilter key={dimension} {...{ dimension, search, onChange, period }} />
+          <DimensionFilter key={dimension} dimension={dimension} period={period} />
         ))}
     </Group>
   );
@@ -132,64 +73,64 @@ export function DimensionFilters({ search, onChange, period }: FilterProps & { p
 /** How many values are offered before something is typed. */
 const offeredMax = 50;
 
-function DimensionFilter({
-  dimension,
-  search,
-  onChange,
-  period,
-}: FilterProps & { dimension: UsageDimension; period: Period }) {
-  const t = useTexts(texts);
-  const [isOpen, setIsOpen] = useState(false);
-  const [typed, setTyped] = useState("");
-  const [settled] = useDebouncedValue(typed, 200);
-  const chosen = search[dimension]?.split(",") ?? [];
+interface DimensionFilterProps {
+  dimension: UsageDimension;
+  period: Period;
+}
+
+/** The values of a dimension that can be chosen, and their names where they have any. */
+function useDimensionValues({ dimension, period }: DimensionFilterProps, isOpen: boolean, text: string) {
+  const { search } = useFilters();
+  const [settled] = useDebouncedValue(text, 200);
+  const chosen = valuesOf(search[dimension]);
   const used = useRead(
     "sumUsage",
     { query: { ...timesOf(period), by: dimension, interval: "none", top: offeredMax, topBy: "requests" } },
     { enabled: isOpen || (dimension === "key" && chosen.length > 0) },
   );
   const accounts = useAccounts("reader");
-  const catalogue = useRead("readCatalogue");
+  const { models = [], groups = [] } = useRead("readCatalogue").data ?? {};
   const keys = useList("listKeys", {
     query: { limit: offeredMax, ...(dimension === "key" && settled !== "" && { search: settled }) },
   });
-  const names = new Map<string, string>([
-    ...(dimension === "account" ? accounts.map(({ value, label }) => [value, label] as const) : []),
-    ...(dimension === "key"
-      ? [
-          ...Object.entries(used.data?.keyNames ?? {}),
-          ...(keys.data ?? []).map(({ id, name, hint }) => [id, `${name} (…${hint})`] as const),
-        ]
-      : []),
-  ]);
-  const known =
-    dimension === "model"
-      ? (catalogue.data?.models ?? []).map(({ id }) => id)
-      : dimension === "group"
-        ? (catalogue.data?.groups ?? []).map(({ name }) => name)
-        : [...names.keys()];
+  const offered: Partial<Record<UsageDimension, readonly (readonly [value: string, name: string])[]>> = {
+    account: accounts.map(({ value, label }) => [value, label]),
+    key: [
+      ...Object.entries(used.data?.keyNames ?? {}),
+      ...(keys.data ?? []).map(({ id, name, hint }) => [id, `${name} (…${hint})`] as const),
+    ],
+    model: models.map(({ id }) => [id, id]),
+    group: groups.map(({ name }) => [name, name]),
+  };
+  const names = new Map(offered[dimension] ?? []);
   const inUse = (used.data?.rows ?? []).flatMap(({ group }) => group[dimension] || []);
-  const values = [...new Set([...chosen, ...inUse, ...known])];
+  const values = [...new Set([...chosen, ...inUse, ...names.keys()])];
+  return values.map((value) => ({ value, label: names.get(value) ?? value }));
+}
+
+function DimensionFilter(props: DimensionFilterProps) {
+  const t = useUsageFiltersTexts();
+  const { search } = useFilters();
+  const [isOpen, setIsOpen] = useState(false);
+  const [text, setText] = useState("");
+  const { dimension } = props;
+  const isEmpty = search[dimension] === undefined;
   return (
-    <MultiSelect
-      aria-label={t[dimension]}
-      placeholder={chosen.length === 0 ? t[dimension] : ""}
-      data={values.map((value) => ({ value, label: names.get(value) ?? value }))}
-      value={chosen}
-      onChange={(next) => onChange({ [dimension]: next.length === 0 ? undefined : next.join(",") })}
+    <FilterMultiSelect
+      name={dimension}
+      title={t[dimension]}
+      data={useDimensionValues(props, isOpen, text)}
       onDropdownOpen={() => setIsOpen(true)}
-      searchValue={typed}
-      onSearchChange={setTyped}
+      searchValue={text}
+      onSearchChange={setText}
       searchable
-      clearable
-      clearButtonProps={{ "aria-label": `${t[dimension]} ×` }}
       hidePickedOptions
       nothingFoundMessage={t.nothing}
       limit={200}
       comboboxProps={{ width: 280, position: "bottom-start" }}
       miw={130}
-      maw={chosen.length === 0 ? 150 : 320}
-      style={{ flex: chosen.length === 0 ? "0 1 150px" : "0 1 auto" }}
+      maw={isEmpty ? 150 : 320}
+      style={{ flex: isEmpty ? "0 1 150px" : "0 1 auto" }}
     />
   );
 }

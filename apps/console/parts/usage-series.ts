@@ -3,8 +3,8 @@ import { decimalOf, nanoOf } from "./decimal.ts";
 import { type MeasureName, measures } from "./measures.ts";
 import { type Interval, type Period, stepsOf } from "./periods.ts";
 import type { PlotSeries } from "./plot-shape.ts";
+import type { UsageTexts } from "./usage.texts.ts";
 import type { UsageDimension } from "./usage-filters.tsx";
-import type { UsageTexts } from "./usage-texts.ts";
 import type { SumRow, Sums, UsageSums } from "./usage-types.ts";
 
 export type GroupName = (group: SumRow["group"], keyNames: Record<string, string>) => string;

@@ -40,7 +40,7 @@ export interface AssistantTurn {
   native: { dialect: Dialect; content: unknown[] } | undefined;
 }
 
-interface ToolTurn {
+export interface ToolTurn {
   role: "tool";
   results: { call: ToolCall; text: string }[];
 }

@@ -12,61 +12,19 @@ import {
   Text,
   Textarea,
 } from "@mantine/core";
-import { type FormEvent, useEffect, useRef, useState } from "react";
+import { useForm } from "@mantine/form";
+import { useEffect, useRef, useState } from "react";
 import { consoleKey, type KeyWish } from "../app/console-key.ts";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
+import { useFormats } from "../app/language.tsx";
 import type { Model } from "../parts/access.tsx";
 import { CodeBlock } from "../parts/copy.tsx";
-import { PageLink } from "../parts/link.tsx";
+import { FigureLine, useCurrency } from "../parts/facts.tsx";
+import { RequestLink } from "../parts/link.tsx";
 import { pricesFor } from "../parts/models.tsx";
 import { FaultNotice } from "../parts/states.tsx";
-import { generateImages, type ImageRun, imageRequestOf, newImageRun } from "./images.ts";
-import { useCost } from "./use-run.ts";
-
-const texts = translated({
-  en: {
-    prompt: "Prompt",
-    size: "Size",
-    quality: "Quality",
-    count: "Images",
-    optional: "Default of the model",
-    generate: "Generate",
-    stop: "Stop",
-    waiting: "The model draws …",
-    empty: "Describe an image.",
-    image: (number: string) => `Generated image ${number}`,
-    time: "Time",
-    price: "Price per image",
-    cost: "Cost",
-    request: "Request",
-    requestId: (id: string) => `Request ${id}`,
-    download: "Download",
-    showRequest: "Request as JSON",
-    elsewhere: "Open the image",
-    stopped: "Stopped.",
-  },
-  zh: {
-    prompt: "提示词",
-    size: "尺寸",
-    quality: "质量",
-    count: "数量",
-    optional: "模型默认值",
-    generate: "生成",
-    stop: "停止",
-    waiting: "模型正在绘制 …",
-    empty: "描述一幅图像。",
-    image: (number: string) => `生成的图像 ${number}`,
-    time: "用时",
-    price: "每张价格",
-    cost: "费用",
-    request: "请求",
-    requestId: (id: string) => `请求 ${id}`,
-    download: "下载",
-    showRequest: "请求的 JSON",
-    elsewhere: "打开图像",
-    stopped: "已停止。",
-  },
-});
+import { useImagePanelTexts } from "./image-panel.texts.ts";
+import { generateImages, type ImageRun, type ImageSettings, imageRequestOf, newImageRun } from "./images.ts";
+import { Cost } from "./run-view.tsx";
 
 const sizes = ["auto", "1024x1024", "1536x1024", "1024x1536", "1792x1024", "1024x1792", "512x512"];
 const qualities = ["auto", "low", "medium", "high", "standard", "hd"];
@@ -78,33 +36,13 @@ interface ImagePanelProps {
   model: Model;
   group: string | undefined;
   wish: KeyWish | undefined;
-  currency: string;
 }
 
-export function ImagePanel({ model, group, wish, currency }: ImagePanelProps) {
-  const t = useTexts(texts);
-  const format = useFormats();
-  const [prompt, setPrompt] = useState("");
-  const [size, setSize] = useState("");
-  const [quality, setQuality] = useState("");
-  const [count, setCount] = useState<string | number>(1);
+function useImageRun(wish: KeyWish | undefined) {
   const [run, setRun] = useState<Shown>();
   const stopping = useRef<AbortController>(undefined);
   useEffect(() => () => stopping.current?.abort(), []);
-  const isBusy = run?.state === "waiting";
-  const cost = useCost(run?.requestId, run?.keyId, run !== undefined && !isBusy);
-  const settings = {
-    model: model.id,
-    prompt,
-    size: size || undefined,
-    quality: quality || undefined,
-    count: Number(count) || 1,
-  };
-  const price = pricesFor(model, group)?.images.find(
-    (image) => (image.size ?? size) === size && (image.quality ?? quality) === quality,
-  )?.price;
-  const submit = async (event: FormEvent) => {
-    event.preventDefault();
+  const start = async (settings: ImageSettings) => {
     if (wish === undefined) return;
     const controller = new AbortController();
     stopping.current = controller;
@@ -117,56 +55,61 @@ export function ImagePanel({ model, group, wish, currency }: ImagePanelProps) {
       setRun({ ...newImageRun(), state: "failed", fault });
     }
   };
-  const figures: [string, string, string?][] = [
-    [t.time, format.ms(run?.durationMs ?? null)],
-    ...(price === undefined ? [] : [[t.price, format.exactMoney(price, currency)] as [string, string]]),
-    [
-      t.cost,
-      cost === null ? "–" : format.money(cost, currency),
-      ...(cost === null ? [] : [format.exactMoney(cost, currency)]),
-    ] as [string, string, string?],
-  ];
+  return { run, start, stop: () => stopping.current?.abort() };
+}
+
+export function ImagePanel({ model, group, wish }: ImagePanelProps) {
+  const t = useImagePanelTexts();
+  const format = useFormats();
+  const currency = useCurrency();
+  const form = useForm({ initialValues: { prompt: "", size: "", quality: "", count: 1 as string | number } });
+  const { prompt, size, quality, count } = form.values;
+  const { run, start, stop } = useImageRun(wish);
+  const isBusy = run?.state === "waiting";
+  const settings = {
+    model: model.id,
+    prompt,
+    size: size || undefined,
+    quality: quality || undefined,
+    count: Number(count) || 1,
+  };
+  const price = pricesFor(model, group)?.images.find(
+    (image) => (image.size ?? size) === size && (image.quality ?? quality) === quality,
+  )?.price;
+  const { path, body } = imageRequestOf(settings);
+  const cost = <Cost requestId={run?.requestId} keyId={run?.keyId} isEnded={run !== undefined && !isBusy} />;
+  const priceFigure = { name: t.price, value: price && format.exactMoney(price, currency) };
+  const requestFigure = { name: t.request, value: <RequestLink id={run?.requestId ?? ""} /> };
   return (
     <Stack gap="sm">
-      <form onSubmit={(event) => void submit(event)}>
+      <form onSubmit={form.onSubmit(() => void start(settings))}>
         <Stack gap="xs">
-          <Textarea
-            label={t.prompt}
-            required
-            autosize
-            minRows={2}
-            maxRows={8}
-            value={prompt}
-            onChange={({ currentTarget }) => setPrompt(currentTarget.value)}
-          />
+          <Textarea label={t.prompt} required autosize minRows={2} maxRows={8} {...form.getInputProps("prompt")} />
           <Group gap="xs" align="flex-end">
             <Autocomplete
               label={t.size}
-              placeholder={t.optional}
+              placeholder={t.byDefault}
               data={sizes}
-              value={size}
-              onChange={setSize}
               w={170}
+              {...form.getInputProps("size")}
             />
             <Autocomplete
               label={t.quality}
-              placeholder={t.optional}
+              placeholder={t.byDefault}
               data={qualities}
-              value={quality}
-              onChange={setQuality}
               w={170}
+              {...form.getInputProps("quality")}
             />
             <NumberInput
               label={t.count}
               clampBehavior="blur"
               min={1}
               max={countMax}
-              value={count}
-              onChange={setCount}
               w={90}
+              {...form.getInputProps("count")}
             />
             {isBusy ? (
-              <Button variant="default" onClick={() => stopping.current?.abort()}>
+              <Button variant="default" onClick={stop}>
                 {t.stop}
               </Button>
             ) : (
@@ -179,71 +122,60 @@ export function ImagePanel({ model, group, wish, currency }: ImagePanelProps) {
       </form>
       <Paper withBorder p="sm">
         <Stack gap="sm">
-          <Group gap="sm" mih={300} align="flex-start" aria-live="polite" aria-busy={isBusy}>
-            {run === undefined && <Text c="dimmed">{t.empty}</Text>}
-            {isBusy && (
-              <Group gap="xs">
-                <Loader size="sm" />
-                <Text c="dimmed">{t.waiting}</Text>
-              </Group>
-            )}
-            {run?.state === "stopped" && <Text c="dimmed">{t.stopped}</Text>}
-            {run?.fault !== undefined && <FaultNotice error={run.fault} />}
-            {run?.error !== undefined && (
-              <Text c="red" role="alert">
-                {run.error} {run.requestId !== undefined && t.requestId(run.requestId)}
-              </Text>
-            )}
-            {run?.images.map((url, index) => (
-              <Stack key={url.slice(-64)} gap={4}>
-                {url.startsWith("data:") ? (
-                  <>
-                    <Image src={url} alt={t.image(String(index + 1))} mah={420} w="auto" maw="100%" radius="sm" />
-                    <Anchor href={url} download={`image-${index + 1}.png`}>
-                      {t.download}
-                    </Anchor>
-                  </>
-                ) : (
-                  <Anchor href={url} target="_blank" rel="noreferrer">
-                    {t.elsewhere}
-                  </Anchor>
-                )}
-              </Stack>
-            ))}
-          </Group>
-          <Group gap="lg" component="dl" m={0} style={{ rowGap: 4 }}>
-            {figures.map(([name, value, exact]) => (
-              <div key={name}>
-                <Text component="dt" size="xs" c="dimmed">
-                  {name}
-                </Text>
-                <Text component="dd" m={0} title={exact}>
-                  {value}
-                </Text>
-              </div>
-            ))}
-            {run?.requestId !== undefined && (
-              <div>
-                <Text component="dt" size="xs" c="dimmed">
-                  {t.request}
-                </Text>
-                <Text component="dd" m={0} maw={180} truncate>
-                  <PageLink to="/requests/$id" params={{ id: run.requestId }}>
-                    {run.requestId}
-                  </PageLink>
-                </Text>
-              </div>
-            )}
-          </Group>
+          <ImageResult run={run} />
+          <FigureLine
+            figures={[
+              { name: t.time, value: format.ms(run?.durationMs ?? null) },
+              ...(price === undefined ? [] : [priceFigure]),
+              { name: t.cost, value: cost },
+              ...(run?.requestId === undefined ? [] : [requestFigure]),
+            ]}
+          />
         </Stack>
       </Paper>
       <details>
         <summary>{t.showRequest}</summary>
-        <CodeBlock
-          code={`POST ${imageRequestOf(settings).path}\n\n${JSON.stringify(imageRequestOf(settings).body, null, 2)}`}
-          label={t.showRequest}
-        />
+        <CodeBlock code={`POST ${path}\n\n${JSON.stringify(body, null, 2)}`} label={t.showRequest} />
       </details>
     </Stack>
+  );
+}
+
+function ImageResult({ run }: { run: Shown | undefined }) {
+  const t = useImagePanelTexts();
+  const isBusy = run?.state === "waiting";
+  return (
+    <Group gap="sm" mih={300} align="flex-start" aria-live="polite" aria-busy={isBusy}>
+      {run === undefined && <Text c="dimmed">{t.empty}</Text>}
+      {isBusy && (
+        <Group gap="xs">
+          <Loader size="sm" />
+          <Text c="dimmed">{t.waiting}</Text>
+        </Group>
+      )}
+      {run?.state === "stopped" && <Text c="dimmed">{t.stopped}</Text>}
+      {run?.fault !== undefined && <FaultNotice error={run.fault} />}
+      {run?.error !== undefined && (
+        <Text c="red" role="alert">
+          {run.error} {run.requestId !== undefined && t.requestId(run.requestId)}
+        </Text>
+      )}
+      {run?.images.map((url, index) => (
+        <Stack key={url.slice(-64)} gap={4}>
+          {url.startsWith("data:") ? (
+            <>
+              <Image src={url} alt={t.image(index + 1)} mah={420} w="auto" maw="100%" radius="sm" />
+              <Anchor href={url} download={`image-${index + 1}.png`}>
+                {t.download}
+              </Anchor>
+            </>
+          ) : (
+            <Anchor href={url} target="_blank" rel="noreferrer">
+              {t.elsewhere}
+            </Anchor>
+          )}
+        </Stack>
+      ))}
+    </Group>
   );
 }

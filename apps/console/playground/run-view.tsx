@@ -1,57 +1,19 @@
 /** An answer as it arrives: its text, its figures and its error. */
-import { Alert, Code, Group, Paper, ScrollArea, Stack, Text } from "@mantine/core";
-import { translated, useFormats, useTexts } from "../app/language.tsx";
-import { PageLink } from "../parts/link.tsx";
+import { Alert, Code, Paper, ScrollArea, Stack, Text } from "@mantine/core";
+import { useFormats } from "../app/language.tsx";
+import { FigureLine, Money } from "../parts/facts.tsx";
+import { RequestLink } from "../parts/link.tsx";
 import { useFault } from "../parts/states.tsx";
 import { tokensPerSecond } from "./run.ts";
+import { useRunViewTexts } from "./run-view.texts.ts";
 import { isRunning, type ShownRun, useCost } from "./use-run.ts";
-
-const texts = translated({
-  en: {
-    answer: "Answer",
-    waiting: "Waiting for the first token …",
-    reasoning: "Reasoning",
-    firstContent: "First token",
-    duration: "Time",
-    input: "Input tokens",
-    output: "Output tokens",
-    ofReasoning: (count: string) => `${count} of reasoning`,
-    ofCache: (count: string) => `${count} from the cache`,
-    speed: "Tokens per second",
-    cost: "Cost",
-    request: "Request",
-    stopped: "Stopped.",
-    blocked:
-      "The browser could not reach the gateway. Its address must be reachable from here and its origin allowed for this page.",
-    requestId: (id: string) => `Request ${id}`,
-    unfinished: (reason: string) => `Ended early: ${reason}`,
-  },
-  zh: {
-    answer: "回答",
-    waiting: "等待第一个令牌 …",
-    reasoning: "推理",
-    firstContent: "首个令牌",
-    duration: "用时",
-    input: "输入令牌",
-    output: "输出令牌",
-    ofReasoning: (count: string) => `其中推理 ${count}`,
-    ofCache: (count: string) => `其中缓存 ${count}`,
-    speed: "每秒令牌数",
-    cost: "费用",
-    request: "请求",
-    stopped: "已停止。",
-    blocked: "浏览器无法连接网关。请确认其地址可以访问，并且允许此页面的来源。",
-    requestId: (id: string) => `请求 ${id}`,
-    unfinished: (reason: string) => `提前结束：${reason}`,
-  },
-});
 
 const isCutOff = (finish: string | undefined) =>
   finish !== undefined && /length|max_|content_filter|safety/i.test(finish);
 
 /** Without a height it grows with its text. */
 export function AnswerText({ run, height }: { run: ShownRun; height?: number }) {
-  const t = useTexts(texts);
+  const t = useRunViewTexts();
   const { turn, state } = run;
   const content = (
     <Stack gap="xs" aria-live="polite" aria-busy={isRunning(run)}>
@@ -70,7 +32,7 @@ export function AnswerText({ run, height }: { run: ShownRun; height?: number }) 
 }
 
 export function Reasoning({ text, isOpen = false }: { text: string; isOpen?: boolean }) {
-  const t = useTexts(texts);
+  const t = useRunViewTexts();
   return (
     <details open={isOpen}>
       <summary>
@@ -87,7 +49,7 @@ export function Reasoning({ text, isOpen = false }: { text: string; isOpen?: boo
 
 /** Says that an answer is not whole. */
 export function RunNote({ run }: { run: ShownRun }) {
-  const t = useTexts(texts);
+  const t = useRunViewTexts();
   const text =
     run.state === "stopped"
       ? t.stopped
@@ -104,7 +66,7 @@ export function RunNote({ run }: { run: ShownRun }) {
 
 /** The gateway's own words, with the id of the request. */
 export function RunError({ run }: { run: ShownRun }) {
-  const t = useTexts(texts);
+  const t = useRunViewTexts();
   const fault = useFault(run.fault);
   if (run.fault === undefined && run.error === undefined) return null;
   const isBlocked = run.fault === undefined && run.status === undefined;
@@ -121,77 +83,62 @@ export function RunError({ run }: { run: ShownRun }) {
 }
 
 /** The same fields before, during and after an answer, so that nothing moves. */
-export function RunFigures({ run, currency }: { run: ShownRun | undefined; currency: string }) {
-  const t = useTexts(texts);
+export function RunFigures({ run }: { run: ShownRun | undefined }) {
+  const t = useRunViewTexts();
   const format = useFormats();
   const isEnded = run !== undefined && !isRunning(run);
-  const cost = useCost(run?.requestId, run?.keyId, isEnded);
-  const { usage } = run ?? {};
+  const { usage, requestId } = run ?? {};
   const speed = run && tokensPerSecond(run);
-  const figures: [name: string, value: string, more?: string | undefined][] = [
-    [t.firstContent, format.ms(run?.firstContentMs ?? null)],
-    [t.duration, format.ms(run?.durationMs ?? null)],
-    [
-      t.input,
-      usage ? format.count(usage.input) : "–",
-      usage?.cached ? t.ofCache(format.count(usage.cached)) : undefined,
-    ],
-    [
-      t.output,
-      usage ? format.count(usage.output) : "–",
-      usage?.reasoning ? t.ofReasoning(format.count(usage.reasoning)) : undefined,
-    ],
-    [t.speed, speed === undefined ? "–" : format.count(Math.round(speed * 10) / 10)],
-    [
-      t.cost,
-      cost === null ? "–" : format.money(cost, currency),
-      cost === null ? undefined : format.exactMoney(cost, currency),
-    ],
-  ];
+  const count = (tokens: number | undefined) => (tokens === undefined ? "–" : format.count(tokens));
   return (
-    <Group gap="lg" component="dl" m={0} style={{ rowGap: 4 }}>
-      {figures.map(([name, value, more]) => (
-        <div key={name}>
-          <Text component="dt" size="xs" c="dimmed">
-            {name}
-          </Text>
-          <Text component="dd" m={0} title={more}>
-            {value}
-          </Text>
-        </div>
-      ))}
-      <div>
-        <Text component="dt" size="xs" c="dimmed">
-          {t.request}
-        </Text>
-        <Text component="dd" m={0} maw={180} truncate title={run?.requestId}>
-          {run?.requestId === undefined ? (
-            "–"
-          ) : isEnded ? (
-            <PageLink to="/requests/$id" params={{ id: run.requestId }}>
-              {run.requestId}
-            </PageLink>
-          ) : (
-            run.requestId
-          )}
-        </Text>
-      </div>
-    </Group>
+    <FigureLine
+      figures={[
+        { name: t.firstToken, value: format.ms(run?.firstContentMs ?? null) },
+        { name: t.duration, value: format.ms(run?.durationMs ?? null) },
+        {
+          name: t.inputTokens,
+          value: count(usage?.input),
+          exact: usage?.cached ? t.ofCache(format.count(usage.cached)) : undefined,
+        },
+        {
+          name: t.tokens,
+          value: count(usage?.output),
+          exact: usage?.reasoning ? t.ofReasoning(format.count(usage.reasoning)) : undefined,
+        },
+        { name: t.speed, value: count(speed && Math.round(speed * 10) / 10) },
+        { name: t.cost, value: <Cost requestId={requestId} keyId={run?.keyId} isEnded={isEnded} /> },
+        {
+          name: t.request,
+          value: isEnded ? <RequestLink id={requestId ?? ""} /> : (requestId ?? "–"),
+          exact: requestId,
+        },
+      ]}
+    />
   );
 }
 
-/** An answer with its figures, for a page that sends one request. */
-export function RunCard({ run, currency }: { run: ShownRun; currency: string }) {
-  return (
-    <Paper withBorder p="sm" mih={160}>
-      <Stack gap="sm">
-        <AnswerText run={run} height={320} />
-        <RunError run={run} />
-        <RunFigures run={run} currency={currency} />
-      </Stack>
-    </Paper>
-  );
+/** What a request cost, when the ledger has it. */
+export function Cost({ requestId, keyId, isEnded }: CostProps) {
+  const cost = useCost(requestId, keyId, isEnded);
+  return cost === null ? "–" : <Money of={cost} />;
 }
+
+interface CostProps {
+  requestId: string | undefined;
+  keyId: string | undefined;
+  isEnded: boolean;
+}
+
+/** An answer with its figures, for a page that sends one request. */
+export const RunCard = ({ run }: { run: ShownRun }) => (
+  <Paper withBorder p="sm" mih={160}>
+    <Stack gap="sm">
+      <AnswerText run={run} height={320} />
+      <RunError run={run} />
+      <RunFigures run={run} />
+    </Stack>
+  </Paper>
+);
 
 /** Raw lines, such as events; the last ones of very many. */
 export function Lines({ lines, label }: { lines: readonly string[]; label: string }) {

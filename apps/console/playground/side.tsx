@@ -1,63 +1,29 @@
 /** One conversation with its tabs: answer, request, events. */
 import { Button, Code, Group, Image, Paper, SegmentedControl, Stack, Tabs, Text, Textarea } from "@mantine/core";
 import { type FormEvent, useState } from "react";
-import { translated, useTexts } from "../app/language.tsx";
-import { type Language, requestCode } from "../pages/snippets.ts";
+import { type Language, requestCode } from "../parts/client-code.ts";
 import { CodeBlock } from "../parts/copy.tsx";
 import { Snippets } from "../parts/snippets.tsx";
-import type { Dialect, DialectRequest, ToolCall, Turn } from "./conversation.ts";
+import type { Dialect, DialectRequest, ToolCall, ToolTurn, Turn } from "./conversation.ts";
 import { AnswerText, Lines, Reasoning, RunError, RunFigures, RunNote } from "./run-view.tsx";
-import type { Side } from "./use-side.ts";
-
-const texts = translated({
-  en: {
-    answer: "Answer",
-    request: "Request",
-    events: "Events",
-    you: "You",
-    result: (name: string) => `Result of ${name}`,
-    call: (name: string) => `Calls ${name} with`,
-    resultHelp: "The model waits for this result. Type what the tool would return.",
-    sendResults: "Send results",
-    again: "Send again",
-    empty: "Write a message below.",
-    noEvents: "Lines of the answer appear here.",
-    form: "Form of the request",
-    image: "Attached image",
-  },
-  zh: {
-    answer: "回答",
-    request: "请求",
-    events: "事件",
-    you: "您",
-    result: (name: string) => `${name} 的结果`,
-    call: (name: string) => `调用 ${name}，参数`,
-    resultHelp: "模型正在等待此结果。请输入工具将返回的内容。",
-    sendResults: "发送结果",
-    again: "重新发送",
-    empty: "在下方输入消息。",
-    noEvents: "回答的原始行会显示在这里。",
-    form: "请求的形式",
-    image: "附加的图像",
-  },
-});
+import { useSideTexts } from "./side.texts.ts";
+import type { Sending, Side } from "./use-side.ts";
 
 export interface SideViewProps {
   side: Side;
   title: string;
-  currency: string;
   dialect: Dialect;
   baseUrl: string;
   /** What would be sent now; undefined while a field is wrong. */
   preview: DialectRequest | undefined;
   tab: string | undefined;
   onTab(tab: string): void;
-  onResults(results: { call: ToolCall; text: string }[]): void;
-  onAgain(): void;
+  /** What a request needs besides the conversation; undefined while none can be sent. */
+  sending: Sending | undefined;
 }
 
-export function SideView({ side, title, currency, onResults, onAgain, ...rest }: SideViewProps) {
-  const t = useTexts(texts);
+export function SideView({ side, title, sending, ...rest }: SideViewProps) {
+  const t = useSideTexts();
   const { turns, run, openCalls, isBusy } = side;
   const { tab, onTab, dialect, baseUrl, preview } = rest;
   const isAnswered = turns.at(-1)?.role === "assistant";
@@ -88,13 +54,19 @@ export function SideView({ side, title, currency, onResults, onAgain, ...rest }:
                 {run && !isAnswered && <RunError run={run} />}
                 {run && !isAnswered && !isBusy && (
                   <Group>
-                    <Button size="xs" variant="default" onClick={onAgain}>
+                    <Button size="xs" variant="default" onClick={() => sending && void side.again(sending)}>
                       {t.again}
                     </Button>
                   </Group>
                 )}
                 {run && isAnswered && <RunNote run={run} />}
-                {openCalls.length > 0 && <ToolResults key={turns.length} calls={openCalls} onResults={onResults} />}
+                {openCalls.length > 0 && (
+                  <ToolResults
+                    key={turns.length}
+                    calls={openCalls}
+                    onResults={(results) => sending && void side.say({ role: "tool", results }, sending)}
+                  />
+                )}
               </Stack>
             </Tabs.Panel>
             <Tabs.Panel value="request">
@@ -108,7 +80,7 @@ export function SideView({ side, title, currency, onResults, onAgain, ...rest }:
               )}
             </Tabs.Panel>
           </div>
-          <RunFigures run={run} currency={currency} />
+          <RunFigures run={run} />
         </Stack>
       </Tabs>
     </Paper>
@@ -116,7 +88,7 @@ export function SideView({ side, title, currency, onResults, onAgain, ...rest }:
 }
 
 function TurnView({ turn }: { turn: Turn }) {
-  const t = useTexts(texts);
+  const t = useSideTexts();
   switch (turn.role) {
     case "user":
       return (
@@ -127,7 +99,7 @@ function TurnView({ turn }: { turn: Turn }) {
           <Text style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>{turn.text}</Text>
           <Group gap="xs">
             {turn.images.map((url) => (
-              <Image key={url} src={url} alt={t.image} h={72} w="auto" radius="sm" />
+              <Image key={url} src={url} alt={t.attached} h={72} w="auto" radius="sm" />
             ))}
           </Group>
         </Paper>
@@ -163,8 +135,14 @@ function TurnView({ turn }: { turn: Turn }) {
   }
 }
 
-function ToolResults({ calls, onResults }: { calls: readonly ToolCall[]; onResults: SideViewProps["onResults"] }) {
-  const t = useTexts(texts);
+function ToolResults({
+  calls,
+  onResults,
+}: {
+  calls: readonly ToolCall[];
+  onResults(results: ToolTurn["results"]): void;
+}) {
+  const t = useSideTexts();
   const [typed, setTyped] = useState<readonly string[]>(calls.map(() => ""));
   const submit = (event: FormEvent) => {
     event.preventDefault();
@@ -210,7 +188,7 @@ function RequestView({
   dialect: Dialect;
   baseUrl: string;
 }) {
-  const t = useTexts(texts);
+  const t = useSideTexts();
   const [form, setForm] = useState<(typeof forms)[number]>("json");
   if (request === undefined) return null;
   return (

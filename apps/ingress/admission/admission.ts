@@ -7,19 +7,14 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { FastifyRequest } from "fastify";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
-import type { Framing, StorageFields } from "#dialects/codec.ts";
-import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { isForm } from "#operations/operations.ts";
 import { contentTypeLengthMax } from "#relay/bounds.ts";
 import type { BeginTrace } from "#tracing/tracing.ts";
-import { callerHeadersOf, requestIdHeadersOf, type ServedEndpoint } from "../common/endpoints.ts";
-import { labelsOf } from "../common/labels.ts";
+import { requestIdHeadersOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
-import { type Result, refusalOf, resultOf, valueOrThrow } from "../common/refused.ts";
-import type { Body, ReadBody } from "../request/body.ts";
-import type { AnswerResponse } from "../response/generation-response.ts";
-import type { EarlierRun, GenerationRequest, SessionInput } from "./generation-request.ts";
-import type { RateLimiter, ReplayAnswer } from "./rate-limits.ts";
+import { Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
+import type { Admitted, GenerationRequest } from "./generation-request.ts";
+import type { LimitsState, RateLimiter } from "./rate-limits.ts";
 
 export interface AdmissionOptions extends Patience {
   catalogue(): Catalogue;
@@ -33,37 +28,6 @@ export interface AdmissionOptions extends Patience {
   beginTrace: BeginTrace | undefined;
   /** Aborted when this process begins to stop: from then on connections are not kept. */
   draining: AbortSignal;
-}
-
-/** A request for a generation, its body read and checked (request/body-reader.ts). */
-export interface AdmissionRequest {
-  /** The caller and the headers. Its claim on the memory for bodies covers at least `bytes`. */
-  request: Pick<FastifyRequest, "caller" | "url" | "headers" | "held">;
-  /** Of its own, where the requests of a WebSocket share the `request` that opened it. */
-  requestId: string;
-  endpoint: ServedEndpoint;
-  /** The catalogue's id, as the caller gave it. */
-  model: string;
-  framing: Framing;
-  demand: ReadBody["demand"];
-  /** For its user. */
-  body?: Body;
-  bytes: Buffer;
-  response: AnswerResponse;
-  /** Where the caller's messages come from, in a session. */
-  input?: SessionInput;
-  /** What the answer says of its storage. */
-  storage?: StorageFields | undefined;
-  /** In place of the model's own queue. */
-  queue?: string;
-  /** Set where another ingress began it before, so it is no new request. */
-  earlier?: EarlierRun | undefined;
-  /** When the request was received, in epoch milliseconds; now by default. */
-  receivedAt?: number | undefined;
-  /** Called when a worker has taken it. */
-  onBound?: (() => void) | undefined;
-  /** Called when the generation is over. */
-  onEnd?: ((outcome: GenerationOutcome) => void) | undefined;
 }
 
 export class Admission {
@@ -84,8 +48,8 @@ export class Admission {
    */
   modelFor({ caller }: Pick<FastifyRequest, "caller">, id: string): Result<CatalogueModel> {
     const model = allowsModel(caller, id) ? this.#options.catalogue().modelFor(caller.group, id) : undefined;
-    if (model !== undefined) return resultOf(model);
-    return refusalOf({
+    if (model !== undefined) return model;
+    return new Refusal({
       code: "model_not_found",
       message: `The model ${JSON.stringify(id)} does not exist, or this key may not use it. GET /v1/models lists the models it may.`,
       param: "model",
@@ -95,13 +59,15 @@ export class Admission {
   /**
    * Admits a request that gets another request's answer: it counts as a request of its own, and
    * twice if Redis counted it and could not say so. Undefined for a caller without limits. Rejects
-   * with Refused.
+   * with Refusal.
    */
   async replay({
     request,
     endpoint,
     model,
-  }: Pick<AdmissionRequest, "request" | "endpoint" | "model">): Promise<ReplayAnswer | undefined> {
+  }: Pick<GenerationRequest, "endpoint" | "model"> & { request: Pick<FastifyRequest, "caller"> }): Promise<
+    Result<LimitsState> | undefined
+  > {
     valueOrThrow(this.modelFor(request, model));
     return outlastRedis(this.#options, async () => this.#options.limits.admitReplay(request.caller, endpoint.dialect));
   }
@@ -114,49 +80,37 @@ export class Admission {
     { caller }: FastifyRequest,
     { dialect, operation }: ServedEndpoint,
     mayReplay: boolean,
-  ): Promise<ReplayAnswer | undefined> | undefined {
+  ): Promise<Result<LimitsState> | undefined> | undefined {
     return this.#options.limits.check(caller, dialect, operation, mayReplay)?.catch(() => undefined);
   }
 
-  /** The request as its generation keeps it. */
-  requestOf(asked: AdmissionRequest): Result<GenerationRequest> {
-    const { request, requestId, endpoint, demand, model: id, queue, body, bytes: _, ...kept } = asked;
+  /** Finds the model and checks the headers. */
+  admit(request: GenerationRequest): Result<Admitted> {
+    const { http, requestId, endpoint, priceVersion } = request;
     const { draining, catalogueInForceAs, beginTrace } = this.#options;
-    const { caller, url, headers, held } = request;
-    const { dialect, operation } = endpoint;
+    const { caller, url, headers } = http;
     const catalogue = this.#options.catalogue();
-    const found = this.modelFor(request, id);
-    const contentType = isForm(operation) ? contentTypeOf(headers) : resultOf("application/json");
+    const requested = this.modelFor(http, request.model);
+    const contentType = isForm(endpoint.operation) ? contentTypeOf(headers) : "application/json";
     const maxWaitMs = maxWaitMsOf(headers);
-    if (found.kind === "refused") return found;
-    if (contentType.kind === "refused") return contentType;
-    if (maxWaitMs.kind === "refused") return maxWaitMs;
-    const model = queue === undefined ? found.value : { ...found.value, queue };
-    const { earlier } = kept;
-    return resultOf({
-      ...kept,
-      ...demand,
+    if (requested instanceof Refusal) return requested;
+    if (contentType instanceof Refusal) return contentType;
+    if (maxWaitMs instanceof Refusal) return maxWaitMs;
+    const model = request.queue === undefined ? requested : { ...requested, queue: request.queue };
+    return {
       id: generationIdOf(requestId),
-      requestId,
-      caller,
-      labels: earlier?.labels ?? labelsOf(caller, headers, body),
-      trace: beginTrace?.(headers),
-      dialect,
-      operation,
-      contentType: contentType.value,
-      callerHeaders: callerHeadersOf(dialect, headers),
       model,
-      catalogue: earlier === undefined ? catalogue : catalogueInForceAs(earlier.priceVersion),
+      catalogue: priceVersion === undefined ? catalogue : catalogueInForceAs(priceVersion),
       queue: catalogue.queues.get(model.queue) ?? { waitingMax: 0, waitMs: 0 },
-      maxWaitMs: maxWaitMs.value,
+      maxWaitMs,
       weight: catalogue.groups.get(caller.group)?.weight ?? 1,
-      held,
-      receivedAt: earlier?.receivedAt ?? kept.receivedAt,
+      contentType,
+      trace: beginTrace?.(headers),
       headers: {
         ...requestIdHeadersOf({ id: requestId, url, headers }),
         ...(draining.aborted && { connection: "close" }),
       },
-    });
+    };
   }
 }
 
@@ -164,8 +118,8 @@ export const generationIdOf = (requestId: string): string => requestId.replace("
 
 /** Refuses a type that is longer than any client's. */
 function contentTypeOf({ "content-type": type = "" }: IncomingHttpHeaders): Result<string> {
-  if (type.length <= contentTypeLengthMax) return resultOf(type);
-  return refusalOf({
+  if (type.length <= contentTypeLengthMax) return type;
+  return new Refusal({
     code: "unsupported_media_type",
     message: `The content type is longer than ${contentTypeLengthMax} characters.`,
   });
@@ -179,9 +133,9 @@ const maxWaitHeader = "x-sluice-max-wait";
  */
 function maxWaitMsOf(headers: IncomingHttpHeaders): Result<number | undefined> {
   const value = headers[maxWaitHeader];
-  if (value === undefined) return resultOf(undefined);
-  if (typeof value === "string" && /^[1-9]\d{0,8}$/.test(value)) return resultOf(Number(value));
-  return refusalOf({
+  if (value === undefined) return undefined;
+  if (typeof value === "string" && /^[1-9]\d{0,8}$/.test(value)) return Number(value);
+  return new Refusal({
     code: "invalid_request",
     message: `The header ${maxWaitHeader} must be a whole number of milliseconds from 1 to 999999999, such as 2500.`,
     param: maxWaitHeader,

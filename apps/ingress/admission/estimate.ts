@@ -9,30 +9,36 @@ import { answerBytesMax, probabilityBytes, tokenBytes, usualAnswerBytesMax } fro
 import type { Demand } from "#operations/demand.ts";
 import { type OperationName, operations } from "#operations/operations.ts";
 import { estimatedOutputTokensMax } from "../common/bounds.ts";
+import type { Admitted } from "./generation-request.ts";
 
 /** The estimate of an answer's length when the caller does not bound it. */
 const outputTokensDefault = 1_000;
 
 /** A request, as far as its limits depend on it. */
-export interface LimitedRequest extends Demand {
-  id: string;
-  caller: KeyRecord;
-  dialect: ConversationDialect;
-  operation: OperationName;
-  model: CatalogueModel;
+export interface LimitedRequest {
+  request: {
+    http: { caller: KeyRecord };
+    endpoint: { dialect: ConversationDialect; operation: OperationName };
+    demand: Demand;
+  };
+  admitted: Pick<Admitted, "id" | "model"> & { catalogue: Pick<Catalogue, "models" | "groups" | "version"> };
   /** The other models that may answer. */
   fallbacks: readonly CatalogueModel[];
   bodyBytes: number;
-  /** In force at its admission. */
-  catalogue: Pick<Catalogue, "models" | "groups" | "version">;
   facts: Pick<GenerationFacts, "receivedAt">;
   /** How often its caller's limits were asked, this time included. */
   admissions: number;
 }
 
-/** The estimate of what a request uses, as far as it bears a price: counting tokens bears none. */
-export function estimatedUsageOf({ operation, model, bodyBytes, ...demand }: LimitedRequest): Usage {
-  const { bills, inputTokensMax = Number.POSITIVE_INFINITY } = operations[operation];
+/**
+ * The estimate of what a request uses if this model answers, as far as it bears a price: counting
+ * tokens bears none.
+ */
+export function estimatedUsageOf(
+  { request: { endpoint, demand }, admitted, bodyBytes }: Pick<LimitedRequest, "request" | "admitted" | "bodyBytes">,
+  model: CatalogueModel = admitted.model,
+): Usage {
+  const { bills, inputTokensMax = Number.POSITIVE_INFINITY } = operations[endpoint.operation];
   if (bills === "nothing") return plainUsageOf(0);
   const inputTokens = Math.min(Math.ceil(bodyBytes / bytesPerToken), inputTokensMax) + demand.attachedTokens;
   const eachMax = model.outputTokensMax ?? model.contextWindow ?? estimatedOutputTokensMax;
@@ -53,13 +59,10 @@ export function estimatedUsageOf({ operation, model, bodyBytes, ...demand }: Lim
  * The most bytes of a whole answer to this request, if that is more than usual; undefined
  * otherwise.
  */
-export function answerBytesMaxOf({
-  model,
-  outputTokensMax = model.outputTokensMax ?? 0,
-  choices,
-  dataBytes = 0,
-  listedTokens = 0,
-}: Demand & Pick<LimitedRequest, "model">): number | undefined {
+export function answerBytesMaxOf(
+  model: CatalogueModel,
+  { outputTokensMax = model.outputTokensMax ?? 0, choices, dataBytes = 0, listedTokens = 0 }: Demand,
+): number | undefined {
   const tokens = choices * Math.min(outputTokensMax, model.outputTokensMax ?? outputTokensMax);
   const bytes = dataBytes + tokens * (tokenBytes + listedTokens * probabilityBytes);
   return bytes <= usualAnswerBytesMax ? undefined : Math.min(answerBytesMax, usualAnswerBytesMax + bytes);

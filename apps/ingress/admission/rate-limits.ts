@@ -30,6 +30,7 @@ import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { recordMsMax, repeatedRecordsMax, unrecordedMax } from "../common/bounds.ts";
+import { Refusal, type Result } from "../common/refusal.ts";
 import { estimatedUsageOf, type LimitedRequest } from "./estimate.ts";
 import { limitFailureOf, limitHeadersOf } from "./rate-limit-messages.ts";
 
@@ -57,21 +58,12 @@ export interface LimitsReservation {
   charge(bill: Bill): Promise<Failure | undefined>;
 }
 
-interface LimitsRefusal {
-  kind: "refused";
+/** Of the caller, as headers report them. */
+export interface LimitsState {
   headers: Record<string, string>;
-  failure: Failure;
 }
-export type LimitsAnswer =
-  | {
-      kind: "admitted";
-      headers: Record<string, string>;
-      reservation: LimitsReservation;
-      /** The other models that the reservation covers. */
-      fallbacks: readonly CatalogueModel[];
-    }
-  | LimitsRefusal;
-export type ReplayAnswer = { kind: "admitted"; headers: Record<string, string> } | LimitsRefusal;
+/** With the other models that the reservation covers. */
+export type Reserved = LimitsState & { reservation: LimitsReservation; fallbacks: readonly CatalogueModel[] };
 
 /** The use of limits by a generation that is over, on its way to Redis. */
 interface PendingRecord {
@@ -97,13 +89,13 @@ export class RateLimiter {
    * One round trip to Redis. A caller without limits costs none, and gets undefined. Rejects when
    * Redis does not answer.
    */
-  admit(request: LimitedRequest): Promise<LimitsAnswer> | undefined {
-    const subjects = this.#subjectsOf(request.caller);
+  admit(request: LimitedRequest): Promise<Result<Reserved>> | undefined {
+    const subjects = this.#subjectsOf(request.request.http.caller);
     return subjects.length === 0 ? undefined : this.#admit(request, subjects);
   }
 
   /** Counts a request that is answered without a generation of its own; otherwise like `admit`. */
-  admitReplay(caller: KeyRecord, dialect: ConversationDialect): Promise<ReplayAnswer> | undefined {
+  admitReplay(caller: KeyRecord, dialect: ConversationDialect): Promise<Result<LimitsState>> | undefined {
     return this.#counters
       .countRequest(this.#subjectsOf(caller))
       ?.then((decision) => this.#answerOf(decision, caller, dialect));
@@ -119,7 +111,7 @@ export class RateLimiter {
     dialect: ConversationDialect,
     operation: OperationName,
     mayReplay: boolean,
-  ): Promise<ReplayAnswer> | undefined {
+  ): Promise<Result<LimitsState>> | undefined {
     const all = this.#subjectsOf(caller);
     const subjects = mayReplay ? requestLimitsOf(all) : all;
     if (subjects.length === 0) return undefined;
@@ -158,10 +150,10 @@ export class RateLimiter {
     await Promise.all([...this.#pending.values()].slice(0, repeatedRecordsMax).map((record) => this.#send(record)));
   }
 
-  async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<LimitsAnswer> {
-    const { dialect, model, caller } = request;
+  async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<Result<Reserved>> {
+    const { http, endpoint } = request.request;
     let { fallbacks } = request;
-    const own = estimatedNanoOf(request, model);
+    const own = estimatedNanoOf(request, request.admitted.model);
     const dearest = Math.max(own, ...fallbacks.map((fallback) => estimatedNanoOf(request, fallback)));
     let reserved = await this.#reserve(request, subjects, dearest);
     if (reserved.decision.kind === "refused" && isBudget(reserved.decision.limit) && own === 0 && dearest > 0) {
@@ -170,8 +162,8 @@ export class RateLimiter {
       reserved = await this.#reserve(request, subjects, 0);
     }
     const { decision, reservation } = reserved;
-    const answer = this.#answerOf(decision, caller, dialect);
-    if (answer.kind === "refused") return answer;
+    const answer = this.#answerOf(decision, http.caller, endpoint.dialect);
+    if (answer instanceof Refusal) return answer;
     this.#reserved.set(reservation.generation, reservation);
     return { ...answer, reservation: this.#reservationOf(request, reservation), fallbacks };
   }
@@ -184,7 +176,7 @@ export class RateLimiter {
     const { inputTokens, outputTokens } = estimatedUsageOf(request);
     const reservation = reservationOf(
       // An earlier one, whose outcome is unknown, is being settled.
-      request.admissions > 1 ? `${request.id}-${request.admissions}` : request.id,
+      request.admissions > 1 ? `${request.admitted.id}-${request.admissions}` : request.admitted.id,
       subjects,
       { inputTokens, outputTokens, nano },
       request.facts.receivedAt,
@@ -196,7 +188,7 @@ export class RateLimiter {
     return { decision, reservation };
   }
 
-  #reservationOf({ caller, dialect }: LimitedRequest, reservation: Reservation): LimitsReservation {
+  #reservationOf({ request }: LimitedRequest, reservation: Reservation): LimitsReservation {
     let charged: Used = { tokens: 0, nano: 0 };
     let charges = 0;
     /** What is not charged yet. */
@@ -213,8 +205,10 @@ export class RateLimiter {
         if (left.tokens === 0) return undefined;
         const part = { ...reservation, generation: `${reservation.generation}.${++charges}` };
         await this.#record(part, left);
-        const answer = await this.#checkUsed(reservation.subjects, caller, dialect).catch(() => undefined);
-        return answer?.kind === "refused" ? answer.failure : undefined;
+        const answer = await this.#checkUsed(reservation.subjects, request.http.caller, request.endpoint.dialect).catch(
+          () => undefined,
+        );
+        return answer instanceof Refusal ? answer.failure : undefined;
       },
     };
   }
@@ -227,7 +221,7 @@ export class RateLimiter {
     subjects: readonly LimitedSubject[],
     caller: KeyRecord,
     dialect: ConversationDialect,
-  ): Promise<ReplayAnswer | undefined> {
+  ): Promise<Result<LimitsState> | undefined> {
     const limited = usageLimitsOf(subjects);
     if (limited.length === 0) return undefined;
     const decision = await this.#counters.look(limited, { inputTokens: 1, outputTokens: 0, nano: 1 });
@@ -235,15 +229,15 @@ export class RateLimiter {
     return isOver ? this.#answerOf(decision, caller, dialect) : undefined;
   }
 
-  #answerOf(decision: LimitDecision, caller: KeyRecord, dialect: ConversationDialect): ReplayAnswer {
+  #answerOf(decision: LimitDecision, caller: KeyRecord, dialect: ConversationDialect): Result<LimitsState> {
     const headers = limitHeadersOf(dialect, decision.standings);
-    if (decision.kind === "admitted") return { kind: "admitted", headers };
+    if (decision.kind === "admitted") return { headers };
     this.#options.events.emit("limitReached", {
       limit: decision.limit,
       scope: decision.subject.scope,
       keyId: caller.id,
     });
-    return { kind: "refused", headers, failure: limitFailureOf(decision, this.#options.catalogue().currency) };
+    return new Refusal(limitFailureOf(decision, this.#options.catalogue().currency), headers);
   }
 
   #settle(reservation: Reservation, used: Used): void {
@@ -293,10 +287,17 @@ export class RateLimiter {
  * as of a search that nobody asked for.
  */
 function estimatedNanoOf(request: LimitedRequest, model: CatalogueModel): number {
-  const { catalogue, caller, facts, operation } = request;
-  const usage = estimatedUsageOf({ ...request, model });
-  const { cost, groupPpm, unitPrices } = priced(catalogue, caller.group, model, usage, facts.receivedAt);
-  const mayCost = operations[operation].bills !== "nothing" && groupPpm * unitPrices.servicePpm > 0;
+  const { http, endpoint } = request.request;
+  const usage = estimatedUsageOf(request, model);
+  const { receivedAt } = request.facts;
+  const { cost, groupPpm, unitPrices } = priced(
+    request.admitted.catalogue,
+    http.caller.group,
+    model,
+    usage,
+    receivedAt,
+  );
+  const mayCost = operations[endpoint.operation].bills !== "nothing" && groupPpm * unitPrices.servicePpm > 0;
   return Number(cost) || Number(mayCost && !isFree(model.prices));
 }
 

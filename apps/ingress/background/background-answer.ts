@@ -11,7 +11,7 @@ import { SseReader } from "#wire/sse.ts";
 import { logAppendMsMax, loggedEventBytesMax, logRetryMs } from "../common/bounds.ts";
 import { unavailable } from "../common/failures.ts";
 import { outputOf } from "../common/items.ts";
-import { Refused } from "../common/refused.ts";
+import { Refusal } from "../common/refusal.ts";
 import type { ErrorResponse } from "../response/logged-response.ts";
 import type { StoreOwner } from "../stored/sealed-store.ts";
 import { noSpace, type StoredResponses } from "../stored/stored-responses.ts";
@@ -122,7 +122,7 @@ export class BackgroundAnswer {
       try {
         return await responses.update(owner, id, (found) => ({ ...found, ...final }));
       } catch (error) {
-        const refused = error instanceof Refused ? error.failure : undefined;
+        const refused = error instanceof Refusal ? error.failure : undefined;
         if (refused?.code === "not_found") return "gone";
         if ((refused !== unavailable && refused !== noSpace) || clock.now() >= until) return undefined;
         await delay(logRetryMs);

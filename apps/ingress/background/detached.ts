@@ -17,25 +17,25 @@ import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import { jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
 import { withMembers } from "#wire/json/spans.ts";
-import { type Admission, type AdmissionRequest, generationIdOf } from "../admission/admission.ts";
-import type { EarlierRun } from "../admission/generation-request.ts";
+import { type Admission, generationIdOf } from "../admission/admission.ts";
+import type { GenerationRequest } from "../admission/generation-request.ts";
 import { takeOversMax } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { otherRequest, unavailable, workerLost } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
 import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
-import { Refused, valueOrThrow } from "../common/refused.ts";
+import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import { Sealing } from "../common/sealing.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { BodyReader } from "../request/body-reader.ts";
-import { type AnswerResponse, streamHeaders } from "../response/generation-response.ts";
-import { LoggedResponse, type LoggedResponseOptions } from "../response/logged-response.ts";
+import { type DetachedResponse, LoggedResponse, type LoggedResponseOptions } from "../response/logged-response.ts";
+import { type AnswerResponse, nobody } from "../response/response.ts";
 import { WholeSink } from "../response/whole-sink.ts";
 import type { KeyDirectory } from "../server/authentication.ts";
 import { detailNameOf, logIdOf, type SealedStore, type StoreOwner } from "../stored/sealed-store.ts";
 import { isOver, type StoredResponses } from "../stored/stored-responses.ts";
-import { type ResolvedBody, storageOf } from "../stored/storing.ts";
+import { type Answered, type ResolvedBody, storageOf } from "../stored/storing.ts";
 import { type LogState, LogWriter, logStateOf } from "./answer-log.ts";
 import { BackgroundAnswer, firstEventsOf, queuedResponseOf } from "./background-answer.ts";
 import type { Run, Runs, TakenRun } from "./runs.ts";
@@ -58,7 +58,7 @@ export interface DetachedOptions extends Patience {
 
 interface Running {
   run: Run;
-  response: LoggedResponse | WholeSink;
+  response: DetachedResponse;
 }
 
 type LogPlace = Pick<LogState, "parts" | "events">;
@@ -67,7 +67,7 @@ type LogPlace = Pick<LogState, "parts" | "events">;
 interface Start {
   run: Run;
   owner: StoreOwner;
-  request: AdmissionRequest["request"];
+  request: GenerationRequest["http"];
   endpoint: ServedEndpoint;
   body: ResolvedBody;
   requestId: string;
@@ -77,9 +77,9 @@ interface Start {
   queued?: Record<string, unknown> | undefined;
   live: AnswerResponse | undefined;
   /** Another ingress began it before. */
-  earlier?: EarlierRun | undefined;
-  /** What the generation answers through, around the response with the log. */
-  wrap?: ((response: AnswerResponse) => Pick<AdmissionRequest, "response" | "storage">) | undefined;
+  earlier?: GenerationRequest["earlier"];
+  /** How the answer is stored besides its log. */
+  answered?: () => Pick<Answered, "storage" | "layers">;
 }
 
 export class DetachedGenerations {
@@ -94,7 +94,7 @@ export class DetachedGenerations {
 
   /**
    * Begins a response of OpenAI's Responses that goes on in the background. Resolves to its id; a
-   * stream is answered to `live`, and its caller may leave. Rejects with Refused.
+   * stream is answered to `live`, and its caller may leave. Rejects with Refusal.
    */
   async beginBackground(
     request: FastifyRequest,
@@ -145,14 +145,14 @@ export class DetachedGenerations {
       });
     } catch (error) {
       await Promise.all([responses.remove(owner, id).catch(() => undefined), this.#options.runs.end(run)]);
-      throw error instanceof Refused ? error : new Refused(unavailable);
+      throw error instanceof Refusal ? error : new Refusal(unavailable);
     }
     return { id, isNew: true };
   }
 
   /**
    * Begins a stream that its caller can resume under this id. False where there is one already: the
-   * caller then reads its log. A stream of another fingerprint is refused. Rejects with Refused.
+   * caller then reads its log. A stream of another fingerprint is refused. Rejects with Refusal.
    */
   async beginResumable(
     request: FastifyRequest,
@@ -165,13 +165,13 @@ export class DetachedGenerations {
       model,
       apiKey,
       fingerprint,
-      wrap,
-    }: { id: string; model: string; apiKey: string; fingerprint: string; wrap: Start["wrap"] },
+      answered,
+    }: { id: string; model: string; apiKey: string; fingerprint: string; answered(): Answered },
   ): Promise<boolean> {
     const { store, runs, clock } = this.#options;
     const logId = logIdOf(id);
     const opened = await store.put(owner, { id: logId, value: Buffer.from(fingerprint), replaces: 0 });
-    if (opened === "full") throw new Refused(noSpace);
+    if (opened === "full") throw new Refusal(noSpace);
     if (opened === "conflict") {
       await this.checkFingerprint(owner, id, fingerprint, { gone: unavailable, other: otherRequest });
       return false;
@@ -191,16 +191,16 @@ export class DetachedGenerations {
     try {
       await outlastRedis(this.#options, () => runs.begin(run, resolved.bytes));
       const log = { parts: 0, events: 0 };
-      this.#start({ run, owner, request, endpoint, body: resolved, requestId: request.id, log, live, wrap });
+      this.#start({ run, owner, request, endpoint, body: resolved, requestId: request.id, log, live, answered });
     } catch (error) {
       await Promise.all([store.remove(owner, logId).catch(() => undefined), runs.end(run)]);
-      throw error instanceof Refused ? error : new Refused(unavailable);
+      throw error instanceof Refusal ? error : new Refusal(unavailable);
     }
     return true;
   }
 
   /**
-   * Rejects with Refused: with `other` where the stream with this id was begun by another request,
+   * Rejects with Refusal: with `other` where the stream with this id was begun by another request,
    * with `gone` where it is not stored.
    */
   async checkFingerprint(
@@ -210,25 +210,25 @@ export class DetachedGenerations {
     { gone, other }: { gone: Failure; other: Failure },
   ): Promise<void> {
     const [found] = await this.#options.store.read(owner, [logIdOf(id)]);
-    if (found === undefined) throw new Refused(gone);
-    if (found.value.toString() !== fingerprint) throw new Refused(other);
+    if (found === undefined) throw new Refusal(gone);
+    if (found.value.toString() !== fingerprint) throw new Refusal(other);
   }
 
   /**
    * Stops a background response, wherever it runs. Resolves to the response as it is stored then.
-   * Rejects with Refused.
+   * Rejects with Refusal.
    */
   async cancel(owner: StoreOwner, id: string): Promise<Record<string, unknown>> {
     const { responses } = this.#options;
     const stored = await responses.update(owner, id, (found) =>
       found.background === true ? { ...found, status: "cancelled", output: [], usage: null } : undefined,
     );
-    if (stored.background !== true) throw new Refused(notCancelled);
+    if (stored.background !== true) throw new Refusal(notCancelled);
     await this.#abort(owner, id);
     return stored;
   }
 
-  /** Deletes a stored response, and stops it if it runs. Rejects with Refused. */
+  /** Deletes a stored response, and stops it if it runs. Rejects with Refusal. */
   async remove(owner: StoreOwner, id: string): Promise<void> {
     await this.#options.responses.remove(owner, id);
     await this.#abort(owner, id);
@@ -280,7 +280,7 @@ export class DetachedGenerations {
 
   #leave({ run, response }: Running, why: "cancelled" | "lost"): void {
     this.#running.delete(run.id);
-    response.leave(why === "cancelled");
+    response.leave(why);
     if (why === "cancelled") void this.#options.runs.end(run);
   }
 
@@ -297,31 +297,34 @@ export class DetachedGenerations {
         ? { response: this.#resumableResponse(start), onBound: undefined }
         : this.#backgroundResponse(start, queued);
     this.#running.set(run.id, { run, response });
+    const { layers, storage } = start.answered?.() ?? {};
     const refusal = this.#options.generations.begin({
-      ...(start.wrap?.(response) ?? { response }),
-      request,
+      layers: { sink: start.live ?? nobody, detached: response, ...layers },
+      storage,
+      http: request,
       requestId,
       endpoint,
       model: run.model,
       framing: run.framing,
       demand: body.demand,
-      body: body.body,
       bytes: body.bytes,
+      labels: run.labels ?? labelsOf(request.caller, request.headers, body.body),
       onBound,
       earlier: start.earlier,
       receivedAt: run.receivedAt,
+      priceVersion: run.priceVersion,
       ...(run.isBackground && { queue: backgroundQueue }),
     });
     if (refusal === undefined) return;
     this.#running.delete(run.id);
-    response.leave(false);
-    throw new Refused(refusal.failure);
+    response.leave("lost");
+    throw refusal;
   }
 
   #backgroundResponse(
     start: Start,
     queued: Record<string, unknown>,
-  ): { response: LoggedResponse | WholeSink; onBound: () => void } {
+  ): { response: DetachedResponse; onBound: () => void } {
     const { run, owner, log } = start;
     const answer = this.#backgroundAnswer(run, owner, queued);
     const onBound = () => answer.begun();
@@ -330,8 +333,8 @@ export class DetachedGenerations {
       changed: (event, number) => answer.changed(event, number),
       ending: (error) => answer.ending(error, writer.nextEvent),
       ended: () => this.#ended(run, answer),
+      ...(log.events === 0 && { firstEvents: firstEventsOf(queued) }),
     }));
-    if (log.events === 0) response.begin({ status: 200, headers: streamHeaders }, firstEventsOf(queued));
     return { response, onBound };
   }
 
@@ -342,13 +345,13 @@ export class DetachedGenerations {
 
   /**
    * The response of a background generation as it is stored; undefined if it was deleted. Rejects
-   * with Refused when Redis does not answer.
+   * with Refusal when Redis does not answer.
    */
   async #storedOf({ id }: Run, owner: StoreOwner): Promise<Record<string, unknown> | undefined> {
     try {
       return parsedObject((await this.#options.responses.find(owner, id)).response) ?? {};
     } catch (error) {
-      if (error instanceof Refused && error.failure.code === "not_found") return undefined;
+      if (error instanceof Refusal && error.failure.code === "not_found") return undefined;
       throw error;
     }
   }
@@ -365,12 +368,12 @@ export class DetachedGenerations {
   }
 
   #loggedResponse(
-    { run, owner, log, live, endpoint, request, earlier }: Start,
-    hooksOf: (writer: LogWriter) => Pick<LoggedResponseOptions, "changed" | "ending" | "ended">,
+    { run, owner, log, endpoint, request, earlier }: Start,
+    hooksOf: (writer: LogWriter) => Omit<LoggedResponseOptions, "log" | "sendsIds">,
   ): LoggedResponse {
     const writer = this.#writerOf(run, owner, { ...log, isTakenOver: earlier !== undefined }, () => response.drained());
     const sendsIds = profiles[endpoint.dialect].rejectsEventIds?.(request.headers) !== true;
-    const response: LoggedResponse = new LoggedResponse({ log: writer, live, sendsIds, ...hooksOf(writer) });
+    const response: LoggedResponse = new LoggedResponse({ log: writer, sendsIds, ...hooksOf(writer) });
     return response;
   }
 
@@ -416,28 +419,22 @@ export class DetachedGenerations {
     if (held.hold(body.length) !== undefined) return;
     try {
       const read = await this.#options.reader.read(endpoint, body, { key: caller.id });
-      if (read.kind === "refused") throw new Refused(read.failure);
+      if (read instanceof Refusal) throw read;
       this.#start({
         run,
         owner,
         request: { caller, url: run.url, headers: run.headers, held },
         endpoint,
-        body: { ...read.value, bytes: body, expansion: undefined },
+        body: { ...read, bytes: body, expansion: undefined },
         requestId: `${run.requestId}t${times}`,
         log,
         live: undefined,
-        earlier: {
-          generationId: generationIdOf(run.requestId),
-          receivedAt: run.receivedAt,
-          times,
-          labels: run.labels,
-          priceVersion: run.priceVersion,
-        },
+        earlier: { generationId: generationIdOf(run.requestId), times },
         queued,
       });
     } catch (error) {
       held.end();
-      if (!(error instanceof Refused)) this.#options.events.emit("fault", { error, requestId: run.requestId });
+      if (!(error instanceof Refusal)) this.#options.events.emit("fault", { error, requestId: run.requestId });
     }
   }
 

@@ -10,7 +10,7 @@ import type { Clock } from "#service/clock.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { dialectOf, requestIdHeadersOf } from "../common/endpoints.ts";
 import { overloadOf, workerLost } from "../common/failures.ts";
-import { Refused } from "../common/refused.ts";
+import { Refusal } from "../common/refusal.ts";
 import { withoutIds } from "../response/event-cutter.ts";
 import { breakSoon } from "../response/generation-response.ts";
 import { logIdOf, type SealedStore, type StoreOwner } from "../stored/sealed-store.ts";
@@ -36,7 +36,7 @@ export class LogFollower {
 
   /**
    * Sends the log of an answer from behind the event with the number `after`; what follows may be
-   * an error, if the rest is lost. Rejects with Refused before the response has begun; with
+   * an error, if the rest is lost. Rejects with Refusal before the response has begun; with
    * `unless` if there is no log.
    */
   async follow(
@@ -50,10 +50,10 @@ export class LogFollower {
   ): Promise<void> {
     const { store, followers, events } = this.#options;
     const [log] = await store.read(owner, [logIdOf(id)]);
-    if (log === undefined) throw new Refused(unless);
+    if (log === undefined) throw new Refusal(unless);
     const slot = followers.claim(request.caller.id);
     const shortage = slot.hold(1);
-    if (shortage !== undefined) throw new Refused(overloadOf(events, "followers", shortage, request.caller.id));
+    if (shortage !== undefined) throw new Refusal(overloadOf(events, "followers", shortage, request.caller.id));
     response.once("close", () => slot.end());
     takeOver();
     const place = { next: after + 1 };

@@ -11,7 +11,7 @@ import type { Framing } from "#dialects/codec.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { isForm } from "#operations/operations.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
-import { Refused } from "../common/refused.ts";
+import { Refusal } from "../common/refusal.ts";
 import { fingerprintOf, nameOf } from "../idempotency/idempotency.ts";
 import type { StoreOwner } from "../stored/sealed-store.ts";
 import type { ResolvedBody, Storing } from "../stored/storing.ts";
@@ -38,7 +38,7 @@ export interface StreamRequest {
   resolved: ResolvedBody;
   /** The catalogue's id of the model, as the caller gave it. */
   model: string;
-  /** Admits a request that gets the answer of another one. Rejects with Refused. */
+  /** Admits a request that gets the answer of another one. Rejects with Refusal. */
   replay(): Promise<unknown>;
 }
 
@@ -59,14 +59,14 @@ export class ResumableStreams {
     );
   }
 
-  /** Takes over the response, or rejects with Refused. */
+  /** Takes over the response, or rejects with Refusal. */
   async serve({ request, reply, endpoint, resolved, model, replay }: StreamRequest): Promise<void> {
     const { storing, detached } = this.#options;
     const owner = storing.ownerOf(request);
-    if (owner === undefined) throw new Refused(needsStorage);
+    if (owner === undefined) throw new Refusal(needsStorage);
     const lastId = request.headers["last-event-id"];
     const [, seenId, seenNumber] = eventId.exec(String(lastId ?? "")) ?? [];
-    if (lastId !== undefined && seenId === undefined) throw new Refused(badEventId);
+    if (lastId !== undefined && seenId === undefined) throw new Refusal(badEventId);
     if (seenId !== undefined) {
       await detached.checkFingerprint(owner, seenId, fingerprintOf(request), { gone, other });
       return this.follow(request, reply, owner, seenId, Number(seenNumber));
@@ -78,7 +78,7 @@ export class ResumableStreams {
       model,
       apiKey: request.apiKey,
       fingerprint: fingerprintOf(request),
-      wrap: (response) => storing.answered(request, resolved, response, "sse", endpoint),
+      answered: () => storing.answered(request, endpoint, resolved, { framing: "sse" }),
     });
     if (isNew) {
       request.isGeneration = true;
@@ -91,7 +91,7 @@ export class ResumableStreams {
 
   /**
    * Sends what the log of an answer has behind the event with the number `after`, and what comes.
-   * Rejects with Refused before it has begun.
+   * Rejects with Refusal before it has begun.
    */
   follow(request: FastifyRequest, reply: FastifyReply, owner: StoreOwner, id: string, after: number): Promise<void> {
     return this.#options.follower.follow(request, reply.raw, owner, id, after, gone, () => reply.hijack());

@@ -9,7 +9,7 @@ import type { OperatorControl } from "#service/operator-controls.ts";
 import type { Shortage } from "./capacity.ts";
 import type { IngressConfig } from "./config.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
-import { Refused } from "./refused.ts";
+import { Refusal } from "./refusal.ts";
 import { unsupportedPartOf } from "./unsupported-paths.ts";
 import { azurePathOf } from "./vendor-paths.ts";
 
@@ -34,7 +34,7 @@ export const unavailable: Failure = {
 
 /** For the promise of a command that Redis did not answer. */
 export function refuseUnavailable(): never {
-  throw new Refused(unavailable);
+  throw new Refusal(unavailable);
 }
 
 export const workerLost: Failure = {
@@ -198,7 +198,7 @@ export function pathNotFoundOf(
       ? unsupported === undefined
         ? ""
         : ` ${unsupported}`
-      : ` The path is ${printable(meant)}. ${hint ?? profiles[dialect].baseUrlHint}`;
+      : ` The path is ${printable(meant)}. ${hint ?? profiles[dialect].baseUrlAdvice}`;
   return {
     code: "path_not_found",
     message: `There is no ${method} ${printable(pathOf(originalUrl))} here.${advice}`,

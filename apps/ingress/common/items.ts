@@ -3,10 +3,10 @@
  * https://platform.openai.com/docs/api-reference/responses/input-items
  */
 import { createHash, randomBytes } from "node:crypto";
-import type { Failure } from "#dialects/errors.ts";
 import { elementsOf, jsonListOf } from "#dialects/openai-responses/stored-references.ts";
 import { parsedObject, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf, replaceSpans, withMembers } from "#wire/json/spans.ts";
+import { Refusal, type Result } from "./refusal.ts";
 
 export interface Item {
   id: string;
@@ -89,10 +89,8 @@ export function valueIn(bytes: Buffer, name: string): unknown {
 const pageSizeDefault = 20;
 const pageSizeMax = 100;
 
-export type Page = { kind: "page"; body: Buffer } | { kind: "refused"; failure: Failure };
-
 /** The page of items that a query asks for with `limit`, `order` and `after`, as JSON. */
-export function pageOf(items: readonly Item[], query: Record<string, unknown>): Page {
+export function pageOf(items: readonly Item[], query: Record<string, unknown>): Result<Buffer> {
   const limit = query.limit === undefined ? pageSizeDefault : Number(query.limit);
   if (!Number.isInteger(limit) || limit < 1 || limit > pageSizeMax)
     return refused("limit", `must be a whole number from 1 to ${pageSizeMax}`);
@@ -112,10 +110,8 @@ export function pageOf(items: readonly Item[], query: Record<string, unknown>): 
     jsonListOf(page.map(shownOf)),
     Buffer.from(`,${JSON.stringify(rest).slice(1)}`),
   ];
-  return { kind: "page", body: Buffer.concat(body) };
+  return Buffer.concat(body);
 }
 
-const refused = (param: string, what: string): Page => ({
-  kind: "refused",
-  failure: { code: "invalid_request", message: `'${param}' ${what}.`, param },
-});
+const refused = (param: string, what: string) =>
+  new Refusal({ code: "invalid_request", message: `'${param}' ${what}.`, param });

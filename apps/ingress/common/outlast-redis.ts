@@ -16,7 +16,7 @@ export interface Patience {
 
 /**
  * Repeats a command while Redis is away. `isRepeated`: an earlier call failed, but Redis may have
- * done what it asked. Rejects with Refused when Redis refuses the command or is away for too long.
+ * done what it asked. Rejects with Refusal when Redis refuses the command or is away for too long.
  */
 export async function outlastRedis<Result>(
   { clock, redisWaitMs }: Patience,

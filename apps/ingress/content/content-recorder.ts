@@ -3,20 +3,30 @@
  * answer as its caller got it, sealed with the account's public key. Sessions are not recorded.
  * Generations of other accounts pass untouched.
  */
+import type { KeyRecord } from "#access/record.ts";
 import type { Content, ContentBody } from "#content/content.ts";
 import type { ContentStream } from "#content/content-stream.ts";
 import { operations } from "#operations/operations.ts";
 import type { Clock } from "#service/clock.ts";
-import type { GenerationRequest } from "../admission/generation-request.ts";
+import type { Admitted } from "../admission/generation-request.ts";
 import type { Capacity } from "../common/capacity.ts";
-import { ContentResponse, isText } from "../response/content-response.ts";
+import type { ServedEndpoint } from "../common/endpoints.ts";
+import { type ContentResponseOptions, isText } from "../response/content-response.ts";
 import { ContentText } from "../response/content-text.ts";
+import { noBytes } from "../server/request-bodies.ts";
 
 export interface ContentRecorderOptions {
   stream: Pick<ContentStream, "write">;
   /** Bytes of what is recorded, until Redis has it. Without memory, less is recorded. */
   recorded: Capacity;
   clock: Clock;
+}
+
+/** A request, as far as its record depends on it. */
+export interface RecordedRequest {
+  http: { caller: Pick<KeyRecord, "id" | "account" | "contentKey"> };
+  endpoint: Pick<ServedEndpoint, "dialect" | "operation">;
+  bytes: Buffer | undefined;
 }
 
 export class ContentRecorder {
@@ -26,24 +36,25 @@ export class ContentRecorder {
     this.#options = options;
   }
 
-  /** The request with a response that is recorded, or the same one. */
-  recorded(request: GenerationRequest, body: Buffer): GenerationRequest {
-    const { account, contentKey: key } = request.caller;
-    if (key === undefined || account === undefined || operations[request.operation].isSession === true) return request;
+  /** The layer that records the answer to a request; undefined for most. */
+  layerOf(
+    { http: { caller }, endpoint: { dialect, operation }, bytes }: RecordedRequest,
+    { id, contentType }: Pick<Admitted, "id" | "contentType">,
+  ): ContentResponseOptions | undefined {
+    const { account, contentKey: key } = caller;
+    if (key === undefined || account === undefined || operations[operation].isSession === true) return undefined;
     const { stream, recorded, clock } = this.#options;
-    const label = { generationId: request.id, account, key, receivedAt: clock.epoch() };
-    const claim = recorded.claim(request.caller.id);
-    const asked = bodyOf(request.contentType, body, (bytes) => claim.hold(bytes) === undefined);
+    const label = { generationId: id, account, key, receivedAt: clock.epoch() };
+    const claim = recorded.claim(caller.id);
+    const requestBody = bodyOf(contentType, bytes ?? noBytes, (size) => claim.hold(size) === undefined);
     const ownBytes = claim.amount;
-    const response = new ContentResponse(request.response, {
-      hold: (bytes) => claim.hold(ownBytes + bytes) === undefined,
+    return {
+      hold: (size) => claim.hold(ownBytes + size) === undefined,
       ended: (status, answer) => {
-        const { dialect, operation } = request;
-        const content: Content = { dialect, operation, request: asked, status, answer };
+        const content: Content = { dialect, operation, request: requestBody, status, answer };
         void stream.write(label, content).finally(() => claim.end());
       },
-    });
-    return { ...request, response };
+    };
   }
 }
 

@@ -25,14 +25,15 @@ export function billOf(
   outcome: GenerationOutcome | undefined,
   receivedAt?: number,
 ): Bill | undefined {
-  const { catalogue, caller, model: requested } = generation;
+  const { request, admitted } = generation;
+  const { catalogue } = admitted;
   const billed = billedOf(generation, outcome);
   if (billed === undefined) return undefined;
-  const model = catalogue.models.find(({ id }) => id === billed.model) ?? requested;
+  const model = catalogue.models.find(({ id }) => id === billed.model) ?? admitted.model;
   // A session has many answers; its worker bounds each of them.
-  const isSession = operations[generation.operation].isSession === true;
-  const usage = isSession ? billed.usage : plausible(billed.usage, usageBoundsOf(model, generation));
-  return priced(catalogue, caller.group, model, usage, receivedAt);
+  const isSession = operations[generation.request.endpoint.operation].isSession === true;
+  const usage = isSession ? billed.usage : plausible(billed.usage, usageBoundsOf(model, request.demand));
+  return priced(catalogue, request.http.caller.group, model, usage, receivedAt);
 }
 
 const billedOutcomes: readonly GenerationOutcome[] = ["complete", "left", "invalid_key", "stopped"];
@@ -49,14 +50,15 @@ function billedOf(generation: Generation, outcome: GenerationOutcome | undefined
       usage: withTokens(paidAnswer.usage ?? estimatedUsageOf(generation), generation),
       model: paidAnswer.model,
     };
-  if (operations[generation.operation].isSession === true) return sessionUsageOf(generation, outcome !== undefined);
+  if (operations[generation.request.endpoint.operation].isSession === true)
+    return sessionUsageOf(generation, outcome !== undefined);
   if (outcome === "complete" && usage !== null) return { usage: withTokens(usage, generation), model: modelAnswered };
   if (outcome === undefined || !billedOutcomes.includes(outcome)) return undefined;
   if (progress !== undefined && !mayThinkUnseen(generation, progress)) return producedBy(generation, progress);
   const hasBegun =
-    outcome === "complete" || progress !== undefined || (state === "running" && !isStreamedAnswer(generation));
+    outcome === "complete" || progress !== undefined || (state.kind === "running" && !isStreamedAnswer(generation));
   if (!hasBegun) return undefined;
-  return { usage: estimatedUsageOf(generation), model: generation.model.id };
+  return { usage: estimatedUsageOf(generation), model: generation.admitted.model.id };
 }
 
 /**
@@ -65,7 +67,7 @@ function billedOf(generation: Generation, outcome: GenerationOutcome | undefined
  * tokens of their images.
  */
 function withTokens(usage: Usage, generation: Generation): Usage {
-  if (usage.inputTokens > 0 || operations[generation.operation].bills === "nothing") return usage;
+  if (usage.inputTokens > 0 || operations[generation.request.endpoint.operation].bills === "nothing") return usage;
   const { inputTokens, outputTokens } = estimatedUsageOf(generation);
   const output = usage.outputTokens > 0 ? usage.outputTokens : outputTokens;
   return { ...usage, inputTokens, outputTokens: output, isEstimated: true };
@@ -99,8 +101,8 @@ function producedBy(
 }
 
 /** Some upstreams do not show the thinking before an answer, and count it only at the end. */
-const mayThinkUnseen = ({ model }: Generation, { outputTokens }: AnswerProgress): boolean =>
-  outputTokens === 0 && model.capabilities.includes("reasoning");
+const mayThinkUnseen = ({ admitted }: Generation, { outputTokens }: AnswerProgress): boolean =>
+  outputTokens === 0 && admitted.model.capabilities.includes("reasoning");
 
-const isStreamedAnswer = ({ operation, framing }: Generation): boolean =>
-  operations[operation].reportsProgress === true && framing !== "whole";
+const isStreamedAnswer = ({ request: { endpoint, framing } }: Generation): boolean =>
+  operations[endpoint.operation].reportsProgress === true && framing !== "whole";

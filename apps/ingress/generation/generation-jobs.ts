@@ -6,7 +6,7 @@
 import { packedBoundsOf } from "#operations/usage-bounds.ts";
 import { jobBodyBytesMax } from "#relay/bounds.ts";
 import type { GenerationJob } from "#relay/job.ts";
-import type { JobState, Owner } from "#relay/owner.ts";
+import type { JobState } from "#relay/owner.ts";
 import type { Failed } from "#relay/ports.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Keyspace } from "#service/keyspace.ts";
@@ -14,8 +14,8 @@ import type { Redis } from "#service/redis.ts";
 import { isRefusal } from "#service/redis.ts";
 import { headersOf } from "#tracing/trace-context.ts";
 import { answerBytesMaxOf } from "../admission/estimate.ts";
-import type { GenerationRequest } from "../admission/generation-request.ts";
 import { bodyLifeMs } from "../common/bounds.ts";
+import { callerHeadersOf } from "../common/endpoints.ts";
 import { attemptsBefore, type Generation } from "./generation.ts";
 
 export interface GenerationJobsOptions {
@@ -23,13 +23,6 @@ export interface GenerationJobsOptions {
   bodies: Redis;
   keyspace: Keyspace;
   clock: Clock;
-}
-
-/** An attempt whose state the owner requests from its queue. */
-export interface ProbedAttempt {
-  client: Generation;
-  number: number;
-  attempt: number;
 }
 
 export class GenerationJobs {
@@ -41,69 +34,52 @@ export class GenerationJobs {
 
   /** Calls `failed` if the job is not on its queue, or if that is unknown. */
   enqueue(generation: Generation, attempt: number, owner: string, failed: Failed): void {
-    const { body } = generation;
+    const { bytes } = generation.request;
     const job = jobOf(generation, attempt, owner);
     const add = () => {
-      generation.queued = generation.ingressQueue.jobs.add(job, failed);
+      generation.job = generation.ingressQueue.jobs.add(job, failed);
     };
-    generation.queued = undefined;
-    if (job.body !== null || body === undefined) {
+    generation.job = undefined;
+    if (job.body !== null || bytes === undefined) {
       add();
       return;
     }
     generation.bodyRenewedAt = this.#options.clock.now();
-    this.#options.bodies.set(this.#bodyKey(generation), body, "PX", bodyLifeMs).then(
+    this.#options.bodies.set(this.#bodyKey(generation), bytes, "PX", bodyLifeMs).then(
       () => {
-        if (generation.state !== "over") add();
+        if (!generation.isOver) add();
         else this.#deleteBody(generation);
       },
       (error: unknown) => failed(isRefusal(error)),
     );
   }
 
-  dequeue({ ingressQueue, queued }: Generation): void {
-    if (queued !== undefined) void ingressQueue.jobs.remove(queued);
-  }
-
-  /** Asks the queues for the states of these jobs and reports them to the owner. Never rejects. */
-  async probe(attempts: readonly ProbedAttempt[], owner: Owner<Generation>): Promise<void> {
-    try {
-      const states = await this.#statesOf(attempts.map(({ client }) => client));
-      const now = this.#options.clock.now();
-      for (const [index, { client, number, attempt }] of attempts.entries()) {
-        const state = states[index] as JobState;
-        if (state !== "waiting") client.ingressQueue.admission.gone(number, now);
-        owner.probed(number, attempt, state, now);
-      }
-    } catch {
-      owner.probeFailed();
-    }
+  dequeue({ ingressQueue, job }: Generation): void {
+    if (job !== undefined) void ingressQueue.jobs.remove(job);
   }
 
   /** Keeps the body of a waiting job alive. Call it every second or so. */
   renewBody(generation: Generation, now: number): void {
-    const { body, bodyRenewedAt } = generation;
-    if (body === undefined || !isApart(generation, body) || now - bodyRenewedAt <= bodyLifeMs / 2) return;
+    if (!isApart(generation) || now - generation.bodyRenewedAt <= bodyLifeMs / 2) return;
     generation.bodyRenewedAt = now;
     this.#options.bodies.pexpire(this.#bodyKey(generation), bodyLifeMs).catch(() => undefined);
   }
 
   /** No further attempt needs the body: releases it here and in Redis. */
   releaseBody(generation: Generation): void {
-    const { body } = generation;
-    if (body === undefined) return;
-    generation.body = undefined;
+    if (generation.request.bytes === undefined) return;
+    if (isApart(generation)) this.#deleteBody(generation);
+    generation.request.bytes = undefined;
     generation.held.end();
-    if (isApart(generation, body)) this.#deleteBody(generation);
   }
 
   /** In the order of `generations`. Rejects while Redis is away. */
-  async #statesOf(generations: readonly Generation[]): Promise<JobState[]> {
+  async statesOf(generations: readonly Generation[]): Promise<JobState[]> {
     const states = new Map<Generation, JobState>();
     for (const queue of new Set(generations.map(({ ingressQueue }) => ingressQueue))) {
-      const asked = generations.filter(({ ingressQueue }) => ingressQueue === queue);
-      const found = await queue.jobs.statesOf(asked.map(({ queued }) => queued));
-      for (const [index, generation] of asked.entries()) states.set(generation, found[index] as JobState);
+      const members = generations.filter(({ ingressQueue }) => ingressQueue === queue);
+      const jobStates = await queue.jobs.statesOf(members.map(({ job }) => job));
+      for (const [index, generation] of members.entries()) states.set(generation, jobStates[index] as JobState);
     }
     return generations.map((generation) => states.get(generation) as JobState);
   }
@@ -112,50 +88,45 @@ export class GenerationJobs {
     this.#options.bodies.unlink(this.#bodyKey(generation)).catch(() => undefined);
   }
 
-  #bodyKey({ id }: Generation): string {
-    return this.#options.keyspace.body(id);
+  #bodyKey({ admitted }: Generation): string {
+    return this.#options.keyspace.body(admitted.id);
   }
 }
 
 function jobOf(generation: Generation, attempt: number, owner: string): GenerationJob {
-  const { body, storage, trace, fallbacks } = generation;
+  const { number, facts, fallbacks, request } = generation;
+  const { http, endpoint, framing, demand, bytes, labels, storage } = request;
+  const { id, model, contentType, catalogue, trace } = generation.admitted;
+  const { dialect, operation } = endpoint;
+  const { group, account } = http.caller;
   const { delivered } = generation.answer;
-  const answerBytesMax = answerBytesMaxOf(generation);
-  const usageMax = packedBoundsOf(generation.model, generation);
-  const { user, tags } = generation.labels;
+  const answerBytesMax = answerBytesMaxOf(model, demand);
+  const usageMax = packedBoundsOf(model, demand);
   return {
-    generation: generation.id,
-    owner,
-    number: generation.number,
-    attempt,
-    dialect: generation.dialect,
-    operation: generation.operation,
-    framing: generation.framing,
-    contentType: generation.contentType,
-    headers: generation.callerHeaders,
-    model: generation.model.id,
-    ...(fallbacks.length > 0 && { fallbacks: fallbacks.map(({ id }) => id) }),
-    group: generation.caller.group,
-    ...(generation.caller.account !== undefined && { account: generation.caller.account }),
-    keyId: generation.caller.id,
-    admittedAt: generation.facts.receivedAt,
-    ...(user !== null && { user }),
-    ...(tags.length > 0 && { tags: [...tags] }),
-    priceVersion: generation.catalogue.version,
+    ...{ generation: id, owner, number, attempt, dialect, operation, framing, contentType, group },
+    headers: callerHeadersOf(dialect, http.headers),
+    model: model.id,
+    ...(fallbacks.length > 0 && { fallbacks: fallbacks.map((fallback) => fallback.id) }),
+    ...(account !== undefined && { account }),
+    keyId: http.caller.id,
+    admittedAt: facts.receivedAt,
+    ...(labels.user !== null && { user: labels.user }),
+    ...(labels.tags.length > 0 && { tags: [...labels.tags] }),
+    priceVersion: catalogue.version,
     ...(usageMax !== undefined && { usageMax }),
-    ...(generation.earlier !== undefined && {
-      recorded: { generation: generation.facts.generationId, attempt: attemptsBefore(generation) + attempt },
+    ...(request.earlier !== undefined && {
+      recorded: { generation: facts.generationId, attempt: attemptsBefore(generation) + attempt },
     }),
     ...(trace !== undefined && headersOf(trace)),
     ...(storage !== undefined && { storage }),
     ...(delivered !== undefined && { delivered }),
     ...(answerBytesMax !== undefined && { answerBytesMax }),
-    body: body === undefined || isApart(generation, body) ? null : body.toString("utf8"),
+    body: isApart(generation) ? null : (bytes?.toString("utf8") ?? null),
   };
 }
 
 /**
  * Large bodies, and bodies that are not text, have their own key instead of being part of the job.
  */
-const isApart = ({ contentType }: GenerationRequest, body: Buffer): boolean =>
-  body.length > jobBodyBytesMax || contentType !== "application/json";
+const isApart = ({ request: { bytes }, admitted: { contentType } }: Generation): boolean =>
+  bytes !== undefined && (bytes.length > jobBodyBytesMax || contentType !== "application/json");

@@ -1,5 +1,6 @@
 /** The state of a generation in its ingress, from its admission to the end of its answer. */
 
+import { allowsModel } from "#access/record.ts";
 import type { CatalogueModel } from "#catalogue/catalogue.ts";
 import { upstreamCostOf } from "#catalogue/upstream-cost.ts";
 import type { Usage } from "#dialects/usage.ts";
@@ -7,65 +8,96 @@ import type { GenerationEnded, GenerationFacts, GenerationOutcome, Source } from
 import type { Bill } from "#ledger/bill.ts";
 import type { AnswerProgress, AnswerSource } from "#relay/job.ts";
 import type { Queued } from "#relay/ports.ts";
-import type { GenerationRequest } from "../admission/generation-request.ts";
+import type { Clock } from "#service/clock.ts";
+import type { Admitted, GenerationRequest } from "../admission/generation-request.ts";
 import type { LimitsReservation } from "../admission/rate-limits.ts";
 import { attemptsPerRun } from "../common/bounds.ts";
-import type { Claim } from "../common/capacity.ts";
-import type { GenerationResponse } from "../response/generation-response.ts";
-import type { IngressQueue } from "./ingress-queues.ts";
+import type { Capacity, Claim } from "../common/capacity.ts";
+import { type AnswerListener, GenerationResponse } from "../response/generation-response.ts";
+import type { AnswerResponse } from "../response/response.ts";
+import { noBytes } from "../server/request-bodies.ts";
+import type { GenerationSlots, IngressQueue } from "./ingress-queues.ts";
+
+/**
+ * Milliseconds from its start to the admission queue, to its first job, and to its last worker; and
+ * since when it waits for Redis, on the ingress's clock.
+ */
+interface StateTimes {
+  readonly queuedMs?: number;
+  readonly dispatchedMs?: number;
+  readonly waitedMs?: number;
+  readonly redisAwaySince?: number;
+}
 
 /**
  * admitting: its caller's rate limits are asked. queued: in the admission queue. dispatched: its
  * job is on the queue, or on the way there. running: a worker has it. over: it has ended; its
  * caller may still be reading.
  */
-type GenerationState = "admitting" | "queued" | "dispatched" | "running" | "over";
+type GenerationState = StateTimes &
+  (
+    | { readonly kind: "admitting" }
+    | { readonly kind: "queued"; readonly queuedMs: number }
+    | { readonly kind: "dispatched"; readonly dispatchedMs: number }
+    | { readonly kind: "running"; readonly dispatchedMs: number; readonly waitedMs: number }
+    | { readonly kind: "over" }
+  );
 
-export interface Generation extends GenerationRequest {
+export interface GenerationSource {
+  request: GenerationRequest;
+  admitted: Admitted;
+  /** Its number at the relay's owner. */
+  number: number;
+  ingressQueue: IngressQueue;
+  slots: GenerationSlots;
+  response: AnswerResponse;
+  /** Called as the caller's socket takes the answer. */
+  listener: AnswerListener;
+}
+
+/** Takes over the request's claim on the memory for bodies. */
+export class Generation {
+  readonly request: GenerationRequest;
+  readonly admitted: Admitted;
   readonly facts: GenerationFacts;
   readonly number: number;
+  readonly response: AnswerResponse;
   readonly answer: GenerationResponse;
   readonly ingressQueue: IngressQueue;
-  state: GenerationState;
+  readonly slots: GenerationSlots;
+  readonly held: Claim;
+  readonly bodyBytes: number;
+  /** On the ingress's clock. */
+  readonly startedAt: number;
+  state: GenerationState = { kind: "admitting" };
   /** The current attempt, counted from 1; 0 until it is dispatched. */
-  attempt: number;
-  /** Its slot among all generations, and among those that wait on its queue. */
-  readonly slot: Claim;
-  readonly waitingSlot: Claim;
+  attempt = 0;
   /** Ends the wait after `maxWaitMs`. */
   waitTimer: NodeJS.Timeout | undefined;
   /** Its job, once it is dispatched and until a worker has it. */
-  queued: Queued | undefined;
-  /** On the ingress's clock. */
-  readonly startedAt: number;
-  /** Undefined once no further attempt can need it. */
-  body: Buffer | undefined;
-  readonly bodyBytes: number;
+  job: Queued | undefined;
   bodyRenewedAt: number;
   /** When content last arrived; undefined before the first. */
   contentAt: number | undefined;
-  /** From its start to its first worker, and to its first content; undefined until then. */
-  waitedMs: number | undefined;
+  /** From its start to its first content. */
   firstTokenMs: number | undefined;
-  /** From its start to the admission queue, and to its first job; undefined until then. */
-  queuedMs: number | undefined;
-  dispatchedMs: number | undefined;
-  /** What arrived from the worker. */
-  chunks: number;
-  answerBytes: number;
+  /** Parts and bytes of content that arrived from the worker. */
+  chunks = 0;
+  answerBytes = 0;
   /** The usage that its upstream reported at the end. */
-  usage: Usage | null;
+  usage: Usage | null = null;
   /**
    * An answer that was paid and could not be passed on, with its upstream's count if it is known.
    */
   paidAnswer: { readonly model: string; readonly usage: Usage | undefined } | undefined;
   /** Once it is over; undefined for nothing. */
   bill: Bill | undefined;
+  isUsageRecorded = false;
   /** Where the answer, or the last failure, came from; undefined while no upstream was called. */
   source: AnswerSource | undefined;
   /**
-   * What its upstream has produced so far; undefined until the upstream begins to answer, and where
-   * it does not stream.
+   * The output of its upstream so far; undefined until the upstream begins to answer, and where it
+   * does not stream.
    */
   progress: AnswerProgress | undefined;
   /** The upstream's own id of the request, if it gave one. */
@@ -79,63 +111,94 @@ export interface Generation extends GenerationRequest {
   fallbacks: readonly CatalogueModel[];
   /** Its reservation in the caller's limits; undefined if it has none. */
   reservation: LimitsReservation | undefined;
-  isUsageRecorded: boolean;
-  /**
-   * Since when it waits for Redis to come back, on the ingress's clock; undefined while it does
-   * not.
-   */
-  redisAwaySince: number | undefined;
   /** How often its caller's limits were asked. */
-  admissions: number;
+  admissions = 0;
+
+  constructor(
+    { request, admitted, number, ingressQueue, slots, response, listener }: GenerationSource,
+    { clock, bodyBytes, answerBytes }: { clock: Clock; bodyBytes: Capacity; answerBytes: Capacity },
+  ) {
+    const { http, requestId, endpoint, framing, bytes = noBytes } = request;
+    const { model, headers, catalogue } = admitted;
+    const { caller, held } = http;
+    this.request = request;
+    this.admitted = admitted;
+    this.number = number;
+    this.ingressQueue = ingressQueue;
+    this.slots = slots;
+    this.response = response;
+    this.startedAt = clock.now();
+    this.bodyRenewedAt = this.startedAt;
+    this.bodyBytes = bytes.length;
+    this.facts = factsOf(request, admitted, clock.epoch());
+    held.hold(bytes.length);
+    this.held = held.move();
+    this.modelAnswered = model.id;
+    this.fallbacks = model.fallbacks.flatMap((id) =>
+      allowsModel(caller, id) ? (catalogue.modelFor(caller.group, id) ?? []) : [],
+    );
+    this.answer = new GenerationResponse(
+      {
+        response,
+        dialect: endpoint.dialect,
+        framing,
+        model: model.id,
+        requestId,
+        headers,
+        resumed: model.resume === true,
+        deliveredClaim: bodyBytes.claim(caller.id),
+        bufferClaim: answerBytes.claim(caller.id),
+        listener,
+      },
+      this.startedAt,
+    );
+  }
+
+  get isOver(): boolean {
+    return this.state.kind === "over";
+  }
+
+  /** True while it waits for a worker. */
+  get isWaiting(): boolean {
+    return this.state.kind !== "running" && this.state.kind !== "over";
+  }
 }
 
 /** How many attempts its record counts before its own: more than any earlier run had. */
-export const attemptsBefore = ({ earlier }: Pick<GenerationRequest, "earlier">): number =>
-  (earlier?.times ?? 0) * attemptsPerRun;
+export const attemptsBefore = ({ request }: Pick<Generation, "request">): number =>
+  (request.earlier?.times ?? 0) * attemptsPerRun;
 
-/** True while it waits for a worker. */
-export const isWaiting = ({ state }: Pick<Generation, "state">): boolean =>
-  state === "admitting" || state === "queued" || state === "dispatched";
-
-export const factsOf = (request: GenerationRequest, bodyBytes: number, receivedAt: number): GenerationFacts => ({
-  generationId: request.earlier?.generationId ?? request.id,
-  requestId: request.earlier?.generationId.replace("gen_", "req_") ?? request.requestId,
-  keyId: request.caller.id,
-  group: request.caller.group,
-  account: request.caller.account,
-  ...request.labels,
-  model: request.model.id,
-  queue: request.model.queue,
-  dialect: request.dialect,
-  operation: request.operation,
-  framing: request.framing,
-  bodyBytes,
-  receivedAt: request.receivedAt ?? receivedAt,
-  trace: request.trace,
-});
+function factsOf(request: GenerationRequest, admitted: Admitted, now: number): GenerationFacts {
+  const { http, endpoint, earlier, framing } = request;
+  const { id: keyId, group, account } = http.caller;
+  const { dialect, operation } = endpoint;
+  return {
+    ...{ keyId, group, account, dialect, operation, framing, ...request.labels, trace: admitted.trace },
+    generationId: earlier?.generationId ?? admitted.id,
+    requestId: earlier?.generationId.replace("gen_", "req_") ?? request.requestId,
+    model: admitted.model.id,
+    queue: admitted.model.queue,
+    bodyBytes: request.bytes?.length ?? 0,
+    receivedAt: request.receivedAt ?? now,
+  };
+}
 
 /** With what the operator pays, if the catalogue knows it and something is billed. */
-function sourceOf({ source, bill, catalogue, modelAnswered, facts }: Generation): Source | undefined {
+function sourceOf({ source, bill, admitted, modelAnswered, facts }: Generation): Source | undefined {
   if (source === undefined || bill === undefined) return source;
-  const model = catalogue.models.find(({ id }) => id === modelAnswered);
+  const model = admitted.catalogue.models.find(({ id }) => id === modelAnswered);
   const cost = upstreamCostOf(model, source, bill.usage, facts.receivedAt);
   return cost === undefined ? source : { ...source, cost };
 }
 
-export const endedEventOf = (generation: Generation, outcome: GenerationOutcome, now: number): GenerationEnded => ({
-  generation: generation.facts,
-  outcome,
-  status: generation.answer.status,
-  modelAnswered: generation.modelAnswered,
-  upstreamRequestId: generation.upstreamRequestId,
-  waitedMs: generation.waitedMs,
-  firstTokenMs: generation.firstTokenMs,
-  durationMs: now - generation.startedAt,
-  bill: generation.bill,
-  source: sourceOf(generation),
-  attempt: attemptsBefore(generation) + generation.attempt,
-  queuedMs: generation.queuedMs,
-  dispatchedMs: generation.dispatchedMs,
-  chunks: generation.chunks,
-  bytes: generation.answerBytes,
-});
+export function endedEventOf(generation: Generation, outcome: GenerationOutcome, now: number): GenerationEnded {
+  const { facts, answer, modelAnswered, upstreamRequestId, firstTokenMs, bill, chunks, answerBytes } = generation;
+  const { queuedMs, dispatchedMs, waitedMs } = generation.state;
+  return {
+    ...{ generation: facts, outcome, status: answer.status, modelAnswered, upstreamRequestId, bill },
+    ...{ queuedMs, dispatchedMs, waitedMs, firstTokenMs, chunks, bytes: answerBytes },
+    durationMs: now - generation.startedAt,
+    source: sourceOf(generation),
+    attempt: attemptsBefore(generation) + generation.attempt,
+  };
+}

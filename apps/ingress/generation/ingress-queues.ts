@@ -2,12 +2,16 @@
  * The queues of one ingress: for each, its admission queue, which orders generations fairly before
  * their dispatch, and the bound on how many may wait.
  */
+import type { KeyRecord } from "#access/record.ts";
+import type { EventSink } from "#events/event-stream.ts";
+import type { IngressEvents } from "#events/ingress-events.ts";
 import { AdmissionQueue } from "#relay/admission-queue.ts";
 import type { JobQueue, SlotBoard } from "#relay/ports.ts";
 import type { Clock } from "#service/clock.ts";
 import { isRefusal } from "#service/redis.ts";
-import { redisTryEveryMs } from "../common/bounds.ts";
-import { Capacity } from "../common/capacity.ts";
+import { Capacity, type Claim } from "../common/capacity.ts";
+import { overloadOf } from "../common/failures.ts";
+import { Refusal, type Result } from "../common/refusal.ts";
 
 export interface IngressQueue {
   readonly jobs: JobQueue;
@@ -30,15 +34,6 @@ export interface IngressQueuesOptions {
   jobQueues: ReadonlyMap<string, JobQueue>;
   slotBoard: SlotBoard;
   clock: Clock;
-  /**
-   * True if jobs can be dispatched to an available queue. Otherwise generations stay in their
-   * admission queue.
-   */
-  isOpen(): boolean;
-  /** A queue is available again. */
-  onAvailable(): void;
-  /** A generation left its admission queue. */
-  dispatch(number: number): void;
 }
 
 export class IngressQueues {
@@ -53,15 +48,11 @@ export class IngressQueues {
   of(name: string): IngressQueue | undefined {
     const known = this.#queues.get(name);
     if (known !== undefined) return known;
-    const { jobQueues, isOpen, dispatch } = this.#options;
-    const jobs = jobQueues.get(name);
+    const jobs = this.#options.jobQueues.get(name);
     if (jobs === undefined) return undefined;
     const queue: IngressQueue = {
       jobs,
-      admission: new AdmissionQueue<number>({
-        isOpen: () => queue.awaySince === undefined && isOpen(),
-        release: dispatch,
-      }),
+      admission: new AdmissionQueue<number>(),
       waiting: new Capacity(0, { own: 1 }),
       awaySince: undefined,
     };
@@ -74,15 +65,9 @@ export class IngressQueues {
     return [...this.#queues].filter(([, { waiting }]) => waiting.max > 0).map(([name, { waiting }]) => [name, waiting]);
   }
 
-  /**
-   * Shares the workers' slots with the other ingresses, and dispatches what is possible. Call it
-   * with every heartbeat.
-   */
-  tick(now: number): void {
-    for (const queue of this.#queues.values()) {
-      void this.#shareSlots(queue);
-      queue.admission.pump(now);
-    }
+  /** Those that any generation has used. */
+  get used(): Iterable<IngressQueue> {
+    return this.#queues.values();
   }
 
   /** Every open queue. */
@@ -91,43 +76,56 @@ export class IngressQueues {
   }
 
   /**
-   * A command of the time `since` to the queue's keys failed, and might have worked. It is tried
-   * several times a second whether one works again.
+   * Shares the workers' slots with the other ingresses. While Redis does not report a queue's slots,
+   * its keys do not share them. Resolves to a change: the queue's keys are available again, or not
+   * any more.
    */
-  away(queue: IngressQueue, since: number): void {
-    if (queue.awaySince !== undefined) return;
-    queue.awaySince = since;
-    this.#tryAgain(queue);
-  }
-
-  #tryAgain(queue: IngressQueue): void {
-    setTimeout(async () => {
-      await this.#shareSlots(queue);
-      if (queue.awaySince !== undefined) this.#tryAgain(queue);
-    }, redisTryEveryMs).unref();
-  }
-
-  /** While Redis does not report a queue's slots, its keys do not share them. */
-  async #shareSlots(queue: IngressQueue): Promise<void> {
-    const { slotBoard, clock, onAvailable } = this.#options;
+  async share(queue: IngressQueue): Promise<"back" | "away" | undefined> {
+    const { slotBoard, clock } = this.#options;
     const { jobs, admission } = queue;
     const since = clock.now();
     try {
       const announcement = { slots: 0, usedSlots: 0, running: admission.runningSize };
       const { slots, running } = await slotBoard.announce(jobs.name, announcement);
-      admission.setSlots(slots === 0 ? undefined : slots - running);
+      admission.slots = slots === 0 ? undefined : slots - running;
+      const wasAway = queue.awaySince !== undefined;
+      queue.awaySince = undefined;
+      return wasAway ? "back" : undefined;
     } catch (error) {
-      admission.setSlots(undefined);
-      if (!isRefusal(error)) this.away(queue, since);
-      return;
+      admission.slots = undefined;
+      if (isRefusal(error) || queue.awaySince !== undefined) return undefined;
+      queue.awaySince = since;
+      return "away";
     }
-    if (queue.awaySince === undefined) return;
-    queue.awaySince = undefined;
-    onAvailable();
-    admission.pump(clock.now());
   }
 }
 
 /** Seconds after which a caller that the queue can't serve now should try again. */
 export const retryAfterSecondsOf = ({ admission, waiting }: IngressQueue, now: number): number =>
   admission.retryAfterSeconds(waiting.used, now);
+
+/** A slot among all generations, and one among those that wait on a queue. */
+export interface GenerationSlots {
+  all: Claim;
+  waiting: Claim;
+}
+
+/** A refused request keeps neither slot. */
+export function claimSlots(
+  { id }: Pick<KeyRecord, "id">,
+  queue: IngressQueue,
+  { slots, events, clock }: { slots: Capacity; events: EventSink<IngressEvents>; clock: Clock },
+): Result<GenerationSlots> {
+  const all = slots.claim(id);
+  const waiting = queue.waiting.claim(id);
+  for (const [limit, claim] of [
+    ["generations", all],
+    ["waiting", waiting],
+  ] as const) {
+    const shortage = claim.hold(1);
+    if (shortage === undefined) continue;
+    all.end();
+    return new Refusal(overloadOf(events, limit, shortage, id, retryAfterSecondsOf(queue, clock.now())));
+  }
+  return { all, waiting };
+}

@@ -20,10 +20,10 @@
  * 200, and a failure is an error event of the stream in the caller's dialect.
  *
  * Until it is dispatched, a generation is known to this process alone. From then on the relay's
- * owner (libs/relay/owner.ts) decides: it orders the frames, declares a worker lost after 5 s of
- * silence, and calls the port below: `restart` before content was delivered or where the answer can
- * be resumed, else `fail`. It also removes the job of a generation that ends before a worker took
- * it.
+ * owner (libs/relay/owner.ts) decides: it orders the frames, and declares a worker lost after 5 s
+ * of silence. Then it restarts the generation, if content was not delivered or the answer can be
+ * resumed, and lets it fail otherwise. It also removes the job of a generation that ends before a
+ * worker took it. Its decisions come as values, and `#apply` lists all of them.
  */
 
 import { type Failure, internalFailure } from "#dialects/errors.ts";
@@ -44,13 +44,23 @@ import {
   upstreamRequestIdHeader,
 } from "#relay/job.ts";
 import { LiveMap } from "#relay/live-map.ts";
-import { type AnswerKind, Owner, type OwnerPort } from "#relay/owner.ts";
+import {
+  type AnswerKind,
+  type AttemptJob,
+  type JobState,
+  Owner,
+  type OwnerAction,
+  type OwnerPort,
+  type RelayFault,
+} from "#relay/owner.ts";
 import type { JobQueue, SlotBoard, Transport, TransportHandlers } from "#relay/ports.ts";
 import type { CommandAnswer, GenerationCommand } from "#service/generation-commands.ts";
 import type { OperatorControls } from "#service/operator-controls.ts";
 import type { Redis } from "#service/redis.ts";
-import type { Admission, AdmissionRequest } from "../admission/admission.ts";
-import type { LimitsAnswer, RateLimiter } from "../admission/rate-limits.ts";
+import type { Admission } from "../admission/admission.ts";
+import type { GenerationRequest } from "../admission/generation-request.ts";
+import type { RateLimiter, Reserved } from "../admission/rate-limits.ts";
+import { redisTryEveryMs } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import type { IngressConfig } from "../common/config.ts";
 import {
@@ -62,13 +72,13 @@ import {
   waitExpired,
   workerLost,
 } from "../common/failures.ts";
-import { type Refusal, refusalOf } from "../common/refused.ts";
+import { Refusal, type Result } from "../common/refusal.ts";
 import type { ContentRecorder } from "../content/content-recorder.ts";
+import { responseFor } from "../response/response-for.ts";
 import { billOf } from "./bill.ts";
-import { claimSlots, createGeneration } from "./create.ts";
-import { endedEventOf, type Generation, isWaiting } from "./generation.ts";
+import { endedEventOf, Generation } from "./generation.ts";
 import { GenerationJobs, type GenerationJobsOptions } from "./generation-jobs.ts";
-import { IngressQueues, retryAfterSecondsOf } from "./ingress-queues.ts";
+import { claimSlots, type IngressQueue, IngressQueues, retryAfterSecondsOf } from "./ingress-queues.ts";
 import { type QueueStatistics, runningOf, statisticsOf } from "./running.ts";
 
 export interface GenerationLifecycleOptions extends GenerationJobsOptions {
@@ -88,7 +98,7 @@ export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   bodyBytes: Capacity;
   /** Bytes of answers that their callers have not taken. */
   answerBytes: Capacity;
-  admission: Pick<Admission, "requestOf">;
+  admission: Pick<Admission, "admit">;
   limits: RateLimiter;
   content: ContentRecorder;
   isRevoked(keyId: string): boolean;
@@ -116,12 +126,7 @@ export class GenerationLifecycle implements TransportHandlers {
     const { self } = options.mailbox;
     this.#options = options;
     this.#jobs = new GenerationJobs(options);
-    this.#queues = new IngressQueues({
-      ...options,
-      isOpen: () => !this.#isStopping && this.#isLinked(),
-      onAvailable: () => this.#redisIsBack(),
-      dispatch: (number) => this.#dispatch(number),
-    });
+    this.#queues = new IngressQueues(options);
     this.#owner = new Owner<Generation>(self, options.bounds, this.#ownerPort(), this.#now());
   }
 
@@ -131,35 +136,76 @@ export class GenerationLifecycle implements TransportHandlers {
    * not valid, this process stops or is not connected, an operator drains this queue, or this
    * process or this queue has no capacity for the key.
    */
-  begin(asked: AdmissionRequest): Refusal | undefined {
+  begin(request: GenerationRequest): Refusal | undefined {
+    const refusal = this.#begin(request);
+    if (refusal !== undefined) request.layers.recording?.held.end();
+    return refusal;
+  }
+
+  #begin(request: GenerationRequest): Refusal | undefined {
     const { clock, controls, admission, content } = this.#options;
-    const admitted = admission.requestOf(asked);
-    if (admitted.kind === "refused") return admitted;
-    const { model, earlier } = admitted.value;
+    const admitted = admission.admit(request);
+    if (admitted instanceof Refusal) return admitted;
+    const { model } = admitted;
     const queue = this.#queues.of(model.queue);
-    if (this.#isStopping || !this.isReady || queue === undefined) return refusalOf(unavailable);
+    if (this.#isStopping || !this.isReady || queue === undefined) return new Refusal(unavailable);
     const control = controls.of("queue", model.queue, clock.epoch());
-    if (control?.state === "draining" && earlier === undefined) return refusalOf(queueDraining(control, clock.epoch()));
-    const claimed = claimSlots(admitted.value, queue, this.#options);
-    if (claimed.kind === "refused") return claimed;
-    const body = asked.bytes;
-    const request = content.recorded(admitted.value, body);
+    if (control?.state === "draining" && request.earlier === undefined)
+      return new Refusal(queueDraining(control, clock.epoch()));
+    queue.waiting.max = admitted.queue.waitingMax;
+    const slots = claimSlots(request.http.caller, queue, this.#options);
+    if (slots instanceof Refusal) return slots;
+    const response = responseFor({ ...request.layers, content: content.layerOf(request, admitted) });
     const number = this.#owner.takeNumber();
     const listener = {
       committed: () => this.#committed(number),
       taken: (seq: number) => this.#owner.taken(number, seq),
     };
-    const generation = createGeneration({ request, body, number, queue, claimed, listener }, this.#options);
+    const generation = new Generation(
+      { request, admitted, number, ingressQueue: queue, slots, response, listener },
+      this.#options,
+    );
     this.#live.set(number, generation);
     this.#openCount++;
     this.#emit("received", generation);
-    if (request.response.closed) this.#responseClosed(generation);
+    if (response.closed) this.#responseClosed(generation);
     else {
-      request.response.once("close", () => this.#responseClosed(generation));
+      response.once("close", () => this.#responseClosed(generation));
       this.#startWaitTimer(generation);
       this.#admit(generation);
     }
     return undefined;
+  }
+
+  /** Everything that the relay's owner decides. Parts of answers go to `#deliver`. */
+  #apply(actions: readonly OwnerAction<Generation>[]): void {
+    for (const action of actions)
+      switch (action.kind) {
+        case "enqueue":
+          this.#enqueue(action.client, action.attempt);
+          break;
+        case "bind":
+          this.#bind(action.client, action.freeSlots);
+          break;
+        case "flow":
+          action.client.request.input?.flow(action.isOpen);
+          break;
+        case "restart":
+          this.#restart(action.client);
+          this.#enqueue(action.client, action.attempt);
+          break;
+        case "dequeue":
+          this.#jobs.dequeue(action.client);
+          break;
+        case "probe":
+          void this.#probe(action.jobs);
+          break;
+        case "fail":
+          this.#fail(action.client, this.#failureOf(action.fault, action.client));
+          break;
+        default:
+          action satisfies never;
+      }
   }
 
   /** A caller without rate limits goes on at once, in the same turn of the event loop. */
@@ -179,13 +225,13 @@ export class GenerationLifecycle implements TransportHandlers {
    * a lease, which expires within 6 s; the limits are asked again with another. A refusal reserves
    * nothing.
    */
-  async #awaitLimits(generation: Generation, decision: Promise<LimitsAnswer>): Promise<void> {
+  async #awaitLimits(generation: Generation, decision: Promise<Result<Reserved>>): Promise<void> {
     const answer = await decision.catch(() => undefined);
     if (answer !== undefined) generation.answer.addHeaders(answer.headers);
     if (answer === undefined) this.#awaitRedis(generation, () => this.#admit(generation));
-    else if (answer.kind === "refused") this.#fail(generation, answer.failure);
+    else if (answer instanceof Refusal) this.#fail(generation, answer.failure);
     // The caller left, or the wait expired, meanwhile.
-    else if (generation.state === "over") answer.reservation.settle(undefined);
+    else if (generation.isOver) answer.reservation.settle(undefined);
     else {
       generation.reservation = answer.reservation;
       generation.fallbacks = answer.fallbacks;
@@ -200,28 +246,35 @@ export class GenerationLifecycle implements TransportHandlers {
    * ingress decides for itself.
    */
   #queue(generation: Generation): void {
-    const { number, caller, weight, ingressQueue } = generation;
+    const { number, ingressQueue, startedAt, admitted } = generation;
+    const { group, id: key } = generation.request.http.caller;
+    const now = this.#now();
     this.#emit("admitted", generation);
-    generation.state = "queued";
-    generation.redisAwaySince = undefined;
-    generation.queuedMs = this.#now() - generation.startedAt;
+    generation.state = { kind: "queued", queuedMs: now - startedAt };
     this.#emit("queued", generation);
-    ingressQueue.admission.admit(number, { group: caller.group, weight, key: caller.id }, this.#now());
+    ingressQueue.admission.admit(number, { group, weight: admitted.weight, key }, now);
+    this.#dispatchNext(ingressQueue);
   }
 
-  /** Its turn has come: the relay's owner takes over and enqueues the first attempt. */
-  #dispatch(number: number): void {
-    const generation = this.#live.get(number);
-    if (generation === undefined) return;
-    generation.state = "dispatched";
-    this.#owner.start(generation, number, generation.queue.waitMs, this.#now(), generation.startedAt);
+  /** Dispatches those whose turn has come: the relay's owner takes over and enqueues them. */
+  #dispatchNext(ingressQueue: IngressQueue): void {
+    const { admission } = ingressQueue;
+    const now = this.#now();
+    while (admission.heldSize > 0 && ingressQueue.awaySince === undefined && !this.#isStopping && this.#isLinked()) {
+      const number = admission.next(now);
+      if (number === undefined) return;
+      const generation = this.#live.get(number);
+      if (generation === undefined) continue;
+      const { startedAt: since } = generation;
+      generation.state = { ...generation.state, kind: "dispatched", dispatchedMs: now - since };
+      this.#apply(this.#owner.start(generation, number, { waitMs: generation.admitted.queue.waitMs, now, since }));
+    }
   }
 
   #enqueue(generation: Generation, attempt: number): void {
     const { mailbox, events } = this.#options;
     const since = this.#now();
     generation.attempt = attempt;
-    generation.dispatchedMs ??= since - generation.startedAt;
     events.emit("dispatched", { generation: generation.facts, attempt });
     this.#jobs.enqueue(generation, attempt, mailbox.self, (isRefused) =>
       this.#enqueueFailed(generation, attempt, since, isRefused),
@@ -237,12 +290,31 @@ export class GenerationLifecycle implements TransportHandlers {
   #enqueueFailed(generation: Generation, attempt: number, since: number, isRefused: boolean): void {
     const { ingressQueue, number } = generation;
     if (isRefused) {
-      this.#owner.enqueueFailed(number, attempt);
+      this.#apply(this.#owner.enqueueFailed(number, attempt));
       return;
     }
-    this.#queues.away(ingressQueue, since);
-    if (generation.state === "dispatched" && generation.attempt === attempt)
-      this.#awaitRedis(generation, () => this.#owner.enqueueAgain(number, attempt, this.#now()));
+    if (ingressQueue.awaySince === undefined) {
+      ingressQueue.awaySince = since;
+      this.#awaitQueue(ingressQueue);
+    }
+    if (generation.state.kind === "dispatched" && generation.attempt === attempt)
+      this.#awaitRedis(generation, () => this.#apply(this.#owner.enqueueAgain(number, attempt, this.#now())));
+  }
+
+  /** Tries several times a second whether commands to the queue's keys work again. */
+  #awaitQueue(queue: IngressQueue): void {
+    setTimeout(async () => {
+      await this.#shareSlots(queue);
+      if (queue.awaySince !== undefined) this.#awaitQueue(queue);
+    }, redisTryEveryMs).unref();
+  }
+
+  async #shareSlots(queue: IngressQueue): Promise<void> {
+    const change = await this.#queues.share(queue);
+    if (change === "away") this.#awaitQueue(queue);
+    if (change !== "back") return;
+    this.#redisIsBack();
+    this.#dispatchNext(queue);
   }
 
   /**
@@ -250,8 +322,8 @@ export class GenerationLifecycle implements TransportHandlers {
    * most.
    */
   #awaitRedis(generation: Generation, then: () => void): void {
-    if (generation.state === "over") return;
-    generation.redisAwaySince ??= this.#now();
+    if (generation.isOver) return;
+    generation.state = { redisAwaySince: this.#now(), ...generation.state };
     this.#awaitingRedis.set(generation, then);
     if (this.#options.config.redisWaitMs === 0) this.#abandon(generation, unavailable);
   }
@@ -270,21 +342,21 @@ export class GenerationLifecycle implements TransportHandlers {
    * A worker took the attempt, and calls no upstream before this. It reports how many further slots
    * it has free.
    */
-  #bound(generation: Generation, freeSlots: number): void {
-    const { facts, ingressQueue, number, attempt, startedAt } = generation;
+  #bind(generation: Generation, freeSlots: number): void {
+    const { facts, ingressQueue, number, attempt, startedAt, state, request } = generation;
     ingressQueue.jobs.setFreeSlots(freeSlots);
-    generation.queued = undefined;
-    if (generation.state !== "dispatched") return;
+    generation.job = undefined;
+    if (state.kind !== "dispatched") return;
     const now = this.#now();
     const waitedMs = now - startedAt;
+    const { queuedMs, dispatchedMs } = state;
     this.#stopWaiting(generation);
     this.#awaitingRedis.delete(generation);
-    generation.redisAwaySince = undefined;
-    generation.state = "running";
-    generation.waitedMs = waitedMs;
+    generation.state = { kind: "running", ...(queuedMs !== undefined && { queuedMs }), dispatchedMs, waitedMs };
     ingressQueue.admission.taken(number, now);
-    generation.onBound?.();
+    request.onBound?.();
     this.#options.events.emit("bound", { generation: facts, attempt, waitedMs });
+    this.#dispatchNext(ingressQueue);
   }
 
   /**
@@ -298,10 +370,10 @@ export class GenerationLifecycle implements TransportHandlers {
     if (!answer.hasBegun) generation.progress = undefined;
     ingressQueue.admission.again(number);
     // If only the job was lost, the generation never stopped waiting.
-    if (generation.state !== "running") return;
-    generation.state = "dispatched";
+    if (generation.state.kind !== "running") return;
+    generation.state = { ...generation.state, kind: "dispatched" };
     // It counts as waiting again, even above the bound.
-    generation.waitingSlot.force(1);
+    generation.slots.waiting.force(1);
     if (!answer.hasBegun) this.#startWaitTimer(generation);
   }
 
@@ -315,7 +387,7 @@ export class GenerationLifecycle implements TransportHandlers {
         else {
           this.#answering(generation, head);
           answer.head(head, seq);
-          generation.input?.open((input) => this.#owner.input(generation.number, input));
+          generation.request.input?.open((input) => this.#apply(this.#owner.input(generation.number, input)));
         }
         return;
       }
@@ -346,7 +418,7 @@ export class GenerationLifecycle implements TransportHandlers {
       case "fail": {
         const answer: AnswerFailure = decodeFailure(payload) ?? internalFailure;
         const { source = generation.source, model, usage, ...failure } = answer;
-        if (failure.isPaid) generation.paidAnswer = { model: model ?? generation.model.id, usage };
+        if (failure.isPaid) generation.paidAnswer = { model: model ?? generation.admitted.model.id, usage };
         generation.upstreamRequestId = failure.upstreamRequestId ?? generation.upstreamRequestId;
         generation.source = source;
         this.#fail(generation, failure);
@@ -362,14 +434,14 @@ export class GenerationLifecycle implements TransportHandlers {
    * reached.
    */
   #charge(generation: Generation): void {
-    const { operation, reservation } = generation;
-    if (operations[operation].isSession !== true || reservation === undefined) return;
+    const { request, reservation } = generation;
+    if (operations[request.endpoint.operation].isSession !== true || reservation === undefined) return;
     const bill = billOf(generation, undefined, generation.facts.receivedAt);
     if (bill === undefined) return;
     reservation
       .charge(bill)
       .then((refusal) => {
-        if (refusal !== undefined && generation.state !== "over") this.#abandon(generation, refusal);
+        if (refusal !== undefined && !generation.isOver) this.#abandon(generation, refusal);
       })
       .catch((error: unknown) => this.#crashed(generation, error));
   }
@@ -401,9 +473,9 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /** An error in the gateway's own code ends this generation alone. */
   #crashed(generation: Generation, error: unknown): void {
-    this.#options.events.emit("fault", { error, requestId: generation.requestId });
+    this.#options.events.emit("fault", { error, requestId: generation.request.requestId });
     try {
-      if (generation.state === "over") generation.response.destroy();
+      if (generation.isOver) generation.response.destroy();
       else this.#abandon(generation, internalFailure);
     } catch {
       generation.response.destroy();
@@ -415,22 +487,25 @@ export class GenerationLifecycle implements TransportHandlers {
    * the generation is over and its response closed.
    */
   #responseClosed(generation: Generation): void {
-    if (generation.state === "over") this.#freeSlot(generation);
+    if (generation.isOver) this.#freeSlot(generation);
     else {
-      const { answer, operation, number } = generation;
-      this.#owner.leave(number);
+      const { answer, request, number } = generation;
+      this.#apply(this.#owner.leave(number));
       // Either side may end a session that has begun.
-      this.#end(generation, operations[operation].isSession === true && answer.hasBegun ? "complete" : "left");
+      this.#end(
+        generation,
+        operations[request.endpoint.operation].isSession === true && answer.hasBegun ? "complete" : "left",
+      );
     }
   }
 
   #expireWait(generation: Generation): void {
-    if (isWaiting(generation)) this.#abandon(generation, this.#waitExpired(generation));
+    if (generation.isWaiting) this.#abandon(generation, this.#waitExpired(generation));
   }
 
   /** Fails the generation on this side's decision; a worker that has it is stopped. */
   #abandon(generation: Generation, failure: Failure): void {
-    this.#owner.leave(generation.number);
+    this.#apply(this.#owner.leave(generation.number));
     this.#fail(generation, failure);
   }
 
@@ -443,10 +518,10 @@ export class GenerationLifecycle implements TransportHandlers {
    * released reservation.
    */
   #end(generation: Generation, outcome: GenerationOutcome, respond?: () => void): void {
-    if (generation.state === "over") return;
+    if (generation.isOver) return;
     this.#recordUsage(generation, outcome);
-    if (isWaiting(generation)) this.#stopWaiting(generation);
-    generation.state = "over";
+    if (generation.isWaiting) this.#stopWaiting(generation);
+    generation.state = { ...generation.state, kind: "over" };
     try {
       respond?.();
     } finally {
@@ -456,16 +531,18 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /** Releases everything except the slot, which the open response holds. */
   #release(generation: Generation, outcome: GenerationOutcome): void {
-    const { answer, ingressQueue, number, startedAt, waitedMs } = generation;
+    const { answer, ingressQueue, number, startedAt, state } = generation;
+    const { waitedMs } = state;
     const now = this.#now();
     this.#live.delete(number);
     this.#awaitingRedis.delete(generation);
     ingressQueue.admission.over(number, waitedMs === undefined ? undefined : now - startedAt - waitedMs, now);
-    generation.onEnd?.(outcome);
+    generation.request.onEnd?.(outcome);
     if (generation.response.closed) this.#freeSlot(generation);
     this.#jobs.releaseBody(generation);
     answer.forget();
     this.#options.events.emit("ended", endedEventOf(generation, outcome, now));
+    this.#dispatchNext(ingressQueue);
   }
 
   /**
@@ -491,7 +568,7 @@ export class GenerationLifecycle implements TransportHandlers {
       case "clear":
         return this.#endMatching(
           queueCleared(command.reason),
-          (generation) => generation.facts.queue === command.queue && isWaiting(generation),
+          (generation) => generation.facts.queue === command.queue && generation.isWaiting,
         );
     }
   }
@@ -506,11 +583,14 @@ export class GenerationLifecycle implements TransportHandlers {
   tick(): void {
     const now = this.#now();
     this.#endHopeless(now);
-    this.#owner.tick(now);
-    this.#queues.tick(now);
+    this.#apply(this.#owner.tick(now));
+    for (const queue of this.#queues.used) {
+      void this.#shareSlots(queue);
+      this.#dispatchNext(queue);
+    }
     for (const generation of this.#live.values()) {
-      if (generation.state !== "admitting") generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
-      if (generation.state === "dispatched") this.#jobs.renewBody(generation, now);
+      if (generation.state.kind !== "admitting") generation.answer.keepAlive(now, this.#options.config.keepAliveMs);
+      if (generation.state.kind === "dispatched") this.#jobs.renewBody(generation, now);
     }
   }
 
@@ -522,11 +602,11 @@ export class GenerationLifecycle implements TransportHandlers {
     const { config, isRevoked } = this.#options;
     const isLost = this.#owner.isLost(now);
     for (const generation of this.#live.values()) {
-      if (isRevoked(generation.caller.id)) this.#abandon(generation, revokedKey);
+      if (isRevoked(generation.request.http.caller.id)) this.#abandon(generation, revokedKey);
       else if (now - (awaySinceOf(generation) ?? now) > config.redisWaitMs) this.#abandon(generation, unavailable);
-      else if (generation.state !== "queued") continue;
+      else if (generation.state.kind !== "queued") continue;
       else if (isLost) this.#fail(generation, unavailable);
-      else if (now - generation.startedAt >= generation.queue.waitMs) this.#expireWait(generation);
+      else if (now - generation.startedAt >= generation.admitted.queue.waitMs) this.#expireWait(generation);
     }
   }
 
@@ -536,7 +616,7 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   receive(sender: string, frame: Frame): void {
-    this.#owner.receive(sender, frame, this.#now());
+    this.#apply(this.#owner.receive(sender, frame, this.#now()));
   }
 
   resubscribed(): void {
@@ -576,20 +656,15 @@ export class GenerationLifecycle implements TransportHandlers {
     return statisticsOf(this.#queues.all, this.#live.values(), this.#now());
   }
 
+  /** The calls of the owner that cannot wait for `#apply`. */
   #ownerPort(): OwnerPort<Generation> {
     const { mailbox } = this.#options;
     return {
       send: (to, frame, isIdle) => mailbox.send(to, frame, isIdle),
       heartbeat: (to) => mailbox.heartbeat(to),
-      enqueue: (generation, _number, attempt) => this.#enqueue(generation, attempt),
-      dequeue: (generation) => this.#jobs.dequeue(generation),
-      probe: (attempts) => void this.#jobs.probe(attempts, this.#owner),
-      bound: (generation, freeSlots) => this.#bound(generation, freeSlots),
-      inputFlow: ({ input }, open) => input?.flow(open),
       // Nothing was delivered yet; or the model has `resume`, and what was delivered ends with a
       // whole event and is still kept.
       mayRestart: ({ answer }) => answer.mayRestart,
-      restart: (generation) => this.#restart(generation),
       deliver: (generation, kind, payload, seq) => {
         try {
           this.#deliver(generation, kind, payload, seq);
@@ -597,11 +672,28 @@ export class GenerationLifecycle implements TransportHandlers {
           this.#crashed(generation, error);
         }
       },
-      fail: (generation, fault) => {
-        const failures = { unavailable, worker_lost: workerLost, wait_expired: this.#waitExpired(generation) };
-        this.#fail(generation, failures[fault]);
-      },
     };
+  }
+
+  /** Asks the queues for the states of these jobs and reports them to the owner. Never rejects. */
+  async #probe(jobs: readonly AttemptJob<Generation>[]): Promise<void> {
+    try {
+      const states = await this.#jobs.statesOf(jobs.map(({ client }) => client));
+      const now = this.#now();
+      for (const [index, { client, number, attempt }] of jobs.entries()) {
+        const state = states[index] as JobState;
+        if (state !== "waiting") client.ingressQueue.admission.gone(number);
+        this.#apply(this.#owner.probed(number, attempt, state, now));
+      }
+      for (const queue of this.#queues.used) this.#dispatchNext(queue);
+    } catch {
+      this.#owner.probeFailed();
+    }
+  }
+
+  #failureOf(fault: RelayFault, generation: Generation): Failure {
+    const failures = { unavailable, worker_lost: workerLost, wait_expired: this.#waitExpired(generation) };
+    return failures[fault];
   }
 
   /** The answer can no longer be restarted or resumed, so its body is not needed. */
@@ -615,7 +707,8 @@ export class GenerationLifecycle implements TransportHandlers {
    * answer that has begun may wait to be resumed.
    */
   #startWaitTimer(generation: Generation): void {
-    const { maxWaitMs, startedAt } = generation;
+    const { startedAt, admitted } = generation;
+    const { maxWaitMs } = admitted;
     if (maxWaitMs === undefined) return;
     const leftMs = Math.max(0, startedAt + maxWaitMs - this.#now());
     generation.waitTimer = setTimeout(() => this.#expireWait(generation), leftMs);
@@ -623,7 +716,7 @@ export class GenerationLifecycle implements TransportHandlers {
 
   #stopWaiting(generation: Generation): void {
     clearTimeout(generation.waitTimer);
-    generation.waitingSlot.hold(0);
+    generation.slots.waiting.hold(0);
   }
 
   #waitExpired({ ingressQueue, facts }: Generation): Failure {
@@ -647,9 +740,9 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   /** May be called twice for a response that closes while it ends. */
-  #freeSlot({ slot }: Generation): void {
-    if (slot.amount === 0) return;
-    slot.end();
+  #freeSlot({ slots }: Generation): void {
+    if (slots.all.amount === 0) return;
+    slots.all.end();
     this.#openCount--;
   }
 
@@ -666,9 +759,9 @@ export class GenerationLifecycle implements TransportHandlers {
  * Since when it waits for Redis; undefined while it does not. One that was queued before Redis went
  * away may wait longer.
  */
-function awaySinceOf({ state, redisAwaySince, startedAt, ingressQueue }: Generation): number | undefined {
+function awaySinceOf({ state, startedAt, ingressQueue }: Generation): number | undefined {
   const { awaySince } = ingressQueue;
-  if (state !== "queued") return redisAwaySince;
+  if (state.kind !== "queued") return state.redisAwaySince;
   return awaySince !== undefined && startedAt >= awaySince ? startedAt : undefined;
 }
 
@@ -677,7 +770,7 @@ function awaySinceOf({ state, redisAwaySince, startedAt, ingressQueue }: Generat
  * session may be fewer than was estimated.
  */
 function updateProgress(generation: Generation, progress: AnswerProgress | undefined, outputTokens = 0): void {
-  const mayResume = generation.answer.hasBegun && operations[generation.operation].isSession !== true;
+  const mayResume = generation.answer.hasBegun && operations[generation.request.endpoint.operation].isSession !== true;
   const before = mayResume ? (generation.progress?.outputTokens ?? 0) : 0;
   generation.progress = progress;
   if (progress !== undefined) progress.outputTokens = Math.max(before, outputTokens);

@@ -1,7 +1,7 @@
 /** The generations of this ingress that are not over, and its queues, for operators. */
 
 import type { CommandAnswer, GenerationFilter, RunningGeneration } from "#service/generation-commands.ts";
-import { type Generation, isWaiting } from "./generation.ts";
+import type { Generation } from "./generation.ts";
 import type { IngressQueue } from "./ingress-queues.ts";
 
 /**
@@ -28,19 +28,19 @@ export function runningOf(
 }
 
 function shownOf(generation: Generation, worker: string | undefined): RunningGeneration {
-  const { facts, caller, state, framing, progress, source } = generation;
+  const { facts, request, state, progress, source } = generation;
   return {
     id: facts.generationId,
     keyId: facts.keyId,
-    keyName: caller.name,
+    keyName: request.http.caller.name,
     account: facts.account ?? null,
     group: facts.group,
     model: facts.model,
     queue: facts.queue,
     operation: facts.operation,
-    state: state === "running" || state === "dispatched" ? state : "queued",
+    state: state.kind === "running" || state.kind === "dispatched" ? state.kind : "queued",
     since: facts.receivedAt,
-    isStreamed: framing !== "whole",
+    isStreamed: request.framing !== "whole",
     outputTokens: progress?.outputTokens ?? null,
     upstream: source?.upstream ?? null,
     target: source?.target ?? null,
@@ -84,7 +84,7 @@ export function statisticsOf(
   for (const generation of generations) {
     const queue = byQueue.get(generation.facts.queue);
     if (queue === undefined) continue;
-    if (!isWaiting(generation)) queue.running++;
+    if (!generation.isWaiting) queue.running++;
     else {
       queue.waiting++;
       queue.oldestWaitMs = Math.max(queue.oldestWaitMs, now - generation.startedAt);

@@ -19,8 +19,7 @@ import type { Capacity, Claim } from "../common/capacity.ts";
 import { requestIdHeadersOf } from "../common/endpoints.ts";
 import { otherRequest, overloadOf } from "../common/failures.ts";
 import { outlastRedis } from "../common/outlast-redis.ts";
-import { Refused } from "../common/refused.ts";
-import type { AnswerResponse } from "../response/generation-response.ts";
+import { Refusal } from "../common/refusal.ts";
 import { headersOf, SharedResponse } from "../response/shared-response.ts";
 import { type EntryClaim, StoredAnswers, type StoredAnswersOptions } from "./stored-answers.ts";
 
@@ -63,11 +62,11 @@ export interface IdempotencyOptions extends StoredAnswersOptions {
   events: EventSink<IngressEvents>;
 }
 
-/** Begins the generation with this response, or throws Refused. Calls `onEnd` when it is over. */
-type Begin = (response: AnswerResponse, onEnd: (outcome: string) => void) => void;
+/** Begins the generation with this layer, or throws Refusal. Calls `onEnd` when it is over. */
+type Begin = (shared: SharedResponse, onEnd: (outcome: string) => void) => void;
 /**
  * Admits a request that gets another request's answer: resolves to headers for its caller, or
- * rejects with Refused.
+ * rejects with Refusal.
  */
 type Replay = () => Promise<Record<string, string>>;
 
@@ -97,7 +96,7 @@ export class Idempotency {
     for (const running of this.#running.values()) if (now - running.renewedAt >= renewMs) this.#renew(running);
   }
 
-  /** Takes over the response, or throws Refused. */
+  /** Takes over the response, or throws Refusal. */
   async serve(request: FastifyRequest, response: ServerResponse, begin: Begin, replay: Replay): Promise<void> {
     const { clock } = this.#options;
     const claim = this.#claimOf(request);
@@ -117,19 +116,19 @@ export class Idempotency {
     while (!response.closed) {
       const running = this.#running.get(claim.key);
       if (running !== undefined) {
-        if (running.claim.fingerprint !== claim.fingerprint) throw new Refused(otherRequest);
+        if (running.claim.fingerprint !== claim.fingerprint) throw new Refusal(otherRequest);
         joined = "here";
         if (own === undefined) {
           own = await count();
           // The generation may have ended meanwhile.
           continue;
         }
-        if (!running.response.join(response, own)) throw new Refused(stillRunning);
+        if (!running.response.join(response, own)) throw new Refusal(stillRunning);
         return;
       }
       if (joined === undefined && (await outlastRedis(this.#options, () => this.#stored.claim(claim)))) {
         slot.end();
-        this.#begin(claim, response, begin);
+        this.#begin(claim, begin);
         return;
       }
       const found = await outlastRedis(this.#options, () => this.#stored.find(claim));
@@ -137,12 +136,12 @@ export class Idempotency {
         if (joined === undefined) continue;
         // A Redis that lost the entry has it again once it is renewed.
         goneSince ??= clock.now();
-        if (joined === "here" || clock.now() - goneSince > renewMs) throw new Refused(endedWithout);
+        if (joined === "here" || clock.now() - goneSince > renewMs) throw new Refusal(endedWithout);
         await setTimeout(elsewhereCheckMs);
         continue;
       }
       goneSince = undefined;
-      if (found.fingerprint !== claim.fingerprint) throw new Refused(otherRequest);
+      if (found.fingerprint !== claim.fingerprint) throw new Refusal(otherRequest);
       if (found.answer !== undefined) {
         own ??= await count();
         response.writeHead(found.answer.status, headersOf(found.answer, own));
@@ -150,7 +149,7 @@ export class Idempotency {
         return;
       }
       joined ??= "elsewhere";
-      if (clock.now() > until) throw new Refused(stillRunning);
+      if (clock.now() > until) throw new Refusal(stillRunning);
       if (this.#running.get(claim.key) === undefined) await setTimeout(elsewhereCheckMs);
     }
   }
@@ -164,7 +163,7 @@ export class Idempotency {
     const { slots, events } = this.#options;
     const slot = slots.claim(caller.id);
     const shortage = slot.hold(1);
-    if (shortage !== undefined) throw new Refused(overloadOf(events, "generations", shortage, caller.id));
+    if (shortage !== undefined) throw new Refusal(overloadOf(events, "generations", shortage, caller.id));
     response.once("close", () => slot.end());
     return slot;
   }
@@ -174,9 +173,9 @@ export class Idempotency {
     void this.#stored.renew(running.claim);
   }
 
-  #begin(claim: EntryClaim, first: ServerResponse, begin: Begin): void {
+  #begin(claim: EntryClaim, begin: Begin): void {
     const { bodyBytes, clock } = this.#options;
-    const response = new SharedResponse(first, bodyBytes.claim(claim.keyId));
+    const response = new SharedResponse(bodyBytes.claim(claim.keyId));
     const running: Running = { claim, response, renewedAt: clock.now() };
     this.#running.set(claim.key, running);
     const forget = () => {
@@ -211,14 +210,14 @@ export class Idempotency {
 }
 
 /**
- * The request's Idempotency-Key; undefined if it has none. Throws Refused for one that is not
+ * The request's Idempotency-Key; undefined if it has none. Throws Refusal for one that is not
  * valid.
  */
 export function nameOf({ headers }: FastifyRequest): string | undefined {
   const name = headers[header];
   if (name === undefined) return undefined;
   if (typeof name !== "string" || name.length > idempotencyKeyLengthMax || !/^[\x20-\x7e]+$/.test(name))
-    throw new Refused(invalidHeader);
+    throw new Refusal(invalidHeader);
   return name;
 }
 

@@ -8,7 +8,7 @@ import { bufferOf, copyOf, TaskThreads, TaskTimeout } from "#service/task-thread
 import { bodyReadAtOnceBytesMax, bodyReadTimeoutMs } from "../common/bounds.ts";
 import { endpoints, nameOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { tooLarge } from "../common/failures.ts";
-import { type Result, refusalOf, resultOf } from "../common/refused.ts";
+import { Refusal, type Result } from "../common/refusal.ts";
 import { checkBody, type ReadBody, readForm, readJson } from "./body.ts";
 import type { BodyAnswer, BodyTask } from "./body-thread.ts";
 import { type InteractionRequest, readInteraction } from "./interactions.ts";
@@ -29,7 +29,7 @@ const tooBusy: Failure = {
 };
 
 export class BodyReader {
-  readonly #thread = new TaskThreads<BodyTask, BodyAnswer>(
+  readonly #thread = new TaskThreads<BodyTask, BodyAnswer | { failure: Failure }>(
     new URL("./body-thread.ts", import.meta.url),
     bodyReadTimeoutMs,
   );
@@ -49,12 +49,12 @@ export class BodyReader {
     { key, contentType }: { key: string; contentType?: string | undefined },
   ): Result<ReadBody> | Promise<Result<ReadBody>> {
     const { bodyBytesMax = Number.POSITIVE_INFINITY } = endpoint;
-    if (bytes.length > bodyBytesMax) return refusalOf(tooLarge(bodyBytesMax));
+    if (bytes.length > bodyBytesMax) return new Refusal(tooLarge(bodyBytesMax));
     if (!isReadAtOnce(bytes))
       return this.#inThread((copy) => ({ kind: "body", bytes: copy, endpoint: nameOf(endpoint), contentType }), bytes, {
         key,
       }) as Promise<Result<ReadBody>>;
-    const checked = (read: Result<unknown>) => (read.kind === "value" ? checkBody(endpoint, read.value) : read);
+    const checked = (read: Result<unknown>) => (read instanceof Refusal ? read : checkBody(endpoint, read));
     return contentType === undefined ? checked(readJson(bytes)) : readForm(endpoint, bytes, contentType).then(checked);
   }
 
@@ -65,7 +65,7 @@ export class BodyReader {
       key,
     })) as Result<OllamaRequest>;
     // Bytes lose their class on the way between threads.
-    if (read.kind === "value" && read.value.bytes !== undefined) read.value.bytes = bufferOf(read.value.bytes);
+    if (!(read instanceof Refusal) && read.bytes !== undefined) read.bytes = bufferOf(read.bytes);
     return read;
   }
 
@@ -75,7 +75,7 @@ export class BodyReader {
     const read = (await this.#inThread((copy) => ({ kind: "interaction", bytes: copy }), bytes, {
       key,
     })) as Result<InteractionRequest>;
-    if (read.kind === "value") read.value.bytes = bufferOf(read.value.bytes);
+    if (!(read instanceof Refusal)) read.bytes = bufferOf(read.bytes);
     return read;
   }
 
@@ -84,24 +84,25 @@ export class BodyReader {
     const read = (await this.#inThread((copy) => ({ kind: "frame", bytes: copy }), bytes, { key })) as Result<
       Omit<CallerFrame, "bytes">
     >;
-    return read.kind === "refused" ? read : resultOf({ ...read.value, bytes });
+    return read instanceof Refusal ? read : { ...read, bytes };
   }
 
   async #inThread(
     taskOf: (copy: Uint8Array) => BodyTask,
     bytes: Buffer,
     { key }: { key: string },
-  ): Promise<BodyAnswer> {
+  ): Promise<Result<BodyAnswer>> {
     try {
-      return await this.#thread.run(
+      const answer = await this.#thread.run(
         () => {
           const copy = copyOf(bytes);
           return { value: taskOf(copy), transfer: [copy.buffer] };
         },
         { key, bytes: bytes.length },
       );
+      return "failure" in answer ? new Refusal(answer.failure) : answer;
     } catch (error) {
-      if (error instanceof TaskTimeout) return refusalOf(error.isBusy ? tooBusy : tookTooLong);
+      if (error instanceof TaskTimeout) return new Refusal(error.isBusy ? tooBusy : tookTooLong);
       throw error;
     }
   }

@@ -1,8 +1,9 @@
 /** The thread in which large bodies are read and checked. */
 
+import type { Failure } from "#dialects/errors.ts";
 import { bufferOf, type Sent, serveTasks } from "#service/task-thread.ts";
 import { endpoints, type ServedEndpoint } from "../common/endpoints.ts";
-import { type Result, resultFrom, resultOf } from "../common/refused.ts";
+import { Refusal, type Result, resultFrom } from "../common/refusal.ts";
 import { checkBody, type ReadBody, readForm, readJson, settingsOf } from "./body.ts";
 import { type InteractionRequest, readInteraction } from "./interactions.ts";
 import { type ModelPath, type OllamaRequest, readOllamaRequest } from "./ollama.ts";
@@ -14,24 +15,24 @@ export type BodyTask =
   | { kind: "interaction"; bytes: Uint8Array }
   | { kind: "ollama"; bytes: Uint8Array; path: ModelPath };
 
-export type BodyAnswer =
-  | Result<ReadBody>
-  | Result<Omit<CallerFrame, "bytes">>
-  | Result<OllamaRequest>
-  | Result<InteractionRequest>;
+export type BodyAnswer = ReadBody | Omit<CallerFrame, "bytes"> | OllamaRequest | InteractionRequest;
 
-serveTasks(async (task: BodyTask): Promise<Sent<BodyAnswer>> => {
+/** A refusal loses its class on the way between threads. */
+serveTasks(async (task: BodyTask): Promise<Sent<BodyAnswer | { failure: Failure }>> => {
+  const answer = await answerOf(task);
+  return { value: answer instanceof Refusal ? { failure: answer.failure } : answer };
+});
+
+async function answerOf(task: BodyTask): Promise<Result<BodyAnswer>> {
   const bytes = bufferOf(task.bytes);
-  if (task.kind === "frame") return { value: readFrame(bytes) };
-  if (task.kind === "interaction") return { value: readInteraction(bytes) };
-  if (task.kind === "ollama") return { value: readOllamaRequest(task.path, bytes) };
+  if (task.kind === "frame") return readFrame(bytes);
+  if (task.kind === "interaction") return readInteraction(bytes);
+  if (task.kind === "ollama") return readOllamaRequest(task.path, bytes);
   const endpoint = endpoints.get(task.endpoint) as ServedEndpoint;
   const read = task.contentType === undefined ? readJson(bytes) : await readForm(endpoint, bytes, task.contentType);
-  const checked = read.kind === "value" ? checkBody(endpoint, read.value) : read;
-  if (checked.kind === "refused") return { value: checked };
-  const { body, ...others } = checked.value;
-  return { value: resultOf({ body: settingsOf(body), ...others }) };
-});
+  const checked: Result<ReadBody> = read instanceof Refusal ? read : checkBody(endpoint, read);
+  return checked instanceof Refusal ? checked : { ...checked, body: settingsOf(checked.body) };
+}
 
 /** The frame without its bytes, which the sender has. */
 const readFrame = (bytes: Buffer): Result<Omit<CallerFrame, "bytes">> =>

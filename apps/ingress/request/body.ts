@@ -13,7 +13,7 @@ import { boundBroken, type JsonBounds } from "#wire/json/bounds.ts";
 import { parseJson } from "#wire/json/parse.ts";
 import { bodyFieldsMax, settingElementsMax, settingLengthMax, settingMembersMax } from "../common/bounds.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
-import { type Refusal, type Result, refusalOf, resultOf } from "../common/refused.ts";
+import { Refusal, type Result } from "../common/refusal.ts";
 import { faultIn } from "./validation.ts";
 
 /**
@@ -40,7 +40,7 @@ export interface ReadBody {
   references?: StoredReferences | undefined;
 }
 
-const refused = (message: string): Refusal => refusalOf({ code: "invalid_request", message });
+const refused = (message: string): Refusal => new Refusal({ code: "invalid_request", message });
 
 /** Parses the bytes as JSON. */
 export function readJson(bytes: Buffer): Result<unknown> {
@@ -49,7 +49,7 @@ export function readJson(bytes: Buffer): Result<unknown> {
   const broken = boundBroken(bytes, bodyBounds);
   if (broken !== undefined) return refused(boundMessages[broken]);
   try {
-    return resultOf(parseJson(bytes));
+    return parseJson(bytes);
   } catch (error) {
     const place = /at position \d+/.exec((error as Error).message)?.[0];
     return refused(`The body is not valid JSON${place === undefined ? "" : ` (${place})`}.`);
@@ -64,7 +64,7 @@ export async function readForm(
 ): Promise<Result<Body>> {
   try {
     const form = await formOf(bytes, contentType);
-    return resultOf((await operations[operation].formValuesOf?.(form)) ?? {});
+    return (await operations[operation].formValuesOf?.(form)) ?? {};
   } catch {
     return refused(`The body is not a valid form (multipart/form-data), or has more than ${formFieldsMax} fields.`);
   }
@@ -76,13 +76,13 @@ export function checkBody(
   value: unknown,
 ): Result<ReadBody> {
   const fault = faultIn(schema, value);
-  if (fault !== undefined) return refusalOf(fault);
+  if (fault !== undefined) return new Refusal(fault);
   const body = value as Body;
   if (Object.keys(body).length > bodyFieldsMax) return refused(`The body has more than ${bodyFieldsMax} fields.`);
   const failure = faultOf?.(body);
   return failure === undefined
-    ? resultOf({ body, demand: operations[operation].demandOf(body, dialect), references: referencesIn?.(body) })
-    : refusalOf(failure);
+    ? { body, demand: operations[operation].demandOf(body, dialect), references: referencesIn?.(body) }
+    : new Refusal(failure);
 }
 
 /**

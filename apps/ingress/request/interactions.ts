@@ -7,7 +7,7 @@ import Type from "typebox";
 import { jsonSchemaOf } from "#dialects/gemini/google-schema.ts";
 import { foreignThoughtId } from "#dialects/openai-responses/answer.ts";
 import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { Refused, type Result, resultFrom } from "../common/refused.ts";
+import { Refusal, type Result, resultFrom } from "../common/refusal.ts";
 import { readJson } from "./body.ts";
 import { faultIn } from "./validation.ts";
 
@@ -49,7 +49,7 @@ const schema = Type.Object({
 });
 
 const invalid = (param: string, why: string): never => {
-  throw new Refused({ code: "invalid_request", message: `${param} ${why}.`, param });
+  throw new Refusal({ code: "invalid_request", message: `${param} ${why}.`, param });
 };
 
 /**
@@ -73,12 +73,12 @@ const unsupported: readonly [name: string, why: string][] = [
  */
 export function readInteraction(sent: Buffer): Result<InteractionRequest> {
   const read = readJson(sent);
-  if (read.kind === "refused") return read;
+  if (read instanceof Refusal) return read;
   return resultFrom(() => {
-    for (const [name, why] of unsupported) if (isPresent(objectOf(read.value)[name])) invalid(name, why);
-    const fault = faultIn(schema, read.value);
-    if (fault !== undefined) throw new Refused(fault);
-    const body = read.value as Body;
+    for (const [name, why] of unsupported) if (isPresent(objectOf(read)[name])) invalid(name, why);
+    const fault = faultIn(schema, read);
+    if (fault !== undefined) throw new Refusal(fault);
+    const body = read as Body;
     return { bytes: jsonBytesOf(responsesBodyOf(body)), streams: body.stream === true };
   });
 }

@@ -5,7 +5,7 @@
 
 import Type from "typebox";
 import { isObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { type Result, refusalOf, resultOf } from "../common/refused.ts";
+import { Refusal, type Result } from "../common/refusal.ts";
 import { readJson } from "./body.ts";
 import { faultIn } from "./validation.ts";
 
@@ -82,22 +82,22 @@ export const modelIdOf = (name: string): string => name.replace(/:latest$/, "");
 /** Pure. Reads and checks a body, and translates it. */
 export function readOllamaRequest(path: ModelPath, sent: Buffer): Result<OllamaRequest> {
   const read = readJson(sent);
-  if (read.kind === "refused") return read;
-  const fault = faultIn(schemas[path], read.value);
-  if (fault !== undefined) return refusalOf(fault);
-  const body = read.value as Body;
+  if (read instanceof Refusal) return read;
+  const fault = faultIn(schemas[path], read);
+  if (fault !== undefined) return new Refusal(fault);
+  const body = read as Body;
   const name = String(body.model);
   const model = modelIdOf(name);
   const messages =
     path === "/api/chat" ? messagesOf(listOf(body.messages)) : path === "/api/generate" ? promptOf(body) : undefined;
   const translated = messages === undefined ? embeddingsOf(path, body, model) : chatOf(body, model, messages);
-  return resultOf({
+  return {
     bytes: messages?.length === 0 ? undefined : jsonBytesOf(translated),
     model: name,
     streams: messages !== undefined && body.stream !== false,
     showsThinking: body.think !== false,
     loads: body.keep_alive === 0 || body.keep_alive === "0" ? "unload" : "load",
-  });
+  };
 }
 
 function embeddingsOf(path: ModelPath, { input, prompt, dimensions }: Body, model: string): Body {

@@ -7,7 +7,7 @@ import type { OutgoingHttpHeaders } from "node:http";
 import type { Failure } from "#dialects/errors.ts";
 import { type ObjectSpans, objectSpansOf, readSpan, removalsOf, replaceSpans } from "#wire/json/spans.ts";
 import { bodyFieldsMax, frameMemberBytesMax } from "../common/bounds.ts";
-import { Refused, valueOrThrow } from "../common/refused.ts";
+import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import { readJson } from "./body.ts";
 
 /**
@@ -34,12 +34,12 @@ const openList = Buffer.from("[");
 const closeList = Buffer.from("]");
 const stringMessage = [Buffer.from('{"type":"message","role":"user","content":'), Buffer.from("}")] as const;
 
-/** Throws Refused for bytes that are not a JSON object. */
+/** Throws Refusal for bytes that are not a JSON object. */
 export function callerFrameOf(bytes: Buffer): CallerFrame {
   const spans = objectSpansOf(bytes, frameNames, bodyFieldsMax);
   if (spans === undefined) {
     valueOrThrow(readJson(bytes));
-    throw new Refused({
+    throw new Refusal({
       code: "invalid_request",
       message: `A frame must be a JSON object of at most ${bodyFieldsMax} fields.`,
     });
@@ -48,7 +48,7 @@ export function callerFrameOf(bytes: Buffer): CallerFrame {
   const streamId = memberOf(frame, "stream_id") ?? undefined;
   if (streamId === undefined || (typeof streamId === "string" && streamIdForm.test(streamId)))
     return { ...frame, streamId };
-  throw new Refused({
+  throw new Refusal({
     code: "invalid_request",
     message: `'stream_id' must be a string of the form ${streamIdForm.source}.`,
     param: "stream_id",
@@ -62,25 +62,25 @@ const memberOf = (
   const span = spans.members[name];
   if (span === undefined) return undefined;
   if (span.end - span.start > frameMemberBytesMax)
-    throw new Refused({ code: "invalid_request", message: `'${name}' is too long.`, param: name });
+    throw new Refusal({ code: "invalid_request", message: `'${name}' is too long.`, param: name });
   return readSpan(bytes, span);
 };
 
 /**
- * The answer that a turn continues, and whether it wants an answer of its own. Throws Refused for
+ * The answer that a turn continues, and whether it wants an answer of its own. Throws Refusal for
  * members of the wrong type.
  */
 export function turnOf(frame: CallerFrame): { previousId: string | undefined; generates: boolean } {
   const previousId = memberOf(frame, "previous_response_id") ?? undefined;
   if (previousId !== undefined && typeof previousId !== "string")
-    throw new Refused({
+    throw new Refusal({
       code: "invalid_request",
       message: "'previous_response_id' must be string or null.",
       param: "previous_response_id",
     });
   const generates = memberOf(frame, "generate") ?? true;
   if (typeof generates !== "boolean")
-    throw new Refused({ code: "invalid_request", message: "'generate' must be boolean or null.", param: "generate" });
+    throw new Refusal({ code: "invalid_request", message: "'generate' must be boolean or null.", param: "generate" });
   return { previousId, generates };
 }
 

@@ -15,8 +15,8 @@ import { openaiResponsesProfile } from "#dialects/openai-responses/profile.ts";
 import { jsonOf, parsedObject } from "#wire/json/parse.ts";
 import type { Claim } from "../common/capacity.ts";
 import type { Sealing } from "../common/sealing.ts";
-import type { AnswerResponse } from "./generation-response.ts";
-import { WholeResponse } from "./whole-response.ts";
+import type { AnswerResponse } from "./response.ts";
+import { sendWhole, WholeResponse } from "./whole-response.ts";
 
 /** The name under which summaries are sealed. */
 export const compactionName = "compaction";
@@ -32,50 +32,35 @@ const noSummary: Failure = {
   message: "The model answered without a summary of the conversation; try again.",
 };
 
+export interface CompactionOptions {
+  form: CompactionForm;
+  sealing: Sealing;
+  /** The claim on memory for the summary. */
+  held: Claim;
+}
+
 /** Its generation must answer with a whole response of OpenAI's Responses. */
-export class CompactedResponse extends WholeResponse {
-  readonly #form: CompactionForm;
-  readonly #sealing: Sealing;
-
-  constructor(inner: AnswerResponse, form: CompactionForm, sealing: Sealing, held: Claim) {
-    super(inner, held);
-    this.#form = form;
-    this.#sealing = sealing;
-  }
-
-  protected answer(status: number, body: Buffer): void {
-    if (status < 300) this.#compact(body);
-    else this.send(status, contentTypes.whole, body);
-  }
-
-  #compact(body: Buffer): void {
+export const compactedResponse = (below: AnswerResponse, { form, sealing, held }: CompactionOptions): AnswerResponse =>
+  new WholeResponse(below, held, ({ status, headers, body }) => {
+    const send = (sentStatus: number, sent: string | Buffer) =>
+      sendWhole(below, { status: sentStatus, headers, body: sent });
+    const fail = (failure: Failure) => send(statusOf(failure.code), errorBodyOf(failure, ""));
+    if (status >= 300) return send(status, body);
     const response = parsedObject(body);
-    const summary = response && summaryIn(response);
-    if (response === undefined || summary === undefined) {
-      this.#fail(response === undefined ? internalFailure : noSummary);
-      return;
-    }
-    const sealed = this.#sealing.seal(compactionName, Buffer.from(summary));
+    if (response === undefined) return fail(internalFailure);
+    const summary = summaryIn(response);
+    if (summary === undefined) return fail(noSummary);
+    const sealed = sealing.seal(compactionName, Buffer.from(summary));
     const item = compactionItemOf(`cmp_${randomBytes(24).toString("hex")}`, sealed);
-    const form = this.#form;
-    if (form === "sse") this.#stream(compactionEventsOf(response, item));
-    else
-      this.send(
+    if (form !== "sse")
+      return send(
         200,
-        contentTypes.whole,
         jsonOf(form === "whole" ? { ...response, output: [item] } : compactedBodyOf(response, item, form.messages)),
       );
-  }
+    // A stream is written, and not only ended, so that it is recorded as one.
+    below.writeHead(200, { ...headers, "content-type": contentTypes.sse });
+    below.write(Buffer.from(compactionEventsOf(response, item)));
+    below.end();
+  });
 
-  /** A stream is written, and not only ended, so that it is recorded as one. */
-  #stream(events: string): void {
-    this.sendHead(200, { "content-type": contentTypes.sse });
-    this.inner.write(Buffer.from(events));
-    this.inner.end();
-  }
-
-  #fail(failure: Failure): void {
-    const { statusOf, errorBodyOf } = openaiResponsesProfile;
-    this.send(statusOf(failure.code), contentTypes.whole, errorBodyOf(failure, ""));
-  }
-}
+const { statusOf, errorBodyOf } = openaiResponsesProfile;

@@ -2,8 +2,7 @@
 import type { OutgoingHttpHeaders } from "node:http";
 import type { ContentBody } from "#content/content.ts";
 import { ContentText } from "./content-text.ts";
-import type { AnswerResponse } from "./generation-response.ts";
-import { PassingResponse } from "./passing-response.ts";
+import type { AnswerResponse } from "./response.ts";
 
 export interface ContentResponseOptions {
   /** Takes memory for so many bytes in total; false if there is none. */
@@ -15,40 +14,53 @@ export interface ContentResponseOptions {
   ended(status: number, answer: ContentBody): void;
 }
 
-export class ContentResponse extends PassingResponse {
+export class ContentResponse implements AnswerResponse {
+  readonly #below: AnswerResponse;
   readonly #options: ContentResponseOptions;
   readonly #text: ContentText;
   #status = 0;
   #type = "";
   #isOver = false;
 
-  constructor(inner: AnswerResponse, options: ContentResponseOptions) {
-    super(inner);
+  constructor(below: AnswerResponse, options: ContentResponseOptions) {
+    this.#below = below;
     this.#options = options;
     this.#text = new ContentText((bytes) => options.hold(bytes));
-    inner.once("close", () => this.#end());
+    below.once("close", () => this.#end());
   }
 
-  override writeHead(status: number, headers: OutgoingHttpHeaders): this {
+  get headersSent(): boolean {
+    return this.#below.headersSent;
+  }
+
+  get closed(): boolean {
+    return this.#below.closed;
+  }
+
+  once(event: "close" | "drain", listener: () => void): void {
+    this.#below.once(event, listener);
+  }
+
+  writeHead(status: number, headers: OutgoingHttpHeaders): void {
     this.#status = status;
     this.#type = String(headers["content-type"] ?? "application/json");
-    return super.writeHead(status, headers);
+    this.#below.writeHead(status, headers);
   }
 
-  override write(chunk: string | Buffer, written?: () => void): boolean {
+  write(chunk: string | Buffer, written?: () => void): boolean {
     // Keep-alives are the only texts without a callback, and are no part of the answer.
     if (typeof chunk !== "string" || written !== undefined) this.#collect(chunk);
-    return super.write(chunk, written);
+    return this.#below.write(chunk, written);
   }
 
-  override end(chunk?: string | Buffer): void {
+  end(chunk?: string | Buffer): void {
     if (chunk !== undefined) this.#collect(chunk);
-    super.end(chunk);
+    this.#below.end(chunk);
     this.#end();
   }
 
-  override destroy(): void {
-    super.destroy();
+  destroy(): void {
+    this.#below.destroy();
     this.#end();
   }
 

@@ -3,7 +3,6 @@
  * alive meanwhile, writes what the relay delivers, and reports to the relay what the socket took.
  */
 
-import type { OutgoingHttpHeaders } from "node:http";
 import type { Framing } from "#dialects/codec.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
@@ -14,42 +13,18 @@ import type { AnswerHead } from "#relay/job.ts";
 import { breakDelayMs, bufferedAnswerBytesMax } from "../common/bounds.ts";
 import type { Claim } from "../common/capacity.ts";
 import { failureHeadersOf } from "../server/refusals.ts";
+import { type AnswerResponse, streamHeaders } from "./response.ts";
 
-/** Headers that keep proxies and content-delivery networks from buffering or changing a stream. */
-export const streamHeaders = {
-  "content-type": "text/event-stream; charset=utf-8",
-  "cache-control": "no-cache, no-transform",
-  "x-accel-buffering": "no",
-};
 const lineFeed = 0x0a;
 /** In place of a seq: the socket has taken nothing of this attempt. */
 const nothingTaken = -1;
 const eventEnd = Buffer.from("\n\n");
+
 export interface AnswerListener {
   /** No further attempt can replace or resume the answer. */
   committed(): void;
   /** The caller's socket took everything up to this seq. */
   taken(seq: number): void;
-}
-
-/**
- * The response that an answer is written to: an HTTP response, or an object with the same
- * interface.
- */
-export interface AnswerResponse {
-  /** The status can no longer change. */
-  readonly headersSent: boolean;
-  /** Everything was sent, or the caller left. */
-  readonly closed: boolean;
-  writeHead(status: number, headers: OutgoingHttpHeaders): unknown;
-  /**
-   * Copies a slice of a larger buffer that can't leave at once. Returns false when the caller reads
-   * too slowly; "drain" follows when it has caught up.
-   */
-  write(chunk: string | Buffer, written?: () => void): boolean;
-  end(chunk?: string | Buffer): unknown;
-  destroy(): unknown;
-  once(event: "close" | "drain", listener: () => void): unknown;
 }
 
 export interface AnswerOptions {

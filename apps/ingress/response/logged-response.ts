@@ -3,15 +3,22 @@
  * on without the caller. Each event has an id by which the caller can read on
  * (https://html.spec.whatwg.org/multipage/server-sent-events.html#the-last-event-id-header).
  */
-import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
 import { keepAliveAmongIds } from "#dialects/profile.ts";
 import { loggedEventBytesMax } from "../common/bounds.ts";
 import { EventCutter } from "./event-cutter.ts";
-import type { AnswerResponse } from "./generation-response.ts";
+import { type AnswerResponse, ResponseEvents, sharedHeadersOf, streamHeaders } from "./response.ts";
 
-/** Headers that belong to one request alone. */
-const notLogged = /ratelimit|request-id|^connection$/;
+/** A response that goes on without its caller. */
+export interface DetachedResponse {
+  /** Connects the caller, and takes its place. */
+  over(caller: AnswerResponse): AnswerResponse;
+  /**
+   * Stops the generation, as if its caller had left. "cancelled": the answer ends here. "lost":
+   * another process writes it on, so the caller's connection is broken, and it reads on there.
+   */
+  leave(why: "cancelled" | "lost"): void;
+}
 
 /** A failure before the first event: an error response. */
 export interface ErrorResponse {
@@ -45,10 +52,10 @@ export interface AnswerLog {
 
 export interface LoggedResponseOptions {
   log: AnswerLog;
-  /** The caller that began the answer; undefined for an answer that nobody waits for. */
-  live: AnswerResponse | undefined;
   /** The caller reads the ids of events. */
   sendsIds: boolean;
+  /** Events of the gateway's own, which a stream begins with. */
+  firstEvents?: readonly Buffer[];
   /** What is sent and logged for an event; undefined for nothing. `number` is the event's. */
   changed?(event: Buffer, number: number): Buffer | undefined;
   /**
@@ -59,11 +66,10 @@ export interface LoggedResponseOptions {
   ended(error: ErrorResponse | undefined): void;
 }
 
-export class LoggedResponse implements AnswerResponse {
-  closed = false;
+export class LoggedResponse implements AnswerResponse, DetachedResponse {
   readonly #options: LoggedResponseOptions;
   readonly #cutter = new EventCutter();
-  readonly #emitter = new EventEmitter();
+  readonly #events = new ResponseEvents();
   #live: AnswerResponse | undefined;
   #isLiveBlocked = false;
   #hasHead = false;
@@ -74,27 +80,36 @@ export class LoggedResponse implements AnswerResponse {
 
   constructor(options: LoggedResponseOptions) {
     this.#options = options;
-    this.#live = options.live;
-    options.live?.once("close", () => this.#liveLeft());
+  }
+
+  over(caller: AnswerResponse): this {
+    if (!caller.closed) {
+      this.#live = caller;
+      caller.once("close", () => this.#liveLeft());
+    }
+    const { firstEvents } = this.#options;
+    if (firstEvents !== undefined) {
+      this.writeHead(200, streamHeaders);
+      for (const event of firstEvents) this.#write(event);
+    }
+    return this;
+  }
+
+  get closed(): boolean {
+    return this.#events.closed;
   }
 
   get headersSent(): boolean {
     return this.#hasHead || this.#error !== undefined;
   }
 
-  writeHead(status: number, headers: OutgoingHttpHeaders): this {
+  writeHead(status: number, headers: OutgoingHttpHeaders): void {
     if (status >= 300) this.#error = { status, headers };
     else if (!this.#hasHead) {
       this.#hasHead = true;
-      const logged = Object.entries(headers).filter(([name]) => !notLogged.test(name));
-      const head: LogHead = {
-        status,
-        headers: Object.fromEntries(logged.map(([name, value]) => [name, String(value)])),
-      };
-      this.#options.log.head(head);
+      this.#options.log.head({ status, headers: sharedHeadersOf(headers) });
       if (this.#live?.closed === false) this.#live.writeHead(status, headers);
     }
-    return this;
   }
 
   write(chunk: string | Buffer, written?: () => void): boolean {
@@ -110,12 +125,6 @@ export class LoggedResponse implements AnswerResponse {
     return !this.#isBlocked;
   }
 
-  /** Writes events of the gateway's own, before those of the generation. */
-  begin(head: LogHead, events: readonly Buffer[]): void {
-    this.writeHead(head.status, head.headers);
-    for (const event of events) this.#write(event);
-  }
-
   end(chunk: string | Buffer = ""): void {
     if (this.#hasEnded) return;
     if (this.#error === undefined) this.#take(Buffer.from(chunk as Buffer));
@@ -129,14 +138,9 @@ export class LoggedResponse implements AnswerResponse {
     void this.#finish({ status: 502, body: "" });
   }
 
-  /**
-   * Stops the generation, as if its caller had left. A log that `ends` has no more events.
-   * Otherwise another process writes it on, so the caller's connection is broken: it reads on
-   * there.
-   */
-  leave(ends: boolean): void {
+  leave(why: "cancelled" | "lost"): void {
     this.#hasEnded = true;
-    if (ends) void this.#options.log.end();
+    if (why === "cancelled") void this.#options.log.end();
     else {
       this.#options.log.abandon();
       this.#breakLive();
@@ -145,12 +149,12 @@ export class LoggedResponse implements AnswerResponse {
   }
 
   once(event: "close" | "drain", listener: () => void): void {
-    this.#emitter.once(event, listener);
+    this.#events.once(event, listener);
   }
 
   /** The log was appended, so the flow may go on. */
   drained(): void {
-    if (!this.#isBlocked) this.#emitter.emit("drain");
+    if (!this.#isBlocked) this.#events.drained();
   }
 
   async #finish(error: ErrorResponse | undefined): Promise<void> {
@@ -209,9 +213,8 @@ export class LoggedResponse implements AnswerResponse {
 
   #close(error?: ErrorResponse): void {
     if (this.closed) return;
-    this.closed = true;
+    this.#events.close();
     if (this.#live?.closed === false) this.#live.end();
     this.#options.ended(error);
-    process.nextTick(() => this.#emitter.emit("close"));
   }
 }

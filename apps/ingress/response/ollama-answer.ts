@@ -1,7 +1,9 @@
 /** Answers of chat completions and embeddings in Ollama's format: https://docs.ollama.com/api */
-import { isObject, listOf, objectOf, parsedObject, parseExact, textOf } from "#wire/json/parse.ts";
+import { isObject, jsonOf, listOf, objectOf, parsedObject, parseExact, textOf } from "#wire/json/parse.ts";
 import { callBytesMax } from "../common/bounds.ts";
 import type { ModelPath } from "../request/ollama.ts";
+import { ollamaErrorOf } from "../server/refusals.ts";
+import type { AnswerTranslation } from "./translated-response.ts";
 
 export interface OllamaAnswerOptions {
   path: ModelPath;
@@ -24,7 +26,7 @@ type Body = Record<string, unknown>;
 const nanoseconds = (ms: number) => Math.round(ms * 1_000_000);
 
 /** The message of an error in the format of chat completions. */
-export const messageIn = (body: Buffer): string =>
+const messageIn = (body: Buffer): string =>
   textOf(objectOf(parsedObject(body)?.error).message) ?? "The gateway failed to process this request.";
 
 /**
@@ -160,3 +162,17 @@ function inputOf(parts: readonly string[]): unknown {
     return {};
   }
 }
+
+const lineOf = (value: object): string => `${jsonOf(value)}\n`;
+
+export const ollamaTranslationOf = (answer: OllamaAnswer): AnswerTranslation => ({
+  streamType: "application/x-ndjson",
+  keepAlive: () => lineOf(answer.keepAlive),
+  textOf: (data: Buffer) => answer.linesOf(data).map(lineOf).join(""),
+  wholeOf(body: Buffer) {
+    const whole = answer.wholeOf(body);
+    return whole && jsonOf(whole);
+  },
+  errorOf: (_status: number, body: Buffer) => ollamaErrorOf(messageIn(body)),
+  failureOf: ollamaErrorOf,
+});

@@ -12,8 +12,7 @@ import { type SseEvent, SseReader } from "#wire/sse.ts";
 import { recordedEventBytesMax, storeMsMax } from "../common/bounds.ts";
 import type { Claim } from "../common/capacity.ts";
 import { outputOf, valueIn } from "../common/items.ts";
-import type { AnswerResponse } from "./generation-response.ts";
-import { PassingResponse } from "./passing-response.ts";
+import type { AnswerResponse } from "./response.ts";
 
 export interface RecordingOptions {
   streams: boolean;
@@ -24,7 +23,8 @@ export interface RecordingOptions {
   store(id: string, response: Buffer): Promise<void>;
 }
 
-export class RecordedResponse extends PassingResponse {
+export class RecordedResponse implements AnswerResponse {
+  readonly #below: AnswerResponse;
   readonly #options: RecordingOptions;
   readonly #reader = new SseReader(recordedEventBytesMax);
   #records = true;
@@ -37,19 +37,32 @@ export class RecordedResponse extends PassingResponse {
   #final: Buffer | undefined;
   #heldBack: Buffer[] = [];
 
-  constructor(inner: AnswerResponse, options: RecordingOptions) {
-    super(inner);
+  constructor(below: AnswerResponse, options: RecordingOptions) {
+    this.#below = below;
     this.#options = options;
-    inner.once("close", () => this.#forget());
+    if (below.closed) this.#forget();
+    else below.once("close", () => this.#forget());
   }
 
-  override writeHead(status: number, headers: OutgoingHttpHeaders): this {
+  get headersSent(): boolean {
+    return this.#below.headersSent;
+  }
+
+  get closed(): boolean {
+    return this.#below.closed;
+  }
+
+  once(event: "close" | "drain", listener: () => void): void {
+    this.#below.once(event, listener);
+  }
+
+  writeHead(status: number, headers: OutgoingHttpHeaders): void {
     this.#status = status;
     if (status >= 300) this.#forget();
-    return super.writeHead(status, headers);
+    this.#below.writeHead(status, headers);
   }
 
-  override write(chunk: string | Buffer, written?: () => void): boolean {
+  write(chunk: string | Buffer, written?: () => void): boolean {
     if (this.#records && typeof chunk !== "string") {
       if (this.#options.streams) this.#readEvents(chunk);
       else this.#keep(chunk, (bytes) => this.#body.push(bytes));
@@ -59,10 +72,10 @@ export class RecordedResponse extends PassingResponse {
         return true;
       }
     }
-    return super.write(chunk, written);
+    return this.#below.write(chunk, written);
   }
 
-  override end(chunk?: string | Buffer): void {
+  end(chunk?: string | Buffer): void {
     const response = this.#completed(chunk);
     const id = response && textOf(valueIn(response, "id"));
     if (response === undefined || id === undefined) {
@@ -79,15 +92,15 @@ export class RecordedResponse extends PassingResponse {
     });
   }
 
-  override destroy(): void {
+  destroy(): void {
     this.#forget();
-    super.destroy();
+    this.#below.destroy();
   }
 
   #finish(chunk: string | Buffer | undefined): void {
-    for (const bytes of this.#heldBack) super.write(bytes);
+    for (const bytes of this.#heldBack) this.#below.write(bytes);
     this.#forget();
-    super.end(chunk);
+    this.#below.end(chunk);
   }
 
   #forget(): void {

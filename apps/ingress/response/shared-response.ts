@@ -4,19 +4,10 @@
  * falls too far behind is disconnected. When all callers have left, it goes on as long as its bytes
  * are kept, for callers that may still join.
  */
-import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
 import { sharedUnreadBytesMax, storableAnswerBytesMax } from "../common/bounds.ts";
 import type { Claim } from "../common/capacity.ts";
-import type { AnswerResponse } from "./generation-response.ts";
-
-/** Headers that belong to the first caller alone, or to the moment. */
-const notShared = /ratelimit|request-id|^connection$/;
-
-interface Member extends AnswerResponse {
-  /** Bytes that were written and not sent. */
-  readonly writableLength: number;
-}
+import { type AnswerResponse, ResponseEvents, sharedHeadersOf } from "./response.ts";
 
 export interface KeptAnswer {
   status: number;
@@ -30,11 +21,10 @@ export function headersOf(answer: Pick<KeptAnswer, "headers">, own: Record<strin
 }
 
 export class SharedResponse implements AnswerResponse {
-  closed = false;
-  readonly #members = new Set<Member>();
-  readonly #joined = new Map<Member, Record<string, string>>();
-  readonly #blocked = new Set<Member>();
-  readonly #emitter = new EventEmitter();
+  readonly #events = new ResponseEvents();
+  readonly #members = new Set<AnswerResponse>();
+  readonly #joined = new Map<AnswerResponse, Record<string, string>>();
+  readonly #blocked = new Set<AnswerResponse>();
   /** The claim on memory for the kept bytes. */
   readonly #held: Claim;
   #head: { status: number; headers: Record<string, string> } | undefined;
@@ -46,11 +36,19 @@ export class SharedResponse implements AnswerResponse {
     this.#settle = resolve;
   });
 
-  constructor(first: Member, held: Claim) {
+  constructor(held: Claim) {
     this.#held = held;
-    // No bytes are kept for a caller that left before the beginning.
+  }
+
+  /** Adds the first caller. No bytes are kept for one that left before the beginning. */
+  over(first: AnswerResponse): this {
     if (first.closed) this.forget();
     this.#add(first);
+    return this;
+  }
+
+  get closed(): boolean {
+    return this.#events.closed;
   }
 
   get headersSent(): boolean {
@@ -68,7 +66,7 @@ export class SharedResponse implements AnswerResponse {
    * Adds a caller: it receives the bytes so far and those to come. Returns false when the bytes are
    * not kept any more, or the response was closed.
    */
-  join(response: Member, own: Record<string, string>): boolean {
+  join(response: AnswerResponse, own: Record<string, string>): boolean {
     if (this.#kept === undefined || (this.closed && !this.#ended)) return false;
     if (this.#head === undefined) this.#joined.set(response, own);
     else response.writeHead(this.#head.status, headersOf(this.#head, own));
@@ -89,14 +87,12 @@ export class SharedResponse implements AnswerResponse {
     this.#closeIfOver();
   }
 
-  writeHead(status: number, headers: OutgoingHttpHeaders): this {
-    const shared = Object.entries(headers).filter(([name]) => !notShared.test(name));
-    this.#head = { status, headers: Object.fromEntries(shared.map(([name, value]) => [name, String(value)])) };
+  writeHead(status: number, headers: OutgoingHttpHeaders): void {
+    this.#head = { status, headers: sharedHeadersOf(headers) };
     for (const member of this.#members) {
       const own = this.#joined.get(member);
       member.writeHead(status, own === undefined ? headers : headersOf(this.#head, own));
     }
-    return this;
   }
 
   write(chunk: string | Buffer, written?: () => void): boolean {
@@ -124,16 +120,16 @@ export class SharedResponse implements AnswerResponse {
   }
 
   once(event: "close" | "drain", listener: () => void): void {
-    this.#emitter.once(event, listener);
+    this.#events.once(event, listener);
   }
 
-  #add(member: Member): void {
+  #add(member: AnswerResponse): void {
     this.#members.add(member);
     if (member.closed) this.#left(member);
     else member.once("close", () => this.#left(member));
   }
 
-  #left(member: Member): void {
+  #left(member: AnswerResponse): void {
     this.#members.delete(member);
     this.#joined.delete(member);
     this.#blocked.delete(member);
@@ -141,17 +137,15 @@ export class SharedResponse implements AnswerResponse {
     this.#goOn();
   }
 
-  /** Like an HTTP response, it emits `close` in a later turn and never inside a call. */
   #closeIfOver(): void {
-    if (this.closed || this.#members.size > 0 || (this.#kept !== undefined && !this.#ended)) return;
-    this.closed = true;
+    if (this.#members.size > 0 || (this.#kept !== undefined && !this.#ended)) return;
     this.#settle();
-    process.nextTick(() => this.#emitter.emit("close"));
+    this.#events.close();
   }
 
-  #wrote(member: Member, took: boolean): void {
+  #wrote(member: AnswerResponse, took: boolean): void {
     if (took) return;
-    if (this.#members.size > 1 && member.writableLength > sharedUnreadBytesMax) member.destroy();
+    if (this.#members.size > 1 && (member.writableLength ?? 0) > sharedUnreadBytesMax) member.destroy();
     if (this.#blocked.has(member)) return;
     this.#blocked.add(member);
     member.once("drain", () => {
@@ -166,7 +160,7 @@ export class SharedResponse implements AnswerResponse {
   }
 
   #goOn(): void {
-    if (!this.#isFull) this.#emitter.emit("drain");
+    if (!this.#isFull) this.#events.drained();
   }
 
   /**

@@ -1,19 +1,99 @@
 /**
- * The answer of one turn on a WebSocket, in place of an HTTP response: each server-sent event
- * becomes a frame. It ends with exactly one final frame, which is sent only when nothing can
- * follow: callers take every later frame as part of their next turn.
+ * The answer of a turn or a session on a WebSocket, in place of an HTTP response. Its frames are
+ * those of a format: server-sent events or the messages of a session.
  */
 
 import { isUtf8 } from "node:buffer";
-import { EventEmitter } from "node:events";
 import type { OutgoingHttpHeaders } from "node:http";
 import { internalFailure } from "#dialects/errors.ts";
 import { eventTypeOf } from "#dialects/openai-responses/event-type.ts";
 import { openaiResponsesProfile } from "#dialects/openai-responses/profile.ts";
+import { decodeClose, type MessageChunk, MessageReader, type SessionClose } from "#relay/session-messages.ts";
 import { type SseEvent, SseReader } from "#wire/sse.ts";
 import { socketEventBytesMax } from "../common/bounds.ts";
 import { errorFrameOf, withStreamId } from "../request/socket-frame.ts";
-import type { AnswerResponse } from "./generation-response.ts";
+import { type AnswerResponse, ResponseEvents } from "./response.ts";
+
+interface SocketHead {
+  status: number;
+  headers: OutgoingHttpHeaders;
+}
+
+/** How an answer becomes frames. */
+export interface SocketFormat {
+  /** Sends the frames that these bytes complete. */
+  push(bytes: Buffer): void;
+  /**
+   * Sends the end; an error has a status of 400 or above, and this body. Calls `sent` when the
+   * operating system has the last frame, or never if the format's owner closes the response.
+   */
+  end(head: SocketHead, body: string, sent: () => void): void;
+}
+
+export interface SocketPort {
+  /** The caller has too many unread bytes to receive more. */
+  isFull(): boolean;
+  terminate(): void;
+}
+
+export class SocketResponse implements AnswerResponse {
+  /** A frame can report any status at any time. */
+  readonly headersSent = false;
+  readonly #format: SocketFormat;
+  readonly #port: SocketPort;
+  readonly #events = new ResponseEvents();
+  #head: SocketHead = { status: 200, headers: {} };
+  #isBlocked = false;
+  #hasEnded = false;
+
+  constructor(format: SocketFormat, port: SocketPort) {
+    this.#format = format;
+    this.#port = port;
+  }
+
+  get closed(): boolean {
+    return this.#events.closed;
+  }
+
+  once(event: "close" | "drain", listener: () => void): void {
+    this.#events.once(event, listener);
+  }
+
+  writeHead(status: number, headers: OutgoingHttpHeaders): void {
+    this.#head = { status, headers };
+  }
+
+  write(chunk: string | Buffer): boolean {
+    if (this.#hasEnded) return true;
+    this.#format.push(typeof chunk === "string" ? Buffer.from(chunk) : chunk);
+    this.#isBlocked ||= this.#port.isFull();
+    return !this.#isBlocked;
+  }
+
+  end(chunk: string | Buffer = ""): void {
+    if (this.#hasEnded) return;
+    if (this.#head.status < 400) this.write(chunk);
+    this.#hasEnded = true;
+    this.#format.end(this.#head, chunk.toString(), () => this.close());
+  }
+
+  destroy(): void {
+    this.#port.terminate();
+  }
+
+  /** The caller has read the bytes that were sent. */
+  drained(): void {
+    if (!this.#isBlocked) return;
+    this.#isBlocked = false;
+    this.#events.drained();
+  }
+
+  /** All frames were sent, or the connection is gone. */
+  close(): void {
+    this.#hasEnded = true;
+    this.#events.close();
+  }
+}
 
 const endings = ["response.completed", "response.incomplete"];
 
@@ -24,102 +104,83 @@ export interface TurnPort {
    * Calls `sent` when the operating system has the frame; never if the connection breaks before.
    */
   send(frame: Buffer, sent: () => void): void;
-  /** The caller has too many unread bytes to receive more. */
-  isFull(): boolean;
   /** An event is sent; the final one is reported once it is certain. */
   passed(type: string | undefined, data: Buffer): void;
   /** The last frame was sent. */
   over(status: number): void;
-  terminate(): void;
 }
 
-export class SocketResponse implements AnswerResponse {
-  /** A frame can report any status at any time. */
-  readonly headersSent = false;
-  closed = false;
+/**
+ * Each server-sent event of a turn becomes a frame. It ends with exactly one final frame, which is
+ * sent only when nothing can follow: callers take every later frame as part of their next turn.
+ */
+export class TurnFormat implements SocketFormat {
   readonly #port: TurnPort;
   readonly #reader = new SseReader(socketEventBytesMax);
-  readonly #emitter = new EventEmitter();
-  #status = 200;
-  #headers: OutgoingHttpHeaders = {};
   #ending: SseEvent | undefined;
-  #blocked = false;
-  #ended = false;
 
   constructor(port: TurnPort) {
     this.#port = port;
   }
 
-  writeHead(status: number, headers: OutgoingHttpHeaders): this {
-    this.#status = status;
-    this.#headers = headers;
-    return this;
-  }
-
-  write(chunk: string | Buffer): boolean {
-    if (this.#ended) return true;
-    for (const event of this.#reader.push(typeof chunk === "string" ? Buffer.from(chunk) : chunk)) {
+  push(bytes: Buffer): void {
+    for (const event of this.#reader.push(bytes)) {
       const type = eventTypeOf(event);
-      if (type !== undefined && endings.includes(type)) {
-        this.#ending = { ...event, event: type };
-        continue;
-      }
-      this.#port.passed(type, event.data);
-      this.#send(event.data, () => undefined);
+      if (type !== undefined && endings.includes(type)) this.#ending = { ...event, event: type };
+      else this.#send(type, event.data, () => undefined);
     }
-    this.#blocked ||= this.#port.isFull();
-    return !this.#blocked;
   }
 
-  end(chunk: string | Buffer = ""): this {
-    if (this.#ended) return this;
-    if (this.#status < 400) this.write(chunk);
-    this.#ended = true;
-    const { streamId } = this.#port;
-    const last = () => this.close();
-    if (this.#status >= 400)
-      this.#port.send(errorFrameOf(this.#status, this.#headers, chunk.toString(), streamId), last);
-    else if (this.#ending !== undefined) {
-      this.#port.passed(this.#ending.event, this.#ending.data);
-      this.#send(this.#ending.data, last);
-    } else {
-      this.#status = openaiResponsesProfile.statusOf(internalFailure.code);
-      this.#port.send(
-        errorFrameOf(this.#status, this.#headers, openaiResponsesProfile.errorBodyOf(internalFailure, ""), streamId),
-        last,
-      );
+  end({ status, headers }: SocketHead, body: string, sent: () => void): void {
+    const fail = (failedStatus: number, errorBody: string) => {
+      this.#port.send(errorFrameOf(failedStatus, headers, errorBody, this.#port.streamId), sent);
+      this.#port.over(failedStatus);
+    };
+    const { statusOf, errorBodyOf } = openaiResponsesProfile;
+    if (status >= 400) fail(status, body);
+    else if (this.#ending === undefined) fail(statusOf(internalFailure.code), errorBodyOf(internalFailure, ""));
+    else {
+      this.#send(this.#ending.event, this.#ending.data, sent);
+      this.#port.over(status);
     }
-    this.#port.over(this.#status);
-    return this;
-  }
-
-  destroy(): this {
-    this.#port.terminate();
-    return this;
-  }
-
-  once(event: "close" | "drain", listener: () => void): this {
-    this.#emitter.once(event, listener);
-    return this;
-  }
-
-  /** The caller has read the bytes that were sent. */
-  drained(): void {
-    if (!this.#blocked) return;
-    this.#blocked = false;
-    this.#emitter.emit("drain");
-  }
-
-  /** All frames were sent, or the connection is gone. */
-  close(): void {
-    if (this.closed) return;
-    this.closed = true;
-    this.#ended = true;
-    this.#emitter.emit("close");
   }
 
   /** Replaces invalid UTF-8, for which callers would close the connection. */
-  #send(data: Buffer, sent: () => void): void {
+  #send(type: string | undefined, data: Buffer, sent: () => void): void {
+    this.#port.passed(type, data);
     this.#port.send(withStreamId(isUtf8(data) ? data : Buffer.from(data.toString("utf8")), this.#port.streamId), sent);
+  }
+}
+
+export interface SessionFormatPort {
+  /** Sends a fragment to the caller. */
+  send(chunk: MessageChunk): void;
+  /** The session is over: the upstream ended it, or it failed with an error that has this body. */
+  ended(end: SessionClose | { status: number; body: string }): void;
+}
+
+/** Each message of a session's upstream is sent in fragments if it does not come at once. */
+export class SessionFormat implements SocketFormat {
+  readonly #port: SessionFormatPort;
+  readonly #reader = new MessageReader();
+  #close: SessionClose = { code: undefined, reason: "" };
+
+  constructor(port: SessionFormatPort) {
+    this.#port = port;
+  }
+
+  /** Whether a message of the gateway's own may be sent now. */
+  get isBetweenMessages(): boolean {
+    return this.#reader.isBetweenMessages;
+  }
+
+  push(bytes: Buffer): void {
+    for (const chunk of this.#reader.push(bytes))
+      if (chunk.kind === "close") this.#close = decodeClose(chunk.bytes);
+      else this.#port.send(chunk);
+  }
+
+  end({ status }: SocketHead, body: string): void {
+    this.#port.ended(status >= 400 ? { status, body } : this.#close);
   }
 }

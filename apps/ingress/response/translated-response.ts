@@ -3,14 +3,12 @@
  * in the format of a dialect.
  */
 import type { OutgoingHttpHeaders } from "node:http";
-import { contentTypes } from "#dialects/codec.ts";
 import { internalFailure } from "#dialects/errors.ts";
 import { type SseEvent, SseReader } from "#wire/sse.ts";
 import { socketEventBytesMax } from "../common/bounds.ts";
 import type { Claim } from "../common/capacity.ts";
-import type { AnswerResponse } from "./generation-response.ts";
-import { PassingResponse } from "./passing-response.ts";
-import { WholeResponse } from "./whole-response.ts";
+import type { AnswerResponse } from "./response.ts";
+import { sendWhole, type WholeAnswer, WholeResponse } from "./whole-response.ts";
 
 /** All texts are complete: lines, events or bodies. */
 export interface AnswerTranslation {
@@ -28,73 +26,70 @@ export interface AnswerTranslation {
   failureOf(message: string): string;
 }
 
-/**
- * The response of a request for a stream, or for a whole answer. `held` is the claim on memory for
- * a whole answer that does not come at once.
- */
-export const translatedResponseOf = (
-  inner: AnswerResponse,
-  translation: AnswerTranslation,
-  streams: boolean,
-  held: Claim,
-): AnswerResponse => {
-  const whole = new TranslatedWhole(inner, translation, held);
-  return streams ? new TranslatedStream(inner, translation, whole) : whole;
-};
-
-class TranslatedWhole extends WholeResponse {
-  readonly #translation: AnswerTranslation;
-
-  constructor(inner: AnswerResponse, translation: AnswerTranslation, held: Claim) {
-    super(inner, held);
-    this.#translation = translation;
-  }
-
-  protected answer(status: number, body: Buffer): void {
-    const { wholeOf, errorOf, failureOf } = this.#translation;
-    const whole = status >= 300 ? errorOf(status, body) : wholeOf(body);
-    if (whole !== undefined) this.send(status, contentTypes.whole, whole);
-    else this.send(500, contentTypes.whole, failureOf(internalFailure.message));
-  }
+export interface TranslationOptions {
+  translation: AnswerTranslation;
+  /** The request is for a stream. An error before its first event is a whole response. */
+  streams: boolean;
+  /** The claim on memory for a whole answer that does not come at once. */
+  held: Claim;
 }
 
-/** An error before the first event is a whole response. */
-class TranslatedStream extends PassingResponse {
+export class TranslatedResponse implements AnswerResponse {
+  readonly #below: AnswerResponse;
   readonly #translation: AnswerTranslation;
-  readonly #error: AnswerResponse;
+  readonly #whole: WholeResponse;
   readonly #events = new SseReader(socketEventBytesMax);
-  #hasFailed = false;
+  #isWhole: boolean;
 
-  constructor(inner: AnswerResponse, translation: AnswerTranslation, error: AnswerResponse) {
-    super(inner);
+  constructor(below: AnswerResponse, { translation, streams, held }: TranslationOptions) {
+    this.#below = below;
     this.#translation = translation;
-    this.#error = error;
+    this.#whole = new WholeResponse(below, held, (answer) => this.#answer(answer));
+    this.#isWhole = !streams;
   }
 
-  override get headersSent(): boolean {
-    return this.#hasFailed || this.inner.headersSent;
+  get headersSent(): boolean {
+    return (this.#isWhole ? this.#whole : this.#below).headersSent;
   }
 
-  override writeHead(status: number, headers: OutgoingHttpHeaders): this {
-    this.#hasFailed = status >= 300;
-    if (this.#hasFailed) this.#error.writeHead(status, headers);
-    else this.inner.writeHead(status, { ...headers, "content-type": this.#translation.streamType });
-    return this;
+  get closed(): boolean {
+    return this.#below.closed;
   }
 
-  override write(chunk: string | Buffer, written?: () => void): boolean {
-    if (this.#hasFailed) return this.#error.write(chunk, written);
+  once(event: "close" | "drain", listener: () => void): void {
+    this.#below.once(event, listener);
+  }
+
+  writeHead(status: number, headers: OutgoingHttpHeaders): void {
+    this.#isWhole ||= status >= 300;
+    if (this.#isWhole) this.#whole.writeHead(status, headers);
+    else this.#below.writeHead(status, { ...headers, "content-type": this.#translation.streamType });
+  }
+
+  write(chunk: string | Buffer, written?: () => void): boolean {
+    if (this.#isWhole) return this.#whole.write(chunk, written);
     const text = this.#textOf(chunk);
     // A text without an event is a keep-alive.
-    if (text === "" && typeof chunk === "string") return this.inner.write(this.#translation.keepAlive(), written);
-    if (text !== "") return this.inner.write(text, written);
+    if (text === "" && typeof chunk === "string") return this.#below.write(this.#translation.keepAlive(), written);
+    if (text !== "") return this.#below.write(text, written);
     if (written !== undefined) process.nextTick(written);
     return true;
   }
 
-  override end(chunk: string | Buffer = ""): void {
-    if (this.#hasFailed) this.#error.end(chunk);
-    else this.inner.end(this.#textOf(chunk));
+  end(chunk: string | Buffer = ""): void {
+    if (this.#isWhole) this.#whole.end(chunk);
+    else this.#below.end(this.#textOf(chunk));
+  }
+
+  destroy(): void {
+    this.#whole.destroy();
+  }
+
+  #answer({ status, headers, body }: WholeAnswer): void {
+    const { wholeOf, errorOf, failureOf } = this.#translation;
+    const whole = status >= 300 ? errorOf(status, body) : wholeOf(body);
+    if (whole !== undefined) sendWhole(this.#below, { status, headers, body: whole });
+    else sendWhole(this.#below, { status: 500, headers, body: failureOf(internalFailure.message) });
   }
 
   #textOf(chunk: string | Buffer): string {

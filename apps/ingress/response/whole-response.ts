@@ -1,48 +1,52 @@
-/** A response that is held back until it is complete, and then answered with another body. */
+/** A response that is kept until it is complete, and then answered with another body. */
 import type { OutgoingHttpHeaders } from "node:http";
+import { contentTypes } from "#dialects/codec.ts";
 import type { Claim } from "../common/capacity.ts";
-import type { AnswerResponse } from "./generation-response.ts";
-import { PassingResponse } from "./passing-response.ts";
+import type { AnswerResponse } from "./response.ts";
+
+/** An error has a status of 300 or above. */
+export interface WholeAnswer {
+  status: number;
+  /** Without those that describe the body. */
+  headers: OutgoingHttpHeaders;
+  body: Buffer;
+}
 
 /** Its generation must answer with a whole response, not with a stream. */
-export abstract class WholeResponse extends PassingResponse {
+export class WholeResponse implements AnswerResponse {
+  readonly #below: AnswerResponse;
   /** The claim on memory for an answer that does not come at once. */
   readonly #held: Claim;
+  readonly #answer: (answer: WholeAnswer) => void;
   #head: { status: number; headers: OutgoingHttpHeaders } | undefined;
   #body: Buffer[] = [];
   #bytes = 0;
 
-  constructor(inner: AnswerResponse, held: Claim) {
-    super(inner);
+  /** Calls `answer` with the complete response; it writes to `below`. */
+  constructor(below: AnswerResponse, held: Claim, answer: (answer: WholeAnswer) => void) {
+    this.#below = below;
     this.#held = held;
-    inner.once("close", () => this.#forget());
+    this.#answer = answer;
+    below.once("close", () => this.#forget());
   }
 
-  /** Sends what the caller gets for this response. An error has a status of 300 or above. */
-  protected abstract answer(status: number, body: Buffer): void;
-
-  /** Sends the response, with the headers of the original one. */
-  protected send(status: number, contentType: string, body: string | Buffer): void {
-    this.sendHead(status, { "content-type": contentType, "content-length": Buffer.byteLength(body) });
-    this.inner.end(body);
-  }
-
-  /** Sends the head, with the headers of the original one that do not describe its body. */
-  protected sendHead(status: number, headers: OutgoingHttpHeaders): void {
-    const { "content-length": _, ...original } = this.#head?.headers ?? {};
-    this.inner.writeHead(status, { ...original, ...headers });
-  }
-
-  override get headersSent(): boolean {
+  get headersSent(): boolean {
     return this.#head !== undefined;
   }
 
-  override writeHead(status: number, headers: OutgoingHttpHeaders): this {
-    this.#head = { status, headers };
-    return this;
+  get closed(): boolean {
+    return this.#below.closed;
   }
 
-  override write(chunk: string | Buffer, written?: () => void): boolean {
+  once(event: "close" | "drain", listener: () => void): void {
+    this.#below.once(event, listener);
+  }
+
+  writeHead(status: number, { "content-length": _, ...headers }: OutgoingHttpHeaders): void {
+    this.#head = { status, headers };
+  }
+
+  write(chunk: string | Buffer, written?: () => void): boolean {
     const bytes = Buffer.from(chunk as Buffer);
     this.#bytes += bytes.length;
     if (this.#held.hold(this.#bytes) !== undefined) this.destroy();
@@ -51,18 +55,29 @@ export abstract class WholeResponse extends PassingResponse {
     return true;
   }
 
-  override end(chunk: string | Buffer = ""): void {
-    this.answer(this.#head?.status ?? 200, Buffer.concat([...this.#body, Buffer.from(chunk as Buffer)]));
+  end(chunk: string | Buffer = ""): void {
+    const body = Buffer.concat([...this.#body, Buffer.from(chunk as Buffer)]);
+    this.#answer({ status: 200, headers: {}, ...this.#head, body });
     this.#forget();
   }
 
-  override destroy(): void {
+  destroy(): void {
     this.#forget();
-    super.destroy();
+    this.#below.destroy();
   }
 
   #forget(): void {
     this.#body = [];
     this.#held.end();
   }
+}
+
+/** Sends JSON with these headers. */
+export function sendWhole(
+  response: AnswerResponse,
+  { status, headers, body }: Omit<WholeAnswer, "body"> & { body: string | Buffer },
+): void {
+  const own = { "content-type": contentTypes.whole, "content-length": Buffer.byteLength(body) };
+  response.writeHead(status, { ...headers, ...own });
+  response.end(body);
 }

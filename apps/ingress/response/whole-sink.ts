@@ -1,8 +1,7 @@
 /** The response of a generation whose whole answer is stored, and sent to nobody. */
-import { EventEmitter } from "node:events";
 import { wholeAnswerBytesMax } from "../common/bounds.ts";
-import type { AnswerResponse } from "./generation-response.ts";
-import type { ErrorResponse } from "./logged-response.ts";
+import type { DetachedResponse, ErrorResponse } from "./logged-response.ts";
+import { type AnswerResponse, ResponseEvents } from "./response.ts";
 
 /** Takes the whole answer (background/background-answer.ts). */
 interface WholeAnswer {
@@ -10,12 +9,11 @@ interface WholeAnswer {
   ending(error: ErrorResponse | undefined, number: number): Promise<unknown>;
 }
 
-export class WholeSink implements AnswerResponse {
-  closed = false;
+export class WholeSink implements AnswerResponse, DetachedResponse {
   headersSent = false;
   readonly #answer: WholeAnswer;
   readonly #ended: () => void;
-  readonly #emitter = new EventEmitter();
+  readonly #events = new ResponseEvents();
   #status = 200;
   #body: Buffer[] = [];
   #bytes = 0;
@@ -25,10 +23,21 @@ export class WholeSink implements AnswerResponse {
     this.#ended = ended;
   }
 
-  writeHead(status: number): this {
+  over(): this {
+    return this;
+  }
+
+  get closed(): boolean {
+    return this.#events.closed;
+  }
+
+  once(event: "close" | "drain", listener: () => void): void {
+    this.#events.once(event, listener);
+  }
+
+  writeHead(status: number): void {
     this.headersSent = true;
     this.#status = status;
-    return this;
   }
 
   write(chunk: string | Buffer, written?: () => void): boolean {
@@ -52,25 +61,15 @@ export class WholeSink implements AnswerResponse {
     if (!this.closed) void this.#finish({ status: 502, body: "" });
   }
 
-  /** Stops the generation, as if its caller had left. */
   leave(): void {
-    this.#close();
-  }
-
-  once(event: "close" | "drain", listener: () => void): void {
-    this.#emitter.once(event, listener);
-  }
-
-  async #finish(error: { status: number; body: string } | undefined): Promise<void> {
-    await this.#answer.ending(error, 0);
-    this.#close();
-  }
-
-  #close(): void {
     if (this.closed) return;
-    this.closed = true;
+    this.#events.close();
     this.#body = [];
     this.#ended();
-    process.nextTick(() => this.#emitter.emit("close"));
+  }
+
+  async #finish(error: ErrorResponse | undefined): Promise<void> {
+    await this.#answer.ending(error, 0);
+    this.leave();
   }
 }

@@ -7,7 +7,7 @@ import { isPresent, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import type { Admission } from "../admission/admission.ts";
 import { clientSecretBodyBytesMax, clientSecretsMax } from "../common/bounds.ts";
 import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
-import { Refused, valueOrThrow } from "../common/refused.ts";
+import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import type { ClientSecrets } from "../server/client-secrets.ts";
 
 /** In seconds, as at OpenAI. */
@@ -27,7 +27,7 @@ const tooMany: Failure = {
 };
 
 const invalid = (message: string, param?: string) =>
-  new Refused({ code: "invalid_request", message, ...(param !== undefined && { param }) });
+  new Refusal({ code: "invalid_request", message, ...(param !== undefined && { param }) });
 
 export function addClientSecretRoute(scope: FastifyInstance, path: string, options: ClientSecretOptions): void {
   const { admission, clock, clientSecrets } = options;
@@ -45,7 +45,7 @@ export function addClientSecretRoute(scope: FastifyInstance, path: string, optio
     const sealed = { keyHash: hashOf(request.apiKey), model, session };
     const create = () => clientSecrets.create(request.caller.id, sealed, seconds * 1_000);
     const value = await outlastRedis(options, create);
-    if (value === undefined) throw new Refused(tooMany);
+    if (value === undefined) throw new Refusal(tooMany);
     return {
       value,
       expires_at: Math.floor(now / 1_000) + seconds,

@@ -11,7 +11,6 @@ import { profiles } from "#dialects/profiles.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { isForm } from "#operations/operations.ts";
 import type { Admission } from "../admission/admission.ts";
-import type { ReplayAnswer } from "../admission/rate-limits.ts";
 import type { DetachedGenerations } from "../background/detached.ts";
 import type { ResumableStreams } from "../background/resumable.ts";
 import {
@@ -24,13 +23,14 @@ import {
   type ServedEndpoint,
 } from "../common/endpoints.ts";
 import { pathNotFoundOf, printable } from "../common/failures.ts";
-import { Refused, throwRefusal, valueOrThrow } from "../common/refused.ts";
+import { labelsOf } from "../common/labels.ts";
+import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import { unsupportedPartOf } from "../common/unsupported-paths.ts";
 import { servedBodyOf, servedPathOf } from "../common/vendor-paths.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import { fingerprintOf, type Idempotency, nameOf } from "../idempotency/idempotency.ts";
 import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
-import type { AnswerResponse } from "../response/generation-response.ts";
+import type { SharedResponse } from "../response/shared-response.ts";
 import { noBytes, type RequestBodies } from "../server/request-bodies.ts";
 import type { ResolvedBody, Storing } from "../stored/storing.ts";
 
@@ -58,10 +58,8 @@ export function addRoutes(server: FastifyInstance, options: RoutesOptions): Gene
   const serve = (scope: FastifyInstance, wantsForms: boolean) => {
     for (const endpoint of endpoints.values())
       if (endpoint.path !== undefined && isForm(endpoint.operation) === wantsForms)
-        scope.post(
-          endpoint.path,
-          { onRequest: (request, reply) => posts.checkEarly(request, reply, endpoint) },
-          (request, reply) => posts.handle(request, reply, endpoint),
+        scope.post(endpoint.path, { onRequest: (request) => posts.checkEarly(request, endpoint) }, (request, reply) =>
+          posts.handle(request, reply, endpoint),
         );
   };
   serve(server, false);
@@ -72,7 +70,7 @@ export function addRoutes(server: FastifyInstance, options: RoutesOptions): Gene
   for (const version of googleVersions) {
     server.post(
       `/${version}/models/*`,
-      { onRequest: async (request, reply) => posts.checkEarly(request, reply, methodOf(request, reply).endpoint) },
+      { onRequest: async (request, reply) => posts.checkEarly(request, methodOf(request, reply).endpoint) },
       (request, reply) => {
         const { endpoint, ...call } = methodOf(request, reply);
         return posts.handle(request, reply, endpoint, call);
@@ -104,7 +102,7 @@ function addModelRoutes(server: FastifyInstance, version: string, { catalogue, a
   );
   server.get<{ Params: { "*": string } }>(`/${version}/models/*`, (request) => {
     const { "*": model } = request.params;
-    if (model === "") throw new Refused(pathNotFoundOf(request, `/${version}/models`));
+    if (model === "") throw new Refusal(pathNotFoundOf(request, `/${version}/models`));
     const found = withOffer(valueOrThrow(admission.modelFor(request, model)), request.caller.group);
     return profiles[dialectOf(request.url, request.headers)].modelBodyOf(withTarget(found));
   });
@@ -122,13 +120,13 @@ export class GenerationRoutes {
    * Before a large body is requested or read: refuses a caller whose limits would refuse every
    * request.
    */
-  async checkEarly(request: FastifyRequest, reply: FastifyReply, endpoint: ServedEndpoint): Promise<void> {
+  async checkEarly(request: FastifyRequest, endpoint: ServedEndpoint): Promise<void> {
     const { admission, idempotency } = this.#options;
     const { headers } = request;
     const length =
       headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.POSITIVE_INFINITY;
     if (isReadAtOnce({ length })) return;
-    limitHeadersOrThrow(await admission.check(request, endpoint, idempotency.concerns(request)), reply);
+    valueOrThrow(await admission.check(request, endpoint, idempotency.concerns(request)));
   }
 
   /** Reads the body, a small one in this turn of the event loop, and begins the generation. */
@@ -158,7 +156,7 @@ export class GenerationRoutes {
 
   /**
    * Begins a response in the background. A stream is answered to `live`; otherwise resolves to the
-   * JSON of the response so far. Rejects with Refused.
+   * JSON of the response so far. Rejects with Refusal.
    */
   async beginBackground(
     request: FastifyRequest,
@@ -169,9 +167,9 @@ export class GenerationRoutes {
     const { storing, detached, admission, resumable } = this.#options;
     const { body } = resolved;
     const owner = storing.ownerOf(request);
-    if (owner === undefined || body.store === false) throw new Refused(backgroundStores);
-    if (resolved.expansion?.compacts !== undefined) throw new Refused(noBackgroundCompaction);
-    const limits = limitHeadersOrThrow(await admission.check(request, responses, false), reply);
+    if (owner === undefined || body.store === false) throw new Refusal(backgroundStores);
+    if (resolved.expansion?.compacts !== undefined) throw new Refusal(noBackgroundCompaction);
+    const limits = valueOrThrow(await admission.check(request, responses, false))?.headers;
     for (const [name, value] of Object.entries({ ...requestIdHeadersOf(request), ...limits }))
       live?.setHeader(name, value);
     const { id, isNew } = await detached.beginBackground(request, owner, responses, resolved, live, {
@@ -187,7 +185,7 @@ export class GenerationRoutes {
     } else {
       const { response } = await storing.responses.find(owner, id);
       if (!isNew) reply.header("idempotent-replayed", "true");
-      reply.headers(limits);
+      if (limits !== undefined) reply.headers(limits);
       return response;
     }
     return undefined;
@@ -205,13 +203,26 @@ export class GenerationRoutes {
     const model = call?.model ?? String(body.model ?? endpoint.modelDefault);
     const { alt } = request.query as { alt?: string };
     const framing = (endpoint.framingOf ?? profiles[endpoint.dialect].framingOf)(body, call?.method, alt);
-    const replay = async () => limitHeadersOrThrow(await admission.replay({ request, endpoint, model }), reply);
+    const replay = async () => valueOrThrow(await admission.replay({ request, endpoint, model }))?.headers ?? {};
     if (resumable.concerns(request, endpoint, framing) && resolved.expansion?.compacts === undefined)
       return resumable.serve({ request, reply, endpoint, resolved, model, replay });
-    const begin = (given: AnswerResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
-      const { id: requestId } = request;
-      const answered = storing.answered(request, resolved, given, framing, endpoint);
-      throwRefusal(generations.begin({ request, requestId, endpoint, model, demand, body, bytes, ...answered, onEnd }));
+    const begin = (idempotency?: SharedResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
+      const { layers, ...answer } = storing.answered(request, endpoint, resolved, { framing });
+      const response = { sink: reply.raw, idempotency, ...layers };
+      valueOrThrow(
+        generations.begin({
+          http: request,
+          requestId: request.id,
+          endpoint,
+          model,
+          demand,
+          bytes,
+          labels: labelsOf(request.caller, request.headers, body),
+          ...answer,
+          layers: response,
+          onEnd,
+        }),
+      );
       request.isGeneration = true;
     };
     const takeOver = () => {
@@ -221,7 +232,7 @@ export class GenerationRoutes {
     if (idempotency.concerns(request)) {
       return idempotency.serve(request, reply.raw, begin, replay).then(takeOver);
     }
-    begin(reply.raw);
+    begin();
     takeOver();
     return undefined;
   }
@@ -239,28 +250,18 @@ const backgroundStores: Failure = {
   param: "background",
 };
 
-/**
- * The headers that report the caller's limits. Sets them on the reply and throws Refused if the
- * limits refuse the request.
- */
-function limitHeadersOrThrow(answer: ReplayAnswer | undefined, reply: FastifyReply): Record<string, string> {
-  if (answer?.kind !== "refused") return answer?.headers ?? {};
-  reply.headers(answer.headers);
-  throw new Refused(answer.failure);
-}
-
 /** The model, the method and the endpoint of a POST below a model's path. */
 function methodOf({ params }: FastifyRequest, reply: FastifyReply): ModelCall & { endpoint: ServedEndpoint } {
   const call = modelCallOf((params as { "*": string })["*"]);
   if (call === undefined) {
     reply.header("allow", "GET, HEAD");
-    throw new Refused({ code: "method_not_allowed", message: "POST is not allowed here; use GET or HEAD." });
+    throw new Refusal({ code: "method_not_allowed", message: "POST is not allowed here; use GET or HEAD." });
   }
   const endpoint = endpoints.get(call.method);
   if (endpoint?.method !== undefined) return { ...call, endpoint };
   const methods = [...endpoints.values()].flatMap(({ method = [] }) => method).join(", ");
   const hint = unsupportedPartOf(`:${call.method}`, "gemini");
-  throw new Refused({
+  throw new Refusal({
     code: "path_not_found",
     message: `There is no method '${printable(call.method)}' here; use one of ${methods}.${hint === undefined ? "" : ` ${hint}`}`,
   });

@@ -13,11 +13,12 @@ import { jsonOf, parsedObject } from "#wire/json/parse.ts";
 import type { DetachedGenerations } from "../background/detached.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { googleVersions, responses } from "../common/endpoints.ts";
-import { Refused, throwRefusal, valueOrThrow } from "../common/refused.ts";
+import { labelsOf } from "../common/labels.ts";
+import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { BodyReader } from "../request/body-reader.ts";
 import { failureIn, InteractionStream, interactionOf, ownFailureOf } from "../response/interactions.ts";
-import { type AnswerTranslation, translatedResponseOf } from "../response/translated-response.ts";
+import type { AnswerTranslation } from "../response/translated-response.ts";
 import type { RequestBodies } from "../server/request-bodies.ts";
 import { notFoundOf } from "../stored/not-found.ts";
 import type { StoreOwner } from "../stored/sealed-store.ts";
@@ -44,13 +45,13 @@ export function addInteractionRoutes(
   const { storing, detached } = options;
   for (const version of googleVersions) {
     const path = `/${version}/interactions`;
-    server.post(path, { onRequest: (request, reply) => checkEarly(request, reply, responses) }, (request, reply) =>
+    server.post(path, { onRequest: (request) => checkEarly(request, responses) }, (request, reply) =>
       inOwnWords(() => begin(options, beginBackground, request, reply)),
     );
     server.get<WithId>(`${path}/:id`, (request) =>
       inOwnWords(async () => {
         const { id } = request.params;
-        if (request.query.stream === "true") throw new Refused(notStreamed);
+        if (request.query.stream === "true") throw new Refusal(notStreamed);
         const owner = ownerOf(request, storing);
         const { response } = await storing.responses.find(owner, id);
         const input = request.query.include_input === "true" ? await storing.responses.inputOf(owner, id) : undefined;
@@ -96,26 +97,25 @@ async function begin(
   const reading = reader.read(responses, bytes, { key });
   const resolved = await held.during(Promise.resolve(storing.resolve(request, responses, bytes, reading)));
   if (resolved.body.background === true) {
-    if (streams) throw new Refused(noBackgroundStream);
+    if (streams) throw new Refusal(noBackgroundStream);
     const response = await beginBackground(request, reply, resolved, undefined);
     return interactionOf((response && parsedObject(response)) ?? {});
   }
   const framing = streams ? "sse" : "whole";
-  const given = translatedResponseOf(reply.raw, translation(), streams, recorded.claim(key));
-  const answered = storing.answered(request, resolved, given, framing, responses);
+  const { layers, ...answer } = storing.answered(request, responses, resolved, { framing });
+  const translated = { translation: translation(), streams, held: recorded.claim(key) };
   const { body, demand } = resolved;
-  const { id: requestId } = request;
-  const model = String(body.model);
-  throwRefusal(
+  valueOrThrow(
     generations.begin({
-      request,
-      requestId,
+      http: request,
+      requestId: request.id,
       endpoint: responses,
-      model,
+      model: String(body.model),
       demand,
-      body,
       bytes: resolved.bytes,
-      ...answered,
+      labels: labelsOf(caller, request.headers, body),
+      ...answer,
+      layers: { sink: reply.raw, translation: translated, ...layers },
     }),
   );
   request.isGeneration = true;
@@ -138,10 +138,10 @@ function translation(): AnswerTranslation {
   };
 }
 
-/** Throws Refused for a caller whose group stores no responses: every id is unknown. */
+/** Throws Refusal for a caller whose group stores no responses: every id is unknown. */
 function ownerOf(request: FastifyRequest, storing: Storing): StoreOwner {
   const owner = storing.ownerOf(request);
-  if (owner === undefined) throw new Refused(notFoundOf("Response", (request.params as { id: string }).id));
+  if (owner === undefined) throw new Refusal(notFoundOf("Response", (request.params as { id: string }).id));
   return owner;
 }
 
@@ -150,6 +150,6 @@ async function inOwnWords<Value>(work: () => Promise<Value>): Promise<Value> {
   try {
     return await work();
   } catch (error) {
-    throw error instanceof Refused ? new Refused(ownFailureOf(error.failure)) : error;
+    throw error instanceof Refusal ? new Refusal(ownFailureOf(error.failure), error.headers) : error;
   }
 }

@@ -13,14 +13,14 @@ import type { Clock } from "#service/clock.ts";
 import type { Admission } from "../admission/admission.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { endpoints, type ServedEndpoint } from "../common/endpoints.ts";
-import { Refused, throwRefusal, valueOrThrow } from "../common/refused.ts";
+import { labelsOf } from "../common/labels.ts";
+import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import { readJson } from "../request/body.ts";
 import type { BodyReader } from "../request/body-reader.ts";
 import { type ModelPath, modelIdOf, modelPaths } from "../request/ollama.ts";
 import { faultIn } from "../request/validation.ts";
-import { OllamaAnswer } from "../response/ollama-answer.ts";
-import { ollamaResponseOf } from "../response/ollama-response.ts";
+import { OllamaAnswer, ollamaTranslationOf } from "../response/ollama-answer.ts";
 import { noBytes, type RequestBodies } from "../server/request-bodies.ts";
 import type { GenerationRoutes } from "./generations.ts";
 import { modelDetailsOf, modelListOf } from "./ollama-models.ts";
@@ -55,10 +55,8 @@ export function addOllamaRoutes(
 ): void {
   const { catalogue, admission } = options;
   for (const path of modelPaths)
-    server.post(
-      path,
-      { onRequest: (request, reply) => checkEarly(request, reply, endpointOf(path)) },
-      (request, reply) => begin(options, path, request, reply),
+    server.post(path, { onRequest: (request) => checkEarly(request, endpointOf(path)) }, (request, reply) =>
+      begin(options, path, request, reply),
     );
   server.get("/", (_request, reply) => reply.type("text/plain").send("Ollama is running"));
   server.get("/api/version", () => ({ version }));
@@ -73,7 +71,7 @@ export function addOllamaRoutes(
   server.post("/api/show", (request) => {
     const body = valueOrThrow(readJson(request.bytes));
     const fault = faultIn(showSchema, body);
-    if (fault !== undefined) throw new Refused(fault);
+    if (fault !== undefined) throw new Refusal(fault);
     const asked = body as { model?: string; name?: string };
     return modelDetailsOf(valueOrThrow(admission.modelFor(request, modelIdOf(String(asked.model ?? asked.name)))));
   });
@@ -98,16 +96,24 @@ async function begin(
   bodies.reserve(request, bytes.length);
   const endpoint = endpointOf(path);
   const { demand } = valueOrThrow(await held.during(Promise.resolve(reader.read(endpoint, bytes, { key }))));
-  throwRefusal(
+  valueOrThrow(
     generations.begin({
-      request,
+      http: request,
       requestId: request.id,
+      labels: labelsOf(caller, request.headers),
       endpoint,
       model: modelIdOf(model),
       framing: asked.streams ? "sse" : "whole",
       demand,
       bytes,
-      response: ollamaResponseOf(reply.raw, answer, asked.streams, recorded.claim(key)),
+      layers: {
+        sink: reply.raw,
+        translation: {
+          translation: ollamaTranslationOf(answer),
+          streams: asked.streams,
+          held: recorded.claim(key),
+        },
+      },
     }),
   );
   request.isGeneration = true;

@@ -12,7 +12,7 @@ import type { DetachedGenerations } from "../background/detached.ts";
 import type { LogFollower } from "../background/log-follower.ts";
 import { conversationBodyBytesMax } from "../common/bounds.ts";
 import { type Item, inputItemsIn, listIn, pageOf, shownOf, valueIn } from "../common/items.ts";
-import { Refused } from "../common/refused.ts";
+import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import { readJson } from "../request/body.ts";
 import { faultIn } from "../request/validation.ts";
 import type { Conversation } from "../stored/conversations.ts";
@@ -64,7 +64,7 @@ function addResponseRoutes(
     const { response } = await responses.find(owner, id);
     const { stream, starting_after: after } = request.query as { stream?: string; starting_after?: string };
     if (stream !== "true") return sendJson(reply, response);
-    if (after !== undefined && !/^\d{1,9}$/.test(after)) throw new Refused(badStart);
+    if (after !== undefined && !/^\d{1,9}$/.test(after)) throw new Refusal(badStart);
     await follower.follow(request, reply.raw, owner, id, Number(after ?? -1), notStreamed, () => reply.hijack());
   });
   server.get<WithId>("/v1/responses/:id/input_items", async (request, reply) => {
@@ -138,41 +138,38 @@ function addConversationRoutes(server: FastifyInstance, storing: Storing, clock:
   });
 }
 
-/** Throws Refused for a caller whose group stores nothing: every id is unknown. */
+/** Throws Refusal for a caller whose group stores nothing: every id is unknown. */
 function ownerOf(request: FastifyRequest, storing: Storing, what: "Response" | "Conversation"): StoreOwner {
   const owner = storing.ownerOf(request);
   if (owner !== undefined) return owner;
   const { id } = request.params as { id?: string };
-  throw new Refused(id === undefined ? storesNothing("conversation") : notFoundOf(what, id));
+  throw new Refusal(id === undefined ? storesNothing("conversation") : notFoundOf(what, id));
 }
 
 function bodyOf({ bytes }: FastifyRequest, schema: object): Record<string, unknown> {
-  const read = readJson(bytes);
-  if (read.kind === "refused") throw new Refused(read.failure);
-  const fault = faultIn(schema, read.value);
-  if (fault !== undefined) throw new Refused(fault);
-  return read.value as Record<string, unknown>;
+  const read = valueOrThrow(readJson(bytes));
+  const fault = faultIn(schema, read);
+  if (fault !== undefined) throw new Refusal(fault);
+  return read as Record<string, unknown>;
 }
 
-/** The items of a request. Throws Refused for two with the same id. */
+/** The items of a request. Throws Refusal for two with the same id. */
 function itemsOf({ bytes }: FastifyRequest): Buffer[] {
   const given = listIn(bytes, "items");
   const ids = given.map((item) => textOf(valueIn(item, "id")));
   const place = ids.findIndex((id, index) => id !== undefined && ids.indexOf(id) < index);
-  if (place >= 0) throw new Refused(repeatedItem(String(ids[place]), `items[${place}].id`));
+  if (place >= 0) throw new Refusal(repeatedItem(String(ids[place]), `items[${place}].id`));
   return given;
 }
 
 function itemIn({ items: all }: Conversation, id: string): Buffer {
   const found = all.find((item) => item.id === id);
-  if (found === undefined) throw new Refused(notFoundOf("Item", id));
+  if (found === undefined) throw new Refusal(notFoundOf("Item", id));
   return shownOf(found);
 }
 
 const sendJson = (reply: FastifyReply, body: Buffer) => reply.type("application/json").send(body);
 
 function sendPage(reply: FastifyReply, all: readonly Item[], { query }: { query: unknown }) {
-  const page = pageOf(all, query as Record<string, unknown>);
-  if (page.kind === "refused") throw new Refused(page.failure);
-  return sendJson(reply, page.body);
+  return sendJson(reply, valueOrThrow(pageOf(all, query as Record<string, unknown>)));
 }

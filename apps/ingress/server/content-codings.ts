@@ -6,7 +6,7 @@ import { Transform, type TransformCallback } from "node:stream";
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import type { Failure } from "#dialects/errors.ts";
 import { decodedChunkBytes, zstdFramesMax, zstdWindowLog } from "../common/bounds.ts";
-import { Refused } from "../common/refused.ts";
+import { Refusal } from "../common/refusal.ts";
 
 type ZlibStream = Transform & { readonly bytesWritten: number };
 
@@ -49,7 +49,7 @@ export function codingOf(header: string | undefined): string | undefined {
 }
 
 /**
- * A stream that decodes a whole body, or fails with Refused; undefined for an unknown coding and
+ * A stream that decodes a whole body, or fails with Refusal; undefined for an unknown coding and
  * for several codings.
  */
 export function decoderOf(coding: string): Transform | undefined {
@@ -80,8 +80,8 @@ class Decoder extends Transform {
     const ended = () => {
       const rest = chunk.subarray(decoder.bytesWritten - before);
       this.#current = undefined;
-      if (!this.#isInFrames) done(new Refused(undecodable));
-      else if (++this.#frames >= zstdFramesMax) done(new Refused(tooManyFrames));
+      if (!this.#isInFrames) done(new Refusal(undecodable));
+      else if (++this.#frames >= zstdFramesMax) done(new Refusal(tooManyFrames));
       else this._transform(rest, encoding, done);
     };
     decoder.once("end", ended);
@@ -112,7 +112,7 @@ class Decoder extends Transform {
     decoder.on("data", (bytes: Buffer) => {
       if (!this.push(bytes)) decoder.pause();
     });
-    decoder.once("error", () => this.destroy(new Refused(undecodable)));
+    decoder.once("error", () => this.destroy(new Refusal(undecodable)));
     return decoder;
   }
 }

@@ -8,7 +8,7 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { allowsOrigin, hasOrigin } from "#access/origins.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
 import { upstreamRequestIdHeader } from "#relay/job.ts";
-import { Refused } from "../common/refused.ts";
+import { Refusal } from "../common/refusal.ts";
 import type { KeyDirectory } from "./authentication.ts";
 
 /** How long a browser may use the answer of a preflight. Chromium accepts no longer time. */
@@ -64,7 +64,7 @@ export class Cors {
   }
 
   /**
-   * Answers a preflight and returns true. Throws Refused for an origin from which no key may be
+   * Answers a preflight and returns true. Throws Refusal for an origin from which no key may be
    * used.
    */
   answersPreflight({ method, headers }: FastifyRequest, reply: FastifyReply): boolean {
@@ -82,7 +82,7 @@ export class Cors {
     return true;
   }
 
-  /** Throws Refused if the request comes from a page that may not use its caller's key. */
+  /** Throws Refusal if the request comes from a page that may not use its caller's key. */
   check({ caller, headers }: FastifyRequest): void {
     const { origin } = headers;
     if (origin === undefined || isSameOrigin(origin, headers.host)) return;
@@ -104,8 +104,8 @@ export class Cors {
 const isSameOrigin = (origin: string, host: string | undefined): boolean =>
   host !== undefined && origin.slice(origin.indexOf("://") + "://".length) === host;
 
-const refusedOrigin = (origin: string): Refused =>
-  new Refused({
+const refusedOrigin = (origin: string): Refusal =>
+  new Refusal({
     code: "origin_not_allowed",
     message: `Pages of ${JSON.stringify(origin.slice(0, 300))} may not use this gateway with this key. Its operator can allow it with 'origins' of the key's group, or of the key.`,
   });

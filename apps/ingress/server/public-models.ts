@@ -11,7 +11,7 @@ import { ByteBudget } from "#service/byte-budget.ts";
 import type { Clock } from "#service/clock.ts";
 import { publicBytesPerSecond, publicSeconds } from "../common/bounds.ts";
 import { dialectOf, pathOf } from "../common/endpoints.ts";
-import { Refused } from "../common/refused.ts";
+import { Refusal } from "../common/refusal.ts";
 import { credentialsOf } from "./authentication.ts";
 
 const path = "/v1/models";
@@ -39,7 +39,7 @@ export class PublicModels {
   }
 
   /**
-   * Answers a request without a key for OpenAI's list, and returns true. Throws Refused when too
+   * Answers a request without a key for OpenAI's list, and returns true. Throws Refusal when too
    * many bytes were sent this way.
    */
   answers(request: FastifyRequest, reply: FastifyReply): boolean {
@@ -62,7 +62,7 @@ export class PublicModels {
     }
     if (method === "GET") {
       const waitMs = this.#budget.waitFor(body.length, this.#options.clock.now());
-      if (waitMs > 0) throw new Refused({ ...busy, retryAfterSeconds: Math.ceil(waitMs / 1_000) });
+      if (waitMs > 0) throw new Refusal({ ...busy, retryAfterSeconds: Math.ceil(waitMs / 1_000) });
     }
     reply.type("application/json; charset=utf-8").send(body);
     return true;

@@ -15,7 +15,7 @@ import { smallBodyBytesMax } from "../common/bounds.ts";
 import type { Capacity, Claim } from "../common/capacity.ts";
 import type { IngressConfig } from "../common/config.ts";
 import { overloadOf, tooLarge, tooSlow } from "../common/failures.ts";
-import { Refused } from "../common/refused.ts";
+import { Refusal } from "../common/refusal.ts";
 import { acceptedCodings, codingOf, decoderOf, unknownCoding } from "./content-codings.ts";
 import { UploadPace, uploadCheckMsOf } from "./upload-pace.ts";
 
@@ -67,7 +67,7 @@ export class RequestBodies {
   /** Ends the uploads that are too slow. */
   tick(now: number): void {
     for (const { socket, body, pace } of this.#uploads.values())
-      if (pace.isTooSlow(socket.bytesRead, now)) cutOff(body, new Refused(tooSlow(this.#options.config)));
+      if (pace.isTooSlow(socket.bytesRead, now)) cutOff(body, new Refusal(tooSlow(this.#options.config)));
   }
 
   /** Makes the server accept JSON bodies. */
@@ -91,13 +91,13 @@ export class RequestBodies {
   }
 
   /**
-   * Reserves this many bytes for a request, unless it has reserved more. Throws Refused when its
+   * Reserves this many bytes for a request, unless it has reserved more. Throws Refusal when its
    * key gets no more.
    */
   reserve(request: FastifyRequest, bytes: number): void {
     const shortage = request.held.hold(Math.max(bytes, request.held.amount));
     if (shortage !== undefined)
-      throw new Refused(overloadOf(this.#options.events, "bodies", shortage, request.caller.id));
+      throw new Refusal(overloadOf(this.#options.events, "bodies", shortage, request.caller.id));
   }
 
   /** The upload is complete or refused: its rate no longer matters. */
@@ -121,7 +121,7 @@ export class RequestBodies {
     return body;
   }
 
-  /** Returns the stream of the body. Throws Refused before any of it is read. */
+  /** Returns the stream of the body. Throws Refusal before any of it is read. */
   #admit(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): RequestPayload {
     const { config, events } = this.#options;
     const { headers, held } = request;
@@ -129,14 +129,14 @@ export class RequestBodies {
     const coding = codingOf(headers["content-encoding"]);
     if (isChunked && coding === undefined) return this.#counted(request, reply.raw, payload);
     const announced = Number(headers["content-length"] ?? 0);
-    if (announced > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
+    if (announced > config.bodyBytesMax) throw new Refusal(tooLarge(config.bodyBytesMax));
     if (coding !== undefined && (isChunked || announced > 0)) return this.#decoded(request, reply, payload, coding);
     if (announced <= smallBodyBytesMax) {
       this.reserve(request, announced);
       return payload;
     }
     const shortage = held.shortageFor(announced);
-    if (shortage !== undefined) throw new Refused(overloadOf(events, "bodies", shortage, request.caller.id));
+    if (shortage !== undefined) throw new Refusal(overloadOf(events, "bodies", shortage, request.caller.id));
     this.reserve(request, smallBodyBytesMax);
     return this.#counted(request, reply.raw, payload, announced);
   }
@@ -150,14 +150,14 @@ export class RequestBodies {
     const decoder = decoderOf(coding);
     if (decoder === undefined) {
       reply.header("accept-encoding", acceptedCodings);
-      throw new Refused(unknownCoding);
+      throw new Refusal(unknownCoding);
     }
     const counter = this.#counter(request, reply.raw);
     // Fastify compares the Content-Length with this number of bytes.
     const body = Object.assign(counter, { receivedEncodedLength: 0 });
     payload.on("data", (chunk: Buffer) => {
       body.receivedEncodedLength += chunk.length;
-      if (body.receivedEncodedLength > bodyBytesMax) counter.destroy(new Refused(tooLarge(bodyBytesMax)));
+      if (body.receivedEncodedLength > bodyBytesMax) counter.destroy(new Refusal(tooLarge(bodyBytesMax)));
     });
     const discardRest = () => {
       payload.unpipe(decoder);
@@ -192,7 +192,7 @@ export class RequestBodies {
     let bytes = 0;
     const arrived = (length: number) => {
       bytes += length;
-      if (bytes > bodyBytesMax) throw new Refused(tooLarge(bodyBytesMax));
+      if (bytes > bodyBytesMax) throw new Refusal(tooLarge(bodyBytesMax));
       if (!response.writableEnded && !response.destroyed)
         this.reserve(request, announced === undefined ? bytes : Math.min(announced, reservedAhead * bytes));
     };
@@ -231,7 +231,7 @@ function destroyWithCaller(counter: Transform, { raw }: FastifyRequest, payload:
 }
 
 /** Makes the reader of a body fail with this error. */
-function cutOff(body: RequestPayload, error: Refused): void {
+function cutOff(body: RequestPayload, error: Refusal): void {
   // Destroying the request itself would break its connection before the response is sent.
   if (body instanceof Transform) body.destroy(error);
   else if (body.listenerCount("error") > 0) body.emit("error", error);

@@ -20,7 +20,7 @@ import { isSocketHandshake, pathOf, requestIdHeadersOf } from "../common/endpoin
 import { addressNotAllowed, failureOf, invalidKey, notFoundOf } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
 import { outlastRedis } from "../common/outlast-redis.ts";
-import { Refused } from "../common/refused.ts";
+import { Refusal } from "../common/refusal.ts";
 import { servedPathOf } from "../common/vendor-paths.ts";
 import { authenticateCaller, credentialsOf, type KeyDirectory, NewKeys } from "./authentication.ts";
 import type { ClientSecrets, Grant } from "./client-secrets.ts";
@@ -67,7 +67,7 @@ export interface RequestServerOptions {
   draining: AbortSignal;
 }
 
-/** A server without routes. A handler throws Refused for a request that it cannot serve. */
+/** A server without routes. A handler throws Refusal for a request that it cannot serve. */
 export function createRequestServer(options: RequestServerOptions): FastifyInstance {
   const { config, events, bodies, draining } = options;
   const responses = new ResponsesInProgress();
@@ -120,19 +120,21 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     cors.expose(request, reply.raw);
     if (cors.answersPreflight(request, reply)) return reply;
     if (publicModels.answers(request, reply)) return reply;
-    if (hasUnknownCoding(request)) throw new Refused(unknownCoding);
+    if (hasUnknownCoding(request)) throw new Refusal(unknownCoding);
     request.grant = pathOf(request.url) === realtimePath ? await grantOf(options, request) : undefined;
     if (!identifies(options, request) && !((await newKeys.learn(request)) && identifies(options, request)))
-      throw new Refused(invalidKey);
+      throw new Refusal(invalidKey);
     openClaims(options, request, reply);
     cors.check(request);
-    if (request.is404) throw new Refused(notFoundOf(request, reply, server));
+    if (request.is404) throw new Refusal(notFoundOf(request, reply, server));
   });
   // By default Node sends 100 Continue before any handler sees the headers.
   server.server.on("checkContinue", (request, response) => server.routing(request, response));
   bodies.addTo(server);
-  server.setErrorHandler<FastifyError | Refused>((error, request, reply) => {
-    const failure = error instanceof Refused ? error.failure : failureOf(error, config.bodyBytesMax);
+  server.setErrorHandler<FastifyError | Refusal>((error, request, reply) => {
+    const isRefusal = error instanceof Refusal;
+    const failure = isRefusal ? error.failure : failureOf(error, config.bodyBytesMax);
+    if (isRefusal) reply.headers(error.headers);
     if (failure.code === "internal") events.emit("fault", { error, requestId: request.id });
     return refuse(failure, request, reply);
   });
@@ -160,7 +162,7 @@ function openResponse(
 }
 
 /**
- * What the caller's client secret allows; undefined if it has none that is valid. Throws Refused
+ * What the caller's client secret allows; undefined if it has none that is valid. Throws Refusal
  * while Redis is away for long.
  */
 function grantOf(
@@ -185,11 +187,11 @@ function identifies({ keys, clock }: RequestServerOptions, request: FastifyReque
 }
 
 /**
- * Opens the claims of an authenticated caller. Throws Refused for an address that its key does not
+ * Opens the claims of an authenticated caller. Throws Refusal for an address that its key does not
  * allow.
  */
 function openClaims({ bodies, unread }: RequestServerOptions, request: FastifyRequest, reply: FastifyReply): void {
-  if (!allowsAddress(request.caller, request.ip)) throw new Refused(addressNotAllowed(request.ip));
+  if (!allowsAddress(request.caller, request.ip)) throw new Refusal(addressNotAllowed(request.ip));
   bodies.open(request);
   const { socket } = request.raw;
   const response = reply.raw as CallerResponse;

@@ -8,7 +8,7 @@ import { jsonListOf } from "#dialects/openai-responses/stored-references.ts";
 import { withMembers } from "#wire/json/spans.ts";
 import { conversationChangesMax, conversationItemsMax } from "../common/bounds.ts";
 import { type Item, itemOf, listIn, valueIn } from "../common/items.ts";
-import { Refused } from "../common/refused.ts";
+import { Refusal } from "../common/refusal.ts";
 import { notFoundOf } from "./not-found.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 
@@ -26,7 +26,7 @@ export interface Conversation {
 }
 
 /**
- * Every method throws Refused: for an unknown id, if there is no space, and when Redis does not
+ * Every method throws Refusal: for an unknown id, if there is no space, and when Redis does not
  * answer.
  */
 export class Conversations {
@@ -74,14 +74,14 @@ export class Conversations {
   async removeItem(owner: StoreOwner, id: string, itemId: string): Promise<Conversation> {
     return this.#change(owner, id, (found) => {
       const items = found.items.filter((item) => item.id !== itemId);
-      if (items.length === found.items.length) throw new Refused(notFoundOf("Item", itemId));
+      if (items.length === found.items.length) throw new Refusal(notFoundOf("Item", itemId));
       return { ...found, items };
     });
   }
 
   async remove(owner: StoreOwner, id: string): Promise<void> {
     if (!(isConversationId(id) && (await this.#store.remove(owner, id))))
-      throw new Refused(notFoundOf("Conversation", id));
+      throw new Refusal(notFoundOf("Conversation", id));
   }
 
   async #change(owner: StoreOwner, id: string, change: (found: Conversation) => Conversation): Promise<Conversation> {
@@ -90,7 +90,7 @@ export class Conversations {
       const changed = change(conversation);
       if (await this.#put(owner, changed, version)) return changed;
     }
-    throw new Refused({
+    throw new Refusal({
       code: "unavailable",
       message: "Other requests change this conversation at the moment; try again.",
       retryAfterSeconds: 1,
@@ -99,7 +99,7 @@ export class Conversations {
 
   async #read(owner: StoreOwner, id: string): Promise<{ conversation: Conversation; version: number }> {
     const [found] = isConversationId(id) ? await this.#store.read(owner, [id]) : [];
-    if (found === undefined) throw new Refused(notFoundOf("Conversation", id));
+    if (found === undefined) throw new Refusal(notFoundOf("Conversation", id));
     const head = valueIn(found.value, "head") as ConversationHead;
     const items = listIn(found.value, "items").map((bytes) => itemOf(bytes));
     return { conversation: { head, items }, version: found.version };
@@ -107,7 +107,7 @@ export class Conversations {
 
   /** False if another version was stored meanwhile. */
   async #put(owner: StoreOwner, { head, items }: Conversation, replaces: number): Promise<boolean> {
-    if (items.length > conversationItemsMax) throw new Refused(tooManyItems);
+    if (items.length > conversationItemsMax) throw new Refusal(tooManyItems);
     const value = Buffer.concat([
       Buffer.from(`{"head":${JSON.stringify(head)},"items":`),
       jsonListOf(items.map(({ bytes }) => bytes)),
@@ -120,7 +120,7 @@ export class Conversations {
       replaces,
     });
     if (stored === "full")
-      throw new Refused({
+      throw new Refusal({
         code: "unprocessable",
         message: "There is no space to store this conversation: it is too large, or the gateway's memory is full.",
       });

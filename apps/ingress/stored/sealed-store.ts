@@ -18,7 +18,7 @@ export const logIdOf = (id: string): string => `:log:${id}`;
 
 /**
  * While Redis is away, methods wait as requests do; those for logs reject at once, because logs are
- * written and read in loops. All reject with Refused.
+ * written and read in loops. All reject with Refusal.
  */
 export class SealedStore {
   readonly #store: BoundedStore;

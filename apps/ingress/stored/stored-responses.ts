@@ -24,7 +24,7 @@ import { objectSpansOf } from "#wire/json/spans.ts";
 import { chainMax, conversationItemsLeft, conversationItemsMax, storedResponseBytesMax } from "../common/bounds.ts";
 import { otherRequest, tooLarge } from "../common/failures.ts";
 import { asSent, type Item, itemOf, listIn, shownOf, valueIn } from "../common/items.ts";
-import { Refused } from "../common/refused.ts";
+import { Refusal } from "../common/refusal.ts";
 import { compactionName } from "../response/compacted-response.ts";
 import { isStorableName } from "./bounded-store.ts";
 import { type Conversations, isConversationId, tooManyItems } from "./conversations.ts";
@@ -76,7 +76,7 @@ const isResponseId = (id: string): boolean => /^[A-Za-z0-9]/.test(id) && !isConv
 export interface ExpansionOptions {
   /** The request compacts its conversation without a trigger. */
   isCompactEndpoint: boolean;
-  /** Reserves memory for so many bytes, or throws Refused. */
+  /** Reserves memory for so many bytes, or throws Refusal. */
   reserve(bytes: number): void;
 }
 
@@ -92,7 +92,7 @@ export class StoredResponses {
     this.#bodyBytesMax = bodyBytesMax;
   }
 
-  /** Throws Refused, with OpenAI's codes, for a reference to something that is not stored. */
+  /** Throws Refusal, with OpenAI's codes, for a reference to something that is not stored. */
   async expand(
     owner: StoreOwner,
     body: Buffer,
@@ -113,10 +113,10 @@ export class StoredResponses {
     );
     const items = withoutRepeated(before, own);
     const isFull = before.length + items.length > conversationItemsMax - conversationItemsLeft;
-    if (conversationId !== undefined && isFull) throw new Refused(tooManyItems);
+    if (conversationId !== undefined && isFull) throw new Refusal(tooManyItems);
     // Larger than what was reserved where the request refers to one item many times.
     const bytes = [...before, ...items].reduce((sum, { length }) => sum + length, 0);
-    if (bytes > this.#bodyBytesMax) throw new Refused(tooLarge(this.#bodyBytesMax));
+    if (bytes > this.#bodyBytesMax) throw new Refusal(tooLarge(this.#bodyBytesMax));
     const endsInTrigger = isTrigger(items.at(-1));
     const all = [...before, ...(endsInTrigger ? items.slice(0, -1) : items)];
     const sent = all.map((item) => unfolded(asSent(item), owner));
@@ -145,25 +145,25 @@ export class StoredResponses {
 
   /**
    * Stores a response that has no answer yet, with its input. False where the id is taken, by a
-   * request of the same fingerprint. Throws Refused for another fingerprint, and where there is no
+   * request of the same fingerprint. Throws Refusal for another fingerprint, and where there is no
    * space.
    */
   async begin(owner: StoreOwner, toStore: ResponseToStore, fingerprint: string): Promise<boolean> {
     const { id, chain, input, response } = toStore;
-    if (input.length > storedResponseBytesMax) throw new Refused(tooLarge(storedResponseBytesMax));
+    if (input.length > storedResponseBytesMax) throw new Refusal(tooLarge(storedResponseBytesMax));
     const value = encoded({ chain, fingerprint, response });
     const stored = await this.#store.put(owner, { id, value, detail: input, replaces: 0 });
     if (stored === "conflict") {
-      if ((await this.find(owner, id)).fingerprint !== fingerprint) throw new Refused(otherRequest);
+      if ((await this.find(owner, id)).fingerprint !== fingerprint) throw new Refusal(otherRequest);
       return false;
     }
-    if (stored === "full") throw new Refused(noSpace);
+    if (stored === "full") throw new Refusal(noSpace);
     return true;
   }
 
   /**
    * Replaces a response that has no answer yet; `change` returns undefined to leave it. Returns the
-   * response that is stored afterwards. Throws Refused: `noSpace` and `unavailable` may pass.
+   * response that is stored afterwards. Throws Refusal: `noSpace` and `unavailable` may pass.
    */
   async update(
     owner: StoreOwner,
@@ -172,7 +172,7 @@ export class StoredResponses {
   ): Promise<Record<string, unknown>> {
     for (;;) {
       const [found] = isResponseId(id) ? await this.#store.read(owner, [id]) : [];
-      if (found === undefined) throw new Refused(notFoundOf("Response", id));
+      if (found === undefined) throw new Refusal(notFoundOf("Response", id));
       const { response, ...kept } = decoded(found.value);
       const before = parsedObject(response) ?? {};
       const after = isOver(before) ? undefined : change(before);
@@ -187,7 +187,7 @@ export class StoredResponses {
         replaces: found.version,
         isEnd: isOver(after),
       });
-      if (stored === "full") throw new Refused(noSpace);
+      if (stored === "full") throw new Refusal(noSpace);
       if (stored === "conflict") continue;
       const conversationId = textOf(objectOf(after.conversation).id);
       if (isOver(after) && conversationId !== undefined)
@@ -203,7 +203,7 @@ export class StoredResponses {
 
   /**
    * Reserves memory for these values, beside `before` bytes, before they are read; returns their
-   * bytes. Throws Refused where they are too large, or `reserve` does.
+   * bytes. Throws Refusal where they are too large, or `reserve` does.
    */
   async #reserved(
     owner: StoreOwner,
@@ -213,15 +213,15 @@ export class StoredResponses {
     reserve: (bytes: number) => void,
   ): Promise<number> {
     const bytes = await this.#store.bytesOf(owner, ids, hasInput);
-    if (before + bytes > this.#bodyBytesMax) throw new Refused(tooLarge(this.#bodyBytesMax));
+    if (before + bytes > this.#bodyBytesMax) throw new Refusal(tooLarge(this.#bodyBytesMax));
     reserve(before + bytes);
     return bytes;
   }
 
-  /** The JSON of a stored response. Throws Refused. */
+  /** The JSON of a stored response. Throws Refusal. */
   async find(owner: StoreOwner, id: string): Promise<StoredResponse> {
     const [found] = isResponseId(id) ? await this.#store.read(owner, [id]) : [];
-    if (found === undefined) throw new Refused(notFoundOf("Response", id));
+    if (found === undefined) throw new Refusal(notFoundOf("Response", id));
     return decoded(found.value);
   }
 
@@ -231,19 +231,19 @@ export class StoredResponses {
     return input ?? jsonListOf([]);
   }
 
-  /** Throws Refused. */
+  /** Throws Refusal. */
   async remove(owner: StoreOwner, id: string): Promise<void> {
     const ids = !isResponseId(id) ? [] : [id, logIdOf(id)];
     const [isRemoved] = await Promise.all(ids.map((one) => this.#store.remove(owner, one)));
-    if (isRemoved !== true) throw new Refused(notFoundOf("Response", id));
+    if (isRemoved !== true) throw new Refusal(notFoundOf("Response", id));
   }
 
   /** The ids of the response and of those before it. */
   async #chainOf(owner: StoreOwner, id: string): Promise<string[]> {
     const [found] = !isResponseId(id) ? [] : await this.#store.read(owner, [id]);
-    if (found === undefined) throw new Refused(previousNotFound(id));
+    if (found === undefined) throw new Refusal(previousNotFound(id));
     const { chain, response } = decoded(found.value);
-    if (!isOver({ status: valueIn(response, "status") })) throw new Refused(previousNotOver(id));
+    if (!isOver({ status: valueIn(response, "status") })) throw new Refusal(previousNotOver(id));
     return [...chain, id];
   }
 
@@ -261,7 +261,7 @@ export class StoredResponses {
       if (output !== undefined && isStandIn) return [output, ...turns.toReversed()].flat();
       isCompacted ||= item !== undefined;
       if (output === undefined || input === undefined) {
-        if (!isCompacted) throw new Refused(previousNotFound(id));
+        if (!isCompacted) throw new Refusal(previousNotFound(id));
         if (output !== undefined) turns.push(output);
         break;
       }
@@ -292,7 +292,7 @@ export class StoredResponses {
       const id = idByPlace.get(place);
       if (id === undefined) return [item];
       const found = stored.get(id);
-      if (found === undefined) throw new Refused(itemNotFound(id));
+      if (found === undefined) throw new Refusal(itemNotFound(id));
       return isReadable(found.bytes, found.model, asked) ? [found.bytes] : [];
     });
   }
@@ -327,14 +327,14 @@ function namedItemsIn(value: Buffer): [string, Item & { model: string | undefine
 }
 
 /**
- * Replaces the gateway's compaction item by its summary. Throws Refused for an item that was made
+ * Replaces the gateway's compaction item by its summary. Throws Refusal for an item that was made
  * for another API key.
  */
 function unfolded(item: Buffer, { sealing }: StoreOwner): Buffer {
   const sealed = ownContentOf(item);
   if (sealed === undefined) return item;
   const summary = sealing.open(compactionName, sealed);
-  if (summary === undefined) throw new Refused(foreignCompaction);
+  if (summary === undefined) throw new Refusal(foreignCompaction);
   return summaryItemOf(summary.toString("utf8"));
 }
 

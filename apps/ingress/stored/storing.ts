@@ -9,13 +9,13 @@ import { inputListOf, type StoredReferences } from "#dialects/openai-responses/s
 import { storedResponseBytesMax } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { compact, responses, type ServedEndpoint } from "../common/endpoints.ts";
-import { Refused, type Result, valueOrThrow } from "../common/refused.ts";
+import { Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
 import { Sealing } from "../common/sealing.ts";
 import type { ReadBody } from "../request/body.ts";
 import type { BodyReader } from "../request/body-reader.ts";
-import { CompactedResponse } from "../response/compacted-response.ts";
-import type { AnswerResponse } from "../response/generation-response.ts";
-import { RecordedResponse } from "../response/recorded-response.ts";
+import type { CompactionForm } from "../response/compacted-response.ts";
+import type { RecordingOptions } from "../response/recorded-response.ts";
+import type { ResponseLayers } from "../response/response-for.ts";
 import type { RequestBodies } from "../server/request-bodies.ts";
 import type { Conversations } from "./conversations.ts";
 import { storesNothing } from "./not-found.ts";
@@ -41,10 +41,10 @@ export interface ResolvedBody extends ReadBody {
 
 type Reading = Result<ReadBody>;
 
-interface Answered {
-  response: AnswerResponse;
+export interface Answered {
   framing: Framing;
   storage?: StorageFields;
+  layers?: Pick<ResponseLayers, "recording" | "compaction">;
 }
 
 export class Storing {
@@ -66,7 +66,7 @@ export class Storing {
 
   /**
    * The body with its references replaced by their content, read and checked; synchronous if there
-   * are none. `bytes` is the body, and `reading` the result of reading it. Throws Refused, or
+   * are none. `bytes` is the body, and `reading` the result of reading it. Throws Refusal, or
    * rejects with it.
    */
   resolve(
@@ -89,7 +89,7 @@ export class Storing {
   ): Promise<ResolvedBody> {
     const { bodies, reader, responses: stored } = this.#options;
     const owner = isOfStored(references) ? this.ownerOf(request) : sealerOf(request);
-    if (owner === undefined) throw new Refused(storesNothing(paramOf(references)));
+    if (owner === undefined) throw new Refusal(storesNothing(paramOf(references)));
     const expansion = await stored.expand(owner, bytes, references, {
       isCompactEndpoint: endpoint === compact,
       reserve: (length) => bodies.reserve(request, length),
@@ -99,54 +99,47 @@ export class Storing {
   }
 
   /**
-   * The framing and the response for the answer of this request, and what the answer says of its
-   * storage. The response compacts and stores the answer if the request asks for it. `previousId`
-   * is the response that the request continues.
+   * The framing of the answer to this request, what it says of its storage, and the layers that
+   * compact and store it if the request asks for that. `previousId` is the response that the
+   * request continues.
    */
   answered(
     request: FastifyRequest,
-    resolved: ResolvedBody,
-    given: AnswerResponse,
-    framing: Framing,
     endpoint: ServedEndpoint,
-    previousId = resolved.expansion?.chain.at(-1),
+    resolved: ResolvedBody,
+    { framing, previousId = resolved.expansion?.chain.at(-1) }: { framing: Framing; previousId?: string | undefined },
   ): Answered {
-    if (endpoint !== responses && endpoint !== compact) return { response: given, framing };
+    if (endpoint !== responses && endpoint !== compact) return { framing };
     const { compacts, conversationId } = resolved.expansion ?? {};
-    const recorded = endpoint === responses ? this.#recorded(request, resolved, given, framing !== "whole") : undefined;
-    const storage = storageOf(recorded !== undefined, previousId, conversationId);
-    const response = recorded ?? given;
-    if (compacts === undefined) return { response, framing, storage };
+    const recording = endpoint === responses ? this.#recording(request, resolved, framing !== "whole") : undefined;
+    const storage = storageOf(recording !== undefined, previousId, conversationId);
+    if (compacts === undefined) return { framing, storage, layers: { recording } };
     const { sealing, keyId } = sealerOf(request);
-    const form = endpoint === compact ? compacts : framing === "whole" ? "whole" : "sse";
-    const held = this.#options.recorded.claim(keyId);
-    return { response: new CompactedResponse(response, form, sealing, held), framing: "whole", storage };
+    const form: CompactionForm = endpoint === compact ? compacts : framing === "whole" ? "whole" : "sse";
+    const compaction = { form, sealing, held: this.#options.recorded.claim(keyId) };
+    return { framing: "whole", storage, layers: { recording, compaction } };
   }
 
-  /**
-   * A response that stores the answer once it is complete; undefined if nothing is to be stored.
-   */
-  #recorded(
+  /** How the answer is stored once it is complete; undefined if nothing is to be stored. */
+  #recording(
     request: FastifyRequest,
     { bytes, body, expansion }: ResolvedBody,
-    response: AnswerResponse,
     streams: boolean,
-  ): AnswerResponse | undefined {
+  ): RecordingOptions | undefined {
     const owner = body.store === false ? undefined : this.ownerOf(request);
     if (owner === undefined) return undefined;
-    const given = expansion?.input ?? inputListOf(bytes);
-    if (given.length > storedResponseBytesMax) return undefined;
+    const items = expansion?.input ?? inputListOf(bytes);
+    if (items.length > storedResponseBytesMax) return undefined;
     const held = this.#options.recorded.claim(owner.keyId);
-    if (held.hold(given.length) !== undefined) return undefined;
-    const input = Buffer.from(given);
+    if (held.hold(items.length) !== undefined) return undefined;
+    const input = Buffer.from(items);
     const { chain = [], conversationId } = expansion ?? {};
-    return new RecordedResponse(response, {
+    return {
       streams,
       held,
       ownBytes: input.length,
-      store: (id, answered) =>
-        this.#options.responses.save(owner, { id, chain, conversationId, input, response: answered }),
-    });
+      store: (id, response) => this.#options.responses.save(owner, { id, chain, conversationId, input, response }),
+    };
   }
 }
 

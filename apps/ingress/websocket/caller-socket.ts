@@ -10,7 +10,7 @@ import type { Clock } from "#service/clock.ts";
 import { socketFullBytes, socketPendingBytesMax } from "../common/bounds.ts";
 import type { IngressConfig } from "../common/config.ts";
 import { tooSlow } from "../common/failures.ts";
-import type { Refused } from "../common/refused.ts";
+import type { Refusal } from "../common/refusal.ts";
 import type { RequestBodies } from "../server/request-bodies.ts";
 import type { Unread, UnreadAnswers } from "../server/unread.ts";
 import { UploadPace } from "../server/upload-pace.ts";
@@ -213,7 +213,7 @@ export class CallerSocket {
     try {
       this.#options.bodies.reserve(this.#request, this.#keptBytes + this.#arrivingBytes);
     } catch (error) {
-      this.#port.broken(closeCodes.tryAgainLater, (error as Refused).failure);
+      this.#port.broken(closeCodes.tryAgainLater, (error as Refusal).failure);
     }
     if (this.#arrivingBytes === 0) this.#request.held.hold(this.#keptBytes);
   }

@@ -7,7 +7,7 @@ import type { WebSocket } from "@fastify/websocket";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import { Capacity } from "../common/capacity.ts";
-import { Refused } from "../common/refused.ts";
+import { Refusal } from "../common/refusal.ts";
 import { Connection, type ConnectionOptions } from "./socket-connection.ts";
 import { claimSocket } from "./sockets.ts";
 
@@ -63,6 +63,6 @@ export class ResponsesSockets {
       this.#options.config.responsesWebsocket === "on"
         ? "GET is for WebSockets here; without one, POST to this address."
         : "WebSockets are switched off here: POST to this address, with stream: true for server-sent events.";
-    throw new Refused({ code: "upgrade_required", message });
+    throw new Refusal({ code: "upgrade_required", message });
   }
 }

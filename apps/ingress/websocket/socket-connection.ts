@@ -8,7 +8,7 @@ import type { FastifyError, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
 import { openaiResponsesProfile, responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import { failureOf } from "../common/failures.ts";
-import { Refused, valueOrThrow } from "../common/refused.ts";
+import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import { isReadAtOnce } from "../request/body-reader.ts";
 import { type CallerFrame, callerFrameOf, errorFrameOf, socketFailure } from "../request/socket-frame.ts";
 import { failureHeadersOf } from "../server/refusals.ts";
@@ -106,7 +106,7 @@ export class Connection {
     const giveBack = () => void held.hold(0);
     try {
       if (isBinary)
-        throw new Refused({ code: "invalid_request", message: "Send text frames, each with one JSON object." });
+        throw new Refusal({ code: "invalid_request", message: "Send text frames, each with one JSON object." });
       const receive = (frame: CallerFrame) => {
         if (!this.#socket.isOpen) return undefined;
         streamId = frame.streamId;
@@ -127,7 +127,7 @@ export class Connection {
 
   #refuse(error: Error, requestId: string, streamId: string | undefined): void {
     const { events } = this.#options;
-    const failure = error instanceof Refused ? error.failure : failureOf(error as FastifyError);
+    const failure = error instanceof Refusal ? error.failure : failureOf(error as FastifyError);
     if (failure.code === "internal") events.emit("fault", { error, requestId });
     const status = openaiResponsesProfile.statusOf(failure.code);
     events.emit(

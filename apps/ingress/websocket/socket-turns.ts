@@ -22,12 +22,12 @@ import type { IngressConfig } from "../common/config.ts";
 import { responses } from "../common/endpoints.ts";
 import { invalidKey, tooLarge } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
-import { Refused, valueOrThrow } from "../common/refused.ts";
+import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import { readJson } from "../request/body.ts";
 import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
 import { bodyOf, type CallerFrame, frameOf, itemsOf, socketFailure, turnOf } from "../request/socket-frame.ts";
-import { SocketResponse, type TurnPort } from "../response/socket-response.ts";
+import { type SocketPort, SocketResponse, TurnFormat, type TurnPort } from "../response/socket-response.ts";
 import { authenticateCaller, type KeyDirectory } from "../server/authentication.ts";
 import type { RequestBodies } from "../server/request-bodies.ts";
 import { callerLeftStatus } from "../server/server.ts";
@@ -67,7 +67,7 @@ interface PendingTurn {
 }
 
 /** The connection, as its turns use it. */
-export interface TurnsPort extends Pick<TurnPort, "send" | "isFull" | "terminate"> {
+export interface TurnsPort extends Pick<TurnPort, "send">, SocketPort {
   /** Sends a frame that the gateway itself wrote. */
   sendOwn(frame: Buffer): void;
 }
@@ -99,7 +99,7 @@ export class Turns {
   }
 
   /**
-   * Throws Refused for a frame that cannot be answered. A large frame is read until the promise
+   * Throws Refusal for a frame that cannot be answered. A large frame is read until the promise
    * settles, and the next frame must wait for that.
    */
   receive(frame: CallerFrame, requestId: string): Promise<void> | undefined {
@@ -110,7 +110,7 @@ export class Turns {
         this.#refuseSteering(frame);
         return undefined;
       default:
-        throw new Refused({ code: "invalid_request", message: "'type' must be response.create.", param: "type" });
+        throw new Refusal({ code: "invalid_request", message: "'type' must be response.create.", param: "type" });
     }
   }
 
@@ -129,7 +129,7 @@ export class Turns {
 
   #create(frame: CallerFrame, requestId: string): Promise<void> | undefined {
     if (this.#running !== undefined || this.#unread.size >= unreadAnswersMax)
-      throw new Refused(
+      throw new Refusal(
         socketFailure(
           "response_in_progress",
           "Another response of this connection is in progress: wait for its end, or open a second connection.",
@@ -138,7 +138,7 @@ export class Turns {
     const { keys, clock } = this.#options;
     const request = this.#request;
     // The key may have been revoked since the connection was opened.
-    if (!authenticateCaller(keys, clock.epoch(), request)) throw new Refused(invalidKey);
+    if (!authenticateCaller(keys, clock.epoch(), request)) throw new Refusal(invalidKey);
     const { previousId, generates } = turnOf(frame);
     const before = previousId === undefined ? undefined : this.#conversation.upTo(previousId);
     const items = [...(before ?? []), itemsOf(frame)];
@@ -163,7 +163,7 @@ export class Turns {
     const { config, bodies, reader, storing } = this.#options;
     const request = this.#request;
     const { bytes } = turn;
-    if (bytes.length > config.bodyBytesMax) throw new Refused(tooLarge(config.bodyBytesMax));
+    if (bytes.length > config.bodyBytesMax) throw new Refusal(tooLarge(config.bodyBytesMax));
     bodies.reserve(request, bytes.length);
     const read = reader.read(responses, bytes, { key: request.caller.id });
     const resolved = storing.resolve(request, responses, bytes, read);
@@ -180,17 +180,24 @@ export class Turns {
     const { body, demand, bytes, expansion } = resolved;
     const items = expansion === undefined ? given : inputItemsOf(bytes);
     const model = String(body.model);
-    if (body.background === true) throw new Refused(noBackground);
+    if (body.background === true) throw new Refusal(noBackground);
     if (generates) {
-      const asked = { request, requestId, endpoint: responses, model, demand, body, bytes } as const;
       const response = this.#responseFor(frame.streamId);
+      const { layers, ...answer } = storing.answered(request, responses, resolved, { framing: "sse", previousId });
       const refusal = generations.begin({
-        ...asked,
-        ...storing.answered(request, resolved, response, "sse", responses, previousId),
+        http: request,
+        requestId,
+        endpoint: responses,
+        model,
+        demand,
+        bytes,
+        labels: labelsOf(request.caller, request.headers, body),
+        ...answer,
+        layers: { sink: response, ...layers },
       });
       if (refusal !== undefined) {
         response.close();
-        throw new Refused(refusal.failure);
+        throw refusal;
       }
       this.#unread.add(response);
       response.once("close", () => this.#unread.delete(response));
@@ -206,12 +213,13 @@ export class Turns {
   }
 
   #responseFor(streamId: string | undefined): SocketResponse {
-    return new SocketResponse({
-      ...this.#port,
+    const format = new TurnFormat({
       streamId,
+      send: this.#port.send,
       passed: (type, data) => this.#remember(type, data),
       over: (status) => this.#over(status),
     });
+    return new SocketResponse(format, this.#port);
   }
 
   /** A warm-up turn needs no answer, only an id that the next turn can continue from. */
@@ -242,7 +250,7 @@ export class Turns {
    * response.
    */
   #refuseSteering({ bytes, streamId }: CallerFrame): void {
-    if (bytes.length > steeringBytesMax) throw new Refused(tooLarge(steeringBytesMax));
+    if (bytes.length > steeringBytesMax) throw new Refusal(tooLarge(steeringBytesMax));
     const { input, previous_response_id } = objectOf(valueOrThrow(readJson(bytes)));
     const error = {
       type: "invalid_request_error",

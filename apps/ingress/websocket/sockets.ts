@@ -7,7 +7,7 @@ import { socketCloseMs, socketRetryAfterSeconds } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import type { IngressConfig } from "../common/config.ts";
 import { overloadOf } from "../common/failures.ts";
-import { Refused } from "../common/refused.ts";
+import { Refusal } from "../common/refusal.ts";
 import { keySubprotocol } from "../server/authentication.ts";
 
 /**
@@ -44,7 +44,7 @@ export function addSockets(
 
 /**
  * Claims one of the sockets of this process for a handshake, until its connection is closed. Throws
- * Refused.
+ * Refusal.
  */
 export function claimSocket(
   { ws, caller }: FastifyRequest,
@@ -55,6 +55,6 @@ export function claimSocket(
   const slot = websockets.claim(caller.id);
   const shortage = slot.hold(1);
   if (shortage !== undefined)
-    throw new Refused(overloadOf(events, "websockets", shortage, caller.id, socketRetryAfterSeconds));
+    throw new Refusal(overloadOf(events, "websockets", shortage, caller.id, socketRetryAfterSeconds));
   reply.raw.once("close", () => slot.end());
 }

@@ -38,11 +38,11 @@ export function callsOf(question: Question, choice: number): Call[] {
   const called = chosen
     .flatMap((tool) => Array.from({ length: times }, () => tool))
     .slice(0, parallelCalls ? callsMax : 1);
-  const hints = quotedIn(userText, chosen[0]?.name ?? "");
+  const texts = quotedIn(userText, chosen[0]?.name ?? "");
   return called.map((tool, index) => ({
     id: `call_${question.digest.slice(0, 20)}${choice.toString(16).padStart(2, "0")}${index.toString(16).padStart(2, "0")}`,
     tool,
-    input: chunksOf(inputOf(tool, seedOf(userText) + 31 * choice + index, hints)),
+    input: chunksOf(inputOf(tool, seedOf(userText) + 31 * choice + index, texts)),
   }));
 }
 
@@ -53,9 +53,9 @@ function quotedIn(text: string, toolName: string): string[] {
   return behind.length > 0 ? behind : quoted(text);
 }
 
-function inputOf(tool: Tool, seed: number, hints: string[]): string {
-  if (tool.takes === "text") return hints.shift() ?? joined(fillerOf(6, seed)).trim();
-  const example = exampleOf(tool.schema, { seed, hints, sparing: true });
+function inputOf(tool: Tool, seed: number, texts: string[]): string {
+  if (tool.takes === "text") return texts.shift() ?? joined(fillerOf(6, seed)).trim();
+  const example = exampleOf(tool.schema, { seed, texts, sparing: true });
   return JSON.stringify(example.kind === "example" ? example.value : {});
 }
 

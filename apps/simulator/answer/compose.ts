@@ -22,7 +22,7 @@ export interface Usage {
   promptTokens: number;
   /** Part of the prompt tokens. */
   cachedTokens: number;
-  /** Of all choices, including reasoning. */
+  /** The tokens of all choices, including reasoning. */
   completionTokens: number;
   /** Part of the completion tokens. */
   reasoningTokens: number;
@@ -128,7 +128,7 @@ function callsWithin(calls: Call[], budget: number): { calls: Call[]; whole: boo
 function structuredTextOf({ format, userText }: Question, refuse: RefuseQuestion): string | undefined {
   if (format.kind === "text") return undefined;
   if (format.kind === "json") return JSON.stringify({ answer: shortened(userText), simulated: true });
-  const example = exampleOf(format.schema, { seed: seedOf(userText), hints: [] });
+  const example = exampleOf(format.schema, { seed: seedOf(userText), texts: [] });
   if (example.kind === "none")
     return refuse(`The simulator finds no value for the response schema: ${example.fault}.`, "format");
   return format.bare && typeof example.value === "string" ? example.value : JSON.stringify(example.value);
@@ -162,12 +162,12 @@ const shortened = (text: string) =>
 function untilStop(text: Chunks, stops: string[]): { text: Chunks; stopped: string | undefined } {
   if (stops.length === 0) return { text, stopped: undefined };
   const whole = joined(text);
-  const found = stops
+  const firstStop = stops
     .filter((stop) => stop !== "" && whole.includes(stop))
     .sort((one, other) => whole.indexOf(one) - whole.indexOf(other))[0];
-  return found === undefined
+  return firstStop === undefined
     ? { text, stopped: undefined }
-    : { text: chunksOf(whole.slice(0, whole.indexOf(found))), stopped: found };
+    : { text: chunksOf(whole.slice(0, whole.indexOf(firstStop))), stopped: firstStop };
 }
 
 function cachedTokensOf({ promptTokens, earlierTokens }: Question, { cachedTokens }: Settings): number {

@@ -11,7 +11,7 @@ export interface ExampleOptions {
   /** Chooses among equally good values. */
   seed: number;
   /** Texts to use where any text is valid, in order; used ones are removed. */
-  hints: string[];
+  texts: string[];
   /** Leaves out optional members if there are required ones. */
   sparing?: boolean;
 }
@@ -19,7 +19,7 @@ export interface ExampleOptions {
 interface Making {
   root: unknown;
   seed: number;
-  hints: string[];
+  texts: string[];
   sparing: boolean;
   nodes: number;
 }
@@ -38,9 +38,9 @@ const lengthMax = 10_000;
  * Ignores `not`, `if`, `contains`, `propertyNames`, and that alternatives of `oneOf` exclude each
  * other. Bounded in depth and size.
  */
-export function exampleOf(schema: unknown, { seed, hints, sparing = false }: ExampleOptions): Example {
+export function exampleOf(schema: unknown, { seed, texts, sparing = false }: ExampleOptions): Example {
   try {
-    return { kind: "example", value: make(schema, { root: schema, seed, hints, sparing, nodes: 0 }, 0, "") };
+    return { kind: "example", value: make(schema, { root: schema, seed, texts, sparing, nodes: 0 }, 0, "") };
   } catch (error) {
     if (error instanceof NoExample) return { kind: "none", fault: error.message };
     throw error;
@@ -62,7 +62,7 @@ function make(schema: unknown, making: Making, depth: number, name: string): unk
   const type = typeOf(plain, depth);
   const offered = plain.example ?? listOf(plain.examples)[0] ?? plain.default;
   const isScalar = typeof offered === (type === "integer" ? "number" : type) && type !== "object";
-  if (isScalar && !(type === "string" && making.hints.length > 0)) return offered;
+  if (isScalar && !(type === "string" && making.texts.length > 0)) return offered;
   switch (type) {
     case "null":
       return null;
@@ -221,7 +221,7 @@ const textOfFormat: Record<string, string> = {
   byte: "YQ==",
 };
 
-function stringValue(schema: Schema, { seed, hints }: Pick<Making, "seed" | "hints">, name: string): string {
+function stringValue(schema: Schema, { seed, texts }: Pick<Making, "seed" | "texts">, name: string): string {
   const shortest = numberOf(schema.minLength) ?? 0;
   const longest = numberOf(schema.maxLength) ?? lengthMax;
   if (shortest > Math.min(lengthMax, longest)) throw new NoExample("a text would be too long");
@@ -233,8 +233,8 @@ function stringValue(schema: Schema, { seed, hints }: Pick<Making, "seed" | "hin
   }
   const formatted = typeof schema.format === "string" ? textOfFormat[schema.format] : undefined;
   if (formatted !== undefined) return formatted;
-  const hint = hints[0];
-  if (hint !== undefined && hint.length >= shortest && hint.length <= longest) return hints.shift() as string;
+  const text = texts[0];
+  if (text !== undefined && text.length >= shortest && text.length <= longest) return texts.shift() as string;
   const word = `${name === "" ? "text" : name.replace(/[^\p{L}\p{N}]+/gu, " ").trim()} ${1 + (seed % 99)}`;
   return word.padEnd(shortest, "x").slice(0, longest);
 }

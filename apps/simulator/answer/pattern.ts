@@ -104,14 +104,14 @@ function generate(pattern: string, more: number): string | undefined {
   };
 
   const quantifier = (): number => {
-    const found = /^(?:[*+?]|\{(\d{1,4})(,?)(\d{0,4})\})\??/.exec(pattern.slice(at, at + 14));
-    if (!found) return 1;
-    at += found[0].length;
-    if (found[0].startsWith("*")) return more;
-    if (found[0].startsWith("+")) return 1 + more;
-    if (found[0].startsWith("?")) return 0;
-    const least = Number(found[1]);
-    const most = found[2] === "" ? least : found[3] === "" ? least + more : Number(found[3]);
+    const match = /^(?:[*+?]|\{(\d{1,4})(,?)(\d{0,4})\})\??/.exec(pattern.slice(at, at + 14));
+    if (!match) return 1;
+    at += match[0].length;
+    if (match[0].startsWith("*")) return more;
+    if (match[0].startsWith("+")) return 1 + more;
+    if (match[0].startsWith("?")) return 0;
+    const least = Number(match[1]);
+    const most = match[2] === "" ? least : match[3] === "" ? least + more : Number(match[3]);
     return Math.min(most, least + more, repeatsMax);
   };
 

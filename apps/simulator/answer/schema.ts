@@ -39,13 +39,15 @@ function plainTargetOf(reference: string, root: unknown, hops: number): Schema {
 
 function referenced(root: unknown, reference: string): unknown {
   if (!reference.startsWith("#")) throw new NoExample(`${reference.slice(0, 80)} is outside of it`);
-  let found: unknown = root;
+  let target: unknown = root;
   for (const step of decodeURIComponent(reference.slice(1)).split("/").slice(1)) {
     const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
-    found =
-      typeof found === "object" && found !== null && Object.hasOwn(found, key) ? Reflect.get(found, key) : undefined;
+    target =
+      typeof target === "object" && target !== null && Object.hasOwn(target, key)
+        ? Reflect.get(target, key)
+        : undefined;
   }
-  return found;
+  return target;
 }
 
 /** A schema for values that satisfy both, as far as common keywords go. */

@@ -30,7 +30,7 @@ interface Realtime {
 }
 
 export const geminiLive: SessionDialect = {
-  serves: (asked) => path.test(asked),
+  serves: (requestPath) => path.test(requestPath),
   credentialOf: ({ headers, query }) => String(headers["x-goog-api-key"] ?? query.get("key") ?? ""),
   modelOf: () => undefined,
   modelIn(message) {

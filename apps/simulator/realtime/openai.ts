@@ -2,6 +2,9 @@
  * OpenAI's Realtime: https://platform.openai.com/docs/api-reference/realtime-server-events. It
  * repeats the texts and the audio that it received.
  */
+
+import { Refused, refuse } from "../dialects/dialect.ts";
+import { openaiErrorOf } from "../dialects/openai.ts";
 import type { Settings } from "../settings.ts";
 import { estimateOf, type SessionDialect, type SessionPort, type SimulatedSession, tokensOf } from "./session.ts";
 
@@ -35,23 +38,11 @@ export const openaiRealtime: SessionDialect = {
   open: (model, settings, port) => new OpenaiSession(model, settings, port),
 };
 
-/** An event that cannot be served; the session goes on. */
-class Refusal extends Error {
-  readonly code: string;
-  readonly param: string | null;
-
-  constructor(code: string, message: string, param: string | null = null) {
-    super(message);
-    this.code = code;
-    this.param = param;
-  }
-}
-
 function eventOf(message: string): ClientEvent {
   try {
     return JSON.parse(message) as ClientEvent;
   } catch {
-    throw new Refusal("invalid_json", "The message is not JSON.");
+    refuse("The message is not JSON.", undefined, { code: "invalid_json" });
   }
 }
 
@@ -95,11 +86,8 @@ class OpenaiSession implements SimulatedSession {
       event = eventOf(message);
       this.#act(event);
     } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      const { code, param } = error;
-      const type = "invalid_request_error";
-      const details = { type, code, message: error.message, param, event_id: event?.event_id ?? null };
-      this.#send({ type: "error", error: details });
+      if (!(error instanceof Refused)) throw error;
+      this.#send({ type: "error", error: { ...openaiErrorOf(error.fault), event_id: event?.event_id ?? null } });
     }
   }
 
@@ -123,19 +111,19 @@ class OpenaiSession implements SimulatedSession {
         return;
       case "response.create":
         if (this.#isAnswering)
-          throw new Refusal("conversation_already_has_active_response", "A response is in progress.");
+          refuse("A response is in progress.", undefined, { code: "conversation_already_has_active_response" });
         this.#answer();
         return;
       case "response.cancel":
         return;
       default:
-        throw new Refusal("invalid_value", `There is no event ${String(event.type).slice(0, 40)}.`, "type");
+        refuse(`There is no event ${String(event.type).slice(0, 40)}.`, "type", { code: "invalid_value" });
     }
   }
 
   #hear({ audio }: ClientEvent): void {
     if (typeof audio !== "string" || Buffer.from(audio, "base64").toString("base64") !== audio)
-      throw new Refusal("invalid_value", "'audio' must be base64.", "audio");
+      refuse("'audio' must be base64.", "audio", { code: "invalid_value" });
     this.#audio.push(audio);
   }
 
@@ -147,9 +135,9 @@ class OpenaiSession implements SimulatedSession {
       return;
     }
     if (session?.type !== "realtime")
-      throw new Refusal("invalid_value", "'session.type' must be realtime.", "session.type");
+      refuse("'session.type' must be realtime.", "session.type", { code: "invalid_value" });
     if (session.model !== undefined && session.model !== this.#model)
-      throw new Refusal("invalid_value", "The model cannot be changed.", "session.model");
+      refuse("The model cannot be changed.", "session.model", { code: "invalid_value" });
     this.#session = { ...this.#session, ...session };
     this.#send({ type: "session.updated", session: this.#session });
   }
@@ -181,7 +169,7 @@ class OpenaiSession implements SimulatedSession {
   #add(event: ClientEvent): void {
     const { item } = event;
     if (item?.type !== "message" || !Array.isArray(item.content))
-      throw new Refusal("invalid_value", "'item' must be a message with content.", "item");
+      refuse("'item' must be a message with content.", "item", { code: "invalid_value" });
     const added = { ...item, id: item.id ?? this.#id("item"), object: "realtime.item", status: "completed" };
     for (const { text } of item.content) if (text !== undefined) this.#texts.push(text);
     this.#send({ type: "conversation.item.added", previous_item_id: null, item: added });
@@ -192,13 +180,13 @@ class OpenaiSession implements SimulatedSession {
     const id = this.#id("resp");
     const isAudio = this.#audio.length > 0;
     const place = { response_id: id, item_id: this.#id("item"), output_index: 0, content_index: 0 };
-    const said = `You said: ${this.#texts.join(" ")}`;
+    const answerText = `You said: ${this.#texts.join(" ")}`;
     const item = { id: place.item_id, object: "realtime.item", type: "message", role: "assistant" };
-    const part = isAudio ? { type: "output_audio", transcript: said } : { type: "output_text", text: said };
+    const part = isAudio ? { type: "output_audio", transcript: answerText } : { type: "output_text", text: answerText };
     const base = { object: "realtime.response", id, output: [] as object[], usage: null as object | null };
     const deltas = isAudio
       ? this.#audio.map((delta) => ({ type: "response.output_audio.delta", ...place, delta }))
-      : tokensOf(said, this.#settings).map((delta) => ({ type: "response.output_text.delta", ...place, delta }));
+      : tokensOf(answerText, this.#settings).map((delta) => ({ type: "response.output_text.delta", ...place, delta }));
     const usage = this.#usageOf(deltas.length, isAudio);
     this.#isAnswering = true;
     this.#send({ type: "response.created", response: { ...base, status: "in_progress" } });
@@ -218,7 +206,7 @@ class OpenaiSession implements SimulatedSession {
         this.#send(
           isAudio
             ? { type: "response.output_audio.done", ...place }
-            : { type: "response.output_text.done", ...place, text: said },
+            : { type: "response.output_text.done", ...place, text: answerText },
         );
         this.#send({ type: "response.output_item.done", response_id: id, output_index: 0, item: done });
         this.#send({ type: "response.done", response: { ...base, status: "completed", output: [done], usage } });

@@ -2,7 +2,7 @@
 import type { IncomingMessage, Server } from "node:http";
 import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
-import { openaiErrorBody } from "../dialects/openai-error.ts";
+import { openaiErrorBody } from "../dialects/openai.ts";
 import type { Journal, JournalEntry } from "../journal.ts";
 import type { Outcome, Settings } from "../settings.ts";
 import { geminiLive } from "./gemini.ts";
@@ -25,14 +25,14 @@ export function addRealtime(server: Server, { key, journal, settingsOf }: Realti
   const sockets = new WebSocketServer({ noServer: true, maxPayload: messageBytesMax });
   server.on("upgrade", (request, socket, head) => {
     const url = new URL(request.url ?? "/", "http://simulator");
-    const asked = { path: url.pathname, query: url.searchParams, headers: request.headers };
-    const dialect = dialects.find((one) => one.serves(asked.path));
+    const sessionRequest = { path: url.pathname, query: url.searchParams, headers: request.headers };
+    const dialect = dialects.find((one) => one.serves(sessionRequest.path));
     const refuse = (status: number, message: string) => refuseUpgrade(socket, status, message);
-    const model = dialect?.modelOf(asked);
+    const model = dialect?.modelOf(sessionRequest);
     const settings = settingsOf(model ?? "");
     const status = settings.kind === "ok" ? settings.value.faults.status : undefined;
-    if (dialect === undefined) refuse(404, `There is no ${asked.path}.`);
-    else if (key !== undefined && dialect.credentialOf(asked) !== key)
+    if (dialect === undefined) refuse(404, `There is no ${sessionRequest.path}.`);
+    else if (key !== undefined && dialect.credentialOf(sessionRequest) !== key)
       refuse(401, "The credential is missing or wrong.");
     else if (model === "") refuse(400, "The address names no model.");
     else if (settings.kind === "bad") refuse(400, settings.fault);

@@ -23,7 +23,7 @@ export class StreamReader implements AnswerReader {
   }
 
   get bufferedBytes(): number {
-    return this.#events.heldBytes;
+    return this.#events.bufferedBytes;
   }
 
   get usage(): Usage | undefined {

@@ -459,7 +459,7 @@ function contextOf(
 
 /** The neutral form has one choice, so an answer to a request for several can't be adapted. */
 const asksSeveral = (dialect: ConversationDialect, body: Record<string, unknown>): boolean =>
-  profiles[dialect].askedLengthOf(body).choices > 1;
+  profiles[dialect].requestedLengthOf(body).choices > 1;
 
 type Answers = Pick<Codec, "streamDecoder" | "decodeAnswer">;
 

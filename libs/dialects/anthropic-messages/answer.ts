@@ -3,7 +3,7 @@
  * https://platform.claude.com/docs/en/api/messages
  */
 import { randomBytes } from "node:crypto";
-import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, endingFor, explanationLengthMax } from "../neutral/finish.ts";
@@ -41,8 +41,8 @@ const stopReasons: Record<Finish, string> = {
  * token as one.
  */
 export function endingOf(finish: Finish, stopSequence: string | undefined, { request, cut }: AnswerContext) {
-  const asked = [...(request.settings.stop?.value ?? []), ...(cut?.sequences ?? [])];
-  const isForeign = stopSequence !== undefined && !asked.includes(stopSequence);
+  const sequences = [...(request.settings.stop?.value ?? []), ...(cut?.sequences ?? [])];
+  const isForeign = stopSequence !== undefined && !sequences.includes(stopSequence);
   return {
     stop_reason: stopReasons[finish === "stop-sequence" && isForeign ? "stop" : finish],
     stop_sequence: isForeign ? null : (stopSequence ?? null),
@@ -215,7 +215,7 @@ export function refusalIn(details: unknown): string | undefined {
   return text ?? (textOf(category) && `The model refused to answer: ${String(category).slice(0, 100)}.`);
 }
 
-export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
+export function decodeAnswer(body: JsonObject): AnswerEvent[] {
   if (body.type === "error" || !Array.isArray(body.content)) return failed(upstreamErrorOf(body));
   const blocks = listOf(body.content).flatMap((block) => blockOf(objectOf(block)) ?? []);
   const reason = textOf(body.stop_reason);

@@ -3,7 +3,7 @@
  * https://platform.claude.com/docs/en/api/messages/create
  */
 
-import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, documentTextOf } from "../neutral/attachments.ts";
 import { cacheControlOf } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
@@ -107,7 +107,9 @@ export function partsOfBlock(
   }
 }
 
-/** What a vendor's own tools did in earlier turns: the answers that they led to remain. */
+/**
+ * Blocks of a vendor's own tools in earlier turns are left out; the answers that they led to stay.
+ */
 const ofVendor =
   /^(?:server_tool_use|mcp_tool_use|mcp_tool_result|(?:web_search|web_fetch|code_execution|bash_code_execution|text_editor_code_execution|tool_search_tool|tool_search|advisor)_(?:tool_)?result)$/;
 
@@ -170,7 +172,7 @@ function documentOf({ source: value, title, context }: WireBlock, path: string):
   return [...about, file];
 }
 
-/** Of thinking without a signature, only the text is of use. */
+/** Thinking without a signature has only its text. */
 function thoughtOf({ type, thinking, signature: proof, data }: WireBlock, path: string): ReasoningPart[] {
   const sealed = textOf(type === "thinking" ? proof : data);
   const text = textOf(thinking) ?? "";
@@ -240,7 +242,7 @@ export const thinkingBlockOf = (text: string, { data, redacted }: Signature): Wi
  * A call's input as an object. Input that is not an object, as some models and truncated answers
  * produce, is wrapped as one member.
  */
-export const inputObjectOf = (input: string): Record<string, unknown> => argumentsOf(input) ?? { _raw: input };
+export const inputObjectOf = (input: string): JsonObject => argumentsOf(input) ?? { _raw: input };
 
 function encodeImageSource({ source, path }: ImagePart): WireBlock {
   if (source.kind === "url") return { type: "url", url: source.url };

@@ -1,9 +1,9 @@
 /** Cache breakpoints: https://platform.claude.com/docs/en/build-with-claude/prompt-caching */
 
-import { objectOf } from "#wire/json/parse.ts";
+import { type JsonObject, objectOf } from "#wire/json/parse.ts";
 import { cacheIn, marksMax } from "../neutral/cache-marks.ts";
 
-export type WireBlock = Record<string, unknown>;
+export type WireBlock = JsonObject;
 
 export const cacheOf = (control: unknown) => cacheIn({ cache_control: control });
 

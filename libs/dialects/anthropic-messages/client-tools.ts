@@ -7,16 +7,18 @@
  * https://platform.claude.com/docs/en/agents-and-tools/tool-use/computer-use-tool
  */
 
+import type { JsonObject } from "#wire/json/parse.ts";
+
 interface ClientTool {
   /** The name that the model calls. */
   name: string;
   description: string;
-  parameters: Record<string, unknown>;
+  parameters: JsonObject;
 }
 
 const text = (description: string) => ({ type: "string", description });
 const line = (description: string) => ({ type: "integer", minimum: 0, description });
-const schemaOf = (properties: Record<string, unknown>, required: string[]) => ({
+const schemaOf = (properties: JsonObject, required: string[]) => ({
   type: "object",
   properties,
   required,
@@ -99,7 +101,7 @@ const firstActions =
   );
 const laterActions = "left_mouse_down left_mouse_up scroll hold_key wait triple_click".split(" ");
 
-function computer(tool: Record<string, unknown>, isFirst: boolean): ClientTool {
+function computer(tool: JsonObject, isFirst: boolean): ClientTool {
   const { display_width_px: width, display_height_px: height, enable_zoom: canZoom } = tool;
   const screen =
     typeof width === "number" && typeof height === "number"
@@ -140,10 +142,8 @@ function computer(tool: Record<string, unknown>, isFirst: boolean): ClientTool {
   };
 }
 
-type Json = Record<string, unknown>;
-
 /** By the family of the type. A version that is not known yet is taken for the newest. */
-const families: readonly [RegExp, (tool: Json) => ClientTool][] = [
+const families: readonly [RegExp, (tool: JsonObject) => ClientTool][] = [
   [/^bash_\d{8}$/, () => bash],
   [/^text_editor_(?:20241022|20250124)$/, () => textEditor("str_replace_editor", true)],
   [/^text_editor_\d{8}$/, () => textEditor("str_replace_based_edit_tool", false)],
@@ -153,7 +153,7 @@ const families: readonly [RegExp, (tool: Json) => ClientTool][] = [
 ];
 
 /** The tool of this type; undefined for types that the caller defines or the vendor runs. */
-export function clientToolOf(tool: Json): ClientTool | undefined {
+export function clientToolOf(tool: JsonObject): ClientTool | undefined {
   const type = String(tool.type);
   return families.find(([pattern]) => pattern.test(type))?.[1](tool);
 }

@@ -3,7 +3,7 @@
  * required order.
  */
 
-import { listOf, objectOf } from "#wire/json/parse.ts";
+import { type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
 import type { Target } from "../codec.ts";
 import { cacheControlOf } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
@@ -29,7 +29,7 @@ const messagesMax = 100_000;
 const billingHeader = "x-anthropic-billing-header:";
 
 export function decodeConversation(
-  body: Record<string, unknown>,
+  body: JsonObject,
   tools: readonly Tool[],
 ): { system: TextPart[]; messages: Message[] } {
   const system = textsOf(body.system, "system", tools).filter(({ text }) => !text.startsWith(billingHeader));
@@ -93,7 +93,7 @@ export function encodeConversation(
   const readable = messages.map((message) => readableOf(message, traits, originOf(model)));
   const turns = turnsOf(resultsBeforeSystem(turnsOf(turnsOf(readable).map(withoutTrailingThought))));
   const leading = turns[0]?.role === "system" ? (turns.shift() as Message).parts : [];
-  const instructions = [...system, ...leading].filter((part) => part.kind === "text").filter(isSaid);
+  const instructions = [...system, ...leading].filter((part) => part.kind === "text").filter(hasText);
   const [first] = turns;
   if (first === undefined) {
     if (instructions.length === 0)
@@ -118,7 +118,7 @@ export function encodeConversation(
 const encodeText = (part: TextPart): WireBlock => ({ type: "text", text: part.text, ...cacheControlOf(part) });
 
 /** False for a text of white space only, which the format rejects. */
-const isSaid = (part: Part): boolean => (part.kind !== "text" && part.kind !== "refusal") || part.text.trim() !== "";
+const hasText = (part: Part): boolean => (part.kind !== "text" && part.kind !== "refusal") || part.text.trim() !== "";
 
 /**
  * A message as the upstream accepts it: reasoning of its own dialect only, and system messages as
@@ -132,8 +132,8 @@ function readableOf(
   const isReadable = ({ signature }: ReasoningPart) =>
     signature?.dialect === dialect && (!boundThinking || signature.origin === undefined || signature.origin === origin);
   const kept = parts
-    .filter((part) => isSaid(part) && (part.kind !== "reasoning" || isReadable(part)))
-    .map((part) => (part.kind === "result" ? { ...part, content: part.content.filter(isSaid) } : part));
+    .filter((part) => hasText(part) && (part.kind !== "reasoning" || isReadable(part)))
+    .map((part) => (part.kind === "result" ? { ...part, content: part.content.filter(hasText) } : part));
   if (role !== "system" || systemTurns) return { role, parts: kept, path };
   const wrapped = kept.map((part) =>
     part.kind === "text" ? { ...part, text: `<instructions>\n${part.text}\n</instructions>` } : part,

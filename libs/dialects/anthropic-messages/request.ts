@@ -3,7 +3,7 @@
  * https://platform.claude.com/docs/en/api/messages/create
  */
 
-import { isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
 import { fitted } from "../neutral/fitted-request.ts";
@@ -88,7 +88,7 @@ function checkContextEdits(value: unknown): void {
   }
 }
 
-function settingsOf(body: Record<string, unknown>): Settings {
+function settingsOf(body: JsonObject): Settings {
   const settings: Settings = {};
   const put = <Name extends SettingName>(
     name: Name,
@@ -110,9 +110,9 @@ function settingsOf(body: Record<string, unknown>): Settings {
 
   const { effort, format } = objectOf(body.output_config);
   const { type, budget_tokens: budget, display } = objectOf(body.thinking);
-  const asked = textOf(effort) === undefined ? undefined : knownEffortOf(effort);
+  const requestedEffort = textOf(effort) === undefined ? undefined : effortOf(effort);
   if (type === "disabled") put("effort", "none", "thinking");
-  else if (asked !== undefined) put("effort", asked, "output_config.effort");
+  else if (requestedEffort !== undefined) put("effort", requestedEffort, "output_config.effort");
   else if (type === "enabled") put("thinkingTokensMax", number(budget), "thinking.budget_tokens");
   // Enabled thinking with a budget is shown unless `display` says otherwise.
   if (type === "enabled" || (type !== "disabled" && textOf(display) !== undefined))
@@ -123,7 +123,7 @@ function settingsOf(body: Record<string, unknown>): Settings {
 }
 
 /** With the interleaved-thinking beta, the budget covers all answers of a turn together. */
-function checkThinking({ thinking, max_tokens: max }: Record<string, unknown>, betas: string): void {
+function checkThinking({ thinking, max_tokens: max }: JsonObject, betas: string): void {
   const { type, budget_tokens: budget, display } = objectOf(thinking);
   if (type !== undefined && !["enabled", "adaptive", "between_tools", "disabled"].includes(String(type)))
     refuse("thinking.type");
@@ -139,7 +139,7 @@ function checkThinking({ thinking, max_tokens: max }: Record<string, unknown>, b
     refuse("thinking.budget_tokens", "must be less than max_tokens");
 }
 
-const knownEffortOf = (value: unknown) =>
+const effortOf = (value: unknown) =>
   efforts.find((effort) => effort === value) ??
   refuse("output_config.effort", `must be one of ${efforts.slice(2).join(", ")}`);
 
@@ -173,8 +173,8 @@ export const fieldSupport: FieldSupport = {
   cacheKey: "ignored",
 };
 
-export function encodeRequest(asked: NeutralRequest, framing: Framing, target: Target): WireRequest {
-  const request = fitted(asked, dialect, fieldSupport, target);
+export function encodeRequest(neutral: NeutralRequest, framing: Framing, target: Target): WireRequest {
+  const request = fitted(neutral, dialect, fieldSupport, target);
   const { settings } = request;
   const { user } = settings;
   const { sent: stops } = stopsOf(settings, dialect, target);
@@ -213,12 +213,15 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
  * The format has no JSON mode without a schema, older models have none at all, and not every schema
  * can be enforced. In these cases an instruction asks the model for the format.
  */
-function formatOf(asked: Settings["format"], { jsonSchemas }: ModelTraits): { format?: object; instruction?: string } {
-  if (asked === undefined) return {};
-  if (asked.value.kind === "json") return { instruction: formatInstructionOf(undefined) };
-  const schema = jsonSchemas ? structuredSchemaOf(asked.value.schema) : undefined;
+function formatOf(
+  requested: Settings["format"],
+  { jsonSchemas }: ModelTraits,
+): { format?: object; instruction?: string } {
+  if (requested === undefined) return {};
+  if (requested.value.kind === "json") return { instruction: formatInstructionOf(undefined) };
+  const schema = jsonSchemas ? structuredSchemaOf(requested.value.schema) : undefined;
   return schema === undefined
-    ? { instruction: formatInstructionOf(asked.value.schema) }
+    ? { instruction: formatInstructionOf(requested.value.schema) }
     : { format: { type: "json_schema", schema } };
 }
 

@@ -21,7 +21,7 @@ import {
   text,
 } from "../request-schema/schema-parts.ts";
 
-const given = { type: "string", minLength: 1 };
+const filledText = { type: "string", minLength: 1 };
 const object = { type: "object" };
 const when = (types: readonly string[], required: readonly string[], properties: Schema = {}) => ({
   if: has("type", ...types),
@@ -44,9 +44,9 @@ const attachmentOf = (contents: readonly Schema[]) => ({
   properties: {
     type: text,
     media_type: text,
-    data: given,
-    url: given,
-    file_id: given,
+    data: filledText,
+    url: filledText,
+    file_id: filledText,
     content: {
       type: ["string", "array"],
       items: { ...object, required: ["type"], properties: { type: text }, allOf: contents },
@@ -91,10 +91,10 @@ const block = {
   properties: { type: text, cache_control: cacheControl, title: nullable("string"), context: nullable("string") },
   allOf: [
     ...shared,
-    when(["tool_use"], ["id", "name", "input"], { id: given, name: given }),
+    when(["tool_use"], ["id", "name", "input"], { id: filledText, name: filledText }),
     when(["tool_result"], ["tool_use_id"], {
       content: partsOrValue(innerBlock),
-      tool_use_id: given,
+      tool_use_id: filledText,
       is_error: nullable("boolean"),
     }),
     when(["thinking"], ["thinking"], { thinking: text, signature: nullable("string") }),
@@ -121,7 +121,7 @@ const tool = {
   ...object,
   properties: {
     type: nullable("string"),
-    name: given,
+    name: filledText,
     description: nullable("string"),
     strict: nullable("boolean"),
     defer_loading: nullable("boolean"),
@@ -175,7 +175,7 @@ const counted = {
   tool_choice: optional({
     ...nullable("object"),
     required: ["type"],
-    properties: { type: text, name: given, disable_parallel_tool_use: nullable("boolean") },
+    properties: { type: text, name: filledText, disable_parallel_tool_use: nullable("boolean") },
     allOf: [when(["tool"], ["name"])],
   }),
   tools: optionalList(tool),

@@ -3,12 +3,12 @@
  * https://platform.claude.com/docs/en/build-with-claude/streaming
  */
 
-import { isObject, jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { BlockSequence, type MadeBlock } from "../neutral/block-sequence.ts";
 import { endingFor } from "../neutral/finish.ts";
-import { type AnswerEvent, type BlockStart, endWith, type Finish, type Signature } from "../neutral/neutral.ts";
+import { type BlockStart, type ContentEvent, endWith, type Finish, type Signature } from "../neutral/neutral.ts";
 import { unshownText } from "../neutral/unshown.ts";
 import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
 import { EventDecoder } from "../relay/event-decoder.ts";
@@ -44,7 +44,7 @@ const deltas: Record<string, { kind: "text" | "reasoning" | "call"; member: stri
 };
 
 export class MessagesDecoder extends EventDecoder {
-  readonly #blocks = new BlockSequence();
+  readonly #blocks = new BlockSequence(this.events);
   /** By index. Some servers let blocks overlap, and some give no index. */
   readonly #begunBlocks = new Map<number, BegunBlock>();
   #lastIndex = 0;
@@ -66,20 +66,19 @@ export class MessagesDecoder extends EventDecoder {
     return this.#usage.usage;
   }
 
-  protected override read(body: Record<string, unknown>, name: string | undefined): AnswerEvent[] {
-    const events: AnswerEvent[] = [];
+  protected override read(body: JsonObject, name: string | undefined): undefined {
     switch (textOf(body.type) ?? name) {
       case "message_start":
         this.#usage.read(objectOf(body.message).usage);
         break;
       case "content_block_start":
-        this.#start(this.#indexIn(body), objectOf(body.content_block), events);
+        this.#start(this.#indexIn(body), objectOf(body.content_block));
         break;
       case "content_block_delta":
-        this.#delta(this.#indexIn(body), objectOf(body.delta), events);
+        this.#delta(this.#indexIn(body), objectOf(body.delta));
         break;
       case "content_block_stop":
-        this.#stop(this.#indexIn(body), events);
+        this.#stop(this.#indexIn(body));
         break;
       case "message_delta": {
         const delta = objectOf(body.delta);
@@ -92,47 +91,42 @@ export class MessagesDecoder extends EventDecoder {
         this.#finish = finish;
         const explanation = refusalIn(delta.stop_details);
         if (explanation === undefined) break;
-        this.#blocks.add(this.#blocks.begin({ kind: "refusal" }, events), explanation, events);
+        this.#blocks.add(this.#blocks.begin({ kind: "refusal" }), explanation);
         break;
       }
       case "message_stop":
         if (this.#begun) this.#finish ??= this.#called ? "calls" : "stop";
-        return this.end();
+        return this.conclude();
       case "error":
         return this.fail(upstreamErrorOf(body));
       default:
         if (isObject(body.error)) return this.fail(upstreamErrorOf(body));
     }
-    return events;
   }
 
   protected override errorOf(body: unknown): UpstreamError {
     return upstreamErrorOf(body);
   }
 
-  protected override done(): AnswerEvent[] {
-    return this.end();
+  protected override done(): undefined {
+    this.conclude();
   }
 
-  end(): AnswerEvent[] {
-    const finish = this.#finish;
-    if (this.over || finish === undefined) return [];
-    this.over = true;
-    const events: AnswerEvent[] = [];
-    for (const begun of this.#begunBlocks.values()) if (begun.kind !== "hidden") this.#fill(begun, events);
-    this.#blocks.endAll(events);
-    events.push({ kind: "finish", ...endWith(finish, { stopSequence: this.#stopSequence, usage: this.usage }) });
-    return events;
+  protected override finish(): void {
+    for (const begun of this.#begunBlocks.values()) if (begun.kind !== "hidden") this.#fill(begun);
+    this.#blocks.endAll();
+    const end = endWith(this.#finish as Finish, { stopSequence: this.#stopSequence, usage: this.usage });
+    this.events.push({ kind: "finish", ...end });
   }
 
-  #indexIn({ index }: Record<string, unknown>): number {
+  #indexIn({ index }: JsonObject): number {
     if (typeof index === "number") this.#lastIndex = index;
     return this.#lastIndex;
   }
 
-  #start(index: number, content: Record<string, unknown>, events: AnswerEvent[]): void {
+  #start(index: number, content: JsonObject): void {
     const before = this.#begunBlocks.get(index);
-    if (before?.kind !== "call" || before.input !== "") this.#stop(index, events);
+    if (before?.kind !== "call" || before.input !== "") this.#stop(index);
     this.#begun = true;
     const block = blockOf(content);
     if (block === undefined || block.kind === "image" || block.kind === "refusal") {
@@ -143,17 +137,17 @@ export class MessagesDecoder extends EventDecoder {
     this.#called ||= isCall;
     this.#hasContent ||= isCall || (block.kind === "text" && block.text !== "");
     const start: BlockStart = isCall ? { kind: "call", id: block.id, name: block.name } : { kind: block.kind };
-    const made = this.#blocks.begin(start, events, block.kind === "reasoning" ? block.signature : undefined);
+    const made = this.#blocks.begin(start, block.kind === "reasoning" ? block.signature : undefined);
     // Its signature comes last.
     if (block.kind === "reasoning") made.isFirm = true;
     const begun = { kind: block.kind, block: made, input: isCall ? block.input : "" };
     this.#begunBlocks.set(index, begun);
     if (isCall) this.#lastCall = begun;
-    else if (block.text !== "") this.#blocks.add(made, block.text, events);
+    else if (block.text !== "") this.#blocks.add(made, block.text);
   }
 
   /** Text without a block of its own, or after another block interrupted it, opens one. */
-  #delta(index: number, delta: Record<string, unknown>, events: AnswerEvent[]): void {
+  #delta(index: number, delta: JsonObject): void {
     const type = String(delta.type);
     const own = this.#begunBlocks.get(index);
     if (type === "signature_delta") {
@@ -161,32 +155,32 @@ export class MessagesDecoder extends EventDecoder {
       if (own?.kind === "reasoning" && data !== undefined) own.block.signature = { dialect, data };
       return;
     }
-    const known = Object.hasOwn(deltas, type) ? deltas[type] : undefined;
-    const text = known === undefined ? undefined : textOf(delta[known.member]);
-    if (known === undefined || text === undefined || own?.kind === "hidden") return;
-    this.#hasContent ||= known.kind !== "reasoning";
-    if (own?.kind === known.kind && own.block.state !== "closed") {
+    const deltaKind = Object.hasOwn(deltas, type) ? deltas[type] : undefined;
+    const text = deltaKind === undefined ? undefined : textOf(delta[deltaKind.member]);
+    if (deltaKind === undefined || text === undefined || own?.kind === "hidden") return;
+    this.#hasContent ||= deltaKind.kind !== "reasoning";
+    if (own?.kind === deltaKind.kind && own.block.state !== "closed") {
       own.input = "";
-      this.#blocks.add(own.block, text, events);
-    } else if (known.kind !== "call") {
+      this.#blocks.add(own.block, text);
+    } else if (deltaKind.kind !== "call") {
       const { last } = this.#blocks;
-      const block = last?.start.kind === known.kind ? last : this.#blocks.begin({ kind: known.kind }, events);
-      this.#blocks.add(block, text, events);
+      const block = last?.start.kind === deltaKind.kind ? last : this.#blocks.begin({ kind: deltaKind.kind });
+      this.#blocks.add(block, text);
     } else if (this.#lastCall !== undefined && this.#lastCall.block.state !== "closed") {
       this.#lastCall.input = "";
-      this.#blocks.add(this.#lastCall.block, text, events);
+      this.#blocks.add(this.#lastCall.block, text);
     }
   }
 
-  #stop(index: number, events: AnswerEvent[]): void {
+  #stop(index: number): void {
     const own = this.#begunBlocks.get(index);
     if (own === undefined || own.kind === "hidden") return;
-    this.#fill(own, events);
-    this.#blocks.end(own.block, events);
+    this.#fill(own);
+    this.#blocks.end(own.block);
   }
 
-  #fill(begun: ShownBlock, events: AnswerEvent[]): void {
-    if (begun.input !== "") this.#blocks.add(begun.block, begun.input, events);
+  #fill(begun: ShownBlock): void {
+    if (begun.input !== "") this.#blocks.add(begun.block, begun.input);
     begun.input = "";
   }
 }
@@ -212,18 +206,18 @@ export class MessagesEncoder implements StreamEncoder {
    * A foreign signature without text. It is written only if another block follows, because clients
    * take the last block as the answer.
    */
-  #held: Signature | undefined;
+  #pendingSignature: Signature | undefined;
 
   constructor(context: AnswerContext) {
     this.#context = context;
   }
 
-  push(event: Exclude<AnswerEvent, { kind: "error" }>, usage?: Usage): string {
-    const beginning = this.#begun
+  push(event: ContentEvent, usage?: Usage): string {
+    const start = this.#begun
       ? ""
       : eventText("message_start", { message: messageOf(this.#context, this.#startOf(usage)) });
     this.#begun = true;
-    return beginning + this.#eventsOf(event);
+    return start + this.#eventsOf(event);
   }
 
   /**
@@ -235,20 +229,20 @@ export class MessagesEncoder implements StreamEncoder {
     return usage ?? (inputTokens === undefined ? undefined : plainUsageOf(inputTokens));
   }
 
-  #eventsOf(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+  #eventsOf(event: ContentEvent): string {
     switch (event.kind) {
       case "block": {
         const { block } = event;
-        const held = this.#showHeld();
+        const thinking = this.#showPending();
         this.#open = { start: block, unwrappedSignature: false, filled: false };
         if (block.kind === "image")
           return (
-            held +
+            thinking +
             this.#begin({ type: "text", text: "" }) +
             this.#chunk("text_delta", "text", unshownText(block.mimeType))
           );
         return (
-          held +
+          thinking +
           (block.kind === "call"
             ? this.#begin({ type: "tool_use", id: block.id, name: calledNameOf(block.name, this.#context), input: {} })
             : "")
@@ -291,7 +285,7 @@ export class MessagesEncoder implements StreamEncoder {
     if (open?.start.kind !== "reasoning") return "";
     const isOwn = signature.dialect === dialect;
     if (!isOwn && !open.unwrappedSignature) {
-      this.#held = signature;
+      this.#pendingSignature = signature;
       return "";
     }
     if (isOwn && signature.redacted === true && !open.unwrappedSignature)
@@ -306,14 +300,18 @@ export class MessagesEncoder implements StreamEncoder {
     );
   }
 
-  #showHeld(): string {
-    const held = this.#held;
-    if (held === undefined) return "";
-    this.#held = undefined;
+  #showPending(): string {
+    const signature = this.#pendingSignature;
+    if (signature === undefined) return "";
+    this.#pendingSignature = undefined;
     this.#open = { start: { kind: "reasoning" }, unwrappedSignature: false, filled: false };
     return (
       this.#begin(thinkingStart) +
-      this.#chunk("signature_delta", "signature", wrappedSignatureOf(held, undefined, this.#context.upstreamModel)) +
+      this.#chunk(
+        "signature_delta",
+        "signature",
+        wrappedSignatureOf(signature, undefined, this.#context.upstreamModel),
+      ) +
       this.#end()
     );
   }

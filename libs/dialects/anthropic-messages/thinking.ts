@@ -4,7 +4,7 @@
  */
 import type { Target } from "../codec.ts";
 import type { Effort, Settings } from "../neutral/neutral.ts";
-import { askedEffortOf, effortAmong, thinkingTokensOf } from "../neutral/reasoning.ts";
+import { effortAmong, requestedEffortOf, thinkingTokensOf } from "../neutral/reasoning.ts";
 
 /** The output token limit if neither the caller nor the catalogue sets one. */
 export const outputTokensFilled = 4_096;
@@ -33,9 +33,9 @@ interface Circumstances {
 export function thinkingOf(settings: Settings, { target, forced, begunWithout }: Circumstances): Thinking {
   const { traits, outputTokensMax: limit } = target;
   const { thinkingTokensMin: least, thinkingTokensMax: most } = traits;
-  const asked = settings.outputTokensMax?.value;
-  const maxTokens = Math.min(asked ?? limit ?? outputTokensFilled, limit ?? Number.MAX_SAFE_INTEGER);
-  const effort = askedEffortOf(settings);
+  const requestedTokens = settings.outputTokensMax?.value;
+  const maxTokens = Math.min(requestedTokens ?? limit ?? outputTokensFilled, limit ?? Number.MAX_SAFE_INTEGER);
+  const effort = requestedEffortOf(settings);
   const shown = settings.thinkingShown?.value;
   const display = shown === undefined ? {} : { display: shown ? "summarized" : "omitted" };
   const off = { maxTokens, isOn: false };
@@ -46,7 +46,7 @@ export function thinkingOf(settings: Settings, { target, forced, begunWithout }:
       if (effort === undefined || effort === "none" || forced || begunWithout) return off;
       const wanted = Math.min(Math.max(least, budgetOf(settings, effort, maxTokens)), most);
       const roomy =
-        asked === undefined
+        requestedTokens === undefined
           ? Math.min(Math.max(maxTokens, wanted + outputTokensFilled), limit ?? Number.MAX_SAFE_INTEGER)
           : maxTokens;
       const budget = Math.min(wanted, roomy - 1);
@@ -91,10 +91,10 @@ interface WireMessage {
 export function isBegunWithoutThinking(messages: readonly WireMessage[]): boolean {
   const blocksIn = ({ content }: WireMessage): { type?: unknown }[] =>
     Array.isArray(content) ? content : [{ type: "text" }];
-  const asked = messages.findLastIndex(
+  const question = messages.findLastIndex(
     (message) => message.role === "user" && blocksIn(message).some((block) => block?.type !== "tool_result"),
   );
-  const turn = messages.slice(asked + 1).filter(({ role }) => role === "assistant");
+  const turn = messages.slice(question + 1).filter(({ role }) => role === "assistant");
   const [first] = turn;
   if (first === undefined || !turn.some((message) => blocksIn(message).some((block) => block?.type === "tool_use")))
     return false;

@@ -3,7 +3,7 @@
  * https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview
  */
 
-import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { cacheControlOf } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral/neutral.ts";
@@ -19,7 +19,7 @@ import { clientToolOf } from "./client-tools.ts";
  * with the additions and removals by its instructions. `eager_input_streaming` and
  * `allowed_callers` are ignored.
  */
-export function decodeTools(body: Record<string, unknown>): Tool[] {
+export function decodeTools(body: JsonObject): Tool[] {
   const offered = new Map<string, Omit<Tool, "name">>();
   const removed = new Set<string>();
   const offer = (value: unknown, path: string) => {
@@ -46,14 +46,22 @@ export function decodeTools(body: Record<string, unknown>): Tool[] {
 const examplesMax = 8;
 
 function toolOf(tool: WireBlock, path: string): Omit<Tool, "name"> {
-  const { type, name, description, strict, input_schema: schema, input_examples: given, cache_control: control } = tool;
-  const known = clientToolOf(tool);
-  if (known !== undefined)
+  const {
+    type,
+    name,
+    description,
+    strict,
+    input_schema: schema,
+    input_examples: inputExamples,
+    cache_control: control,
+  } = tool;
+  const clientTool = clientToolOf(tool);
+  if (clientTool !== undefined)
     return {
       path,
-      callerName: textOf(name) ?? known.name,
-      description: known.description,
-      parameters: known.parameters,
+      callerName: textOf(name) ?? clientTool.name,
+      description: clientTool.description,
+      parameters: clientTool.parameters,
       ...cacheOf(control),
     };
   if (isPresent(type) && type !== "custom")
@@ -61,7 +69,7 @@ function toolOf(tool: WireBlock, path: string): Omit<Tool, "name"> {
       `${path}.type`,
       `is ${JSON.stringify(type)}, which the upstream of this model does not support: it takes tools that the caller runs`,
     );
-  const examples = listOf(given).slice(0, examplesMax);
+  const examples = listOf(inputExamples).slice(0, examplesMax);
   return {
     path,
     callerName: String(name),
@@ -96,7 +104,7 @@ export function decodeToolChoice(value: unknown, tools: readonly Tool[]): ToolCh
 
 interface WireTools {
   tools: WireBlock[];
-  choice: Record<string, unknown> | undefined;
+  choice: JsonObject | undefined;
   /** A tool call is required. */
   forced: boolean;
 }
@@ -110,8 +118,10 @@ export function encodeTools({ tools, toolChoice, settings }: NeutralRequest, cal
   const chosen = new Set(only);
   const offered = only === undefined || mode === "none" ? tools : tools.filter(({ name }) => chosen.has(name));
   if (offered.length === 0) {
-    const known = [...called].map((name): WireBlock => ({ name, input_schema: { type: "object", properties: {} } }));
-    return { tools: known, choice: known.length > 0 ? { type: "none" } : undefined, forced: false };
+    const calledTools = [...called].map(
+      (name): WireBlock => ({ name, input_schema: { type: "object", properties: {} } }),
+    );
+    return { tools: calledTools, choice: calledTools.length > 0 ? { type: "none" } : undefined, forced: false };
   }
   const forced = mode === "required";
   return { tools: offered.map(encodeTool), choice: choiceOf(mode, forced, offered, only, settings), forced };

@@ -3,20 +3,65 @@
  * unchanged except for the model's name.
  */
 
-import { isPresent, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf, readSpan, replaceSpans, withMembers, withValues } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Target, Verbatim, WholeAnswer } from "../codec.ts";
+import type { UpstreamError } from "../errors.ts";
+import { documentTextOf } from "../neutral/attachments.ts";
 import { emptyAnswer, finishIn, isFailure, stoppedBy } from "../neutral/finish.ts";
 import { messagesChunk, type Produced } from "../neutral/produced.ts";
 import { wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../relay/verbatim.ts";
-import { withAddresses } from "../relay/verbatim-attachments.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher, withMember } from "../relay/verbatim.ts";
+import { type AttachmentFinder, enclosingObject, fixed, objectEdits } from "../relay/verbatim-attachments.ts";
 import type { Usage } from "../usage.ts";
 import { UsageReader, upstreamErrorOf } from "./answer.ts";
-import { attachmentFinder } from "./attachments.ts";
 import { thinkingInstead, withoutForeignThoughts, withoutSystemTurns, withoutThoughts } from "./foreign.ts";
 import { apiVersion } from "./request.ts";
+
+// Addresses of images, documents and tool servers in requests in Anthropic's Messages format.
+
+/** In a message, a tool result, or a document made of blocks. */
+const source = /^messages\.content(?:\.(?:source\.)?content)*\.source\.url$/;
+
+const attachmentFinder: AttachmentFinder = {
+  marks: ['"url"'],
+  names: ["url"],
+  placeOf(path, bytes, string) {
+    if (path === "mcp_servers.url") return fixed("server");
+    if (!source.test(path)) return undefined;
+    const start = enclosingObject(string, 0);
+    const types = typesOf(bytes.subarray(start));
+    if (types.length > 0 && !types.includes("url")) return undefined;
+    return {
+      part: isDocument(bytes, enclosingObject(string, 1)) ? "file" : "image",
+      edits(data) {
+        const isText = data.mimeType === "text/plain";
+        const text = isText ? documentTextOf(data) : data.data;
+        return objectEdits(bytes, start, {
+          name: "url",
+          instead: `"media_type":${JSON.stringify(data.mimeType)},"data":${JSON.stringify(text)}`,
+          values: { type: isText ? '"text"' : '"base64"' },
+          without: ["media_type", "data"],
+        });
+      },
+    };
+  },
+};
+
+/** The result for the block checked last, because a block may contain many sources. */
+let lastBlock: { bytes: WeakRef<Buffer>; start: number; isDocument: boolean } | undefined;
+
+function isDocument(bytes: Buffer, start: number): boolean {
+  if (lastBlock?.start !== start || lastBlock.bytes.deref() !== bytes)
+    lastBlock = { bytes: new WeakRef(bytes), start, isDocument: typesOf(bytes.subarray(start)).includes("document") };
+  return lastBlock.isDocument;
+}
+
+/** All `type` values of an object: more than one if the sender repeats the member. */
+function typesOf(object: Buffer): unknown[] {
+  return (objectSpansOf(object, ["type"])?.all ?? []).map((span) => readSpan(object, span));
+}
 
 const stopEvent = Buffer.from('event: message_stop\ndata: {"type":"message_stop"}\n\n');
 
@@ -31,13 +76,13 @@ export const verbatim: Verbatim = {
     );
     return body === undefined ? undefined : { path: "/messages", headers: { "anthropic-version": apiVersion }, body };
   },
-  repaired(bytes, { kind }) {
-    if (kind === "companions") return withMessages(bytes, withoutThoughts);
-    if (kind === "turns") return withMembers(bytes, "messages", withoutSystemTurns);
-    return kind === "placeholders" ? withValues(bytes, { thinking: jsonBytesOf({ type: "disabled" }) }) : bytes;
+  repairs: {
+    companions: (bytes) => withMessages(bytes, withoutThoughts),
+    turns: (bytes) => withMembers(bytes, "messages", withoutSystemTurns),
+    placeholders: (bytes) => withValues(bytes, { thinking: jsonBytesOf({ type: "disabled" }) }),
   },
   stream: (_bytes, _framing, { model }) => new VerbatimStream(new MessagesWatcher(model)),
-  withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
+  attachmentFinder,
   answer: answerOf,
 };
 
@@ -67,33 +112,30 @@ function withMessages(bytes: Buffer, without: (messages: Buffer) => Buffer): Buf
 /** Blocks whose start has no content. */
 const quietBlocks = ["text", "thinking"];
 
-class MessagesWatcher implements Watcher {
-  readonly endsWithDone = false;
-  readonly errorOf = upstreamErrorOf;
+/** It is never complete: the terminator follows the stop reason at once. */
+class MessagesWatcher extends Watcher {
   finished = false;
-  /** Waits for the terminator, which follows the stop reason at once. */
-  readonly complete = false;
-  readonly contradicted = false;
   readonly #model: Buffer;
   readonly #usage = new UsageReader();
 
   constructor(model: string) {
+    super();
     this.#model = jsonBytesOf(model);
-  }
-
-  get hasAllContent(): boolean {
-    return this.finished;
   }
 
   get usage(): Usage | undefined {
     return this.#usage.usage;
   }
 
-  terminator(): Buffer {
+  override errorOf(body: unknown): UpstreamError {
+    return upstreamErrorOf(body);
+  }
+
+  override terminator(): Buffer {
     return stopEvent;
   }
 
-  look({ event, data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
+  look({ event, data }: SseEvent, value: JsonObject, produced: Produced): Passing {
     const type = event !== undefined && event !== "message" ? event : nameOf(value.type);
     switch (type) {
       case "content_block_delta":

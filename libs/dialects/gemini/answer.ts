@@ -3,11 +3,12 @@
  * https://ai.google.dev/api/generate-content#generatecontentresponse
  */
 
-import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, endingFor, explanationLengthMax, isFailure, stoppedBy } from "../neutral/finish.ts";
 import { type Answer, type AnswerEvent, endWith, eventsOf, type Finish, failed } from "../neutral/neutral.ts";
+import { EventDecoder } from "../relay/event-decoder.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import {
   countedUnits,
@@ -45,7 +46,7 @@ export const isBlocked = (promptFeedback: unknown): boolean => {
  * The error of the first candidate that failed. The words are not Google's: they are those that its
  * clients know.
  */
-export function failureIn(candidates: readonly Record<string, unknown>[]): UpstreamError | undefined {
+export function failureIn(candidates: readonly JsonObject[]): UpstreamError | undefined {
   const reason = candidates.map(({ finishReason }) => finishReason).find(isFailure);
   return reason === undefined ? undefined : stoppedBy(reason);
 }
@@ -97,7 +98,7 @@ const tierOf = (traffic: unknown): string | undefined =>
  * billed for each prompt that was answered with results, newer ones for each query:
  * https://ai.google.dev/gemini-api/docs/google-search#pricing
  */
-export function searchesIn({ candidates, modelVersion }: Record<string, unknown>, before: Units = {}): Units {
+export function searchesIn({ candidates, modelVersion }: JsonObject, before: Units = {}): Units {
   let searches = before;
   for (const { groundingMetadata: metadata } of listOf(candidates).map(objectOf)) {
     if (!isObject(metadata)) continue;
@@ -141,12 +142,13 @@ const detailsOf = (all: number, audio: number, images: number): object[] =>
     { modality: "IMAGE", tokenCount: images },
   ].filter(({ modality, tokenCount }) => modality === "TEXT" || tokenCount > 0);
 
-/** Reads an answer, whole or in chunks; each chunk is a complete response object. */
-export class AnswerReader {
+/**
+ * Reads an answer, whole or in chunks: every chunk is a response with some of the parts. Events have
+ * no names, and nothing marks the end.
+ */
+export class GeminiDecoder extends EventDecoder {
   usage: Usage | undefined;
-  /** Nothing follows an error. */
-  over = false;
-  readonly #parts = new PartReader();
+  readonly #parts = new PartReader(this.events);
   #finish: Finish | undefined;
   #searches: Units = {};
 
@@ -154,82 +156,72 @@ export class AnswerReader {
     return this.#finish !== undefined;
   }
 
-  get empty(): boolean {
-    return this.#parts.empty;
-  }
-
-  read(response: Record<string, unknown>): AnswerEvent[] {
-    if (this.over) return [];
+  protected override read(response: JsonObject): undefined {
     if (isPresent(response.error)) return this.fail(upstreamErrorOf(response));
-    const events: AnswerEvent[] = [];
     this.#searches = searchesIn(response, this.#searches);
     this.usage = usageOf(response.usageMetadata, this.#searches) ?? this.usage;
     if (isBlocked(response.promptFeedback)) {
       this.#finish = "content-filter";
-      this.#explain(objectOf(response.promptFeedback).blockReasonMessage, events);
+      this.#explain(objectOf(response.promptFeedback).blockReasonMessage);
     }
     for (const { index, content, finishReason, finishMessage } of listOf(response.candidates).map(objectOf)) {
       if (isPresent(index) && index !== 0) continue;
-      for (const part of listOf(objectOf(content).parts)) this.#parts.read(objectOf(part), events);
+      for (const part of listOf(objectOf(content).parts)) this.#parts.read(objectOf(part));
       if (!isFinish(finishReason)) continue;
       const hasContent = this.#parts.hasContent;
       const finish = endingFor(finishReason, { called: false, hasContent }, finishMessage);
-      if (typeof finish !== "string") return [...events, ...this.fail(finish)];
-      if (finish === "content-filter") this.#explain(finishMessage, events);
+      if (typeof finish !== "string") return this.fail(finish);
+      if (finish === "content-filter") this.#explain(finishMessage);
       this.#finish = finish;
     }
-    return events;
   }
 
   /** Google's own sentence about a filtered answer, as a refusal. */
-  #explain(message: unknown, events: AnswerEvent[]): void {
+  #explain(message: unknown): void {
     const text = textOf(message);
     if (text === undefined) return;
-    this.#parts.close(events);
-    events.push(
+    this.#parts.close();
+    this.events.push(
       { kind: "block", block: { kind: "refusal" } },
       { kind: "delta", text: text.slice(0, explanationLengthMax) },
       { kind: "block-end" },
     );
   }
 
-  /** Closes the open block and finishes. Without a finish reason, the answer counts as complete. */
-  end(): AnswerEvent[] {
-    if (this.over) return [];
-    this.over = true;
+  protected override finish(): void {
     const finish = this.#finish ?? "stop";
-    const events: AnswerEvent[] = [];
-    this.#parts.close(events);
-    events.push({ kind: "finish", ...endWith(finish === "stop" && this.#parts.called ? "calls" : finish, this) });
-    return events;
+    this.#parts.close();
+    this.events.push({ kind: "finish", ...endWith(finish === "stop" && this.#parts.called ? "calls" : finish, this) });
   }
 
-  fail(error: UpstreamError): AnswerEvent[] {
-    this.over = true;
-    return failed(error);
+  /** The events of a whole answer, which counts as complete without a finish reason. */
+  whole(body: JsonObject): AnswerEvent[] {
+    this.read(body);
+    const last = this.events.at(-1);
+    if (last?.kind === "error") return [last];
+    const { finishReason } = objectOf(listOf(body.candidates)[0]);
+    if (!this.finished && textOf(finishReason) !== undefined) return failed(stoppedBy(String(finishReason)));
+    if (!this.finished && this.#parts.empty)
+      return failed(body.candidates === undefined ? upstreamErrorOf(body) : emptyAnswer);
+    this.finish();
+    return this.events;
   }
 }
 
-export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
-  const reader = new AnswerReader();
-  const events = reader.read(body);
-  const last = events.at(-1);
-  if (last?.kind === "error") return [last];
-  const { finishReason } = objectOf(listOf(body.candidates)[0]);
-  if (!reader.finished && textOf(finishReason) !== undefined) return failed(stoppedBy(String(finishReason)));
-  if (!reader.finished && reader.empty)
-    return failed(body.candidates === undefined ? upstreamErrorOf(body) : emptyAnswer);
-  return [...events, ...reader.end()];
-}
+export const decodeAnswer = (body: JsonObject): AnswerEvent[] => new GeminiDecoder().whole(body);
 
-/** A response with these parts; `end` is the finish, given with the last response. */
+export const identityOf = ({ id, model, continues }: AnswerContext) => ({
+  modelVersion: model,
+  responseId: continues?.id ?? id,
+});
+
+/** The last response, or a whole one, with these parts. */
 export function responseOf(
   parts: readonly object[],
-  { id, model, continues }: AnswerContext,
-  end?: { finish: Finish; usage: Usage | undefined; malformed: boolean },
+  context: AnswerContext,
+  { finish, usage, malformed }: { finish: Finish; usage: Usage | undefined; malformed: boolean },
 ): object {
-  const reason =
-    end && (end.malformed && finishes[end.finish] === "STOP" ? "MALFORMED_FUNCTION_CALL" : finishes[end.finish]);
+  const reason = malformed && finishes[finish] === "STOP" ? "MALFORMED_FUNCTION_CALL" : finishes[finish];
   return {
     candidates: [
       {
@@ -241,9 +233,8 @@ export function responseOf(
         }),
       },
     ],
-    ...(end?.usage !== undefined && { usageMetadata: usageBodyOf(end.usage) }),
-    modelVersion: model,
-    responseId: continues?.id ?? id,
+    ...(usage !== undefined && { usageMetadata: usageBodyOf(usage) }),
+    ...identityOf(context),
   };
 }
 

@@ -22,10 +22,10 @@ export const attachmentFinder: AttachmentFinder = {
     const url = String(readSpan(bytes, string));
     if (isLeftToGoogle(url)) return undefined;
     const start = enclosingObject(string, 0);
-    const given = bytes.subarray(start);
-    const { all = [] } = objectSpansOf(given, mimeTypeNames) ?? {};
+    const object = bytes.subarray(start);
+    const { all = [] } = objectSpansOf(object, mimeTypeNames) ?? {};
     const declared = all.at(-1);
-    const type = fetchedTypeOf(declared && readSpan(given, declared), url);
+    const type = fetchedTypeOf(declared && readSpan(object, declared), url);
     if (type === undefined) return fixed("media");
     return {
       part: type.startsWith("image/") ? "image" : "file",

@@ -3,7 +3,7 @@
  * https://ai.google.dev/api/caching#Content
  */
 
-import { isPresent, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";
 import { openingTurn } from "../neutral/history.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
@@ -21,8 +21,6 @@ import { toolNameOf } from "../neutral/tools.ts";
 import { bypassOf, encodeModelTurn, ModelTurn } from "./model-turn.ts";
 import { itemsOf } from "./names.ts";
 import { detailOf, encodeMedia, mediaOf, mintedOf, nothingIn, responseOf, resultOf } from "./parts.ts";
-
-type Json = Record<string, unknown>;
 
 export function decodeSystem(value: unknown): TextPart[] {
   return itemsOf(objectOf(value).parts, "systemInstruction.parts").map(([part, path]) => {
@@ -47,17 +45,17 @@ export function decodeContents(value: unknown, tools: readonly Tool[], detail: I
       calls.begin();
       messages.push({ role: "assistant", parts: turn.parts, path });
     }
-    const said: Part[] = [];
+    const userParts: Part[] = [];
     for (const [value, own] of itemsOf(parts, `${path}.parts`)) {
       const part = objectOf(value);
       if (isPresent(part.text) && part.text !== "") checkAlone(part, own);
-      if (turn === undefined) said.push(...userPartsOf(part, own, tools, detail, calls));
+      if (turn === undefined) userParts.push(...userPartsOf(part, own, tools, detail, calls));
       else {
         const made = turn.add(part, own, detail);
         if (made !== undefined) calls.add(made);
       }
     }
-    if (turn === undefined) messages.push({ role: "user", parts: said, path });
+    if (turn === undefined) messages.push({ role: "user", parts: userParts, path });
   }
   return messages;
 }
@@ -67,7 +65,7 @@ export function decodeContents(value: unknown, tools: readonly Tool[], detail: I
  * name in the previous turn.
  */
 class Calls {
-  readonly #known = new Map<string, CallPart>();
+  readonly #byId = new Map<string, CallPart>();
   /** Unanswered calls of the previous turn, by name. */
   #open = new Map<string, Set<CallPart>>();
 
@@ -76,7 +74,7 @@ class Calls {
   }
 
   add(call: CallPart): void {
-    this.#known.set(call.id, call);
+    this.#byId.set(call.id, call);
     const same = this.#open.get(call.name);
     if (same === undefined) this.#open.set(call.name, new Set([call]));
     else same.add(call);
@@ -84,7 +82,7 @@ class Calls {
 
   answered(id: string | undefined, name: string): CallPart | undefined {
     const [next] = this.#open.get(name) ?? [];
-    const call = (id === undefined ? undefined : this.#known.get(id)) ?? next;
+    const call = (id === undefined ? undefined : this.#byId.get(id)) ?? next;
     if (call !== undefined) this.#open.get(call.name)?.delete(call);
     return call;
   }
@@ -102,13 +100,13 @@ const data = [
   "toolResponse",
 ];
 
-function checkAlone(part: Json, path: string): void {
+function checkAlone(part: JsonObject, path: string): void {
   const other = data.find((name) => isPresent(part[name]));
   if (other !== undefined) refuse(`${path}.${other}`, "is given beside a text: a part has only one of them");
 }
 
 function userPartsOf(
-  part: Json,
+  part: JsonObject,
   path: string,
   tools: readonly Tool[],
   detail: ImagePart["detail"],
@@ -145,19 +143,19 @@ export function encodeConversation(
   system: readonly TextPart[],
   messages: readonly Message[],
   traits: ModelTraits,
-): Json {
+): JsonObject {
   const turns = turnsOf(messages.map(withoutSystem));
   const instructions = system.filter(({ text }) => text !== "").map(({ text }) => ({ text }));
   if (turns.length === 0) return { contents: [{ role: "user", parts: instructions }] };
   const [first] = turns;
   if (first?.role === "assistant" && first.parts.some(({ kind }) => kind === "call"))
     turns.unshift(openingTurn(first.path));
-  const asked = turns.findLastIndex(
+  const question = turns.findLastIndex(
     ({ role, parts }) => role === "user" && parts.some(({ kind }) => kind !== "result"),
   );
   const contents = turns.map(({ role, parts }, place) =>
     role === "assistant"
-      ? { role: "model", parts: encodeModelTurn(parts, place > asked ? bypassOf(traits) : undefined) }
+      ? { role: "model", parts: encodeModelTurn(parts, place > question ? bypassOf(traits) : undefined) }
       : { role: "user", parts: encodeUserTurn(parts, turns[place - 1]?.parts ?? [], traits.signedCalls) },
   );
   return {
@@ -179,7 +177,7 @@ const marked = (part: TextPart): TextPart =>
   part.text === "" ? part : { ...part, text: `<system>\n${part.text}\n</system>` };
 
 /** Results follow the order of their calls, because some models ignore the ids. */
-function encodeUserTurn(parts: readonly Part[], before: readonly Part[], mayHoldMedia: boolean): Json[] {
+function encodeUserTurn(parts: readonly Part[], before: readonly Part[], mayHoldMedia: boolean): JsonObject[] {
   const order = new Map(before.flatMap((part, place) => (part.kind === "call" ? [[part.id, place] as const] : [])));
   const rankOf = ({ callId }: ResultPart) => order.get(callId) ?? before.length;
   const results = parts.filter((part) => part.kind === "result").sort((left, right) => rankOf(left) - rankOf(right));
@@ -190,10 +188,10 @@ function encodeUserTurn(parts: readonly Part[], before: readonly Part[], mayHold
   ];
 }
 
-const mediaIn = ({ content }: ResultPart): Json[] =>
+const mediaIn = ({ content }: ResultPart): JsonObject[] =>
   content.flatMap((part) => (part.kind === "text" ? [] : [encodeMedia(part)]));
 
-function encodeResult(part: ResultPart, mayHoldMedia: boolean): Json {
+function encodeResult(part: ResultPart, mayHoldMedia: boolean): JsonObject {
   const { callId, name, path } = part;
   if (name === "") refuse(path, "is the result of a call that is not in the conversation");
   const media = mayHoldMedia ? mediaIn(part) : [];
@@ -202,7 +200,7 @@ function encodeResult(part: ResultPart, mayHoldMedia: boolean): Json {
   };
 }
 
-function encodeUserPart(part: Part): Json[] {
+function encodeUserPart(part: Part): JsonObject[] {
   switch (part.kind) {
     case "text":
       return part.text === "" ? [] : [{ text: part.text }];

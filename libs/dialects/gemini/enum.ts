@@ -4,7 +4,7 @@
  * JSON objects, so their models are asked for an object with one member, and the caller gets its
  * value.
  */
-import { objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
 import { jsonSchemaOf } from "./google-schema.ts";
 
 export const enumMimeType = "text/x.enum";
@@ -14,7 +14,7 @@ const member = "value";
 /**
  * The schema of the object that wraps the value; undefined if the caller's schema lists no values.
  */
-export function enumObjectSchemaOf(schema: unknown): Record<string, unknown> | undefined {
+export function enumObjectSchemaOf(schema: unknown): JsonObject | undefined {
   const { enum: values, description } = jsonSchemaOf(schema);
   if (!Array.isArray(values) || values.length === 0 || !values.every((value) => typeof value === "string"))
     return undefined;
@@ -23,7 +23,7 @@ export function enumObjectSchemaOf(schema: unknown): Record<string, unknown> | u
 }
 
 /** True if a caller's body asks for such an answer. */
-export function asksForEnum({ generationConfig, generation_config: other }: Record<string, unknown>): boolean {
+export function asksForEnum({ generationConfig, generation_config: other }: JsonObject): boolean {
   const { responseMimeType, response_mime_type: snake } = objectOf(generationConfig ?? other);
   return (responseMimeType ?? snake) === enumMimeType;
 }

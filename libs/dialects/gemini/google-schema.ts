@@ -3,10 +3,10 @@
  * both kinds, so one reader serves both.
  */
 
-import { isObject, objectOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, objectOf } from "#wire/json/parse.ts";
 import { camelNameOf } from "./names.ts";
 
-type Schema = Record<string, unknown>;
+type Schema = JsonObject;
 
 /** Google's keywords of several words, which may also be written in snake case. */
 const doubleKeywords = new Set([

@@ -4,7 +4,7 @@
  * https://ai.google.dev/gemini-api/docs/thought-signatures
  */
 
-import { isPresent, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
 import type { CallPart, ImagePart, Part, ReasoningPart, Tool } from "../neutral/neutral.ts";
@@ -12,7 +12,6 @@ import { argumentsOf, inputTextOf, toolNameOf } from "../neutral/tools.ts";
 import { unwrappedSignature } from "../neutral/wrapped-signature.ts";
 import { detailOf, dialect, encodeMedia, mediaOf, mintedOf, nothingIn } from "./parts.ts";
 
-type Json = Record<string, unknown>;
 type SignedPart = ReasoningPart & Required<Pick<ReasoningPart, "signature">>;
 
 /** Reads a turn part by part. */
@@ -27,20 +26,20 @@ export class ModelTurn {
   }
 
   /** Returns a call, which expects a result. */
-  add(part: Json, path: string, detail: ImagePart["detail"]): CallPart | undefined {
+  add(part: JsonObject, path: string, detail: ImagePart["detail"]): CallPart | undefined {
     const { text, functionCall } = part;
     if (isPresent(part.functionResponse)) refuse(`${path}.functionResponse`, "must be in a user turn");
     const signed = signedOf(part.thoughtSignature, `${path}.thoughtSignature`);
     if (isPresent(functionCall)) return this.#addCall(objectOf(functionCall), signed, path);
-    const said = textOf(text);
+    const shownText = textOf(text);
     const isThought = part.thought === true;
-    if (isThought && said !== undefined && (signed === undefined || signed.text === "")) {
-      this.parts.push({ kind: "reasoning", path: `${path}.text`, ...signed, text: said });
+    if (isThought && shownText !== undefined && (signed === undefined || signed.text === "")) {
+      this.parts.push({ kind: "reasoning", path: `${path}.text`, ...signed, text: shownText });
       return undefined;
     }
-    if (!isThought && said !== undefined) this.parts.push({ kind: "text", text: said, path: `${path}.text` });
+    if (!isThought && shownText !== undefined) this.parts.push({ kind: "text", text: shownText, path: `${path}.text` });
     const media =
-      isThought || said !== undefined ? undefined : mediaOf(part, path, detailOf(part.mediaResolution) ?? detail);
+      isThought || shownText !== undefined ? undefined : mediaOf(part, path, detailOf(part.mediaResolution) ?? detail);
     if (media === undefined && !isThought) nothingIn(part, path);
     if (media?.kind === "image") this.parts.push(media);
     else if (media !== undefined) refuse(media.path);
@@ -51,7 +50,7 @@ export class ModelTurn {
     return undefined;
   }
 
-  #addCall({ id, name, args }: Json, signed: SignedPart | undefined, path: string): CallPart {
+  #addCall({ id, name, args }: JsonObject, signed: SignedPart | undefined, path: string): CallPart {
     if (signed !== undefined) this.#place(signed);
     const call: CallPart = {
       kind: "call",
@@ -105,9 +104,9 @@ export const bypass = "skip_thought_signature_validator";
 export const bypassOf = ({ signedCalls }: ModelTraits): string | undefined => (signedCalls ? bypass : undefined);
 
 /** `unsigned` is the signature to use if the first call has none. */
-export function encodeModelTurn(parts: readonly Part[], unsigned: string | undefined): Json[] {
+export function encodeModelTurn(parts: readonly Part[], unsigned: string | undefined): JsonObject[] {
   const kept = parts.filter((part) => part.kind !== "reasoning" || part.signature?.dialect === dialect);
-  const encoded: Json[] = [];
+  const encoded: JsonObject[] = [];
   let missing = unsigned;
   for (const [place, part] of kept.entries())
     switch (part.kind) {

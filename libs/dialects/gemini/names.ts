@@ -2,7 +2,7 @@
  * Names in Google's formats: of fields, which have two spellings
  * (https://protobuf.dev/programming-guides/json/), and of models in paths.
  */
-import { isObject } from "#wire/json/parse.ts";
+import { isObject, type JsonObject } from "#wire/json/parse.ts";
 
 /** Members whose value is the caller's own data, so its keys are not respelled. */
 const opaque = new Set([
@@ -30,9 +30,9 @@ export function camelOf(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(camelOf);
   const names = Object.keys(value);
   if (!names.some((name) => name.includes("_"))) {
-    const same: Record<string, unknown> = {};
+    const same: JsonObject = {};
     for (const name of names) {
-      const member = (value as Record<string, unknown>)[name];
+      const member = (value as JsonObject)[name];
       same[name] = opaque.has(name) ? member : camelOf(member);
     }
     return same;

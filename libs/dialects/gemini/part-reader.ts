@@ -1,11 +1,9 @@
 /** Reads the parts of an upstream's answer in Google's Gemini format into neutral events. */
-import { objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerEvent } from "../neutral/neutral.ts";
 import { inputTextOf, newCallId } from "../neutral/tools.ts";
 import { unshownText } from "../neutral/unshown.ts";
 import { dialect } from "./parts.ts";
-
-type Json = Record<string, unknown>;
 
 /**
  * Consecutive texts are one block. A signature of a call or a text becomes a separate block: before
@@ -18,76 +16,85 @@ export class PartReader {
   empty = true;
   /** There is text, a call or an image. */
   hasContent = false;
+  readonly #events: AnswerEvent[];
   #open: "text" | "reasoning" | undefined;
 
-  /** Appends the events of one part; unknown kinds have none. */
-  read(part: Json, events: AnswerEvent[]): void {
+  /** The neutral events are appended to `events`. */
+  constructor(events: AnswerEvent[]) {
+    this.#events = events;
+  }
+
+  /** Reads one part; unknown kinds have no events. */
+  read(part: JsonObject): void {
     const data = textOf(part.thoughtSignature);
     const isThought = part.thought === true;
     const text = textOf(part.text);
     const name = textOf(objectOf(part.functionCall).name);
     if (name !== undefined) {
-      if (data !== undefined) this.#sign(data, events);
-      this.#call(name, objectOf(part.functionCall), events);
+      if (data !== undefined) this.#sign(data);
+      this.#call(name, objectOf(part.functionCall));
       return;
     }
-    if (text !== undefined) this.#say(isThought ? "reasoning" : "text", text, events);
-    else if (!isThought) this.#show(objectOf(part.inlineData), events);
+    if (text !== undefined) this.#say(isThought ? "reasoning" : "text", text);
+    else if (!isThought) this.#show(objectOf(part.inlineData));
     if (data === undefined) return;
-    if (!isThought || this.#open !== "reasoning") this.#sign(data, events);
+    if (!isThought || this.#open !== "reasoning") this.#sign(data);
     else {
-      events.push({ kind: "signature", signature: { dialect, data } });
-      this.close(events);
+      this.#events.push({ kind: "signature", signature: { dialect, data } });
+      this.close();
     }
   }
 
-  close(events: AnswerEvent[]): void {
-    if (this.#open !== undefined) events.push({ kind: "block-end" });
+  close(): void {
+    if (this.#open !== undefined) this.#events.push({ kind: "block-end" });
     this.#open = undefined;
   }
 
-  #say(kind: "text" | "reasoning", text: string, events: AnswerEvent[]): void {
+  #say(kind: "text" | "reasoning", text: string): void {
     this.empty = false;
     this.hasContent ||= kind === "text";
     if (this.#open !== kind) {
-      this.close(events);
+      this.close();
       this.#open = kind;
-      events.push({ kind: "block", block: { kind } });
+      this.#events.push({ kind: "block", block: { kind } });
     }
-    events.push({ kind: "delta", text });
+    this.#events.push({ kind: "delta", text });
   }
 
-  #sign(data: string, events: AnswerEvent[]): void {
-    this.close(events);
+  #sign(data: string): void {
+    this.close();
     this.empty = false;
-    events.push(
+    this.#events.push(
       { kind: "block", block: { kind: "reasoning" } },
       { kind: "signature", signature: { dialect, data } },
       { kind: "block-end" },
     );
   }
 
-  #call(name: string, { id, args }: Json, events: AnswerEvent[]): void {
-    this.close(events);
+  #call(name: string, { id, args }: JsonObject): void {
+    this.close();
     this.called = true;
     this.empty = false;
     this.hasContent = true;
-    events.push(
+    this.#events.push(
       { kind: "block", block: { kind: "call", id: textOf(id) ?? newCallId(), name } },
       { kind: "delta", text: inputTextOf(args) || "{}" },
       { kind: "block-end" },
     );
   }
 
-  #show({ mimeType, data }: Json, events: AnswerEvent[]): void {
+  #show({ mimeType, data }: JsonObject): void {
     if (typeof mimeType !== "string" || textOf(data) === undefined) return;
     if (!mimeType.startsWith("image/")) {
-      this.#say("text", unshownText(mimeType), events);
+      this.#say("text", unshownText(mimeType));
       return;
     }
-    this.close(events);
+    this.close();
     this.empty = false;
     this.hasContent = true;
-    events.push({ kind: "block", block: { kind: "image", mimeType, data: data as string } }, { kind: "block-end" });
+    this.#events.push(
+      { kind: "block", block: { kind: "image", mimeType, data: data as string } },
+      { kind: "block-end" },
+    );
   }
 }

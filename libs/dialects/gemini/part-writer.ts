@@ -1,12 +1,11 @@
 /** Writes neutral events as parts of an answer in Google's Gemini format. */
+import type { JsonObject } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
-import type { AnswerEvent, BlockStart, Signature } from "../neutral/neutral.ts";
+import type { AnswerEvent, BlockStart, CallStart, Signature } from "../neutral/neutral.ts";
 import { argumentsOf, calledTool } from "../neutral/tools.ts";
 import { wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
 import { asksForEnum, enumValueOf } from "./enum.ts";
 import { dialect } from "./parts.ts";
-
-type Json = Record<string, unknown>;
 
 /**
  * Thoughts are shown only to callers that asked for them, because others take the first text as the
@@ -32,7 +31,7 @@ export class PartWriter {
   }
 
   /** Parts are never empty, unless they carry a signature. */
-  push(event: Exclude<AnswerEvent, { kind: "error" | "finish" }>): Json[] {
+  push(event: Exclude<AnswerEvent, { kind: "error" | "finish" }>): JsonObject[] {
     switch (event.kind) {
       case "block":
         return this.#start(event.block);
@@ -48,14 +47,14 @@ export class PartWriter {
   }
 
   /** The remaining parts at the end of the answer. */
-  end(): Json[] {
+  end(): JsonObject[] {
     const data = this.#signature?.data;
     this.#signature = undefined;
     return data === undefined ? [] : [{ text: "", thoughtSignature: data }];
   }
 
   /** All parts of a whole answer: a remaining signature goes on the last part that can carry it. */
-  endOn(parts: readonly Json[]): Json[] {
+  endOn(parts: readonly JsonObject[]): JsonObject[] {
     const last = parts.findLastIndex((part) => part.thought === undefined);
     const bearer = parts[last];
     const isFree = bearer !== undefined && bearer.functionCall === undefined && bearer.thoughtSignature === undefined;
@@ -64,7 +63,7 @@ export class PartWriter {
     return isFree ? parts.with(last, { ...bearer, thoughtSignature: left.thoughtSignature }) : [...parts, left];
   }
 
-  #start(block: BlockStart): Json[] {
+  #start(block: BlockStart): JsonObject[] {
     this.#open = block;
     this.#chunks = [];
     if (block.kind === "call" || block.kind === "reasoning") return [];
@@ -74,7 +73,7 @@ export class PartWriter {
       : before;
   }
 
-  #say(text: string): Json[] {
+  #say(text: string): JsonObject[] {
     if (text === "") return [];
     switch (this.#open?.kind) {
       case "text":
@@ -94,13 +93,13 @@ export class PartWriter {
     }
   }
 
-  #end(): Json[] {
+  #end(): JsonObject[] {
     if (this.#open?.kind === "call") return this.#call(this.#open);
     const text = this.#isEnum && this.#open?.kind === "text" ? enumValueOf(this.#chunks.join("")) : "";
     return text === "" ? [] : [{ text }];
   }
 
-  #sign(signature: Signature): Json[] {
+  #sign(signature: Signature): JsonObject[] {
     const before = this.end();
     const isOwn = signature.dialect === dialect;
     this.#signature = {
@@ -110,7 +109,7 @@ export class PartWriter {
     return before;
   }
 
-  #call({ id, name }: Extract<BlockStart, { kind: "call" }>): Json[] {
+  #call({ id, name }: CallStart): JsonObject[] {
     const args = argumentsOf(this.#chunks.join(""));
     if (args === undefined) {
       this.malformed = true;

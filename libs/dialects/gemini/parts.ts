@@ -3,10 +3,10 @@
  * https://ai.google.dev/api/caching#Part
  */
 
-import { isObject, isPresent, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, isTextual, kindOf, typeByNameOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
-import type { ImagePart, MediaPart, ResultPart } from "../neutral/neutral.ts";
+import { type ImagePart, type MediaPart, type ResultPart, textsIn } from "../neutral/neutral.ts";
 import { itemsOf } from "./names.ts";
 
 export const dialect = "gemini";
@@ -19,11 +19,7 @@ export function detailOf(resolution: unknown): ImagePart["detail"] {
 }
 
 /** A part with `inlineData` or `fileData`; undefined if it has neither. */
-export function mediaOf(
-  part: Record<string, unknown>,
-  path: string,
-  detail: ImagePart["detail"],
-): MediaPart | undefined {
+export function mediaOf(part: JsonObject, path: string, detail: ImagePart["detail"]): MediaPart | undefined {
   if (isPresent(part.inlineData)) return inlineOf(objectOf(part.inlineData), `${path}.inlineData`, detail);
   return isPresent(part.fileData) ? fileOf(objectOf(part.fileData), `${path}.fileData`, detail) : undefined;
 }
@@ -44,16 +40,12 @@ const beside = [
 ];
 
 /** Accepts an empty part and throws Refusal for kinds that only Google knows. */
-export function nothingIn(part: Record<string, unknown>, path: string): [] {
+export function nothingIn(part: JsonObject, path: string): [] {
   const [unknown] = Object.entries(part).filter(([name, value]) => isPresent(value) && !beside.includes(name));
   return unknown === undefined ? [] : refuse(`${path}.${unknown[0]}`);
 }
 
-function inlineOf(
-  { mimeType, data, displayName }: Record<string, unknown>,
-  path: string,
-  detail: ImagePart["detail"],
-): MediaPart {
+function inlineOf({ mimeType, data, displayName }: JsonObject, path: string, detail: ImagePart["detail"]): MediaPart {
   const type = bareTypeOf(mimeType);
   const bytes = checkedBase64(String(data), `${path}.data`);
   const name = textOf(displayName) !== undefined && { name: displayName as string };
@@ -68,11 +60,7 @@ const bareTypeOf = (mimeType: unknown): string => (textOf(mimeType)?.split(";", 
 
 const ofGoogle = /^gs:|^files\/|^https?:\/\/[^/]*\bgoogleapis\.com\/.*\bfiles\//i;
 
-function fileOf(
-  { fileUri, mimeType, displayName }: Record<string, unknown>,
-  path: string,
-  detail: ImagePart["detail"],
-): MediaPart {
+function fileOf({ fileUri, mimeType, displayName }: JsonObject, path: string, detail: ImagePart["detail"]): MediaPart {
   const own = `${path}.fileUri`;
   const address = String(fileUri);
   if (ofGoogle.test(address)) refuse(own, "names a file that is stored at Google; send the file itself as inlineData");
@@ -105,17 +93,17 @@ export function fetchedTypeOf(mimeType: unknown, address: string): string | unde
  * whole object. An object with only `error` is a failed result.
  */
 export function resultOf(
-  { response, parts }: Record<string, unknown>,
+  { response, parts }: JsonObject,
   path: string,
 ): Pick<ResultPart, "content" | "isError" | "native"> {
   const members = Object.entries(objectOf(response)).filter(([, value]) => value !== undefined);
   const [name, value] = members.length === 1 ? (members[0] as [string, unknown]) : ["", response];
   const isWrapped = name === "output" || name === "result" || name === "error";
-  const given = isWrapped ? value : response;
-  const text = typeof given === "string" ? given : isPresent(given) ? JSON.stringify(given) : "";
+  const result = isWrapped ? value : response;
+  const text = typeof result === "string" ? result : isPresent(result) ? JSON.stringify(result) : "";
   const media = itemsOf(parts, `${path}.parts`).map(([part, own]) => {
-    const found = mediaOf(objectOf(part), own, undefined);
-    return found ?? refuse(own);
+    const media = mediaOf(objectOf(part), own, undefined);
+    return media ?? refuse(own);
   });
   return {
     content: [...(text === "" ? [] : [{ kind: "text" as const, text, path: `${path}.response` }]), ...media],
@@ -132,7 +120,7 @@ export function resultOf(
  */
 export function responseOf({ content, isError, native }: ResultPart): object {
   if (native?.dialect === dialect) return native.value;
-  const text = content.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n");
+  const text = textsIn(content).join("\n");
   return isError ? { error: text } : { output: text };
 }
 
@@ -143,7 +131,7 @@ const typesAtAddresses = {
   video: "video/mp4",
 } as const;
 
-export function encodeMedia({ source, kind }: MediaPart): Record<string, unknown> {
+export function encodeMedia({ source, kind }: MediaPart): JsonObject {
   if (source.kind === "data") return { inlineData: { mimeType: source.mimeType, data: source.data } };
   const named = typeByNameOf(source.url);
   const mimeType = kindOf(named) === kind ? named : typesAtAddresses[kind];

@@ -124,12 +124,12 @@ export const geminiProfile: Profile = {
     headers["x-goog-api-client"] !== undefined ||
     (headers["user-agent"] ?? "").includes("google-genai-sdk/") ||
     ["key", "pageSize", "pageToken"].some((name) => query.has(name)),
-  baseUrlHint:
+  baseUrlAdvice:
     "Set the client's base URL to this gateway's address without a path: the client adds the version itself. The AI SDK's Google provider and LiteLLM want /v1beta at its end.",
   callerHeaders: [],
   /** Clients ask for a stream in the path, and for its framing in the query. */
   framingOf: (_body, method, alt) => (method?.startsWith("stream") ? (alt === "sse" ? "sse" : "array") : "whole"),
-  askedLengthOf(body) {
+  requestedLengthOf(body) {
     const config = objectOf(body.generationConfig ?? body.generation_config);
     const modalities = [config.responseModalities, config.response_modalities].find(Array.isArray) ?? [];
     return {

@@ -3,12 +3,14 @@
  * https://ai.google.dev/api/generate-content
  */
 
-import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
 import { fitted } from "../neutral/fitted-request.ts";
 import { formatInstructionOf } from "../neutral/format-instruction.ts";
-import type { NeutralRequest, Setting, Settings } from "../neutral/neutral.ts";
+import type { ModelTraits } from "../neutral/model-traits.ts";
+import { type Effort, efforts, type NeutralRequest, type Setting, type Settings } from "../neutral/neutral.ts";
+import { effortAmong, requestedEffortOf } from "../neutral/reasoning.ts";
 import { leftOutWarnings } from "../neutral/vendor-tools.ts";
 import { stopsOf } from "../neutral/within-bounds.ts";
 import { geminiTarget } from "../schema/gemini.ts";
@@ -19,8 +21,73 @@ import { jsonSchemaOf } from "./google-schema.ts";
 import { camelOf, pathOf } from "./names.ts";
 import { detailOf, dialect } from "./parts.ts";
 import { statefulFieldIn } from "./stateless.ts";
-import { decodeThinking, encodeThinking } from "./thinking.ts";
 import { decodeToolChoice, decodeTools, encodeTools, hostedIn } from "./tools.ts";
+
+/**
+ * The thinking settings of Google's models, a number of tokens or a level:
+ * https://ai.google.dev/gemini-api/docs/thinking
+ */
+const path = "generationConfig.thinkingConfig";
+
+/** The neutral settings of a `thinkingConfig`. */
+function decodeThinking(value: unknown): Pick<Settings, "effort" | "thinkingTokensMax" | "thinkingShown"> {
+  const { thinkingBudget: budget, thinkingLevel: level, includeThoughts } = objectOf(value);
+  return {
+    ...(typeof includeThoughts === "boolean" && {
+      thinkingShown: { value: includeThoughts, path: `${path}.includeThoughts` },
+    }),
+    ...(budget === 0 && { effort: { value: "none" as const, path: `${path}.thinkingBudget` } }),
+    ...(typeof budget === "number" &&
+      budget > 0 && { thinkingTokensMax: { value: budget, path: `${path}.thinkingBudget` } }),
+    ...(typeof level === "string" &&
+      level !== "" &&
+      level !== "THINKING_LEVEL_UNSPECIFIED" && { effort: effortOf(level) }),
+  };
+}
+
+const effortOf = (level: string): NonNullable<Settings["effort"]> => ({
+  value:
+    efforts.find((effort) => effort === level.toLowerCase()) ??
+    refuse(`${path}.thinkingLevel`, "must be MINIMAL, LOW, MEDIUM or HIGH"),
+  path: `${path}.thinkingLevel`,
+});
+
+function encodeThinking(settings: Settings, traits: ModelTraits): object | undefined {
+  const effort = requestedEffortOf(settings);
+  const isShown = effort !== "none" && (settings.thinkingShown?.value ?? settings.effort !== undefined);
+  if ((effort === undefined && !isShown) || traits.thinking === "none") return undefined;
+  const amount =
+    effort === undefined
+      ? {}
+      : traits.thinking === "budget"
+        ? { thinkingBudget: budgetOf(settings, effort, traits) }
+        : { thinkingLevel: effortAmong(effort, traits.efforts.filter(isLevel)).toUpperCase() };
+  return { ...amount, ...(isShown && { includeThoughts: true }) };
+}
+
+const isLevel = (effort: Effort): boolean => ["minimal", "low", "medium", "high"].includes(effort);
+
+const budgets: Record<Effort, number> = {
+  none: 0,
+  minimal: 512,
+  low: 1_024,
+  medium: 8_192,
+  high: 24_576,
+  xhigh: 32_768,
+  max: 32_768,
+};
+
+/** A budget within the model's range, and smaller than the answer's token limit. */
+function budgetOf(
+  { thinkingTokensMax: budget, outputTokensMax }: Settings,
+  effort: Effort,
+  { thinkingTokensMin: least, thinkingTokensMax: most, thinksAlways }: ModelTraits,
+): number {
+  const wanted = budget?.value ?? budgets[effort];
+  if (wanted === 0 && !thinksAlways) return 0;
+  const answerMax = outputTokensMax === undefined ? most : outputTokensMax.value - 1;
+  return Math.max(least, Math.min(wanted, most, answerMax));
+}
 
 const isEmpty = (value: unknown): boolean => Object.keys(objectOf(value)).length === 0 && listOf(value).length === 0;
 
@@ -66,7 +133,7 @@ export function decodeRequest({ body: written }: CallerRequest): NeutralRequest 
   };
 }
 
-function settingsOf({ serviceTier }: Record<string, unknown>, config: Record<string, unknown>): Settings {
+function settingsOf({ serviceTier }: JsonObject, config: JsonObject): Settings {
   const settings: Settings = decodeThinking(config.thinkingConfig);
   const put = <Name extends keyof Settings>(name: Name, setting: Settings[Name] | undefined) => {
     if (setting !== undefined) settings[name] = setting;
@@ -92,11 +159,7 @@ function settingsOf({ serviceTier }: Record<string, unknown>, config: Record<str
   return settings;
 }
 
-function formatOf({
-  responseMimeType: type,
-  responseSchema,
-  responseJsonSchema,
-}: Record<string, unknown>): Settings["format"] {
+function formatOf({ responseMimeType: type, responseSchema, responseJsonSchema }: JsonObject): Settings["format"] {
   if (textOf(type) !== undefined && type !== "text/plain" && type !== "application/json" && type !== enumMimeType)
     refuse("generationConfig.responseMimeType");
   const [schema, name] = responseJsonSchema
@@ -148,8 +211,8 @@ export const fieldSupport: FieldSupport = {
 export const answerPathOf = (model: string, framing: Framing): string =>
   framing === "whole" ? pathOf(model, "generateContent") : `${pathOf(model, "streamGenerateContent")}?alt=sse`;
 
-export function encodeRequest(asked: NeutralRequest, framing: Framing, target: Target): WireRequest {
-  const request = withFormatAllowed(fitted(asked, dialect, fieldSupport, target), target);
+export function encodeRequest(neutral: NeutralRequest, framing: Framing, target: Target): WireRequest {
+  const request = withFormatAllowed(fitted(neutral, dialect, fieldSupport, target), target);
   const { system, messages, tools, toolChoice, settings } = request;
   const generationConfig = encodeConfig(settings, target);
   const body = {

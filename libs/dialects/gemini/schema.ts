@@ -2,7 +2,9 @@
  * The schemas of requests in Google's Gemini format:
  * https://ai.google.dev/api/generate-content#request-body
  */
+
 import Type from "typebox";
+import type { JsonObject } from "#wire/json/parse.ts";
 import { int32Max, nullable, type Schema } from "../request-schema/schema-parts.ts";
 import { snakeNameOf } from "./names.ts";
 
@@ -159,13 +161,13 @@ const $defs = {
  * fields to which the vendor may add values. `null` counts as absent for optional fields. No
  * defaults and no coercion: a check never changes the caller's body.
  */
-export const generateRequestSchema = Type.Unsafe<Record<string, unknown>>({ ...$defs.request, $defs });
+export const generateRequestSchema = Type.Unsafe<JsonObject>({ ...$defs.request, $defs });
 
 /**
  * A request to count tokens: a conversation, or the whole request that would contain it.
  * https://ai.google.dev/api/tokens
  */
-export const countRequestSchema = Type.Unsafe<Record<string, unknown>>({
+export const countRequestSchema = Type.Unsafe<JsonObject>({
   ...object(
     {
       ...requestMembers,

@@ -1,54 +1,32 @@
 /**
- * Streamed answers in Google's Gemini format, in both directions:
- * https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent Every event is a
- * response with some of the parts. Events have no names, and nothing marks the end.
+ * Writes streamed answers in Google's Gemini format:
+ * https://ai.google.dev/api/generate-content#method:-models.streamgeneratecontent
  */
 
 import { jsonOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
-import type { AnswerEvent } from "../neutral/neutral.ts";
-import { EventDecoder } from "../relay/event-decoder.ts";
-import type { Usage } from "../usage.ts";
-import { AnswerReader, responseOf } from "./answer.ts";
+import type { ContentEvent } from "../neutral/neutral.ts";
+import { identityOf, responseOf } from "./answer.ts";
 import { PartWriter } from "./part-writer.ts";
-
-export class GeminiDecoder extends EventDecoder {
-  readonly #reader = new AnswerReader();
-
-  get finished(): boolean {
-    return this.#reader.finished;
-  }
-
-  get usage(): Usage | undefined {
-    return this.#reader.usage;
-  }
-
-  protected override read(response: Record<string, unknown>): AnswerEvent[] {
-    const events = this.#reader.read(response);
-    this.over = this.#reader.over;
-    return events;
-  }
-
-  end(): AnswerEvent[] {
-    return this.over || !this.finished ? [] : this.#reader.end();
-  }
-}
 
 export class GeminiEncoder implements StreamEncoder {
   readonly #context: AnswerContext;
+  /** The members that follow the candidates of every response, in JSON. */
+  readonly #identity: string;
   readonly #writer: PartWriter;
   readonly #frame: Frames;
 
   constructor(context: AnswerContext) {
     this.#context = context;
+    this.#identity = jsonOf(identityOf(context)).slice(1);
     this.#writer = new PartWriter(context);
     this.#frame = new Frames(context.framing === "array");
   }
 
-  push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+  push(event: ContentEvent): string {
     if (event.kind !== "finish") {
       const parts = this.#writer.push(event);
-      return parts.length === 0 ? "" : this.#frame.next(jsonOf(responseOf(parts, this.#context)));
+      return parts.length === 0 ? "" : this.#frame.next(this.#chunk(parts));
     }
     const { finish, usage } = event;
     const left = this.#writer.end();
@@ -59,6 +37,11 @@ export class GeminiEncoder implements StreamEncoder {
       this.#frame.next(jsonOf(responseOf(parts, this.#context, { finish, usage, malformed: this.#writer.malformed }))) +
       this.#frame.end()
     );
+  }
+
+  /** A response with some parts, built as text, because it is the most frequent event. */
+  #chunk(parts: readonly object[]): string {
+    return `{"candidates":[{"content":{"role":"model","parts":${jsonOf(parts)}},"index":0}],${this.#identity}`;
   }
 }
 

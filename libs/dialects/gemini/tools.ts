@@ -3,7 +3,7 @@
  * https://ai.google.dev/gemini-api/docs/function-calling
  */
 
-import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { Tool, ToolChoice } from "../neutral/neutral.ts";
 import { descriptionOf, namedTools, parametersOf, toolNamed, toolNameOf } from "../neutral/tools.ts";
@@ -34,10 +34,10 @@ export const hostedIn = (value: unknown): [name: string, path: string][] =>
 const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
 
 function toolOf(
-  { name, description, parameters: given, parametersJsonSchema }: Record<string, unknown>,
+  { name, description, parameters: googleSchema, parametersJsonSchema }: JsonObject,
   path: string,
 ): Omit<Tool, "name"> {
-  const { parameters } = parametersOf(parametersJsonSchema ?? given);
+  const { parameters } = parametersOf(parametersJsonSchema ?? googleSchema);
   return {
     path,
     callerName: String(name),

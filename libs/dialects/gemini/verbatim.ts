@@ -3,7 +3,16 @@
  * unchanged except for the model's name.
  */
 
-import { isPresent, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
+import {
+  isPresent,
+  type JsonObject,
+  jsonBytesOf,
+  jsonOf,
+  listOf,
+  objectOf,
+  parsedObject,
+  textOf,
+} from "#wire/json/parse.ts";
 import {
   elementSpansOf,
   isEmptyArray,
@@ -14,14 +23,14 @@ import {
   replaceSpans,
   withElements,
   withMembers,
+  withValues,
 } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Verbatim, WholeAnswer } from "../codec.ts";
 import { emptyAnswer, finishIn } from "../neutral/finish.ts";
 import { geminiPart, type Produced } from "../neutral/produced.ts";
 import { unwrappedSignature, wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
-import { failedWith, type Passing, VerbatimStream, type Watcher, withMember } from "../relay/verbatim.ts";
-import { withAddresses } from "../relay/verbatim-attachments.ts";
+import { failedWith, type Passing, VerbatimStream, Watcher, withMember } from "../relay/verbatim.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Units, Usage } from "../usage.ts";
 import { failureIn, isBlocked, isFinish, searchesIn, usageOf } from "./answer.ts";
@@ -30,7 +39,38 @@ import { bypass, bypassOf } from "./model-turn.ts";
 import { dialect } from "./parts.ts";
 import { answerPathOf } from "./request.ts";
 import { Frames } from "./stream.ts";
-import { withSignedCalls } from "./unsigned-calls.ts";
+
+/**
+ * Calls without a signature in a caller's conversation, for models that require Google's signature
+ * on each turn's first call.
+ */
+const callMarks = ['"functionCall"', '"function_call"'];
+const signatureNames = ["thoughtSignature", "thought_signature"] as const;
+
+/**
+ * The body with `unsigned` as the signature of each model turn's first call that has none, such as
+ * one made by another vendor's model. Every other byte stays.
+ * https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
+ */
+function withSignedCalls(bytes: Buffer, unsigned: string): Buffer {
+  if (!callMarks.some((mark) => bytes.includes(mark))) return bytes;
+  return withMembers(bytes, "contents", (contents) => withItems(contents, (content) => signedTurn(content, unsigned)));
+}
+
+function signedTurn(content: Buffer, unsigned: string): Buffer {
+  if (parsedObject(content)?.role !== "model") return content;
+  let hasCall = false;
+  return withMembers(content, "parts", (parts) =>
+    withItems(parts, (part) => {
+      const { functionCall, function_call: otherCall, ...others } = parsedObject(part) ?? {};
+      if (hasCall || (functionCall ?? otherCall ?? null) === null) return part;
+      hasCall = true;
+      if (signatureNames.some((name) => textOf(others[name]) !== undefined)) return part;
+      const name = signatureNames.find((spelling) => spelling in others) ?? "thoughtSignature";
+      return withValues(part, { [name]: jsonBytesOf(unsigned) });
+    }),
+  );
+}
 
 /**
  * Continuation tokens, which only the vendor that stores the answer can use; stateless.ts rejects
@@ -47,13 +87,13 @@ export const verbatim: Verbatim = {
     const body = unsigned === undefined ? own : withSignedCalls(own, unsigned);
     return { path: answerPathOf(model, framing), headers: {}, body };
   },
-  repaired(bytes, { kind }) {
-    if (kind === "companions") return withSignedCalls(withoutSignatures(bytes), bypass);
-    return kind === "signatures" ? withSignedCalls(bytes, bypass) : bytes;
+  repairs: {
+    companions: (bytes) => withSignedCalls(withoutSignatures(bytes), bypass),
+    signatures: (bytes) => withSignedCalls(bytes, bypass),
   },
   stream: (bytes, framing, { model }) =>
-    new VerbatimStream(new GeminiWatcher(model, framing === "array", candidatesAskedIn(bytes))),
-  withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
+    new VerbatimStream(new GeminiWatcher(model, framing === "array", candidateCountIn(bytes))),
+  attachmentFinder,
   answer: answerOf,
 };
 
@@ -103,9 +143,7 @@ function keptPart(bytes: Buffer, unsigned: string | undefined): Buffer | undefin
     : withSignature(bytes, undefined);
 }
 
-const signatureNames = ["thoughtSignature", "thought_signature"];
-
-function candidatesAskedIn(bytes: Buffer): number {
+function candidateCountIn(bytes: Buffer): number {
   const config = objectSpansOf(bytes, ["generationConfig", "generation_config"])?.all.at(-1);
   if (config === undefined) return 1;
   const value = bytes.subarray(config.start, config.end);
@@ -113,44 +151,42 @@ function candidatesAskedIn(bytes: Buffer): number {
   return count === undefined || isNull(value, count) ? 1 : Number(readSpan(value, count));
 }
 
-class GeminiWatcher implements Watcher {
+/**
+ * It is never complete: the upstream marks no end but closes the connection, and everything until
+ * then belongs to the answer.
+ */
+class GeminiWatcher extends Watcher {
   usage: Usage | undefined;
-  /**
-   * The upstream marks no end but closes the connection: everything until then belongs to the
-   * answer.
-   */
-  readonly complete = false;
-  readonly endsWithDone = false;
   readonly #model: Buffer;
   readonly #frame: Frames;
-  readonly #candidatesAsked: number;
+  readonly #candidateCount: number;
   readonly #seen = new Set<unknown>();
   readonly #over = new Set<unknown>();
-  contradicted = false;
   #blocked = false;
   #committed = false;
   #searches: Units = {};
 
-  constructor(model: string, isList: boolean, candidatesAsked: number) {
+  constructor(model: string, isList: boolean, candidateCount: number) {
+    super();
     this.#model = Buffer.from(jsonOf(model));
     this.#frame = new Frames(isList);
-    this.#candidatesAsked = candidatesAsked;
+    this.#candidateCount = candidateCount;
   }
 
   get finished(): boolean {
     return this.#blocked || (this.#over.size > 0 && [...this.#seen].every((index) => this.#over.has(index)));
   }
 
-  get hasAllContent(): boolean {
-    return this.#blocked || (!this.contradicted && this.#over.size >= this.#candidatesAsked);
+  override get hasAllContent(): boolean {
+    return this.#blocked || (!this.contradicted && this.#over.size >= this.#candidateCount);
   }
 
-  terminator(): Buffer | undefined {
+  override terminator(): Buffer | undefined {
     const text = this.#frame.end();
     return text === "" ? undefined : Buffer.from(text);
   }
 
-  look({ data: sent }: SseEvent, response: Record<string, unknown>, produced: Produced): Passing {
+  look({ data: sent }: SseEvent, response: JsonObject, produced: Produced): Passing {
     const { error, candidates: listed, promptFeedback, usageMetadata } = response;
     if (isPresent(error)) return failedWith(upstreamErrorOf(response));
     const candidates = listOf(listed).map(objectOf);
@@ -178,7 +214,7 @@ class GeminiWatcher implements Watcher {
   }
 
   /** A candidate without an index is the first. */
-  #read(candidates: readonly Record<string, unknown>[]): void {
+  #read(candidates: readonly JsonObject[]): void {
     for (const { index, content, finishReason: reason } of candidates) {
       this.#seen.add(index ?? 0);
       if (isFinish(reason)) this.#over.add(index ?? 0);
@@ -188,11 +224,11 @@ class GeminiWatcher implements Watcher {
 }
 
 /** True if a candidate has content, or a reason for having none. */
-const isAnswered = ({ content, finishReason }: Record<string, unknown>): boolean =>
+const isAnswered = ({ content, finishReason }: JsonObject): boolean =>
   isFinish(finishReason) || listOf(objectOf(content).parts).some((part) => isContent(objectOf(part)));
 
 /** True if a part has more than an empty text. */
-const isContent = (part: Record<string, unknown>): boolean =>
+const isContent = (part: JsonObject): boolean =>
   Object.entries(part).some(
     ([name, value]) => name !== "thought" && value !== "" && value !== null && value !== undefined,
   );

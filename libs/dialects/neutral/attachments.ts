@@ -61,11 +61,11 @@ export interface RemoteAttachment extends AttachmentAddress {
 
 /** Every address in a request, including those in tool results. */
 export function remoteAttachmentsOf({ messages }: NeutralRequest): RemoteAttachment[] {
-  const found: RemoteAttachment[] = [];
+  const attachments: RemoteAttachment[] = [];
   const look = (part: Part) => {
     if (part.kind === "result") part.content.forEach(look);
     else if (isMedia(part) && part.source.kind === "url" && !isLeftToGoogle(part.source.url))
-      found.push({
+      attachments.push({
         part: part.kind === "image" || part.kind === "file" ? part.kind : "media",
         url: part.source.url,
         path: part.path,
@@ -75,7 +75,7 @@ export function remoteAttachmentsOf({ messages }: NeutralRequest): RemoteAttachm
       });
   };
   for (const { parts } of messages) parts.forEach(look);
-  return found;
+  return attachments;
 }
 
 const pictures = ["image/png", "image/jpeg", "image/gif", "image/webp"];
@@ -104,20 +104,20 @@ function classified(part: MediaPart): MediaPart {
   const name = part.kind === "file" ? part.name : undefined;
   if (source.kind === "url") return ofKind(part, kindOf(typeByNameOf(source.url)) ?? part.kind, source);
   const head = Buffer.from(source.data.slice(0, headLength), "base64");
-  const found = mimeTypeOf(head);
+  const byteType = mimeTypeOf(head);
   const declared = declaredTypeOf(source.mimeType, name, head);
-  const mimeType = found ?? declared;
+  const mimeType = byteType ?? declared;
   const kind = kindOf(mimeType) ?? part.kind;
   if (kind === "file" && name === undefined && (mimeType === undefined || mimeType === unknownType))
     refuse(path, "must be a data URL or have a file name, because its bytes do not tell what it is");
   if (
-    found === undefined &&
+    byteType === undefined &&
     (kind === "image" || declared === "application/pdf") &&
     isText(head) &&
     !head.includes("%PDF-")
   )
     refuse(path, `is declared as ${kind === "image" ? `an image (${declared})` : "a PDF"}, but its bytes are text`);
-  if (declared === "text/plain" && found === undefined && !isUtf8(Buffer.from(source.data, "base64")))
+  if (declared === "text/plain" && byteType === undefined && !isUtf8(Buffer.from(source.data, "base64")))
     refuse(path, "is declared as text, but its bytes are not valid UTF-8");
   return ofKind(part, kind, { ...source, mimeType });
 }

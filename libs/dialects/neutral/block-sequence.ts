@@ -5,7 +5,7 @@
  * nothing of it is lost.
  */
 import { JsonProgress } from "#wire/json/progress.ts";
-import type { AnswerEvent, BlockStart, Signature } from "./neutral.ts";
+import type { AnswerEvent, BlockStart, CallStart, Signature } from "./neutral.ts";
 
 type Making<Start extends BlockStart> = {
   start: Start;
@@ -29,7 +29,7 @@ type Making<Start extends BlockStart> = {
 };
 
 export type MadeBlock = Making<BlockStart>;
-export type MadeCall = Making<Extract<BlockStart, { kind: "call" }>>;
+export type MadeCall = Making<CallStart>;
 
 const madeOf = <Start extends BlockStart>(
   start: Start,
@@ -55,8 +55,14 @@ const isReady = ({ start, isOver }: MadeBlock): boolean => isOver || start.kind 
 export class BlockSequence {
   /** There was a block. */
   isBegun = false;
+  readonly #events: AnswerEvent[];
   #open: MadeBlock | undefined;
   readonly #waiting: MadeBlock[] = [];
+
+  /** The neutral events are appended to `events`. */
+  constructor(events: AnswerEvent[]) {
+    this.#events = events;
+  }
 
   /** The block that began last; undefined if it is closed. */
   get last(): MadeBlock | undefined {
@@ -67,80 +73,75 @@ export class BlockSequence {
    * Begins a block behind all others, and opens it if no call before it is incomplete. `progress`
    * is that of a call that another reader follows, too.
    */
-  begin<Start extends BlockStart>(
-    start: Start,
-    events: AnswerEvent[],
-    signature?: Signature,
-    progress?: JsonProgress,
-  ): Making<Start> {
+  begin<Start extends BlockStart>(start: Start, signature?: Signature, progress?: JsonProgress): Making<Start> {
     this.isBegun = true;
     const block = madeOf(start, signature, progress);
     this.#waiting.push(block);
-    this.#openNext(events);
+    this.#openNext();
     return block;
   }
 
   /** A whole block: an image, or a signature without text. */
-  whole(start: BlockStart, events: AnswerEvent[], signature?: Signature): void {
-    this.end(this.begin(start, events, signature), events);
+  whole(start: BlockStart, signature?: Signature): void {
+    this.end(this.begin(start, signature));
   }
 
   /** Adds to a block that is not closed. */
-  add(block: MadeBlock, text: string, events: AnswerEvent[]): void {
+  add(block: MadeBlock, text: string): void {
     block.progress?.push(text);
-    if (block.state === "open") events.push({ kind: "delta", text });
+    if (block.state === "open") this.#events.push({ kind: "delta", text });
     else block.waiting.push(text);
-    if (block.progress?.isWhole === true) this.#openNext(events);
+    if (block.progress?.isWhole === true) this.#openNext();
   }
 
   /** Gives a call its name, if it has none. */
-  name(call: MadeCall, name: string, events: AnswerEvent[]): void {
+  name(call: MadeCall, name: string): void {
     if (call.state !== "waiting" || call.start.name !== "" || name === "") return;
     call.start.name = name;
-    this.#openNext(events);
+    this.#openNext();
   }
 
   /** Ends a block. */
-  end(block: MadeBlock, events: AnswerEvent[]): void {
+  end(block: MadeBlock): void {
     block.isOver = true;
-    if (block === this.#open) this.#close(events);
-    this.#openNext(events);
+    if (block === this.#open) this.#close();
+    this.#openNext();
   }
 
   /** Ends all blocks, at the end of the answer. */
-  endAll(events: AnswerEvent[]): void {
+  endAll(): void {
     for (const block of this.#waiting) block.isOver = true;
-    if (this.#open !== undefined) this.end(this.#open, events);
-    this.#openNext(events);
+    if (this.#open !== undefined) this.end(this.#open);
+    this.#openNext();
   }
 
-  #openNext(events: AnswerEvent[]): void {
+  #openNext(): void {
     while (this.#open === undefined || isInterruptible(this.#open)) {
       const block = this.#waiting[0];
       if (block === undefined || !isReady(block)) break;
-      this.#close(events);
+      this.#close();
       this.#waiting.shift();
       block.state = "open";
       this.#open = block;
       if (block.start.kind === "call" && block.signature !== undefined)
-        events.push(
+        this.#events.push(
           { kind: "block", block: { kind: "reasoning" } },
           { kind: "signature", signature: block.signature },
           { kind: "block-end" },
         );
-      events.push({ kind: "block", block: block.start });
-      for (const text of block.waiting.splice(0)) events.push({ kind: "delta", text });
-      if (block.isOver) this.#close(events);
+      this.#events.push({ kind: "block", block: block.start });
+      for (const text of block.waiting.splice(0)) this.#events.push({ kind: "delta", text });
+      if (block.isOver) this.#close();
     }
   }
 
-  #close(events: AnswerEvent[]): void {
+  #close(): void {
     const open = this.#open;
     if (open === undefined) return;
     this.#open = undefined;
     open.state = "closed";
     if (open.start.kind === "reasoning" && open.signature !== undefined)
-      events.push({ kind: "signature", signature: open.signature });
-    events.push({ kind: "block-end" });
+      this.#events.push({ kind: "signature", signature: open.signature });
+    this.#events.push({ kind: "block-end" });
   }
 }

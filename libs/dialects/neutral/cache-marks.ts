@@ -4,7 +4,7 @@
  * https://openrouter.ai/docs/features/prompt-caching) and `prompt_cache_breakpoint`
  * (https://platform.openai.com/docs/guides/prompt-caching).
  */
-import { isObject, objectOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, objectOf } from "#wire/json/parse.ts";
 import type { ModelTraits } from "./model-traits.ts";
 import type { NeutralRequest, Part, TextPart } from "./neutral.ts";
 
@@ -15,7 +15,7 @@ type Marked = { cache?: Mark };
 export const marksMax = 4;
 
 /** The mark of a message, a part, a block or a tool. */
-export function cacheIn({ cache_control: control, prompt_cache_breakpoint: breakpoint }: Record<string, unknown>): {
+export function cacheIn({ cache_control: control, prompt_cache_breakpoint: breakpoint }: JsonObject): {
   cache?: NonNullable<Mark>;
 } {
   if (isObject(control)) return { cache: { ttl: objectOf(control).ttl === "1h" ? "long" : "short" } };
@@ -23,11 +23,11 @@ export function cacheIn({ cache_control: control, prompt_cache_breakpoint: break
   return mode === "explicit" ? { cache: { ttl: ttl === "12h" ? "long" : "short" } } : {};
 }
 
-export const cacheControlOf = ({ cache }: Marked): Record<string, unknown> =>
+export const cacheControlOf = ({ cache }: Marked): JsonObject =>
   cache === undefined ? {} : { cache_control: { type: "ephemeral", ...(cache.ttl === "long" && { ttl: "1h" }) } };
 
 /** The member that marks a part for a model of OpenAI's dialects. */
-export function markFor({ cache }: Marked, kind: ModelTraits["cacheMarks"]): Record<string, unknown> {
+export function markFor({ cache }: Marked, kind: ModelTraits["cacheMarks"]): JsonObject {
   if (cache === undefined || kind === "none") return {};
   return kind === "control"
     ? cacheControlOf({ cache })

@@ -39,7 +39,7 @@ const toolPlace = /^tools[.[](\d+)\]?(?:\.function_?declarations[.[](\d+))?/i;
 export function callerFieldOf(field: string, { settings, tools, toolChoice }: NeutralRequest): string | undefined {
   const name = field.replace(/^generation_?config\./i, "");
   for (const [pattern, settingsNamed] of settingNames) {
-    const setting = pattern.test(name) ? settingsNamed.find((known) => settings[known] !== undefined) : undefined;
+    const setting = pattern.test(name) ? settingsNamed.find((name) => settings[name] !== undefined) : undefined;
     if (setting !== undefined) return settings[setting]?.path;
   }
   if (/^(tool_choice|tool_?config)\b/i.test(name)) return toolChoice?.path;

@@ -13,7 +13,7 @@ import type { CallPart, Message, NeutralRequest, Part, ResultPart } from "./neut
  * bytes that are not an image or document, and a conversation without content. Time is linear.
  */
 export function consistent(request: NeutralRequest): NeutralRequest {
-  checkSaid(request);
+  checkContent(request);
   checkChoice(request);
   classifyAttachments(request);
   const messages = withMatchedCalls(request.messages);
@@ -29,7 +29,7 @@ export function consistent(request: NeutralRequest): NeutralRequest {
 }
 
 /** Empty texts do not count as content, nor does thinking that no model can read. */
-function checkSaid({ system, messages }: NeutralRequest): void {
+function checkContent({ system, messages }: NeutralRequest): void {
   const says = (part: Part) => (part.kind === "text" ? part.text !== "" : part.kind !== "reasoning");
   if (!system.some(says) && !messages.some(({ parts }) => parts.some(says)))
     refuse((messages[0] ?? system[0])?.path ?? "input", "must have content");

@@ -1,36 +1,33 @@
 /**
- * What a stream that was relayed unchanged has told its caller, so that another upstream's answer
- * can go on with it in the caller's dialect: the text, and the ids and numbers that its next events
- * must have. Only for plain text, which every dialect can go on with.
+ * The state of a stream that was relayed unchanged, so that another upstream's answer can continue
+ * it in the caller's dialect: the text, and the ids and numbers that its next events must have.
+ * Only for plain text, which every dialect can continue.
  */
 
-import { listOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, listOf, textOf } from "#wire/json/parse.ts";
 import type { ConversationDialect } from "../dialect.ts";
 
 /** An answer of nothing but text, whose text is still open. */
 export interface RelayedText {
   text: string;
   /** The data of the last event. */
-  last: Readonly<Record<string, unknown>>;
+  last: Readonly<JsonObject>;
 }
 
 /** Members of an answer's next events. */
 export interface Continuation {
-  /** Of each event of chat completions and Gemini. */
+  /** The id of each event (chat completions, Gemini). */
   id?: string | undefined;
   /** Whole seconds since 1970. */
   createdAt?: number | undefined;
-  /** Of the message (Responses). */
+  /** The message's id (Responses). */
   itemId?: string;
-  /** Of the next event (Responses). */
+  /** The number of the next event (Responses). */
   sequence?: number;
 }
 
 /** By the caller's dialect. Undefined if the text is not the first and open part of the answer. */
-export const continuationsOf: Record<
-  ConversationDialect,
-  (last: Readonly<Record<string, unknown>>) => Continuation | undefined
-> = {
+export const continuationsOf: Record<ConversationDialect, (last: Readonly<JsonObject>) => Continuation | undefined> = {
   "openai-chat": ({ id, created, choices }) =>
     listOf(choices).length > 1
       ? undefined

@@ -11,7 +11,7 @@ import { withFewMarks } from "./cache-marks.ts";
 import { checkFieldSupport, type FieldSupport, refuse } from "./field-support.ts";
 import { withUserLast } from "./history.ts";
 import { type NeutralRequest, type SettingName, type Settings, withoutOwnImages } from "./neutral.ts";
-import { askedEffortOf, effortAmong } from "./reasoning.ts";
+import { effortAmong, requestedEffortOf } from "./reasoning.ts";
 import { withinBounds } from "./within-bounds.ts";
 
 /**
@@ -25,8 +25,9 @@ export function fitted(
 ): NeutralRequest {
   checkFieldSupport(request, fieldSupport);
   checkModalities(request, fieldSupport);
-  const placed = withImagesInPlace(request, dialect);
-  const ended = target.traits.prefill === false ? { ...placed, messages: withUserLast(placed.messages) } : placed;
+  const withImages = withImagesInPlace(request, dialect);
+  const ended =
+    target.traits.prefill === false ? { ...withImages, messages: withUserLast(withImages.messages) } : withImages;
   const callable = withCallsAllowed(ended, dialect, target);
   const isOpenai = dialect === "openai-chat" || dialect === "openai-responses";
   const reasoning = isOpenai ? withEffort(callable, dialect, target) : callable;
@@ -77,9 +78,11 @@ function withEffort(
   { traits, reasons }: Target,
 ): NeutralRequest {
   const { settings, tools } = request;
-  const asked = askedEffortOf(settings);
+  const requested = requestedEffortOf(settings);
   if (traits.thinking === "none")
-    return asked === undefined ? request : { ...request, settings: without(settings, ["effort", "thinkingTokensMax"]) };
+    return requested === undefined
+      ? request
+      : { ...request, settings: without(settings, ["effort", "thinkingTokensMax"]) };
   const { efforts } = traits;
   const isApart =
     dialect === "openai-chat" &&
@@ -87,8 +90,8 @@ function withEffort(
     reasons !== false &&
     tools.length > 0 &&
     efforts.includes("none");
-  if (asked === undefined && !isApart) return request;
-  const wanted = isApart || asked === undefined ? "none" : asked;
+  if (requested === undefined && !isApart) return request;
+  const wanted = isApart || requested === undefined ? "none" : requested;
   const isSwitched = wanted === "none" && traits.thinkingSwitch !== "effort" && !traits.thinksAlways;
   const path = (settings.effort ?? settings.thinkingTokensMax)?.path ?? "tools";
   const effort = { value: isSwitched ? wanted : effortAmong(wanted, efforts), path };

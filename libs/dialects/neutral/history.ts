@@ -38,7 +38,9 @@ export function withMatchedCalls(messages: Message[]): Message[] {
     const parts =
       message.role === "assistant"
         ? message.parts
-        : message.parts.flatMap((part) => (part.kind !== "result" ? [part] : orphans.has(part) ? told(part) : []));
+        : message.parts.flatMap((part) =>
+            part.kind !== "result" ? [part] : orphans.has(part) ? orphanText(part) : [],
+          );
     if (parts.length > 0) ordered.push(parts === message.parts ? message : { ...message, parts });
     const entries = byLast.get(index)?.entries ?? [];
     if (entries.length > 0)
@@ -60,7 +62,7 @@ const resultOf = ({ call, result }: Entry): ResultPart =>
     : { ...result, callId: call.id, name: call.name };
 
 /** A result whose call is not in the conversation. */
-const told = ({ name, content, path, ...more }: ResultPart): Part[] => {
+const orphanText = ({ name, content, path, ...more }: ResultPart): Part[] => {
   const text = `Result of an earlier call${name === "" ? "" : ` of ${name}`}, which is not in this conversation:`;
   const first: TextPart = { kind: "text", text, path, ...(more.cache && { cache: more.cache }) };
   return [first, ...content];
@@ -90,7 +92,7 @@ export const continueText =
 
 /**
  * The messages with an instruction to continue, if they end with a turn of the assistant that
- * models without prefill refuse. What the assistant said stays in its own turn.
+ * models without prefill refuse. The assistant's words stay in its own turn.
  */
 export function withUserLast(messages: Message[]): Message[] {
   const last = messages.findLast(({ parts }) => parts.some((part) => part.kind !== "text" || part.text.trim() !== ""));

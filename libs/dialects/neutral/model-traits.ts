@@ -8,6 +8,8 @@ import Type from "typebox";
 import type { UpstreamDialect } from "../dialect.ts";
 import { efforts } from "./neutral.ts";
 
+const flag = (description: string) => Type.Boolean({ description });
+
 export const modelTraitsSchema = Type.Object({
   thinking: Type.Enum(["none", "budget", "effort"], {
     description: "How a request sets the amount of thinking: not at all, as a number of tokens, or as an effort.",
@@ -22,8 +24,8 @@ export const modelTraitsSchema = Type.Object({
     maximum: 1_000_000_000,
     description: "The largest thinking budget in tokens, if `thinking` is `budget`.",
   }),
-  thinksAlways: Type.Boolean({ description: "Thinking can't be switched off." }),
-  thinksByDefault: Type.Boolean({ description: "The model thinks unless a request switches it off." }),
+  thinksAlways: flag("Thinking can't be switched off."),
+  thinksByDefault: flag("The model thinks unless a request switches it off."),
   efforts: Type.Array(Type.Enum(efforts), {
     minItems: 1,
     maxItems: efforts.length,
@@ -33,12 +35,8 @@ export const modelTraitsSchema = Type.Object({
     description:
       "Whether a request may set `temperature` and `top_p` together, one of them, both only where it switches thinking off, or neither. The others are left out, and with them `top_k` and penalties.",
   }),
-  penalties: Type.Boolean({
-    description: "The model accepts presence and frequency penalties. Otherwise they are left out.",
-  }),
-  stops: Type.Boolean({
-    description: "The model accepts stop sequences. Otherwise the gateway ends the answer at them.",
-  }),
+  penalties: flag("The model accepts presence and frequency penalties. Otherwise they are left out."),
+  stops: flag("The model accepts stop sequences. Otherwise the gateway ends the answer at them."),
   forcedCalls: Type.Enum(["always", "without-thinking", "never"], {
     description:
       "Whether a request may require a tool call: always, only where thinking is off (which is then switched off), or never. Where it may not, the model is offered only the required tools, and an instruction asks for the call.",
@@ -47,52 +45,41 @@ export const modelTraitsSchema = Type.Object({
     description:
       "For openai-chat: the field that switches thinking off, `reasoning_effort: none`, `thinking: {type: disabled}` or `enable_thinking: false`.",
   }),
-  callsWhileReasoning: Type.Boolean({
-    description:
-      "For openai-chat: the model accepts functions together with reasoning. Otherwise a request with functions goes to the upstream's endpoint of openai-responses, if `alsoSpeaks` names it, or without reasoning.",
-  }),
-  verbosity: Type.Boolean({ description: "The model accepts `verbosity`. Otherwise it is left out." }),
+  callsWhileReasoning: flag(
+    "For openai-chat: the model accepts functions together with reasoning. Otherwise a request with functions goes to the upstream's endpoint of openai-responses, if `alsoSpeaks` names it, or without reasoning.",
+  ),
+  verbosity: flag("The model accepts `verbosity`. Otherwise it is left out."),
   cacheMarks: Type.Enum(["none", "breakpoint", "control"], {
     description:
       "For OpenAI's dialects: the field that marks the end of a prompt's cached part, `prompt_cache_breakpoint` (OpenAI) or `cache_control` (Claude and others behind OpenRouter and similar services).",
   }),
-  formatsWithTools: Type.Boolean({
-    description:
-      "For gemini: the model accepts a format of the answer together with tools. Otherwise an instruction asks for the format.",
-  }),
-  jsonSchemas: Type.Boolean({ description: "The model accepts a JSON schema for its answer." }),
-  systemTurns: Type.Boolean({ description: "The model accepts instructions in the middle of a conversation." }),
+  formatsWithTools: flag(
+    "For gemini: the model accepts a format of the answer together with tools. Otherwise an instruction asks for the format.",
+  ),
+  jsonSchemas: flag("The model accepts a JSON schema for its answer."),
+  systemTurns: flag("The model accepts instructions in the middle of a conversation."),
   turns: Type.Enum(["free", "instructions-first", "alternating"], {
     description:
       "For openai-chat: `instructions-first` moves instructions in the middle of a conversation into the user's turns; `alternating` also joins turns of one role, begins with the user, and puts a turn of the assistant between results and the user's next words.",
   }),
-  boundThinking: Type.Boolean({
-    description: "For anthropic-messages: the model refuses thinking of other models, so it is left out.",
-  }),
-  signedCalls: Type.Boolean({
-    description: "The first call of each turn must be signed, and tool results may contain media.",
-  }),
-  knownToReason: Type.Boolean({
-    description:
-      "The model reasons even if its `capabilities` are empty and a request does not ask for it. Requests ask it for encrypted reasoning (Responses).",
-  }),
-  requiresReasoning: Type.Boolean({
-    description:
-      "The model refuses calls of earlier turns without their reasoning (`reasoning_content`), so a blank stands for reasoning that was lost (openai-chat).",
-  }),
-  signsCalls: Type.Boolean({
-    description:
-      "For openai-chat: the first call of a turn must have Google's signature (`extra_content`). A call that none of Google's models made gets the one that Google documents for it.",
-  }),
-  completions: Type.Boolean({
-    description:
-      "Upstreams of openai-chat serve the model at OpenAI's legacy endpoint for completions, so these requests pass to it unchanged. Otherwise they become conversations.",
-  }),
+  boundThinking: flag("For anthropic-messages: the model refuses thinking of other models, so it is left out."),
+  signedCalls: flag("The first call of each turn must be signed, and tool results may contain media."),
+  knownToReason: flag(
+    "The model reasons even if its `capabilities` are empty and a request does not ask for it. Requests ask it for encrypted reasoning (Responses).",
+  ),
+  requiresReasoning: flag(
+    "The model refuses calls of earlier turns without their reasoning (`reasoning_content`), so a blank stands for reasoning that was lost (openai-chat).",
+  ),
+  signsCalls: flag(
+    "For openai-chat: the first call of a turn must have Google's signature (`extra_content`). A call that none of Google's models made gets the one that Google documents for it.",
+  ),
+  completions: flag(
+    "Upstreams of openai-chat serve the model at OpenAI's legacy endpoint for completions, so these requests pass to it unchanged. Otherwise they become conversations.",
+  ),
   prefill: Type.Optional(
-    Type.Boolean({
-      description:
-        "The model continues an assistant turn at the end of a request. Overrides `prefill` of its upstreams. If false, the model refuses such a request, and an instruction to continue follows the turn.",
-    }),
+    flag(
+      "The model continues an assistant turn at the end of a request. Overrides `prefill` of its upstreams. If false, the model refuses such a request, and an instruction to continue follows the turn.",
+    ),
   ),
 });
 
@@ -139,6 +126,14 @@ interface Row {
   source?: string;
 }
 
+/** A rule; `source` is the public document with it. */
+const row = (model: RegExp, traits: Row["traits"], source?: string, versions: Pick<Row, "from" | "to"> = {}): Row => ({
+  model,
+  traits,
+  ...versions,
+  ...(source !== undefined && { source }),
+});
+
 const openaiReasoning = "https://platform.openai.com/docs/guides/reasoning";
 const openaiChat = "https://platform.openai.com/docs/api-reference/chat/create";
 const openaiNewest = "https://platform.openai.com/docs/guides/latest-model";
@@ -159,211 +154,146 @@ const kimi = /kimi(?!-k2(?:-instruct|-0\d{3}|-turbo|$))/;
 
 /** Rules that OpenAI's models have at both of OpenAI's endpoints. */
 const openaiRows: readonly Row[] = [
-  { model: gpt, to: 499, traits: { thinking: "none" }, source: openaiChat },
-  {
-    model: oSeries,
-    traits: { efforts: ["low", "medium", "high"], sampling: "none", stops: false },
-    source: openaiReasoning,
-  },
-  {
-    model: reasoningGpt,
-    from: 500,
-    traits: { sampling: "without-thinking", verbosity: true, stops: false },
-    source: openaiNewest,
-  },
-  {
-    model: reasoningGpt,
-    from: 500,
-    to: 500,
-    traits: { efforts: ["minimal", "low", "medium", "high"], sampling: "none", thinksAlways: true },
-    source: openaiReasoning,
-  },
-  {
-    model: reasoningGpt,
-    from: 501,
-    to: 501,
-    traits: { efforts: ["none", "low", "medium", "high"] },
-    source: openaiReasoning,
-  },
-  {
-    model: reasoningGpt,
-    from: 502,
-    to: 599,
-    traits: { efforts: ["none", "low", "medium", "high", "xhigh"] },
-    source: openaiReasoning,
-  },
-  {
-    model: reasoningGpt,
-    from: 600,
-    traits: { efforts: ["none", "low", "medium", "high", "xhigh", "max"] },
-    source: openaiReasoning,
-  },
-  {
-    model: /gpt-\d.*-pro\b/,
-    from: 501,
-    traits: { efforts: ["medium", "high", "xhigh"], sampling: "none", thinksAlways: true },
-    source: openaiReasoning,
-  },
-  {
-    model: /gpt-5-pro\b/,
-    traits: { efforts: ["high"], sampling: "none", thinksAlways: true },
-    source: openaiReasoning,
-  },
-  { model: reasoningGpt, from: 506, traits: { sampling: "none" }, source: openaiNewest },
-  { model: reasoningGpt, from: 506, traits: { cacheMarks: "breakpoint" }, source: openaiCaching },
-  { model: /gpt-oss/, traits: { efforts: ["low", "medium", "high"] }, source: openaiReasoning },
+  row(gpt, { thinking: "none" }, openaiChat, { to: 499 }),
+  row(oSeries, { efforts: ["low", "medium", "high"], sampling: "none", stops: false }, openaiReasoning),
+  row(reasoningGpt, { sampling: "without-thinking", verbosity: true, stops: false }, openaiNewest, { from: 500 }),
+  row(
+    reasoningGpt,
+    { efforts: ["minimal", "low", "medium", "high"], sampling: "none", thinksAlways: true },
+    openaiReasoning,
+    { from: 500, to: 500 },
+  ),
+  row(reasoningGpt, { efforts: ["none", "low", "medium", "high"] }, openaiReasoning, { from: 501, to: 501 }),
+  row(reasoningGpt, { efforts: ["none", "low", "medium", "high", "xhigh"] }, openaiReasoning, { from: 502, to: 599 }),
+  row(reasoningGpt, { efforts: ["none", "low", "medium", "high", "xhigh", "max"] }, openaiReasoning, { from: 600 }),
+  row(
+    /gpt-\d.*-pro\b/,
+    { efforts: ["medium", "high", "xhigh"], sampling: "none", thinksAlways: true },
+    openaiReasoning,
+    { from: 501 },
+  ),
+  row(/gpt-5-pro\b/, { efforts: ["high"], sampling: "none", thinksAlways: true }, openaiReasoning),
+  row(reasoningGpt, { sampling: "none" }, openaiNewest, { from: 506 }),
+  row(reasoningGpt, { cacheMarks: "breakpoint" }, openaiCaching, { from: 506 }),
+  row(/gpt-oss/, { efforts: ["low", "medium", "high"] }, openaiReasoning),
 ];
 
 /** Every matching row applies, and later rows win. */
 export const modelRules: Partial<Record<UpstreamDialect, readonly Row[]>> = {
   "openai-chat": [
-    { model: /(?:^|\/)(?:gpt-3\.5-turbo-instruct|(?:davinci|babbage)-002)/, traits: { completions: true } },
+    row(/(?:^|\/)(?:gpt-3\.5-turbo-instruct|(?:davinci|babbage)-002)/, { completions: true }),
     ...openaiRows,
-    { model: reasoningGpt, from: 504, traits: { callsWhileReasoning: false }, source: openaiNewest },
-    {
-      model: /deepseek/,
-      traits: {
+    row(reasoningGpt, { callsWhileReasoning: false }, openaiNewest, { from: 504 }),
+    row(
+      /deepseek/,
+      {
         efforts: ["low", "medium", "high", "xhigh", "max"],
         forcedCalls: "without-thinking",
         thinkingSwitch: "thinking",
       },
-      source: deepseekThinking,
-    },
-    {
-      model: kimi,
-      traits: {
+      deepseekThinking,
+    ),
+    row(
+      kimi,
+      {
         efforts: ["low", "high", "max"],
         forcedCalls: "without-thinking",
         sampling: "none",
         penalties: false,
         thinkingSwitch: "thinking",
       },
-      source: kimiThinking,
-    },
-    { model: /kimi-(?:k(?:[3-9]|\d{2})|latest|k2-thinking)/, traits: { thinksAlways: true }, source: kimiThinking },
-    {
-      model: /(?:^|[/:])glm/,
-      traits: {
+      kimiThinking,
+    ),
+    row(/kimi-(?:k(?:[3-9]|\d{2})|latest|k2-thinking)/, { thinksAlways: true }, kimiThinking),
+    row(
+      /(?:^|[/:])glm/,
+      {
         efforts: ["low", "high", "max"],
         forcedCalls: "never",
         penalties: false,
         thinkingSwitch: "thinking",
       },
-      source: glmChat,
-    },
-    { model: /glm-(?:5\.[3-9]|[6-9])(?!.*flash)/, traits: { thinksAlways: true }, source: glmChat },
-    {
-      model: /qwen|(?:^|[/:])qwq/,
-      traits: { forcedCalls: "without-thinking", thinkingSwitch: "enable_thinking" },
-      source: qwenThinking,
-    },
-    { model: /grok-(?![123]\b|2-|code)/, traits: { stops: false, penalties: false }, source: grokReasoning },
-    { model: /mistral|ministral|codestral|devstral|pixtral/, traits: { thinking: "none" }, source: mistralReasoning },
-    {
-      model: /mistral-medium-3\.[5-9]|mistral-medium-latest|magistral/,
-      traits: { thinking: "effort", efforts: ["none", "high"] },
-      source: mistralReasoning,
-    },
-    {
-      model: /claude|(?:^|[/:])anthropic\/|(?:google|vertex)\/gemini|qwen\/|alibaba\//,
-      traits: { cacheMarks: "control" },
-      source: "https://openrouter.ai/docs/features/prompt-caching",
-    },
-    {
-      model: /deepseek(?!-(?:r1|coder|v2|v3(?!\.[2-9])))/,
-      traits: { requiresReasoning: true },
-      source: deepseekThinking,
-    },
-    { model: kimi, traits: { requiresReasoning: true }, source: kimiThinking },
-    {
-      model: /^(?:models\/|google\/)?gemini-(?![12]\b)/,
-      traits: { signsCalls: true },
-      source: "https://ai.google.dev/gemini-api/docs/thought-signatures#openai",
-    },
-    {
-      model: /qwen|(?:^|[/:])qwq/,
-      traits: { turns: "instructions-first" },
-      source: "https://huggingface.co/Qwen/Qwen3.5-397B-A17B/blob/main/chat_template.jinja",
-    },
-    {
-      model: /minimax/,
-      traits: { turns: "instructions-first" },
-      source: "https://platform.minimax.io/docs/api-reference/errorcode",
-    },
-    {
-      model: /mi[sx]tral|ministral|codestral|devstral|pixtral|magistral/,
-      traits: { turns: "alternating", prefill: false },
-      source: "https://docs.mistral.ai/api/#tag/chat",
-    },
-    { model: /claude/, from: 406, traits: { prefill: false }, source: claudeMigration },
-    {
-      model: /(?:^|[/:])gemma/,
-      traits: { turns: "alternating" },
-      source: "https://ai.google.dev/gemma/docs/core/prompt-structure",
-    },
-    {
-      model: /(?:^|\/)mimo-/,
-      traits: { requiresReasoning: true },
-      source: "https://platform.xiaomimimo.com/docs",
-    },
+      glmChat,
+    ),
+    row(/glm-(?:5\.[3-9]|[6-9])(?!.*flash)/, { thinksAlways: true }, glmChat),
+    row(/qwen|(?:^|[/:])qwq/, { forcedCalls: "without-thinking", thinkingSwitch: "enable_thinking" }, qwenThinking),
+    row(/grok-(?![123]\b|2-|code)/, { stops: false, penalties: false }, grokReasoning),
+    row(/mistral|ministral|codestral|devstral|pixtral/, { thinking: "none" }, mistralReasoning),
+    row(
+      /mistral-medium-3\.[5-9]|mistral-medium-latest|magistral/,
+      { thinking: "effort", efforts: ["none", "high"] },
+      mistralReasoning,
+    ),
+    row(
+      /claude|(?:^|[/:])anthropic\/|(?:google|vertex)\/gemini|qwen\/|alibaba\//,
+      { cacheMarks: "control" },
+      "https://openrouter.ai/docs/features/prompt-caching",
+    ),
+    row(/deepseek(?!-(?:r1|coder|v2|v3(?!\.[2-9])))/, { requiresReasoning: true }, deepseekThinking),
+    row(kimi, { requiresReasoning: true }, kimiThinking),
+    row(
+      /^(?:models\/|google\/)?gemini-(?![12]\b)/,
+      { signsCalls: true },
+      "https://ai.google.dev/gemini-api/docs/thought-signatures#openai",
+    ),
+    row(
+      /qwen|(?:^|[/:])qwq/,
+      { turns: "instructions-first" },
+      "https://huggingface.co/Qwen/Qwen3.5-397B-A17B/blob/main/chat_template.jinja",
+    ),
+    row(/minimax/, { turns: "instructions-first" }, "https://platform.minimax.io/docs/api-reference/errorcode"),
+    row(
+      /mi[sx]tral|ministral|codestral|devstral|pixtral|magistral/,
+      { turns: "alternating", prefill: false },
+      "https://docs.mistral.ai/api/#tag/chat",
+    ),
+    row(/claude/, { prefill: false }, claudeMigration, { from: 406 }),
+    row(/(?:^|[/:])gemma/, { turns: "alternating" }, "https://ai.google.dev/gemma/docs/core/prompt-structure"),
+    row(/(?:^|\/)mimo-/, { requiresReasoning: true }, "https://platform.xiaomimimo.com/docs"),
   ],
   "openai-responses": [
-    { model: /(?:^|[/:])(?:o\d|gpt-(?:[5-9]|\d{2})|codex)(?!.*-chat)/, traits: { knownToReason: true } },
-    {
-      model: /./,
-      traits: { verbosity: true },
-      source: "https://platform.openai.com/docs/api-reference/responses/create",
-    },
-    { model: gpt, to: 499, traits: { verbosity: false }, source: openaiNewest },
-    { model: oSeries, traits: { verbosity: false }, source: openaiNewest },
+    row(/(?:^|[/:])(?:o\d|gpt-(?:[5-9]|\d{2})|codex)(?!.*-chat)/, { knownToReason: true }),
+    row(/./, { verbosity: true }, "https://platform.openai.com/docs/api-reference/responses/create"),
+    row(gpt, { verbosity: false }, openaiNewest, { to: 499 }),
+    row(oSeries, { verbosity: false }, openaiNewest),
     ...openaiRows,
   ],
   "anthropic-messages": [
-    { model: /./, traits: { forcedCalls: "without-thinking" } },
-    { model: /claude/, to: 306, traits: { thinking: "none" } },
-    { model: /claude/, from: 307, to: 405, traits: { thinking: "budget" } },
-    { model: /claude/, to: 400, traits: { jsonSchemas: false } },
-    { model: /claude/, from: 401, to: 406, traits: { sampling: "one" } },
-    { model: /claude/, to: 406, traits: { efforts: ["low", "medium", "high", "max"] } },
-    { model: /claude/, from: 406, traits: { prefill: false }, source: claudeMigration },
-    { model: /claude/, from: 407, traits: { sampling: "none" } },
-    { model: /claude/, from: 500, traits: { thinksByDefault: true, systemTurns: true } },
-    { model: /(?=.*claude).*(?:fable|mythos)/, from: 500, traits: { thinksAlways: true, forcedCalls: "never" } },
-    { model: /claude(?!-haiku-\d)/, from: 505, traits: { thinksAlways: true, forcedCalls: "never" } },
-    { model: /deepseek/, traits: { thinksByDefault: true }, source: deepseekThinking },
-    { model: kimi, traits: { thinksByDefault: true }, source: kimiThinking },
-    { model: /(?:^|[/:])glm/, traits: { forcedCalls: "never" }, source: glmChat },
-    { model: /qwen/, traits: { thinksByDefault: true }, source: qwenThinking },
-    {
-      model: /claude-(?:opus|fable|mythos)/,
-      from: 501,
-      traits: { boundThinking: true },
-      source: "https://platform.claude.com/docs/en/build-with-claude/thinking",
-    },
+    row(/./, { forcedCalls: "without-thinking" }),
+    row(/claude/, { thinking: "none" }, undefined, { to: 306 }),
+    row(/claude/, { thinking: "budget" }, undefined, { from: 307, to: 405 }),
+    row(/claude/, { jsonSchemas: false }, undefined, { to: 400 }),
+    row(/claude/, { sampling: "one" }, undefined, { from: 401, to: 406 }),
+    row(/claude/, { efforts: ["low", "medium", "high", "max"] }, undefined, { to: 406 }),
+    row(/claude/, { prefill: false }, claudeMigration, { from: 406 }),
+    row(/claude/, { sampling: "none" }, undefined, { from: 407 }),
+    row(/claude/, { thinksByDefault: true, systemTurns: true }, undefined, { from: 500 }),
+    row(/(?=.*claude).*(?:fable|mythos)/, { thinksAlways: true, forcedCalls: "never" }, undefined, { from: 500 }),
+    row(/claude(?!-haiku-\d)/, { thinksAlways: true, forcedCalls: "never" }, undefined, { from: 505 }),
+    row(/deepseek/, { thinksByDefault: true }, deepseekThinking),
+    row(kimi, { thinksByDefault: true }, kimiThinking),
+    row(/(?:^|[/:])glm/, { forcedCalls: "never" }, glmChat),
+    row(/qwen/, { thinksByDefault: true }, qwenThinking),
+    row(
+      /claude-(?:opus|fable|mythos)/,
+      { boundThinking: true },
+      "https://platform.claude.com/docs/en/build-with-claude/thinking",
+      { from: 501 },
+    ),
   ],
   gemini: [
-    { model: /gemini-[12]\b/, traits: { signedCalls: false, formatsWithTools: false } },
-    { model: /gemini-.*\bpro\b/, traits: { efforts: ["low", "medium", "high"] } },
-    { model: /gemini-3-pro/, traits: { efforts: ["low", "high"] } },
-    {
-      model: /gemini-(?:3\.[1-9].*pro|3\.[89]|[4-9]|\d{2})/,
-      traits: { efforts: ["low", "medium", "high"] },
-      source: "https://ai.google.dev/gemini-api/docs/thinking",
-    },
-    {
-      model: /gemini-(?:3\.[89]|[4-9]|\d{2})/,
-      traits: { sampling: "none" },
-      source: "https://ai.google.dev/gemini-api/docs/models",
-    },
-    {
-      model: /gemini-2\.5/,
-      traits: { thinking: "budget", thinkingTokensMin: 128, thinkingTokensMax: 32_768, thinksAlways: true },
-    },
-    {
-      model: /gemini-2\.5-flash/,
-      traits: { thinkingTokensMin: 1, thinkingTokensMax: 24_576, thinksAlways: false },
-    },
-    { model: /gemini-2\.5-flash-lite/, traits: { thinkingTokensMin: 512 } },
+    row(/gemini-[12]\b/, { signedCalls: false, formatsWithTools: false }),
+    row(/gemini-.*\bpro\b/, { efforts: ["low", "medium", "high"] }),
+    row(/gemini-3-pro/, { efforts: ["low", "high"] }),
+    row(
+      /gemini-(?:3\.[1-9].*pro|3\.[89]|[4-9]|\d{2})/,
+      { efforts: ["low", "medium", "high"] },
+      "https://ai.google.dev/gemini-api/docs/thinking",
+    ),
+    row(/gemini-(?:3\.[89]|[4-9]|\d{2})/, { sampling: "none" }, "https://ai.google.dev/gemini-api/docs/models"),
+    row(/gemini-2\.5/, { thinking: "budget", thinkingTokensMin: 128, thinkingTokensMax: 32_768, thinksAlways: true }),
+    row(/gemini-2\.5-flash/, { thinkingTokensMin: 1, thinkingTokensMax: 24_576, thinksAlways: false }),
+    row(/gemini-2\.5-flash-lite/, { thinkingTokensMin: 512 }),
   ],
 };
 

@@ -3,6 +3,7 @@
  * conversations: messages, parts, tools, settings, and the events of an answer. Each value keeps
  * its `path`, the caller's own name for it, so that a rejected field is named in the error.
  */
+import type { JsonObject } from "#wire/json/parse.ts";
 import type { ConversationDialect } from "../dialect.ts";
 import type { UpstreamError } from "../errors.ts";
 import type { Usage } from "../usage.ts";
@@ -36,37 +37,37 @@ export interface Signature {
 }
 
 /**
- * What the caller wrote where the neutral form says less. Upstreams of the same dialect receive it
- * unchanged.
+ * The caller's own object, where the neutral form says less. Upstreams of the same dialect receive
+ * it unchanged.
  */
 interface Native {
   dialect: ConversationDialect;
-  value: Record<string, unknown>;
+  value: JsonObject;
 }
 
-interface Placed {
+interface PartBase {
   path: string;
   /** A cache breakpoint: the caller wants the prompt up to here cached. */
   cache?: { ttl: "short" | "long" };
 }
 
-export type TextPart = Placed & { kind: "text"; text: string };
-export type ImagePart = Placed & { kind: "image"; source: Attachment; detail?: "low" | "high" | "auto" };
+export type TextPart = PartBase & { kind: "text"; text: string };
+export type ImagePart = PartBase & { kind: "image"; source: Attachment; detail?: "low" | "high" | "auto" };
 /** A document: PDF by bytes or address, or plain text (`text/plain`) by bytes. */
-export type FilePart = Placed & { kind: "file"; source: Attachment; name?: string };
-export type AudioPart = Placed & { kind: "audio"; source: Attachment };
-type VideoPart = Placed & { kind: "video"; source: Attachment };
+export type FilePart = PartBase & { kind: "file"; source: Attachment; name?: string };
+export type AudioPart = PartBase & { kind: "audio"; source: Attachment };
+type VideoPart = PartBase & { kind: "video"; source: Attachment };
 export type MediaPart = ImagePart | FilePart | AudioPart | VideoPart;
-type RefusalPart = Placed & { kind: "refusal"; text: string };
+type RefusalPart = PartBase & { kind: "refusal"; text: string };
 /** The model's thinking; in a request, only useful with its signature. */
-export type ReasoningPart = Placed & { kind: "reasoning"; text: string; signature?: Signature };
+export type ReasoningPart = PartBase & { kind: "reasoning"; text: string; signature?: Signature };
 /**
  * `name` is the tool's neutral name. `input` is JSON text; `{"input":"…"}` for a tool that takes
  * free text, "" for no arguments.
  */
-export type CallPart = Placed & { kind: "call"; id: string; name: string; input: string; native?: Native };
+export type CallPart = PartBase & { kind: "call"; id: string; name: string; input: string; native?: Native };
 /** `name` is the neutral name of the called tool; "" if no earlier call has this id. */
-export type ResultPart = Placed & {
+export type ResultPart = PartBase & {
   kind: "result";
   callId: string;
   name: string;
@@ -103,7 +104,7 @@ export interface Tool {
   namespace?: string;
   description?: string;
   /** JSON Schema of the arguments; undefined for a tool without arguments or with free text. */
-  parameters?: Record<string, unknown>;
+  parameters?: JsonObject;
   strict?: boolean;
   /**
    * Takes free text instead of JSON arguments. Other dialects receive a function with one string,
@@ -162,8 +163,7 @@ export interface Settings {
    * one.
    */
   format?: Setting<
-    | { kind: "json" }
-    | { kind: "schema"; schema: Record<string, unknown>; name?: string; description?: string; strict?: boolean }
+    { kind: "json" } | { kind: "schema"; schema: JsonObject; name?: string; description?: string; strict?: boolean }
   >;
   effort?: Setting<Effort>;
   /** The caller's thinking budget in tokens, at least 1, if it gave one and no effort. */
@@ -175,7 +175,7 @@ export interface Settings {
   modalities?: Setting<Modality[]>;
   /** An opaque id of the caller's own user. */
   user?: Setting<string>;
-  metadata?: Setting<Record<string, unknown>>;
+  metadata?: Setting<JsonObject>;
   serviceTier?: Setting<string>;
   cacheKey?: Setting<string>;
 }
@@ -190,8 +190,8 @@ export interface NeutralRequest {
   toolChoice?: ToolChoice;
   settings: Settings;
   /**
-   * What the model does not get although the caller sent it, in words for the caller: one sentence
-   * each, printable ASCII.
+   * Parts of the request that the model does not get, in words for the caller: one sentence each,
+   * printable ASCII.
    */
   warnings?: string[];
 }
@@ -224,11 +224,22 @@ export type AnswerEvent =
   | { kind: "finish"; finish: Finish; stopSequence?: string; usage?: Usage }
   | { kind: "error"; error: UpstreamError };
 
+/** Any event of an answer that did not fail. */
+export type ContentEvent = Exclude<AnswerEvent, { kind: "error" }>;
+export type CallStart = Extract<BlockStart, { kind: "call" }>;
+
 export type Block =
   | { kind: "text" | "refusal"; text: string }
   | { kind: "reasoning"; text: string; signature?: Signature }
   | { kind: "call"; id: string; name: string; input: string }
   | { kind: "image"; mimeType: string; data: string };
+
+export type CallBlock = Extract<Block, { kind: "call" }>;
+export type ImageBlock = Extract<Block, { kind: "image" }>;
+
+/** The texts among these parts or blocks. */
+export const textsIn = (parts: readonly (Part | Block)[], kind: "text" | "refusal" | "reasoning" = "text"): string[] =>
+  parts.flatMap((part) => (part.kind === kind ? [part.text] : []));
 
 /** A whole answer. */
 export interface Answer {

@@ -5,7 +5,7 @@
  * not the caller sees it.
  */
 
-import { isObject, isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { resumableLengthMax } from "../bounds.ts";
 import { bytesPerToken, plausible, type Usage } from "../usage.ts";
 import { finishOf, reasonIn } from "./finish.ts";
@@ -35,9 +35,9 @@ export interface Delivered {
   isCounted: boolean;
 }
 
-/** What an upstream has produced so far. */
+/** The counts of an upstream's answer so far. */
 export interface ProducedCounts extends Pick<Produced, "outputTokens" | "reasoningTokens" | "reported"> {
-  /** Of a session: what its upstream has not reported, estimated. */
+  /** For a session: an estimate of the usage that its upstream has not reported. */
   readonly unreported?: Usage;
 }
 
@@ -229,7 +229,7 @@ export class Produced {
 const tokensIn = (text: string): number => Math.max(1, Math.floor(Buffer.byteLength(text) / bytesPerToken));
 
 /** A choice's delta in a chunk of OpenAI's chat-completions format. */
-export function chatDelta(delta: Record<string, unknown>, produced: Produced): void {
+export function chatDelta(delta: JsonObject, produced: Produced): void {
   const {
     content,
     refusal,
@@ -269,7 +269,7 @@ export function chatDelta(delta: Record<string, unknown>, produced: Produced): v
 }
 
 /** An Anthropic Messages event with a block's start or a delta. */
-export function messagesChunk({ content_block: block, delta }: Record<string, unknown>, produced: Produced): void {
+export function messagesChunk({ content_block: block, delta }: JsonObject, produced: Produced): void {
   const { type, text, thinking, data, name, input } = objectOf(block);
   produced.text(text);
   produced.thought(thinking);
@@ -286,7 +286,7 @@ export function messagesChunk({ content_block: block, delta }: Record<string, un
 }
 
 /** A part of a candidate in Google's Gemini format. */
-export function geminiPart(part: Record<string, unknown>, produced: Produced): void {
+export function geminiPart(part: JsonObject, produced: Produced): void {
   const {
     text,
     thought,
@@ -316,11 +316,7 @@ const lifecycle = /^response\.(?:created|queued|in_progress)$/;
  * An event of OpenAI's Responses format. `done` events repeat what was streamed, so their tokens
  * are not counted.
  */
-export function responsesChunk(
-  type: string,
-  { delta, item, ...event }: Record<string, unknown>,
-  produced: Produced,
-): void {
+export function responsesChunk(type: string, { delta, item, ...event }: JsonObject, produced: Produced): void {
   // Nearly all events.
   if (type === "response.output_text.delta") {
     produced.plainText(delta);

@@ -51,5 +51,5 @@ function effortOf(thinkingTokensMax: number): Effort {
  * The effort that a request asks for, as a word or as a number of tokens; undefined if it asks for
  * none.
  */
-export const askedEffortOf = ({ effort, thinkingTokensMax }: Settings): Effort | undefined =>
+export const requestedEffortOf = ({ effort, thinkingTokensMax }: Settings): Effort | undefined =>
   effort?.value ?? (thinkingTokensMax === undefined ? undefined : effortOf(thinkingTokensMax.value));

@@ -1,7 +1,7 @@
 /** Tool names that fit every dialect, and the mapping to the caller's names. */
 import { randomBytes } from "node:crypto";
 import { exceedsBounds } from "#wire/json/bounds.ts";
-import { isObject, isPresent, objectOf, parseExact, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, objectOf, parseExact, textOf } from "#wire/json/parse.ts";
 import { argumentsBounds, toolsMax } from "../bounds.ts";
 import { refuse } from "./field-support.ts";
 import type { NeutralRequest, Tool } from "./neutral.ts";
@@ -70,8 +70,8 @@ interface ToolIndex {
 const indexes = new WeakMap<readonly Tool[], ToolIndex>();
 
 function indexOf(tools: readonly Tool[]): ToolIndex {
-  const known = indexes.get(tools);
-  if (known !== undefined) return known;
+  const cachedIndex = indexes.get(tools);
+  if (cachedIndex !== undefined) return cachedIndex;
   const index: ToolIndex = { byPlace: new Map(), byCallerName: new Map(), byName: new Map() };
   for (const tool of tools.toReversed()) {
     index.byPlace.set(JSON.stringify([tool.callerName, tool.namespace]), tool);
@@ -166,7 +166,7 @@ function jsonTextOf(input: string): string | undefined {
  * A call's arguments as an object; {} for none; undefined if they are not a JSON object, or exceed
  * `argumentsBounds`.
  */
-export function argumentsOf(input: string): Record<string, unknown> | undefined {
+export function argumentsOf(input: string): JsonObject | undefined {
   if (input.trim() === "") return {};
   if (exceedsBounds(input, argumentsBounds)) return undefined;
   try {

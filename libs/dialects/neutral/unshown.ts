@@ -1,4 +1,4 @@
-/** What a caller reads in place of content that its dialect cannot show. */
+/** Texts in place of content that the caller's dialect cannot show. */
 import type { Block } from "./neutral.ts";
 
 /** `mimeType` is an upstream's word. */

@@ -6,7 +6,7 @@
 import { bytesPerToken, plainUsageOf, plausible, type Usage } from "../usage.ts";
 import type { NeutralRequest, Part } from "./neutral.ts";
 
-/** Of an image of usual size, at all vendors. */
+/** Tokens of an image of usual size, at all vendors. */
 const imageTokens = 800;
 
 /** The tokens of a prompt by the lengths of its texts. At least 1. */

@@ -3,11 +3,11 @@
  * another dialect allows is fitted to them, because its meaning survives: numbers move to the
  * nearest allowed one, and opaque texts become a stable hash.
  */
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { ConversationDialect } from "../dialect.ts";
 import type { SettingName } from "./neutral.ts";
 
-/** What is bounded: a setting, or a part of the tools and calls. */
+/** The bounded value: a setting, or a part of the tools and calls. */
 export type Bounded =
   | Extract<
       SettingName,
@@ -53,13 +53,12 @@ export type Rule =
   /** Stop sequences of white space are left to the gateway. */
   | { kind: "not-blank" };
 
-const digest = (text: string): string => createHash("sha256").update(text).digest("hex");
 /** 64 characters of a-f and 0-9. Equal texts have equal hashes. */
-const hash64 = digest;
-const hash40 = (id: string): string => `call_${digest(id).slice(0, 32)}`;
+const hash64 = (text: string): string => hash("sha256", text);
+const hash40 = (id: string): string => `call_${hash64(id).slice(0, 32)}`;
 /** Nine letters and digits. */
 const hash9 = (id: string): string =>
-  BigInt(`0x${digest(id).slice(0, 16)}`)
+  BigInt(`0x${hash64(id).slice(0, 16)}`)
     .toString(36)
     .padStart(9, "0")
     .slice(-9);
@@ -68,200 +67,140 @@ const upTo = (lengthMax: number) => ({ kind: "text" as const, lengthMax, words: 
 
 /** Addresses and telephone numbers, which Anthropic refuses as ids of users. */
 const anonymous = /^(?!\s*[^\s@"{]+@[^\s@"}]+\.[^\s@"}]+\s*$)(?!\s*\+?[\d\s().-]{7,20}\s*$)/;
-const plain = {
-  kind: "text" as const,
-  lengthMax: 512,
-  pattern: /^[a-zA-Z0-9_-]+$/,
-  words: "letters, digits, `_` and `-`",
-};
 
 const chatDocument = "https://platform.openai.com/docs/api-reference/chat/create";
 const responsesDocument = "https://platform.openai.com/docs/api-reference/responses/create";
 const messagesDocument = "https://platform.claude.com/docs/en/api/messages/create";
 const geminiDocument = "https://ai.google.dev/api/generate-content#generationconfig";
-const mistralDocument = "https://docs.mistral.ai/api";
-const kimiDocument = "https://platform.moonshot.ai/docs/api/chat";
-const miniMaxDocument = "https://platform.minimax.io/docs/api-reference/text-openai-api";
-const deepSeekDocument = "https://api-docs.deepseek.com/api/create-chat-completion";
-const glmDocument = "https://docs.z.ai/api-reference/llm/chat-completion";
-const vertexDocument = "https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference";
+const vertex = { source: "https://cloud.google.com/vertex-ai/generative-ai/docs/model-reference/inference" };
 
 const mistral = { model: /mistral|ministral|codestral|devstral|pixtral/, models: "Mistral's" };
 const openai = { model: /(?:^|[/:.])(?:gpt-(?!oss)|o\d(?:-|$)|chatgpt)/, models: "OpenAI's" };
 const olderOpenai = { model: /(?:^|[/:.])(?:gpt-[34]|o\d(?:-|$)|chatgpt)/, models: "OpenAI's until o4 and GPT-4.1" };
-const formatName = {
-  kind: "text" as const,
+const glm = {
+  model: /(?:^|[/:])glm/,
+  models: "GLM",
+  source: "https://docs.z.ai/api-reference/llm/chat-completion",
+};
+const deepSeek = { model: /deepseek/, models: "DeepSeek's" };
+
+const range = (min?: number, max?: number): Rule => ({
+  kind: "range",
+  ...(min !== undefined && { min }),
+  ...(max !== undefined && { max }),
+});
+const atMost = (max: number): Rule => ({ kind: "count", max });
+const text64: Rule = { ...upTo(64), hashed: hash64 };
+const plainText: Rule = {
+  kind: "text",
+  lengthMax: 512,
+  pattern: /^[a-zA-Z0-9_-]+$/,
+  words: "letters, digits, `_` and `-`",
+  hashed: hash64,
+};
+const formatName: Rule = {
+  kind: "text",
   lengthMax: 64,
   pattern: /^[A-Za-z0-9_-]+$/,
   words: "1 to 64 of A-Z, a-z, 0-9, `_` and `-`",
-  hashed: (name: string) => name.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 64),
+  hashed: (name) => name.replace(/[^A-Za-z0-9_-]/g, "_").slice(0, 64),
 };
+
+type BoundRow = [of: Bounded, rule: Rule, own?: Partial<Pick<ValueBound, "model" | "models" | "source">>];
+
+/** The bounds of a dialect. A row may have its own models and its own source. */
+const boundsOfDialect = (dialect: ConversationDialect, source: string, rows: readonly BoundRow[]): ValueBound[] =>
+  rows.map(([of, rule, own]) => ({ dialect, of, rule, source, ...own }));
 
 /** Every bound. Each that matches the dialect and the model applies, in this order. */
 export const valueBounds: readonly ValueBound[] = [
-  { dialect: "openai-chat", of: "user", rule: { ...upTo(64), hashed: hash64 }, source: chatDocument },
-  {
-    dialect: "openai-chat",
-    model: /deepseek/,
-    models: "DeepSeek's",
-    of: "user",
-    rule: { ...plain, hashed: hash64 },
-    source: deepSeekDocument,
-  },
-  { dialect: "openai-chat", of: "cacheKey", rule: { ...upTo(64), hashed: hash64 }, source: chatDocument },
-  { dialect: "openai-chat", of: "format", rule: formatName, source: chatDocument },
-  {
-    dialect: "openai-chat",
-    model: /^(?!.*kimi)/,
-    models: "all but Kimi, which reads its own ids",
-    of: "callId",
-    rule: { ...upTo(40), hashed: hash40 },
-    source: "https://github.com/microsoft/autogen/issues/6377",
-  },
-  {
-    dialect: "openai-chat",
-    ...mistral,
-    of: "callId",
-    rule: { kind: "text", lengthMax: 9, pattern: /^[A-Za-z0-9]{9}$/, words: "nine letters and digits", hashed: hash9 },
-    source: "https://docs.mistral.ai/capabilities/function_calling",
-  },
-  { dialect: "openai-chat", of: "temperature", rule: { kind: "range", min: 0, max: 2 }, source: chatDocument },
-  {
-    dialect: "openai-chat",
-    ...mistral,
-    of: "temperature",
-    rule: { kind: "range", min: 0, max: 1.5 },
-    source: mistralDocument,
-  },
-  {
-    dialect: "openai-chat",
-    model: /moonshot-v1|kimi/,
-    models: "Moonshot's",
-    of: "temperature",
-    rule: { kind: "range", min: 0, max: 1 },
-    source: kimiDocument,
-  },
-  {
-    dialect: "openai-chat",
-    model: /minimax/,
-    models: "MiniMax's",
-    of: "temperature",
-    rule: { kind: "range", min: 0.01, max: 1 },
-    source: miniMaxDocument,
-  },
-  {
-    dialect: "openai-chat",
-    model: /(?:^|[/:])glm/,
-    models: "GLM",
-    of: "temperature",
-    rule: { kind: "range", min: 0, max: 1 },
-    source: glmDocument,
-  },
-  {
-    dialect: "openai-chat",
-    of: "topP",
-    rule: { kind: "range", min: 0.01, max: 1 },
-    source: "https://docs.vllm.ai/en/latest/api/vllm/#vllm.SamplingParams",
-  },
-  { dialect: "openai-chat", of: "presencePenalty", rule: { kind: "range", min: -2, max: 2 }, source: chatDocument },
-  { dialect: "openai-chat", of: "frequencyPenalty", rule: { kind: "range", min: -2, max: 2 }, source: chatDocument },
-  { dialect: "openai-chat", of: "outputTokensMax", rule: { kind: "range", min: 1 }, source: chatDocument },
-  { dialect: "openai-chat", of: "stop", rule: { kind: "count", max: 4 }, source: chatDocument },
-  {
-    dialect: "openai-chat",
-    model: /(?:^|[/:])glm/,
-    models: "GLM",
-    of: "stop",
-    rule: { kind: "count", max: 1 },
-    source: glmDocument,
-  },
-  {
-    dialect: "openai-chat",
-    ...olderOpenai,
-    of: "toolDescription",
-    rule: { kind: "length", max: 1_024 },
-    source: "https://github.com/getsentry/sentry-mcp/issues/106",
-  },
-  {
-    dialect: "openai-chat",
-    ...openai,
-    of: "tools",
-    rule: { kind: "count", max: 128 },
-    source: "https://platform.openai.com/docs/guides/function-calling",
-  },
-  {
-    dialect: "openai-responses",
-    of: "user",
-    rule: { ...upTo(64), hashed: hash64 },
-    source: responsesDocument,
-  },
-  {
-    dialect: "openai-responses",
-    of: "cacheKey",
-    rule: { ...upTo(64), hashed: hash64 },
-    source: responsesDocument,
-  },
-  { dialect: "openai-responses", of: "format", rule: formatName, source: responsesDocument },
-  {
-    dialect: "openai-responses",
-    of: "callId",
-    rule: { ...upTo(64), hashed: hash64 },
-    source: "https://github.com/HKUDS/nanobot/issues/1623",
-  },
-  {
-    dialect: "openai-responses",
-    of: "temperature",
-    rule: { kind: "range", min: 0, max: 2 },
-    source: responsesDocument,
-  },
-  { dialect: "openai-responses", of: "topP", rule: { kind: "range", min: 0, max: 1 }, source: responsesDocument },
-  { dialect: "openai-responses", of: "outputTokensMax", rule: { kind: "range", min: 16 }, source: responsesDocument },
-  {
-    dialect: "anthropic-messages",
-    of: "user",
-    rule: {
-      kind: "text",
-      lengthMax: 256,
-      pattern: anonymous,
-      words: "at most 256 characters, and no e-mail address or telephone number",
-      hashed: hash64,
-    },
-    source: messagesDocument,
-  },
-  {
-    dialect: "anthropic-messages",
-    model: /deepseek/,
-    models: "DeepSeek's",
-    of: "user",
-    rule: { ...plain, hashed: hash64 },
-    source: "https://api-docs.deepseek.com/guides/anthropic_api",
-  },
-  {
-    dialect: "anthropic-messages",
-    of: "temperature",
-    rule: { kind: "range", min: 0, max: 1 },
-    source: messagesDocument,
-  },
-  { dialect: "anthropic-messages", of: "topP", rule: { kind: "range", min: 0, max: 1 }, source: messagesDocument },
-  { dialect: "anthropic-messages", of: "topK", rule: { kind: "range", min: 0 }, source: messagesDocument },
-  { dialect: "anthropic-messages", of: "outputTokensMax", rule: { kind: "range", min: 1 }, source: messagesDocument },
-  { dialect: "anthropic-messages", of: "stop", rule: { kind: "not-blank" }, source: messagesDocument },
-  { dialect: "gemini", of: "temperature", rule: { kind: "range", min: 0, max: 2 }, source: geminiDocument },
-  { dialect: "gemini", of: "topP", rule: { kind: "range", min: 0, max: 1 }, source: geminiDocument },
-  { dialect: "gemini", of: "topK", rule: { kind: "range", min: 1, leavesOut: true }, source: geminiDocument },
-  { dialect: "gemini", of: "topK", rule: { kind: "range", max: 64 }, source: vertexDocument },
-  {
-    dialect: "gemini",
-    model: /gemini-1\b/,
-    models: "Gemini 1.5",
-    of: "topK",
-    rule: { kind: "range", max: 40 },
-    source: vertexDocument,
-  },
-  { dialect: "gemini", of: "presencePenalty", rule: { kind: "range", min: -2, max: 1.99 }, source: vertexDocument },
-  { dialect: "gemini", of: "frequencyPenalty", rule: { kind: "range", min: -2, max: 1.99 }, source: vertexDocument },
-  { dialect: "gemini", of: "outputTokensMax", rule: { kind: "range", min: 1 }, source: geminiDocument },
-  { dialect: "gemini", of: "stop", rule: { kind: "count", max: 5 }, source: geminiDocument },
+  ...boundsOfDialect("openai-chat", chatDocument, [
+    ["user", text64],
+    ["user", plainText, { ...deepSeek, source: "https://api-docs.deepseek.com/api/create-chat-completion" }],
+    ["cacheKey", text64],
+    ["format", formatName],
+    [
+      "callId",
+      { ...upTo(40), hashed: hash40 },
+      {
+        model: /^(?!.*kimi)/,
+        models: "all but Kimi, which reads its own ids",
+        source: "https://github.com/microsoft/autogen/issues/6377",
+      },
+    ],
+    [
+      "callId",
+      { kind: "text", lengthMax: 9, pattern: /^[A-Za-z0-9]{9}$/, words: "nine letters and digits", hashed: hash9 },
+      { ...mistral, source: "https://docs.mistral.ai/capabilities/function_calling" },
+    ],
+    ["temperature", range(0, 2)],
+    ["temperature", range(0, 1.5), { ...mistral, source: "https://docs.mistral.ai/api" }],
+    [
+      "temperature",
+      range(0, 1),
+      { model: /moonshot-v1|kimi/, models: "Moonshot's", source: "https://platform.moonshot.ai/docs/api/chat" },
+    ],
+    [
+      "temperature",
+      range(0.01, 1),
+      {
+        model: /minimax/,
+        models: "MiniMax's",
+        source: "https://platform.minimax.io/docs/api-reference/text-openai-api",
+      },
+    ],
+    ["temperature", range(0, 1), glm],
+    ["topP", range(0.01, 1), { source: "https://docs.vllm.ai/en/latest/api/vllm/#vllm.SamplingParams" }],
+    ["presencePenalty", range(-2, 2)],
+    ["frequencyPenalty", range(-2, 2)],
+    ["outputTokensMax", range(1)],
+    ["stop", atMost(4)],
+    ["stop", atMost(1), glm],
+    [
+      "toolDescription",
+      { kind: "length", max: 1_024 },
+      { ...olderOpenai, source: "https://github.com/getsentry/sentry-mcp/issues/106" },
+    ],
+    ["tools", atMost(128), { ...openai, source: "https://platform.openai.com/docs/guides/function-calling" }],
+  ]),
+  ...boundsOfDialect("openai-responses", responsesDocument, [
+    ["user", text64],
+    ["cacheKey", text64],
+    ["format", formatName],
+    ["callId", text64, { source: "https://github.com/HKUDS/nanobot/issues/1623" }],
+    ["temperature", range(0, 2)],
+    ["topP", range(0, 1)],
+    ["outputTokensMax", range(16)],
+  ]),
+  ...boundsOfDialect("anthropic-messages", messagesDocument, [
+    [
+      "user",
+      {
+        kind: "text",
+        lengthMax: 256,
+        pattern: anonymous,
+        words: "at most 256 characters, and no e-mail address or telephone number",
+        hashed: hash64,
+      },
+    ],
+    ["user", plainText, { ...deepSeek, source: "https://api-docs.deepseek.com/guides/anthropic_api" }],
+    ["temperature", range(0, 1)],
+    ["topP", range(0, 1)],
+    ["topK", range(0)],
+    ["outputTokensMax", range(1)],
+    ["stop", { kind: "not-blank" }],
+  ]),
+  ...boundsOfDialect("gemini", geminiDocument, [
+    ["temperature", range(0, 2)],
+    ["topP", range(0, 1)],
+    ["topK", { kind: "range", min: 1, leavesOut: true }],
+    ["topK", range(undefined, 64), vertex],
+    ["topK", range(undefined, 40), { model: /gemini-1\b/, models: "Gemini 1.5", ...vertex }],
+    ["presencePenalty", range(-2, 1.99), vertex],
+    ["frequencyPenalty", range(-2, 1.99), vertex],
+    ["outputTokensMax", range(1)],
+    ["stop", atMost(5)],
+  ]),
 ];
 
 /** The bounds of a dialect's model, in the order in which they apply. */

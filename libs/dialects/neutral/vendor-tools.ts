@@ -25,8 +25,8 @@ export const isDispensable = (type: unknown): boolean => typeof type === "string
  * their places.
  */
 export function leftOutWarnings(types: readonly [type: unknown, path: string][]): string[] {
-  const told = types.filter(([type]) => isDispensable(type) && !habits.test(String(type)));
-  return told.map(
+  const unusual = types.filter(([type]) => isDispensable(type) && !habits.test(String(type)));
+  return unusual.map(
     ([type, path]) =>
       `${path} is ${String(type)
         .replace(/[^\w:.-]/g, "_")

@@ -19,9 +19,9 @@ interface Contents {
   text?: string;
 }
 
-const beginning = '{"sluice":1,';
+const jsonStart = '{"sluice":1,';
 /** The prefix of every wrapped signature: the base64 of its beginning, as far as that is whole. */
-export const wrappedSignatureMark = Buffer.from(beginning).toString("base64").slice(0, 16);
+export const wrappedSignatureMark = Buffer.from(jsonStart).toString("base64").slice(0, 16);
 
 /**
  * `text` is the thinking itself, if the caller's dialect does not send it back unchanged; `model`
@@ -61,7 +61,7 @@ export function unwrappedSignature(
     const { dialect, data, redacted, itemId, origin, text }: Partial<Contents> = JSON.parse(
       Buffer.from(envelope, "base64").toString("utf8"),
     );
-    if (!conversationDialects.some((known) => known === dialect) || typeof data !== "string") return undefined;
+    if (!conversationDialects.some((name) => name === dialect) || typeof data !== "string") return undefined;
     return {
       signature: {
         dialect: dialect as ConversationDialect,

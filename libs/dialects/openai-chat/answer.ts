@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/chat/object
  */
 
-import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, endingFor, isFailure, reasonIn, stoppedBy } from "../neutral/finish.ts";
@@ -11,11 +11,14 @@ import {
   type Answer,
   type AnswerEvent,
   type Block,
+  type CallBlock,
   endWith,
   eventsOf,
   type Finish,
   failed,
+  type ImageBlock,
   type Signature,
+  textsIn,
 } from "../neutral/neutral.ts";
 import { calledTool, inputOfText, inputTextOf, newCallId, textOfCall } from "../neutral/tools.ts";
 import { pictureOf } from "../neutral/unshown.ts";
@@ -44,7 +47,7 @@ export const finishNameOf = (finish: Finish, isLegacy: boolean): string =>
  * The error of the first choice that failed.
  * https://openrouter.ai/docs/api/reference/errors-and-debugging
  */
-export function failureIn(choices: readonly Record<string, unknown>[]): UpstreamError | undefined {
+export function failureIn(choices: readonly JsonObject[]): UpstreamError | undefined {
   for (const { error, finish_reason: reason } of choices) {
     if (isPresent(error)) return upstreamErrorOf(error);
     if (isFailure(reason)) return stoppedBy(reason);
@@ -61,7 +64,7 @@ export function stopSequenceOf({
   finish_reason: reason,
   stop_reason: vllm,
   matched_stop: sglang,
-}: Record<string, unknown>): string | undefined {
+}: JsonObject): string | undefined {
   return reason === "stop" ? (textOf(vllm) ?? textOf(sglang)) : undefined;
 }
 
@@ -76,7 +79,7 @@ export const endOf = (finish: Finish, stopSequence: string | undefined, usage: U
  * (https://console.groq.com/docs/api-reference#chat-create), Moonshot in the choice that ends
  * (https://platform.moonshot.ai/docs/api/chat).
  */
-export function usageOf(answer: Record<string, unknown>): Usage | undefined {
+export function usageOf(answer: JsonObject): Usage | undefined {
   const { usage, x_groq: groq, choices, service_tier: tier } = answer;
   if (isObject(usage)) return openaiUsageOf(usage, "prompt", "completion", tier);
   if (groq !== undefined && isObject(objectOf(groq).usage)) return usageOf({ usage: objectOf(groq).usage });
@@ -86,7 +89,7 @@ export function usageOf(answer: Record<string, unknown>): Usage | undefined {
 }
 
 /** The error in an answer or a chunk; undefined if it has none. */
-export function errorIn({ error, x_groq: groq }: Record<string, unknown>): unknown {
+export function errorIn({ error, x_groq: groq }: JsonObject): unknown {
   if (isPresent(error)) return error;
   return groq === undefined ? undefined : textOf(objectOf(groq).error);
 }
@@ -127,7 +130,7 @@ export const contentTextOf = (content: unknown): string | undefined =>
   Array.isArray(content) ? textOf(content.map((part) => textOf(objectOf(part).text) ?? "").join("")) : textOf(content);
 
 /** The images of a message or a delta: beside its content, or among the parts of it. */
-export const picturesIn = ({ images, content }: Record<string, unknown>): Block[] =>
+export const picturesIn = ({ images, content }: JsonObject): Block[] =>
   [...listOf(images), ...(Array.isArray(content) ? content : [])].flatMap((value) => {
     const { image_url: image } = objectOf(value);
     const url = textOf(image) ?? textOf(objectOf(image).url);
@@ -135,7 +138,7 @@ export const picturesIn = ({ images, content }: Record<string, unknown>): Block[
   });
 
 /** The name and JSON input of a call, from a message or a delta with the whole call. */
-export function callOf(call: Record<string, unknown>): { name: string; input: string } {
+export function callOf(call: JsonObject): { name: string; input: string } {
   const { name, arguments: input } = objectOf(call.function);
   if (call.function !== undefined || call.custom === undefined)
     return {
@@ -146,7 +149,7 @@ export function callOf(call: Record<string, unknown>): { name: string; input: st
   return { name: textOf(custom.name) ?? "", input: inputOfText(textOf(custom.input) ?? "") };
 }
 
-export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
+export function decodeAnswer(body: JsonObject): AnswerEvent[] {
   const choices = listOf(body.choices).map(objectOf);
   const [choice] = choices;
   const error = errorIn(body);
@@ -156,10 +159,10 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
   if (failure !== undefined) return failed(failure);
   const message = objectOf(choice.message);
   const events: AnswerEvent[] = [];
-  const thought = (said: string, signature: Signature | undefined) => {
+  const thought = (thoughtText: string, signature: Signature | undefined) => {
     if (signature === undefined) return;
     events.push({ kind: "block", block: { kind: "reasoning" } });
-    if (said !== "") events.push({ kind: "delta", text: said });
+    if (thoughtText !== "") events.push({ kind: "delta", text: thoughtText });
     events.push({ kind: "signature", signature }, { kind: "block-end" });
   };
   const text = (kind: "text" | "refusal", value: unknown) => {
@@ -193,8 +196,6 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
 }
 
 export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerContext): string {
-  const textsOf = (kind: "text" | "refusal" | "reasoning") =>
-    blocks.flatMap((block) => (block.kind === kind ? [block.text] : [])).join("");
   const { fields, thinking, ofCalls } = reasoningFieldsOf(blocks, undefined);
   const isLegacy = asksForFunctions(context.body);
   const calls = blocks
@@ -202,13 +203,13 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
     .map((block, place) => ({ ...callBodyOf(block, context), extra_content: ofCalls[place] }));
   const images = blocks.flatMap((block) => (block.kind === "image" ? [imageBodyOf(block)] : []));
   const details = reasoningDetailsOf(blocks, context);
-  const content = textsOf("text");
-  const refusal = textsOf("refusal");
-  const reasoning = textsOf("reasoning");
-  const said = content === "" && (calls.length > 0 || refusal !== "") ? null : content;
+  const content = textsIn(blocks).join("");
+  const refusal = textsIn(blocks, "refusal").join("");
+  const reasoning = textsIn(blocks, "reasoning").join("");
+  const plainContent = content === "" && (calls.length > 0 || refusal !== "") ? null : content;
   const message = {
     role: "assistant",
-    content: thinking.length > 0 ? [...thinking, { type: "text", text: content }] : said,
+    content: thinking.length > 0 ? [...thinking, { type: "text", text: content }] : plainContent,
     refusal: refusal === "" ? null : refusal,
     ...fields,
     ...(reasoning !== "" && { reasoning_content: reasoning }),
@@ -227,7 +228,7 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
 }
 
 /** A call as the caller sees it; the caller may have offered the tool as one with free text. */
-export function callBodyOf({ id, name, input }: Extract<Block, { kind: "call" }>, { request }: AnswerContext) {
+export function callBodyOf({ id, name, input }: CallBlock, { request }: AnswerContext) {
   const tool = calledTool(request, name);
   const callerName = tool?.callerName ?? name;
   if (tool?.textAsArguments === true)
@@ -238,7 +239,7 @@ export function callBodyOf({ id, name, input }: Extract<Block, { kind: "call" }>
 }
 
 /** An extension: the field that servers with image models of this format agree on. */
-export const imageBodyOf = ({ mimeType, data }: Extract<Block, { kind: "image" }>) => ({
+export const imageBodyOf = ({ mimeType, data }: ImageBlock) => ({
   type: "image_url",
   image_url: { url: `data:${mimeType};base64,${data}` },
 });

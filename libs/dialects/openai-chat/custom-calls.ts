@@ -2,10 +2,9 @@
  * Function calls of tools with free text, in answers that otherwise pass unchanged: they become the
  * custom calls that the caller expects.
  */
-import { jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { textOfCall } from "../neutral/tools.ts";
 
-type Json = Record<string, unknown>;
 type Names = ReadonlySet<string>;
 
 /** A whole call as the caller gets it; the same one if it is no such call. */
@@ -38,7 +37,7 @@ export function customChoicesOf(choices: unknown, names: Names): unknown[] | und
 export class CustomCalls {
   readonly #names: Names;
   /** By the choice's and the call's index. */
-  readonly #open = new Map<string, { choice: unknown; call: Json; name: string; input: string }>();
+  readonly #open = new Map<string, { choice: unknown; call: JsonObject; name: string; input: string }>();
 
   constructor(names: Names) {
     this.#names = names;
@@ -47,9 +46,9 @@ export class CustomCalls {
   /**
    * The chunks in place of this one as JSON, none if it says nothing else; undefined if it stays.
    */
-  chunksFor(chunk: Json): string[] | undefined {
+  chunksFor(chunk: JsonObject): string[] | undefined {
     let isChanged = false;
-    const before: Json[] = [];
+    const before: JsonObject[] = [];
     const choices = listOf(chunk.choices).map((value) => {
       const choice = objectOf(value);
       const delta = objectOf(choice.delta);
@@ -69,7 +68,7 @@ export class CustomCalls {
   }
 
   /** True if the chunk of a call is held back. */
-  #take(choice: unknown, call: Json): boolean {
+  #take(choice: unknown, call: JsonObject): boolean {
     const key = `${choice} ${call.index ?? 0}`;
     const { name, arguments: input } = objectOf(call.function);
     const open = this.#open.get(key);
@@ -83,8 +82,8 @@ export class CustomCalls {
     return true;
   }
 
-  #complete(choice: unknown): Json[] {
-    const calls: Json[] = [];
+  #complete(choice: unknown): JsonObject[] {
+    const calls: JsonObject[] = [];
     for (const [key, open] of this.#open)
       if (open.choice === choice) {
         calls.push({ ...open.call, type: "custom", custom: { name: open.name, input: textOfCall(open.input) } });

@@ -3,12 +3,12 @@
  * Responses, tools with an `input_schema` as in Anthropic's Messages, or a whole body of Responses.
  * Its answers are chat completions in any case. https://github.com/BerriAI/litellm/pull/34029
  */
-import { isPresent, listOf, objectOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { elementSpansOf, objectSpansOf } from "#wire/json/spans.ts";
 import type { NeutralRequest } from "../neutral/neutral.ts";
 import { decodeRequest as decodeResponses } from "../openai-responses/request.ts";
 
-/** What an upstream of this dialect would not understand: the tools, or the whole body. */
+/** The part that an upstream of this dialect would not understand: the tools, or the whole body. */
 export function foreignShapeOf(bytes: Buffer): "tools" | "body" | undefined {
   const members = objectSpansOf(bytes, ["messages", "input", "tools"])?.members;
   if (members === undefined) return undefined;
@@ -30,14 +30,13 @@ export function foreignShapeOf(bytes: Buffer): "tools" | "body" | undefined {
 }
 
 /** The messages of a body; those in `input` if it has chat messages there. */
-export const messagesIn = ({ messages, input }: Record<string, unknown>): unknown =>
-  messages ?? (isChat(input) ? input : undefined);
+export const messagesIn = ({ messages, input }: JsonObject): unknown => messages ?? (isChat(input) ? input : undefined);
 
 const isChat = (input: unknown): boolean =>
   listOf(input).some((value) => objectOf(value).role === "tool" || isPresent(objectOf(value).tool_calls));
 
 /** A body of Responses in the neutral form. */
-export function decodeForeign(body: Record<string, unknown>): NeutralRequest {
+export function decodeForeign(body: JsonObject): NeutralRequest {
   const { tools, ...request } = decodeResponses({ body, framing: "whole" });
   return {
     ...request,

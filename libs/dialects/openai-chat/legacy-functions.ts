@@ -3,18 +3,16 @@
  * `function`. A request with them is read as one with tools, and its answer goes back in the same
  * form. https://platform.openai.com/docs/api-reference/chat/create#chat-create-functions
  */
-import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-
-type Json = Record<string, unknown>;
+import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 
 /**
  * True if an answer to this request has `function_call` instead of `tool_calls`: one call at most.
  */
-export const asksForFunctions = ({ functions, tools }: Json): boolean =>
+export const asksForFunctions = ({ functions, tools }: JsonObject): boolean =>
   listOf(functions).length > 0 && listOf(tools).length === 0;
 
 /** The body with tools in place of functions; the same one if it has none. */
-export function withTools(body: Json): Json {
+export function withTools(body: JsonObject): JsonObject {
   const messages = listOf(body.messages);
   const isOld = (value: unknown) => objectOf(value).role === "function" || isPresent(objectOf(value).function_call);
   const hasOldTurns = messages.some(isOld);

@@ -1,6 +1,6 @@
 /** Messages and their parts in OpenAI's chat-completions format, in both directions. */
 
-import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { partsOfBlock } from "../anthropic-messages/blocks.ts";
 import type { AnswerContext, Target } from "../codec.ts";
 import { checkedPicture, dataUrlOf, documentTextOf } from "../neutral/attachments.ts";
@@ -20,6 +20,7 @@ import {
   type ResultPart,
   type TextPart,
   type Tool,
+  textsIn,
 } from "../neutral/neutral.ts";
 import { inputOfText, inputTextOf, resultContentOf, textOfCall, toolNamed, toolNameOf } from "../neutral/tools.ts";
 import { unwrappedSignature, wrappedSignatureOf } from "../neutral/wrapped-signature.ts";
@@ -119,7 +120,7 @@ function partsOf(
  * The parts with a mark of theirs or of their message, which some clients write in place of its
  * last part's.
  */
-function withMark<Any extends Part>(parts: Any[], message: Record<string, unknown>): Any[] {
+function withMark<Any extends Part>(parts: Any[], message: JsonObject): Any[] {
   const last = parts.at(-1);
   return last === undefined ? parts : [...parts.slice(0, -1), { ...last, ...cacheIn(message) }];
 }
@@ -127,10 +128,10 @@ function withMark<Any extends Part>(parts: Any[], message: Record<string, unknow
 const blockTypes = ["tool_use", "tool_result", "image", "document", "search_result", "redacted_thinking"];
 
 /** Some agents leave blocks of Anthropic's Messages in the messages of this format. */
-const isBlock = ({ type, thinking }: Record<string, unknown>): boolean =>
+const isBlock = ({ type, thinking }: JsonObject): boolean =>
   blockTypes.includes(String(type)) || (type === "thinking" && typeof thinking === "string");
 
-function partOf(part: Record<string, unknown>, path: string): Part {
+function partOf(part: JsonObject, path: string): Part {
   switch (part.type) {
     case "text":
       return { kind: "text", text: String(part.text), path };
@@ -178,7 +179,7 @@ function textPartsOf(content: unknown, path: string): TextPart[] {
   return partsOf(content, path).map((part) => (part.kind === "text" ? part : refuse(part.path, "must be text")));
 }
 
-function assistantPartsOf(message: Record<string, unknown>, path: string, tools: readonly Tool[]): Part[] {
+function assistantPartsOf(message: JsonObject, path: string, tools: readonly Tool[]): Part[] {
   if (isPresent(message.audio)) refuse(`${path}.audio`);
   const thoughts = listOf(message.reasoning_details).map((detail, place) =>
     thoughtOf(objectOf(detail), `${path}.reasoning_details[${place}]`),
@@ -226,7 +227,7 @@ function assistantPartsOf(message: Record<string, unknown>, path: string, tools:
 }
 
 /** The reasoning of a message as its server sent it. */
-function plainThoughtOf(message: Record<string, unknown>, path: string): ReasoningPart[] {
+function plainThoughtOf(message: JsonObject, path: string): ReasoningPart[] {
   const reader = new ReasoningReader();
   const text = reader.read(message) ?? "";
   const signature = reader.take();
@@ -238,10 +239,7 @@ function plainThoughtOf(message: Record<string, unknown>, path: string): Reasoni
  * (`reasoning_details` and `reasoning_content`), if it has a wrapped signature. `id` names the call
  * it belongs to.
  */
-function thoughtOf(
-  detail: Record<string, unknown>,
-  path: string,
-): { part: ReasoningPart | undefined; callId: string | undefined } {
+function thoughtOf(detail: JsonObject, path: string): { part: ReasoningPart | undefined; callId: string | undefined } {
   const envelope = unwrappedSignature(textOf(detail.signature) ?? textOf(detail.data) ?? "");
   if (envelope === undefined) return { part: undefined, callId: undefined };
   const part: ReasoningPart = {
@@ -317,12 +315,11 @@ function instructionsOf(parts: readonly Part[], marks: MarkKind): string | objec
   return parts.map((part) => encodePart(part, marks));
 }
 
-const joined = (parts: readonly Part[]): string =>
-  parts.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n\n");
+const joined = (parts: readonly Part[]): string => textsIn(parts).join("\n\n");
 
 function encodeAssistant(parts: readonly Part[], { model, traits }: Target): WireMessage {
-  const texts = parts.flatMap((part) => (part.kind === "text" ? [part.text] : []));
-  const refusals = parts.flatMap((part) => (part.kind === "refusal" ? [part.text] : []));
+  const texts = textsIn(parts);
+  const refusals = textsIn(parts, "refusal");
   const { fields, thinking, ofCalls } = reasoningFieldsOf(parts, model, traits);
   const calls = parts
     .filter((part) => part.kind === "call")
@@ -363,7 +360,7 @@ function encodeUser(parts: readonly Part[], marks: MarkKind): WireMessage[] {
 
 function encodeResult({ callId, content, isError, cache }: ResultPart, marks: MarkKind): WireMessage {
   const text =
-    content.flatMap((part) => (part.kind === "text" ? [part.text] : [])).join("\n") ||
+    textsIn(content).join("\n") ||
     (content.some(({ kind }) => kind !== "text") ? "The result is in the next message." : "");
   const whole = isError ? `Error: ${text}` : text;
   const mark = markFor(

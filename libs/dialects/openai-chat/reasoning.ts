@@ -6,7 +6,7 @@
  * (https://docs.mistral.ai/capabilities/reasoning), and `extra_content` of a call
  * (https://ai.google.dev/gemini-api/docs/thought-signatures).
  */
-import { isObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { withElements, withMembers, withValues } from "#wire/json/spans.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
 import type { Block, Part, Signature } from "../neutral/neutral.ts";
@@ -34,23 +34,23 @@ const placeholder = " ";
 interface Companions {
   /** The fields that had the readable text; `content` for parts of the type `thinking`. */
   in?: string[];
-  fields?: Record<string, unknown>;
+  fields?: JsonObject;
   /** The signature of a part of the type `thinking`. */
   signature?: string;
   /** `extra_content` of the call that follows. */
-  call?: Record<string, unknown>;
+  call?: JsonObject;
 }
 
 const signatureOf = (companions: Companions): Signature => ({ dialect, data: JSON.stringify(companions) });
 
 /** The signature of a call that a server signed; undefined for any other call. */
-export const callSignatureOf = ({ extra_content: extra }: Record<string, unknown>): Signature | undefined =>
+export const callSignatureOf = ({ extra_content: extra }: JsonObject): Signature | undefined =>
   isObject(extra) && Object.keys(extra).length > 0 ? signatureOf({ call: extra }) : undefined;
 
 /** Collects the reasoning of a message, or of the deltas of one. */
 export class ReasoningReader {
   readonly #names = new Set<string>();
-  #fields: Record<string, unknown> = {};
+  #fields: JsonObject = {};
   #signature: string | undefined;
   /** Readable text arrived outside of `reasoning_details`, which repeats it. */
   #hasText = false;
@@ -58,7 +58,7 @@ export class ReasoningReader {
   hasMore = false;
 
   /** The readable text in these fields; undefined for none. */
-  read(fields: Record<string, unknown>): string | undefined {
+  read(fields: JsonObject): string | undefined {
     let text: string | undefined;
     for (const name in fields) {
       const value = fields[name];
@@ -133,7 +133,7 @@ function joined(before: unknown, more: unknown): unknown {
 /** Members of an entry whose values arrive in chunks. All others arrive whole. */
 const chunkedMembers = ["text", "summary", "data"];
 
-function joinedEntry(before: Record<string, unknown>, more: Record<string, unknown>): Record<string, unknown> {
+function joinedEntry(before: JsonObject, more: JsonObject): JsonObject {
   const entry = { ...before };
   for (const [name, value] of Object.entries(more)) {
     if (value === null || value === undefined) continue;
@@ -153,7 +153,7 @@ const asSent = { requiresReasoning: false, signsCalls: false };
 
 /** The reasoning of an assistant's message as its fields. */
 export interface ReasoningFields {
-  fields: Record<string, unknown>;
+  fields: JsonObject;
   /** Parts of the type `thinking` that begin the content. */
   thinking: object[];
   /** `extra_content` of the calls, in their order; undefined for a call without. */
@@ -204,9 +204,9 @@ export function reasoningFieldsOf(
       own.fields[name] = joined(own.fields[name], value);
   }
   for (const [name, text] of texts) if (text !== "") own.fields[name] = text;
-  const isSaid =
+  const hasReasoning =
     textFields.some((name) => texts.get(name)) || own.thinking.length > 0 || "reasoning_details" in own.fields;
-  if (required && own.ofCalls.length > 0 && !isSaid) own.fields.reasoning_content = placeholder;
+  if (required && own.ofCalls.length > 0 && !hasReasoning) own.fields.reasoning_content = placeholder;
   if (signsCalls && own.ofCalls.length > 0) own.ofCalls[0] ??= bypass;
   return own;
 }

@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/chat/create
  */
 
-import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { cacheIn, markFor } from "../neutral/cache-marks.ts";
 import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
@@ -18,7 +18,7 @@ import {
   type Tool,
   type ToolChoice,
 } from "../neutral/neutral.ts";
-import { askedEffortOf } from "../neutral/reasoning.ts";
+import { requestedEffortOf } from "../neutral/reasoning.ts";
 import { descriptionOf, namedTools, parametersOf, toolNameOf } from "../neutral/tools.ts";
 import { isDispensable, leftOutWarnings } from "../neutral/vendor-tools.ts";
 import { stopsOf } from "../neutral/within-bounds.ts";
@@ -52,12 +52,12 @@ export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
 ];
 
 export function decodeRequest({ body: written }: CallerRequest): NeutralRequest {
-  const said = messagesIn(written);
-  if (!isPresent(said) && isPresent(written.input)) return decodeForeign(written);
-  const asked = said === written.messages ? written : { ...written, messages: said };
-  const fault = invalidFieldIn(readableRequestSchema, asked);
+  const callerMessages = messagesIn(written);
+  if (!isPresent(callerMessages) && isPresent(written.input)) return decodeForeign(written);
+  const readable = callerMessages === written.messages ? written : { ...written, messages: callerMessages };
+  const fault = invalidFieldIn(readableRequestSchema, readable);
   if (fault !== undefined) throw new Refusal(fault.param, fault.message);
-  const body = withTools(asked);
+  const body = withTools(readable);
   for (const [name, asksNothing] of refusedFields) if (isPresent(body[name]) && !asksNothing(body[name])) refuse(name);
   const tools = namedTools(listOf(body.tools).flatMap(toolOf));
   const { system, messages } = decodeMessages(listOf(body.messages), tools);
@@ -134,7 +134,7 @@ function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoi
   return { mode, only: listOf(references).map(nameIn), path };
 }
 
-function settingsOf(body: Record<string, unknown>): Settings {
+function settingsOf(body: JsonObject): Settings {
   const settings: Settings = {};
   const number = (name: string): Setting<number> | undefined =>
     typeof body[name] === "number" ? { value: body[name], path: name } : undefined;
@@ -159,9 +159,9 @@ function settingsOf(body: Record<string, unknown>): Settings {
     put("parallelCalls", { value: body.parallel_tool_calls, path: "parallel_tool_calls" });
   put("format", formatOf(body.response_format));
   const effort = word("reasoning_effort");
-  if (effort !== undefined) put("effort", { value: knownEffortOf(effort), path: effort.path });
+  if (effort !== undefined) put("effort", { value: effortOf(effort), path: effort.path });
   const verbosity = word("verbosity");
-  if (verbosity !== undefined) put("verbosity", { value: knownVerbosityOf(verbosity), path: verbosity.path });
+  if (verbosity !== undefined) put("verbosity", { value: verbosityOf(verbosity), path: verbosity.path });
   const modalities = listOf(body.modalities).filter(isModality);
   if (modalities.includes("image")) put("modalities", { value: modalities, path: "modalities" });
   put("user", word("safety_identifier") ?? word("user"));
@@ -177,12 +177,12 @@ function boundOf(bound: Setting<number> | undefined): Setting<number> | undefine
   return bound?.value === -1 ? undefined : bound;
 }
 
-const knownEffortOf = ({ value, path }: Setting<string>): Effort =>
+const effortOf = ({ value, path }: Setting<string>): Effort =>
   efforts.find((effort) => effort === value) ?? refuse(path, `must be one of ${efforts.join(", ")}`);
 
 const verbosities = ["low", "medium", "high"] as const;
 
-const knownVerbosityOf = ({ value, path }: Setting<string>) =>
+const verbosityOf = ({ value, path }: Setting<string>) =>
   verbosities.find((verbosity) => verbosity === value) ?? refuse(path, `must be one of ${verbosities.join(", ")}`);
 
 function formatOf(value: unknown): Settings["format"] {
@@ -215,8 +215,8 @@ export const fieldSupport: FieldSupport = {
   cacheKey: "supported",
 };
 
-export function encodeRequest(asked: NeutralRequest, framing: Framing, target: Target): WireRequest {
-  const request = fitted(asked, dialect, fieldSupport, target);
+export function encodeRequest(neutral: NeutralRequest, framing: Framing, target: Target): WireRequest {
+  const request = fitted(neutral, dialect, fieldSupport, target);
   const { model, streamUsage, tokenLimitField, outputTokensMax } = target;
   const { settings, tools, toolChoice } = request;
   const { sent: stop } = stopsOf(settings, dialect, target);
@@ -246,7 +246,7 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
     frequency_penalty: settings.frequencyPenalty?.value,
     ...(format.kind === "json" && { response_format: { type: "json_object" } }),
     ...(format.kind === "schema" && { response_format: { type: "json_schema", json_schema: format.schema } }),
-    ...thinkingOf(askedEffortOf(settings), target),
+    ...thinkingOf(requestedEffortOf(settings), target),
     verbosity: settings.verbosity?.value,
     modalities: settings.modalities?.value,
     user: settings.user?.value,

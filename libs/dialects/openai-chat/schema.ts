@@ -27,7 +27,7 @@ import {
   when,
 } from "../request-schema/schema-parts.ts";
 
-/** What has one of these types has a member of that name. */
+/** An object of one of these types has a member of that name. */
 const whenNamed = (...types: string[]) => types.map((type) => when(has("type", type), type));
 const isOrLacks = (member: string, ...values: (string | null)[]) => ({ properties: { [member]: { enum: values } } });
 const lacksAll = (...members: string[]) => ({ not: { anyOf: members.map((member) => ({ required: [member] })) } });

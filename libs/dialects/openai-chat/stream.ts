@@ -3,17 +3,17 @@
  * https://platform.openai.com/docs/api-reference/chat/streaming
  */
 
-import { isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
 import { BlockSequence, type MadeCall } from "../neutral/block-sequence.ts";
 import { endingFor, reasonIn } from "../neutral/finish.ts";
 import {
-  type AnswerEvent,
   type Block,
   type BlockStart,
+  type CallBlock,
+  type ContentEvent,
   eventsOf,
   type Finish,
-  type Signature,
 } from "../neutral/neutral.ts";
 import { calledTool, newCallId } from "../neutral/tools.ts";
 import { EventDecoder } from "../relay/event-decoder.ts";
@@ -41,104 +41,94 @@ import { type StreamedCall, StreamedCalls } from "./streamed-calls.ts";
 const done = "[DONE]";
 
 export class ChatDecoder extends EventDecoder {
-  readonly #blocks = new BlockSequence();
+  readonly #blocks = new BlockSequence(this.events);
   readonly #reasoning = new ReasoningReader();
   readonly #calls = new StreamedCalls();
   readonly #blocksOf = new Map<StreamedCall, MadeCall>();
   #finish: Finish | undefined;
   #hasText = false;
   #stopSequence: string | undefined;
-  #usage: Usage | undefined;
+  usage: Usage | undefined;
 
   get finished(): boolean {
     return this.#finish !== undefined;
   }
 
-  get usage(): Usage | undefined {
-    return this.#usage;
-  }
-
-  protected override read(chunk: Record<string, unknown>): AnswerEvent[] {
+  protected override read(chunk: JsonObject): undefined {
     const error = errorIn(chunk);
     if (isPresent(error)) return this.fail(upstreamErrorOf({ ...chunk, error }));
-    const events: AnswerEvent[] = [];
     const usage = usageOf(chunk);
-    if (usage !== undefined) this.#usage = usage;
+    if (usage !== undefined) this.usage = usage;
     const choices = listOf(chunk.choices).map(objectOf);
     const failure = failureIn(choices);
     if (failure !== undefined) return this.fail(failure);
     for (const choice of choices)
       if (choice.index === undefined || choice.index === 0) {
-        this.#choice(choice, events);
+        this.#choice(choice);
         const reason = reasonIn(choice.finish_reason);
         if (reason === undefined) continue;
         const called = !this.#calls.isEmpty;
         const finish = endingFor(reason, { called, hasContent: this.#hasText || called });
-        if (typeof finish !== "string") return [...events, ...this.fail(finish)];
+        if (typeof finish !== "string") return this.fail(finish);
         this.#finish = finish;
       }
-    if (usage !== undefined && choices.length === 0 && this.finished) events.push(...this.end());
-    return events;
+    if (usage !== undefined && choices.length === 0) this.conclude();
   }
 
   /** It ends an answer, with or without a reason, unless a call is incomplete. */
-  protected override done(): AnswerEvent[] {
+  protected override done(): undefined {
     if (this.#blocks.isBegun && !this.#calls.hasIncomplete) this.#finish ??= this.#calls.isEmpty ? "stop" : "calls";
-    return this.end();
+    this.conclude();
   }
 
-  end(): AnswerEvent[] {
-    if (this.over || this.#finish === undefined) return [];
-    this.over = true;
-    const events: AnswerEvent[] = [];
+  protected override finish(): void {
     this.#signLast();
-    this.#blocks.endAll(events);
-    if (this.#reasoning.hasMore) this.#sign(this.#reasoning.take(), events);
-    events.push({ kind: "finish", ...endOf(this.#finish, this.#stopSequence, this.#usage) });
-    return events;
+    this.#blocks.endAll();
+    this.#signRest();
+    this.events.push({ kind: "finish", ...endOf(this.#finish as Finish, this.#stopSequence, this.usage) });
   }
 
-  #choice(choice: Record<string, unknown>, events: AnswerEvent[]): void {
+  #choice(choice: JsonObject): void {
     const { delta: value } = choice;
     const delta = objectOf(value);
-    this.#text("reasoning", this.#reasoning.read(delta), events);
-    this.#text("text", contentTextOf(delta.content), events);
+    this.#text("reasoning", this.#reasoning.read(delta));
+    this.#text("text", contentTextOf(delta.content));
     if (delta.images !== undefined || Array.isArray(delta.content))
       for (const picture of picturesIn(delta)) {
         this.#signLast();
         for (const event of eventsOf({ blocks: [picture], finish: "stop" }))
-          if (event.kind === "block") this.#blocks.whole(event.block, events);
+          if (event.kind === "block") this.#blocks.whole(event.block);
       }
-    this.#text("refusal", delta.refusal, events);
-    for (const call of listOf(delta.tool_calls)) this.#call(objectOf(call), events);
+    this.#text("refusal", delta.refusal);
+    for (const call of listOf(delta.tool_calls)) this.#call(objectOf(call));
     this.#stopSequence = stopSequenceOf(choice) ?? this.#stopSequence;
   }
 
-  #text(kind: "text" | "refusal" | "reasoning", value: unknown, events: AnswerEvent[]): void {
+  #text(kind: "text" | "refusal" | "reasoning", value: unknown): void {
     const text = textOf(value);
     if (text === undefined) return;
     let { last } = this.#blocks;
     if (last?.start.kind !== kind) {
       this.#signLast();
       this.#hasText ||= kind !== "reasoning";
-      last = this.#blocks.begin({ kind }, events);
+      last = this.#blocks.begin({ kind });
     }
-    this.#blocks.add(last, text, events);
+    this.#blocks.add(last, text);
   }
 
-  #call(delta: Record<string, unknown>, events: AnswerEvent[]): void {
+  #call(delta: JsonObject): void {
     const { call, isNew, name, input } = this.#calls.read(delta);
-    const block = isNew ? this.#begin(call, delta, events) : this.#blocksOf.get(call);
+    const block = isNew ? this.#begin(call, delta) : this.#blocksOf.get(call);
     if (block === undefined) return;
-    this.#blocks.name(block, name, events);
-    if (input !== "") this.#blocks.add(block, input, events);
+    this.#blocks.name(block, name);
+    if (input !== "") this.#blocks.add(block, input);
   }
 
-  #begin(call: StreamedCall, delta: Record<string, unknown>, events: AnswerEvent[]): MadeCall {
+  #begin(call: StreamedCall, delta: JsonObject): MadeCall {
     this.#signLast();
-    if (this.#reasoning.hasMore) this.#sign(this.#reasoning.take(), events);
+    this.#signRest();
     const start = { kind: "call" as const, id: call.id ?? newCallId(), name: call.name };
-    const block = this.#blocks.begin(start, events, callSignatureOf(delta), call.progress);
+    const block = this.#blocks.begin(start, callSignatureOf(delta), call.progress);
     this.#blocksOf.set(call, block);
     return block;
   }
@@ -150,14 +140,14 @@ export class ChatDecoder extends EventDecoder {
   }
 
   /** A signature without text, in a block of its own. */
-  #sign(signature: Signature | undefined, events: AnswerEvent[]): void {
-    if (signature !== undefined) this.#blocks.whole({ kind: "reasoning" }, events, signature);
+  #signRest(): void {
+    if (this.#reasoning.hasMore) this.#blocks.whole({ kind: "reasoning" }, this.#reasoning.take());
   }
 }
 
 export class ChatEncoder implements StreamEncoder {
   readonly #context: AnswerContext;
-  readonly #beginning: string;
+  readonly #chunkStart: string;
   readonly #usageShown: boolean;
   readonly #isLegacy: boolean;
   /** The blocks so far; their texts are kept only if needed later. */
@@ -169,18 +159,18 @@ export class ChatEncoder implements StreamEncoder {
     this.#context = context;
     const { model, continues } = context;
     const createdAt = continues?.createdAt ?? context.createdAt;
-    this.#beginning = `data: ${jsonOf({ id: chatIdOf(context), object: "chat.completion.chunk", created: createdAt, model }).slice(0, -1)},"choices":[`;
+    this.#chunkStart = `data: ${jsonOf({ id: chatIdOf(context), object: "chat.completion.chunk", created: createdAt, model }).slice(0, -1)},"choices":[`;
     this.#isLegacy = asksForFunctions(context.body);
     this.#usageShown = objectOf(context.body.stream_options).include_usage === true;
   }
 
-  push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+  push(event: ContentEvent): string {
     if (this.#opened) return this.#chunksOf(event);
     this.#opened = true;
     return this.#chunk({ role: "assistant", content: "", refusal: null }) + this.#chunksOf(event);
   }
 
-  #chunksOf(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+  #chunksOf(event: ContentEvent): string {
     const open = this.#blocks.at(-1);
     switch (event.kind) {
       case "block":
@@ -257,7 +247,7 @@ export class ChatEncoder implements StreamEncoder {
     const signed = { ...fields, ...(details.length > 0 && { reasoning_details: details }) };
     const thoughts = Object.keys(signed).length > 0 ? this.#chunk(signed) : "";
     const counted =
-      this.#usageShown && usage !== undefined ? `${this.#beginning}],"usage":${jsonOf(usageBodyOf(usage))}}\n\n` : "";
+      this.#usageShown && usage !== undefined ? `${this.#chunkStart}],"usage":${jsonOf(usageBodyOf(usage))}}\n\n` : "";
     return `${thoughts}${this.#chunk({}, finishNameOf(finish, this.#isLegacy))}${counted}data: ${done}\n\n`;
   }
 
@@ -267,11 +257,11 @@ export class ChatEncoder implements StreamEncoder {
     );
   }
 
-  #takesText({ name }: Extract<Block, { kind: "call" }>): boolean {
+  #takesText({ name }: CallBlock): boolean {
     return calledTool(this.#context.request, name)?.takesText === true;
   }
 
   #chunk(delta: object, finish: string | null = null): string {
-    return `${this.#beginning}{"index":0,"delta":${jsonOf(delta)},"logprobs":null,"finish_reason":${JSON.stringify(finish)}}]${this.#usageShown ? ',"usage":null' : ""}}\n\n`;
+    return `${this.#chunkStart}{"index":0,"delta":${jsonOf(delta)},"logprobs":null,"finish_reason":${JSON.stringify(finish)}}]${this.#usageShown ? ',"usage":null' : ""}}\n\n`;
   }
 }

@@ -1,7 +1,7 @@
 /**
  * Which call each chunk of a streamed answer belongs to, whatever indexes and ids its server gives.
  */
-import { textOf } from "#wire/json/parse.ts";
+import { type JsonObject, textOf } from "#wire/json/parse.ts";
 import { JsonProgress } from "#wire/json/progress.ts";
 import { callOf } from "./answer.ts";
 
@@ -48,13 +48,13 @@ export class StreamedCalls {
    * The call of a chunk with its name and its part of the arguments, which the reader adds to the
    * call's progress.
    */
-  read(chunk: Record<string, unknown>): { call: StreamedCall; isNew: boolean; name: string; input: string } {
+  read(chunk: JsonObject): { call: StreamedCall; isNew: boolean; name: string; input: string } {
     const { name, input } = callOf(chunk);
     const id = textOf(chunk.id);
     const index = typeof chunk.index === "number" ? chunk.index : undefined;
-    const known = this.#callAt(index, id, name);
-    const isNew = known === undefined || isNext(known, id, name, input);
-    const call = isNew ? this.#begin(index, id, name) : known;
+    const openCall = this.#callAt(index, id, name);
+    const isNew = openCall === undefined || isNext(openCall, id, name, input);
+    const call = isNew ? this.#begin(index, id, name) : openCall;
     if (call.name === "") call.name = name;
     this.#last = call;
     return { call, isNew, name, input };

@@ -10,9 +10,9 @@ import { type Message, type Part, turnsOf } from "../neutral/neutral.ts";
 /** The turns of a conversation as the model accepts them. */
 export function arrangedTurns(messages: readonly Message[], { turns }: ModelTraits): Message[] {
   if (turns === "free") return turnsOf(messages, true);
-  const told = messages.map(withoutSystem);
-  if (turns === "instructions-first") return turnsOf(told, true);
-  const alternating = turnsOf(told);
+  const spoken = messages.map(withoutSystem);
+  if (turns === "instructions-first") return turnsOf(spoken, true);
+  const alternating = turnsOf(spoken);
   const [first] = alternating;
   return first?.role === "assistant" ? [openingTurn(first.path), ...alternating] : alternating;
 }

@@ -3,7 +3,7 @@
  * stay unchanged except for the model's name.
  */
 
-import { isPresent, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import {
   isEmptyArray,
   isNull,
@@ -22,8 +22,7 @@ import type { AnswerIdentity, Framing, StreamRelay, Target, Verbatim, WholeAnswe
 import { emptyAnswer, finishIn, reasonIn } from "../neutral/finish.ts";
 import { chatDelta, type Produced } from "../neutral/produced.ts";
 import { isWrappedSignature, wrappedSignatureMark } from "../neutral/wrapped-signature.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../relay/verbatim.ts";
-import { withAddresses } from "../relay/verbatim-attachments.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { errorIn, failureIn, usageOf } from "./answer.ts";
@@ -40,14 +39,14 @@ export const verbatim: Verbatim = {
     const body = requestOf(withModelRules(own, target), framing, target);
     return body === undefined ? undefined : { path: "/chat/completions", headers: {}, body };
   },
-  repaired(bytes, { kind }) {
-    if (kind === "companions") return withMessages(bytes, withoutReasoning);
-    if (kind === "signatures") return withMessages(bytes, withSignedCall);
-    return kind === "placeholders" ? withMessages(bytes, withPlaceholder) : bytes;
+  repairs: {
+    companions: (bytes) => withMessages(bytes, withoutReasoning),
+    signatures: (bytes) => withMessages(bytes, withSignedCall),
+    placeholders: (bytes) => withMessages(bytes, withPlaceholder),
   },
   stream: (bytes, _framing, { model, customNames }) =>
-    new VerbatimStream(new ChatWatcher(model, askedIn(bytes), { customNames })),
-  withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
+    new VerbatimStream(new ChatWatcher(model, requestedAnswerIn(bytes), { customNames })),
+  attachmentFinder,
   answer: (bytes, { model, customNames }) => answerOf(bytes, model, { customNames }),
 };
 
@@ -60,13 +59,13 @@ export const verbatimCompletions = {
     const body = requestOf(bytes, framing, target);
     return body && { path: "/completions", headers: {}, body };
   },
-  stream: (asked: Asked, model: string): StreamRelay =>
-    new VerbatimStream(new ChatWatcher(model, asked, { deltaOf: textDeltaOf })),
+  stream: (requested: RequestedAnswer, model: string): StreamRelay =>
+    new VerbatimStream(new ChatWatcher(model, requested, { deltaOf: textDeltaOf })),
   answer: (bytes: Buffer, model: string): WholeAnswer => answerOf(bytes, model, { messageOf: textDeltaOf }),
 };
 
 /** A choice of a completion, as the delta or the message of a chat completion. */
-const textDeltaOf = ({ text }: Record<string, unknown>): Record<string, unknown> => ({ content: text });
+const textDeltaOf = ({ text }: JsonObject): JsonObject => ({ content: text });
 
 /**
  * The caller's bytes with the upstream's model name, `store: false`, and `stream_options` that ask
@@ -95,8 +94,8 @@ function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Targ
       by: Buffer.from(',"stream_options":{"include_usage":true}'),
     });
   else {
-    const asked = usageAskedIn(bytes.subarray(options.start, options.end));
-    if (asked !== undefined) replacements.push({ ...options, by: asked });
+    const usageOptions = usageOptionsIn(bytes.subarray(options.start, options.end));
+    if (usageOptions !== undefined) replacements.push({ ...options, by: usageOptions });
   }
   replacements.sort((left, right) => left.start - right.start);
   return replaceSpans(bytes, replacements);
@@ -131,17 +130,17 @@ const isForced = (choice: unknown): boolean => {
 };
 
 /** The parts of a request that its answer depends on. */
-export interface Asked {
+export interface RequestedAnswer {
   /** The caller wants the usage in a stream. */
   usageShown: boolean;
   /** The number of choices. */
   choices: number;
 }
 
-export function askedIn(bytes: Buffer): Asked {
+export function requestedAnswerIn(bytes: Buffer): RequestedAnswer {
   const { stream_options: options, n } = objectSpansOf(bytes, ["stream_options", "n"])?.members ?? {};
   return {
-    usageShown: options !== undefined && usageAskedIn(bytes.subarray(options.start, options.end)) === undefined,
+    usageShown: options !== undefined && usageOptionsIn(bytes.subarray(options.start, options.end)) === undefined,
     choices: n === undefined || isNull(bytes, n) ? 1 : Number(readSpan(bytes, n)),
   };
 }
@@ -165,7 +164,7 @@ function withoutForeign(details: Buffer): Buffer | undefined {
 }
 
 /** Stream options that ask for the usage; undefined if they already do. */
-function usageAskedIn(options: Buffer): Buffer | undefined {
+function usageOptionsIn(options: Buffer): Buffer | undefined {
   const spans = objectSpansOf(options, ["include_usage"]);
   if (spans === undefined) return Buffer.from('{"include_usage":true}');
   const own = spans.members.include_usage;
@@ -173,14 +172,11 @@ function usageAskedIn(options: Buffer): Buffer | undefined {
   return withValues(options, { include_usage: Buffer.from("true") });
 }
 
-type Json = Record<string, unknown>;
-
 /** The delta of a chunk's choice, or the message of a whole one. */
-type DeltaOf = (choice: Record<string, unknown>) => Record<string, unknown>;
+type DeltaOf = (choice: JsonObject) => JsonObject;
 
-class ChatWatcher implements Watcher {
+class ChatWatcher extends Watcher {
   usage: Usage | undefined;
-  contradicted = false;
   readonly #model: Buffer;
   readonly #deltaOf: DeltaOf;
   readonly #usageShown: boolean;
@@ -194,9 +190,10 @@ class ChatWatcher implements Watcher {
 
   constructor(
     model: string,
-    { usageShown, choices }: Asked,
+    { usageShown, choices }: RequestedAnswer,
     { deltaOf = ({ delta }) => objectOf(delta), customNames }: { deltaOf?: DeltaOf; customNames?: CustomNames },
   ) {
+    super();
     this.#deltaOf = deltaOf;
     this.#custom = customNames && new CustomCalls(customNames);
     this.#model = jsonBytesOf(model);
@@ -209,24 +206,24 @@ class ChatWatcher implements Watcher {
     return this.#finishedChoices.size >= this.#choices;
   }
 
-  get hasAllContent(): boolean {
+  override get hasAllContent(): boolean {
     return this.finished && !this.contradicted;
   }
 
-  get complete(): boolean {
-    return this.finished && !this.contradicted && this.#usageChunkSeen;
+  override get complete(): boolean {
+    return this.hasAllContent && this.#usageChunkSeen;
   }
 
   /** A call whose arguments are incomplete must not look complete. */
-  get endsWithDone(): boolean {
+  override get endsWithDone(): boolean {
     return this.finished || ![...this.#calls.values()].some(({ hasIncomplete }) => hasIncomplete);
   }
 
-  terminator(): Buffer {
+  override terminator(): Buffer {
     return doneEvent;
   }
 
-  look({ data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
+  look({ data }: SseEvent, value: JsonObject, produced: Produced): Passing {
     const { choices: listed } = value;
     const error = errorIn(value);
     if (isPresent(error)) return failedWith(upstreamErrorOf(error));
@@ -251,10 +248,10 @@ class ChatWatcher implements Watcher {
         produced.finished(reason);
       }
     this.#committed ||= says || choices.some(isEnded);
-    const placed = this.#placed(value, choices, deltas);
-    const custom = this.#custom?.chunksFor(placed);
+    const indexed = this.#withOwnIndexes(value, choices, deltas);
+    const custom = this.#custom?.chunksFor(indexed);
     if (custom !== undefined) return this.#passing(custom);
-    if (placed !== value) return this.#passing([jsonOf(placed)]);
+    if (indexed !== value) return this.#passing([jsonOf(indexed)]);
     return {
       kind: "relay",
       bytes: eventBytesOf(undefined, data, namedBy(data, value, this.#model)),
@@ -266,25 +263,25 @@ class ChatWatcher implements Watcher {
    * The chunk with an index of its own for each call: clients join the chunks of one index. The
    * same chunk if its server gave them.
    */
-  #placed(value: Json, choices: readonly Json[], deltas: readonly Json[]): Json {
+  #withOwnIndexes(value: JsonObject, choices: readonly JsonObject[], deltas: readonly JsonObject[]): JsonObject {
     if (!deltas.some(({ tool_calls: calls }) => calls !== undefined)) return value;
     let isChanged = false;
-    const placed = choices.map((choice, place) => {
+    const newChoices = choices.map((choice, place) => {
       const calls = listOf(deltas[place]?.tool_calls).map(objectOf);
       const indexed = calls.map((call) => this.#indexed(choice.index ?? place, call));
       if (indexed.every((call, at) => call === calls[at])) return choice;
       isChanged = true;
       return { ...choice, delta: { ...deltas[place], tool_calls: indexed } };
     });
-    return isChanged ? { ...value, choices: placed } : value;
+    return isChanged ? { ...value, choices: newChoices } : value;
   }
 
-  #indexed(choice: unknown, call: Json): Json {
+  #indexed(choice: unknown, call: JsonObject): JsonObject {
     const calls = this.#calls.get(choice) ?? new StreamedCalls();
     this.#calls.set(choice, calls);
-    const { call: known, input } = calls.read(call);
-    known.progress.push(input);
-    return call.index === known.ownIndex ? call : { ...call, index: known.ownIndex };
+    const { call: streamedCall, input } = calls.read(call);
+    streamedCall.progress.push(input);
+    return call.index === streamedCall.ownIndex ? call : { ...call, index: streamedCall.ownIndex };
   }
 
   /** Chunks that replace one of the upstream's. */
@@ -325,16 +322,16 @@ function answerOf(
   };
 }
 
-const namedBy = (bytes: Buffer, parsed: Record<string, unknown>, by: Buffer): (Span & { by: Buffer })[] =>
+const namedBy = (bytes: Buffer, parsed: JsonObject, by: Buffer): (Span & { by: Buffer })[] =>
   memberSpansOf(bytes, "model", parsed).map(({ start, end }) => ({ start, end, by }));
 
 /** True if a choice has a reason for its end. */
-const isEnded = ({ finish_reason: reason }: Record<string, unknown>): boolean => reasonIn(reason) !== undefined;
+const isEnded = ({ finish_reason: reason }: JsonObject): boolean => reasonIn(reason) !== undefined;
 
 /** True if a message or a delta has more than the role that opens an answer. */
-const hasContent = (delta: Record<string, unknown>): boolean => Object.entries(delta).some(isSaid);
+const hasContent = (delta: JsonObject): boolean => Object.entries(delta).some(isContent);
 
-const isSaid = ([name, value]: [string, unknown]): boolean =>
+const isContent = ([name, value]: [string, unknown]): boolean =>
   name !== "role" &&
   value !== null &&
   value !== undefined &&

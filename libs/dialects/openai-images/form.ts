@@ -1,4 +1,5 @@
 /** The fields of forms for images. */
+import type { JsonObject } from "#wire/json/parse.ts";
 import { mimeTypeOf } from "../neutral/attachments.ts";
 
 const integers = ["n", "output_compression", "partial_images", "frame_count", "frame_duration_ms"];
@@ -39,8 +40,8 @@ export const imagesOf = (form: FormData): File[] =>
  * The fields as values for a schema check: images and masks as their MIME types, other files as a
  * value that no field allows; texts as numbers and booleans where they spell one.
  */
-export function valuesOf(form: FormData): Record<string, unknown> {
-  const values: Record<string, unknown> = {};
+export function valuesOf(form: FormData): JsonObject {
+  const values: JsonObject = {};
   for (const [name, value] of form) {
     if ((name === "image" || name === "image[]") && value instanceof File) continue;
     if (value instanceof File) values[name] = name === "mask" ? value.type : {};

@@ -3,13 +3,13 @@
  * https://ai.google.dev/gemini-api/docs/image-generation
  */
 
-import { isPresent, jsonOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonOf } from "#wire/json/parse.ts";
 import type { WholeAnswer, WireRequest } from "../codec.ts";
 import { codecs } from "../codecs.ts";
 import { pathOf } from "../gemini/names.ts";
 import { mimeTypeOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
-import { foldedOf } from "../neutral/neutral.ts";
+import { foldedOf, textsIn } from "../neutral/neutral.ts";
 import { generatedImagesOf, plainUsageOf } from "../usage.ts";
 import { imagesOf } from "./form.ts";
 import type { Looks } from "./verbatim.ts";
@@ -27,7 +27,7 @@ const ratios = ["1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9",
 
 /** Throws Refusal, naming the field. `form` has the images of an edit. */
 export async function geminiImageRequestOf(
-  values: Record<string, unknown>,
+  values: JsonObject,
   form: FormData | undefined,
   model: string,
 ): Promise<WireRequest> {
@@ -70,10 +70,10 @@ function sizeOf(value: unknown): string | undefined {
  * for a whole answer. `asked` is the request.
  */
 export function geminiImageAnswerOf(
-  answer: Record<string, unknown>,
+  answer: JsonObject,
   createdAt: number,
   name: string | undefined,
-  asked: Looks,
+  requestedLooks: Looks,
 ): WholeAnswer {
   const folded = foldedOf(codecs.gemini.decodeAnswer(answer));
   if (folded === undefined) return { kind: "malformed" };
@@ -81,7 +81,7 @@ export function geminiImageAnswerOf(
   const { blocks, usage } = folded;
   const image = blocks.find((block) => block.kind === "image");
   if (image === undefined) {
-    const text = blocks.flatMap((block) => (block.kind === "text" ? [block.text] : [])).join(" ");
+    const text = textsIn(blocks).join(" ");
     const message =
       text === "" ? "The model made no picture of this." : `The model made no picture of this: ${text.slice(0, 500)}`;
     return { kind: "error", error: { message, means: "content_filter", status: 400 } };
@@ -99,6 +99,6 @@ export function geminiImageAnswerOf(
     name === undefined
       ? jsonOf({ created: createdAt, data: [{ b64_json: image.data }], output_format: format, ...counted })
       : `event: ${name}.completed\ndata: ${jsonOf({ type: `${name}.completed`, b64_json: image.data, created_at: createdAt, output_format: format, ...counted })}\n\n`;
-  const images = generatedImagesOf(1, asked);
+  const images = generatedImagesOf(1, requestedLooks);
   return { kind: "answer", body: Buffer.from(body), usage: { ...(usage ?? plainUsageOf(0)), images } };
 }

@@ -2,14 +2,14 @@
  * Verbatim relay of images between a caller and an upstream that both speak OpenAI's images format.
  */
 
-import { isObject, isPresent, jsonBytesOf, jsonOf, listOf, objectOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf } from "#wire/json/parse.ts";
 import { elementSpansOf, isNull, objectSpansOf, readSpan, replaceSpans } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { StreamRelay, WholeAnswer, WireRequest } from "../codec.ts";
 import { emptyAnswer } from "../neutral/finish.ts";
 import type { Produced } from "../neutral/produced.ts";
 import { modalitiesOf } from "../openai/parts.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../relay/verbatim.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import { generatedImagesOf, plainUsageOf, plausible, tokensOf, type Usage } from "../usage.ts";
 
@@ -29,7 +29,7 @@ export function imageRequestOf(bytes: Buffer, model: string): WireRequest | unde
 }
 
 /** `asked` is the request, which says what the answer does not say of the images. */
-export function imageAnswerOf(bytes: Buffer, asked: Looks): WholeAnswer {
+export function imageAnswerOf(bytes: Buffer, requestedLooks: Looks): WholeAnswer {
   const spans = objectSpansOf(bytes, ["data", "error", "usage", "size", "quality"]);
   const { data, error, usage, size, quality } = spans?.members ?? {};
   if (error !== undefined && !isNull(bytes, error))
@@ -42,7 +42,7 @@ export function imageAnswerOf(bytes: Buffer, asked: Looks): WholeAnswer {
   )
     return failedWith(emptyAnswer);
   const [reported, ...looks] = [usage, size, quality].map((span) => span && readSpan(bytes, span));
-  const images = generatedImagesOf(pictures.length, { size: looks[0], quality: looks[1] }, asked);
+  const images = generatedImagesOf(pictures.length, { size: looks[0], quality: looks[1] }, requestedLooks);
   return { kind: "answer", body: bytes, usage: { ...(usageOf(reported) ?? plainUsageOf(0)), images } };
 }
 
@@ -51,14 +51,14 @@ export type Looks = Readonly<Record<"size" | "quality", unknown>>;
 
 function isPicture(bytes: Buffer): boolean {
   const { b64_json: data, url } = objectSpansOf(bytes, ["b64_json", "url"])?.members ?? {};
-  return [data, url].some((given) => given !== undefined && !isNull(bytes, given));
+  return [data, url].some((value) => value !== undefined && !isNull(bytes, value));
 }
 
 /**
  * A whole answer as a stream, with one event for each image. `name` is the prefix of event names.
  */
-export function imageEventsOf(bytes: Buffer, name: string, asked: Looks): WholeAnswer {
-  const answer = imageAnswerOf(bytes, asked);
+export function imageEventsOf(bytes: Buffer, name: string, requestedLooks: Looks): WholeAnswer {
+  const answer = imageAnswerOf(bytes, requestedLooks);
   if (answer.kind !== "answer") return answer;
   const { data, created, ...others } = objectOf(readSpan(bytes, { start: 0, end: bytes.length }));
   const type = `${name}.completed`;
@@ -69,20 +69,19 @@ export function imageEventsOf(bytes: Buffer, name: string, asked: Looks): WholeA
 }
 
 /** `count` is the number of requested images. */
-export const imageStreamOf = (count: number, asked: Looks): StreamRelay =>
-  new VerbatimStream(new ImageWatcher(count, asked));
+export const imageStreamOf = (count: number, requestedLooks: Looks): StreamRelay =>
+  new VerbatimStream(new ImageWatcher(count, requestedLooks));
 
-class ImageWatcher implements Watcher {
-  readonly contradicted = false;
+class ImageWatcher extends Watcher {
   usage: Usage | undefined;
-  readonly endsWithDone = false;
   readonly #count: number;
-  readonly #asked: Looks;
+  readonly #looks: Looks;
   #completed = 0;
 
-  constructor(count: number, asked: Looks) {
+  constructor(count: number, requestedLooks: Looks) {
+    super();
     this.#count = count;
-    this.#asked = asked;
+    this.#looks = requestedLooks;
   }
 
   /** A service may make fewer images than requested. */
@@ -90,25 +89,21 @@ class ImageWatcher implements Watcher {
     return this.#completed > 0;
   }
 
-  get hasAllContent(): boolean {
+  override get hasAllContent(): boolean {
     return this.complete;
   }
 
-  get complete(): boolean {
+  override get complete(): boolean {
     return this.#completed >= this.#count;
   }
 
-  terminator(): undefined {
-    return undefined;
-  }
-
-  look({ event, data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
+  look({ event, data }: SseEvent, value: JsonObject, produced: Produced): Passing {
     const { type, error, usage } = value;
     const name = event ?? type;
     if (name === "error" || isPresent(error)) return failedWith(upstreamErrorOf(value));
     this.usage = usageOf(usage) ?? this.usage;
     if (typeof name === "string" && name.endsWith(".completed")) {
-      const images = generatedImagesOf(++this.#completed, value, this.#asked);
+      const images = generatedImagesOf(++this.#completed, value, this.#looks);
       this.usage = { ...(this.usage ?? plainUsageOf(0)), images };
     }
     produced.other();

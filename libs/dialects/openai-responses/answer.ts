@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/responses/object
  */
 
-import { isObject, isPresent, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, AnswerIdentity } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../neutral/finish.ts";
@@ -63,12 +63,7 @@ export function calledNameOf(
 }
 
 /** A block as an item; an item that has just begun has no content. */
-export function itemOf(
-  block: Block,
-  context: AnswerContext,
-  index: number,
-  status: ItemStatus,
-): Record<string, unknown> {
+export function itemOf(block: Block, context: AnswerContext, index: number, status: ItemStatus): JsonObject {
   const isBegun = status === "in_progress";
   switch (block.kind) {
     case "text":
@@ -125,7 +120,7 @@ export function itemOf(
   }
 }
 
-export const argumentsTextOf = (input: string): string => (input === "" ? "{}" : input);
+const argumentsTextOf = (input: string): string => (input === "" ? "{}" : input);
 
 type Ending = { status: "completed" } | { status: "incomplete"; reason: "max_output_tokens" | "content_filter" };
 const lengthEnding: Ending = { status: "incomplete", reason: "max_output_tokens" };
@@ -211,7 +206,7 @@ export function usageBodyOf(usage: Usage | undefined): object {
 }
 
 /** The usage in a response object; undefined if it has none. */
-export const usageOf = (response: Record<string, unknown>): Usage | undefined =>
+export const usageOf = (response: JsonObject): Usage | undefined =>
   isObject(response.usage)
     ? openaiUsageOf(response.usage, "input", "output", response.service_tier, hostedUnitsOf(response))
     : undefined;
@@ -221,7 +216,7 @@ export const usageOf = (response: Record<string, unknown>): Usage | undefined =>
  * without it bills each search item, and not those that open a page.
  * https://developers.openai.com/api/docs/pricing#built-in-tools
  */
-function hostedUnitsOf({ tool_usage: counted, output }: Record<string, unknown>): Units {
+function hostedUnitsOf({ tool_usage: counted, output }: JsonObject): Units {
   const { num_requests: searches } = objectOf(objectOf(counted).web_search);
   const containers = new Set<unknown>();
   let webSearches = 0;
@@ -245,7 +240,7 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
   return jsonOf(responseBodyOf(context, items, ending, usageBodyOf(usage)));
 }
 
-export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
+export function decodeAnswer(body: JsonObject): AnswerEvent[] {
   const { status, output, incomplete_details: details } = body;
   const failure = failureIn(body);
   if (failure !== undefined) return failed(failure);
@@ -258,7 +253,7 @@ export function decodeAnswer(body: Record<string, unknown>): AnswerEvent[] {
 }
 
 /** The error of a failed response, in any event. */
-export function failureIn({ error, status }: Record<string, unknown>): UpstreamError | undefined {
+export function failureIn({ error, status }: JsonObject): UpstreamError | undefined {
   if (isPresent(error)) return upstreamErrorOf({ error });
   return isFailure(status) ? stoppedBy(status) : undefined;
 }
@@ -273,7 +268,7 @@ export function finishOf(status: unknown, details: unknown, called: boolean): Fi
  * The blocks of an upstream's whole item. Callers of other dialects do not see items of tools that
  * the upstream runs.
  */
-export function blocksOf(item: Record<string, unknown>): Block[] {
+export function blocksOf(item: JsonObject): Block[] {
   switch (item.type) {
     case "message":
       return listOf(item.content).flatMap((value): Block[] => {
@@ -316,7 +311,7 @@ export function blocksOf(item: Record<string, unknown>): Block[] {
 export const callIdOf = (id: unknown): string => textOf(id) ?? newCallId();
 
 /** The JSON input of a whole call item. */
-export function inputOfItem({ type, input, arguments: given }: Record<string, unknown>): string {
+export function inputOfItem({ type, input, arguments: args }: JsonObject): string {
   if (type === "custom_tool_call") return inputOfText(textOfCall(inputTextOf(input)));
-  return inputTextOf(given);
+  return inputTextOf(args);
 }

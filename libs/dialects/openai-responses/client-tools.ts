@@ -6,30 +6,32 @@
  * https://platform.openai.com/docs/guides/tools-apply-patch,
  * https://platform.openai.com/docs/guides/tools-computer-use
  */
-import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { ImagePart, TextPart, Tool } from "../neutral/neutral.ts";
 import { argumentsOf } from "../neutral/tools.ts";
 import { imageOf } from "../openai/parts.ts";
 
-type Json = Record<string, unknown>;
-
 interface ClientTool {
-  description(tool: Json): string;
-  parameters(tool: Json): Json;
+  description(tool: JsonObject): string;
+  parameters(tool: JsonObject): JsonObject;
   /**
    * The members of a call's item that follow from the arguments; the model may have left out or
    * misspelled any of them.
    */
-  membersOf(args: Json): Json;
+  membersOf(args: JsonObject): JsonObject;
   /** The arguments that an item was made from. */
-  argumentsIn(item: Json): Json;
+  argumentsIn(item: JsonObject): JsonObject;
   idPrefix: string;
 }
 
 const text = (description: string) => ({ type: "string", description });
 const integer = (description: string) => ({ type: "integer", description });
 const texts = (description: string) => ({ type: "array", items: { type: "string" }, description });
-const schemaOf = (properties: Json, ...required: string[]): Json => ({ type: "object", properties, required });
+const schemaOf = (properties: JsonObject, ...required: string[]): JsonObject => ({
+  type: "object",
+  properties,
+  required,
+});
 
 const timeout = integer("The time after which the commands are stopped, in milliseconds.");
 
@@ -37,7 +39,7 @@ const timeout = integer("The time after which the commands are stopped, in milli
 const textsOf = (value: unknown): string[] =>
   typeof value === "string" ? [value] : listOf(value).filter((one) => typeof one === "string");
 
-const picked = (args: Json, ...names: string[]): Json =>
+const picked = (args: JsonObject, ...names: string[]): JsonObject =>
   Object.fromEntries(names.flatMap((name) => (args[name] === undefined ? [] : [[name, args[name]]])));
 
 const shell: ClientTool = {
@@ -151,7 +153,7 @@ const computer = (member: "action" | "actions"): ClientTool => ({
   },
   argumentsIn: ({ action, actions: list }) => {
     const done = isObject(action) ? [action] : listOf(list).map(objectOf);
-    return done.length === 1 ? withoutNulls(done[0] as Json) : { actions: done };
+    return done.length === 1 ? withoutNulls(done[0] as JsonObject) : { actions: done };
   },
 });
 
@@ -165,11 +167,11 @@ const toolSearch: ClientTool = {
       ? objectOf(parameters)
       : schemaOf({ query: text("What the tools should be able to do.") }, "query"),
   membersOf: (args) => ({ execution: "client", arguments: args }),
-  argumentsIn: ({ arguments: given }) =>
-    typeof given === "string" ? (argumentsOf(given) ?? { query: given }) : objectOf(given),
+  argumentsIn: ({ arguments: args }) =>
+    typeof args === "string" ? (argumentsOf(args) ?? { query: args }) : objectOf(args),
 };
 
-function withoutNulls(value: Json): Json {
+function withoutNulls(value: JsonObject): JsonObject {
   return Object.fromEntries(Object.entries(value).filter(([, member]) => member !== null && member !== undefined));
 }
 
@@ -197,17 +199,17 @@ const toolTypes: Record<string, readonly string[]> = {
  * vendor.
  */
 export function clientToolOf(
-  tool: Json,
+  tool: JsonObject,
 ): Pick<Tool, "callerName" | "description" | "parameters" | "native"> | undefined {
   const { type, environment, execution } = tool;
-  const known = clientTools.get(type);
-  if (known === undefined) return undefined;
+  const definition = clientTools.get(type);
+  if (definition === undefined) return undefined;
   if (type === "shell" && isObject(environment) && objectOf(environment).type !== "local") return undefined;
   if (type === "tool_search" && execution !== "client") return undefined;
   return {
     callerName: String(type),
-    description: known.description(tool),
-    parameters: known.parameters(tool),
+    description: definition.description(tool),
+    parameters: definition.parameters(tool),
     native: { dialect: "openai-responses", value: tool },
   };
 }
@@ -227,39 +229,42 @@ export function clientCallItem(
   type: string,
   callId: string,
   input: string,
-): { idPrefix: string; item: Json } | undefined {
-  const known = clientTools.get(type);
-  if (known === undefined) return undefined;
+): { idPrefix: string; item: JsonObject } | undefined {
+  const definition = clientTools.get(type);
+  if (definition === undefined) return undefined;
   const itemType = Object.entries(toolTypes).find(([, types]) => types.includes(type))?.[0];
   return {
-    idPrefix: known.idPrefix,
-    item: { type: itemType, call_id: callId, ...known.membersOf(argumentsOf(input) ?? {}) },
+    idPrefix: definition.idPrefix,
+    item: { type: itemType, call_id: callId, ...definition.membersOf(argumentsOf(input) ?? {}) },
   };
 }
 
-/** What a call's item calls, and with which arguments; undefined for other items. */
-export function clientCallIn(item: Json, tools: readonly Tool[] = []): { type: string; input: string } | undefined {
+/** The type of the called tool and its arguments; undefined for items that are no calls. */
+export function clientCallIn(
+  item: JsonObject,
+  tools: readonly Tool[] = [],
+): { type: string; input: string } | undefined {
   const types = Object.hasOwn(toolTypes, String(item.type)) ? toolTypes[String(item.type)] : undefined;
   const type = types?.find((one) => tools.some((tool) => clientTypeOf(tool) === one)) ?? types?.at(-1);
-  const known = clientTools.get(type);
-  return type === undefined || known === undefined
+  const definition = clientTools.get(type);
+  return type === undefined || definition === undefined
     ? undefined
-    : { type, input: JSON.stringify(known.argumentsIn(item)) };
+    : { type, input: JSON.stringify(definition.argumentsIn(item)) };
 }
 
 type Output = { content: (TextPart | ImagePart)[]; isError: boolean };
 
-/** What an output's item says; undefined for other items. */
-export function clientOutputIn(item: Json, path: string): Output | undefined {
-  const said = (words: string, isError = false): Output => ({
+/** The content of an output's item; undefined for other items. */
+export function clientOutputIn(item: JsonObject, path: string): Output | undefined {
+  const textOutput = (words: string, isError = false): Output => ({
     content: words === "" ? [] : [{ kind: "text", text: words, path: `${path}.output` }],
     isError,
   });
   switch (item.type) {
     case "local_shell_call_output":
-      return said(textOf(item.output) ?? "");
+      return textOutput(textOf(item.output) ?? "");
     case "shell_call_output":
-      return said(
+      return textOutput(
         typeof item.output === "string"
           ? item.output
           : listOf(item.output)
@@ -268,24 +273,24 @@ export function clientOutputIn(item: Json, path: string): Output | undefined {
       );
     case "apply_patch_call_output": {
       const failed = item.status === "failed";
-      return said(textOf(item.output) ?? (failed ? "The patch could not be applied." : "Done."), failed);
+      return textOutput(textOf(item.output) ?? (failed ? "The patch could not be applied." : "Done."), failed);
     }
     case "computer_call_output": {
       const url = textOf(objectOf(item.output).image_url);
       return url === undefined
-        ? said("No screenshot.")
+        ? textOutput("No screenshot.")
         : { content: [imageOf(url, "auto", `${path}.output.image_url`)], isError: false };
     }
     case "tool_search_output": {
       const names = namesIn(item.tools);
-      return said(names.length === 0 ? "No tool fits." : `These tools are loaded now: ${names.join(", ")}.`);
+      return textOutput(names.length === 0 ? "No tool fits." : `These tools are loaded now: ${names.join(", ")}.`);
     }
     default:
       return undefined;
   }
 }
 
-function ranOf({ stdout, stderr, outcome }: Json): string {
+function ranOf({ stdout, stderr, outcome }: JsonObject): string {
   const { type, exit_code: code } = objectOf(outcome);
   const end = type === "timeout" ? ["The command timed out."] : typeof code === "number" ? [`Exit code: ${code}`] : [];
   return [textOf(stdout), textOf(stderr), ...end].filter((line) => line !== undefined).join("\n");

@@ -1,13 +1,48 @@
 /** The codec of OpenAI's Responses. */
 
-import type { Codec } from "../codec.ts";
+import { jsonOf } from "#wire/json/parse.ts";
+import type { Codec, TokenCount } from "../codec.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import { decodeAnswer, encodeAnswer } from "./answer.ts";
+import { withResolvableReasoning } from "./replayed-items.ts";
 import { decodeRequest, encodeRequest } from "./request.ts";
 import { ResponsesDecoder } from "./stream-decoder.ts";
 import { ResponsesEncoder } from "./stream-encoder.ts";
-import { tokenCount } from "./token-count.ts";
 import { verbatim } from "./verbatim.ts";
+
+// Counting a prompt's tokens in OpenAI's Responses format:
+// https://platform.openai.com/docs/api-reference/responses/input-tokens
+
+/** The fields of a request that make up its prompt. */
+const counted = [
+  "input",
+  "instructions",
+  "parallel_tool_calls",
+  "reasoning",
+  "text",
+  "tool_choice",
+  "tools",
+  "truncation",
+  "personality",
+];
+
+const tokenCount: TokenCount = {
+  conversationOf: (body) => body,
+  requestOf: (conversation, { model }) => ({
+    path: "/responses/input_tokens",
+    headers: {},
+    body: withResolvableReasoning(
+      Buffer.from(
+        jsonOf({
+          model,
+          ...Object.fromEntries(Object.entries(conversation).filter(([name]) => counted.includes(name))),
+        }),
+      ),
+    ),
+  }),
+  countIn: ({ input_tokens: tokens }) => (typeof tokens === "number" ? tokens : undefined),
+  answerOf: (tokens) => jsonOf({ object: "response.input_tokens", input_tokens: tokens }),
+};
 
 export const openaiResponses: Codec = {
   decodeRequest,

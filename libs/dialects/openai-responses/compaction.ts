@@ -4,7 +4,7 @@
  * summary, whatever dialect its upstream speaks, and seals the summary in the item. Any model can
  * continue from it.
  */
-import { jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf, replaceSpans, withMembers } from "#wire/json/spans.ts";
 
 /** The prefix of the content of the gateway's own items. Items of a vendor have other content. */
@@ -72,7 +72,7 @@ export function withoutAnswerSettings(body: Buffer): Buffer {
 }
 
 /** The text of a whole answer; undefined if there is none. */
-export function summaryIn(response: Record<string, unknown>): string | undefined {
+export function summaryIn(response: JsonObject): string | undefined {
   const parts = listOf(response.output).flatMap((item) => listOf(objectOf(item).content));
   return textOf(parts.map((part) => textOf(objectOf(part).text) ?? "").join(""));
 }
@@ -81,13 +81,13 @@ export function summaryIn(response: Record<string, unknown>): string | undefined
  * The answer to POST /responses/compact: the user's own messages, and the item.
  * https://platform.openai.com/docs/api-reference/responses/compact
  */
-export function compactedBodyOf(response: Record<string, unknown>, item: object, messages: readonly object[]): object {
+export function compactedBodyOf(response: JsonObject, item: object, messages: readonly object[]): object {
   const { id, created_at, usage } = response;
   return { id, object: "response.compaction", created_at, output: [...messages, item], usage };
 }
 
 /** The events of a streamed response that consists of this item. */
-export function compactionEventsOf(response: Record<string, unknown>, item: object): string {
+export function compactionEventsOf(response: JsonObject, item: object): string {
   const begun = { ...response, status: "in_progress", output: [], usage: null };
   const place = { output_index: 0, item };
   const events = [

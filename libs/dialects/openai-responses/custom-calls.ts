@@ -2,10 +2,9 @@
  * Function calls of tools with free text, in answers that otherwise pass unchanged: they become the
  * custom calls that the caller expects.
  */
-import { isObject, jsonOf, listOf, objectOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, jsonOf, listOf, objectOf } from "#wire/json/parse.ts";
 import { FreeTextReader, freeTextOf } from "./free-text.ts";
 
-type Json = Record<string, unknown>;
 type Names = ReadonlySet<string>;
 
 /**
@@ -45,7 +44,7 @@ export class CustomCalls {
    * The events in place of this one, or the data of one that ends the answer; undefined if it
    * stays.
    */
-  eventsFor(type: string, value: Json): string | undefined {
+  eventsFor(type: string, value: JsonObject): string | undefined {
     const { output_index: index, item, response } = value;
     const open = this.#open.get(index);
     switch (type) {
@@ -79,14 +78,14 @@ export class CustomCalls {
     }
   }
 
-  #delta(value: Json, open: OpenCall, delta: string): string {
+  #delta(value: JsonObject, open: OpenCall, delta: string): string {
     open.text += delta;
     const { item: _item, arguments: _arguments, ...place } = value;
     return delta === "" ? "" : eventOf("response.custom_tool_call_input.delta", { ...place, delta });
   }
 
   /** `input` is the whole call, which may not have been streamed. */
-  #ended(value: Json, open: OpenCall, input: string): string {
+  #ended(value: JsonObject, open: OpenCall, input: string): string {
     open.isOver = true;
     const whole = freeTextOf(input);
     const left =
@@ -97,4 +96,4 @@ export class CustomCalls {
   }
 }
 
-const eventOf = (type: string, value: Json): string => `event: ${type}\ndata: ${jsonOf({ ...value, type })}\n\n`;
+const eventOf = (type: string, value: JsonObject): string => `event: ${type}\ndata: ${jsonOf({ ...value, type })}\n\n`;

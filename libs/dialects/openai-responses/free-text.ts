@@ -5,7 +5,7 @@
  */
 import { textOfCall } from "../neutral/tools.ts";
 
-const beginning = /^\s*\{\s*"input"\s*:\s*"/;
+const inputStart = /^\s*\{\s*"input"\s*:\s*"/;
 /** The `{"input":"` must appear within this many characters. */
 const beginningLengthMax = 100;
 const escapes: Record<string, string> = { n: "\n", t: "\t", r: "\r", b: "\b", f: "\f", '"': '"', "\\": "\\", "/": "/" };
@@ -25,13 +25,13 @@ export class FreeTextReader {
     this.#rest += chunk;
     if (this.#state === "other") return "";
     if (this.#state === "before") {
-      const found = beginning.exec(this.#rest);
-      if (found === null) {
+      const match = inputStart.exec(this.#rest);
+      if (match === null) {
         if (this.#rest.length > beginningLengthMax) this.#state = "other";
         return "";
       }
       this.#state = "inside";
-      this.#rest = this.#rest.slice(found[0].length);
+      this.#rest = this.#rest.slice(match[0].length);
     }
     const end = this.#readableEnd();
     const text = unescaped(this.#rest.slice(0, end));

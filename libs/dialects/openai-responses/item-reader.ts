@@ -2,7 +2,7 @@
  * Reads one item of an upstream's streamed answer into blocks. Content that was not streamed is
  * taken from the whole item at its end.
  */
-import { jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { type AnswerEvent, eventsOf } from "../neutral/neutral.ts";
 import { blocksOf, callIdOf, inputOfItem } from "./answer.ts";
 
@@ -26,7 +26,7 @@ export class ItemReader {
   }
 
   /** A call opens its block once its name is known, other items with their first text. */
-  begin(item: Record<string, unknown>): void {
+  begin(item: JsonObject): void {
     this.isBegun = true;
     const isCustom = item.type === "custom_tool_call";
     const name = textOf(item.name);
@@ -72,7 +72,7 @@ export class ItemReader {
   }
 
   /** Ends the item; `item` is the whole item, if the upstream sends it. */
-  end(item: Record<string, unknown> = {}): void {
+  end(item: JsonObject = {}): void {
     if (this.done) return;
     this.begin(item);
     if (this.#kind === "function") this.wholeInput(inputOfItem(item));
@@ -101,7 +101,7 @@ export class ItemReader {
 }
 
 /** The name of the part that an upstream's event belongs to, and the kind of its block. */
-export function partOf(event: Record<string, unknown>): { kind: TextKind; part: string } | undefined {
+export function partOf(event: JsonObject): { kind: TextKind; part: string } | undefined {
   const name = /^response\.(output_text|refusal|reasoning_summary_text|reasoning_text)\.(?:delta|done)$/.exec(
     String(event.type),
   )?.[1];

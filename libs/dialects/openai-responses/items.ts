@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/responses/create#responses_create-input
  */
 
-import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../neutral/attachments.ts";
 import { cacheIn, markFor } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
@@ -31,7 +31,7 @@ export const dialect = "openai-responses";
 
 /** Instructions before the first other item belong to the request; later ones stay in place. */
 export function decodeInput(
-  body: Record<string, unknown>,
+  body: JsonObject,
   tools: readonly Tool[],
 ): { system: TextPart[]; messages: Message[]; warnings: string[] } {
   const system: TextPart[] = [];
@@ -160,7 +160,9 @@ export function decodeInput(
   return { system, messages, warnings };
 }
 
-/** What a vendor's own tools did in earlier turns: the answers that they led to remain. */
+/**
+ * Items of a vendor's own tools in earlier turns are left out; the answers that they led to stay.
+ */
 const ofVendor = /^(?:web_search_call|file_search_call|code_interpreter_call|mcp_\w+|program|program_output)$/;
 
 function partsOf(content: unknown, path: string): Part[] {
@@ -168,7 +170,7 @@ function partsOf(content: unknown, path: string): Part[] {
   return listOf(content).map((value, place) => partOf(objectOf(value), `${path}[${place}]`));
 }
 
-function partOf(part: Record<string, unknown>, path: string): Part {
+function partOf(part: JsonObject, path: string): Part {
   const cache = cacheIn(part);
   switch (part.type) {
     case "input_text":
@@ -194,7 +196,7 @@ function partOf(part: Record<string, unknown>, path: string): Part {
 }
 
 /** A document by address, as a data URL, or as bare base64 whose file name gives the type. */
-function fileOf({ file_data: data, file_url: url, filename }: Record<string, unknown>, path: string): FilePart {
+function fileOf({ file_data: data, file_url: url, filename }: JsonObject, path: string): FilePart {
   const name = textOf(filename);
   const named = name !== undefined && { name };
   if (textOf(url) !== undefined)
@@ -218,10 +220,7 @@ const checkedResult = (part: Part): TextPart | MediaPart =>
  * The visible reasoning is only a summary; a model of another dialect finds its own reasoning in
  * the wrapped signature.
  */
-function reasoningOf(
-  { id, summary, content, encrypted_content: data }: Record<string, unknown>,
-  path: string,
-): ReasoningPart {
+function reasoningOf({ id, summary, content, encrypted_content: data }: JsonObject, path: string): ReasoningPart {
   const envelope = unwrappedSignature(textOf(data) ?? "");
   if (envelope !== undefined)
     return { kind: "reasoning", text: envelope.text ?? "", signature: envelope.signature, path };

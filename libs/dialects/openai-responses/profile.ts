@@ -1,4 +1,5 @@
 /** The profile of OpenAI's Responses. */
+import type { JsonObject } from "#wire/json/parse.ts";
 import type { Failure } from "../errors.ts";
 import { openaiErrorOf, openaiProfile } from "../openai/profile.ts";
 import { type Endpoint, isCount, type Profile, storedFaultIn } from "../profile.ts";
@@ -10,11 +11,11 @@ import { noReferences, storedReferencesIn } from "./stored-references.ts";
 const endpoint = {
   dialect: "openai-responses",
   schema: responsesRequestSchema,
-  faultOf: (body: Record<string, unknown>) => storedFaultIn(statefulFieldIn)(body) ?? twoHistoriesFaultIn(body),
+  faultOf: (body: JsonObject) => storedFaultIn(statefulFieldIn)(body) ?? twoHistoriesFaultIn(body),
   referencesIn: storedReferencesIn,
 } as const;
 
-function twoHistoriesFaultIn(body: Record<string, unknown>): Failure | undefined {
+function twoHistoriesFaultIn(body: JsonObject): Failure | undefined {
   const { responseId, conversationId } = storedReferencesIn(body) ?? {};
   return responseId === undefined || conversationId === undefined
     ? undefined
@@ -31,7 +32,7 @@ export const responsesEndpoint = { ...endpoint, path: "/v1/responses" } satisfie
 /** An endpoint whose requests are always answered at once. */
 const immediate = {
   ...endpoint,
-  faultOf: (body: Record<string, unknown>): Failure | undefined =>
+  faultOf: (body: JsonObject): Failure | undefined =>
     body.background === true ? noBackground : endpoint.faultOf(body),
 } as const;
 
@@ -55,7 +56,7 @@ export const openaiResponsesProfile: Profile = {
     "token-count": [{ ...immediate, path: "/v1/responses/input_tokens" }],
   },
   ownsPath: (_versions, rest) => /^\/(responses|conversations)(\/|$)/.test(rest),
-  askedLengthOf: ({ max_output_tokens }) => ({
+  requestedLengthOf: ({ max_output_tokens }) => ({
     outputTokensMax: isCount(max_output_tokens) ? max_output_tokens : undefined,
     choices: 1,
     wantsMedia: false,

@@ -4,7 +4,7 @@
  * https://platform.openai.com/docs/guides/reasoning#encrypted-reasoning-items
  */
 
-import { jsonBytesOf, listOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonBytesOf, listOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { withElements, withMembers, withValues } from "#wire/json/spans.ts";
 import { isWrappedSignature, unwrappedSignature } from "../neutral/wrapped-signature.ts";
 import { foreignThoughtId } from "./answer.ts";
@@ -15,8 +15,6 @@ import { unreadableCompaction } from "./stateless.ts";
 const reasoningMark = '"reasoning"';
 /** Items that may follow the reasoning in a model's answer, with optional ids. */
 const answered = ["message", "function_call", "custom_tool_call"];
-
-type Item = Record<string, unknown>;
 
 /**
  * A body whose `input` has only reasoning that an upstream can resolve; the same bytes if nothing
@@ -52,7 +50,7 @@ export const withoutItemIds = (bytes: Buffer): Buffer =>
     }),
   );
 
-function withReasoning(bytes: Buffer, change: (bytes: Buffer, item: Item) => Buffer | undefined): Buffer {
+function withReasoning(bytes: Buffer, change: (bytes: Buffer, item: JsonObject) => Buffer | undefined): Buffer {
   if (!bytes.includes(reasoningMark)) return bytes;
   return withMembers(bytes, "input", (input) => {
     /** Reasoning was removed from the answer that these items belong to. */
@@ -70,16 +68,19 @@ function withReasoning(bytes: Buffer, change: (bytes: Buffer, item: Item) => Buf
   });
 }
 
-const typeOf = ({ type }: Item): string => String(type ?? "message");
+const typeOf = ({ type }: JsonObject): string => String(type ?? "message");
 
-const isOfCaller = (item: Item): boolean =>
+const isOfCaller = (item: JsonObject): boolean =>
   (typeOf(item) === "message" && item.role !== "assistant") || typeOf(item).endsWith("_output");
 
 /**
  * Undefined for reasoning that the upstream cannot resolve. Open-weight models put theirs in
  * `content` and have no encrypted content.
  */
-function resolvedReasoning(bytes: Buffer, { id, encrypted_content: encrypted, content }: Item): Buffer | undefined {
+function resolvedReasoning(
+  bytes: Buffer,
+  { id, encrypted_content: encrypted, content }: JsonObject,
+): Buffer | undefined {
   const data = textOf(encrypted);
   if (!(String(id).startsWith(foreignThoughtId) || isWrappedSignature(data ?? "")))
     return data !== undefined || listOf(content).length > 0 ? bytes : undefined;

@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/responses/create
  */
 
-import { jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
 import { fitted } from "../neutral/fitted-request.ts";
@@ -16,7 +16,7 @@ import {
   type Settings,
   turnsOf,
 } from "../neutral/neutral.ts";
-import { askedEffortOf } from "../neutral/reasoning.ts";
+import { requestedEffortOf } from "../neutral/reasoning.ts";
 import { leftOutWarnings } from "../neutral/vendor-tools.ts";
 import { schemaFormatOf } from "../openai/parts.ts";
 import { openaiFormatOf } from "../schema/openai.ts";
@@ -48,7 +48,7 @@ export function decodeRequest({ body }: CallerRequest): NeutralRequest {
   };
 }
 
-function settingsOf(body: Record<string, unknown>): Settings {
+function settingsOf(body: JsonObject): Settings {
   const settings: Settings = {};
   const put = <Name extends SettingName>(name: Name, setting: Settings[Name] | undefined) => {
     if (setting !== undefined) settings[name] = setting;
@@ -78,7 +78,7 @@ const wordOf = (value: unknown, path: string): Setting<string> | undefined =>
   textOf(value) === undefined ? undefined : { value: value as string, path };
 
 /** Settings of the request that its input may override. */
-function configure(settings: Settings, fields: Record<string, unknown>, prefix: string): void {
+function configure(settings: Settings, fields: JsonObject, prefix: string): void {
   const { effort, summary, generate_summary: oldSummary } = objectOf(fields.reasoning);
   const { format, verbosity } = objectOf(fields.text);
   if (textOf(effort) !== undefined) settings.effort = oneOf(efforts, effort, `${prefix}reasoning.effort`);
@@ -95,7 +95,7 @@ function configure(settings: Settings, fields: Record<string, unknown>, prefix: 
 }
 
 const oneOf = <Value extends string>(values: readonly Value[], value: unknown, path: string): Setting<Value> => ({
-  value: values.find((known) => known === value) ?? refuse(path, `must be one of ${values.join(", ")}`),
+  value: values.find((allowed) => allowed === value) ?? refuse(path, `must be one of ${values.join(", ")}`),
   path,
 });
 
@@ -121,8 +121,8 @@ export const fieldSupport: FieldSupport = {
   cacheKey: "supported",
 };
 
-export function encodeRequest(asked: NeutralRequest, framing: Framing, target: Target): WireRequest {
-  const request = fitted(asked, dialect, fieldSupport, target);
+export function encodeRequest(neutral: NeutralRequest, framing: Framing, target: Target): WireRequest {
+  const request = fitted(neutral, dialect, fieldSupport, target);
   const { messages, settings, tools, toolChoice } = request;
   const format = openaiFormatOf(settings.format?.value);
   const system =
@@ -170,7 +170,7 @@ export function encodeRequest(asked: NeutralRequest, framing: Framing, target: T
 }
 
 function encodeReasoning(settings: Settings): object | undefined {
-  const effort = askedEffortOf(settings);
+  const effort = requestedEffortOf(settings);
   const isShown = settings.thinkingShown?.value === true;
   return effort === undefined && !isShown ? undefined : { effort, ...(isShown && { summary: "auto" }) };
 }
@@ -186,11 +186,11 @@ export const encryptedReasoning = "reasoning.encrypted_content";
  * reason. The catalogue decides; without its setting, a request for reasoning or the model's
  * traits.
  */
-export const mayReason = ({ traits, reasons }: Target, asked: boolean): boolean =>
-  reasons ?? (asked || traits.knownToReason);
+export const mayReason = ({ traits, reasons }: Target, wantsReasoning: boolean): boolean =>
+  reasons ?? (wantsReasoning || traits.knownToReason);
 
 function includesReasoning({ settings, messages }: NeutralRequest, target: Target): boolean {
-  const effort = askedEffortOf(settings);
+  const effort = requestedEffortOf(settings);
   if (effort === "none") return false;
   const isReplayed = () =>
     messages.some(({ parts }) =>

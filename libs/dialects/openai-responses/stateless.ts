@@ -1,59 +1,34 @@
 /** References in a request to objects that a vendor keeps for its own customers. */
 
-import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";
+import { notKept, type StoredField, storedField, storedFieldIn, storedFieldRule } from "../neutral/stored-fields.ts";
 
-export interface StatefulField {
-  /** The field at fault, such as `input[3]`. */
-  param: string;
-  message: string;
-}
+const rules = [
+  storedFieldRule("prompt", `names a stored prompt, ${notKept}`),
+  storedFieldRule("tools[].container", `names a container kept by the vendor, ${notKept}`),
+  ...["tools[].input_image_mask", "input[].content[]", "input[].output[]", "input[].output"].map((place) =>
+    storedFieldRule(`${place}.file_id`, `names a stored file, ${notKept}`),
+  ),
+];
 
 /**
  * The first field that names an object at a vendor, such as a file; undefined if there is none.
- * Applies to translated and verbatim requests: an upstream would share stored objects between all
- * callers of this gateway. References to objects that the gateway stores itself are in
- * stored-references.ts.
+ * References to objects that the gateway stores itself are in stored-references.ts.
  */
-export function statefulFieldIn(body: Record<string, unknown>): StatefulField | undefined {
-  if (isNamed(body.prompt)) return refusalOf("prompt", "names a stored prompt");
-  for (const [place, value] of listOf(body.tools).entries()) {
-    const { vector_store_ids: stores, container, input_image_mask: mask } = objectOf(value);
-    if (listOf(stores).length > 0) return refusalOf(`tools[${place}].vector_store_ids`, "names stored files");
-    if (textOf(container) !== undefined)
-      return refusalOf(`tools[${place}].container`, "names a container kept by the vendor");
-    if (textOf(objectOf(mask).file_id) !== undefined)
-      return refusalOf(`tools[${place}].input_image_mask.file_id`, "names a stored file");
-  }
-  for (const [place, value] of listOf(body.input).entries()) {
-    const field = statefulItem(objectOf(value), `input[${place}]`);
-    if (field !== undefined) return field;
-  }
-  return undefined;
+export function statefulFieldIn(body: JsonObject): StoredField | undefined {
+  if (isObject(body.prompt)) return storedField("prompt", `names a stored prompt, ${notKept}`);
+  const place = listOf(body.tools).findIndex((tool) => listOf(objectOf(tool).vector_store_ids).length > 0);
+  return place < 0
+    ? storedFieldIn(body, rules)
+    : storedField(`tools[${place}].vector_store_ids`, `names stored files, ${notKept}`);
 }
-
-const isNamed = (value: unknown): boolean => textOf(value) !== undefined || isObject(value);
-
-function statefulItem(item: Record<string, unknown>, path: string): StatefulField | undefined {
-  for (const member of ["content", "output"])
-    for (const [place, part] of listOf(item[member]).entries())
-      if (textOf(objectOf(part).file_id) !== undefined)
-        return refusalOf(`${path}.${member}[${place}].file_id`, "names a stored file");
-  return textOf(objectOf(item.output).file_id) === undefined
-    ? undefined
-    : refusalOf(`${path}.output.file_id`, "names a stored file");
-}
-
-const refusalOf = (param: string, what: string): StatefulField => ({
-  param,
-  message: `${param} ${what}, which this gateway does not keep: send the content itself with every request.`,
-});
 
 /**
  * Throws Refusal for a request for compaction that is not the last item. The gateway answers such
  * requests itself (compaction.ts).
  */
-export function refuseTrigger(body: Record<string, unknown>): void {
+export function refuseTrigger(body: JsonObject): void {
   for (const [place, value] of listOf(body.input).entries())
     if (objectOf(value).type === "compaction_trigger") refuse(`input[${place}]`, "must be the last item of the input");
 }

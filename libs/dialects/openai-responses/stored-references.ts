@@ -3,7 +3,7 @@
  * items of them; and the request with the references replaced by their content.
  * https://platform.openai.com/docs/guides/conversation-state
  */
-import { listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { elementSpansOf, objectSpansOf, removalsOf, replaceSpans } from "#wire/json/spans.ts";
 
 export interface StoredReferences {
@@ -24,7 +24,7 @@ export const noReferences: StoredReferences = {
 };
 
 /** Undefined for a request without references. */
-export function storedReferencesIn(body: Record<string, unknown>): StoredReferences | undefined {
+export function storedReferencesIn(body: JsonObject): StoredReferences | undefined {
   const responseId = textOf(body.previous_response_id);
   const conversationId = textOf(body.conversation) ?? textOf(objectOf(body.conversation).id);
   const items = listOf(body.input).flatMap((value, place) => {
@@ -38,7 +38,7 @@ export function storedReferencesIn(body: Record<string, unknown>): StoredReferen
 }
 
 /** The type of a reference may be absent: `{ "id": "msg_1" }` is one. */
-function referencedIdOf({ type, role, id }: Record<string, unknown>): string | undefined {
+function referencedIdOf({ type, role, id }: JsonObject): string | undefined {
   if (type === "item_reference") return typeof id === "string" ? id : "";
   return typeof type !== "string" && role === undefined ? textOf(id) : undefined;
 }
@@ -123,16 +123,16 @@ interface CallCount {
  * theirs in `before`: some clients repeat both beside `previous_response_id` or `conversation`.
  */
 export function withoutRepeated(before: readonly Buffer[], items: readonly Buffer[]): Buffer[] {
-  const known = new Map<string, CallCount>();
+  const counts = new Map<string, CallCount>();
   for (const item of before) {
     const { callId, kind } = callIn(item);
     if (callId === undefined || kind === undefined) continue;
-    const count = known.get(callId) ?? { calls: 0, results: 0 };
-    known.set(callId, { ...count, [kind]: count[kind] + 1 });
+    const count = counts.get(callId) ?? { calls: 0, results: 0 };
+    counts.set(callId, { ...count, [kind]: count[kind] + 1 });
   }
   return items.filter((item) => {
-    const { callId = "", kind } = known.size === 0 ? {} : callIn(item);
-    const count = known.get(callId);
+    const { callId = "", kind } = counts.size === 0 ? {} : callIn(item);
+    const count = counts.get(callId);
     if (count === undefined || kind === undefined) return true;
     if (kind === "calls") return false;
     return count.results++ < count.calls;

@@ -3,8 +3,8 @@
  * https://platform.openai.com/docs/api-reference/responses-streaming
  */
 
-import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { type AnswerEvent, endWith, eventsOf } from "../neutral/neutral.ts";
+import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { endWith, eventsOf } from "../neutral/neutral.ts";
 import { EventDecoder } from "../relay/event-decoder.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
@@ -27,55 +27,53 @@ export class ResponsesDecoder extends EventDecoder {
   #called = false;
   #anyBlock = false;
 
-  /** An answer without its last event is incomplete. */
-  end(): AnswerEvent[] {
-    this.over = true;
-    return [];
-  }
-
-  protected override read(event: Record<string, unknown>, name: string | undefined): AnswerEvent[] {
+  protected override read(event: JsonObject, name: string | undefined): undefined {
     event.type ??= name;
     const { type, item } = event;
     switch (type) {
       case "response.output_item.added":
         this.#begin(event);
-        return this.#drained();
+        break;
       case "response.output_item.done":
         this.#newOr(event, ({ done }) => done).end(objectOf(item));
-        return this.#drained();
+        break;
       case "response.completed":
       case "response.incomplete":
-        return this.#finish(event);
+        return this.#readEnd(event);
       case "response.function_call_arguments.delta":
       case "response.custom_tool_call_input.delta":
         this.#callOf(event).input(textOf(event.delta) ?? "");
-        return this.#drained();
+        break;
       case "response.function_call_arguments.done":
       case "response.custom_tool_call_input.done":
         this.#callOf(event).wholeInput(textOf(event.arguments) ?? textOf(event.input) ?? "");
-        return this.#drained();
+        break;
       case "error":
       case "response.failed":
       case "response.cancelled":
         return this.fail(upstreamErrorOf(event));
+      case undefined:
+        if (isPresent(event.error)) this.fail(upstreamErrorOf(event));
+        return;
       default:
-        break;
+        this.#readText(event);
     }
+    this.#drain();
+  }
+
+  #readText(event: JsonObject): void {
     const place = partOf(event);
-    if (place !== undefined) {
-      const { kind, part } = place;
-      if (typeof event.delta === "string") this.#textOf(event).text(kind, part, event.delta);
-      else this.#textOf(event).wholeText(kind, part, textOf(event.text) ?? textOf(event.refusal) ?? "");
-      return this.#drained();
-    }
-    return type === undefined && isPresent(event.error) ? this.fail(upstreamErrorOf(event)) : [];
+    if (place === undefined) return;
+    const { kind, part } = place;
+    if (typeof event.delta === "string") this.#textOf(event).text(kind, part, event.delta);
+    else this.#textOf(event).wholeText(kind, part, textOf(event.text) ?? textOf(event.refusal) ?? "");
   }
 
   /**
    * The item of an event: by its id, or else by its index, because some servers give an item
    * another id in each event.
    */
-  #itemOf({ output_index: index, item_id: id }: Record<string, unknown>): ItemReader | undefined {
+  #itemOf({ output_index: index, item_id: id }: JsonObject): ItemReader | undefined {
     if (typeof index === "number") this.#lastIndex = index;
     const [byId, byIndex] = [this.#itemsById.get(String(id)), this.#items.get(this.#lastIndex)];
     return [byId, byIndex].find((item) => item?.done === false) ?? byIndex ?? byId;
@@ -84,17 +82,17 @@ export class ResponsesDecoder extends EventDecoder {
   /**
    * The item of an event with a whole item; a new one if this was said of the known one already.
    */
-  #newOr(event: Record<string, unknown>, wasSaid: (item: ItemReader) => boolean): ItemReader {
+  #newOr(event: JsonObject, isRead: (item: ItemReader) => boolean): ItemReader {
     const id = textOf(objectOf(event.item).id);
-    const known = this.#itemOf({ ...event, item_id: id });
+    const lastItem = this.#itemOf({ ...event, item_id: id });
     const isRepeated =
-      id !== undefined && known === this.#itemsById.get(id) && known === this.#items.get(this.#lastIndex);
-    const item = known === undefined || (wasSaid(known) && !isRepeated) ? this.#newItem() : known;
+      id !== undefined && lastItem === this.#itemsById.get(id) && lastItem === this.#items.get(this.#lastIndex);
+    const item = lastItem === undefined || (isRead(lastItem) && !isRepeated) ? this.#newItem() : lastItem;
     if (id !== undefined) this.#itemsById.set(id, item);
     return item;
   }
 
-  #begin(event: Record<string, unknown>): void {
+  #begin(event: JsonObject): void {
     const item = this.#newOr(event, ({ isBegun }) => isBegun);
     item.begin(objectOf(event.item));
     if (item.isCall) this.#lastCall = item;
@@ -108,7 +106,7 @@ export class ResponsesDecoder extends EventDecoder {
   }
 
   /** The call that an event adds to: the open one, if the event names an item that is no call. */
-  #callOf(event: Record<string, unknown>): ItemReader {
+  #callOf(event: JsonObject): ItemReader {
     const item = this.#itemOf(event);
     if (item?.isCall === true) this.#lastCall = item;
     else if (this.#lastCall?.done === false) return this.#lastCall;
@@ -116,7 +114,7 @@ export class ResponsesDecoder extends EventDecoder {
   }
 
   /** The item that an event's text adds to. Text that names a call is apart from it. */
-  #textOf(event: Record<string, unknown>): ItemReader {
+  #textOf(event: JsonObject): ItemReader {
     const item = this.#itemOf(event);
     if (item?.isCall !== true) return item ?? this.#newItem();
     if (this.#apart?.done !== false) {
@@ -127,34 +125,34 @@ export class ResponsesDecoder extends EventDecoder {
   }
 
   /** The events of the first item, and of the next ones if it is complete. */
-  #drained(): AnswerEvent[] {
-    const events: AnswerEvent[] = [];
+  #drain(): void {
     for (let item = this.#queue[0]; item !== undefined; item = this.#queue[0]) {
-      events.push(...item.take());
+      for (const event of item.take()) {
+        this.#anyBlock = true;
+        this.#called ||= event.kind === "block" && event.block.kind === "call";
+        this.events.push(event);
+      }
       if (!item.done) break;
       this.#queue.shift();
     }
-    this.#anyBlock ||= events.length > 0;
-    this.#called ||= events.some((event) => event.kind === "block" && event.block.kind === "call");
-    return events;
   }
 
-  #finish({ type, response: value }: Record<string, unknown>): AnswerEvent[] {
+  #readEnd({ type, response: value }: JsonObject): undefined {
     const response = objectOf(value);
     const failure = failureIn(response);
     if (failure !== undefined) return this.fail(failure);
     for (const item of this.#queue) item.end();
-    const events = this.#drained();
+    this.#drain();
     if (!this.#anyBlock) {
       const blocks = listOf(response.output).flatMap((item) => blocksOf(objectOf(item)));
       this.#called = blocks.some(({ kind }) => kind === "call");
-      events.push(...eventsOf({ blocks, finish: "stop" }).slice(0, -1));
+      this.events.push(...eventsOf({ blocks, finish: "stop" }).slice(0, -1));
     }
     this.usage = usageOf(response);
     const status = type === "response.incomplete" ? "incomplete" : response.status;
-    events.push({ kind: "finish", ...endWith(finishOf(status, response.incomplete_details, this.#called), this) });
+    const end = endWith(finishOf(status, response.incomplete_details, this.#called), this);
+    this.events.push({ kind: "finish", ...end });
     this.finished = true;
     this.over = true;
-    return events;
   }
 }

@@ -3,12 +3,11 @@
  * https://platform.openai.com/docs/api-reference/responses-streaming
  */
 
-import { jsonOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonOf } from "#wire/json/parse.ts";
 import type { AnswerContext, StreamEncoder } from "../codec.ts";
-import type { AnswerEvent, Block, BlockStart, Finish } from "../neutral/neutral.ts";
+import type { Block, BlockStart, ContentEvent, Finish } from "../neutral/neutral.ts";
 import type { Usage } from "../usage.ts";
 import {
-  argumentsTextOf,
   calledNameOf,
   endingOf,
   type ItemStatus,
@@ -22,8 +21,9 @@ import { FreeTextReader } from "./free-text.ts";
 /** The open item. */
 interface OpenItem {
   block: Block;
-  id: string;
   index: number;
+  /** The members with which its events say their place, in JSON. */
+  place: string;
   /** The text or the input so far. */
   chunks: string[];
   /** Extracts the text from the input of a call with free text. */
@@ -31,6 +31,30 @@ interface OpenItem {
   /** The item is written only once its call is complete: its type has no events for parts of it. */
   isWaiting: boolean;
 }
+
+type TextBlock = Extract<Block, { text: string }>;
+
+/** The events of a text, by its kind. */
+const textEvents = {
+  text: {
+    name: "output_text",
+    part: "content_part",
+    index: "content_index",
+    whole: (text: string) => ({ text, logprobs: [] }),
+  },
+  refusal: {
+    name: "refusal",
+    part: "content_part",
+    index: "content_index",
+    whole: (refusal: string) => ({ refusal }),
+  },
+  reasoning: {
+    name: "reasoning_summary_text",
+    part: "reasoning_summary_part",
+    index: "summary_index",
+    whole: (text: string) => ({ text }),
+  },
+} as const;
 
 /**
  * Events that bring an encoder to an answer's first text, and that text in one: two of the
@@ -47,7 +71,7 @@ export class ResponsesEncoder implements StreamEncoder {
   readonly #items: object[] = [];
   #open: OpenItem | undefined;
   #sequence = 0;
-  /** What the numbers of events begin with. */
+  /** The number of the first event. */
   readonly #firstSequence: number;
 
   constructor(context: AnswerContext) {
@@ -56,16 +80,16 @@ export class ResponsesEncoder implements StreamEncoder {
     this.#firstSequence = sequence === undefined ? 0 : sequence - eventsBeforeText;
   }
 
-  push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
-    const beginning = this.#sequence === 0 ? this.#lifecycle("created") + this.#lifecycle("in_progress") : "";
-    return beginning + this.#eventsOf(event);
+  push(event: ContentEvent): string {
+    const lifecycle = this.#sequence === 0 ? this.#lifecycle("created") + this.#lifecycle("in_progress") : "";
+    return lifecycle + this.#eventsOf(event);
   }
 
   /**
    * A block's end is written with the event after it, which tells whether the answer was cut off
    * inside the block.
    */
-  #eventsOf(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+  #eventsOf(event: ContentEvent): string {
     switch (event.kind) {
       case "block":
         return this.#close("completed") + this.#start(event.block);
@@ -89,113 +113,96 @@ export class ResponsesEncoder implements StreamEncoder {
       start.kind === "image" ? start : start.kind === "call" ? { ...start, input: "" } : { ...start, text: "" };
     const item = itemOf(block, this.#context, index, "in_progress");
     const called = block.kind === "call" ? calledNameOf(block.name, this.#context) : undefined;
+    const isText = block.kind !== "call" && block.kind !== "image";
     const open: OpenItem = {
       block,
-      id: String(item.id),
       index,
+      place: jsonOf({
+        item_id: String(item.id),
+        output_index: index,
+        ...(isText && { [textEvents[block.kind].index]: 0 }),
+      }).slice(1, -1),
       chunks: [],
       freeText: called?.takesText === true ? new FreeTextReader() : undefined,
       isWaiting: called?.clientType !== undefined,
     };
     this.#open = open;
     if (open.isWaiting) return "";
-    const added = this.#event("response.output_item.added", { output_index: index, item });
-    switch (block.kind) {
-      case "text":
-      case "refusal":
-        return added + this.#part(open, "content_part.added", { content_index: 0, part: messagePartOf(block) });
-      case "image":
-        return added + this.#part(open, "image_generation_call.in_progress", {});
-      default:
-        return added;
-    }
+    const added = this.#event("output_item.added", { output_index: index, item });
+    if (block.kind === "image") return added + this.#part(open, "image_generation_call.in_progress");
+    return block.kind === "text" || block.kind === "refusal" ? added + this.#textPart(open, block, "added") : added;
   }
 
   #delta(open: OpenItem, text: string): string {
     open.chunks.push(text);
-    switch (open.block.kind) {
+    const { block } = open;
+    switch (block.kind) {
       case "text":
-        return this.#part(open, "output_text.delta", { content_index: 0, delta: text, logprobs: [] });
+        return this.#part(open, "output_text.delta", `,"delta":${jsonOf(text)},"logprobs":[]`);
       case "refusal":
-        return this.#part(open, "refusal.delta", { content_index: 0, delta: text });
+        return this.#part(open, "refusal.delta", `,"delta":${jsonOf(text)}`);
       case "reasoning": {
-        const part = { summary_index: 0, part: { type: "summary_text", text: "" } };
-        const added = open.chunks.length === 1 ? this.#part(open, "reasoning_summary_part.added", part) : "";
-        return added + this.#part(open, "reasoning_summary_text.delta", { summary_index: 0, delta: text });
+        const added = open.chunks.length === 1 ? this.#textPart(open, block, "added") : "";
+        return added + this.#part(open, "reasoning_summary_text.delta", `,"delta":${jsonOf(text)}`);
       }
       case "call":
         if (open.isWaiting) return "";
         return open.freeText === undefined
-          ? this.#part(open, "function_call_arguments.delta", { delta: text })
+          ? this.#part(open, "function_call_arguments.delta", `,"delta":${jsonOf(text)}`)
           : this.#freeText(open, open.freeText.push(text));
       case "image":
         return "";
       default:
-        return open.block satisfies never;
+        return block satisfies never;
     }
   }
 
   #freeText(open: OpenItem, delta: string): string {
-    return delta === "" ? "" : this.#part(open, "custom_tool_call_input.delta", { delta });
+    return delta === "" ? "" : this.#part(open, "custom_tool_call_input.delta", `,"delta":${jsonOf(delta)}`);
   }
 
   #close(status: ItemStatus): string {
     const open = this.#open;
     if (open === undefined) return "";
     this.#open = undefined;
-    const { block, index, chunks, freeText } = open;
+    const { block, index, chunks } = open;
     const whole = chunks.join("");
     if (block.kind === "call") block.input = whole;
     else if (block.kind !== "image") block.text = whole;
     const item = itemOf(block, this.#context, index, status);
     this.#items.push(item);
-    if (open.isWaiting)
-      return (
-        this.#event("response.output_item.added", { output_index: index, item: { ...item, status: "in_progress" } }) +
-        this.#event("response.output_item.done", { output_index: index, item })
-      );
-    return this.#ending(open, item, freeText) + this.#event("response.output_item.done", { output_index: index, item });
+    const ending = open.isWaiting
+      ? this.#event("output_item.added", { output_index: index, item: { ...item, status: "in_progress" } })
+      : this.#ending(open, item);
+    return ending + this.#event("output_item.done", { output_index: index, item });
   }
 
   /** The events that end the parts of an item. */
-  #ending(open: OpenItem, item: Record<string, unknown>, freeText: FreeTextReader | undefined): string {
-    const { block } = open;
+  #ending(open: OpenItem, item: JsonObject): string {
+    const { block, freeText } = open;
     switch (block.kind) {
       case "text":
-        return (
-          this.#part(open, "output_text.done", { content_index: 0, text: block.text, logprobs: [] }) +
-          this.#part(open, "content_part.done", { content_index: 0, part: messagePartOf(block) })
-        );
       case "refusal":
-        return (
-          this.#part(open, "refusal.done", { content_index: 0, refusal: block.text }) +
-          this.#part(open, "content_part.done", { content_index: 0, part: messagePartOf(block) })
-        );
       case "reasoning": {
-        if (block.text === "") return "";
-        const done = this.#part(open, "reasoning_summary_text.done", { summary_index: 0, text: block.text });
-        return (
-          done +
-          this.#part(open, "reasoning_summary_part.done", {
-            summary_index: 0,
-            part: { type: "summary_text", text: block.text },
-          })
-        );
+        if (block.kind === "reasoning" && block.text === "") return "";
+        const { name, whole } = textEvents[block.kind];
+        return this.#part(open, `${name}.done`, membersOf(whole(block.text))) + this.#textPart(open, block, "done");
       }
       case "call": {
         if (freeText !== undefined)
           return (
             this.#freeText(open, freeText.end()) +
-            this.#part(open, "custom_tool_call_input.done", { input: item.input })
+            this.#part(open, "custom_tool_call_input.done", membersOf({ input: item.input }))
           );
         const missing =
-          block.input === "" ? this.#part(open, "function_call_arguments.delta", { delta: argumentsTextOf("") }) : "";
-        return (
-          missing + this.#part(open, "function_call_arguments.done", { name: item.name, arguments: item.arguments })
-        );
+          block.input === ""
+            ? this.#part(open, "function_call_arguments.delta", membersOf({ delta: item.arguments }))
+            : "";
+        const call = { name: item.name, arguments: item.arguments };
+        return missing + this.#part(open, "function_call_arguments.done", membersOf(call));
       }
       case "image":
-        return this.#part(open, "image_generation_call.completed", {});
+        return this.#part(open, "image_generation_call.completed");
       default:
         return block satisfies never;
     }
@@ -205,20 +212,33 @@ export class ResponsesEncoder implements StreamEncoder {
     const ending = endingOf(finish);
     const closed = this.#close(ending.status);
     const response = responseBodyOf(this.#context, this.#items, ending, usageBodyOf(usage));
-    return closed + this.#event(`response.${ending.status}`, { response });
+    return closed + this.#event(ending.status, { response });
   }
 
   #lifecycle(name: "created" | "in_progress"): string {
-    return this.#event(`response.${name}`, {
-      response: responseBodyOf(this.#context, [], { status: "in_progress" }, null),
-    });
+    return this.#event(name, { response: responseBodyOf(this.#context, [], { status: "in_progress" }, null) });
   }
 
-  #part({ id, index }: OpenItem, name: string, fields: object): string {
-    return this.#event(`response.${name}`, { item_id: id, output_index: index, ...fields });
+  /** Begins or ends the part of an item that has its text. */
+  #textPart(open: OpenItem, block: TextBlock, step: "added" | "done"): string {
+    const part = block.kind === "reasoning" ? { type: "summary_text", text: block.text } : messagePartOf(block);
+    return this.#part(open, `${textEvents[block.kind].part}.${step}`, membersOf({ part }));
   }
 
-  #event(type: string, fields: object): string {
-    return `event: ${type}\ndata: ${jsonOf({ type, sequence_number: this.#firstSequence + this.#sequence++, ...fields })}\n\n`;
+  /** An event of an item. `members` are in JSON, because most events are deltas. */
+  #part({ place }: OpenItem, name: string, members = ""): string {
+    return this.#eventText(name, `${place}${members}`);
+  }
+
+  #event(name: string, fields: object): string {
+    return this.#eventText(name, jsonOf(fields).slice(1, -1));
+  }
+
+  #eventText(name: string, members: string): string {
+    const number = this.#firstSequence + this.#sequence++;
+    return `event: response.${name}\ndata: {"type":"response.${name}","sequence_number":${number},${members}}\n\n`;
   }
 }
+
+/** Members of an event behind others, in JSON. */
+const membersOf = (members: object): string => `,${jsonOf(members).slice(1, -1)}`;

@@ -3,7 +3,7 @@
  * tools in their input, and group them in namespaces.
  */
 
-import { isPresent, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { Tool, ToolChoice } from "../neutral/neutral.ts";
 import { descriptionOf, namedTools, offeredTool, parametersOf, toolNamed, toolNameOf } from "../neutral/tools.ts";
@@ -18,7 +18,7 @@ type UnnamedTool = Omit<Tool, "name">;
  * All tools of a request that the caller runs. Throws Refusal for tools that the vendor runs,
  * except those that a model can do without.
  */
-export function decodeTools(body: Record<string, unknown>): Tool[] {
+export function decodeTools(body: JsonObject): Tool[] {
   const added = listOf(body.input).flatMap((value, place) => {
     const { type, tools } = objectOf(value);
     return type === "additional_tools" || type === "tool_search_output" ? toolsIn(tools, `input[${place}].tools`) : [];
@@ -40,8 +40,8 @@ function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool
     if (tool.type === "namespace")
       return namespace === undefined ? toolsIn(tool.tools, `${own}.tools`, namespaceOf(tool.name) ?? "") : [];
     if (tool.type === "function" || tool.type === "custom") return [toolOf(tool, own, namespaceOf(namespace))];
-    const known = clientToolOf(tool);
-    if (known !== undefined) return [{ path: own, ...known }];
+    const clientTool = clientToolOf(tool);
+    if (clientTool !== undefined) return [{ path: own, ...clientTool }];
     if (!isDispensable(tool.type))
       refuse(
         `${own}.type`,
@@ -54,7 +54,7 @@ function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool
 /** This default namespace counts as none: clients treat calls with and without it alike. */
 const namespaceOf = (name: unknown): string | undefined => (name === "functions" ? undefined : textOf(name));
 
-function toolOf(tool: Record<string, unknown>, path: string, namespace: string | undefined): UnnamedTool {
+function toolOf(tool: JsonObject, path: string, namespace: string | undefined): UnnamedTool {
   const { name, description, parameters, strict } = tool;
   return {
     path,
@@ -120,8 +120,8 @@ const clientToolAmong = (tools: readonly Tool[], type: unknown): Tool | undefine
 
 function chosenIn(reference: unknown, tools: readonly Tool[]): string {
   const { type, name, namespace } = objectOf(reference);
-  const known = clientToolAmong(tools, type);
-  if (known !== undefined) return known.name;
+  const clientTool = clientToolAmong(tools, type);
+  if (clientTool !== undefined) return clientTool.name;
   const neutral = neutralNameOf(tools, String(name), namespace);
   return toolNamed(tools, neutral) !== undefined
     ? neutral

@@ -5,33 +5,71 @@
  * what is stored.
  */
 
-import { isPresent, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
-import { objectSpansOf, readSpan, replaceSpans, type Span, withMembers, withValues } from "#wire/json/spans.ts";
+import { isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { isNull, objectSpansOf, readSpan, replaceSpans, type Span, withMembers, withValues } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
+import { dataUrlOf } from "../neutral/attachments.ts";
 import { emptyAnswer, finishIn } from "../neutral/finish.ts";
 import { type Produced, responsesChunk } from "../neutral/produced.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../relay/verbatim.ts";
-import { withAddresses } from "../relay/verbatim-attachments.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
+import {
+  type AttachmentFinder,
+  dataUrlAt,
+  enclosingObject,
+  fixed,
+  isHttp,
+  objectEdits,
+} from "../relay/verbatim-attachments.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { failureIn, responseIdOf, usageOf } from "./answer.ts";
-import { attachmentFinder } from "./attachments.ts";
 import { CustomCalls, customOutputOf } from "./custom-calls.ts";
 import { withoutItemIds, withoutReasoning, withResolvableReasoning } from "./replayed-items.ts";
 import { encryptedReasoning, mayReason } from "./request.ts";
+
+/** Addresses of images, documents and tool servers in requests in OpenAI's Responses format. */
+const image = /^(?:input\.(?:content|output)|(?:input\.)?tools\.input_image_mask)\.image_url(?:\.url)?$/;
+const document = /^input\.(?:content|output)\.file_url$/;
+const documentData = /^input\.(?:content|output)\.file_data$/;
+const other = /^input\.(?:content|output)\.(?:video|audio)_url(?:\.url)?$/;
+const server = /^(?:input\.)?tools\.(?:tools\.)?server_url$/;
+
+const attachmentFinder: AttachmentFinder = {
+  marks: ['_url"', '_data"'],
+  names: ["url", "image_url", "file_url", "file_data", "video_url", "audio_url", "server_url"],
+  placeOf(path, bytes, string) {
+    if (image.test(path)) return dataUrlAt(string, "image");
+    if (documentData.test(path)) return isHttp(bytes, string) ? dataUrlAt(string, "file") : undefined;
+    if (other.test(path)) return fixed("media");
+    if (server.test(path)) return fixed("server");
+    if (!document.test(path)) return undefined;
+    return {
+      part: "file",
+      edits(data) {
+        const start = enclosingObject(string, 0);
+        const object = bytes.subarray(start);
+        const { filename } = objectSpansOf(object, ["filename"])?.members ?? {};
+        const isNamed = filename !== undefined && !isNull(object, filename);
+        const named = isNamed ? "" : `"filename":"document.${data.mimeType === "text/plain" ? "txt" : "pdf"}",`;
+        return objectEdits(bytes, start, {
+          name: "file_url",
+          instead: `${named}"file_data":${JSON.stringify(dataUrlOf(data))}`,
+          without: isNamed ? ["file_data"] : ["file_data", "filename"],
+        });
+      },
+    };
+  },
+};
 
 export const verbatim: Verbatim = {
   request(bytes, framing, target) {
     const body = requestOf(withResolvableReasoning(bytes), framing, target);
     return body === undefined ? undefined : { path: "/responses", headers: {}, body };
   },
-  repaired(bytes, { kind }) {
-    if (kind === "companions") return withoutReasoning(bytes);
-    return kind === "item-ids" ? withoutItemIds(bytes) : bytes;
-  },
+  repairs: { companions: withoutReasoning, "item-ids": withoutItemIds },
   stream: (_bytes, _framing, identity) => new VerbatimStream(new ResponsesWatcher(identity)),
-  withAddresses: (bytes, replace) => withAddresses(bytes, attachmentFinder, replace),
+  attachmentFinder,
   answer: answerOf,
 };
 
@@ -69,8 +107,9 @@ function requestOf(bytes: Buffer, framing: Framing, target: Target): Buffer | un
  */
 function includeOf(included: unknown, reasoning: unknown, target: Target): string | undefined {
   const { effort, summary } = objectOf(reasoning);
-  const asked = textOf(effort) !== undefined || textOf(summary) !== undefined;
-  if (listOf(included).includes(encryptedReasoning) || effort === "none" || !mayReason(target, asked)) return undefined;
+  const wantsReasoning = textOf(effort) !== undefined || textOf(summary) !== undefined;
+  if (listOf(included).includes(encryptedReasoning) || effort === "none" || !mayReason(target, wantsReasoning))
+    return undefined;
   return JSON.stringify([...listOf(included), encryptedReasoning]);
 }
 
@@ -79,29 +118,27 @@ function includeOf(included: unknown, reasoning: unknown, target: Target): strin
  */
 const quietItems = ["message", "reasoning"];
 
-class ResponsesWatcher implements Watcher {
+class ResponsesWatcher extends Watcher {
   usage: Usage | undefined;
   finished = false;
-  readonly endsWithDone = false;
-  readonly hasAllContent = false;
-  readonly contradicted = false;
   readonly #own: OwnMembers;
   readonly #custom: CustomCalls | undefined;
 
   constructor(identity: AnswerIdentity) {
+    super();
     this.#own = ownMembersOf(identity);
     this.#custom = identity.customNames && new CustomCalls(identity.customNames);
   }
 
-  get complete(): boolean {
+  override get complete(): boolean {
     return this.finished;
   }
 
-  terminator(): undefined {
-    return undefined;
+  override get hasAllContent(): boolean {
+    return false;
   }
 
-  look(event: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
+  look(event: SseEvent, value: JsonObject, produced: Produced): Passing {
     const type = event.event !== undefined && event.event !== "message" ? event.event : textOf(value.type);
     if (type !== undefined) responsesChunk(type, value, produced);
     const custom = type === undefined ? undefined : this.#custom?.eventsFor(type, value);
@@ -148,14 +185,13 @@ class ResponsesWatcher implements Watcher {
     return { event, data: withMembers(data, "response", (response) => withValues(response, this.#own)) };
   }
 
-  #read(value: Record<string, unknown>): void {
+  #read(value: JsonObject): void {
     this.usage = usageOf(objectOf(value.response)) ?? this.usage;
   }
 }
 
 /** The reason of an incomplete response, or its status. */
-const endOf = ({ status, incomplete_details: details }: Record<string, unknown>): unknown =>
-  objectOf(details).reason ?? status;
+const endOf = ({ status, incomplete_details: details }: JsonObject): unknown => objectOf(details).reason ?? status;
 
 type OwnMembers = Readonly<Record<string, Buffer>>;
 

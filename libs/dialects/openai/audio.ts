@@ -4,11 +4,11 @@
  * https://platform.openai.com/docs/api-reference/audio/transcript-text-delta-event
  */
 
-import { isPresent, objectOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, objectOf } from "#wire/json/parse.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { StreamRelay } from "../codec.ts";
 import type { Produced } from "../neutral/produced.ts";
-import { eventBytesOf, failedWith, type Passing, VerbatimStream, type Watcher } from "../relay/verbatim.ts";
+import { eventBytesOf, failedWith, type Passing, VerbatimStream, Watcher } from "../relay/verbatim.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import { plainUsageOf, plausible, tokensOf, type Usage } from "../usage.ts";
 import { modalitiesOf } from "./parts.ts";
@@ -45,32 +45,23 @@ export const transcriptStreamOf = (): StreamRelay => new VerbatimStream(new Audi
  * The upstream's events pass until the one with this type, which is the last. Nothing is estimated
  * from them, so `usage` is the whole count.
  */
-class AudioWatcher implements Watcher {
-  readonly contradicted = false;
-  readonly endsWithDone = false;
+class AudioWatcher extends Watcher {
   usage: Usage | undefined;
   finished = false;
   readonly #last: string;
   readonly #usageDefault: Usage | undefined;
 
   constructor(last: string, usageDefault?: Usage) {
+    super();
     this.#last = last;
     this.#usageDefault = usageDefault;
   }
 
-  get complete(): boolean {
+  override get complete(): boolean {
     return this.finished;
   }
 
-  get hasAllContent(): boolean {
-    return this.finished;
-  }
-
-  terminator(): undefined {
-    return undefined;
-  }
-
-  look({ event, data }: SseEvent, value: Record<string, unknown>, produced: Produced): Passing {
+  look({ event, data }: SseEvent, value: JsonObject, produced: Produced): Passing {
     const { type = event, error, usage } = value;
     if (type === "error" || isPresent(error)) return failedWith(upstreamErrorOf(value));
     if (type === this.#last) {

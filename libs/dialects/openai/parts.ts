@@ -1,6 +1,6 @@
 /** Parts of requests and answers that OpenAI's two dialects share. */
 
-import { isObject, isPresent, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, typeByNameOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { Attachment, Part, Settings } from "../neutral/neutral.ts";
@@ -66,12 +66,11 @@ export const schemaFormatOf = (value: unknown, path: string): NonNullable<Settin
 };
 
 /**
- * OpenAI's details of the tokens in and out, and `more` units. What came from the cache is counted
- * as cached.
+ * OpenAI's details of the tokens in and out, and `more` units. Cached tokens count as cached only.
  */
 export function modalitiesOf(
-  input: Record<string, unknown>,
-  output: Record<string, unknown>,
+  input: JsonObject,
+  output: JsonObject,
   more: Units = {},
 ): Pick<Usage, "audioInputTokens" | "audioOutputTokens" | "units"> {
   const cached = objectOf(input.cached_tokens_details);
@@ -127,7 +126,7 @@ export function openaiUsageOf(
 }
 
 /**
- * Of each kind the larger count. Most answers have none, and some servers report usage with every
+ * The larger count of each kind. Most answers have none, and some servers report usage with every
  * chunk.
  */
 function largerOf(one: Units, other: Units): Units {
@@ -141,7 +140,7 @@ const none: Units = {};
  * Tools that the upstream ran, by xAI's and OpenRouter's counters:
  * https://openrouter.ai/docs/use-cases/usage-accounting
  */
-function serverToolsOf({ server_side_tool_usage_details: own, server_tool_use: used }: Record<string, unknown>): Units {
+function serverToolsOf({ server_side_tool_usage_details: own, server_tool_use: used }: JsonObject): Units {
   if (own === undefined && used === undefined) return none;
   const {
     web_search_calls: web,

@@ -58,7 +58,7 @@ const modelBodyOf = ({ id, created, ownedBy, contextWindow, outputTokensMax, off
 export const openaiProfile = {
   authentication: "bearer",
   probePath: "/models",
-  baseUrlHint: "Set the client's base URL to this gateway's address with one /v1 at the end, and no slash behind it.",
+  baseUrlAdvice: "Set the client's base URL to this gateway's address with one /v1 at the end, and no slash behind it.",
   callerHeaders: [],
   framingOf: (body) => (body.stream === true ? "sse" : "whole"),
   embeddings: "openai",

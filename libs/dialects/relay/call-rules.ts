@@ -5,13 +5,12 @@
  * repeats is replaced, because callers find a call's result by its id.
  */
 
-import type { SseEvent } from "#wire/sse.ts";
 import type { Codec, StreamDecoder } from "../codec.ts";
 import type { ConversationDialect } from "../dialect.ts";
-import type { AnswerEvent, BlockStart, NeutralRequest } from "../neutral/neutral.ts";
+import type { AnswerEvent, CallStart, NeutralRequest } from "../neutral/neutral.ts";
 import { newCallId } from "../neutral/tools.ts";
 import { callerArgumentsOf } from "../schema/tool-schemas.ts";
-import type { Usage } from "../usage.ts";
+import { WrappedDecoder } from "./event-decoder.ts";
 
 type Answers = Pick<Codec, "streamDecoder" | "decodeAnswer">;
 
@@ -24,37 +23,18 @@ export const withCallRules = (answers: Answers, request: NeutralRequest, spoken:
         decodeAnswer: (body) => new CallRules(request, spoken).applied(answers.decodeAnswer(body)),
       };
 
-class RuledDecoder implements StreamDecoder {
-  readonly #decoder: StreamDecoder;
+class RuledDecoder extends WrappedDecoder {
   readonly #rules: CallRules;
 
   constructor(decoder: StreamDecoder, rules: CallRules) {
-    this.#decoder = decoder;
+    super(decoder);
     this.#rules = rules;
   }
 
-  push(event: SseEvent): AnswerEvent[] {
-    return this.#rules.applied(this.#decoder.push(event));
-  }
-
-  end(): AnswerEvent[] {
-    return this.#rules.applied(this.#decoder.end());
-  }
-
-  get finished(): boolean {
-    return this.#decoder.finished;
-  }
-
-  get malformedEvents(): number {
-    return this.#decoder.malformedEvents;
-  }
-
-  get usage(): Usage | undefined {
-    return this.#decoder.usage;
+  protected override changed(events: AnswerEvent[]): AnswerEvent[] {
+    return this.#rules.applied(events);
   }
 }
-
-type CallStart = Extract<BlockStart, { kind: "call" }>;
 
 class CallRules {
   readonly #request: NeutralRequest;
@@ -63,7 +43,7 @@ class CallRules {
   #called = false;
   readonly #ids = new Set<string>();
   /**
-   * What happens to the open call: it is left out, or its input waits for its end. Other blocks
+   * The treatment of the open call: it is left out, or its input waits for its end. Other blocks
    * pass.
    */
   #open: "omitted" | { rename: (input: string) => string; chunks: string[] } | undefined;

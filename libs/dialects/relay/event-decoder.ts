@@ -1,10 +1,11 @@
 /** The common part of all decoders of server-sent events. */
 
+import type { JsonObject } from "#wire/json/parse.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { StreamDecoder } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { unreadableEvent } from "../neutral/finish.ts";
-import { type AnswerEvent, failed } from "../neutral/neutral.ts";
+import type { AnswerEvent } from "../neutral/neutral.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import type { Usage } from "../usage.ts";
 import { contentOf } from "./event.ts";
@@ -13,15 +14,25 @@ export abstract class EventDecoder implements StreamDecoder {
   malformedEvents = 0;
   /** The answer has ended or failed; later events are ignored. */
   protected over = false;
+  /** The neutral events of the upstream's event that is being read. */
+  protected readonly events: AnswerEvent[] = [];
 
   abstract readonly finished: boolean;
   abstract readonly usage: Usage | undefined;
-  abstract end(): AnswerEvent[];
   /** `name` is the event's name, if it has one. */
-  protected abstract read(value: Record<string, unknown>, name: string | undefined): AnswerEvent[];
+  protected abstract read(value: JsonObject, name: string | undefined): undefined;
 
   push(event: SseEvent): AnswerEvent[] {
-    if (this.over) return [];
+    if (!this.over) this.#read(event);
+    return this.events.splice(0);
+  }
+
+  end(): AnswerEvent[] {
+    this.conclude();
+    return this.events.splice(0);
+  }
+
+  #read(event: SseEvent): undefined {
     const content = contentOf(event);
     switch (content.kind) {
       case "value":
@@ -31,12 +42,13 @@ export abstract class EventDecoder implements StreamDecoder {
       case "done":
         return this.done();
       case "keep-alive":
-        return [];
+        return;
       case "unreadable":
         this.malformedEvents++;
-        return this.finished ? [] : this.fail(unreadableEvent);
+        if (!this.finished) this.fail(unreadableEvent);
+        return;
       default:
-        return content satisfies never;
+        content satisfies never;
     }
   }
 
@@ -46,12 +58,51 @@ export abstract class EventDecoder implements StreamDecoder {
   }
 
   /** Handles `[DONE]`, which only some dialects send. */
-  protected done(): AnswerEvent[] {
-    return [];
+  protected done(): undefined {}
+
+  /** Ends an answer that is finished. */
+  protected conclude(): undefined {
+    if (this.over || !this.finished) return;
+    this.over = true;
+    this.finish();
   }
 
-  protected fail(error: UpstreamError): AnswerEvent[] {
+  /** Closes the open blocks and finishes. */
+  protected finish(): void {}
+
+  protected fail(error: UpstreamError): undefined {
     this.over = true;
-    return failed(error);
+    this.events.push({ kind: "error", error });
+  }
+}
+
+/** Reads an answer with another decoder, and changes its events. */
+export abstract class WrappedDecoder implements StreamDecoder {
+  protected readonly decoder: StreamDecoder;
+
+  constructor(decoder: StreamDecoder) {
+    this.decoder = decoder;
+  }
+
+  protected abstract changed(events: AnswerEvent[]): AnswerEvent[];
+
+  push(event: SseEvent): AnswerEvent[] {
+    return this.changed(this.decoder.push(event));
+  }
+
+  end(): AnswerEvent[] {
+    return this.changed(this.decoder.end());
+  }
+
+  get finished(): boolean {
+    return this.decoder.finished;
+  }
+
+  get malformedEvents(): number {
+    return this.decoder.malformedEvents;
+  }
+
+  get usage(): Usage | undefined {
+    return this.decoder.usage;
   }
 }

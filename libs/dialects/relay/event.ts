@@ -1,11 +1,11 @@
 /** The first step of reading a server-sent event, common to all dialects. */
 
-import { parsedObject } from "#wire/json/parse.ts";
+import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import { markLengthMax } from "../bounds.ts";
 
 export type EventContent =
-  | { kind: "value"; value: Record<string, unknown> }
+  | { kind: "value"; value: JsonObject }
   /** An event named `error`. Its body is JSON or text. */
   | { kind: "error"; body: unknown }
   /** `[DONE]` */

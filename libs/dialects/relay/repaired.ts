@@ -11,7 +11,7 @@ import type { ModelTraits } from "../neutral/model-traits.ts";
 import type { NeutralRequest, Part } from "../neutral/neutral.ts";
 import type { Repair } from "../repairs/repairs.ts";
 
-/** What a request of the neutral form is encoded for, with these repairs. */
+/** The target for which a request of the neutral form is encoded, with these repairs. */
 export const repairedTarget = (target: Target, repairs: readonly Repair[]): Target => ({
   ...target,
   traits: Object.assign({}, target.traits, ...repairs.map(({ kind }) => repairedTraits[kind])),
@@ -78,17 +78,17 @@ export function repairedBytes(
 ): Buffer {
   let edited = bytes;
   let isReordered = true;
-  for (const repair of repairs) {
+  for (const { kind } of repairs) {
     const changed =
-      repair.kind === "ending" ? withInstruction(edited, dialect) : codec.verbatim.repaired(edited, repair);
-    if (changed === edited && (repair.kind === "history" || repair.kind === "turns")) isReordered = false;
+      kind === "ending" ? withInstruction(edited, dialect) : (codec.verbatim.repairs[kind]?.(edited) ?? edited);
+    if (changed === edited && (kind === "history" || kind === "turns")) isReordered = false;
     edited = changed;
   }
   if (isReordered) return edited;
   const encoded = unlessRefused(() => {
-    const asked = { body: parsedObject(edited) ?? {}, framing, ...(headers && { headers }) };
+    const request = { body: parsedObject(edited) ?? {}, framing, ...(headers && { headers }) };
     const { body } = codec.encodeRequest(
-      consistent(codec.decodeRequest(asked)),
+      consistent(codec.decodeRequest(request)),
       framing,
       repairedTarget(target, repairs),
     );

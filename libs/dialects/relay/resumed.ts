@@ -4,11 +4,12 @@
  * repeats it; the repeated part is dropped.
  */
 
-import { type SseEvent, SseReader } from "#wire/sse.ts";
+import { SseReader } from "#wire/sse.ts";
 import { resumableLengthMax } from "../bounds.ts";
 import type { StreamDecoder, StreamEncoder } from "../codec.ts";
-import type { AnswerEvent } from "../neutral/neutral.ts";
+import type { AnswerEvent, ContentEvent } from "../neutral/neutral.ts";
 import { bytesPerToken, type Usage } from "../usage.ts";
+import { WrappedDecoder } from "./event-decoder.ts";
 
 interface Delivered {
   /** The part of a block's start that must be equal when it is repeated. */
@@ -55,7 +56,7 @@ export class ResumedAnswer implements StreamEncoder {
       : undefined;
   }
 
-  push(event: Exclude<AnswerEvent, { kind: "error" }>, usage?: Usage): string {
+  push(event: ContentEvent, usage?: Usage): string {
     const open = this.blocks.at(-1);
     if (event.kind === "block")
       this.blocks.push({ what: whatOf(event), chunks: [], length: 0, signed: false, ended: false });
@@ -112,9 +113,8 @@ const differs: AnswerEvent = {
 };
 
 /** Reads one stream of a resumed answer and returns only new content. */
-export class ResumedDecoder implements StreamDecoder {
+export class ResumedDecoder extends WrappedDecoder {
   readonly #answer: ResumedAnswer;
-  readonly #decoder: StreamDecoder;
   /** The stream's position in the delivered blocks; past the end once all content is new. */
   #block: number;
   #offset = 0;
@@ -130,35 +130,15 @@ export class ResumedDecoder implements StreamDecoder {
   repeatedParts = 0;
 
   constructor(answer: ResumedAnswer, decoder: StreamDecoder, mode: ResumeMode) {
+    super(decoder);
     this.#answer = answer;
-    this.#decoder = decoder;
     this.#mode = mode;
     this.#block = mode === "repeat" ? -1 : answer.blocks.length;
     this.#space = mode === "continue" ? (/\s*$/.exec(answer.text ?? "")?.[0] ?? "") : "";
   }
 
-  get finished(): boolean {
-    return this.#decoder.finished;
-  }
-
-  get malformedEvents(): number {
-    return this.#decoder.malformedEvents;
-  }
-
-  get usage(): Usage | undefined {
-    return this.#decoder.usage;
-  }
-
-  push(event: SseEvent): AnswerEvent[] {
-    return this.#newAmong(this.#decoder.push(event));
-  }
-
-  end(): AnswerEvent[] {
-    return this.#newAmong(this.#decoder.end());
-  }
-
   /** The new part of these events. */
-  #newAmong(events: readonly AnswerEvent[]): AnswerEvent[] {
+  protected override changed(events: AnswerEvent[]): AnswerEvent[] {
     return events.flatMap((event) => {
       if (event.kind === "error") return event;
       if (event.kind === "delta") this.repeatedParts += event.text.length;
@@ -167,7 +147,7 @@ export class ResumedDecoder implements StreamDecoder {
   }
 
   /** The new part of the event; undefined if all of it was delivered, an error if it differs. */
-  #newIn(event: Exclude<AnswerEvent, { kind: "error" }>): AnswerEvent | undefined {
+  #newIn(event: ContentEvent): AnswerEvent | undefined {
     switch (this.#mode) {
       case "first":
         return event.kind === "delta" && this.#space !== "" ? this.#withoutSpace(event.text) : event;
@@ -180,7 +160,7 @@ export class ResumedDecoder implements StreamDecoder {
     }
   }
 
-  #continued(event: Exclude<AnswerEvent, { kind: "error" }>): AnswerEvent | undefined {
+  #continued(event: ContentEvent): AnswerEvent | undefined {
     // The text block is already open; thinking before it belongs to the next upstream.
     if (event.kind === "block" && event.block.kind === "text") {
       this.#mode = "first";
@@ -191,7 +171,7 @@ export class ResumedDecoder implements StreamDecoder {
     return undefined;
   }
 
-  #repeats(event: Exclude<AnswerEvent, { kind: "error" }>): AnswerEvent | undefined {
+  #repeats(event: ContentEvent): AnswerEvent | undefined {
     const { blocks } = this.#answer;
     const last = this.#block === blocks.length - 1;
     if (this.#isUnseen) {
@@ -244,10 +224,10 @@ export class ResumedDecoder implements StreamDecoder {
   }
 
   #withoutSpace(text: string): AnswerEvent & { kind: "delta" } {
-    const said = this.#space;
+    const space = this.#space;
     this.#space = "";
     let from = 0;
-    while (from < said.length && text[from] === said[from]) from++;
+    while (from < space.length && text[from] === space[from]) from++;
     return { kind: "delta", text: text.slice(from) };
   }
 }

@@ -4,12 +4,12 @@
  * usage is estimated from there on.
  */
 
-import type { SseEvent } from "#wire/sse.ts";
 import { stopCharactersMax, stopSequencesMax } from "../bounds.ts";
 import type { Codec, StreamDecoder } from "../codec.ts";
 import { type AnswerEvent, endWith } from "../neutral/neutral.ts";
 import { Produced } from "../neutral/produced.ts";
 import { plainUsageOf, type Usage } from "../usage.ts";
+import { WrappedDecoder } from "./event-decoder.ts";
 
 /** The sequences that the gateway ends an answer at. */
 export interface Cut {
@@ -46,43 +46,30 @@ function wholeUpTo(events: AnswerEvent[], { sequences }: Cut): AnswerEvent[] {
   return [...kept, { kind: "finish", ...endWith("stop-sequence", { stopSequence: stop, usage: end.usage }) }];
 }
 
-class CutDecoder implements StreamDecoder {
-  readonly #decoder: StreamDecoder;
+class CutDecoder extends WrappedDecoder {
   readonly #cutter: StopCutter;
   readonly #inputTokens: number;
   readonly #produced = new Produced();
 
   constructor(decoder: StreamDecoder, { sequences, inputTokens }: Cut) {
-    this.#decoder = decoder;
+    super(decoder);
     this.#cutter = new StopCutter(sequences);
     this.#inputTokens = inputTokens;
   }
 
-  get finished(): boolean {
-    return this.#cutter.matched !== undefined || this.#decoder.finished;
+  override get finished(): boolean {
+    return this.#cutter.matched !== undefined || super.finished;
   }
 
-  get malformedEvents(): number {
-    return this.#decoder.malformedEvents;
-  }
-
-  get usage(): Usage | undefined {
-    const { usage } = this.#decoder;
+  override get usage(): Usage | undefined {
+    const { usage } = this.decoder;
     if (this.#cutter.matched === undefined) return usage;
     this.#produced.report(usage);
     const { outputTokens } = this.#produced;
     return this.#produced.usage ?? { ...plainUsageOf(this.#inputTokens, outputTokens), isEstimated: true };
   }
 
-  push(event: SseEvent): AnswerEvent[] {
-    return this.#kept(this.#decoder.push(event));
-  }
-
-  end(): AnswerEvent[] {
-    return this.#kept(this.#decoder.end());
-  }
-
-  #kept(events: readonly AnswerEvent[]): AnswerEvent[] {
+  protected override changed(events: AnswerEvent[]): AnswerEvent[] {
     if (this.#cutter.matched !== undefined) return [];
     const kept: AnswerEvent[] = [];
     for (const event of events) {
@@ -93,7 +80,7 @@ class CutDecoder implements StreamDecoder {
       kept.push({ kind: "finish", ...endWith("stop-sequence", { stopSequence, usage }) });
       break;
     }
-    this.#produced.report(this.#decoder.usage);
+    this.#produced.report(this.decoder.usage);
     return kept;
   }
 }
@@ -115,7 +102,7 @@ class StopCutter {
   readonly #searches: Search[];
   /** The text block whose first character is not out yet. */
   #start: AnswerEvent | undefined;
-  #held = "";
+  #waiting = "";
   #isText = false;
 
   constructor(sequences: readonly string[]) {
@@ -134,7 +121,7 @@ class StopCutter {
     }
     if (!this.#isText) return [event];
     if (event.kind === "delta") return this.#read(event.text);
-    const before = this.#flushed(this.#held);
+    const before = this.#flushed(this.#waiting);
     if (event.kind === "block-end") {
       this.#isText = false;
       return [...before, ...this.#opened(), event];
@@ -143,23 +130,23 @@ class StopCutter {
   }
 
   #read(text: string): AnswerEvent[] {
-    const whole = this.#held + text;
+    const whole = this.#waiting + text;
     for (let at = 0; at < text.length; at++)
       for (const search of this.#searches)
         if (isCompletedBy(search, text[at] as string)) {
-          const end = this.#held.length + at + 1;
+          const end = this.#waiting.length + at + 1;
           this.matched = search.sequence;
-          const said = this.#flushed(whole.slice(0, end - search.sequence.length));
-          return this.#start === undefined ? [...said, { kind: "block-end" }] : [];
+          const shown = this.#flushed(whole.slice(0, end - search.sequence.length));
+          return this.#start === undefined ? [...shown, { kind: "block-end" }] : [];
         }
-    const heldLength = this.#searches.reduce((length, { matched }) => Math.max(length, matched), 0);
-    const said = this.#flushed(whole.slice(0, whole.length - heldLength));
-    this.#held = whole.slice(whole.length - heldLength);
-    return said;
+    const waitingLength = this.#searches.reduce((length, { matched }) => Math.max(length, matched), 0);
+    const shown = this.#flushed(whole.slice(0, whole.length - waitingLength));
+    this.#waiting = whole.slice(whole.length - waitingLength);
+    return shown;
   }
 
   #flushed(text: string): AnswerEvent[] {
-    this.#held = "";
+    this.#waiting = "";
     return text === "" ? [] : [...this.#opened(), { kind: "delta", text }];
   }
 

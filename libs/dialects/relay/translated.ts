@@ -3,7 +3,7 @@
 import type { SseEvent } from "#wire/sse.ts";
 import type { StreamDecoder, StreamEncoder, StreamRelay } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
-import type { AnswerEvent } from "../neutral/neutral.ts";
+import type { AnswerEvent, ContentEvent } from "../neutral/neutral.ts";
 import { type Delivered, Produced } from "../neutral/produced.ts";
 import type { Usage } from "../usage.ts";
 
@@ -14,7 +14,7 @@ export class TranslatedStream implements StreamRelay {
   readonly produced: Produced;
   readonly #decoder: StreamDecoder;
   readonly #encoder: StreamEncoder;
-  #held = "";
+  #waiting = "";
   /** Content followed the finish. */
   #isContradicted = false;
 
@@ -69,7 +69,7 @@ export class TranslatedStream implements StreamRelay {
   }
 
   #translate(events: readonly AnswerEvent[], out: Buffer[]): void {
-    let text = this.#held;
+    let text = this.#waiting;
     for (const event of events) {
       if (this.ended || this.error !== undefined) break;
       if (event.kind === "error") {
@@ -84,11 +84,11 @@ export class TranslatedStream implements StreamRelay {
     const { repeatedParts = 0, usage } = this.#decoder;
     this.produced.repeated(repeatedParts);
     this.produced.report(usage);
-    this.#held = this.committed ? "" : text;
+    this.#waiting = this.committed ? "" : text;
     if (this.committed && text !== "") out.push(Buffer.from(text));
   }
 
-  #shown(event: Exclude<AnswerEvent, { kind: "error" }>): Exclude<AnswerEvent, { kind: "error" }> {
+  #shown(event: ContentEvent): ContentEvent {
     if (event.kind !== "finish" || event.usage !== undefined || this.#usageOf === undefined) return event;
     return { ...event, usage: this.#usageOf(this.produced) };
   }

@@ -3,6 +3,7 @@
  * what identifies the answer. The dialect's watcher interprets the events.
  */
 
+import type { JsonObject } from "#wire/json/parse.ts";
 import { chunksOf, replaceSpans, type Span, withMembers } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import { uncommittedEventsMax } from "../bounds.ts";
@@ -16,8 +17,8 @@ import type { Usage } from "../usage.ts";
 import { contentOf } from "./event.ts";
 
 /**
- * What to do with an event. `terminator` is the upstream's own end of its answer, `relay` any other
- * event.
+ * The treatment of an event. `terminator` is the upstream's own end of its answer, `relay` any
+ * other event.
  */
 export type Passing =
   | { kind: "relay"; bytes: Buffer; content: boolean }
@@ -30,27 +31,43 @@ type Failed = { kind: "error"; error: UpstreamError };
 export const failedWith = (error: UpstreamError): Failed => ({ kind: "error", error });
 
 /** Interprets the events of a stream of its own dialect. */
-export interface Watcher {
+export abstract class Watcher {
+  /** Content followed the finish: see StreamRelay.settled. */
+  contradicted = false;
+  /** The whole answer has arrived, perhaps without its terminator. */
+  abstract readonly finished: boolean;
+  abstract readonly usage: Usage | undefined;
+
   /** `value` is the event's data, parsed. Its content counts in `produced`. */
-  look(event: SseEvent, value: Record<string, unknown>, produced: Produced): Passing;
-  /** Reads the body of an event named `error`, in dialects with a richer form. */
-  errorOf?(body: unknown): UpstreamError;
+  abstract look(event: SseEvent, value: JsonObject, produced: Produced): Passing;
+
+  /** Reads the body of an event named `error`. */
+  errorOf(body: unknown): UpstreamError {
+    return upstreamErrorOf(body);
+  }
+
   /**
    * The terminator of a finished answer whose upstream sent none; undefined if the dialect has
    * none.
    */
-  terminator(): Buffer | undefined;
+  terminator(): Buffer | undefined {
+    return undefined;
+  }
+
   /** `[DONE]` ends an answer that has content, with or without a reason. */
-  readonly endsWithDone: boolean;
-  /** The whole answer has arrived, perhaps without its terminator. */
-  readonly finished: boolean;
-  /** Content followed the finish: see StreamRelay.settled. */
-  readonly contradicted: boolean;
+  get endsWithDone(): boolean {
+    return false;
+  }
+
   /** `finished`, and no event that a caller would miss can follow. */
-  readonly complete: boolean;
+  get complete(): boolean {
+    return false;
+  }
+
   /** No later event can contain content, so an unreadable event does not fail the answer. */
-  readonly hasAllContent: boolean;
-  readonly usage: Usage | undefined;
+  get hasAllContent(): boolean {
+    return this.finished;
+  }
 }
 
 export class VerbatimStream implements StreamRelay {
@@ -60,10 +77,10 @@ export class VerbatimStream implements StreamRelay {
   malformedEvents = 0;
   readonly produced = new Produced();
   readonly #watcher: Watcher;
-  #held: Buffer[] = [];
+  #waiting: Buffer[] = [];
   #hasContent = false;
   /** The data of the last event that is neither a keep-alive nor an error. */
-  #last: Record<string, unknown> | undefined;
+  #last: JsonObject | undefined;
 
   constructor(watcher: Watcher) {
     this.#watcher = watcher;
@@ -100,7 +117,7 @@ export class VerbatimStream implements StreamRelay {
         this.produced.report(this.#watcher.usage);
         return;
       case "error":
-        this.error = (this.#watcher.errorOf ?? upstreamErrorOf)(content.body);
+        this.error = this.#watcher.errorOf(content.body);
         return;
       case "done":
         if (this.#watcher.endsWithDone && this.#mayEnd) this.end(out);
@@ -127,8 +144,8 @@ export class VerbatimStream implements StreamRelay {
         this.#hasContent ||= passing.content;
         if (this.committed) out.push(passing.bytes);
         else {
-          this.#held.push(passing.bytes);
-          if (passing.content || this.#held.length > uncommittedEventsMax) this.#commit(out);
+          this.#waiting.push(passing.bytes);
+          if (passing.content || this.#waiting.length > uncommittedEventsMax) this.#commit(out);
         }
         return;
       case "terminator":
@@ -157,8 +174,8 @@ export class VerbatimStream implements StreamRelay {
 
   #commit(out: Buffer[]): void {
     this.committed = true;
-    out.push(...this.#held);
-    this.#held = [];
+    out.push(...this.#waiting);
+    this.#waiting = [];
   }
 }
 

@@ -56,7 +56,7 @@ const refusesValue =
 
 /** Names that callers give, which may be longer at another vendor. */
 const tooLong = /too long|maximum length|(?:more than|at most) \d+ characters/i;
-const givenNames: readonly string[] = ["user", "userid", "promptcachekey"];
+const callerNames: readonly string[] = ["user", "userid", "promptcachekey"];
 
 const beta =
   /anthropic-beta[\s\S]{0,40}?`([\w.-]{1,100})`|(?:unexpected|unsupported|unknown|invalid)[\s\S]{0,60}?`([\w.-]{1,100})`[\s\S]{0,40}anthropic-beta/i;
@@ -118,7 +118,7 @@ export function refusedFieldsOf({
     const last = plainOf(steps.at(-1) ?? "");
     // A message's `name` differs from a tool's.
     if (last === "name" && steps[0] !== "messages") continue;
-    if (!isRefused && !givenNames.includes(last)) continue;
+    if (!isRefused && !callerNames.includes(last)) continue;
     if (Object.hasOwn(fields, last)) return { fields: fields[last] ?? [], isLasting };
   }
   return undefined;

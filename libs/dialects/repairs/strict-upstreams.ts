@@ -169,7 +169,7 @@ export const upstreamRules: readonly UpstreamRule[] = [
   },
 ];
 
-/** What the upstream at this address refuses; nothing for an unknown one. */
+/** The fields that the upstream at this address refuses; none for an unknown upstream. */
 export function strictnessOf(baseUrl: string): { omits: string[]; betas: string[] } {
   const host = URL.parse(baseUrl)?.hostname ?? "";
   const rule = upstreamRules.find((one) => one.host.test(host));

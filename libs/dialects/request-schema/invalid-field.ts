@@ -1,13 +1,13 @@
 /** Describes the first invalid field of a request, by the path that its caller would write. */
 import Schema from "typebox/schema";
-import { isObject } from "#wire/json/parse.ts";
+import { isObject, type JsonObject } from "#wire/json/parse.ts";
 import { pathLengthMax } from "../bounds.ts";
 
 export interface ValidationFault {
   /** A JSON pointer (RFC 6901). */
   instancePath: string;
   keyword: string;
-  params: Record<string, unknown>;
+  params: JsonObject;
   message?: string;
 }
 
@@ -51,8 +51,6 @@ const stepsOf = (pointer: string): string[] =>
     .slice(1)
     .map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
 
-type Node = Record<string, unknown>;
-
 const validators = new WeakMap<object, ReturnType<typeof Schema.Compile>>();
 
 function isValid(schema: object, value: unknown): boolean {
@@ -67,14 +65,14 @@ function isValid(schema: object, value: unknown): boolean {
 /** The first field of a value that does not match the schema. A schema is compiled on first use. */
 export function invalidFieldIn(schema: object, value: unknown): InvalidField | undefined {
   if (isValid(schema, value)) return undefined;
-  return invalidFieldOf(faultIn(schema as Node, value, "") ?? { instancePath: "", keyword: "", params: {} });
+  return invalidFieldOf(faultIn(schema as JsonObject, value, "") ?? { instancePath: "", keyword: "", params: {} });
 }
 
 /**
  * The validator takes about a hundred times longer to explain an error than to find one. So it
  * explains only the innermost invalid value, and for a condition only the branch that applies.
  */
-function faultIn(schema: Node, value: unknown, at: string): ValidationFault | undefined {
+function faultIn(schema: JsonObject, value: unknown, at: string): ValidationFault | undefined {
   for (const [step, inner, part] of partsOf(schema, value))
     if (!isValid(inner, part)) return faultIn(inner, part, `${at}/${step}`);
   const { items: _items, properties: _properties, additionalProperties: _others, ...own } = schema;
@@ -82,24 +80,24 @@ function faultIn(schema: Node, value: unknown, at: string): ValidationFault | un
   if (fault === undefined) return undefined;
   const instancePath = at + fault.instancePath;
   if (fault.keyword !== "if") return { ...fault, instancePath };
-  const { then } = memberAt(own, fault.schemaPath) as { then?: Node };
+  const { then } = memberAt(own, fault.schemaPath) as { then?: JsonObject };
   return (then && faultIn(then, memberAt(value, fault.instancePath), instancePath)) ?? { ...fault, instancePath };
 }
 
 /** The parts of a value with a schema of their own, with their steps in a JSON pointer. */
 function* partsOf(
-  { items, properties, additionalProperties: others }: Node,
+  { items, properties, additionalProperties: others }: JsonObject,
   value: unknown,
-): Generator<[step: string | number, schema: Node, part: unknown]> {
+): Generator<[step: string | number, schema: JsonObject, part: unknown]> {
   if (Array.isArray(value)) {
-    if (items !== undefined) for (const [place, item] of value.entries()) yield [place, items as Node, item];
+    if (items !== undefined) for (const [place, item] of value.entries()) yield [place, items as JsonObject, item];
   } else if (isObject(value)) {
-    const known = (properties ?? {}) as Record<string, Node>;
-    for (const [name, inner] of Object.entries(known))
-      if (Object.hasOwn(value, name)) yield [name, inner, (value as Node)[name]];
+    const named = (properties ?? {}) as Record<string, JsonObject>;
+    for (const [name, inner] of Object.entries(named))
+      if (Object.hasOwn(value, name)) yield [name, inner, (value as JsonObject)[name]];
     if (others !== undefined)
       for (const [name, part] of Object.entries(value))
-        if (!Object.hasOwn(known, name)) yield [escaped(name), others as Node, part];
+        if (!Object.hasOwn(named, name)) yield [escaped(name), others as JsonObject, part];
   }
 }
 
@@ -107,4 +105,4 @@ const escaped = (step: string): string => step.replaceAll("~", "~0").replaceAll(
 
 /** The value at a JSON pointer. */
 const memberAt = (value: unknown, pointer: string): unknown =>
-  stepsOf(pointer).reduce<unknown>((inner, step) => (inner as Node | undefined)?.[step], value);
+  stepsOf(pointer).reduce<unknown>((inner, step) => (inner as JsonObject | undefined)?.[step], value);

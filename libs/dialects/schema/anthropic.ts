@@ -37,33 +37,33 @@ export function structuredSchemaOf(written: Schema): Schema | undefined {
   let unions = 0;
   const closed = (value: unknown): Schema => {
     const schema = objectOf(value);
-    const told: Schema = {};
+    const kept: Schema = {};
     const untold: [string, unknown][] = [];
-    for (const [keyword, given] of Object.entries(schema)) {
-      if (plain.includes(keyword)) told[keyword] = given;
+    for (const [keyword, member] of Object.entries(schema)) {
+      if (plain.includes(keyword)) kept[keyword] = member;
       else if (keyword === "$defs" || keyword === "definitions" || keyword === "properties")
-        told[keyword] = Object.fromEntries(
-          Object.entries(objectOf(given)).map(([name, inner]) => [name, closed(inner)]),
+        kept[keyword] = Object.fromEntries(
+          Object.entries(objectOf(member)).map(([name, inner]) => [name, closed(inner)]),
         );
       else if (keyword === "anyOf" || keyword === "oneOf")
-        told.anyOf = [...listOf(told.anyOf), ...listOf(given).map(closed)];
-      else if (keyword === "allOf") told.allOf = listOf(given).map(closed);
-      else if (keyword === "items" && !Array.isArray(given)) told.items = closed(given);
-      else if (keyword === "format" && stringFormats.includes(String(given))) told.format = given;
-      else if (keyword === "minItems" && (given === 0 || given === 1)) told.minItems = given;
-      else if (keyword !== "additionalProperties" && !idle.includes(keyword)) untold.push([keyword, given]);
+        kept.anyOf = [...listOf(kept.anyOf), ...listOf(member).map(closed)];
+      else if (keyword === "allOf") kept.allOf = listOf(member).map(closed);
+      else if (keyword === "items" && !Array.isArray(member)) kept.items = closed(member);
+      else if (keyword === "format" && stringFormats.includes(String(member))) kept.format = member;
+      else if (keyword === "minItems" && (member === 0 || member === 1)) kept.minItems = member;
+      else if (keyword !== "additionalProperties" && !idle.includes(keyword)) untold.push([keyword, member]);
     }
-    isOpen ||= !saying.some((keyword) => told[keyword] !== undefined);
-    if ([schema.type].flat().includes("object") || told.properties !== undefined) {
-      const { additionalProperties: others = told.properties === undefined } = schema;
+    isOpen ||= !saying.some((keyword) => kept[keyword] !== undefined);
+    if ([schema.type].flat().includes("object") || kept.properties !== undefined) {
+      const { additionalProperties: others = kept.properties === undefined } = schema;
       isOpen ||= others !== false;
-      told.additionalProperties = false;
+      kept.additionalProperties = false;
     }
-    const names = Object.keys(objectOf(told.properties));
+    const names = Object.keys(objectOf(kept.properties));
     isOpen ||= names.some((name) => !anthropicNames.accepted.test(name));
-    optional += names.length - listOf(told.required).length;
-    if (Array.isArray(told.type) || told.anyOf !== undefined) unions++;
-    return withNotes(told, untold);
+    optional += names.length - listOf(kept.required).length;
+    if (Array.isArray(kept.type) || kept.anyOf !== undefined) unions++;
+    return withNotes(kept, untold);
   };
   const schema = closed(root);
   return isOpen || optional > optionalMax || unions > unionsMax ? undefined : schema;
@@ -71,7 +71,7 @@ export function structuredSchemaOf(written: Schema): Schema | undefined {
 
 /** True if a definition refers to itself, or a reference leaves the schema. */
 function isRecursive({ $defs, definitions, ...root }: Schema): boolean {
-  const known: Record<string, Schema> = { $defs: objectOf($defs), definitions: objectOf(definitions) };
+  const definitionLists: Record<string, Schema> = { $defs: objectOf($defs), definitions: objectOf(definitions) };
   const finished = new Set<string>();
   const under = new Set<string>();
   const leadsBack = (value: unknown): boolean => {
@@ -83,7 +83,7 @@ function isRecursive({ $defs, definitions, ...root }: Schema): boolean {
   };
   const refers = (reference: string): boolean => {
     const [, keyword = "", name = ""] = /^#\/(\$defs|definitions)\/([^/]+)$/.exec(reference) ?? [];
-    const definitions = known[keyword] ?? {};
+    const definitions = definitionLists[keyword] ?? {};
     if (!Object.hasOwn(definitions, name) || under.has(reference) || under.size >= definitionChainMax) return true;
     if (finished.has(reference)) return false;
     under.add(reference);

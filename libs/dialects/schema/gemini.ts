@@ -8,7 +8,7 @@ import { withNotes } from "./notes.ts";
 import type { Schema, SchemaTarget } from "./read.ts";
 import { mergedWith } from "./references.ts";
 
-const known = new Set(
+const keywords = new Set(
   "type title description enum items prefixItems minItems maxItems minimum maximum anyOf properties additionalProperties required".split(
     " ",
   ),
@@ -20,13 +20,13 @@ export const geminiTarget: SchemaTarget = { keepsReferences: false, rewrite };
 /** https://ai.google.dev/gemini-api/docs/function-calling: letters, digits and underscores. */
 export const geminiNames = { accepted: /^[A-Za-z_][A-Za-z0-9_]{0,63}$/, lengthMax: 64 };
 
-function rewrite(given: Schema): Schema {
-  const { allOf, ...own } = given;
+function rewrite(written: Schema): Schema {
+  const { allOf, ...own } = written;
   const whole = listOf(allOf).reduce<Schema>((merged, part) => mergedWith(objectOf(part), merged), own);
   const { oneOf, const: constant, format, exclusiveMinimum, exclusiveMaximum, ...schema } = whole;
   const { type } = schema;
-  const notes: [string, unknown][] = Object.entries(schema).filter(([keyword]) => !known.has(keyword));
-  const kept = Object.fromEntries(Object.entries(schema).filter(([keyword]) => known.has(keyword)));
+  const notes: [string, unknown][] = Object.entries(schema).filter(([keyword]) => !keywords.has(keyword));
+  const kept = Object.fromEntries(Object.entries(schema).filter(([keyword]) => keywords.has(keyword)));
   const isNumber = type === "integer" || type === "number";
   if (format !== undefined && type === "string" && formats.includes(String(format))) kept.format = format;
   else if (format !== undefined) notes.push(["format", format]);

@@ -8,12 +8,12 @@ import type { Schema } from "./read.ts";
 /** The schema with these keywords in its description. */
 export function withNotes(schema: Schema, notes: readonly (readonly [string, unknown])[]): Schema {
   if (notes.length === 0) return schema;
-  const said = notes.map(
+  const sentences = notes.map(
     ([keyword, value]) => `${keyword}: ${(JSON.stringify(value) ?? "").slice(0, schemaNoteLengthMax)}`,
   );
   const { description } = schema;
   return {
     ...schema,
-    description: `${typeof description === "string" && description !== "" ? `${description}\n\n` : ""}{${said.join(", ")}}`,
+    description: `${typeof description === "string" && description !== "" ? `${description}\n\n` : ""}{${sentences.join(", ")}}`,
   };
 }

@@ -35,8 +35,8 @@ export class PropertyNames {
 
   wireNameOf(name: string): string {
     if (this.#rule.accepted.test(name)) return name;
-    const known = this.#wireNames.get(name);
-    if (known !== undefined) return known;
+    const wireName = this.#wireNames.get(name);
+    if (wireName !== undefined) return wireName;
     this.#taken ??= namesIn(this.#schema);
     const safe = name.replace(/[^A-Za-z0-9_]/g, "_").replace(/^(?=\d|$)/, "_");
     let free = safe.slice(0, this.#rule.lengthMax);

@@ -5,14 +5,14 @@
  * schema. https://json-schema.org/draft/2020-12/json-schema-validation
  */
 
-import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { schemaDepthMax, schemaNodesMax, schemaNodesMin } from "../bounds.ts";
 import type { PropertyNames } from "./property-names.ts";
 import { definitionIn, mergedWith, ReferenceLoops, referenced, referenceIn, withoutReference } from "./references.ts";
 
-export type Schema = Record<string, unknown>;
+export type Schema = JsonObject;
 
-/** What a target asks of a schema. */
+/** The requirements of a target for schemas. */
 export interface SchemaTarget {
   /**
    * References to definitions stay; otherwise what they name takes their place, and a circle ends
@@ -115,11 +115,11 @@ class SchemaReader {
       const beside = Object.keys(others).length === 0 ? {} : this.#schema(others, depth, within);
       return { $ref: pointer, ...beside };
     }
-    const found = referenced(this.#root, reference);
-    if (!isPlainObject(found)) return this.#schema(rest, depth, within);
+    const target = referenced(this.#root, reference);
+    if (!isPlainObject(target)) return this.#schema(rest, depth, within);
     if (within.includes(reference) || within.length > schemaDepthMax)
-      return this.#schema(endOf(found, rest), depth, within);
-    return this.#schema(mergedWith(found, rest), depth, [...within, reference]);
+      return this.#schema(endOf(target, rest), depth, within);
+    return this.#schema(mergedWith(target, rest), depth, [...within, reference]);
   }
 
   #member(keyword: string, value: unknown, depth: number, within: readonly string[]): [string, unknown][] {
@@ -168,11 +168,11 @@ class SchemaReader {
   }
 
   #required(value: unknown, properties: unknown): string[] | undefined {
-    const known = objectOf(properties);
+    const members = objectOf(properties);
     const names = listOf(value).flatMap((name) =>
       typeof name === "string" ? [this.#names?.wireNameOf(name) ?? name] : [],
     );
-    const kept = [...new Set(names)].filter((name) => Object.hasOwn(known, name));
+    const kept = [...new Set(names)].filter((name) => Object.hasOwn(members, name));
     return kept.length > 0 || (Array.isArray(value) && value.length === 0) ? kept : undefined;
   }
 }
@@ -238,13 +238,13 @@ function typesOf(
   { type, nullable }: Schema,
   { properties, items, prefixItems }: Schema,
 ): string | string[] | undefined {
-  const known = [type]
+  const names = [type]
     .flat()
     .flatMap((one) => (typeof one === "string" && jsonTypes.includes(one.toLowerCase()) ? [one.toLowerCase()] : []));
-  if (known.length === 0 && properties !== undefined) known.push("object");
-  if (known.length === 0 && (items ?? prefixItems) !== undefined) known.push("array");
-  if (known.length > 0 && nullable === true) known.push("null");
-  const types = [...new Set(known)];
+  if (names.length === 0 && properties !== undefined) names.push("object");
+  if (names.length === 0 && (items ?? prefixItems) !== undefined) names.push("array");
+  if (names.length > 0 && nullable === true) names.push("null");
+  const types = [...new Set(names)];
   return types.length <= 1 ? types[0] : types;
 }
 
@@ -266,11 +266,11 @@ function sketchOf({ properties, description }: Schema, names: PropertyNames | un
   const sketched = Object.entries(objectOf(properties))
     .slice(0, sketchedMax)
     .map(([name, value]): [string, Schema] => {
-      const { type, description: told } = objectOf(value);
+      const { type, description: note } = objectOf(value);
       const isPlain = typeof type === "string" && ["string", "number", "integer", "boolean"].includes(type);
       return [
         names?.wireNameOf(name) ?? name,
-        { ...(isPlain && { type }), ...(textOf(told) !== undefined && { description: told }) },
+        { ...(isPlain && { type }), ...(textOf(note) !== undefined && { description: note }) },
       ];
     });
   return {

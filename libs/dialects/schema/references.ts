@@ -3,7 +3,7 @@
  * https://json-schema.org/draft/2020-12/json-schema-core#name-schema-references
  */
 
-import { isObject, objectOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, objectOf } from "#wire/json/parse.ts";
 import { schemaDepthMax, schemaNodesMax } from "../bounds.ts";
 import type { Schema } from "./read.ts";
 
@@ -26,7 +26,7 @@ export function withoutReference({
 }
 
 /**
- * What a reference names, such as `#/$defs/a`, `#/properties/b` or `#anchor`; undefined for one
+ * The target of a reference such as `#/$defs/a`, `#/properties/b` or `#anchor`; undefined for one
  * that leads nowhere.
  */
 export function referenced(root: Schema, reference: string): unknown {
@@ -41,13 +41,13 @@ export function referenced(root: Schema, reference: string): unknown {
 }
 
 function valueAt(resource: unknown, pointer: string): unknown {
-  let found = resource;
+  let target = resource;
   for (const step of pointer.slice(1).split("/")) {
     const key = step.replaceAll("~1", "/").replaceAll("~0", "~");
-    if (!isObject(found) || !Object.hasOwn(found, key)) return undefined;
-    found = (found as Record<string, unknown>)[key];
+    if (!isObject(target) || !Object.hasOwn(target, key)) return undefined;
+    target = (target as JsonObject)[key];
   }
-  return found;
+  return target;
 }
 
 function decoded(pointer: string): string {
@@ -62,8 +62,8 @@ const namesOfRoots = new WeakMap<Schema, Map<string, Schema>>();
 
 /** The schemas that have a name, by `#` with their anchor and by their identifier. */
 function namesIn(root: Schema): Map<string, Schema> {
-  const known = namesOfRoots.get(root);
-  if (known !== undefined) return known;
+  const cachedNames = namesOfRoots.get(root);
+  if (cachedNames !== undefined) return cachedNames;
   const names = new Map<string, Schema>();
   namesOfRoots.set(root, names);
   let left = schemaNodesMax;
@@ -87,10 +87,10 @@ function namesIn(root: Schema): Map<string, Schema> {
  * anything else.
  */
 export function definitionIn(root: Schema, reference: string): [keyword: string, name: string] | undefined {
-  const found = referenced(root, reference);
-  if (!isObject(found)) return undefined;
+  const target = referenced(root, reference);
+  if (!isObject(target)) return undefined;
   for (const keyword of ["$defs", "definitions"]) {
-    const [name] = Object.entries(objectOf(root[keyword])).find(([, definition]) => definition === found) ?? [];
+    const [name] = Object.entries(objectOf(root[keyword])).find(([, definition]) => definition === target) ?? [];
     if (name !== undefined) return /[/~%]/.test(name) ? undefined : [keyword, name];
   }
   return undefined;
@@ -102,7 +102,7 @@ export function definitionIn(root: Schema, reference: string): [keyword: string,
  */
 export class ReferenceLoops {
   readonly #root: Schema;
-  readonly #known = new Map<string, boolean>();
+  readonly #isLoop = new Map<string, boolean>();
 
   constructor(root: Schema) {
     this.#root = root;
@@ -110,13 +110,13 @@ export class ReferenceLoops {
 
   /** True for a reference in such a loop, or that leads to one. */
   has(reference: string, depth = 0): boolean {
-    const known = this.#known.get(reference);
-    if (known !== undefined) return known;
+    const isLoop = this.#isLoop.get(reference);
+    if (isLoop !== undefined) return isLoop;
     if (depth > schemaDepthMax) return true;
-    this.#known.set(reference, true);
-    const found = referenced(this.#root, reference);
-    const loops = referencesBeside(found, 0).some((next) => this.has(next, depth + 1));
-    this.#known.set(reference, loops);
+    this.#isLoop.set(reference, true);
+    const target = referenced(this.#root, reference);
+    const loops = referencesBeside(target, 0).some((next) => this.has(next, depth + 1));
+    this.#isLoop.set(reference, loops);
     return loops;
   }
 }

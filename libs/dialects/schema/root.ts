@@ -21,10 +21,10 @@ export function withObjectRoot(schema: Schema): Schema {
     const: constant,
     if: condition,
     then,
-    else: otherwise,
+    else: elseSchema,
     ...root
   } = resolved(schema, schema);
-  const rules = { not, enum: values, const: constant, if: condition, then, else: otherwise };
+  const rules = { not, enum: values, const: constant, if: condition, then, else: elseSchema };
   const isPlain =
     schema.type === "object" &&
     referenceIn(schema) === undefined &&
@@ -58,10 +58,10 @@ export function withObjectRoot(schema: Schema): Schema {
       ? { additionalProperties: isObject(additionalProperties) ? additionalProperties : undefined }
       : {}),
   };
-  const told = Object.entries({ ...rules, allOf: conditionsIn(parts), anyOf: conditionsIn(options) });
+  const conditions = Object.entries({ ...rules, allOf: conditionsIn(parts), anyOf: conditionsIn(options) });
   return withNotes(
     united,
-    told.filter(([, rule]) => rule !== undefined),
+    conditions.filter(([, rule]) => rule !== undefined),
   );
 }
 
@@ -80,7 +80,10 @@ const annotations = [
   "default",
 ];
 
-/** What branches demand beyond their properties, for the model to read; undefined for nothing. */
+/**
+ * The conditions of branches beyond their properties, for the model to read; undefined if there are
+ * none.
+ */
 function conditionsIn(branches: readonly Schema[]): Schema[] | undefined {
   const conditions = branches.map((branch) =>
     Object.fromEntries(
@@ -116,9 +119,9 @@ function unitedProperties(parts: readonly Schema[], alternatives: readonly Schem
   for (const { properties } of alternatives)
     for (const [name, schema] of Object.entries(objectOf(properties))) {
       if (fixed.has(name)) continue;
-      const known = options.get(name) ?? new Map<string, unknown>();
-      known.set(JSON.stringify(schema) ?? "", schema);
-      options.set(name, known);
+      const schemas = options.get(name) ?? new Map<string, unknown>();
+      schemas.set(JSON.stringify(schema) ?? "", schema);
+      options.set(name, schemas);
     }
   for (const [name, schemas] of options) {
     const list = [...schemas.values()];
@@ -149,8 +152,8 @@ function ruleOf(alternatives: readonly Schema[]): string {
       objectOf(schema).const === undefined ? [] : [`${name} = ${JSON.stringify(objectOf(schema).const)}`],
     );
     const names = listOf(required).filter((name) => !constants.some((constant) => constant.startsWith(`${name} =`)));
-    const said = [...constants, ...names].slice(0, namesMax).join(", ");
-    return `${textOf(title) === undefined ? "" : `${title}: `}${said === "" ? "any others" : said}`;
+    const members = [...constants, ...names].slice(0, namesMax).join(", ");
+    return `${textOf(title) === undefined ? "" : `${title}: `}${members === "" ? "any others" : members}`;
   });
   return `Give the properties of one of these sets: ${sets.map((set) => `(${set})`).join(", ")}.`;
 }

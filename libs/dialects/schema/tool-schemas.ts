@@ -37,8 +37,8 @@ export function toolSchemaOf(
   if (parameters === undefined) return { schema: { type: "object", properties: {} }, names: undefined };
   kept[dialect] ??= new WeakMap();
   const schemas = kept[dialect];
-  const known = schemas.get(parameters);
-  if (known !== undefined) return known;
+  const cachedSchema = schemas.get(parameters);
+  if (cachedSchema !== undefined) return cachedSchema;
   const { target, names: rule } = targets[dialect];
   const root = withObjectRoot(parameters);
   const names = rule && new PropertyNames(root, rule);

@@ -111,7 +111,7 @@ const promptTooLong = [
 ];
 
 /** The codes and messages of an error. All texts must be bounded. */
-export interface Said {
+export interface ErrorTexts {
   /** Its codes, types and reasons, from the upstream itself. */
   names: readonly string[];
   /** Names from JSON inside a message, where an upstream may quote its caller. */
@@ -123,19 +123,19 @@ export interface Said {
  * `evidence` is the deciding text, in lower case, if an upstream may have quoted it from its
  * caller.
  */
-interface Sorted {
+interface Classified {
   means: Meaning;
   evidence?: string;
 }
 
 /** The meaning of an error; undefined if only its status tells. */
-export function meaningOf({ names, quotedNames, messages }: Said): Sorted | undefined {
+export function meaningOf({ names, quotedNames, messages }: ErrorTexts): Classified | undefined {
   const tooMuch = wordsAmong(overAllowance, messages);
   if (tooMuch !== undefined) return tooMuch;
   const byName = rules.find((rule) => names.some((name) => rule.names?.test(name)));
   if (byName !== undefined) return { means: byName.means };
-  for (const { means, names: known } of rules) {
-    const quoted = quotedNames.find((name) => known?.test(name));
+  for (const { means, names: pattern } of rules) {
+    const quoted = quotedNames.find((name) => pattern?.test(name));
     if (quoted !== undefined) return { means, evidence: quoted.toLowerCase() };
   }
   const byWords = wordsAmong(rules, messages);
@@ -145,7 +145,7 @@ export function meaningOf({ names, quotedNames, messages }: Said): Sorted | unde
     : undefined;
 }
 
-function wordsAmong(some: readonly Rule[], messages: readonly string[]): Sorted | undefined {
+function wordsAmong(some: readonly Rule[], messages: readonly string[]): Classified | undefined {
   for (const { means, words } of some)
     for (const message of messages) {
       const [evidence] = words?.exec(message) ?? [];

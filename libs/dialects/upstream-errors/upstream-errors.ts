@@ -4,7 +4,7 @@
  * text.
  */
 
-import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import {
   embeddedErrorLengthMax,
   upstreamErrorDepthMax,
@@ -144,7 +144,7 @@ const pathOf = (location: readonly unknown[]): string =>
     )
     .join("");
 
-function readObject(error: Record<string, unknown>, layers: Layer[], depth: number): void {
+function readObject(error: JsonObject, layers: Layer[], depth: number): void {
   const metadata = objectOf(error.metadata);
   const { error_code: detailedCode } = objectOf(error.details);
   layers.push({
@@ -171,7 +171,7 @@ function readObject(error: Record<string, unknown>, layers: Layer[], depth: numb
 }
 
 /** https://github.com/googleapis/googleapis/blob/master/google/rpc/error_details.proto */
-function detailsOf(details: readonly Record<string, unknown>[]): Layer {
+function detailsOf(details: readonly JsonObject[]): Layer {
   const fields = details
     .flatMap(({ fieldViolations }) => listOf(fieldViolations))
     .map((violation) => textOf(objectOf(violation).field));
@@ -180,7 +180,7 @@ function detailsOf(details: readonly Record<string, unknown>[]): Layer {
     .map((violation) => objectOf(violation).quotaId);
   const delay = details
     .map(({ retryDelay }) => /^(\d{1,9}(?:\.\d+)?)s$/.exec(textOf(retryDelay) ?? "")?.[1])
-    .find((found) => found !== undefined);
+    .find((seconds) => seconds !== undefined);
   return {
     param: fields[0],
     reasons: [...details.map(({ reason }) => reason), ...quotas].filter((reason) => typeof reason === "string"),
@@ -192,7 +192,7 @@ function detailsOf(details: readonly Record<string, unknown>[]): Layer {
  * Google's canonical status, or else the type; undefined for types that only say that the object is
  * an error.
  */
-function typeOf({ status, ...error }: Record<string, unknown>): string | undefined {
+function typeOf({ status, ...error }: JsonObject): string | undefined {
   if (typeof status === "string" && /^[A-Z][A-Z_]+$/.test(status)) return status;
   const type = [error.type, error.error_type, error.__type].map(textOf).find((name) => name !== undefined);
   return type === undefined || type === "error" || type.startsWith("response.")

@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/completions/object
  */
 import type { StreamEncoder } from "#dialects/codec.ts";
-import { type Answer, type AnswerEvent, type BlockStart, eventsOf, type Finish } from "#dialects/neutral/neutral.ts";
+import { type Answer, type BlockStart, type ContentEvent, eventsOf, type Finish } from "#dialects/neutral/neutral.ts";
 import { usageBodyOf } from "#dialects/openai-chat/answer.ts";
 import { jsonOf } from "#wire/json/parse.ts";
 
@@ -63,7 +63,7 @@ export class CompletionEncoder implements StreamEncoder {
     this.#head = head;
   }
 
-  push(event: Exclude<AnswerEvent, { kind: "error" }>): string {
+  push(event: ContentEvent): string {
     switch (event.kind) {
       case "block":
         this.#isText = isText(event.block.kind);

@@ -9,17 +9,17 @@ import type { ConversationDialect } from "#dialects/dialect.ts";
 import { consistent } from "#dialects/neutral/consistent.ts";
 import { refuse } from "#dialects/neutral/field-support.ts";
 import { foldedOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
-import { type Asked, askedIn, verbatimCompletions } from "#dialects/openai-chat/verbatim.ts";
+import { type RequestedAnswer, requestedAnswerIn, verbatimCompletions } from "#dialects/openai-chat/verbatim.ts";
 import { answersOf, type Cut } from "#dialects/relay/stop-cutter.ts";
 import { TranslatedStream } from "#dialects/relay/translated.ts";
-import { isPresent, parsedObject } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, parsedObject } from "#wire/json/parse.ts";
 import { cutOf, isConversation } from "../conversation.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
 import { CompletionEncoder, type CompletionHead, completionEventsOf, completionOf } from "./answer.ts";
 import { promptsIn } from "./prompts.ts";
 
 type Context =
-  | { kind: "own"; asked: Asked; model: string }
+  | { kind: "own"; requested: RequestedAnswer; model: string }
   /** `spoken` is the dialect of the conversation. */
   | { kind: "conversation"; spoken: ConversationDialect; head: CompletionHead; streams: boolean; cut: Cut | undefined };
 
@@ -28,15 +28,20 @@ export const completionExchange: CallExchange<Context> = {
   async prepare(task) {
     const { body, framing, spoken, target, model, createdAt } = task;
     if (!isConversation(spoken)) return refusedFor("completions");
-    const asked = askedIn(body);
+    const requested = requestedAnswerIn(body);
     if (isServedBy(spoken, target)) {
       const request = verbatimCompletions.request(body, framing, target);
       if (request === undefined) return refusedFor("requests without a model");
-      const choices = asked.choices * promptsIn(parsedObject(body)?.prompt);
-      return { kind: "call", request, context: { kind: "own", asked: { ...asked, choices }, model }, errors: "own" };
+      const choices = requested.choices * promptsIn(parsedObject(body)?.prompt);
+      return {
+        kind: "call",
+        request,
+        context: { kind: "own", requested: { ...requested, choices }, model },
+        errors: "own",
+      };
     }
     const decoded = consistent(conversationOf(parsedObject(body) ?? {}));
-    const head = { id: `cmpl-${randomUUID().replaceAll("-", "")}`, model, createdAt, usageShown: asked.usageShown };
+    const head = { id: `cmpl-${randomUUID().replaceAll("-", "")}`, model, createdAt, usageShown: requested.usageShown };
     return {
       kind: "call",
       request: codecs[spoken].encodeRequest(decoded, framing, target),
@@ -56,7 +61,7 @@ export const completionExchange: CallExchange<Context> = {
   },
   stream: (context) =>
     context.kind === "own"
-      ? verbatimCompletions.stream(context.asked, context.model)
+      ? verbatimCompletions.stream(context.requested, context.model)
       : new TranslatedStream(
           answersOf(codecs[context.spoken], context.cut).streamDecoder(),
           new CompletionEncoder(context.head),
@@ -75,7 +80,7 @@ const refused: readonly [string, (value: unknown) => boolean][] = [
 ];
 
 /** A conversation whose only turn is the prompt. Throws Refusal, naming the field. */
-function conversationOf({ prompt, ...settings }: Record<string, unknown>): NeutralRequest {
+function conversationOf({ prompt, ...settings }: JsonObject): NeutralRequest {
   for (const [name, asksNothing] of refused)
     if (isPresent(settings[name]) && !asksNothing(settings[name])) refuse(name);
   const text = Array.isArray(prompt) && prompt.length === 1 ? prompt[0] : prompt;

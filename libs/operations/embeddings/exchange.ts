@@ -10,9 +10,9 @@ import { textTokensOf } from "../token-estimate.ts";
 import { errorReaderOf, foreignErrorReaderOf } from "../upstream-errors.ts";
 import {
   type EmbeddingFormat,
-  type EmbeddingsAsked,
   embeddingAnswerOf,
   embeddingRequestOf,
+  type RequestedEmbeddings,
   withEmbeddingUsage,
 } from "./formats.ts";
 
@@ -21,7 +21,7 @@ interface Context {
   from: EmbeddingFormat;
   to: EmbeddingFormat;
   spoken: UpstreamDialect;
-  asked: EmbeddingsAsked;
+  requested: RequestedEmbeddings;
   /** The catalogue's id. */
   model: string;
   /** The gateway's own estimate, if the upstream does not count. */
@@ -40,10 +40,10 @@ export const embeddingExchange: CallExchange<Context> = {
     const to = formatOf(spoken);
     if (from === undefined || to === undefined) return refusedFor("embeddings");
     const body = from === "gemini" && to === "gemini" ? await ownBytesOf(task, resolve) : task.body;
-    const { request, texts, asked } = embeddingRequestOf(from, to, body, target.model);
+    const { request, texts, requested } = embeddingRequestOf(from, to, body, target.model);
     const isEstimated = to === "gemini" && texts.length > 0;
     const tokens = isEstimated ? Math.ceil(await textTokensOf(texts)) : undefined;
-    const context: Context = { from, to, spoken, asked, model, tokens };
+    const context: Context = { from, to, spoken, requested, model, tokens };
     return {
       kind: "call",
       request,
@@ -52,8 +52,8 @@ export const embeddingExchange: CallExchange<Context> = {
       ...(tokens !== undefined && { headers: estimatedHeader }),
     };
   },
-  read({ from, to, spoken, asked, model, tokens }, bytes) {
-    const answer = embeddingAnswerOf(from, to, asked, model, bytes);
+  read({ from, to, spoken, requested, model, tokens }, bytes) {
+    const answer = embeddingAnswerOf(from, to, requested, model, bytes);
     if (answer !== undefined)
       return tokens === undefined
         ? { kind: "answer", ...answer }

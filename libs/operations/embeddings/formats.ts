@@ -8,7 +8,7 @@ import { refuse } from "#dialects/neutral/field-support.ts";
 import type { Profile } from "#dialects/profile.ts";
 import { withMember } from "#dialects/relay/verbatim.ts";
 import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
-import { jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { readSpan, withElements, withMembers } from "#wire/json/spans.ts";
 import { embeddedTextsMax } from "../bounds.ts";
 import { withModel } from "../openai-call.ts";
@@ -26,7 +26,7 @@ interface Wanted {
 }
 
 /** Throws Refusal for a field that the other format does not have. */
-function wantedOf(format: EmbeddingFormat, written: Record<string, unknown>): Wanted {
+function wantedOf(format: EmbeddingFormat, written: JsonObject): Wanted {
   if (format === "openai") {
     const body = written;
     const inputs = typeof body.input === "string" ? [body.input] : listOf(body.input);
@@ -65,11 +65,11 @@ export interface EmbeddingRequest {
   request: WireRequest;
   /** All texts, for upstreams that do not report token counts. */
   texts: string[];
-  asked: EmbeddingsAsked;
+  requested: RequestedEmbeddings;
 }
 
 /** The parts of a request that are needed to read its answer. */
-export interface EmbeddingsAsked {
+export interface RequestedEmbeddings {
   /** The number of requested embeddings. */
   count: number;
   isBatched: boolean;
@@ -102,12 +102,12 @@ export function embeddingRequestOf(
           ? input.length
           : 1;
     const request = from === "gemini" ? googleRequestOf(bytes, isBatched, model) : openaiRequestOf(bytes, model);
-    return { request, texts: [], asked: { count, isBatched, isBase64 } };
+    return { request, texts: [], requested: { count, isBatched, isBase64 } };
   }
   const { texts, dimensions } = wantedOf(from, body);
   const request =
     to === "gemini" ? googleRequestFor(texts, dimensions, model) : openaiRequestFor(texts, dimensions, model);
-  return { request, texts, asked: { count: texts.length, isBatched, isBase64 } };
+  return { request, texts, requested: { count: texts.length, isBatched, isBase64 } };
 }
 
 /**
@@ -117,12 +117,13 @@ export function embeddingRequestOf(
 export function embeddingAnswerOf(
   from: EmbeddingFormat,
   to: EmbeddingFormat,
-  asked: EmbeddingsAsked,
+  requested: RequestedEmbeddings,
   id: string,
   bytes: Buffer,
 ): EmbeddingAnswer | undefined {
-  if (to === "gemini") return from === "gemini" ? googleAnswerOf(bytes, asked) : openaiAnswerFrom(bytes, asked, id);
-  return from === "gemini" ? googleAnswerFrom(bytes, asked) : openaiAnswerOf(bytes, asked, id);
+  if (to === "gemini")
+    return from === "gemini" ? googleAnswerOf(bytes, requested) : openaiAnswerFrom(bytes, requested, id);
+  return from === "gemini" ? googleAnswerFrom(bytes, requested) : openaiAnswerOf(bytes, requested, id);
 }
 
 /**
@@ -135,7 +136,11 @@ const openaiRequestOf = (bytes: Buffer, model: string): WireRequest => ({
   body: withMember(bytes, ["model"], textBytesOf(model)),
 });
 
-function openaiAnswerOf(sent: Buffer, { count, isBase64 }: EmbeddingsAsked, id: string): EmbeddingAnswer | undefined {
+function openaiAnswerOf(
+  sent: Buffer,
+  { count, isBase64 }: RequestedEmbeddings,
+  id: string,
+): EmbeddingAnswer | undefined {
   const encode = isBase64 ? base64Of : numbersTextOf;
   const answer = parsedObject(sent);
   const data = listOf(answer?.data).map(objectOf);
@@ -163,10 +168,10 @@ function googleRequestOf(bytes: Buffer, isBatched: boolean, model: string): Wire
   };
 }
 
-function googleAnswerOf(sent: Buffer, { count, isBatched }: EmbeddingsAsked): EmbeddingAnswer | undefined {
+function googleAnswerOf(sent: Buffer, { count, isBatched }: RequestedEmbeddings): EmbeddingAnswer | undefined {
   const { embedding, embeddings } = parsedObject(sent) ?? {};
-  const given = isBatched ? listOf(embeddings) : [embedding ?? listOf(embeddings)[0]];
-  return given.length === count && given.every((one) => isEmbedding(objectOf(one).values))
+  const vectors = isBatched ? listOf(embeddings) : [embedding ?? listOf(embeddings)[0]];
+  return vectors.length === count && vectors.every((one) => isEmbedding(objectOf(one).values))
     ? { body: sent, usage: undefined }
     : undefined;
 }
@@ -181,7 +186,11 @@ function googleRequestFor(texts: readonly string[], dimensions: number | undefin
   return { path: pathOf(model, "batchEmbedContents"), headers: {}, body: Buffer.from(jsonOf({ requests })) };
 }
 
-function openaiAnswerFrom(sent: Buffer, { count, isBase64 }: EmbeddingsAsked, id: string): EmbeddingAnswer | undefined {
+function openaiAnswerFrom(
+  sent: Buffer,
+  { count, isBase64 }: RequestedEmbeddings,
+  id: string,
+): EmbeddingAnswer | undefined {
   const vectors = listOf(parsedObject(sent)?.embeddings).map((embedding) => numbersOf(objectOf(embedding).values));
   return isComplete(vectors, count)
     ? { body: Buffer.from(openaiTextOf(vectors, isBase64, id)), usage: undefined }
@@ -193,7 +202,7 @@ function openaiRequestFor(texts: readonly string[], dimensions: number | undefin
   return { path: "/embeddings", headers: {}, body: Buffer.from(jsonOf(sent)) };
 }
 
-function googleAnswerFrom(sent: Buffer, { count, isBatched }: EmbeddingsAsked): EmbeddingAnswer | undefined {
+function googleAnswerFrom(sent: Buffer, { count, isBatched }: RequestedEmbeddings): EmbeddingAnswer | undefined {
   const answer = parsedObject(sent);
   const vectors = listOf(answer?.data).map((item) => numbersOf(objectOf(item).embedding));
   if (!isComplete(vectors, count)) return undefined;
@@ -204,7 +213,7 @@ function googleAnswerFrom(sent: Buffer, { count, isBatched }: EmbeddingsAsked): 
   };
 }
 
-const isBatch = (body: Record<string, unknown>): boolean => Array.isArray(body.requests);
+const isBatch = (body: JsonObject): boolean => Array.isArray(body.requests);
 
 const isEmbedding = (value: unknown): boolean => listOf(value).length > 0 || textOf(value) !== undefined;
 

@@ -2,35 +2,94 @@
  * Embeddings of texts: https://platform.openai.com/docs/api-reference/embeddings,
  * https://ai.google.dev/api/embeddings
  */
+import Type from "typebox";
 import type { Failure } from "#dialects/errors.ts";
 import { isCount } from "#dialects/profile.ts";
-import { objectOf } from "#wire/json/parse.ts";
-import { answerBytesMax, embeddingsBodyBytesMax, numberBytes, numbersDefault } from "../bounds.ts";
+import { nullable, optional } from "#dialects/request-schema/schema-parts.ts";
+import { type JsonObject, objectOf } from "#wire/json/parse.ts";
+import { answerBytesMax, embeddedTextsMax, embeddingsBodyBytesMax, numberBytes, numbersDefault } from "../bounds.ts";
 import { promptsIn } from "../completions/prompts.ts";
 import { plainDemandOf } from "../demand.ts";
 import type { Operation } from "../operation.ts";
-import { batchEmbedContentsSchema, embedContentSchema, embeddingRequestSchema } from "./schema.ts";
 
-type Body = Record<string, unknown>;
+/** The schemas of requests for embeddings, in OpenAI's and in Google's format. */
+
+const embeddingRequestSchema = Type.Object({
+  model: Type.String({ minLength: 1, maxLength: 256 }),
+  input: Type.Unsafe<unknown>({
+    type: ["string", "array"],
+    minItems: 1,
+    minLength: 1,
+    maxItems: 100_000,
+    items: { type: ["string", "integer", "array"], minimum: 0, minItems: 1, items: { type: "integer", minimum: 0 } },
+    // A list of token ids is one input; of texts or lists there are only so many.
+    if: { type: "array", items: { type: ["string", "array"] } },
+    then: { maxItems: embeddedTextsMax },
+  }),
+  dimensions: optional({ ...nullable("integer"), minimum: 1, maximum: 65_536 }),
+  encoding_format: Type.Optional(Type.Enum(["float", "base64"])),
+  user: optional(nullable("string")),
+});
+
+const part = { type: "object", properties: { text: nullable("string") } };
+const content = {
+  type: "object",
+  required: ["parts"],
+  properties: { parts: { type: "array", minItems: 1, maxItems: 1_000, items: part } },
+};
+const size = { ...nullable("integer"), minimum: 1, maximum: 65_536 };
+const googleEmbedding = {
+  content,
+  model: nullable("string"),
+  taskType: nullable("string"),
+  task_type: nullable("string"),
+  title: nullable("string"),
+  outputDimensionality: size,
+  output_dimensionality: size,
+  embedContentConfig: {
+    ...nullable("object"),
+    properties: { outputDimensionality: size, output_dimensionality: size },
+  },
+};
+
+const embedContentSchema = Type.Unsafe<JsonObject>({
+  type: "object",
+  required: ["content"],
+  properties: { ...googleEmbedding, requests: { type: "null" } },
+});
+const batchEmbedContentsSchema = Type.Unsafe<JsonObject>({
+  type: "object",
+  required: ["requests"],
+  properties: {
+    requests: {
+      type: "array",
+      minItems: 1,
+      maxItems: embeddedTextsMax,
+      items: { type: "object", required: ["content"], properties: googleEmbedding },
+    },
+  },
+});
 
 /** Google's requests of a batch, or the one request. */
-const requestsOf = (body: Body): Body[] => (Array.isArray(body.requests) ? body.requests.map(objectOf) : [body]);
+const requestsOf = (body: JsonObject): JsonObject[] =>
+  Array.isArray(body.requests) ? body.requests.map(objectOf) : [body];
 
-const countOf = (body: Body): number => (body.input === undefined ? requestsOf(body).length : promptsIn(body.input));
+const countOf = (body: JsonObject): number =>
+  body.input === undefined ? requestsOf(body).length : promptsIn(body.input);
 
 /** The numbers of each vector; undefined if the request leaves them to the model. */
-function dimensionsOf(body: Body): number | undefined {
+function dimensionsOf(body: JsonObject): number | undefined {
   const sizes = requestsOf(body).flatMap(({ embedContentConfig, ...request }) =>
     [request, objectOf(embedContentConfig)].flatMap((one) => [one.outputDimensionality, one.output_dimensionality]),
   );
-  const asked = [body.dimensions, ...sizes].filter(isCount);
-  return asked.length === 0 ? undefined : Math.max(...asked);
+  const dimensions = [body.dimensions, ...sizes].filter(isCount);
+  return dimensions.length === 0 ? undefined : Math.max(...dimensions);
 }
 
-const bytesOf = (body: Body): number => countOf(body) * (dimensionsOf(body) ?? numbersDefault) * numberBytes;
+const bytesOf = (body: JsonObject): number => countOf(body) * (dimensionsOf(body) ?? numbersDefault) * numberBytes;
 
 /** Nothing would hold the answer. */
-function faultOf(body: Body): Failure | undefined {
+function faultOf(body: JsonObject): Failure | undefined {
   if (bytesOf(body) <= answerBytesMax) return undefined;
   return {
     code: "invalid_request",

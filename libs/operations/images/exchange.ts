@@ -21,7 +21,7 @@ interface Context {
   createdAt: number;
   /** The number of requested images. */
   count: number;
-  asked: Looks;
+  looks: Looks;
   /** The prefix of event names; undefined for a caller without a stream. */
   event: string | undefined;
 }
@@ -47,18 +47,18 @@ const exchangeOf = (event: string, formPath?: string): CallExchange<Context> => 
       spoken,
       createdAt,
       count: typeof values.n === "number" ? values.n : 1,
-      asked: { size: values.size, quality: values.quality },
+      looks: { size: values.size, quality: values.quality },
       event: framing === "sse" ? event : undefined,
     };
     return { kind: "call", request, context, errors: spoken === "gemini" ? "foreign" : "own" };
   },
   read(context, bytes) {
     if (context.spoken === "gemini")
-      return geminiImageAnswerOf(parsedObject(bytes) ?? {}, context.createdAt, context.event, context.asked);
-    const { event, asked } = context;
-    return event === undefined ? imageAnswerOf(bytes, asked) : imageEventsOf(bytes, event, asked);
+      return geminiImageAnswerOf(parsedObject(bytes) ?? {}, context.createdAt, context.event, context.looks);
+    const { event, looks } = context;
+    return event === undefined ? imageAnswerOf(bytes, looks) : imageEventsOf(bytes, event, looks);
   },
-  stream: ({ spoken, count, asked }) => (spoken === "openai-images" ? imageStreamOf(count, asked) : undefined),
+  stream: ({ spoken, count, looks }) => (spoken === "openai-images" ? imageStreamOf(count, looks) : undefined),
 });
 
 export const imageGenerationExchange = exchangeOf("image_generation");

@@ -1,15 +1,15 @@
 /**
  * Images from a prompt, and edits of images: https://platform.openai.com/docs/api-reference/images
  */
+
 import { typedFormOf, valuesOf } from "#dialects/openai-images/form.ts";
 import { imageEditSchema, imageRequestSchema, imageVariationSchema } from "#dialects/openai-images/schema.ts";
 import { isCount } from "#dialects/profile.ts";
 import { generatedImagesOf } from "#dialects/usage.ts";
+import type { JsonObject } from "#wire/json/parse.ts";
 import { choicesMax, imageBytes, imagePromptBytesMax, pixelBytes } from "../bounds.ts";
 import type { Demand } from "../demand.ts";
 import type { Operation } from "../operation.ts";
-
-type Body = Record<string, unknown>;
 
 /** A form is mostly images, which are counted separately. */
 const formTokensMax = 1_000;
@@ -34,7 +34,7 @@ const partialImageTokens = 100;
 /** The largest image as input, at high fidelity. */
 const inputImageTokens = 6_240;
 
-function demandOf(body: Body): Demand {
+function demandOf(body: JsonObject): Demand {
   const { n, frame_count: frames } = body;
   const count = Math.min(choicesMax, (isCount(n) ? n : 1) * (isCount(frames) ? frames : 1));
   return {
@@ -47,12 +47,12 @@ function demandOf(body: Body): Demand {
   };
 }
 
-function pixelsOf({ size }: Body): number {
+function pixelsOf({ size }: JsonObject): number {
   const [, width, height] = /^(\d{1,5})x(\d{1,5})$/.exec(String(size ?? "")) ?? [];
   return width === undefined ? autoPixels : Number(width) * Number(height);
 }
 
-function tokensOfEach(body: Body): number {
+function tokensOfEach(body: JsonObject): number {
   const { quality, partial_images: partial } = body;
   const pixels = pixelsOf(body);
   const tokens = imageTokens[String(quality ?? "auto")] ?? imageTokensDefault;
@@ -60,7 +60,7 @@ function tokensOfEach(body: Body): number {
 }
 
 /** In a parsed form, each file is represented by its MIME type. */
-const filesOf = ({ image, mask }: Body): number =>
+const filesOf = ({ image, mask }: JsonObject): number =>
   (Array.isArray(image) ? image.length : 0) + (mask === undefined ? 0 : 1);
 
 /** An image may have been generated and billed even if the response did not arrive. */

@@ -1,6 +1,6 @@
 /** Moderation by upstreams of OpenAI's format. */
 
-import { type AttachmentFinder, dataUrlAt, withAddresses } from "#dialects/relay/verbatim-attachments.ts";
+import { type AttachmentFinder, dataUrlAt } from "#dialects/relay/verbatim-attachments.ts";
 import { listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { withData } from "../conversation.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
@@ -20,9 +20,9 @@ interface Context {
 
 export const moderationExchange: CallExchange<Context> = {
   wantedOf: () => "openai-chat",
-  async prepare({ body: given, spoken, target, model }, resolve) {
+  async prepare({ body: callerBody, spoken, target, model }, resolve) {
     if (spoken !== "openai-chat") return refusedFor("moderations");
-    const body = await withData(given, (bytes, replace) => withAddresses(bytes, imageFinder, replace), resolve);
+    const body = await withData(callerBody, imageFinder, resolve);
     const { input } = parsedObject(body) ?? {};
     // A list of parts is one input with texts and images; a list of texts is one input each.
     const count = Array.isArray(input) && typeof input[0] === "string" ? input.length : 1;

@@ -18,7 +18,7 @@ interface Context {
   api: "openai" | "gemini";
   /** The catalogue's id. */
   model: string;
-  /** Of each answer. */
+  /** The bounds of each answer. */
   bounds: UsageBounds;
 }
 

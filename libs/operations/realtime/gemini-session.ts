@@ -3,7 +3,7 @@ import type { UpstreamError } from "#dialects/errors.ts";
 import { usageOf } from "#dialects/gemini/answer.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 import { plausible, type Usage, type UsageBounds } from "#dialects/usage.ts";
-import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { textTokensIn, UnreportedUsage } from "./unreported-usage.ts";
 import { readIfNaming, type SessionMessage, sumOf, type UpstreamSession } from "./upstream-session.ts";
 
@@ -18,11 +18,11 @@ const invalidPayload = 1007;
  */
 const heardPerToken = 1_707;
 const spokenPerToken = 2_560;
-/** Of one image, or of one frame of video. */
+/** Tokens of an image, or of a frame of video. */
 const imageTokens = 258;
 
 export class GeminiSession implements UpstreamSession {
-  /** Of the turns that are complete. */
+  /** The usage of the turns that are complete. */
   #complete: Usage | undefined;
   /** The last report of the turn in progress: each replaces the one before it. */
   #current: Usage | undefined;
@@ -96,15 +96,15 @@ export class GeminiSession implements UpstreamSession {
     if (this.#current !== undefined) this.#unreported.reported(this.#current);
   }
 
-  #countTurn({ modelTurn }: Record<string, unknown>, { functionCalls }: Record<string, unknown>): void {
+  #countTurn({ modelTurn }: JsonObject, { functionCalls }: JsonObject): void {
     if (modelTurn === undefined && functionCalls === undefined) return;
     if (!this.#unreported.isAnswering) this.#begin();
     for (const part of listOf(objectOf(modelTurn).parts).map(objectOf)) {
       const data = textOf(objectOf(part.inlineData).data);
-      if (data !== undefined) this.#unreported.said("audio", data.length / spokenPerToken);
-      else this.#unreported.said("text", textTokensIn(JSON.stringify(part.text ?? part).length));
+      if (data !== undefined) this.#unreported.spoke("audio", data.length / spokenPerToken);
+      else this.#unreported.spoke("text", textTokensIn(JSON.stringify(part.text ?? part).length));
     }
-    for (const call of listOf(functionCalls)) this.#unreported.said("text", textTokensIn(JSON.stringify(call).length));
+    for (const call of listOf(functionCalls)) this.#unreported.spoke("text", textTokensIn(JSON.stringify(call).length));
   }
 }
 

@@ -8,7 +8,7 @@ import { modalitiesOf } from "#dialects/openai/parts.ts";
 import { withMember } from "#dialects/relay/verbatim.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 import { plausible, tokensOf, type Usage, type UsageBounds } from "#dialects/usage.ts";
-import { jsonBytesOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonBytesOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf, readSpan } from "#wire/json/spans.ts";
 import { transcriptionModelPath } from "./operation.ts";
 import { type Medium, textTokensIn, UnreportedUsage } from "./unreported-usage.ts";
@@ -23,7 +23,7 @@ const spokenPerSecond = 20;
  */
 const pcmBytesPerSecond = 48_000;
 const g711BytesPerSecond = 8_000;
-/** Of an image in a message of the caller. */
+/** Tokens of an image in a message of the caller. */
 const imageTokens = 1_000;
 
 const base64Ratio = 4 / 3;
@@ -38,7 +38,9 @@ export class OpenaiSession implements UpstreamSession {
   #isTranscription = false;
   #inputBytesPerSecond = pcmBytesPerSecond;
   #outputBytesPerSecond = pcmBytesPerSecond;
-  /** What the message that is being sent to the upstream has; undefined for nothing that costs. */
+  /**
+   * The content of the message that is being sent to the upstream; undefined if it costs nothing.
+   */
   #sending: Sending | undefined;
   /** Seconds of audio that are not committed. */
   #bufferedSeconds = 0;
@@ -118,7 +120,7 @@ export class OpenaiSession implements UpstreamSession {
   }
 
   /** Both forms of a session's settings, the newer one first. */
-  #readFormats({ audio, input_audio_format: input, output_audio_format: output }: Record<string, unknown>): void {
+  #readFormats({ audio, input_audio_format: input, output_audio_format: output }: JsonObject): void {
     const formatOf = (side: unknown) => objectOf(objectOf(side).format).type;
     this.#inputBytesPerSecond = bytesPerSecondOf(formatOf(objectOf(audio).input) ?? input);
     this.#outputBytesPerSecond = bytesPerSecondOf(formatOf(objectOf(audio).output) ?? output);
@@ -133,10 +135,10 @@ export class OpenaiSession implements UpstreamSession {
     const seconds = length / base64Ratio / this.#outputBytesPerSecond;
     const isCounted = name.endsWith(".delta") && (this.#isTranscription || name.startsWith("response."));
     if (isCounted && length > 0)
-      this.#unreported.said(medium, medium === "audio" ? seconds * spokenPerSecond : textTokensIn(length));
+      this.#unreported.spoke(medium, medium === "audio" ? seconds * spokenPerSecond : textTokensIn(length));
   }
 
-  #readBufferEvent({ type, audio_start_ms: start, audio_end_ms: end }: Record<string, unknown>): void {
+  #readBufferEvent({ type, audio_start_ms: start, audio_end_ms: end }: JsonObject): void {
     switch (type) {
       case "input_audio_buffer.speech_started":
         this.#speech = { start: tokensOf(start), end: undefined };
@@ -165,7 +167,7 @@ export class OpenaiSession implements UpstreamSession {
    * A response without a report, such as one that was cancelled, used what it produced. A failed
    * one is free.
    */
-  #responseDone({ usage, status }: Record<string, unknown>): void {
+  #responseDone({ usage, status }: JsonObject): void {
     const reported = responseUsageOf(usage);
     const used = reported ?? (status === "failed" ? undefined : this.#unreported.usage);
     this.#add(used);

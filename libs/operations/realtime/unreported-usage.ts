@@ -16,7 +16,7 @@ export const textTokensIn = (bytes: number): number => Math.max(1, Math.floor(by
 export class UnreportedUsage {
   /** The conversation as of the last report. */
   #context: Usage | undefined;
-  /** What the caller said since. */
+  /** The caller's tokens since then. */
   #input = none();
   #output = none();
   /** Answers in progress. */
@@ -39,7 +39,7 @@ export class UnreportedUsage {
   }
 
   /** Tokens of an answer in progress. */
-  said(medium: Medium, tokens: number): void {
+  spoke(medium: Medium, tokens: number): void {
     if (this.#answers > 0) this.#output[medium] += tokens;
   }
 
@@ -51,13 +51,13 @@ export class UnreportedUsage {
     this.#isInputReported = true;
   }
 
-  /** An answer is over. What was said in it is no longer counted once none is in progress. */
+  /** An answer is over. Its tokens no longer count once no answer is in progress. */
   ended(): void {
     this.#answers = Math.max(0, this.#answers - 1);
     if (this.#answers === 0) this.#output = none();
   }
 
-  /** What the answers in progress have used; undefined if there are none. */
+  /** The usage of the answers in progress; undefined if there are none. */
   get usage(): Usage | undefined {
     if (this.#answers === 0) return undefined;
     const context = this.#context ?? plainUsageOf(0);

@@ -1,10 +1,10 @@
 /**
- * What the worker reads in the messages of a session's upstream: the model's name, usage, and an
- * error in place of the first message.
+ * Reads the messages of a session's upstream: the model's name, usage, and an error in place of the
+ * first message.
  */
 import type { UpstreamError } from "#dialects/errors.ts";
 import { plausible, type Usage, unitNames } from "#dialects/usage.ts";
-import { parsedObject } from "#wire/json/parse.ts";
+import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
 
 export type SessionMessage =
   | { kind: "message"; bytes: Buffer }
@@ -14,7 +14,7 @@ export type SessionMessage =
 export interface UpstreamSession {
   /** All usage that the upstream reported so far; undefined if there was none. */
   readonly usage: Usage | undefined;
-  /** What it produces now and has not reported, estimated; undefined while it produces nothing. */
+  /** An estimate of the usage that it has not reported; undefined while it produces nothing. */
   readonly unreported: Usage | undefined;
   /** The upstream got this part of a message of the caller, or all of it. */
   sent(fragment: Buffer, isFirst: boolean): void;
@@ -27,14 +27,14 @@ export interface UpstreamSession {
   closedWith(code: number | undefined, reason: string): UpstreamError;
 }
 
-/** A larger message is relayed unread. Those with usage or a model's name are far smaller. */
+/** A larger message is relayed unread. Messages with usage or a model's name are far smaller. */
 const readBytesMax = 4 << 20;
 
 /**
  * The object in a message that names one of these members; undefined for every other message, which
  * is not parsed.
  */
-export function readIfNaming(message: Buffer, names: readonly string[]): Record<string, unknown> | undefined {
+export function readIfNaming(message: Buffer, names: readonly string[]): JsonObject | undefined {
   if (message.length > readBytesMax || !names.some((name) => message.includes(`"${name}"`))) return undefined;
   return parsedObject(message);
 }

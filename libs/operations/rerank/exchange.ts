@@ -1,12 +1,12 @@
 /** Rankings by upstreams of Cohere's or Jina's format, which share their requests. */
 import { randomUUID } from "node:crypto";
 import { tokensOf } from "#dialects/usage.ts";
-import { isObject, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
 import { errorIn, reportedUsageOf, requestFor } from "../openai-call.ts";
 
 interface Context {
-  /** Of the answer, for upstreams that give it none. */
+  /** The id of an answer whose upstream gives it none. */
   id: string;
   /** The catalogue's id of the model. */
   model: string;
@@ -21,8 +21,8 @@ const exchangeOf = (hasDocuments: boolean): CallExchange<Context> => ({
   wantedOf: () => "openai-chat",
   async prepare({ body, spoken, target, model }) {
     if (spoken !== "openai-chat") return refusedFor("rankings");
-    const { documents: given, top_n: top, return_documents: wanted } = parsedObject(body) ?? {};
-    const documents = listOf(given);
+    const { documents: documentList, top_n: top, return_documents: wanted } = parsedObject(body) ?? {};
+    const documents = listOf(documentList);
     const context: Context = {
       id: `rerank-${randomUUID()}`,
       model,
@@ -52,10 +52,10 @@ const exchangeOf = (hasDocuments: boolean): CallExchange<Context> => ({
   },
 });
 
-const isResult = ({ index, relevance_score: score }: Record<string, unknown>, { count }: Context): boolean =>
+const isResult = ({ index, relevance_score: score }: JsonObject, { count }: Context): boolean =>
   typeof index === "number" && Number.isInteger(index) && index >= 0 && index < count && typeof score === "number";
 
-function resultOf({ document, ...result }: Record<string, unknown>, { documents }: Context): object {
+function resultOf({ document, ...result }: JsonObject, { documents }: Context): object {
   if (documents === undefined) return result;
   const own = documents[result.index as number];
   return { ...result, document: document ?? (typeof own === "string" ? { text: own } : own) };

@@ -4,7 +4,7 @@ import type { ConversationDialect } from "#dialects/dialect.ts";
 import { consistent } from "#dialects/neutral/consistent.ts";
 import { Refusal } from "#dialects/neutral/field-support.ts";
 import { repairedBytes, repairedRequest, repairedTarget } from "#dialects/relay/repaired.ts";
-import { jsonBytesOf, parsedObject, parseJson } from "#wire/json/parse.ts";
+import { type JsonObject, jsonBytesOf, parsedObject, parseJson } from "#wire/json/parse.ts";
 import { isConversation, ownBytesOf, readableRequestOf, resolveIn } from "../conversation.ts";
 import {
   type CallExchange,
@@ -42,7 +42,7 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   if (!isConversation(spoken) || from.tokenCount === undefined) return refusedFor("token counts");
   const to = codecs[spoken];
   const { conversationOf, prefixOf, answerOf } = from.tokenCount;
-  const callerBody = parseJson(body) as Record<string, unknown>;
+  const callerBody = parseJson(body) as JsonObject;
   const conversation = conversationOf(callerBody);
   const within = prefixOf?.(callerBody) ?? "";
   const decoded =

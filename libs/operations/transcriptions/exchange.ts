@@ -5,7 +5,7 @@
 
 import { audioUsageOf, transcriptStreamOf } from "#dialects/openai/audio.ts";
 import { formOf } from "#wire/form.ts";
-import { parsedObject } from "#wire/json/parse.ts";
+import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
 import { type CallExchange, refusedFor } from "../exchange.ts";
 import { errorIn, formRequestOf } from "../openai-call.ts";
 import { transcriptionValuesOf } from "./form.ts";
@@ -25,7 +25,7 @@ const textTypes: Partial<Record<TranscriptFormat, string>> = {
 };
 
 /** The event that ends a stream. */
-const doneEventOf = ({ text, logprobs, usage }: Record<string, unknown>): Buffer =>
+const doneEventOf = ({ text, logprobs, usage }: JsonObject): Buffer =>
   Buffer.from(
     `event: transcript.text.done\ndata: ${JSON.stringify({ type: "transcript.text.done", text, logprobs, usage })}\n\n`,
   );

@@ -12,7 +12,7 @@ import { transcriptionFormSchema, translationFormSchema } from "./schema.ts";
 
 /** For the estimate of a recording's duration: MP3 of usual quality. */
 const bytesPerSecond = 16_000;
-/** Of output, for each second: a quick speaker's. */
+/** Output tokens of a second, for a quick speaker. */
 const textTokensPerSecond = 4;
 /** The fields of a form besides its file. */
 const fieldTokensMax = 250;

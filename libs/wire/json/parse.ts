@@ -35,7 +35,7 @@ export function parseExact(text: string): unknown {
 }
 
 /** The bytes as a JSON object with exact numbers; undefined if they are not one. */
-export function parsedObject(bytes: Buffer): Record<string, unknown> | undefined {
+export function parsedObject(bytes: Buffer): JsonObject | undefined {
   try {
     const value = parseExact(textOfJson(bytes));
     return isObject(value) && !Array.isArray(value) ? value : undefined;
@@ -60,16 +60,17 @@ const separators = /[\u2028\u2029]/;
 /** The value's JSON in UTF-8. */
 export const jsonBytesOf = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
 
+/** A parsed object of unknown shape. */
+export type JsonObject = Record<string, unknown>;
+
 /** An object or an array. */
-export const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null;
+export const isObject = (value: unknown): value is JsonObject => typeof value === "object" && value !== null;
 
 /** False for undefined and null. */
 export const isPresent = (value: unknown): boolean => value !== undefined && value !== null;
 
 /** The value if it is an object, otherwise {}. For reading untrusted values. */
-export const objectOf = (value: unknown): Record<string, unknown> =>
-  isObject(value) && !Array.isArray(value) ? value : {};
+export const objectOf = (value: unknown): JsonObject => (isObject(value) && !Array.isArray(value) ? value : {});
 
 /** The value if it is a list, otherwise []. */
 export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);

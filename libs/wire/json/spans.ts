@@ -131,8 +131,8 @@ const quotedNames = new Map<string, Buffer>();
 
 /** A member's name in quotes, cached; names come only from the gateway's own code. */
 function quotedOf(name: string): Buffer {
-  const known = quotedNames.get(name);
-  if (known !== undefined) return known;
+  const cachedName = quotedNames.get(name);
+  if (cachedName !== undefined) return cachedName;
   const quoted = Buffer.from(`"${name}"`);
   quotedNames.set(name, quoted);
   return quoted;

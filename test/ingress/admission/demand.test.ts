@@ -16,7 +16,8 @@ const dialectOf = (body: Record<string, unknown>) =>
 /** The estimate for a body of 400 bytes. */
 function estimateOf(body: Record<string, unknown>, operation: OperationName = "answer", bodyBytes = 400) {
   const demand = operations[operation].demandOf(body, dialectOf(body));
-  return estimatedUsageOf({ operation, model, bodyBytes, ...demand } as LimitedRequest);
+  const request = { endpoint: { operation }, demand };
+  return estimatedUsageOf({ request, admitted: { model }, bodyBytes } as LimitedRequest);
 }
 function reservedFor(...asked: Parameters<typeof estimateOf>) {
   const { inputTokens, outputTokens } = estimateOf(...asked);
@@ -206,7 +207,7 @@ const largest: [operation: OperationName, body: Record<string, unknown>, mebibyt
 test("a whole answer may be as large as what its request asks for, in every operation", () => {
   for (const [operation, body, expected] of largest) {
     const demand = operations[operation].demandOf(body, dialectOf(body));
-    const bytes = answerBytesMaxOf({ model, ...demand });
+    const bytes = answerBytesMaxOf(model, demand);
     const most = expected === undefined ? undefined : Math.min(480, expected);
     const found = bytes === undefined ? undefined : Math.ceil(bytes / mebibyte);
     assert.ok(

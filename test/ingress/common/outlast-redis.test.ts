@@ -83,7 +83,13 @@ test("a resumable stream begins when its lease fails at first", async () => {
     path: "/v1/chat/completions",
   } as unknown as ServedEndpoint;
   const live = { once: () => undefined, closed: false } as never;
-  const own = { id: "gen_1", model: "sim", apiKey: "sk-1", fingerprint: "f", wrap: undefined };
+  const own = {
+    id: "gen_1",
+    model: "sim",
+    apiKey: "sk-1",
+    fingerprint: "f",
+    answered: () => ({ framing: "sse" as const }),
+  };
   const resolved = { bytes: Buffer.from("{}"), body: {} } as unknown as ResolvedBody;
   assert.equal(await detached.beginResumable(request, owner, endpoint, resolved, live, own), true);
   assert.deepEqual(begun, ["sim"]);

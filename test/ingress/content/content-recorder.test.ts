@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Content, ContentLabel } from "#content/content.ts";
-import type { GenerationRequest } from "../../../apps/ingress/admission/generation-request.ts";
 import { Capacity } from "../../../apps/ingress/common/capacity.ts";
-import { ContentRecorder } from "../../../apps/ingress/content/content-recorder.ts";
-import type { AnswerResponse } from "../../../apps/ingress/response/generation-response.ts";
+import { ContentRecorder, type RecordedRequest } from "../../../apps/ingress/content/content-recorder.ts";
+import type { AnswerResponse } from "../../../apps/ingress/response/response.ts";
+import { responseFor } from "../../../apps/ingress/response/response-for.ts";
 
 /** A response that remembers what was sent. */
 function responseOf() {
@@ -25,6 +25,13 @@ function responseOf() {
   return { response, sent, close };
 }
 
+type Recorded = RecordedRequest["http"] & RecordedRequest["endpoint"] & { contentType: string };
+
+const usual: Recorded = {
+  ...{ dialect: "openai-chat", operation: "answer", contentType: "application/json" },
+  caller: { id: "key_1", account: "a", contentKey: "k" },
+};
+
 function startRecorder(capacity = 1 << 20) {
   const recorded = new Capacity(capacity);
   const written: { label: ContentLabel; content: Content }[] = [];
@@ -33,21 +40,19 @@ function startRecorder(capacity = 1 << 20) {
   const recorder = new ContentRecorder({ stream, recorded, clock });
   const record = (more: object, body: string) => {
     const { response, sent, close } = responseOf();
-    const request = {
-      ...{ id: "gen_1", dialect: "openai-chat", operation: "answer", contentType: "application/json", response },
-      caller: { id: "key_1", account: "a", contentKey: "k" },
-      ...more,
-    } as unknown as GenerationRequest;
-    return { request, answer: recorder.recorded(request, Buffer.from(body)).response, sent, close };
+    const { caller, dialect, operation, contentType }: Recorded = { ...usual, ...more };
+    const request = { http: { caller }, endpoint: { dialect, operation }, bytes: Buffer.from(body) };
+    const content = recorder.layerOf(request, { id: "gen_1", contentType });
+    return { answer: responseFor({ sink: response, content }), response, sent, close };
   };
-  return { recorder, recorded, written, record };
+  return { recorded, written, record };
 }
 
 test("requests of other accounts, and sessions, pass untouched", () => {
-  const { recorder, record } = startRecorder();
+  const { record } = startRecorder();
   for (const more of [{ caller: { id: "key_1", account: "a" } }, { operation: "realtime" }]) {
-    const { request } = record(more, "{}");
-    assert.equal(recorder.recorded(request, Buffer.from("{}")), request);
+    const { answer, response } = record(more, "{}");
+    assert.equal(answer, response);
   }
 });
 

@@ -37,6 +37,21 @@ const asked = {
   usage: null,
   progress: undefined,
 };
+/** A generation of such a request. */
+function generationOf({
+  catalogue: prices,
+  caller,
+  state,
+  operation,
+  framing,
+  model,
+  ...rest
+}: typeof asked): Generation {
+  const request = { http: { caller }, endpoint: { operation }, framing, demand: rest };
+  const admitted = { catalogue: prices, model };
+  return { ...rest, state: { kind: state }, request, admitted } as unknown as Generation;
+}
+
 const begun = { model: "fallback", outputTokens: 0, reasoningTokens: 0 };
 const thinks = { id: "m", capabilities: ["reasoning"] };
 const nothing = "nothing";
@@ -133,7 +148,7 @@ const cases: [what: string, generation: object, outcome: GenerationOutcome, expe
 
 test("bill: a session that runs, by its upstream's reports alone", () => {
   const progress = { ...begun, outputTokens: 90, reported: plainUsageOf(7, 50), unreported: plainUsageOf(60, 30) };
-  const bill = billOf({ ...asked, operation: "realtime", progress } as unknown as Generation, undefined);
+  const bill = billOf(generationOf(Object.assign({ ...asked }, { operation: "realtime", progress })), undefined);
   assert.deepEqual([bill?.usage.inputTokens, bill?.usage.outputTokens], [7, 50]);
 });
 
@@ -152,13 +167,13 @@ test("bill: a transcript without a report, by the seconds of its recording where
       model,
       catalogue: { ...catalogue, models: [model] },
     };
-    assert.equal(billOf(generation as unknown as Generation, "complete")?.cost, expected);
+    assert.equal(billOf(generationOf(Object.assign({ ...asked }, generation)), "complete")?.cost, expected);
   }
 });
 
 for (const [what, generation, outcome, expected] of cases)
   test(`bill: ${what}`, () => {
-    const bill = billOf({ ...asked, ...generation } as unknown as Generation, outcome);
+    const bill = billOf(generationOf(Object.assign({ ...asked }, generation)), outcome);
     assert.equal(
       bill === undefined ? nothing : `${bill.usage.inputTokens} in, ${bill.usage.outputTokens} out, ${bill.model}`,
       expected,

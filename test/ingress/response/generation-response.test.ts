@@ -3,11 +3,8 @@ import type { OutgoingHttpHeaders } from "node:http";
 import { test } from "node:test";
 import { conversationDialects } from "#dialects/dialect.ts";
 import { Capacity } from "../../../apps/ingress/common/capacity.ts";
-import {
-  type AnswerOptions,
-  type AnswerResponse,
-  GenerationResponse,
-} from "../../../apps/ingress/response/generation-response.ts";
+import { type AnswerOptions, GenerationResponse } from "../../../apps/ingress/response/generation-response.ts";
+import type { AnswerResponse } from "../../../apps/ingress/response/response.ts";
 
 /** A response that keeps what is written to it. */
 class Written implements AnswerResponse {

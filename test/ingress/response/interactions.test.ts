@@ -4,13 +4,14 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Refusal } from "../../../apps/ingress/common/refusal.ts";
 import { readInteraction } from "../../../apps/ingress/request/interactions.ts";
 import { InteractionStream, interactionOf } from "../../../apps/ingress/response/interactions.ts";
 
 function translated(body: object): Record<string, unknown> {
   const read = readInteraction(Buffer.from(JSON.stringify({ model: "m", input: "Hi", ...body })));
-  if (read.kind === "refused") assert.fail(read.failure.message);
-  return JSON.parse(read.value.bytes.toString()) as Record<string, unknown>;
+  if (read instanceof Refusal) assert.fail(read.failure.message);
+  return JSON.parse(read.bytes.toString()) as Record<string, unknown>;
 }
 
 const user = (...content: object[]) => ({ type: "message", role: "user", content });
@@ -215,7 +216,7 @@ test("hostile bodies are refused with the field at fault", () => {
     [{ input: [{ type: "video", uri: "https://example.com/v.mp4" }] }, "input[0].type"],
   ] as const) {
     const read = readInteraction(Buffer.from(JSON.stringify({ model: "m", input: "Hi", ...body })));
-    assert.ok(read.kind === "refused", JSON.stringify(body));
+    assert.ok(read instanceof Refusal, JSON.stringify(body));
     const { failure } = read as { failure: { param?: string; message: string; instancePath?: string } };
     const name = JSON.stringify(failure);
     assert.ok(typeof param === "string" ? name.includes(param) : param.test(name), name);

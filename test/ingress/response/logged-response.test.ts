@@ -21,12 +21,12 @@ const log = {
 
 const endings: Record<string, (response: LoggedResponse) => void> = {
   "/end": (response) => response.end(),
-  "/leave": (response) => response.leave(false),
+  "/leave": (response) => response.leave("lost"),
   "/destroy": (response) => response.destroy(),
 };
 
 const server = createServer((request, live) => {
-  const response = new LoggedResponse({ log, live, sendsIds: true, ended: () => {} });
+  const response = new LoggedResponse({ log, sendsIds: true, ended: () => {} }).over(live);
   response.writeHead(200, { "content-type": "text/event-stream" });
   response.write(Buffer.from("data: one\n\n"), () => endings[request.url as string]?.(response));
 }).listen(0, "127.0.0.1");
@@ -79,7 +79,7 @@ function written(keepAlive: string, sendsIds: boolean, breaks = false): { text: 
   };
   const numbered = { ...log, event: (event: Buffer) => Buffer.concat([Buffer.from("id: gen_1.0\n"), event]) };
   const ending = { ...numbered, end: async (kind = "end") => void kinds.push(kind) } as unknown as LogWriter;
-  const response = new LoggedResponse({ log: ending, live, sendsIds, ended: () => undefined });
+  const response = new LoggedResponse({ log: ending, sendsIds, ended: () => undefined }).over(live);
   response.writeHead(200, {});
   response.write(emptyLines);
   for (const _ of [1, 2]) {

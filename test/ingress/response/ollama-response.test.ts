@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
 import { test } from "node:test";
 import { Capacity } from "../../../apps/ingress/common/capacity.ts";
+import { Refusal } from "../../../apps/ingress/common/refusal.ts";
 import { readOllamaRequest } from "../../../apps/ingress/request/ollama.ts";
-import { OllamaAnswer } from "../../../apps/ingress/response/ollama-answer.ts";
-import { ollamaResponseOf } from "../../../apps/ingress/response/ollama-response.ts";
+import { OllamaAnswer, ollamaTranslationOf } from "../../../apps/ingress/response/ollama-answer.ts";
+import { responseFor } from "../../../apps/ingress/response/response-for.ts";
 
 /** A response that remembers what it was told. */
 class Told extends EventEmitter {
@@ -42,7 +43,8 @@ function responding(streams: boolean) {
     epoch: () => 0,
   });
   const told = new Told();
-  return { told, response: ollamaResponseOf(told, answer, streams, capacity.claim("key")) };
+  const translation = { translation: ollamaTranslationOf(answer), streams, held: capacity.claim("key") };
+  return { told, response: responseFor({ sink: told, translation }) };
 }
 
 const head = { "content-type": "text/event-stream", "x-request-id": "req_1" };
@@ -64,7 +66,7 @@ test("log probabilities are asked for, and stand beside the text they belong to"
     ],
   ] as const) {
     const read = readOllamaRequest("/api/generate", Buffer.from(JSON.stringify({ ...asked, ...more })));
-    const { logprobs, top_logprobs } = JSON.parse(String(read.kind === "value" && read.value.bytes));
+    const { logprobs, top_logprobs } = JSON.parse(String(!(read instanceof Refusal) && read.bytes));
     assert.deepEqual({ logprobs, top_logprobs }, expected);
   }
   const logprobs = { content: [{ token: "a", logprob: -0.1, bytes: [97], top_logprobs: [] }] };
@@ -165,8 +167,8 @@ test("results of tools belong to the calls before them, by name and then by orde
     result("f"),
   ];
   const read = readOllamaRequest("/api/chat", Buffer.from(JSON.stringify({ model: "m:latest", messages })));
-  assert.ok(read.kind === "value" && read.value.bytes !== undefined);
-  const body = JSON.parse(read.value.bytes.toString());
+  assert.ok(!(read instanceof Refusal) && read.bytes !== undefined);
+  const body = JSON.parse(read.bytes.toString());
   assert.deepEqual(
     body.messages.map(({ tool_call_id }: { tool_call_id?: string }) => tool_call_id),
     [undefined, undefined, "call_1", "call_0", "call_2", undefined, "call_3"],
@@ -178,8 +180,8 @@ test("results of tools belong to the calls before them, by name and then by orde
 test("images get their type from their first bytes", () => {
   const images = ["/9j/AAAA", "R0lGODAA", "UklGRAAA", "iVBORw0K", "data:image/x;base64,AA"];
   const read = readOllamaRequest("/api/generate", Buffer.from(JSON.stringify({ model: "m", prompt: "p", images })));
-  assert.ok(read.kind === "value" && read.value.bytes !== undefined);
-  const [{ content }] = JSON.parse(read.value.bytes.toString()).messages;
+  assert.ok(!(read instanceof Refusal) && read.bytes !== undefined);
+  const [{ content }] = JSON.parse(read.bytes.toString()).messages;
   assert.deepEqual(
     content.slice(1).map(({ image_url: { url } }: { image_url: { url: string } }) => url.split(";")[0]),
     ["data:image/jpeg", "data:image/gif", "data:image/webp", "data:image/png", "data:image/x"],

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { unitKinds } from "#api/usage.ts";
 import { UsageReader } from "#dialects/anthropic-messages/answer.ts";
-import { AnswerReader } from "#dialects/gemini/answer.ts";
+import { GeminiDecoder } from "#dialects/gemini/answer.ts";
 import { audioUsageOf } from "#dialects/openai/audio.ts";
 import { usageOf as chatUsageOf } from "#dialects/openai-chat/answer.ts";
 import { imageAnswerOf } from "#dialects/openai-images/verbatim.ts";
@@ -18,6 +18,7 @@ import { type Prices, unpricedUnitsOf } from "#ledger/prices.ts";
 import { billedFields } from "#ledger/record-fields.ts";
 import { decodeUsageRecord, encodeUsageRecord } from "#ledger/usage-record.ts";
 import { OpenaiSession } from "#operations/realtime/openai-session.ts";
+import { jsonBytesOf } from "#wire/json/parse.ts";
 import { usageRecord } from "../../control/records.ts";
 
 const pricesOf = (amounts: Partial<Prices>): Prices => ({
@@ -35,9 +36,9 @@ const anthropic = (...reports: object[]): Usage | undefined => {
   return reader.usage;
 };
 const gemini = (...responses: Record<string, unknown>[]): Usage | undefined => {
-  const reader = new AnswerReader();
-  for (const response of responses) reader.read(response);
-  return reader.usage;
+  const decoder = new GeminiDecoder();
+  for (const response of responses) decoder.push({ event: undefined, data: jsonBytesOf(response) });
+  return decoder.usage;
 };
 const realtime = (usage: object): Usage | undefined => {
   const session = new OpenaiSession("m");

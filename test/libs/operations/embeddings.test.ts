@@ -4,7 +4,7 @@ import { type EmbeddingFormat, embeddingAnswerOf, embeddingRequestOf } from "#op
 
 const exchangeOf = (text: string, from: EmbeddingFormat = "openai", to = from) => {
   const made = embeddingRequestOf(from, to, Buffer.from(text), "theirs");
-  return { ...made, answerOf: (bytes: Buffer) => embeddingAnswerOf(from, to, made.asked, "mine", bytes) };
+  return { ...made, answerOf: (bytes: Buffer) => embeddingAnswerOf(from, to, made.requested, "mine", bytes) };
 };
 const answered = (request: string, answer: string, from?: EmbeddingFormat, to?: EmbeddingFormat) =>
   exchangeOf(request, from, to).answerOf(Buffer.from(answer))?.body.toString();

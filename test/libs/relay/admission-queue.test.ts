@@ -5,13 +5,43 @@ import { AdmissionQueue } from "#relay/admission-queue.ts";
 const burst = { group: "default", weight: 1, key: "burst" };
 const single = { group: "default", weight: 1, key: "single" };
 
+/** An admission queue whose items go onto the queue as soon as they may. */
+class OpenQueue<Item extends string | number> extends AdmissionQueue<Item> {
+  isOpen = true;
+  readonly #release: (item: Item) => void;
+
+  constructor(release: (item: Item) => void) {
+    super();
+    this.#release = release;
+  }
+
+  override admit(...call: Parameters<AdmissionQueue<Item>["admit"]>): void {
+    super.admit(...call);
+    this.pump(call[2]);
+  }
+
+  override taken(item: Item, now: number): void {
+    super.taken(item, now);
+    this.pump(now);
+  }
+
+  override over(item: Item, ranMs: number | undefined, now: number): void {
+    super.over(item, ranMs, now);
+    this.pump(now);
+  }
+
+  pump(now: number): void {
+    if (!this.isOpen) return;
+    for (let item = this.next(now); item !== undefined; item = this.next(now)) this.#release(item);
+  }
+}
+
 /**
  * A queue in virtual time: workers with this many slots, jobs of this duration, a dispatch of two
  * milliseconds.
  */
 class QueueSettings {
   now = 1_000;
-  open = true;
   readonly jobs: { item: string; admissionQueue: AdmissionQueue<string> }[] = [];
   readonly startedAt = new Map<string, number>();
   readonly #running: { endsAt: number; item: string; admissionQueue: AdmissionQueue<string> }[] = [];
@@ -25,11 +55,8 @@ class QueueSettings {
     this.#serviceMs = serviceMs;
   }
 
-  admissionQueue(): AdmissionQueue<string> {
-    const admissionQueue: AdmissionQueue<string> = new AdmissionQueue<string>({
-      isOpen: () => this.open,
-      release: (item) => this.jobs.push({ item, admissionQueue }),
-    });
+  admissionQueue(): OpenQueue<string> {
+    const admissionQueue: OpenQueue<string> = new OpenQueue<string>((item) => this.jobs.push({ item, admissionQueue }));
     this.#admissionQueues.push(admissionQueue);
     return admissionQueue;
   }
@@ -38,7 +65,7 @@ class QueueSettings {
   #share(): void {
     const running = this.#admissionQueues.reduce((sum, admissionQueue) => sum + admissionQueue.runningSize, 0);
     for (const admissionQueue of this.#admissionQueues)
-      admissionQueue.setSlots(this.#slots - running + admissionQueue.runningSize);
+      admissionQueue.slots = this.#slots - running + admissionQueue.runningSize;
   }
 
   play(ms: number): void {
@@ -175,14 +202,15 @@ test("a request that leaves makes capacity, wherever it waited, and nothing is r
   admissionQueue.over("b", undefined, 1);
   admissionQueue.over("b", undefined, 1);
   assert.deepEqual([queue.jobs.length, admissionQueue.heldSize], [1, 2]);
-  queue.open = false;
+  admissionQueue.isOpen = false;
   admissionQueue.over("a", undefined, 2);
   assert.deepEqual([queue.jobs.length, admissionQueue.heldSize], [1, 2]);
-  queue.open = true;
+  admissionQueue.isOpen = true;
   admissionQueue.pump(3);
   admissionQueue.pump(3);
   assert.deepEqual([queue.jobs.map(({ item }) => item), admissionQueue.heldSize], [["a", "c"], 1]);
-  admissionQueue.gone("c", 3);
+  admissionQueue.gone("c");
+  admissionQueue.pump(3);
   assert.deepEqual([queue.jobs.map(({ item }) => item), admissionQueue.heldSize], [["a", "c", "d"], 0]);
   admissionQueue.admit("e", burst, 3);
   admissionQueue.again("c");
@@ -193,7 +221,7 @@ test("a request that leaves makes capacity, wherever it waited, and nothing is r
 });
 
 test("Retry-After follows how fast the queue drains", () => {
-  const admissionQueue = new AdmissionQueue<number>({ isOpen: () => true, release: () => undefined });
+  const admissionQueue = new OpenQueue<number>(() => undefined);
   let now = 50_000;
   admissionQueue.admit(-1, burst, now);
   assert.equal(admissionQueue.retryAfterSeconds(1, now), 1);

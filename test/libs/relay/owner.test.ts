@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type RelayBounds, relayBounds } from "#relay/bounds.ts";
 import { encodeAccept, type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "#relay/frame.ts";
-import { type JobState, Owner } from "#relay/owner.ts";
+import { type AttemptJob, type JobState, Owner, type OwnerAction } from "#relay/owner.ts";
 
 const self = "owner";
 const startAt = 1_000;
@@ -28,6 +28,25 @@ function lineOf(mailbox: string, { kind, attempt, seq, payload }: Frame, idly: b
   return `${mailbox} ${name} #${attempt}${details}${idly ? " idly" : ""}`;
 }
 
+/** The lines for an action; none for a probe. */
+function linesOf(action: OwnerAction<string>): string[] {
+  switch (action.kind) {
+    case "enqueue":
+    case "dequeue":
+      return [`${action.client} ${action.kind} #${action.attempt}`];
+    case "restart":
+      return [`${action.client} restart`, `${action.client} enqueue #${action.attempt}`];
+    case "bind":
+      return [`${action.client} bound ${action.freeSlots}`];
+    case "flow":
+      return [`${action.isOpen ? "open" : "close"} ${action.client}`];
+    case "fail":
+      return [`${action.client} failed ${action.fault}`];
+    case "probe":
+      return [];
+  }
+}
+
 /**
  * An owner with a sound link, on a clock that the test sets. It writes down what the owner does,
  * one line each.
@@ -36,25 +55,23 @@ function ownerOf({ limits = relayBounds, mayRestart = true }: { limits?: RelayBo
   let lines: string[] = [];
   let heartbeatsToSelf = 0;
   let now = startAt;
-  const probes: { client: string; number: number; attempt: number }[][] = [];
+  const probes: (readonly AttemptJob<string>[])[] = [];
   const owner = new Owner<string>(
     self,
     limits,
     {
       send: (mailbox, frame, idly = false) => lines.push(lineOf(mailbox, frame, idly)),
       heartbeat: (mailbox) => (mailbox === self ? heartbeatsToSelf++ : lines.push(`${mailbox} heartbeat`)),
-      enqueue: (client, _number, attempt) => lines.push(`${client} enqueue #${attempt}`),
-      dequeue: (client, _number, attempt) => lines.push(`${client} dequeue #${attempt}`),
-      probe: (jobs) => probes.push(jobs),
-      bound: (client, freeSlots) => lines.push(`${client} bound ${freeSlots}`),
       mayRestart: () => mayRestart,
-      restart: (client) => lines.push(`${client} restart`),
       deliver: (client, kind, payload) => lines.push(`${client} ${kind} ${payload}`.trim()),
-      inputFlow: (client, open) => lines.push(`${open ? "open" : "close"} ${client}`),
-      fail: (client, fault) => lines.push(`${client} failed ${fault}`),
     },
     startAt,
   );
+  const act = (actions: readonly OwnerAction<string>[]) => {
+    for (const action of actions)
+      if (action.kind === "probe") probes.push(action.jobs);
+      else lines.push(...linesOf(action));
+  };
   const receive = (
     number: number,
     kind: FrameKind,
@@ -63,10 +80,11 @@ function ownerOf({ limits = relayBounds, mayRestart = true }: { limits?: RelayBo
   ) => {
     owner.heard(self, now);
     owner.heard(from, now);
-    owner.receive(from, { kind, number, attempt, seq, payload }, now);
+    act(owner.receive(from, { kind, number, attempt, seq, payload }, now));
   };
   return {
     owner,
+    act,
     probes,
     receive,
     heartbeatsToSelf: () => heartbeatsToSelf,
@@ -75,7 +93,7 @@ function ownerOf({ limits = relayBounds, mayRestart = true }: { limits?: RelayBo
     },
     start(client: string): number {
       const number = owner.takeNumber();
-      owner.start(client, number, waitMs, now);
+      act(owner.start(client, number, { waitMs, now }));
       return number;
     },
     /** A worker accepts an attempt. */
@@ -86,15 +104,15 @@ function ownerOf({ limits = relayBounds, mayRestart = true }: { limits?: RelayBo
       while (now < startAt + untilMs) {
         now = Math.min(startAt + untilMs, now + limits.heartbeatMs);
         for (const name of [self, ...heard]) owner.heard(name, now);
-        owner.tick(now);
+        act(owner.tick(now));
       }
     },
     /** A heartbeat now. */
     tick(): void {
       owner.heard(self, now);
-      owner.tick(now);
+      act(owner.tick(now));
     },
-    answer: (number: number, state: JobState, attempt = 1) => owner.probed(number, attempt, state, now),
+    answer: (number: number, state: JobState, attempt = 1) => act(owner.probed(number, attempt, state, now)),
     /** What it did since the last call. */
     did(): string[] {
       const done = lines;
@@ -162,29 +180,29 @@ test("generation numbers differ, and none is 0", () => {
 });
 
 test("a job that its queue refuses fails its generation at once, and a worker that got it anyway drops it", () => {
-  const { owner, start, accept, did } = ownerOf();
+  const { owner, act, start, accept, did } = ownerOf();
   const number = start("a");
-  owner.enqueueFailed(number + 1, 1);
-  owner.enqueueFailed(number, 2);
+  act(owner.enqueueFailed(number + 1, 1));
+  act(owner.enqueueFailed(number, 2));
   assert.deepEqual(did(), ["a enqueue #1"]);
-  owner.enqueueFailed(number, 1);
+  act(owner.enqueueFailed(number, 1));
   assert.deepEqual(did(), ["a dequeue #1", "a failed unavailable"]);
   accept(number);
   assert.deepEqual(did(), ["worker cancel #1 drop"]);
 });
 
 test("a late refusal of a job that a worker already runs changes nothing", () => {
-  const { owner, number, did } = boundOwner();
-  owner.enqueueFailed(number, 1);
+  const { owner, act, number, did } = boundOwner();
+  act(owner.enqueueFailed(number, 1));
   assert.deepEqual(did(), []);
   assert.equal(owner.size, 1);
 });
 
 test("a refused later attempt does not fail: a probe finds it missing and enqueues it again", () => {
-  const { owner, number, receive, did, pass, probes, answer } = boundOwner();
+  const { owner, act, number, receive, did, pass, probes, answer } = boundOwner();
   receive(frameKinds.gone, 0);
   assert.deepEqual(did(), ["a restart", "a enqueue #2"]);
-  owner.enqueueFailed(number, 2);
+  act(owner.enqueueFailed(number, 2));
   assert.deepEqual(did(), []);
   pass(6_000);
   assert.deepEqual(probes.at(-1), [{ client: "a", number, attempt: 2 }]);
@@ -193,24 +211,24 @@ test("a refused later attempt does not fail: a probe finds it missing and enqueu
 });
 
 test("a caller that leaves removes its job from the queue, or its worker settles what was produced", () => {
-  const { owner, start, accept, did } = ownerOf();
+  const { owner, act, start, accept, did } = ownerOf();
   const [waiting, running] = [start("a"), start("b")];
   accept(running);
   did();
-  owner.leave(waiting);
-  owner.leave(running);
+  act(owner.leave(waiting));
+  act(owner.leave(running));
   assert.deepEqual(did(), ["a dequeue #1", "worker cancel #1 settle"]);
-  owner.leave(running);
-  owner.leave(12_345);
+  act(owner.leave(running));
+  act(owner.leave(12_345));
   assert.deepEqual([did(), owner.size, owner.waitingSize], [[], 0, 0]);
 });
 
 test("a worker that missed the end of a generation is notified again, as long as it may remember it", () => {
-  const { owner, start, accept, receive, at, tick, did } = ownerOf();
+  const { owner, act, start, accept, receive, at, tick, did } = ownerOf();
   const [ended, left] = [start("a"), start("b")];
   for (const number of [ended, left]) accept(number);
   receive(ended, frameKinds.end, 1);
-  owner.leave(left);
+  act(owner.leave(left));
   did();
   const again = () => {
     receive(ended, frameKinds.end, 1);
@@ -229,7 +247,7 @@ test("a worker that missed the end of a generation is notified again, as long as
 });
 
 test("a finished generation remembers only the attempt and the worker that finished it", () => {
-  const { start, owner, accept, receive, did } = ownerOf();
+  const { start, owner, act, accept, receive, did } = ownerOf();
   const [ended, left] = [start("a"), start("b")];
   accept(ended);
   receive(ended, frameKinds.end, 1);
@@ -238,7 +256,7 @@ test("a finished generation remembers only the attempt and the worker that finis
   receive(ended, frameKinds.end, 1, { attempt: 2 });
   receive(ended, frameKinds.gone, 0);
   assert.deepEqual(did(), ["other cancel #1 drop", "worker cancel #2 drop"], "`gone` needs no answer");
-  owner.leave(left);
+  act(owner.leave(left));
   did();
   receive(left, frameKinds.data, 1);
   receive(left, frameKinds.data, 1, { from: "other" });
@@ -277,7 +295,7 @@ test("a worker whose `accept` was lost gets go at once, because it may be waitin
   const number = start("a");
   did();
   receive(number, frameKinds.head, 1);
-  assert.deepEqual(did(), ["worker go #1", "a bound 0", "worker missing #1 0"]);
+  assert.deepEqual(did(), ["worker go #1", "worker missing #1 0", "a bound 0"]);
 });
 
 test("a full worker is notified at once that a generation is done, one with capacity at its next message", () => {
@@ -345,7 +363,7 @@ test("a gap at the beginning of another attempt is requested at once", () => {
   receive(frameKinds.gone, 0);
   did();
   receive(frameKinds.head, 1, noPayload, { attempt: 2 });
-  assert.deepEqual(did(), ["worker go #2", "a bound 0", "worker missing #2 0"]);
+  assert.deepEqual(did(), ["worker go #2", "worker missing #2 0", "a bound 0"]);
 });
 
 test("a later attempt waits for a worker as long as the first one", () => {
@@ -395,12 +413,12 @@ test("a generation whose answer has begun fails with its worker, and what was pr
 });
 
 test("an owner without a link fails everything when downMs is over", () => {
-  const { owner, start, did } = ownerOf();
+  const { owner, act, start, did } = ownerOf();
   start("a");
   did();
-  owner.tick(startAt + relayBounds.downMs);
+  act(owner.tick(startAt + relayBounds.downMs));
   assert.deepEqual(did(), []);
-  owner.tick(startAt + relayBounds.downMs + 1);
+  act(owner.tick(startAt + relayBounds.downMs + 1));
   assert.deepEqual(did(), ["a dequeue #1", "a failed unavailable"]);
 });
 
@@ -628,23 +646,23 @@ test("every heartbeat also goes to the owner itself, which detects the state of 
 });
 
 test("without a link no queue is probed, and no worker counts as lost", () => {
-  const { owner, start, probes, did } = ownerOf();
+  const { owner, act, start, probes, did } = ownerOf();
   const number = start("a");
   did();
-  owner.tick(startAt + 10_000);
-  owner.probed(number, 1, "missing", startAt + 10_000);
+  act(owner.tick(startAt + 10_000));
+  act(owner.probed(number, 1, "missing", startAt + 10_000));
   assert.deepEqual([probes, did()], [[], []]);
 });
 
 test("input goes to the attempt's worker, is sent again where it is missing, and closes its window", () => {
   const world = ownerOf();
   const number = world.start("a");
-  world.owner.input(number, Buffer.from("too early"));
+  world.act(world.owner.input(number, Buffer.from("too early")));
   world.accept(number);
   world.did();
   const half = Buffer.alloc(relayBounds.windowBytes / 2);
-  world.owner.input(number, half);
-  world.owner.input(number, half);
+  world.act(world.owner.input(number, half));
+  world.act(world.owner.input(number, half));
   assert.deepEqual(namesIn(world.did()), ["input", "input", "close a"]);
   world.receive(number, frameKinds.missing, 1);
   assert.deepEqual(namesIn(world.did()), ["input"]);
@@ -660,7 +678,7 @@ test("input that may be lost is named with a heartbeat", () => {
   const world = ownerOf();
   const number = world.start("a");
   world.accept(number);
-  world.owner.input(number, Buffer.from("x"));
+  world.act(world.owner.input(number, Buffer.from("x")));
   const quiets = () => world.did().filter((line) => line.startsWith("worker quiet"));
   world.tick();
   assert.deepEqual(quiets(), []);

@@ -6,7 +6,14 @@
 
 import { type RelayBounds, relayBounds } from "#relay/bounds.ts";
 import { type Frame, frameBytesOf, frameKinds, noPayload } from "#relay/frame.ts";
-import { type AnswerKind, type JobState, Owner, type RelayFault } from "#relay/owner.ts";
+import {
+  type AnswerKind,
+  type AttemptJob,
+  type JobState,
+  Owner,
+  type OwnerAction,
+  type RelayFault,
+} from "#relay/owner.ts";
 import { type Outcome, type Run, Runner } from "#relay/runner.ts";
 import { randomFrom } from "../../support/random.ts";
 
@@ -277,35 +284,10 @@ export class World {
       process.name,
       simulationLimits,
       {
-        enqueue: (client, number, attempt) => this.#enqueue(process, client, number, attempt),
-        dequeue: (_client, number, attempt) => {
-          if (!this.#chance(this.#faults.lie)) this.#jobs.delete(jobIdOf(process, number, attempt));
-        },
-        probe: (jobs) => {
-          if (this.#chance(this.#faults.lie)) this.#soon(process, () => owner.probeFailed());
-          else
-            for (const { number, attempt } of jobs) {
-              const state: JobState = this.#jobs.get(jobIdOf(process, number, attempt))?.state ?? "missing";
-              this.#soon(process, (now) => owner.probed(number, attempt, state, now));
-            }
-        },
         send: (mailbox, frame) => this.#publish(process, mailbox, [frame]),
         heartbeat: (mailbox) => this.#publish(process, mailbox, []),
-        bound: () => {},
         deliver: (client, kind, payload, seq) => this.#deliver(owner, client, kind, payload, seq),
-        inputFlow: (client, open) => {
-          client.inputOpen = open;
-          if (open) this.#sendInput(owner, client);
-        },
         mayRestart: (client) => !client.committed,
-        restart: (client) => {
-          if (client.committed) this.#violated(`generation ${client.number} was run anew after content was delivered`);
-          client.received = [];
-          client.told = 0;
-          client.attempt = undefined;
-          client.untakenBytes = 0;
-        },
-        fail: (client, fault) => this.#over(client, fault),
       },
       this.#now,
     );
@@ -313,11 +295,55 @@ export class World {
       owner.heard(sender, now);
       for (const frame of frames) {
         this.#present = sender;
-        owner.receive(sender, frame, now);
+        this.#act(process, owner, owner.receive(sender, frame, now));
       }
     };
-    process.tick = (now) => owner.tick(now);
+    process.tick = (now) => this.#act(process, owner, owner.tick(now));
     this.#owners.push({ process, owner });
+  }
+
+  #act(process: Process, owner: Owner<Client>, actions: readonly OwnerAction<Client>[]): void {
+    for (const action of actions)
+      switch (action.kind) {
+        case "enqueue":
+          this.#enqueue(process, action);
+          break;
+        case "dequeue":
+          if (!this.#chance(this.#faults.lie)) this.#jobs.delete(jobIdOf(process, action.number, action.attempt));
+          break;
+        case "restart":
+          this.#restart(action.client);
+          this.#enqueue(process, action);
+          break;
+        case "probe":
+          this.#probe(process, owner, action.jobs);
+          break;
+        case "flow":
+          action.client.inputOpen = action.isOpen;
+          if (action.isOpen) this.#sendInput(owner, action.client);
+          break;
+        case "fail":
+          this.#over(action.client, action.fault);
+          break;
+        case "bind":
+      }
+  }
+
+  #probe(process: Process, owner: Owner<Client>, jobs: readonly AttemptJob<Client>[]): void {
+    if (this.#chance(this.#faults.lie)) this.#soon(process, () => owner.probeFailed());
+    else
+      for (const { number, attempt } of jobs) {
+        const state: JobState = this.#jobs.get(jobIdOf(process, number, attempt))?.state ?? "missing";
+        this.#soon(process, (now) => this.#act(process, owner, owner.probed(number, attempt, state, now)));
+      }
+  }
+
+  #restart(client: Client): void {
+    if (client.committed) this.#violated(`generation ${client.number} was run anew after content was delivered`);
+    client.received = [];
+    client.told = 0;
+    client.attempt = undefined;
+    client.untakenBytes = 0;
   }
 
   #present = "";
@@ -375,7 +401,7 @@ export class World {
 
   // The queue
 
-  #enqueue(process: Process, client: Client, number: number, attempt: number): void {
+  #enqueue(process: Process, { client, number, attempt }: AttemptJob<Client>): void {
     this.#attemptsMax = Math.max(this.#attemptsMax, attempt);
     const failed = this.#chance(this.#faults.lie);
     const executed = !failed || this.#random() < 0.5;
@@ -383,7 +409,7 @@ export class World {
       this.#jobs.set(jobIdOf(process, number, attempt), { client, attempt, state: "waiting", lockedUntil: 0 });
     if (failed) {
       const owner = this.#owners.find((candidate) => candidate.process === process)?.owner as Owner<Client>;
-      this.#soon(process, () => owner.enqueueFailed(number, attempt));
+      this.#soon(process, () => this.#act(process, owner, owner.enqueueFailed(number, attempt)));
     }
   }
 
@@ -459,7 +485,7 @@ export class World {
       if (client.over !== undefined || !client.inputOpen) return;
       const payload = Buffer.alloc(client.chunkBytes);
       payload.writeUInt32LE(client.inputsSent++);
-      owner.input(client.number, payload);
+      this.#act(client.owner, owner, owner.input(client.number, payload));
       this.#sendInput(owner, client);
     });
   }
@@ -545,11 +571,11 @@ export class World {
         inputScheduled: false,
       };
       this.#clients.push(client);
-      chosen.owner.start(client, client.number, waitMs, now);
+      this.#act(chosen.process, chosen.owner, chosen.owner.start(client, client.number, { waitMs, now }));
       if (this.#random() < 0.2)
         this.#agenda.add(now + this.#below(8_000), chosen.process, () => {
           if (client.over !== undefined) return;
-          chosen.owner.leave(client.number);
+          this.#act(chosen.process, chosen.owner, chosen.owner.leave(client.number));
           this.#over(client, "left");
         });
     });

@@ -5,7 +5,7 @@ import { exampleOf } from "../../../apps/simulator/answer/example.ts";
 import { workMsOf } from "../../support/time.ts";
 
 const exampleValueOf = (schema: unknown, seed = 1, hints: string[] = []) => {
-  const example = exampleOf(schema, { seed, hints });
+  const example = exampleOf(schema, { seed, texts: hints });
   assert.equal(example.kind, "example", JSON.stringify(schema));
   return example.kind === "example" ? example.value : undefined;
 };
@@ -196,14 +196,14 @@ test("a contradictory schema has no example, and the error says why", () => {
     { type: "string", pattern: "^(?=x)y$" },
   ];
   for (const schema of impossible) {
-    const example = exampleOf(schema, { seed: 1, hints: [] });
+    const example = exampleOf(schema, { seed: 1, texts: [] });
     assert.equal(example.kind, "none", JSON.stringify(schema));
   }
 });
 
 test("a broad and deep schema is bounded", async () => {
   const properties = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`p${index}`, { $ref: "#" }]));
-  const ms = await workMsOf(() => exampleOf({ type: "object", properties }, { seed: 1, hints: [] }));
+  const ms = await workMsOf(() => exampleOf({ type: "object", properties }, { seed: 1, texts: [] }));
   assert.ok(ms < 5_000, `${ms} ms`);
 });
 

@@ -2,7 +2,7 @@
 import type { WebSocket } from "@fastify/websocket";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Capacity } from "../../common/capacity.ts";
-import { Refused } from "../../common/refused.ts";
+import { Refusal } from "../../common/refusal.ts";
 import { addClientSecretRoute, type ClientSecretOptions } from "../../routes/client-secrets.ts";
 import { claimSocket } from "../sockets.ts";
 import { Session, type SessionOptions } from "./session.ts";
@@ -35,7 +35,7 @@ export class RealtimeSockets {
     addClientSecretRoute(scope, "/v1/realtime/client_secrets", this.#options);
     for (const path of unsupportedPaths)
       scope.post(path, () => {
-        throw new Refused({
+        throw new Refusal({
           code: "invalid_request",
           message: `${path} is not supported here: open a WebSocket at /v1/realtime?model=<model> with an API key.`,
         });
@@ -71,5 +71,5 @@ const unsupportedPaths = ["/v1/realtime/calls", "/v1/realtime/sessions", "/v1/re
 
 function refusePlain(reply: FastifyReply): never {
   reply.header("upgrade", "websocket");
-  throw new Refused({ code: "upgrade_required", message: "This address is for WebSockets." });
+  throw new Refusal({ code: "upgrade_required", message: "This address is for WebSockets." });
 }

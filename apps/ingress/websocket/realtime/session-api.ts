@@ -9,7 +9,7 @@ import { livePath, realtimePath, transcriptionModelPath } from "#operations/real
 import { jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
 import { objectSpansOf, readSpan, type Span } from "#wire/json/spans.ts";
 import { namedMessageBytesMax } from "../../common/bounds.ts";
-import { Refused } from "../../common/refused.ts";
+import { Refusal } from "../../common/refusal.ts";
 import type { Grant } from "../../server/client-secrets.ts";
 
 export interface SessionApi {
@@ -17,13 +17,13 @@ export interface SessionApi {
   dialect: ConversationDialect;
   /**
    * The body of the session's job, and its model; undefined until the caller sent the message with
-   * it. Throws Refused.
+   * it. Throws Refusal.
    */
   openedBy(query: URLSearchParams, grant: Grant | undefined): Opening | undefined;
   /** The same for the caller's first message. */
   openedWith(message: Buffer): Opening;
   /**
-   * Where a caller's message names the session's model, which is one of these. Throws Refused for a
+   * Where a caller's message names the session's model, which is one of these. Throws Refusal for a
    * message that names another.
    */
   modelIn(message: Buffer, models: readonly string[]): Span | undefined;
@@ -48,20 +48,20 @@ const openaiApi: SessionApi = {
     const model = query.get("model") ?? query.get("deployment") ?? grant?.model ?? "";
     if (query.get("intent") === "transcription") {
       if (grant === undefined && model === "") return undefined;
-      throw new Refused({
+      throw new Refusal({
         code: "invalid_request",
         message: `A transcription session has no model in its address: open /v1/realtime?intent=transcription with an API key, and name the model in ${transcriptionModel} of a session.update. Recordings are transcribed at POST /v1/audio/transcriptions.`,
         param: "model",
       });
     }
     if (grant !== undefined && model !== grant.model)
-      throw new Refused({
+      throw new Refusal({
         code: "invalid_request",
         message: `This client secret is for the model ${JSON.stringify(grant.model)}.`,
         param: "model",
       });
     if (model !== "") return { model, body: jsonBytesOf({ model, session: grant?.session }) };
-    throw new Refused({
+    throw new Refusal({
       code: "invalid_request",
       message: query.has("call_id")
         ? "Calls over WebRTC or SIP are not supported: open a session of its own with ?model=."
@@ -76,7 +76,7 @@ const openaiApi: SessionApi = {
     const model = readAt(message, transcriptionModelPath);
     if (type === "session.update" && kind === "transcription" && typeof model === "string" && model !== "")
       return { model, body: jsonBytesOf({ model, transcription: message.toString() }) };
-    throw new Refused({
+    throw new Refusal({
       code: "invalid_request",
       message: `The first message of a transcription session must be a session.update with the session.type transcription and a model in ${transcriptionModel}. Recordings are transcribed at POST /v1/audio/transcriptions.`,
       param: transcriptionModel,
@@ -89,7 +89,7 @@ const openaiApi: SessionApi = {
     const span = spanAt(message, ["session", "model"]) ?? spanAt(message, transcriptionModelPath);
     if (span === undefined) return undefined;
     if (models.some((model) => model === readSpan(message, span))) return span;
-    throw new Refused({
+    throw new Refusal({
       code: "invalid_request",
       message: `The model of a session cannot be changed; it is ${JSON.stringify(models[0])}.`,
       param: "session.model",
@@ -108,7 +108,7 @@ const geminiApi: SessionApi = {
     const named = setup && inner && readSpan(message.subarray(setup.start, setup.end), inner);
     const model = typeof named === "string" ? named.replace(/^models\//, "") : "";
     if (model !== "") return { model, body: Buffer.from(message) };
-    throw new Refused({
+    throw new Refusal({
       code: "invalid_request",
       message: 'The first message must be a setup that names a model, as in {"setup": {"model": "models/<model>"}}.',
       param: "setup.model",
@@ -141,5 +141,5 @@ export const messageOf = (body: string): string => {
 };
 
 /** An error as a response would report it. */
-export const errorBodyOf = (api: SessionApi, failure: Refused["failure"], requestId: string): string =>
+export const errorBodyOf = (api: SessionApi, failure: Refusal["failure"], requestId: string): string =>
   profiles[api.dialect].errorBodyOf(failure, requestId);

@@ -18,9 +18,10 @@ import type { MessageChunk, SessionClose } from "#relay/session-messages.ts";
 import type { Admission } from "../../admission/admission.ts";
 import { openingBytesMax, sessionBytesMax } from "../../common/bounds.ts";
 import { failureOf } from "../../common/failures.ts";
-import { Refused, throwRefusal, valueOrThrow } from "../../common/refused.ts";
+import { labelsOf } from "../../common/labels.ts";
+import { Refusal, valueOrThrow } from "../../common/refusal.ts";
 import type { GenerationLifecycle } from "../../generation/lifecycle.ts";
-import { SessionResponse } from "../../response/session-response.ts";
+import { SessionFormat, SocketResponse } from "../../response/socket-response.ts";
 import { CallerSocket, type CallerSocketOptions, type CloseCode, closeCodes } from "../caller-socket.ts";
 import { errorBodyOf, messageOf, type Opening, type SessionApi } from "./session-api.ts";
 import { InputQueue } from "./session-input.ts";
@@ -40,7 +41,8 @@ export class Session {
   readonly #api: SessionApi;
   readonly #options: SessionOptions;
   readonly #input: InputQueue;
-  readonly #response: SessionResponse;
+  readonly #format: SessionFormat;
+  readonly #response: SocketResponse;
   /** The model and its fallbacks, one of which answers; undefined until the session has begun. */
   #models: readonly string[] | undefined;
   #sentBytes = 0;
@@ -65,12 +67,12 @@ export class Session {
       closed: (code) => this.#closed(code),
     });
     this.#input = new InputQueue(() => this.#inputChanged());
-    this.#response = new SessionResponse({
+    this.#format = new SessionFormat({
       send: (chunk) => this.#deliver(chunk),
-      isFull: () => this.#socket.isFull,
       ended: (end) => ("status" in end ? this.#fail(end.status, end.body) : this.#end(end)),
-      terminate: () => this.terminate(),
     });
+    const port = { isFull: () => this.#socket.isFull, terminate: () => this.terminate() };
+    this.#response = new SocketResponse(this.#format, port);
     this.#activeAt = this.#socket.openedAt;
     this.#guarded(() => {
       const opening = api.openedBy(new URLSearchParams(request.url.split("?", 2)[1] ?? ""), request.grant);
@@ -104,16 +106,17 @@ export class Session {
   #begin({ model, body }: Opening): void {
     const { admission, generations } = this.#options;
     const { dialect } = this.#api;
-    throwRefusal(
+    valueOrThrow(
       generations.begin({
-        request: this.#request,
+        http: this.#request,
         requestId: this.#request.id,
+        labels: labelsOf(this.#request.caller, this.#request.headers),
         endpoint: { dialect, operation: "realtime", schema: {} },
         model,
         framing: "messages",
         demand: plainDemandOf(),
         bytes: body,
-        response: this.#response,
+        layers: { sink: this.#response },
         input: this.#input,
         queue: realtimeQueue,
       }),
@@ -152,7 +155,7 @@ export class Session {
     try {
       return this.#api.modelIn(bytes, models);
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
+      if (!(error instanceof Refusal)) throw error;
       this.#sendError(errorBodyOf(this.#api, error.failure, this.#request.id));
       return "refused";
     }
@@ -181,7 +184,7 @@ export class Session {
 
   /** Between two messages of the upstream. */
   #announce(): void {
-    if (this.#announcement === undefined || this.#isOver || !this.#response.isBetweenMessages) return;
+    if (this.#announcement === undefined || this.#isOver || !this.#format.isBetweenMessages) return;
     this.#socket.sendOwn(this.#announcement);
     this.#announcement = undefined;
   }
@@ -210,7 +213,7 @@ export class Session {
 
   #sendError(body: string): void {
     const message = this.#api.errorMessageOf(body);
-    if (message !== undefined && this.#socket.isOpen && this.#response.isBetweenMessages) this.#socket.sendOwn(message);
+    if (message !== undefined && this.#socket.isOpen && this.#format.isBetweenMessages) this.#socket.sendOwn(message);
   }
 
   /**
@@ -229,7 +232,7 @@ export class Session {
     try {
       act();
     } catch (error) {
-      const failure = error instanceof Refused ? error.failure : failureOf(error as FastifyError);
+      const failure = error instanceof Refusal ? error.failure : failureOf(error as FastifyError);
       if (failure.code === internalFailure.code)
         this.#options.events.emit("fault", { error, requestId: this.#request.id });
       this.#refuse(failure);

@@ -4,7 +4,7 @@
 import { type Choice, compose } from "../../answer/compose.ts";
 import { type Dialect, headerIn, refuse, stringOf, wholeOf } from "../dialect.ts";
 import { anthropicErrorBody } from "./error.ts";
-import { askedOf, countOf } from "./request.ts";
+import { countOf, messageQuestionOf } from "./request.ts";
 import { type MessageAnswer, messageWholeOf } from "./response.ts";
 import { messageScriptOf } from "./stream.ts";
 
@@ -24,19 +24,19 @@ export const anthropicMessages: Dialect = {
   requestIdHeader: "request-id",
   answer({ path, body, headers, digest, settings }) {
     if (path === countPath) return wholeOf({ input_tokens: countOf(body, headers) });
-    const asked = askedOf(body, headers, digest);
-    const composed = compose(asked.question, settings, (fault) => refuse(`output_config.format.schema: ${fault}`));
+    const request = messageQuestionOf(body, headers, digest);
+    const composed = compose(request.question, settings, (fault) => refuse(`output_config.format.schema: ${fault}`));
     const { promptTokens, cachedTokens } = composed.usage;
-    const isWritten = asked.marksCache && promptTokens >= cacheTokensMin;
+    const isWritten = request.marksCache && promptTokens >= cacheTokensMin;
     const answer: MessageAnswer = {
       id: `msg_${digest.slice(0, 24)}`,
-      model: asked.model,
+      model: request.model,
       choice: composed.choices[0] as Choice,
       usage: composed.usage,
       cacheWriteTokens: isWritten ? Math.floor((promptTokens - cachedTokens) / cacheTokensStep) * cacheTokensStep : 0,
-      thinkingAs: settings.redacted ? "redacted" : asked.display,
+      thinkingAs: settings.redacted ? "redacted" : request.display,
       withUsage: settings.usage !== "never",
     };
-    return asked.stream ? messageScriptOf(answer) : messageWholeOf(answer);
+    return request.stream ? messageScriptOf(answer) : messageWholeOf(answer);
   },
 };

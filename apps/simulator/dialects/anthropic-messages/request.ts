@@ -16,7 +16,7 @@ import {
   type MessageRequest,
 } from "./schema.ts";
 
-export interface Asked {
+export interface MessageQuestion {
   model: string;
   stream: boolean;
   question: Question;
@@ -31,7 +31,7 @@ const versions = ["2023-06-01", "2026-10-21"];
 const versionWithoutSampling = "2026-10-21";
 
 /** `digest` is the hex SHA-256 of the body. */
-export function askedOf(raw: unknown, headers: IncomingHttpHeaders, digest: string): Asked {
+export function messageQuestionOf(raw: unknown, headers: IncomingHttpHeaders, digest: string): MessageQuestion {
   checkVersion(headers);
   const body = shaped(checkedMessage, raw);
   // Nothing is stored here. By this code the client's helpers know to send the whole conversation
@@ -209,8 +209,8 @@ const textOf = (blocks: InnerBlock[]): string =>
   blocks.map(({ type, text }) => (type === "text" ? (text ?? "") : "")).join("");
 
 function describedIn(blocks: InnerBlock[], type: "image" | "document"): string[] {
-  return blocks.flatMap(({ type: found, source }) => {
-    if (found !== type || source === undefined) return [];
+  return blocks.flatMap(({ type: blockType, source }) => {
+    if (blockType !== type || source === undefined) return [];
     if (source.type === "base64") return [describedData(source.media_type ?? "", source.data ?? "")];
     if (source.type === "text") return [`text/plain, ${Buffer.byteLength(source.data ?? "")} bytes`];
     return [describedAddress(source.url ?? source.file_id ?? "hand")];

@@ -66,8 +66,8 @@ export function checkMessages(request: CountRequest, turns: Turn[]): void {
       checkBlock(block, message.role, (fault) => refuse(`messages.${index}.content.${place}${fault}`));
   }
   const final = turns.at(-1);
-  const said = final?.role === "assistant" ? final.blocks.at(-1)?.block.text : undefined;
-  if (said !== undefined && said !== said.trimEnd())
+  const finalText = final?.role === "assistant" ? final.blocks.at(-1)?.block.text : undefined;
+  if (finalText !== undefined && finalText !== finalText.trimEnd())
     refuse("messages: final assistant content cannot end with trailing whitespace");
   checkCalls(turns);
   if (request.thinking?.type === "enabled") checkThinkingKept(turns);
@@ -78,16 +78,16 @@ type RefuseBlock = (fault: string) => never;
 
 function checkBlock(block: Block, role: Message["role"], refuseBlock: RefuseBlock): void {
   const { type } = block;
-  const known = Object.hasOwn(blockTypes, type) ? blockTypes[type] : undefined;
+  const rule = Object.hasOwn(blockTypes, type) ? blockTypes[type] : undefined;
   if (role === "system" && type !== "text")
     refuseBlock(`: \`${type}\` blocks are not permitted in \`system\` messages`);
-  if (known === undefined) {
+  if (rule === undefined) {
     if (foreignType.test(type)) return;
     refuseBlock(`: Input tag '${type.slice(0, 40)}' found using 'type' does not match any of the expected tags`);
   }
-  if (known.from !== "all" && known.from !== role)
-    refuseBlock(`: \`${type}\` blocks can only be in \`${known.from}\` messages`);
-  const missing = known.needs.find((name) => block[name] === undefined);
+  if (rule.from !== "all" && rule.from !== role)
+    refuseBlock(`: \`${type}\` blocks can only be in \`${rule.from}\` messages`);
+  const missing = rule.needs.find((name) => block[name] === undefined);
   if (missing !== undefined) refuseBlock(`.${type}.${missing}: Field required`);
   if (type === "thinking" && block.signature !== signatureOf(block.thinking ?? ""))
     refuseBlock(": Invalid `signature` in `thinking` block");
@@ -144,10 +144,10 @@ function checkCalls(turns: Turn[]): void {
 
 /** A loop of calls that continues with thinking must have begun with it. */
 function checkThinkingKept(turns: Turn[]): void {
-  const asked = turns.findLastIndex(
+  const question = turns.findLastIndex(
     ({ role, blocks }) => role === "user" && blocks.some(({ block }) => block.type !== "tool_result"),
   );
-  const first = turns[asked + 1]?.blocks ?? [];
+  const first = turns[question + 1]?.blocks ?? [];
   const [start] = first;
   if (
     start !== undefined &&

@@ -2,15 +2,51 @@
  * Gemini: POST /{version}/models/{model}:generateContent, :streamGenerateContent, :countTokens,
  * :embedContent and :batchEmbedContents, of AI Studio and Vertex AI.
  */
+
 import { seedOf } from "../../answer/chunks.ts";
 import { compose } from "../../answer/compose.ts";
 import { pngOf } from "../../answer/png.ts";
-import { type Dialect, headerIn, refuse, type SimulatedRequest, wholeOf } from "../dialect.ts";
-import { embeddingOf, embeddingsOf } from "./embed.ts";
+import { vectorOf } from "../../answer/vector.ts";
+import { answerBytesMax } from "../../settings.ts";
+import { type Dialect, headerIn, refuse, type SimulatedRequest, type Whole, wholeOf } from "../dialect.ts";
+import { shaped } from "../shape.ts";
 import { geminiErrorBody } from "./error.ts";
-import { askedOf, countOf } from "./request.ts";
+import { contentQuestionOf, contentTokensOf, countOf, textOf } from "./request.ts";
 import { type ContentAnswer, candidateOf, contentWholeOf } from "./response.ts";
+import { camelOf, checkedEmbed, checkedEmbedBatch, type EmbedRequest } from "./schema.ts";
 import { contentScriptOf } from "./stream.ts";
+
+/** Embeddings of one content or of a batch. */
+const dimensionsDefault = 768;
+/** The most characters of a number in JSON. */
+const numberBytes = 16;
+
+function embeddingOf(raw: unknown, withUsage: boolean): Whole {
+  const body = shaped(checkedEmbed, camelOf(raw));
+  return vectorsWholeOf(`"embedding":${vectorJsonOf(body)}`, [body], withUsage);
+}
+
+function embeddingsOf(raw: unknown, withUsage: boolean): Whole {
+  const body = shaped(checkedEmbedBatch, camelOf(raw));
+  const bytes = body.requests.reduce(
+    (sum, { outputDimensionality }) => sum + (outputDimensionality ?? dimensionsDefault) * numberBytes,
+    0,
+  );
+  if (bytes > answerBytesMax) refuse(`So many vectors are more than ${answerBytesMax} bytes.`, "requests");
+  return vectorsWholeOf(`"embeddings":[${body.requests.map(vectorJsonOf).join(",")}]`, body.requests, withUsage);
+}
+
+function vectorsWholeOf(vectors: string, requests: EmbedRequest[], withUsage: boolean): Whole {
+  const promptTokens = requests.reduce((sum, { content }) => sum + contentTokensOf(content), 0);
+  const usage = withUsage ? `,"usageMetadata":{"promptTokenCount":${promptTokens}}` : "";
+  return { kind: "whole", body: `{${vectors}${usage}}`, tokens: 0 };
+}
+
+/** Nine digits represent a 32-bit float exactly. */
+function vectorJsonOf({ content, outputDimensionality }: EmbedRequest): string {
+  const vector = vectorOf(textOf(content.parts), outputDimensionality ?? dimensionsDefault);
+  return `{"values":[${Array.from(vector, (value) => Number(value.toPrecision(9))).join(",")}]}`;
+}
 
 const verbs = [
   "generateContent",
@@ -64,12 +100,12 @@ export const gemini: Dialect = {
 const recording = { mimeType: "audio/L16;codec=pcm;rate=24000", data: Buffer.alloc(4_800).toString("base64") };
 
 function answerOf({ body, digest, settings }: SimulatedRequest, model: string): ContentAnswer {
-  const asked = askedOf(body, model, digest);
-  const composed = compose(asked.question, settings, (fault) => refuse(fault, "generation_config"));
+  const request = contentQuestionOf(body, model, digest);
+  const composed = compose(request.question, settings, (fault) => refuse(fault, "generation_config"));
   const isPromptBlocked = settings.filterTokens === 0;
-  const seed = seedOf(asked.question.userText);
+  const seed = seedOf(request.question.userText);
   const mediaAt = (index: number) => {
-    const { image, isSpoken } = asked;
+    const { image, isSpoken } = request;
     if (image === undefined) return isSpoken ? recording : undefined;
     const png = pngOf({ ...image, seed: (seed + index * 0x9e3779b1) >>> 0, bytesMin: settings.imageBytesMin });
     return { mimeType: "image/png", data: png.toString("base64") };
@@ -81,7 +117,7 @@ function answerOf({ body, digest, settings }: SimulatedRequest, model: string): 
     withUsage: settings.usage !== "never",
     isPromptBlocked,
     candidates: (isPromptBlocked ? [] : composed.choices).map((choice, index) => {
-      const { showsThoughts, isThinking, hasText } = asked;
+      const { showsThoughts, isThinking, hasText } = request;
       return candidateOf(choice, {
         id: `${digest.slice(0, 16)}${index}`,
         showsThoughts,

@@ -7,7 +7,7 @@ import { shaped } from "../shape.ts";
 import { checkSchemas, checkTurns, lastSpokenIn, type Turn, turnsOf } from "./rules.ts";
 import { type Content, camelOf, checkedCount, checkedGenerate, type GenerateRequest, type Part } from "./schema.ts";
 
-export interface Asked {
+export interface ContentQuestion {
   question: Question;
   isThinking: boolean;
   showsThoughts: boolean;
@@ -27,7 +27,7 @@ const imageModel = "sim-image";
 const imageSidePixels = 1_024;
 
 /** `model` comes from the path; `digest` is the hex SHA-256 of the body. */
-export function askedOf(raw: unknown, model: string, digest: string): Asked {
+export function contentQuestionOf(raw: unknown, model: string, digest: string): ContentQuestion {
   const body = shaped(checkedGenerate, camelOf(raw));
   const config = body.generationConfig ?? {};
   const effort = effortOf(config, model);
@@ -189,13 +189,13 @@ export function contentTokensOf({ parts }: Pick<Content, "parts">): number {
   const documents = media
     .filter((one) => !isImage(one))
     .reduce((sum, { inlineData }) => sum + promptTokensOf(inlineData?.data ?? ""), 0);
-  const said = parts
+  const calls = parts
     .map(({ functionCall, functionResponse }) => JSON.stringify(functionCall ?? functionResponse?.response) ?? "")
     .join("");
   return (
     messageTokens +
     promptTokensOf(textOf(parts)) +
-    promptTokensOf(said) +
+    promptTokensOf(calls) +
     imageTokens * media.filter(isImage).length +
     documents
   );

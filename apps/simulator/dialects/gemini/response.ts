@@ -149,12 +149,12 @@ export function tailOf(
 export function contentWholeOf(answer: ContentAnswer): Whole {
   const { candidates, isPromptBlocked } = answer;
   const produced = producedOf(candidates);
-  const told = isPromptBlocked
+  const result = isPromptBlocked
     ? promptBlocked
     : { candidates: candidates.map((candidate, index) => finishedOf(candidate, index, partsOf(candidate))) };
   return {
     kind: "whole",
-    body: JSON.stringify({ ...told, ...tailOf(answer, produced) }),
+    body: JSON.stringify({ ...result, ...tailOf(answer, produced) }),
     tokens: produced.thoughts + produced.shown,
   };
 }

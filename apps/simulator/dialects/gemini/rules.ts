@@ -16,12 +16,12 @@ export interface Turn {
 
 export function turnsOf(contents: Content[]): Turn[] {
   const turns: Turn[] = [];
-  for (const [index, { role: given, parts }] of contents.entries()) {
-    const role = given === "model" ? "model" : "user";
-    const placed = parts.map((part, place) => ({ part, at: `contents[${index}].parts[${place}]` }));
+  for (const [index, { role: sender, parts }] of contents.entries()) {
+    const role = sender === "model" ? "model" : "user";
+    const ownParts = parts.map((part, place) => ({ part, at: `contents[${index}].parts[${place}]` }));
     const last = turns.at(-1);
-    if (last?.role === role) last.parts.push(...placed);
-    else turns.push({ role, parts: placed, at: `contents[${index}]` });
+    if (last?.role === role) last.parts.push(...ownParts);
+    else turns.push({ role, parts: ownParts, at: `contents[${index}]` });
   }
   return turns;
 }

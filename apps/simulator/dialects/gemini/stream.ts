@@ -51,8 +51,8 @@ export function contentScriptOf(answer: ContentAnswer, framing: keyof typeof fra
       const token = turns.tokenAt(index);
       const part = partAt(candidates[choice] as Candidate, token);
       if (part === undefined) return "";
-      const told = { candidates: [{ content: { role: "model", parts: [part] }, index: choice }] };
-      return chunk(JSON.stringify({ ...told, ...tailOf(answer, producedBy(candidates, choice, token)) }));
+      const chunkBody = { candidates: [{ content: { role: "model", parts: [part] }, index: choice }] };
+      return chunk(JSON.stringify({ ...chunkBody, ...tailOf(answer, producedBy(candidates, choice, token)) }));
     },
     closing: "",
     terminator: last(

@@ -8,9 +8,9 @@ import { Compile } from "typebox/compile";
 import { promptTokensOf, seedOf } from "../../answer/chunks.ts";
 import type { Settings } from "../../settings.ts";
 import type { Script } from "../dialect.ts";
-import { openaiErrorBody } from "../openai-error.ts";
+import { eventOf } from "../event.ts";
+import { openaiErrorBody, openaiScript } from "../openai.ts";
 import { filledText, nullable, nullableNumber, nullableText, shaped } from "../shape.ts";
-import { namedEventOf } from "./event.ts";
 
 const speechRequest = Compile(
   Type.Object({
@@ -51,46 +51,39 @@ function wavHeader(): Buffer {
   return header;
 }
 
-const formats: Record<Format, { type: string; beginning: () => Buffer }> = {
-  mp3: { type: "audio/mpeg", beginning: () => Buffer.from([0x49, 0x44, 0x33, 4, 0, 0, 0, 0, 0, 0]) },
-  opus: { type: "audio/opus", beginning: () => Buffer.from("OggS\0\x02", "latin1") },
-  aac: { type: "audio/aac", beginning: () => Buffer.from([0xff, 0xf1, 0x50, 0x80]) },
-  flac: { type: "audio/flac", beginning: () => Buffer.from("fLaC\0", "latin1") },
-  wav: { type: "audio/wav", beginning: wavHeader },
-  pcm: { type: "audio/pcm", beginning: () => Buffer.alloc(0) },
+const formats: Record<Format, { type: string; header: () => Buffer }> = {
+  mp3: { type: "audio/mpeg", header: () => Buffer.from([0x49, 0x44, 0x33, 4, 0, 0, 0, 0, 0, 0]) },
+  opus: { type: "audio/opus", header: () => Buffer.from("OggS\0\x02", "latin1") },
+  aac: { type: "audio/aac", header: () => Buffer.from([0xff, 0xf1, 0x50, 0x80]) },
+  flac: { type: "audio/flac", header: () => Buffer.from("fLaC\0", "latin1") },
+  wav: { type: "audio/wav", header: wavHeader },
+  pcm: { type: "audio/pcm", header: () => Buffer.alloc(0) },
 };
 
 export function speechOf(body: unknown, settings: Settings): Script {
-  const asked = shaped(speechRequest, body);
-  const { type, beginning } = formats[asked.response_format ?? "mp3"];
+  const request = shaped(speechRequest, body);
+  const { type, header } = formats[request.response_format ?? "mp3"];
   const length =
-    settings.tokens ?? Math.ceil((asked.input.length / charactersPerSecond / (asked.speed ?? 1)) * chunksPerSecond);
-  const pitch = 110 + (seedOf(asked.input) % 330);
-  const errorEvent = (message: string) => openaiErrorBody({ status: 500, message });
-  if (asked.stream_format !== "sse")
-    return {
-      kind: "events",
+    settings.tokens ?? Math.ceil((request.input.length / charactersPerSecond / (request.speed ?? 1)) * chunksPerSecond);
+  const pitch = 110 + (seedOf(request.input) % 330);
+  if (request.stream_format !== "sse")
+    return openaiScript({
       contentType: type,
       encoding: "latin1",
-      opening: beginning().toString("latin1"),
+      opening: header().toString("latin1"),
       length,
       eventAt: (index) => toneOf(pitch, index).toString("latin1"),
-      closing: "",
       terminator: "",
-      errorEvent,
-    };
-  const inputTokens = promptTokensOf(asked.input);
+      errorEvent: (message) => openaiErrorBody({ status: 500, message }),
+    });
+  const inputTokens = promptTokensOf(request.input);
   const usage = { input_tokens: inputTokens, output_tokens: length * 2, total_tokens: inputTokens + length * 2 };
-  const deltaOf = (bytes: Buffer) => namedEventOf({ type: "speech.audio.delta", audio: bytes.toString("base64") });
-  return {
-    kind: "events",
-    opening: "",
+  const deltaOf = (bytes: Buffer) => eventOf({ type: "speech.audio.delta", audio: bytes.toString("base64") });
+  return openaiScript({
     length,
-    eventAt: (index) => deltaOf(index === 0 ? Buffer.concat([beginning(), toneOf(pitch, 0)]) : toneOf(pitch, index)),
-    closing: "",
-    terminator: namedEventOf({ type: "speech.audio.done", ...(settings.usage !== "never" && { usage }) }),
-    errorEvent: (message) => `data: ${errorEvent(message)}\n\n`,
-  };
+    eventAt: (index) => deltaOf(index === 0 ? Buffer.concat([header(), toneOf(pitch, 0)]) : toneOf(pitch, index)),
+    terminator: eventOf({ type: "speech.audio.done", ...(settings.usage !== "never" && { usage }) }),
+  });
 }
 
 function toneOf(pitch: number, chunk: number): Buffer {

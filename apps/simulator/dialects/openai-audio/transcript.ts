@@ -5,12 +5,12 @@
 import Type from "typebox";
 import { Compile } from "typebox/compile";
 import { chunksOf, promptTokensOf } from "../../answer/chunks.ts";
-import type { FormFile } from "../../request-body.ts";
+import { type FormFile, isFile } from "../../request-body.ts";
 import type { Settings } from "../../settings.ts";
 import { refuse, type Script, type Whole, wholeOf } from "../dialect.ts";
-import { openaiErrorBody } from "../openai-error.ts";
+import { eventOf } from "../event.ts";
+import { openaiScript } from "../openai.ts";
 import { filledText, nullable, nullableText, shaped } from "../shape.ts";
-import { namedEventOf } from "./event.ts";
 
 const transcriptForm = Compile(
   Type.Object({
@@ -34,14 +34,14 @@ interface Heard {
 }
 
 export function transcriptOf(body: unknown, settings: Settings, translates: boolean): Script | Whole {
-  const asked = shaped(transcriptForm, body);
+  const request = shaped(transcriptForm, body);
   const file = fileIn(body);
-  const spoken = asked.language ?? "no language";
-  const prompted = asked.prompt ? `, prompted with "${asked.prompt}"` : "";
+  const spoken = request.language ?? "no language";
+  const prompted = request.prompt ? `, prompted with "${request.prompt}"` : "";
   const text = `${translates ? "In English: I" : "I"} heard ${file.name} (${file.type}, ${file.data.length} bytes, ${spoken}${prompted}).`;
   const heard = { text, seconds: Math.ceil(file.data.length / bytesPerSecond), words: text.split(" ") };
-  const format = asked.response_format ?? "json";
-  if (asked.stream === "true" && !translates) return scriptOf(heard, settings, format === "diarized_json");
+  const format = request.response_format ?? "json";
+  if (request.stream === "true" && !translates) return scriptOf(heard, settings, format === "diarized_json");
   const tokens = promptTokensOf(text);
   const textOf: Partial<Record<typeof format, string>> = {
     text: `${text}\n`,
@@ -63,7 +63,7 @@ export function transcriptOf(body: unknown, settings: Settings, translates: bool
       ...(isTimed && { task: translates ? "translate" : "transcribe", duration: heard.seconds }),
       ...(format === "verbose_json" && { language: "english", segments: [segmentOf(heard)] }),
       ...(format === "verbose_json" &&
-        asked.timestamp_granularities?.includes("word") && { words: heard.words.map(wordAt(heard)) }),
+        request.timestamp_granularities?.includes("word") && { words: heard.words.map(wordAt(heard)) }),
       ...(format === "diarized_json" && { segments: [speakerSegmentOf(heard)] }),
       ...(settings.usage !== "never" && {
         usage: isTimed ? { type: "duration", seconds: heard.seconds } : usageOf(heard),
@@ -84,9 +84,6 @@ function fileIn(body: unknown): FormFile {
     refuse("Invalid file format. Supported formats: flac, m4a, mp3, mp4, mpeg, mpga, oga, ogg, wav, webm.", "file");
   return file;
 }
-
-const isFile = (value: unknown): value is FormFile =>
-  typeof value === "object" && value !== null && "data" in value && Buffer.isBuffer(value.data);
 
 const timeOf = (seconds: number, point: string) =>
   `${new Date(seconds * 1_000).toISOString().slice(11, 19)}${point}000`;
@@ -135,22 +132,19 @@ const wordAt =
 
 function scriptOf(heard: Heard, settings: Settings, isDiarized: boolean): Script {
   const chunks = chunksOf(heard.text);
-  return {
-    kind: "events",
-    opening: "",
+  return openaiScript({
     length: chunks.length,
     eventAt: (index) =>
-      namedEventOf({
+      eventOf({
         type: "transcript.text.delta",
         delta: chunks.at(index),
         ...(isDiarized && { segment_id: "seg_0" }),
       }),
-    closing: isDiarized ? namedEventOf(speakerSegmentOf(heard)) : "",
-    terminator: namedEventOf({
+    closing: isDiarized ? eventOf(speakerSegmentOf(heard)) : "",
+    terminator: eventOf({
       type: "transcript.text.done",
       text: heard.text,
       ...(settings.usage !== "never" && { usage: usageOf(heard) }),
     }),
-    errorEvent: (message) => `data: ${openaiErrorBody({ status: 500, message })}\n\n`,
-  };
+  });
 }

@@ -132,7 +132,7 @@ export function chatQuestionOf(raw: unknown, digest: string, settings: Settings)
   const format = formatOf(body);
   const { messages } = body;
   const lastUser = messages.findLastIndex(({ role }) => role === "user");
-  const asked = messages[lastUser];
+  const question = messages[lastUser];
   const tokens = messages.map(tokensOf);
   const toolTokens = body.tools ? promptTokensOf(JSON.stringify(body.tools)) : 0;
   const promptTokens = tokens.reduce((sum, count) => sum + count, toolTokens);
@@ -142,9 +142,9 @@ export function chatQuestionOf(raw: unknown, digest: string, settings: Settings)
     includeUsage: body.stream_options?.include_usage ?? false,
     question: {
       digest,
-      userText: asked ? textOf(asked) : "",
-      images: asked ? imagesOf(asked) : [],
-      documents: asked ? documentsOf(asked) : [],
+      userText: question ? textOf(question) : "",
+      images: question ? imagesOf(question) : [],
+      documents: question ? documentsOf(question) : [],
       toolResults: resultsOf(messages, lastUser),
       ...callable,
       parallelCalls: body.parallel_tool_calls ?? true,

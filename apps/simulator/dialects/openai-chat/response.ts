@@ -57,7 +57,7 @@ export const chatUsageOf = ({ promptTokens, cachedTokens, completionTokens, reas
 });
 
 /** The reasoning of a message; `said` is the text beside it. */
-function reasoningOf(text: string, form: Settings["reasoningForm"], said: string | undefined): object {
+function reasoningOf(text: string, form: Settings["reasoningForm"], shownText: string | undefined): object {
   switch (form) {
     case "content":
     case "call":
@@ -70,7 +70,7 @@ function reasoningOf(text: string, form: Settings["reasoningForm"], said: string
       return {
         content: [
           { type: "thinking", thinking: [{ type: "text", text }], signature: signatureOf(text) },
-          ...(said === undefined ? [] : [{ type: "text", text: said }]),
+          ...(shownText === undefined ? [] : [{ type: "text", text: shownText }]),
         ],
       };
     default:

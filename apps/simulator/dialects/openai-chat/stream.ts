@@ -6,7 +6,7 @@ import { turnsOf } from "../../answer/turns.ts";
 import type { Settings } from "../../settings.ts";
 import { signatureOf } from "../anthropic-messages/signature.ts";
 import type { Script } from "../dialect.ts";
-import { openaiErrorBody } from "../openai-error.ts";
+import { openaiScript } from "../openai.ts";
 import { type ChatAnswer, type ChatEnvelope, chatFinishOf, chatUsageOf, detailOf } from "./response.ts";
 import { callSignature } from "./rules.ts";
 
@@ -33,8 +33,7 @@ export function chatScriptOf(
   const endAfter = (tokens: number) =>
     usageMode === "every" ? `},"logprobs":null,"finish_reason":null}]${usageAfter(tokens)}}\n\n` : end;
   const turns = turnsOf(choices.map(tokensOf));
-  return {
-    kind: "events",
+  return openaiScript({
     opening: starts.map((start) => `${start}"role":"assistant","content":"","refusal":null${end}`).join(""),
     length: turns.length,
     eventAt(index) {
@@ -50,8 +49,7 @@ export function chatScriptOf(
         .join("") +
       (usageMode === "never" ? "" : `data: ${envelope},"choices":[]${usageAfter(usage.completionTokens)}}\n\n`),
     terminator: "data: [DONE]\n\n",
-    errorEvent: (message) => `data: ${openaiErrorBody({ status: 500, message })}\n\n`,
-  };
+  });
 }
 
 /** The delta of a token: first the reasoning, then the text, then the calls in order. */

@@ -1,50 +1,124 @@
 /** OpenAI's legacy completions: POST /v1/completions, streamed and whole. */
-import { joined } from "../../answer/chunks.ts";
+import Type from "typebox";
+import { Compile } from "typebox/compile";
+import { joined, promptTokensOf } from "../../answer/chunks.ts";
 import { type Choice, compose, tokensOf } from "../../answer/compose.ts";
+import type { Question } from "../../answer/question.ts";
 import { turnsOf } from "../../answer/turns.ts";
-import { createdOf, type Dialect, refuse, type Script, stringOf, wholeOf } from "../dialect.ts";
+import { createdOf, refuse, type Script, wholeOf } from "../dialect.ts";
+import { openaiDialect, openaiScript } from "../openai.ts";
 import { chatFinishOf } from "../openai-chat/response.ts";
-import { openaiErrorBody } from "../openai-error.ts";
-import { type CompletionQuestion, completionQuestionOf } from "./request.ts";
+import { filledText, nullable, nullableFlag, nullableInteger, nullableText, shaped, text } from "../shape.ts";
 
-export const openaiCompletions: Dialect = {
-  name: "openai-completions",
-  serves: (method, path) => method === "POST" && path === "/v1/completions",
-  modelOf: ({ body }) => stringOf(body, "model"),
-  errorBody: openaiErrorBody,
-  answer({ body, digest, settings }) {
-    const asked = completionQuestionOf(body, digest);
-    const answers = asked.questions.map((question) => compose(question, settings, (fault) => refuse(fault, "n")));
+/** Reads a request for completions, as far as the answer depends on it; unknown fields pass. */
+
+const tokenIds = Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1 });
+
+const completionRequest = Compile(
+  Type.Object({
+    model: filledText,
+    prompt: nullable(
+      Type.Union([text, Type.Array(text, { minItems: 1 }), tokenIds, Type.Array(tokenIds, { minItems: 1 })]),
+    ),
+    suffix: nullableText,
+    max_tokens: nullableInteger(0),
+    n: nullableInteger(1, 128),
+    best_of: nullableInteger(1, 128),
+    logprobs: nullableInteger(0, 5),
+    echo: nullableFlag,
+    stop: nullable(Type.Union([text, Type.Array(text, { maxItems: 4 })])),
+    stream: nullableFlag,
+    stream_options: nullable(Type.Object({ include_usage: nullableFlag })),
+  }),
+);
+
+interface CompletionQuestion {
+  model: string;
+  stream: boolean;
+  includeUsage: boolean;
+  echo: boolean;
+  logprobs: boolean;
+  /** The choices of each question. */
+  count: number;
+  /** One for each prompt. */
+  questions: Question[];
+}
+
+/** `digest` is the hex SHA-256 of the body. */
+function completionQuestionOf(raw: unknown, digest: string): CompletionQuestion {
+  const body = shaped(completionRequest, raw);
+  const count = body.n ?? 1;
+  const { prompt, suffix, stop } = body;
+  const ending = suffix === null || suffix === undefined || suffix === "" ? "" : ` … ${suffix}`;
+  return {
+    model: body.model,
+    stream: body.stream ?? false,
+    includeUsage: body.stream_options?.include_usage ?? false,
+    echo: body.echo ?? false,
+    logprobs: body.logprobs !== undefined && body.logprobs !== null,
+    count,
+    questions: promptsOf(prompt ?? "").map((userText) => ({
+      digest,
+      userText: `${userText}${ending}`,
+      images: [],
+      toolResults: [],
+      tools: [],
+      calling: "none",
+      parallelCalls: false,
+      format: { kind: "text" },
+      effort: undefined,
+      outputTokensMax: body.max_tokens ?? undefined,
+      stops: typeof stop === "string" ? [stop] : (stop ?? []),
+      choices: count,
+      promptTokens: promptTokensOf(`${userText}${ending}`),
+      earlierTokens: 0,
+    })),
+  };
+}
+
+/** A list of numbers is one prompt. */
+function promptsOf(prompt: string | string[] | number[] | number[][]): string[] {
+  if (typeof prompt === "string") return [prompt];
+  if (prompt.every((one) => typeof one === "number")) return [`tokens ${prompt.join(" ")}`];
+  return prompt.map((one) => (typeof one === "string" ? one : `tokens ${Object(one).join(" ")}`));
+}
+
+export const openaiCompletions = openaiDialect(
+  "openai-completions",
+  ["/v1/completions"],
+  ({ body, digest, settings }) => {
+    const request = completionQuestionOf(body, digest);
+    const answers = request.questions.map((question) => compose(question, settings, (fault) => refuse(fault, "n")));
     const choices = answers.flatMap((answer) => answer.choices);
-    const promptTokens = asked.questions.reduce((sum, question) => sum + question.promptTokens, 0);
+    const promptTokens = request.questions.reduce((sum, question) => sum + question.promptTokens, 0);
     const completionTokens = choices.reduce((sum, choice) => sum + tokensOf(choice), 0);
     const envelope = {
       id: `cmpl-${digest.slice(0, 24)}`,
       object: "text_completion",
       created: createdOf(digest),
-      model: asked.model,
+      model: request.model,
     };
     const usage = {
       prompt_tokens: promptTokens,
       completion_tokens: completionTokens,
       total_tokens: promptTokens + completionTokens,
     };
-    if (asked.stream) return scriptOf(envelope, asked, choices, asked.includeUsage ? usage : undefined);
+    if (request.stream) return scriptOf(envelope, request, choices, request.includeUsage ? usage : undefined);
     return wholeOf(
-      { ...envelope, choices: choices.map((choice, index) => choiceOf(choice, index, asked)), usage },
+      { ...envelope, choices: choices.map((choice, index) => choiceOf(choice, index, request)), usage },
       completionTokens,
     );
   },
-};
+);
 
 /** The prompt of a choice: its question's, `count` choices each. */
 const promptOf = (index: number, { questions, count }: CompletionQuestion): string =>
   questions[Math.floor(index / count)]?.userText ?? "";
 
-function choiceOf(choice: Choice, index: number, asked: CompletionQuestion) {
-  const said = choice.text === undefined ? "" : joined(choice.text);
-  const text = `${asked.echo ? promptOf(index, asked) : ""}${said}`;
-  return { text, index, logprobs: asked.logprobs ? logprobsOf(text) : null, finish_reason: chatFinishOf(choice) };
+function choiceOf(choice: Choice, index: number, request: CompletionQuestion) {
+  const answerText = choice.text === undefined ? "" : joined(choice.text);
+  const text = `${request.echo ? promptOf(index, request) : ""}${answerText}`;
+  return { text, index, logprobs: request.logprobs ? logprobsOf(text) : null, finish_reason: chatFinishOf(choice) };
 }
 
 const logprobsOf = (text: string) => ({
@@ -55,24 +129,21 @@ const logprobsOf = (text: string) => ({
 });
 
 /** The choices take turns, token by token. */
-function scriptOf(envelope: object, asked: CompletionQuestion, choices: Choice[], usage: object | undefined): Script {
+function scriptOf(envelope: object, request: CompletionQuestion, choices: Choice[], usage: object | undefined): Script {
   const eventOf = (text: string, index: number, finish: string | null) =>
-    `data: ${JSON.stringify({ ...envelope, choices: [{ text, index, logprobs: asked.logprobs ? logprobsOf(text) : null, finish_reason: finish }], ...(usage && { usage: null }) })}\n\n`;
+    `data: ${JSON.stringify({ ...envelope, choices: [{ text, index, logprobs: request.logprobs ? logprobsOf(text) : null, finish_reason: finish }], ...(usage && { usage: null }) })}\n\n`;
   const turns = turnsOf(choices.map(({ text }) => text?.length ?? 0));
-  return {
-    kind: "events",
-    opening: "",
+  return openaiScript({
     length: turns.length,
     eventAt(index) {
       const choice = turns.choiceAt(index);
       const token = turns.tokenAt(index);
-      const before = asked.echo && token === 0 ? promptOf(choice, asked) : "";
+      const before = request.echo && token === 0 ? promptOf(choice, request) : "";
       return eventOf(`${before}${choices[choice]?.text?.at(token) ?? ""}`, choice, null);
     },
     closing:
       choices.map((choice, index) => eventOf("", index, chatFinishOf(choice))).join("") +
       (usage === undefined ? "" : `data: ${JSON.stringify({ ...envelope, choices: [], usage })}\n\n`),
     terminator: "data: [DONE]\n\n",
-    errorEvent: (message) => `data: ${openaiErrorBody({ status: 500, message })}\n\n`,
-  };
+  });
 }

@@ -4,8 +4,8 @@ import { Compile } from "typebox/compile";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { vectorOf } from "../../answer/vector.ts";
 import { answerBytesMax } from "../../settings.ts";
-import { type Dialect, refuse, stringOf } from "../dialect.ts";
-import { openaiErrorBody } from "../openai-error.ts";
+import { refuse } from "../dialect.ts";
+import { openaiDialect } from "../openai.ts";
 import { filledText, shaped } from "../shape.ts";
 
 const some = { minItems: 1 };
@@ -21,39 +21,33 @@ const embeddingsRequest = Compile(
 );
 
 const inputsMax = 2_048;
-const dimensionsOtherwise = 1_536;
+const dimensionsDefault = 1_536;
 /** The most characters of a number in JSON. */
 const numberBytes = 16;
 
-export const openaiEmbeddings: Dialect = {
-  name: "openai-embeddings",
-  serves: (method, path) => method === "POST" && path === "/v1/embeddings",
-  modelOf: ({ body }) => stringOf(body, "model"),
-  errorBody: openaiErrorBody,
-  answer({ body, settings }) {
-    const asked = shaped(embeddingsRequest, body);
-    const { model, dimensions = dimensionsOtherwise, encoding_format: encoding = "float" } = asked;
-    const inputs = inputsOf(asked.input);
-    if (inputs.length > inputsMax) refuse(`input: there are at most ${inputsMax}.`, "input");
-    if (inputs.length * dimensions * numberBytes > answerBytesMax)
-      refuse(`So many vectors are more than ${answerBytesMax} bytes.`, "input");
-    const data = inputs.map((input, index) => {
-      const vector = vectorOf(typeof input === "string" ? input : input.join(" "), dimensions);
-      return `{"object":"embedding","index":${index},"embedding":${encoding === "float" ? floatsOf(vector) : base64Of(vector)}}`;
-    });
-    const promptTokens = inputs.reduce(
-      (sum, input) => sum + (typeof input === "string" ? promptTokensOf(input) : input.length),
-      0,
-    );
-    const usage =
-      settings.usage === "never" ? "" : `,"usage":{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens}}`;
-    return {
-      kind: "whole",
-      body: `{"object":"list","data":[${data.join(",")}],"model":${JSON.stringify(model)}${usage}}`,
-      tokens: 0,
-    };
-  },
-};
+export const openaiEmbeddings = openaiDialect("openai-embeddings", ["/v1/embeddings"], ({ body, settings }) => {
+  const request = shaped(embeddingsRequest, body);
+  const { model, dimensions = dimensionsDefault, encoding_format: encoding = "float" } = request;
+  const inputs = inputsOf(request.input);
+  if (inputs.length > inputsMax) refuse(`input: there are at most ${inputsMax}.`, "input");
+  if (inputs.length * dimensions * numberBytes > answerBytesMax)
+    refuse(`So many vectors are more than ${answerBytesMax} bytes.`, "input");
+  const data = inputs.map((input, index) => {
+    const vector = vectorOf(typeof input === "string" ? input : input.join(" "), dimensions);
+    return `{"object":"embedding","index":${index},"embedding":${encoding === "float" ? floatsOf(vector) : base64Of(vector)}}`;
+  });
+  const promptTokens = inputs.reduce(
+    (sum, input) => sum + (typeof input === "string" ? promptTokensOf(input) : input.length),
+    0,
+  );
+  const usage =
+    settings.usage === "never" ? "" : `,"usage":{"prompt_tokens":${promptTokens},"total_tokens":${promptTokens}}`;
+  return {
+    kind: "whole",
+    body: `{"object":"list","data":[${data.join(",")}],"model":${JSON.stringify(model)}${usage}}`,
+    tokens: 0,
+  };
+});
 
 /** A list of numbers is one input. */
 function inputsOf(input: string | string[] | number[] | number[][]): (string | number[])[] {

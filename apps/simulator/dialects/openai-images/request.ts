@@ -1,7 +1,7 @@
 /** Reads a request for images: JSON for new ones, a form for edits of attached ones. */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
-import type { FormFile } from "../../request-body.ts";
+import { type FormFile, isFile } from "../../request-body.ts";
 import { refuse } from "../dialect.ts";
 import { nullable, nullableFlag, nullableInteger, nullableText, shaped } from "../shape.ts";
 
@@ -83,6 +83,3 @@ function attachmentsOf(form: unknown): NonNullable<ImagesQuestion["sources"]> {
   }
   return { images: images.filter(isFile), mask: isFile(mask) ? mask : undefined };
 }
-
-const isFile = (value: unknown): value is FormFile =>
-  typeof value === "object" && value !== null && "data" in value && Buffer.isBuffer(value.data);

@@ -3,7 +3,7 @@
  * those with a behaviour of their own.
  */
 import type { Dialect } from "../dialect.ts";
-import { openaiErrorBody } from "../openai-error.ts";
+import { openaiErrorBody } from "../openai.ts";
 
 const listed = ["sim-text", "sim-reasoning", "sim-image"];
 const prefix = "/v1/models/";

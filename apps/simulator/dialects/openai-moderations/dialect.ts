@@ -4,8 +4,8 @@
  */
 import Type from "typebox";
 import { Compile } from "typebox/compile";
-import { type Dialect, refuse, stringOf, wholeOf } from "../dialect.ts";
-import { openaiErrorBody } from "../openai-error.ts";
+import { refuse, wholeOf } from "../dialect.ts";
+import { openaiDialect } from "../openai.ts";
 import { filledText, nullableText, optional, shaped, text } from "../shape.ts";
 
 const part = Type.Union([
@@ -40,22 +40,16 @@ const categories: Record<string, RegExp> = {
   "violence/graphic": /\bgore\b/i,
 };
 
-export const openaiModerations: Dialect = {
-  name: "openai-moderations",
-  serves: (method, path) => method === "POST" && path === "/v1/moderations",
-  modelOf: ({ body }) => stringOf(body, "model"),
-  errorBody: openaiErrorBody,
-  answer({ body, digest }) {
-    const { input, model } = shaped(moderationRequest, body);
-    const inputs = typeof input === "string" ? [[input]] : inputsOf(input);
-    if (inputs.length > inputsMax) refuse(`input: there are at most ${inputsMax}.`, "input");
-    return wholeOf({
-      id: `modr-${digest.slice(0, 24)}`,
-      model: model ?? "omni-moderation-latest",
-      results: inputs.map(resultOf),
-    });
-  },
-};
+export const openaiModerations = openaiDialect("openai-moderations", ["/v1/moderations"], ({ body, digest }) => {
+  const { input, model } = shaped(moderationRequest, body);
+  const inputs = typeof input === "string" ? [[input]] : inputsOf(input);
+  if (inputs.length > inputsMax) refuse(`input: there are at most ${inputsMax}.`, "input");
+  return wholeOf({
+    id: `modr-${digest.slice(0, 24)}`,
+    model: model ?? "omni-moderation-latest",
+    results: inputs.map(resultOf),
+  });
+});
 
 type Input = string | { kind: "image" };
 
@@ -70,13 +64,13 @@ function inputsOf(input: (string | { type: string; text?: string })[]): Input[][
 function resultOf(input: Input[]) {
   const words = input.filter((one) => typeof one === "string").join(" ");
   const types = [...new Set(input.map((one) => (typeof one === "string" ? "text" : "image")))];
-  const of = <Value>(value: (isFound: boolean) => Value) =>
+  const of = <Value>(value: (isFlagged: boolean) => Value) =>
     Object.fromEntries(Object.entries(categories).map(([name, pattern]) => [name, value(pattern.test(words))]));
-  const found = of((isFound) => isFound);
+  const flags = of((isFlagged) => isFlagged);
   return {
-    flagged: Object.values(found).some(Boolean),
-    categories: found,
-    category_scores: of((isFound) => (isFound ? 0.97 : 0.0001)),
+    flagged: Object.values(flags).some(Boolean),
+    categories: flags,
+    category_scores: of((isFlagged) => (isFlagged ? 0.97 : 0.0001)),
     category_applied_input_types: of(() => types),
   };
 }

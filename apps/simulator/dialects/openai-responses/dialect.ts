@@ -3,8 +3,8 @@
  * /v1/responses/input_tokens.
  */
 import { compose, tokensOf } from "../../answer/compose.ts";
-import { createdOf, type Dialect, refuse, stringOf, wholeOf } from "../dialect.ts";
-import { openaiErrorBody } from "../openai-error.ts";
+import { createdOf, refuse, wholeOf } from "../dialect.ts";
+import { openaiDialect } from "../openai.ts";
 import { compactionOf, doneItemOf, itemsOf } from "./items.ts";
 import { responsesQuestionOf } from "./request.ts";
 import { compactedOf, responseOf } from "./response.ts";
@@ -14,15 +14,12 @@ const responses = "/v1/responses";
 const compact = "/v1/responses/compact";
 const inputTokens = "/v1/responses/input_tokens";
 
-export const openaiResponses: Dialect = {
-  name: "openai-responses",
-  serves: (method, path) => method === "POST" && [responses, compact, inputTokens].includes(path),
-  modelOf: ({ body }) => stringOf(body, "model"),
-  errorBody: openaiErrorBody,
-  answer({ path, body, digest, settings }) {
+export const openaiResponses = openaiDialect(
+  "openai-responses",
+  [responses, compact, inputTokens],
+  ({ path, body, digest, settings }) => {
     const counting = path === inputTokens;
-    const asked = responsesQuestionOf(body, digest, { counting });
-    const { request, question, reasoning, compaction } = asked;
+    const { request, question, reasoning, compaction } = responsesQuestionOf(body, digest, { counting });
     if (counting) return wholeOf({ object: "response.input_tokens", input_tokens: question.promptTokens });
     const answer = compose(question, settings, (fault) => refuse(fault, "text.format.schema"));
     const [choice] = answer.choices;
@@ -43,4 +40,4 @@ export const openaiResponses: Dialect = {
     if (request.stream) return responsesScriptOf(envelope, items, outcome);
     return wholeOf(responseOf(envelope, { ...outcome, output: items.map(doneItemOf) }), tokensOf(choice));
   },
-};
+);

@@ -1,14 +1,104 @@
 /** Reads the items of an input as strictly as the vendor does. */
-import Type from "typebox";
+import Type, { type Static } from "typebox";
+import { describedUrl } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/chunks.ts";
-import { messageTokens } from "../../answer/question.ts";
+import { imageTokens, messageTokens } from "../../answer/question.ts";
 import { nullableText, text as textShape } from "../shape.ts";
-import { content, contentOf, textContentOf } from "./content.ts";
 import { isEncryptedContent } from "./items.ts";
-import { type Reader, readerAmong, readerOf, refused, toolName, unsupported } from "./reading.ts";
+import { missing, type Reader, readerAmong, readerOf, refused, toolName, unsupported } from "./reading.ts";
+
+/** Reads the content of an item: a text, or parts with images and files. */
+
+interface Content {
+  text: string;
+  /** By media type and size, or by address. */
+  images: string[];
+  /** By media type and size, or by address. */
+  documents: string[];
+  tokens: number;
+}
+
+/** The tokens of a file: rough but constant. */
+const fileTokens = 258;
+
+/** `contentOf` checks the parts. */
+const content = Type.Union([textShape, Type.Array(Type.Object({ type: textShape }))]);
+
+const imageUrl = /^(?:https?:\/\/|data:image\/(?:png|jpeg|webp|gif);base64,[A-Za-z0-9+/]+={0,2}$)/;
+
+const textContentOf = (text: string): Content => ({
+  text,
+  images: [],
+  documents: [],
+  tokens: promptTokensOf(text),
+});
+
+const textPart = readerOf(Type.Object({ text: textShape }), ({ text }) => textContentOf(text));
+
+const imagePart = readerOf(Type.Object({ image_url: nullableText, file_id: nullableText }), (image, at): Content => {
+  const { image_url: url, file_id: id } = image;
+  if (url && !imageUrl.test(url))
+    refused(
+      `${at}.image_url`,
+      `Invalid '${at}.image_url'. Expected an address or a base64-encoded data URL with an image MIME type.`,
+      "invalid_value",
+    );
+  if (!url && !id) missing(`${at}.image_url`);
+  return {
+    text: "",
+    images: [url ? describedUrl(url) : `file ${id}`],
+    documents: [],
+    tokens: imageTokens,
+  };
+});
+
+const fileMembers = {
+  file_data: nullableText,
+  file_url: nullableText,
+  file_id: nullableText,
+};
+
+const filePart = readerOf(Type.Object(fileMembers), ({ file_data: data, file_url: url, file_id: id }, at): Content => {
+  const address = data || url;
+  if (!address && !id) missing(`${at}.file_data`);
+  return {
+    text: "",
+    images: [],
+    documents: [address ? describedUrl(address) : `file ${id}`],
+    tokens: fileTokens,
+  };
+});
+
+const ofCaller: Record<string, Reader<Content>> = {
+  input_text: textPart,
+  input_image: imagePart,
+  input_file: filePart,
+};
+const ofModel: Record<string, Reader<Content>> = {
+  output_text: textPart,
+  refusal: readerOf(Type.Object({ refusal: textShape }), ({ refusal }) => textContentOf(refusal)),
+};
+
+/** The content of the caller, or of an answer that it sends back. */
+function contentOf(parts: Static<typeof content>, at: string, { byModel }: { byModel: boolean }): Content {
+  if (typeof parts === "string") return textContentOf(parts);
+  const readers = byModel ? ofModel : ofCaller;
+  const whole: Content = { text: "", images: [], documents: [], tokens: 0 };
+  for (const [index, part] of parts.entries()) {
+    const place = `${at}[${index}]`;
+    const read = readerAmong(readers, part.type);
+    if (read === undefined) return unsupported(`${place}.type`, part.type, Object.keys(readers));
+    const one = read(part, place);
+    whole.text += one.text;
+    whole.images.push(...one.images);
+    whole.documents.push(...one.documents);
+    whole.tokens += one.tokens;
+  }
+  return whole;
+}
 
 /** An item, as far as the answer depends on it. */
-export type Said = { tokens: number } & (
+export type ReadItem = { tokens: number } & (
   | { kind: "message"; role: string; text: string; images: string[]; documents: string[] }
   | ({ kind: "call"; name: string } & CallPlace)
   | ({ kind: "result"; text: string } & CallPlace)
@@ -49,7 +139,7 @@ const id = nullableText;
 const callId = Type.String({ minLength: 1, maxLength: 64 });
 
 const resultReader = (isCustom: boolean) =>
-  readerOf(Type.Object({ call_id: callId, output: content }), ({ call_id, output }, at): Said => {
+  readerOf(Type.Object({ call_id: callId, output: content }), ({ call_id, output }, at): ReadItem => {
     const result = contentOf(output, `${at}.output`, { byModel: false });
     const { text, images, documents, tokens } = result;
     return {
@@ -61,7 +151,7 @@ const resultReader = (isCustom: boolean) =>
     };
   });
 
-const callOf = (id: string, name: string, input: string, isCustom: boolean): Said => ({
+const callOf = (id: string, name: string, input: string, isCustom: boolean): ReadItem => ({
   kind: "call",
   callId: id,
   isCustom,
@@ -69,21 +159,21 @@ const callOf = (id: string, name: string, input: string, isCustom: boolean): Sai
   tokens: promptTokensOf(name + input),
 });
 
-const readers: Record<string, Reader<Said>> = {
+const readers: Record<string, Reader<ReadItem>> = {
   message: readerOf(
     Type.Object({ id, role: Type.Enum(["user", "assistant", "system", "developer"]), content }),
-    ({ role, content: parts }, at): Said => {
-      const said = contentOf(parts, `${at}.content`, { byModel: role === "assistant" });
-      return { ...said, kind: "message", role };
+    ({ role, content: parts }, at): ReadItem => {
+      const content = contentOf(parts, `${at}.content`, { byModel: role === "assistant" });
+      return { ...content, kind: "message", role };
     },
   ),
   function_call: readerOf(
     Type.Object({ id, call_id: callId, name: toolName, arguments: textShape }),
-    ({ call_id, name, arguments: input }): Said => callOf(call_id, name, input, false),
+    ({ call_id, name, arguments: input }): ReadItem => callOf(call_id, name, input, false),
   ),
   custom_tool_call: readerOf(
     Type.Object({ id, call_id: callId, name: toolName, input: textShape }),
-    ({ call_id, name, input }): Said => callOf(call_id, name, input, true),
+    ({ call_id, name, input }): ReadItem => callOf(call_id, name, input, true),
   ),
   function_call_output: resultReader(false),
   custom_tool_call_output: resultReader(true),
@@ -93,7 +183,7 @@ const readers: Record<string, Reader<Said>> = {
       summary: Type.Array(Type.Object({ type: Type.Literal("summary_text"), text: textShape })),
       encrypted_content: id,
     }),
-    ({ id: itemId, summary, encrypted_content: encrypted }): Said => {
+    ({ id: itemId, summary, encrypted_content: encrypted }): ReadItem => {
       if (typeof encrypted === "string" && !isEncryptedContent(encrypted, "reasoning", itemId ?? undefined))
         unverified(itemId);
       return { kind: "other", tokens: promptTokensOf(summary.map(({ text }) => text).join("")) };
@@ -101,7 +191,7 @@ const readers: Record<string, Reader<Said>> = {
   ),
   compaction: readerOf(
     Type.Object({ id, encrypted_content: textShape }),
-    ({ id: itemId, encrypted_content: encrypted }): Said =>
+    ({ id: itemId, encrypted_content: encrypted }): ReadItem =>
       isEncryptedContent(encrypted, "compaction", itemId ?? undefined)
         ? { kind: "other", tokens: compactedTokens }
         : unverified(itemId),
@@ -112,8 +202,8 @@ const readers: Record<string, Reader<Said>> = {
  * `isStored`: the request allows responses to be stored. If not, reasoning without its content
  * cannot be found.
  */
-export function saidIn(input: string | unknown[], { isStored }: { isStored: boolean }): Said[] {
-  const items: Said[] = [];
+export function itemsIn(input: string | unknown[], { isStored }: { isStored: boolean }): ReadItem[] {
+  const items: ReadItem[] = [];
   if (typeof input === "string") items.push({ ...textContentOf(input), kind: "message", role: "user" });
   else for (const [index, item] of input.entries()) items.push(itemOf(item, `input[${index}]`, isStored));
   for (const item of items) item.tokens += messageTokens;
@@ -121,7 +211,7 @@ export function saidIn(input: string | unknown[], { isStored }: { isStored: bool
   return items;
 }
 
-function itemOf(item: unknown, at: string, isStored: boolean): Said {
+function itemOf(item: unknown, at: string, isStored: boolean): ReadItem {
   const { type: named, id: itemId, encrypted_content: encrypted } = Object(item) as Record<string, unknown>;
   const type = typeof named === "string" ? named : "message";
   const prefix = idPrefixes[type];
@@ -150,7 +240,7 @@ const notFoundOf = (id: string): string =>
 /**
  * A result needs an earlier call, and a call needs its result before the conversation continues.
  */
-function checkPairs(items: Said[]): void {
+function checkPairs(items: ReadItem[]): void {
   const keyOf = ({ callId, isCustom }: CallPlace) => `${isCustom} ${callId}`;
   const nameOf = ({ isCustom }: CallPlace) => (isCustom ? "custom tool call" : "function call");
   const called = new Set<string>();

@@ -2,7 +2,8 @@
 import Type, { type Static } from "typebox";
 import { Compile } from "typebox/compile";
 import { promptTokensOf } from "../../answer/chunks.ts";
-import { messageTokens, type Question, reasoningModel } from "../../answer/question.ts";
+import { messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
+import { checkFunctionSchema } from "../openai-schema.ts";
 import {
   anything,
   nullable,
@@ -10,13 +11,78 @@ import {
   nullableInteger,
   nullableNumber,
   nullableText,
+  optional,
   shaped,
   text,
 } from "../shape.ts";
-import { type Said, saidIn } from "./input.ts";
+import { itemsIn, type ReadItem } from "./input.ts";
 import type { ReasoningWanted } from "./items.ts";
-import { missing, refused } from "./reading.ts";
-import { toolChoice, toolsIn } from "./tools.ts";
+import { missing, type Reader, readerAmong, readerOf, refused, toolName, unsupported } from "./reading.ts";
+
+/** Reads the tools that may be called, and whether a call is required. */
+
+const toolChoice = Type.Union([
+  Type.Enum(["none", "auto", "required"]),
+  Type.Object({
+    type: text,
+    name: optional(text),
+    mode: optional(Type.Enum(["auto", "required"])),
+    tools: optional(Type.Array(Type.Object({ type: text, name: optional(text) }))),
+  }),
+]);
+
+/** The upstream's own tools and other kinds that are accepted but never called. */
+const otherTypes =
+  "apply_patch code_interpreter computer computer_use_preview file_search image_generation local_shell mcp namespace programmatic_tool_calling shell tool_search web_search web_search_2025_08_26 web_search_preview web_search_preview_2025_03_11".split(
+    " ",
+  );
+
+const readers: Record<string, Reader<Tool>> = {
+  function: readerOf(
+    Type.Object({ name: toolName, parameters: nullable(Type.Object({})), strict: nullableFlag }),
+    ({ name, parameters, strict }, at) => {
+      checkFunctionSchema(name, parameters, strict === true, `${at}.parameters`);
+      return { name, schema: parameters ?? { type: "object" }, takes: "json" };
+    },
+  ),
+  custom: readerOf(Type.Object({ name: toolName }), ({ name }) => ({
+    name,
+    schema: undefined,
+    takes: "text",
+  })),
+};
+
+type Choice = Static<typeof toolChoice>;
+
+function toolsIn(offered: { type: string }[], choice: Choice): Pick<Question, "tools" | "calling"> {
+  const tools: Tool[] = [];
+  for (const [index, one] of offered.entries()) {
+    const read = readerAmong(readers, one.type);
+    if (read === undefined && !otherTypes.includes(one.type))
+      unsupported(`tools[${index}].type`, one.type, [...Object.keys(readers), ...otherTypes]);
+    const tool = read?.(one, `tools[${index}]`);
+    if (tool !== undefined) tools.push(tool);
+  }
+  if (typeof choice === "string") {
+    if (choice === "required" && offered.length === 0)
+      refused("tool_choice", "Tool choice 'required' must be specified with 'tools' parameter.");
+    return { tools, calling: choice };
+  }
+  if (otherTypes.includes(choice.type)) return { tools, calling: "auto" };
+  const references = choice.type === "allowed_tools" ? (choice.tools ?? []) : [choice];
+  const chosen = tools.filter(({ name, takes }) =>
+    references.some((one) => one.name === name && (one.type === "custom") === (takes === "text")),
+  );
+  if (chosen.length === 0)
+    refused(
+      "tool_choice",
+      `Tool choice '${references.map(({ name, type }) => name ?? type).join(", ")}' not found in 'tools' parameter.`,
+    );
+  return {
+    tools: chosen,
+    calling: choice.type === "allowed_tools" ? (choice.mode ?? "auto") : "required",
+  };
+}
 
 /** https://platform.openai.com/docs/api-reference/responses/create */
 const shortText = nullable(Type.String({ maxLength: 64 }));
@@ -85,16 +151,16 @@ export function responsesQuestionOf(
   checkState(body);
   if (!counting && !body.model) missing("model");
   if (!counting && (body.input ?? "").length === 0) missing("input");
-  const items = saidIn(body.input ?? [], { isStored: body.store ?? true });
+  const items = itemsIn(body.input ?? [], { isStored: body.store ?? true });
   const callable = toolsIn(body.tools ?? [], body.tool_choice ?? "auto");
   const wanted = formatOf(body);
   const lastUser = items.findLastIndex((item) => item.kind === "message" && item.role === "user");
-  const asked = items[lastUser];
+  const question = items[lastUser];
   const {
     text: userText,
     images,
     documents,
-  } = asked?.kind === "message" ? asked : { text: "", images: [], documents: [] };
+  } = question?.kind === "message" ? question : { text: "", images: [], documents: [] };
   const before =
     (body.instructions ? messageTokens + promptTokensOf(body.instructions) : 0) +
     (body.tools ? promptTokensOf(JSON.stringify(body.tools)) : 0);
@@ -152,14 +218,14 @@ function checkState(request: ResponsesRequest): void {
 }
 
 function formatOf({ text }: ResponsesRequest): Question["format"] {
-  const asked = text?.format;
-  if (asked?.type === "json_object") return { kind: "json" };
-  if (asked?.type !== "json_schema") return { kind: "text" };
-  if (asked.name === undefined) return missing("text.format.name");
-  return asked.schema === undefined ? missing("text.format.schema") : { kind: "schema", schema: asked.schema };
+  const requested = text?.format;
+  if (requested?.type === "json_object") return { kind: "json" };
+  if (requested?.type !== "json_schema") return { kind: "text" };
+  if (requested.name === undefined) return missing("text.format.name");
+  return requested.schema === undefined ? missing("text.format.schema") : { kind: "schema", schema: requested.schema };
 }
 
-function resultsOf(items: Said[], lastUser: number): Question["toolResults"] {
+function resultsOf(items: ReadItem[], lastUser: number): Question["toolResults"] {
   const names = new Map(items.flatMap((item) => (item.kind === "call" ? [[item.callId, item.name] as const] : [])));
   return items
     .slice(lastUser + 1)

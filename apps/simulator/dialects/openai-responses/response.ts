@@ -61,11 +61,11 @@ export function responseOf({ id, created, request }: Envelope, state: State): ob
 
 /** The user's messages, and the item that replaces the whole conversation. */
 export function compactedOf({ id, created, request: { input } }: Envelope, item: object, usage: Usage): object {
-  const said =
+  const items =
     typeof input === "string"
       ? [{ role: "user", content: input }]
       : ((input ?? []) as { role?: unknown; content?: unknown }[]);
-  const users = said.filter(({ role }) => role === "user");
+  const users = items.filter(({ role }) => role === "user");
   const messages = users.map(({ content }, place) => ({
     id: `msg_${id.slice("resp_".length, -4)}${place.toString(16).padStart(4, "0")}`,
     type: "message",

@@ -17,7 +17,7 @@ type Stretch =
   | { kind: "tokens"; length: number; eventAt: ((token: number) => Event) | undefined };
 
 /** The first token and the first number of a section. */
-type Placed = Stretch & { token: number; sequence: number };
+type Positioned = Stretch & { token: number; sequence: number };
 
 /** The members are made with the event, because those of finished items can be large. */
 const eventOf =
@@ -29,7 +29,7 @@ export function responsesScriptOf(envelope: Envelope, items: Item[], outcome: Ou
   const opening = ["response.created", "response.in_progress"].map((type) =>
     eventOf(type, () => ({ response: responseOf(envelope, { status: "in_progress" }) })),
   );
-  const { stretches, length, sequence } = placed(items.flatMap(stretchesOf), opening.length);
+  const { stretches, length, sequence } = positioned(items.flatMap(stretchesOf), opening.length);
   const lead = numbered(opening, 0);
 
   const stretchAt = (token: number) =>
@@ -73,23 +73,26 @@ export function responsesScriptOf(envelope: Envelope, items: Item[], outcome: Ou
 
 const numbered = (events: Event[], first: number): string => events.map((one, index) => one(first + index)).join("");
 
-function placed(stretches: Stretch[], first: number): { stretches: Placed[]; length: number; sequence: number } {
+function positioned(
+  stretches: Stretch[],
+  first: number,
+): { stretches: Positioned[]; length: number; sequence: number } {
   let sequence = first;
   let length = 0;
-  const found: Placed[] = [];
+  const sections: Positioned[] = [];
   for (const stretch of stretches) {
-    found.push({ ...stretch, token: length, sequence });
+    sections.push({ ...stretch, token: length, sequence });
     if (stretch.kind === "events") sequence += stretch.events.length;
     else {
       length += stretch.length;
       if (stretch.eventAt !== undefined) sequence += stretch.length;
     }
   }
-  return { stretches: found, length, sequence };
+  return { stretches: sections, length, sequence };
 }
 
 /** The events between the previous token and this one. */
-function waitingBefore(stretches: Placed[], place: number): string {
+function waitingBefore(stretches: Positioned[], place: number): string {
   const before = stretches.slice(0, place);
   const from = before.findLastIndex((one) => one.kind === "tokens" && one.length > 0) + 1;
   return before

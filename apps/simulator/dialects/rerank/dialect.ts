@@ -5,8 +5,8 @@
 import Type from "typebox";
 import { Compile } from "typebox/compile";
 import { promptTokensOf } from "../../answer/chunks.ts";
-import { type Dialect, stringOf, wholeOf } from "../dialect.ts";
-import { openaiErrorBody } from "../openai-error.ts";
+import { wholeOf } from "../dialect.ts";
+import { openaiDialect } from "../openai.ts";
 import { filledText, nullableFlag, nullableInteger, shaped, text } from "../shape.ts";
 
 const rerankRequest = Compile(
@@ -19,42 +19,36 @@ const rerankRequest = Compile(
   }),
 );
 
-export const rerank: Dialect = {
-  name: "rerank",
-  serves: (method, path) => method === "POST" && (path === "/v1/rerank" || path === "/v2/rerank"),
-  modelOf: ({ body }) => stringOf(body, "model"),
-  errorBody: openaiErrorBody,
-  answer({ path, body, digest, settings }) {
-    const { model, query, documents, top_n: top, return_documents: wanted } = shaped(rerankRequest, body);
-    const isCohere = path.startsWith("/v2/");
-    const texts = documents.map((document) => (typeof document === "string" ? document : document.text));
-    const results = texts
-      .map((document, index) => ({
-        index,
-        ...(!isCohere && wanted !== false && { document: { text: document } }),
-        relevance_score: scoreOf(document, query),
-      }))
-      .toSorted((left, right) => right.relevance_score - left.relevance_score)
-      .slice(0, top ?? undefined);
-    const tokens = promptTokensOf(query) + texts.reduce((sum, document) => sum + promptTokensOf(document), 0);
-    const counted = settings.usage === "never" ? {} : { usage: { prompt_tokens: tokens, total_tokens: tokens } };
-    return wholeOf(
-      isCohere
-        ? {
-            id: `rr_${digest.slice(0, 24)}`,
-            results,
-            meta: { api_version: { version: "2" }, billed_units: { search_units: 1 } },
-          }
-        : { id: `rerank-${digest.slice(0, 24)}`, model, results, ...counted },
-    );
-  },
-};
+export const rerank = openaiDialect("rerank", ["/v1/rerank", "/v2/rerank"], ({ path, body, digest, settings }) => {
+  const { model, query, documents, top_n: top, return_documents: wanted } = shaped(rerankRequest, body);
+  const isCohere = path.startsWith("/v2/");
+  const texts = documents.map((document) => (typeof document === "string" ? document : document.text));
+  const results = texts
+    .map((document, index) => ({
+      index,
+      ...(!isCohere && wanted !== false && { document: { text: document } }),
+      relevance_score: scoreOf(document, query),
+    }))
+    .toSorted((left, right) => right.relevance_score - left.relevance_score)
+    .slice(0, top ?? undefined);
+  const tokens = promptTokensOf(query) + texts.reduce((sum, document) => sum + promptTokensOf(document), 0);
+  const counted = settings.usage === "never" ? {} : { usage: { prompt_tokens: tokens, total_tokens: tokens } };
+  return wholeOf(
+    isCohere
+      ? {
+          id: `rr_${digest.slice(0, 24)}`,
+          results,
+          meta: { api_version: { version: "2" }, billed_units: { search_units: 1 } },
+        }
+      : { id: `rerank-${digest.slice(0, 24)}`, model, results, ...counted },
+  );
+});
 
 const wordsOf = (words: string) => new Set(words.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []);
 
 function scoreOf(document: string, query: string): number {
-  const asked = wordsOf(query);
-  const said = wordsOf(document);
-  const found = [...asked].filter((word) => said.has(word)).length;
-  return Math.round(((found + 0.01) / (asked.size + 0.02)) * 10_000) / 10_000;
+  const queryWords = wordsOf(query);
+  const documentWords = wordsOf(document);
+  const matches = [...queryWords].filter((word) => documentWords.has(word)).length;
+  return Math.round(((matches + 0.01) / (queryWords.size + 0.02)) * 10_000) / 10_000;
 }

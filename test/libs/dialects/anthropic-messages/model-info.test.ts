@@ -1,7 +1,8 @@
 /** The member names are those of `ModelInfo` in `@anthropic-ai/sdk`. */
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { modelInfoOf } from "#dialects/anthropic-messages/model-info.ts";
+import { modelInfoOf } from "#dialects/anthropic-messages/profile.ts";
 import type { UpstreamDialect } from "#dialects/dialect.ts";
 import { modelTraitsOf } from "#dialects/neutral/model-traits.ts";
 

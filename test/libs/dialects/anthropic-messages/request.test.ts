@@ -7,7 +7,7 @@ import { continueText } from "#dialects/neutral/history.ts";
 import type { Message, NeutralRequest, Part, Settings, TextPart, Tool } from "#dialects/neutral/neutral.ts";
 import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { structuredSchemaOf } from "#dialects/schema/anthropic.ts";
-import { askedOf } from "../../../../apps/simulator/dialects/anthropic-messages/request.ts";
+import { messageQuestionOf } from "../../../../apps/simulator/dialects/anthropic-messages/request.ts";
 import { targetOf } from "../../../support/target.ts";
 
 type Body = Record<string, unknown>;
@@ -25,7 +25,7 @@ function encoded(request: NeutralRequest, model = "claude-haiku-4-5", outputToke
   const { path, headers, body } = encodeRequest(request, "whole", claudeOf(model, outputTokensMax));
   assert.deepEqual([path, headers], ["/messages", { "anthropic-version": "2023-06-01" }]);
   const value = JSON.parse(body.toString()) as Body;
-  assert.doesNotThrow(() => askedOf(value, headers, "0".repeat(64)));
+  assert.doesNotThrow(() => messageQuestionOf(value, headers, "0".repeat(64)));
   return value;
 }
 

@@ -5,6 +5,7 @@ import { codecs } from "#dialects/codecs.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import type { AttachmentAddress } from "#dialects/neutral/attachments.ts";
 import { Refusal } from "#dialects/neutral/field-support.ts";
+import { withAddresses } from "#dialects/relay/verbatim-attachments.ts";
 import { workMsOf } from "../../../support/time.ts";
 
 const photo = "https://example.com/a.png";
@@ -19,7 +20,7 @@ const dataOf = ({ part, url }: AttachmentAddress) =>
 /** A request's text with its addresses replaced, and what they were. */
 function replaced(dialect: ConversationDialect, sent: string, replace = dataOf) {
   const found: AttachmentAddress[] = [];
-  const bytes = codecs[dialect].verbatim.withAddresses(Buffer.from(sent), (address) => {
+  const bytes = withAddresses(Buffer.from(sent), codecs[dialect].verbatim.attachmentFinder, (address) => {
     found.push(address);
     return replace(address);
   });
@@ -154,7 +155,7 @@ test("a request without attachments is returned without a copy", () => {
       '{"model":"m","messages":[{"role":"user","content":"see http://10.0.0.1/ and \\"image_url\\""}]}',
     );
     assert.equal(
-      codecs[dialect].verbatim.withAddresses(bytes, () => assert.fail("none is there")),
+      withAddresses(bytes, codecs[dialect].verbatim.attachmentFinder, () => assert.fail("none is there")),
       bytes,
     );
   }
@@ -237,7 +238,7 @@ test("time is linear in a body's length, whatever the depth of its members and t
     ["anthropic-messages", `{"messages":[{"role":"user","content":[{"type":"image",${sources}}]}]}`],
   ] as const) {
     const bytes = Buffer.from(body);
-    const ms = await workMsOf(() => codecs[dialect].verbatim.withAddresses(bytes, () => undefined));
+    const ms = await workMsOf(() => withAddresses(bytes, codecs[dialect].verbatim.attachmentFinder, () => undefined));
     assert.ok(ms < 1_000, `${dialect} ${ms} ms`);
   }
 });

@@ -1,0 +1,26 @@
+import { translated } from "./texts.ts";
+
+export const useShellTexts = translated({
+  en: {
+    skip: "To the content",
+    navigation: "Pages",
+    menu: "Menu",
+    scheme: "Colours",
+    light: "Light",
+    dark: "Dark",
+    auto: "As the system",
+    language: "Language",
+    reference: "API reference",
+  },
+  zh: {
+    skip: "跳到内容",
+    navigation: "页面",
+    menu: "菜单",
+    scheme: "颜色",
+    light: "浅色",
+    dark: "深色",
+    auto: "跟随系统",
+    language: "语言",
+    reference: "API 参考",
+  },
+});

@@ -1,0 +1,41 @@
+import { translated } from "../app/texts.ts";
+
+export const useGenerationsTexts = translated({
+  en: {
+    title: "Running generations",
+    shown: "The oldest {shown} of {total}",
+    all: "{total} now",
+    silent: "Without the generations of {names}, which did not answer in time.",
+    none: "No generation waits or runs",
+    noneWhy: "The list is read again every two seconds.",
+    any: "All",
+    since: "For",
+    queued: "In ingress",
+    dispatched: "On queue",
+    whole: "Whole",
+    kind: "Response",
+    worker: "Worker",
+    ingress: "Ingress",
+    stopTitle: "Stop this generation?",
+    stopWhy:
+      "{id} ({model}): its caller gets an error with the reason, the upstream's call is aborted, and what it used so far is charged.",
+  },
+  zh: {
+    title: "运行中的生成",
+    shown: "最早的 {shown} 个，共 {total} 个",
+    all: "当前 {total} 个",
+    silent: "不含 {names} 的生成：它们未及时回答。",
+    none: "没有等待或运行中的生成",
+    noneWhy: "列表每两秒刷新一次。",
+    any: "全部",
+    since: "时长",
+    queued: "入口中",
+    dispatched: "队列中",
+    whole: "整体",
+    kind: "响应",
+    worker: "工作进程",
+    ingress: "入口",
+    stopTitle: "停止此生成？",
+    stopWhy: "{id}（{model}）：调用方会收到带原因的错误，上游调用会中止，已使用的部分会计费。",
+  },
+});

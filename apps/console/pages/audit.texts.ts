@@ -1,0 +1,30 @@
+import { translated } from "../app/texts.ts";
+
+export const useAuditTexts = translated({
+  en: {
+    title: "Audit log",
+    about: "Every change: who, what, before and after, from where.",
+    action: "Action",
+    actor: "Who",
+    subject: "What",
+    details: "Before and after",
+    before: "Before",
+    after: "After",
+    nothing: "Nothing",
+    none: "No entry matches",
+    close: "Close",
+  },
+  zh: {
+    title: "审计日志",
+    about: "记录每次变更：谁、做了什么、变更前后的状态、来自何处。",
+    action: "操作",
+    actor: "操作者",
+    subject: "对象",
+    details: "变更前后",
+    before: "变更前",
+    after: "变更后",
+    nothing: "无",
+    none: "没有匹配的记录",
+    close: "关闭",
+  },
+});

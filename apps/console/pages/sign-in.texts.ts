@@ -1,0 +1,24 @@
+import { translated } from "../app/texts.ts";
+
+export const useSignInTexts = translated({
+  en: {
+    code: "Code of your authenticator app",
+    backupCode: "Backup code",
+    useBackupCode: "Use a backup code",
+    verify: "Continue",
+    forgotten: "Forgotten?",
+    sent: "If this address is known, a mail with a link is on its way. It is valid for an hour.",
+    with: "Sign in with {name}",
+    or: "or",
+  },
+  zh: {
+    code: "验证器应用中的验证码",
+    backupCode: "备用代码",
+    useBackupCode: "使用备用代码",
+    verify: "继续",
+    forgotten: "忘记密码？",
+    sent: "如果该地址已注册，包含链接的邮件已发出，一小时内有效。",
+    with: "使用 {name} 登录",
+    or: "或",
+  },
+});

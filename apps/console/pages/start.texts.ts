@@ -1,0 +1,38 @@
+import { translated } from "../app/texts.ts";
+
+export const useStartTexts = translated({
+  en: {
+    noPassword: "Set a password, or this link was your only way in",
+    noPasswordWhy: "You have signed in with a link, which works once. With a password you can sign in again.",
+    setPassword: "Set a password",
+    today: "Today (UTC)",
+    tokens: "Tokens",
+    tokensOf: "{input} in, {output} out",
+    errorsOf: "{failed} failed, {refused} refused",
+    callTitle: "Call a model",
+    createKey: "Create a key",
+    placeholder: "Replace YOUR_KEY with one of your keys, or create one: it is filled in until you leave this page.",
+    filled: "The key {name} is filled in until you leave this page.",
+    run: "Run",
+    runWhy: "Sends this prompt from the browser, with a key of its own that is valid for eight hours.",
+    readersOnly: "Your role may read, so it cannot create keys. Ask an owner of your account for the role of a member.",
+    playground: "Open in the playground",
+  },
+  zh: {
+    noPassword: "请设置密码，否则此链接将是您唯一的登录方式",
+    noPasswordWhy: "您使用的是一次性登录链接。设置密码后可以再次登录。",
+    setPassword: "设置密码",
+    today: "今日（UTC）",
+    tokens: "令牌",
+    tokensOf: "输入 {input}，输出 {output}",
+    errorsOf: "失败 {failed}，拒绝 {refused}",
+    callTitle: "调用模型",
+    createKey: "创建密钥",
+    placeholder: "将 YOUR_KEY 替换为您的密钥，或新建一个：离开此页面之前会自动填入。",
+    filled: "密钥 {name} 已填入，离开此页面后清除。",
+    run: "运行",
+    runWhy: "从浏览器发送此提示词，使用一个有效期八小时的专用密钥。",
+    readersOnly: "您的角色只能查看，不能创建密钥。请联系账户所有者授予成员角色。",
+    playground: "在试验场中打开",
+  },
+});

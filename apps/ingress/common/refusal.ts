@@ -1,0 +1,32 @@
+/** Refusals: values inside, thrown where a transport's error handler answers them. */
+import type { Failure } from "#dialects/errors.ts";
+
+/** A request cannot be served: the caller gets `failure`, with these headers. */
+export class Refusal extends Error {
+  readonly failure: Failure;
+  readonly headers: Record<string, string>;
+
+  constructor(failure: Failure, headers: Record<string, string> = {}) {
+    super(failure.message);
+    this.failure = failure;
+    this.headers = headers;
+  }
+}
+
+/** A value, or the reason why there is none. */
+export type Result<Value> = Value | Refusal;
+
+export function valueOrThrow<Value>(result: Result<Value>): Value {
+  if (result instanceof Refusal) throw result;
+  return result;
+}
+
+/** The value of work that may throw a refusal, or the refusal. */
+export function resultFrom<Value>(work: () => Value): Result<Value> {
+  try {
+    return work();
+  } catch (error) {
+    if (error instanceof Refusal) return error;
+    throw error;
+  }
+}

@@ -1,0 +1,35 @@
+/** The common part of OpenAI's dialects: endpoints, streams and errors. */
+import { type Dialect, type Fault, type Script, stringOf } from "./dialect.ts";
+
+const typeOf = (status: number) => {
+  if (status === 401) return { type: "authentication_error", code: "invalid_api_key" };
+  if (status === 429) return { type: "rate_limit_error", code: "rate_limit_exceeded" };
+  if (status >= 500) return { type: "server_error", code: status === 503 ? "server_is_overloaded" : null };
+  return { type: "invalid_request_error", code: status === 404 ? "model_not_found" : null };
+};
+
+/** The fields of an error besides its status. */
+export function openaiErrorOf({ status, message, param, code }: Fault) {
+  const usual = typeOf(status);
+  return { message, type: usual.type, param: param ?? null, code: code === undefined ? usual.code : code };
+}
+
+export const openaiErrorBody = (fault: Fault): string => JSON.stringify({ error: openaiErrorOf(fault) });
+
+/** A dialect with POST requests to these paths, which name their model in the body. */
+export const openaiDialect = (name: string, paths: readonly string[], answer: Dialect["answer"]): Dialect => ({
+  name,
+  serves: (method, path) => method === "POST" && paths.includes(path),
+  modelOf: ({ body }) => stringOf(body, "model"),
+  errorBody: openaiErrorBody,
+  answer,
+});
+
+/** A stream with the usual error event, and without an opening or closing unless it has one. */
+export const openaiScript = (script: Partial<Script> & Pick<Script, "length" | "eventAt" | "terminator">): Script => ({
+  kind: "events",
+  opening: "",
+  closing: "",
+  errorEvent: (message) => `data: ${openaiErrorBody({ status: 500, message })}\n\n`,
+  ...script,
+});
