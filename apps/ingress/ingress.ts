@@ -92,7 +92,7 @@ export type IngressProcessConfig = IngressConfig &
 export interface IngressDeps extends BackendDeps {
   clock: Clock;
   bounds: RelayBounds;
-  /** Of this ingress alone. */
+  /** The registry of this ingress alone. */
   registry: Registry;
   /** Subscribers to the ingress's events, besides its log and its metrics. */
   subscribers?: readonly Subscriber<IngressEvents>[];
@@ -118,12 +118,12 @@ export interface Ingress {
 }
 
 /** Opens everything but the ports. */
-export async function createIngress(config: IngressProcessConfig, given: IngressDeps): Promise<Ingress> {
+export async function createIngress(config: IngressProcessConfig, ownDeps: IngressDeps): Promise<Ingress> {
   await using opened = new AsyncDisposableStack();
-  const backends = await openBackends(config, given, opened);
-  const clock = new SharedClock(given.clock);
+  const backends = await openBackends(config, ownDeps, opened);
+  const clock = new SharedClock(ownDeps.clock);
   opened.defer(await clock.follow(backends.redis));
-  const deps = { ...given, clock };
+  const deps = { ...ownDeps, clock };
   const path = createPath(config, deps, backends, opened);
   const { mailbox, subscriber, redis, keyspace } = backends;
   await mailbox.listen(path.generations);
@@ -260,7 +260,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
   const { catalogue, keys } = backends;
   const clientSecrets = new ClientSecrets(backends.bodies, backends.keyspace);
   const { draining, events, capacities, admission, generations, idempotency } = path;
-  const patience = { clock, redisWaitMs: config.redisWaitMs };
+  const redisWait = { clock, redisWaitMs: config.redisWaitMs };
   /** Random, because a counter could be guessed and would reveal the number of requests. */
   const nextId = () => `req_${randomUUID().replaceAll("-", "")}`;
   const unread = new UnreadAnswers(capacities.answers, (scope, keyId) =>
@@ -316,7 +316,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
     redis: backends.redis,
     keyspace: backends.keyspace,
     catalogue: catalogue.current,
-    ...patience,
+    ...redisWait,
   });
   const sockets = new ResponsesSockets({
     config,
@@ -334,7 +334,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
   });
   const realtime = new RealtimeSockets({
     config,
-    ...patience,
+    ...redisWait,
     events,
     admission,
     generations,
@@ -349,7 +349,7 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
   return { bodies, reader, server, sockets, realtime, connections, detached };
 }
 
-/** What is stored for callers, and the generations that go on without them. */
+/** The stores of callers, and the generations that go on without them. */
 function createStored(
   { bodyBytesMax, keepAliveMs, redisWaitMs }: IngressConfig,
   { clock }: IngressDeps,
@@ -357,8 +357,8 @@ function createStored(
   { admission, generations, events, capacities, store: bounded }: Path,
   { bodies, reader }: { bodies: RequestBodies; reader: BodyReader },
 ) {
-  const patience = { clock, redisWaitMs };
-  const store = new SealedStore(bounded, patience);
+  const redisWait = { clock, redisWaitMs };
+  const store = new SealedStore(bounded, redisWait);
   const conversations = new Conversations(store);
   const responses = new StoredResponses(store, conversations, bodyBytesMax);
   const { recorded, followers, bodies: bodyBytes } = capacities;
@@ -373,7 +373,7 @@ function createStored(
     generations,
     reader,
     keys,
-    ...patience,
+    ...redisWait,
     events,
     bodyBytes,
   });

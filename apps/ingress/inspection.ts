@@ -43,13 +43,13 @@ export async function addInspection(
     });
     await scope.register(fastifyBasicAuth, {
       authenticate: { realm: "sluice" },
-      validate: async (name, given, { ip }, reply) => {
+      validate: async (name, sentPassword, { ip }, reply) => {
         const waitSeconds = attempts.take(callerOf(ip));
         if (waitSeconds > 0) {
           reply.header("retry-after", waitSeconds);
           throw Object.assign(new Error("Too many wrong passwords from this address"), { statusCode: 429 });
         }
-        if (name !== operatorName || !isSame(given, password))
+        if (name !== operatorName || !isSame(sentPassword, password))
           throw Object.assign(new Error("Unauthorized"), { statusCode: 401 });
         attempts.giveBack(callerOf(ip));
       },

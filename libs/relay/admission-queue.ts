@@ -11,10 +11,10 @@
  * round trip. Short work may have another quarter of a second on the queue: there the way to the
  * workers takes most of the time, and jobs that travel together cost less.
  *
- * Keys share the workers' slots (`fair-share.ts`). What counts is what a key has before it gets
- * another slot. Through one ingress one key takes at most four fifths of the slots, through two
- * ingresses 24 of 25. A key of a heavier group may have proportionally more. A key with fewer than
- * five slots may always go, so one key may take all of very few slots.
+ * Keys share the workers' slots (`fair-share.ts`). The number of slots that a key has counts before
+ * it gets another slot. Through one ingress one key takes at most four fifths of the slots, through
+ * two ingresses 24 of 25. A key of a heavier group may have proportionally more. A key with fewer
+ * than five slots may always go, so one key may take all of very few slots.
  */
 import { retryAfterSecondsMax } from "./bounds.ts";
 import { FairQueue, type Share } from "./fair-queue.ts";
@@ -27,7 +27,7 @@ const shortMs = 100;
 const meanOf = 32;
 
 /** An item that is not over. */
-interface Known {
+interface AdmittedItem {
   readonly share: Share;
   isRunning: boolean;
 }
@@ -39,9 +39,9 @@ interface Known {
 export class AdmissionQueue<Item extends string | number> {
   /** The slots of its workers that other ingresses do not use; undefined if unknown. */
   slots: number | undefined;
-  readonly #held = new FairQueue<Item>();
+  readonly #queued = new FairQueue<Item>();
   readonly #onQueue = new Set<Item>();
-  readonly #known = new LiveMap<Item, Known>();
+  readonly #items = new LiveMap<Item, AdmittedItem>();
   /** By key: how many items were released and are not over. */
   readonly #passedOf = new LiveMap<string, number>();
   /** By group: its weight, and how many items are not over. */
@@ -57,12 +57,12 @@ export class AdmissionQueue<Item extends string | number> {
   #busySince = 0;
 
   /** How many items wait here. */
-  get heldSize(): number {
-    return this.#held.size;
+  get waitingSize(): number {
+    return this.#queued.size;
   }
 
   holds(item: Item): boolean {
-    return this.#held.has(item);
+    return this.#queued.has(item);
   }
 
   /** How many released items are running. */
@@ -72,27 +72,27 @@ export class AdmissionQueue<Item extends string | number> {
 
   /** The item waits for its turn, which may come at once. */
   admit(item: Item, share: Share, now: number): void {
-    if (this.#held.size === 0 && this.#onQueue.size === 0) {
+    if (this.#queued.size === 0 && this.#onQueue.size === 0) {
       this.#busySince = now;
       this.#freed.clear();
     }
-    this.#known.set(item, { share, isRunning: false });
+    this.#items.set(item, { share, isRunning: false });
     const group = this.#groups.get(share.group);
     this.#groups.set(share.group, { weight: share.weight, size: (group?.size ?? 0) + 1 });
-    this.#held.add(item, share);
+    this.#queued.add(item, share);
   }
 
   /** Another attempt of the item is on the queue. It does not wait here again. */
   again(item: Item): void {
     this.#onQueue.add(item);
-    this.#setRunning(this.#known.get(item), false);
+    this.#setRunning(this.#items.get(item), false);
   }
 
   /** A worker took the item. */
   taken(item: Item, now: number): void {
     this.#takenLately.add(now);
     this.#onQueue.delete(item);
-    this.#setRunning(this.#known.get(item), true);
+    this.#setRunning(this.#items.get(item), true);
   }
 
   /** The item left the queue without a report that a worker took it. May be called repeatedly. */
@@ -105,16 +105,16 @@ export class AdmissionQueue<Item extends string | number> {
    * repeatedly.
    */
   over(item: Item, ranMs: number | undefined, now: number): void {
-    const known = this.#known.get(item);
-    if (known === undefined) return;
-    const { share } = known;
-    this.#known.delete(item);
+    const entry = this.#items.get(item);
+    if (entry === undefined) return;
+    const { share } = entry;
+    this.#items.delete(item);
     const group = this.#groups.get(share.group) as { size: number };
     if (--group.size === 0) this.#groups.delete(share.group);
-    if (this.#held.remove(item)) return;
+    if (this.#queued.remove(item)) return;
     if (ranMs !== undefined) this.#freedAfter(ranMs, now);
     this.#onQueue.delete(item);
-    this.#setRunning(known, false);
+    this.#setRunning(entry, false);
     const left = this.#passedOfKey(share.key) - 1;
     if (left === 0) this.#passedOf.delete(share.key);
     else this.#passedOf.set(share.key, left);
@@ -125,10 +125,10 @@ export class AdmissionQueue<Item extends string | number> {
    * well, because capacity also grows with time.
    */
   next(now: number): Item | undefined {
-    if (this.#held.size === 0 || !this.#hasCapacity(now)) return undefined;
-    const item = this.#held.take(this.#sharing(now));
+    if (this.#queued.size === 0 || !this.#hasCapacity(now)) return undefined;
+    const item = this.#queued.take(this.#sharing(now));
     if (item === undefined) return undefined;
-    const { key } = (this.#known.get(item) as Known).share;
+    const { key } = (this.#items.get(item) as AdmittedItem).share;
     this.#passedOf.set(key, this.#passedOfKey(key) + 1);
     this.#onQueue.add(item);
     return item;
@@ -178,9 +178,9 @@ export class AdmissionQueue<Item extends string | number> {
     return (key, weight) => isFairShare(this.#passedOfKey(key), (free * weight) / lightest);
   }
 
-  #setRunning(known: Known | undefined, isRunning: boolean): void {
-    if (known === undefined || known.isRunning === isRunning) return;
-    known.isRunning = isRunning;
+  #setRunning(entry: AdmittedItem | undefined, isRunning: boolean): void {
+    if (entry === undefined || entry.isRunning === isRunning) return;
+    entry.isRunning = isRunning;
     this.#runningSize += isRunning ? 1 : -1;
   }
 

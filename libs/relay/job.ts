@@ -150,7 +150,7 @@ export interface AnswerSource {
   dialect: string;
   /** Calls of upstreams so far, this one included. */
   calls: number;
-  /** Those that are over, if any of them failed. */
+  /** The calls that are over, if any of them failed. */
   callLog?: readonly CallRecord[];
 }
 
@@ -166,7 +166,7 @@ export interface AnswerProgress {
   reasoningTokens: number;
   /** The upstream's own count, if it has reported one. */
   reported?: Usage;
-  /** Of a session: what its upstream has produced since then, estimated. */
+  /** The estimated output of a session's upstream since then. */
   unreported?: Usage;
   source?: AnswerSource;
 }
@@ -181,7 +181,7 @@ export interface AnswerEnd {
 }
 
 /**
- * Payload of `fail`. Of an answer that was paid: the catalogue's id of its model, and the
+ * Payload of `fail`. For an answer that was paid: the catalogue's id of its model, and the
  * upstream's count if it is known.
  */
 export type AnswerFailure = Failure & { source?: AnswerSource; model?: string; usage?: Usage | undefined };

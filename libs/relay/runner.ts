@@ -132,14 +132,14 @@ export class Runner<Task> {
 
   /**
    * Takes an attempt for an owner: announces it with the number of free slots, and runs it as soon
-   * as the owner is known to be alive. Of a dead owner, one attempt is kept at a time, to see
+   * as the owner is known to be alive. For a dead owner, one attempt is kept at a time, to see
    * whether the owner is back; others are dropped, so that the jobs of a dead process delay nobody.
    */
   take(task: Task, mailbox: string, number: number, attempt: number, freeSlots: number, now: number): void {
     this.#wake(now);
     const owner = this.#ownerOf(mailbox);
-    const known = owner.runs.get(number);
-    if (known !== undefined && known.attempt < attempt) this.#drop(known);
+    const earlier = owner.runs.get(number);
+    if (earlier !== undefined && earlier.attempt < attempt) this.#drop(earlier);
     const run: Run<Task> = {
       task,
       number,
@@ -154,7 +154,7 @@ export class Runner<Task> {
       input: undefined,
       forgotten: false,
     };
-    const isStale = known !== undefined && known.attempt >= attempt;
+    const isStale = earlier !== undefined && earlier.attempt >= attempt;
     const isOfGoneOwner = owner.goneAt !== undefined && owner.runs.size > 0 && this.#link.isUp(now);
     if (isStale || isOfGoneOwner) {
       run.forgotten = true;

@@ -74,7 +74,7 @@ export class MessageReader {
   #hasMore = false;
   /** Bytes of the current part that did not arrive yet; -1 while its head is incomplete. */
   #left = -1;
-  /** Of a part that is delivered whole. */
+  /** The bytes of a part that is delivered whole. */
   #gathered: Buffer = Buffer.alloc(0);
   #isBetween = true;
 

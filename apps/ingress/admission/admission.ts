@@ -11,12 +11,12 @@ import { isForm } from "#operations/operations.ts";
 import { contentTypeLengthMax } from "#relay/bounds.ts";
 import type { BeginTrace } from "#tracing/tracing.ts";
 import { requestIdHeadersOf, type ServedEndpoint } from "../common/endpoints.ts";
-import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
+import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
 import { Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
 import type { Admitted, GenerationRequest } from "./generation-request.ts";
 import type { LimitsState, RateLimiter } from "./rate-limits.ts";
 
-export interface AdmissionOptions extends Patience {
+export interface AdmissionOptions extends RedisWait {
   catalogue(): Catalogue;
   /**
    * The catalogue with this version, or the current one where this process does not know it any

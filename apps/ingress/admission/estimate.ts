@@ -1,4 +1,4 @@
-/** What a request is estimated to use before its usage is known. */
+/** The estimated usage of a request, before its usage is known. */
 
 import type { KeyRecord } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";

@@ -28,7 +28,7 @@ export interface GenerationRequest {
    * The caller and the headers; the requests of a WebSocket share the one that opened it. Its claim
    * on the memory for bodies covers at least `bytes`.
    */
-  http: Pick<FastifyRequest, "caller" | "url" | "headers" | "held">;
+  http: Pick<FastifyRequest, "caller" | "url" | "headers" | "bodyClaim">;
   requestId: string;
   endpoint: ServedEndpoint;
   /** The catalogue's id, as the caller gave it. */
@@ -42,7 +42,7 @@ export interface GenerationRequest {
   layers: ResponseLayers;
   /** Where the caller's messages come from, in a session. */
   input?: SessionInput;
-  /** What the answer says of its storage. */
+  /** The statements of the answer about its storage. */
   storage?: StorageFields | undefined;
   /** In place of the model's own queue. */
   queue?: string;
@@ -72,9 +72,9 @@ export interface Admitted {
   queue: { readonly waitingMax: number; readonly waitMs: number };
   /** The caller's limit on the wait for a worker, in milliseconds from its admission. */
   maxWaitMs: number | undefined;
-  /** Of the caller's group. */
+  /** The weight of the caller's group. */
   weight: number;
-  /** Of the body. */
+  /** The media type of the body. */
   contentType: string;
   /** Undefined while tracing is off. */
   trace: TraceContext | undefined;

@@ -35,7 +35,7 @@ import { estimatedUsageOf, type LimitedRequest } from "./estimate.ts";
 import { limitFailureOf, limitHeadersOf } from "./rate-limit-messages.ts";
 
 export interface RateLimiterOptions {
-  /** Of the purpose `request`. */
+  /** A connection of the purpose `request`. */
   redis: Redis;
   keyspace: Keyspace;
   catalogue(): Pick<Catalogue, "groups" | "currency" | "models" | "modelsOf">;
@@ -44,7 +44,7 @@ export interface RateLimiterOptions {
   log: Logger;
 }
 
-/** What an admitted generation has reserved of its caller's limits. */
+/** The part of its caller's limits that an admitted generation has reserved. */
 export interface LimitsReservation {
   /**
    * Replaces the reservation by what was used; undefined for nothing. Call it once, when the
@@ -58,7 +58,7 @@ export interface LimitsReservation {
   charge(bill: Bill): Promise<Failure | undefined>;
 }
 
-/** Of the caller, as headers report them. */
+/** The caller's limits, as headers report them. */
 export interface LimitsState {
   headers: Record<string, string>;
 }
@@ -191,7 +191,7 @@ export class RateLimiter {
   #reservationOf({ request }: LimitedRequest, reservation: Reservation): LimitsReservation {
     let charged: Used = { tokens: 0, nano: 0 };
     let charges = 0;
-    /** What is not charged yet. */
+    /** The usage that is not charged yet. */
     const leftOf = (bill: Bill | undefined): Used => {
       const used = usedOf(bill);
       const left = { tokens: Math.max(0, used.tokens - charged.tokens), nano: Math.max(0, used.nano - charged.nano) };
@@ -283,7 +283,7 @@ export class RateLimiter {
 }
 
 /**
- * What the request is estimated to cost if this model answers: nothing only where nothing can cost,
+ * The estimated cost of the request if this model answers: nothing only where nothing can cost,
  * as of a search that nobody asked for.
  */
 function estimatedNanoOf(request: LimitedRequest, model: CatalogueModel): number {

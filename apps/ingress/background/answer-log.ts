@@ -77,7 +77,7 @@ const isEnd = ({ kind }: Part): boolean => kind === "end" || kind === "failed" |
 export interface LogWriterOptions {
   store: SealedStore;
   owner: StoreOwner;
-  /** Of the answer; the ids of its events begin with it. */
+  /** The answer's id; the ids of its events begin with it. */
   id: string;
   /** The parts and the events that the log has already. */
   parts: number;
@@ -184,7 +184,7 @@ export class LogWriter implements AnswerLog {
   }
 }
 
-/** What the log has so far. */
+/** The parts and events of the log so far. */
 export interface LogState {
   parts: number;
   events: number;

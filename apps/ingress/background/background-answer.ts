@@ -47,7 +47,7 @@ export interface BackgroundAnswerOptions {
   owner: StoreOwner;
   clock: Clock;
   responses: StoredResponses;
-  /** Of the request, as the stored response shows them. */
+  /** The stored response before it has an answer. */
   queued: Response;
 }
 
@@ -120,7 +120,7 @@ export class BackgroundAnswer {
     const until = clock.now() + ms;
     for (;;)
       try {
-        return await responses.update(owner, id, (found) => ({ ...found, ...final }));
+        return await responses.update(owner, id, (stored) => ({ ...stored, ...final }));
       } catch (error) {
         const refused = error instanceof Refusal ? error.failure : undefined;
         if (refused?.code === "not_found") return "gone";
@@ -152,12 +152,12 @@ export class BackgroundAnswer {
     this.#isInProgress = true;
     const { id, owner, responses } = this.#options;
     void responses
-      .update(owner, id, (found) => (found.status === "queued" ? { ...found, status: "in_progress" } : undefined))
+      .update(owner, id, (stored) => (stored.status === "queued" ? { ...stored, status: "in_progress" } : undefined))
       .catch(() => undefined);
   }
 }
 
-/** What clients read of a failure. */
+/** A failure as clients read it. */
 function failedOf(response: Response, error: ErrorResponse | undefined): Response {
   const { code, type, message } = objectOf(objectOf(parsedObject(Buffer.from(error?.body ?? ""))).error);
   return {

@@ -24,7 +24,7 @@ import type { Capacity } from "../common/capacity.ts";
 import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { otherRequest, unavailable, workerLost } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
-import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
+import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
 import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import { Sealing } from "../common/sealing.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
@@ -43,7 +43,7 @@ import type { Run, Runs, TakenRun } from "./runs.ts";
 /** The queue of generations that nobody waits for. */
 const backgroundQueue = "background";
 
-export interface DetachedOptions extends Patience {
+export interface DetachedOptions extends RedisWait {
   runs: Runs;
   store: SealedStore;
   responses: StoredResponses;
@@ -71,7 +71,7 @@ interface Start {
   endpoint: ServedEndpoint;
   body: ResolvedBody;
   requestId: string;
-  /** What its log has already. */
+  /** The parts and events that its log has already. */
   log: LogPlace;
   /** The stored response of a background generation. */
   queued?: Record<string, unknown> | undefined;
@@ -209,9 +209,9 @@ export class DetachedGenerations {
     fingerprint: string,
     { gone, other }: { gone: Failure; other: Failure },
   ): Promise<void> {
-    const [found] = await this.#options.store.read(owner, [logIdOf(id)]);
-    if (found === undefined) throw new Refusal(gone);
-    if (found.value.toString() !== fingerprint) throw new Refusal(other);
+    const [fingerprintValue] = await this.#options.store.read(owner, [logIdOf(id)]);
+    if (fingerprintValue === undefined) throw new Refusal(gone);
+    if (fingerprintValue.value.toString() !== fingerprint) throw new Refusal(other);
   }
 
   /**
@@ -220,8 +220,8 @@ export class DetachedGenerations {
    */
   async cancel(owner: StoreOwner, id: string): Promise<Record<string, unknown>> {
     const { responses } = this.#options;
-    const stored = await responses.update(owner, id, (found) =>
-      found.background === true ? { ...found, status: "cancelled", output: [], usage: null } : undefined,
+    const stored = await responses.update(owner, id, (response) =>
+      response.background === true ? { ...response, status: "cancelled", output: [], usage: null } : undefined,
     );
     if (stored.background !== true) throw new Refusal(notCancelled);
     await this.#abort(owner, id);
@@ -414,16 +414,16 @@ export class DetachedGenerations {
       if (await this.#fail(run, owner, log, queued)) await runs.end(run);
       return;
     }
-    const held = this.#options.bodyBytes.claim(caller.id);
+    const bodyClaim = this.#options.bodyBytes.claim(caller.id);
     // Without memory for its body, its lease expires and it is taken over later.
-    if (held.hold(body.length) !== undefined) return;
+    if (bodyClaim.hold(body.length) !== undefined) return;
     try {
       const read = await this.#options.reader.read(endpoint, body, { key: caller.id });
       if (read instanceof Refusal) throw read;
       this.#start({
         run,
         owner,
-        request: { caller, url: run.url, headers: run.headers, held },
+        request: { caller, url: run.url, headers: run.headers, bodyClaim },
         endpoint,
         body: { ...read, bytes: body, expansion: undefined },
         requestId: `${run.requestId}t${times}`,
@@ -433,7 +433,7 @@ export class DetachedGenerations {
         queued,
       });
     } catch (error) {
-      held.end();
+      bodyClaim.end();
       if (!(error instanceof Refusal)) this.#options.events.emit("fault", { error, requestId: run.requestId });
     }
   }

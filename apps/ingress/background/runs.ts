@@ -11,10 +11,10 @@ import type { Labels } from "../common/labels.ts";
 
 /** The request of a generation, as another ingress needs it. */
 export interface Run {
-  /** Of the log or the response that it writes. */
+  /** The id of the log or the response that it writes. */
   id: string;
   keyId: string;
-  /** Of the API key. */
+  /** The hash of the API key. */
   keyHash: string;
   requestId: string;
   /** When the request was received: epoch milliseconds. */
@@ -162,11 +162,11 @@ export class Runs {
   /** Takes over generations whose leases have expired. Rejects when Redis does not answer. */
   async take(): Promise<TakenRun[]> {
     const values = [this.#self, detachedLeaseMs, takeOversAtOnceMax];
-    const found = (await runScript(this.#redis, takeScript, this.#names, values)) as (string | number)[];
-    return Array.from({ length: found.length / 4 }, (_, index) => ({
-      run: JSON.parse(String(found[4 * index + 1])) as Run,
-      times: Number(found[4 * index + 2]),
-      isCancelled: found[4 * index + 3] === 1,
+    const fields = (await runScript(this.#redis, takeScript, this.#names, values)) as (string | number)[];
+    return Array.from({ length: fields.length / 4 }, (_, index) => ({
+      run: JSON.parse(String(fields[4 * index + 1])) as Run,
+      times: Number(fields[4 * index + 2]),
+      isCancelled: fields[4 * index + 3] === 1,
     }));
   }
 

@@ -1,5 +1,5 @@
 /**
- * The ingress's fixed bounds: sizes, counts and times. Those that an operator sets are in
+ * The ingress's fixed bounds: sizes, counts and times. Bounds that an operator sets are in
  * `config.ts`, those of the relay in `libs/relay/bounds.ts`. A name says the unit; `Length` is in
  * characters, and a name without a unit is a count.
  */
@@ -14,7 +14,7 @@ export const bodyFieldsMax = 1_000;
 export const settingLengthMax = 1_000;
 /** Elements of a list among the settings. Longer lists are content. */
 export const settingElementsMax = 16;
-/** Members of nested objects among the settings. What follows is content. */
+/** Members of nested objects among the settings. Later members are content. */
 export const settingMembersMax = 1_000;
 /**
  * A larger body leaves a part of `BODIES_BYTES_MAX` to small ones, and reserves memory as it
@@ -72,7 +72,7 @@ export const unrecordedMax = 100_000;
  */
 export const repeatedRecordsMax = 1_000;
 
-// What callers without a key may read.
+// Reads of callers without a key.
 /** Bytes that one ingress sends them. */
 export const publicBytesPerSecond = 4 << 20;
 /** How long caches keep it. */
@@ -208,8 +208,8 @@ export const clientSecretsMax = 1_000;
 /** Bytes of a request for a client secret, which Redis keeps. */
 export const clientSecretBodyBytesMax = 8 * 1024;
 /**
- * A larger message is not searched for the model's name. Those that change a session's settings are
- * far smaller.
+ * A larger message is not searched for the model's name. Messages that change a session's settings
+ * are far smaller.
  */
 export const namedMessageBytesMax = 1 << 20;
 /** Bytes of all messages of a session in one direction: four times the audio of an hour. */

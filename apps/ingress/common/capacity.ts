@@ -22,7 +22,7 @@ export class Capacity {
   /** A claim above this amount is large. */
   readonly #smallMax: number;
   readonly #own: number;
-  readonly #held = new LiveMap<string, number>();
+  readonly #amounts = new LiveMap<string, number>();
   #used = 0;
 
   /** `own`: what every key may hold although the capacity is used up, until twice `max` is used. */
@@ -38,7 +38,7 @@ export class Capacity {
 
   /** How many keys hold a part. */
   get keys(): number {
-    return this.#held.size;
+    return this.#amounts.size;
   }
 
   /** A new claim of this key; it holds nothing yet. */
@@ -52,19 +52,19 @@ export class Capacity {
    */
   shortageOf(key: string, more: number, total: number): Shortage | undefined {
     const free = freeOf(this.max, this.#smallMax, total) - this.#used - more;
-    const held = (this.#held.get(key) ?? 0) + more;
-    if (held <= this.#own && this.#used + more <= 2 * this.max) return undefined;
+    const keyTotal = (this.#amounts.get(key) ?? 0) + more;
+    if (keyTotal <= this.#own && this.#used + more <= 2 * this.max) return undefined;
     if (this.max < sharedFrom) return free >= 0 ? undefined : "ingress";
-    if (isFairShare(held, free)) return undefined;
-    const keys = this.#held.size + (held === more ? 1 : 0);
-    return held > this.max / Math.max(2, keys) ? "key" : "ingress";
+    if (isFairShare(keyTotal, free)) return undefined;
+    const keys = this.#amounts.size + (keyTotal === more ? 1 : 0);
+    return keyTotal > this.max / Math.max(2, keys) ? "key" : "ingress";
   }
 
   /** For claims. */
   change(key: string, by: number): void {
-    const held = (this.#held.get(key) ?? 0) + by;
-    if (held === 0) this.#held.delete(key);
-    else this.#held.set(key, held);
+    const keyTotal = (this.#amounts.get(key) ?? 0) + by;
+    if (keyTotal === 0) this.#amounts.delete(key);
+    else this.#amounts.set(key, keyTotal);
     this.#used += by;
   }
 }
@@ -79,8 +79,8 @@ const freeOf = (max: number, smallMax: number, total: number): number =>
   total > smallMax ? max - Math.floor(max / smallPart) : max;
 
 /**
- * What one request or connection holds of a capacity. It is released once, whatever ends the claim
- * first.
+ * The part of a capacity that one request or connection holds. It is released once, whatever ends
+ * the claim first.
  */
 export class Claim {
   readonly #capacity: Capacity;

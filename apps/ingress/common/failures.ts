@@ -178,18 +178,18 @@ export function notFoundOf(request: FastifyRequest, reply: FastifyReply, server:
   const isServed = (url: string) => methodsOf(url).length > 0;
   const azure = azurePathOf(pathOf(request.originalUrl));
   if (azure !== undefined)
-    return pathNotFoundOf(request, isServed(azure.served) ? azure.meant : undefined, azureEndpointHint);
+    return pathNotFoundOf(request, isServed(azure.served) ? azure.meant : undefined, azureEndpointAdvice);
   return pathNotFoundOf(request, meantPathOf(path, isServed));
 }
 
-const azureEndpointHint =
+const azureEndpointAdvice =
   "Set the endpoint of Azure's client to this gateway's address without a path; a base URL ends with /openai or /openai/v1.";
 
 /** `meant` is the path that the client should use, if one is known. */
 export function pathNotFoundOf(
   { method, url, originalUrl, headers }: FastifyRequest,
   meant: string | undefined,
-  hint?: string,
+  pathAdvice?: string,
 ): Failure {
   const dialect = dialectOf(url, headers);
   const unsupported = unsupportedPartOf(versionedPathOf(pathOf(url)).rest, dialect);
@@ -198,7 +198,7 @@ export function pathNotFoundOf(
       ? unsupported === undefined
         ? ""
         : ` ${unsupported}`
-      : ` The path is ${printable(meant)}. ${hint ?? profiles[dialect].baseUrlAdvice}`;
+      : ` The path is ${printable(meant)}. ${pathAdvice ?? profiles[dialect].baseUrlAdvice}`;
   return {
     code: "path_not_found",
     message: `There is no ${method} ${printable(pathOf(originalUrl))} here.${advice}`,

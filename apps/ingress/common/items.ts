@@ -30,8 +30,8 @@ const randomTail = () => randomBytes(12).toString("hex");
  */
 export function itemOf(bytes: Buffer, tail = randomTail()): Item {
   const { id, type } = parsedObject(bytes) ?? {};
-  const given = textOf(id);
-  if (given !== undefined) return { id: given, bytes };
+  const textId = textOf(id);
+  if (textId !== undefined) return { id: textId, bytes };
   const own = `${prefixes[textOf(type) ?? "message"] ?? "item"}_item_${tail}`;
   const bare = withMembers(bytes, "id", () => undefined);
   const { close = bare.length, empty = true } = objectSpansOf(bare, []) ?? {};
@@ -96,14 +96,14 @@ export function pageOf(items: readonly Item[], query: Record<string, unknown>): 
     return refused("limit", `must be a whole number from 1 to ${pageSizeMax}`);
   const { order = "desc", after } = query;
   if (order !== "asc" && order !== "desc") return refused("order", "must be asc or desc");
-  const sorted = order === "asc" ? items : items.toReversed();
-  const before = after === undefined ? -1 : sorted.findIndex(({ id }) => id === after);
+  const ordered = order === "asc" ? items : items.toReversed();
+  const before = after === undefined ? -1 : ordered.findIndex(({ id }) => id === after);
   if (after !== undefined && before < 0) return refused("after", "does not name an item of this list");
-  const page = sorted.slice(before + 1, before + 1 + limit);
+  const page = ordered.slice(before + 1, before + 1 + limit);
   const rest = {
     first_id: page[0]?.id ?? null,
     last_id: page.at(-1)?.id ?? null,
-    has_more: before + 1 + limit < sorted.length,
+    has_more: before + 1 + limit < ordered.length,
   };
   const body = [
     Buffer.from('{"object":"list","data":'),

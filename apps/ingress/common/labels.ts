@@ -23,12 +23,12 @@ const none: readonly string[] = [];
  * `metadata.user_id` (Anthropic).
  */
 export function labelsOf(key: Pick<KeyRecord, "tags">, headers: IncomingHttpHeaders, body?: Body): Labels {
-  const { "x-sluice-tags": given, "x-sluice-user": named } = headers;
+  const { "x-sluice-tags": tagsHeader, "x-sluice-user": named } = headers;
   const user = typeof named === "string" && named !== "" ? textOf(named) : body && userIn(body);
   const own = key.tags ?? none;
   return {
     user: user?.slice(0, userLengthMax) ?? null,
-    tags: typeof given === "string" ? [...new Set([...own, ...tagsIn(textOf(given))])] : own,
+    tags: typeof tagsHeader === "string" ? [...new Set([...own, ...tagsIn(textOf(tagsHeader))])] : own,
   };
 }
 

@@ -8,7 +8,7 @@ import { isRefusal } from "#service/redis.ts";
 import { redisTryEveryMs } from "./bounds.ts";
 import { refuseUnavailable } from "./failures.ts";
 
-export interface Patience {
+export interface RedisWait {
   clock: Clock;
   /** How long a request waits while Redis is away. */
   redisWaitMs: number;
@@ -19,7 +19,7 @@ export interface Patience {
  * done what it asked. Rejects with Refusal when Redis refuses the command or is away for too long.
  */
 export async function outlastRedis<Result>(
-  { clock, redisWaitMs }: Patience,
+  { clock, redisWaitMs }: RedisWait,
   command: (isRepeated: boolean) => Promise<Result>,
 ): Promise<Result> {
   const until = clock.now() + redisWaitMs;

@@ -87,9 +87,13 @@ function sessionUsageOf({ usage, modelAnswered, progress }: Generation, isOver: 
 /** With the tokens of the last messages, which are taken to be like those before them. */
 function unreportedOf({ outputTokens: all, reported, unreported }: AnswerProgress): Usage | undefined {
   if (unreported === undefined) return undefined;
-  const { outputTokens: known, audioOutputTokens: audio = 0 } = unreported;
-  const outputTokens = Math.max(known, all - (reported?.outputTokens ?? 0));
-  return { ...unreported, outputTokens, audioOutputTokens: Math.ceil(audio * (outputTokens / Math.max(1, known))) };
+  const { outputTokens: countedTokens, audioOutputTokens: audio = 0 } = unreported;
+  const outputTokens = Math.max(countedTokens, all - (reported?.outputTokens ?? 0));
+  return {
+    ...unreported,
+    outputTokens,
+    audioOutputTokens: Math.ceil(audio * (outputTokens / Math.max(1, countedTokens))),
+  };
 }
 
 function producedBy(

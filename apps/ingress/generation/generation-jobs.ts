@@ -70,7 +70,7 @@ export class GenerationJobs {
     if (generation.request.bytes === undefined) return;
     if (isApart(generation)) this.#deleteBody(generation);
     generation.request.bytes = undefined;
-    generation.held.end();
+    generation.bodyClaim.end();
   }
 
   /** In the order of `generations`. Rejects while Redis is away. */

@@ -65,7 +65,7 @@ export class Generation {
   readonly answer: GenerationResponse;
   readonly ingressQueue: IngressQueue;
   readonly slots: GenerationSlots;
-  readonly held: Claim;
+  readonly bodyClaim: Claim;
   readonly bodyBytes: number;
   /** On the ingress's clock. */
   readonly startedAt: number;
@@ -120,7 +120,7 @@ export class Generation {
   ) {
     const { http, requestId, endpoint, framing, bytes = noBytes } = request;
     const { model, headers, catalogue } = admitted;
-    const { caller, held } = http;
+    const { caller, bodyClaim } = http;
     this.request = request;
     this.admitted = admitted;
     this.number = number;
@@ -131,8 +131,8 @@ export class Generation {
     this.bodyRenewedAt = this.startedAt;
     this.bodyBytes = bytes.length;
     this.facts = factsOf(request, admitted, clock.epoch());
-    held.hold(bytes.length);
-    this.held = held.move();
+    bodyClaim.hold(bytes.length);
+    this.bodyClaim = bodyClaim.move();
     this.modelAnswered = model.id;
     this.fallbacks = model.fallbacks.flatMap((id) =>
       allowsModel(caller, id) ? (catalogue.modelFor(caller.group, id) ?? []) : [],

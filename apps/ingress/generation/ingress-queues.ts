@@ -46,8 +46,8 @@ export class IngressQueues {
 
   /** Undefined for a queue that is not open. */
   of(name: string): IngressQueue | undefined {
-    const known = this.#queues.get(name);
-    if (known !== undefined) return known;
+    const usedQueue = this.#queues.get(name);
+    if (usedQueue !== undefined) return usedQueue;
     const jobs = this.#options.jobQueues.get(name);
     if (jobs === undefined) return undefined;
     const queue: IngressQueue = {
@@ -65,7 +65,7 @@ export class IngressQueues {
     return [...this.#queues].filter(([, { waiting }]) => waiting.max > 0).map(([name, { waiting }]) => [name, waiting]);
   }
 
-  /** Those that any generation has used. */
+  /** The queues that any generation has used. */
   get used(): Iterable<IngressQueue> {
     return this.#queues.values();
   }
@@ -76,9 +76,9 @@ export class IngressQueues {
   }
 
   /**
-   * Shares the workers' slots with the other ingresses. While Redis does not report a queue's slots,
-   * its keys do not share them. Resolves to a change: the queue's keys are available again, or not
-   * any more.
+   * Shares the workers' slots with the other ingresses. While Redis does not report a queue's
+   * slots, its keys do not share them. Resolves to a change: the queue's keys are available again,
+   * or not any more.
    */
   async share(queue: IngressQueue): Promise<"back" | "away" | undefined> {
     const { slotBoard, clock } = this.#options;

@@ -102,7 +102,7 @@ export interface GenerationLifecycleOptions extends GenerationJobsOptions {
   limits: RateLimiter;
   content: ContentRecorder;
   isRevoked(keyId: string): boolean;
-  /** What operators decided about queues. */
+  /** The decisions of operators about queues. */
   controls: Pick<OperatorControls, "of">;
   events: EventSink<IngressEvents>;
 }
@@ -119,7 +119,7 @@ export class GenerationLifecycle implements TransportHandlers {
   #isStopping = false;
   /** When the link to Redis was last seen to work. */
   #linkedAt = Number.NEGATIVE_INFINITY;
-  /** What generations do once Redis is back. */
+  /** The next step of generations that wait for Redis. */
   readonly #awaitingRedis = new Map<Generation, () => void>();
 
   constructor(options: GenerationLifecycleOptions) {
@@ -138,7 +138,7 @@ export class GenerationLifecycle implements TransportHandlers {
    */
   begin(request: GenerationRequest): Refusal | undefined {
     const refusal = this.#begin(request);
-    if (refusal !== undefined) request.layers.recording?.held.end();
+    if (refusal !== undefined) request.layers.recording?.claim.end();
     return refusal;
   }
 
@@ -221,9 +221,9 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   /**
-   * Rejected decisions mean that Redis did not answer in time (1.5 s). What it may have reserved is
-   * a lease, which expires within 6 s; the limits are asked again with another. A refusal reserves
-   * nothing.
+   * Rejected decisions mean that Redis did not answer in time (1.5 s). A reservation that it may
+   * have made is a lease, which expires within 6 s; the limits are asked again with another. A
+   * refusal reserves nothing.
    */
   async #awaitLimits(generation: Generation, decision: Promise<Result<Reserved>>): Promise<void> {
     const answer = await decision.catch(() => undefined);
@@ -260,7 +260,7 @@ export class GenerationLifecycle implements TransportHandlers {
   #dispatchNext(ingressQueue: IngressQueue): void {
     const { admission } = ingressQueue;
     const now = this.#now();
-    while (admission.heldSize > 0 && ingressQueue.awaySince === undefined && !this.#isStopping && this.#isLinked()) {
+    while (admission.waitingSize > 0 && ingressQueue.awaySince === undefined && !this.#isStopping && this.#isLinked()) {
       const number = admission.next(now);
       if (number === undefined) return;
       const generation = this.#live.get(number);
@@ -554,7 +554,7 @@ export class GenerationLifecycle implements TransportHandlers {
     for (const generation of this.#live.values()) this.#abandon(generation, failure);
   }
 
-  /** Does what an operator asks. What is over already is left alone. */
+  /** Obeys an operator. Generations that are over are left alone. */
   obey(command: GenerationCommand): CommandAnswer {
     const all = () => this.#live.values();
     switch (command.kind) {
@@ -766,8 +766,8 @@ function awaySinceOf({ state, startedAt, ingressQueue }: Generation): number | u
 }
 
 /**
- * An attempt that resumes another's answer may know fewer tokens than that one did. Those of a
- * session may be fewer than was estimated.
+ * An attempt that resumes another's answer may know fewer tokens than that one did. The tokens
+ * of a session may be fewer than was estimated.
  */
 function updateProgress(generation: Generation, progress: AnswerProgress | undefined, outputTokens = 0): void {
   const mayResume = generation.answer.hasBegun && operations[generation.request.endpoint.operation].isSession !== true;

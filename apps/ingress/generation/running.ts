@@ -57,7 +57,7 @@ export interface QueueStatistics {
    * queue.
    */
   waiting: number;
-  held: number;
+  admissionQueueSize: number;
   running: number;
   oldestWaitMs: number;
   /** The waiting generations of the groups with the most, and of all others together. */
@@ -76,8 +76,8 @@ export function statisticsOf(
 ): QueueStatistics[] {
   const byQueue = new Map<string, QueueStatistics>();
   for (const { jobs, admission } of queues) {
-    const { slots, heldSize: held } = admission;
-    const counts = { waiting: 0, held, running: 0, oldestWaitMs: 0, groups: [], otherGroups: 0 };
+    const { slots, waitingSize: admissionQueueSize } = admission;
+    const counts = { waiting: 0, admissionQueueSize, running: 0, oldestWaitMs: 0, groups: [], otherGroups: 0 };
     byQueue.set(jobs.name, { queue: jobs.name, slots, ...counts });
   }
   const groups = new Map<QueueStatistics, Map<string, number>>();
@@ -93,9 +93,9 @@ export function statisticsOf(
     }
   }
   for (const [queue, counts] of groups) {
-    const sorted = [...counts].sort(([, a], [, b]) => b - a);
-    queue.groups = sorted.slice(0, groupsMax).map(([group, waiting]) => ({ group, waiting }));
-    queue.otherGroups = sorted.slice(groupsMax).reduce((sum, [, waiting]) => sum + waiting, 0);
+    const largestGroups = [...counts].sort(([, a], [, b]) => b - a);
+    queue.groups = largestGroups.slice(0, groupsMax).map(([group, waiting]) => ({ group, waiting }));
+    queue.otherGroups = largestGroups.slice(groupsMax).reduce((sum, [, waiting]) => sum + waiting, 0);
   }
   return [...byQueue.values()];
 }

@@ -131,8 +131,8 @@ export class Idempotency {
         this.#begin(claim, begin);
         return;
       }
-      const found = await outlastRedis(this.#options, () => this.#stored.find(claim));
-      if (found === undefined) {
+      const entry = await outlastRedis(this.#options, () => this.#stored.find(claim));
+      if (entry === undefined) {
         if (joined === undefined) continue;
         // A Redis that lost the entry has it again once it is renewed.
         goneSince ??= clock.now();
@@ -141,11 +141,11 @@ export class Idempotency {
         continue;
       }
       goneSince = undefined;
-      if (found.fingerprint !== claim.fingerprint) throw new Refusal(otherRequest);
-      if (found.answer !== undefined) {
+      if (entry.fingerprint !== claim.fingerprint) throw new Refusal(otherRequest);
+      if (entry.answer !== undefined) {
         own ??= await count();
-        response.writeHead(found.answer.status, headersOf(found.answer, own));
-        response.end(found.answer.body);
+        response.writeHead(entry.answer.status, headersOf(entry.answer, own));
+        response.end(entry.answer.body);
         return;
       }
       joined ??= "elsewhere";

@@ -7,7 +7,7 @@ import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { redisClock, runScript, scriptOf } from "#service/script.ts";
 import { idempotencyLeaseMs } from "../common/bounds.ts";
-import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
+import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
 import type { RedisSpace } from "../common/redis-space.ts";
 import type { KeptAnswer } from "../response/shared-response.ts";
 
@@ -68,9 +68,9 @@ export interface EntryClaim {
   /** The id of the caller's API key, and the hash of the Idempotency-Key. */
   readonly keyId: string;
   readonly hash: string;
-  /** Of the request: retries must have the same. */
+  /** The request's fingerprint: retries must have the same. */
   readonly fingerprint: string;
-  /** What the entry holds while the generation runs: no other request writes the same. */
+  /** The value of the entry while the generation runs: no other request writes the same. */
   readonly value: string;
 }
 
@@ -88,7 +88,7 @@ interface EntryLine {
   headers?: Record<string, string>;
 }
 
-export interface StoredAnswersOptions extends Patience {
+export interface StoredAnswersOptions extends RedisWait {
   redis: Redis;
   keyspace: Keyspace;
   space: RedisSpace;

@@ -127,7 +127,7 @@ function histogramsOf(registry: Registry) {
 /** The state read at a scrape. */
 export interface IngressReadings {
   /** Generations of this process by queue and state, and how long the oldest has waited. */
-  queues(): { queue: string; waiting: number; held: number; running: number; oldestWaitMs: number }[];
+  queues(): { queue: string; waiting: number; admissionQueueSize: number; running: number; oldestWaitMs: number }[];
   /**
    * Jobs on the queues, of all processes; rejects when Redis is away, and no number is shown then.
    */
@@ -140,7 +140,7 @@ export interface IngressReadings {
   /** Bytes that Redis stores for all callers; rejects when Redis is away. */
   storedBytes(): Promise<number>;
   keys(): number;
-  /** What operators decided about queues and targets. */
+  /** The decisions of operators about queues and targets. */
   controls(): Pick<OperatorControl, "kind" | "name" | "state">[];
 }
 
@@ -151,10 +151,10 @@ export interface IngressReadings {
 export function registerIngressGauges(registry: Registry, readings: IngressReadings): () => Promise<void> {
   const gauges = gaugesOf(registry);
   return async () => {
-    for (const { queue, waiting, held, running, oldestWaitMs } of readings.queues()) {
+    for (const { queue, waiting, admissionQueueSize, running, oldestWaitMs } of readings.queues()) {
       gauges.generations.set({ queue, state: "waiting" }, waiting);
       gauges.generations.set({ queue, state: "running" }, running);
-      gauges.queued.set({ queue }, held);
+      gauges.queued.set({ queue }, admissionQueueSize);
       gauges.oldestWait.set({ queue }, oldestWaitMs / 1_000);
     }
     for (const { limit, queue, used, max } of readings.capacities()) {

@@ -10,7 +10,7 @@ import { type ModelPath, type OllamaRequest, readOllamaRequest } from "./ollama.
 import { type CallerFrame, callerFrameOf } from "./socket-frame.ts";
 
 export type BodyTask =
-  | { kind: "body"; bytes: Uint8Array; endpoint: string /** Of a form. */; contentType: string | undefined }
+  | { kind: "body"; bytes: Uint8Array; endpoint: string; contentType: string | undefined }
   | { kind: "frame"; bytes: Uint8Array }
   | { kind: "interaction"; bytes: Uint8Array }
   | { kind: "ollama"; bytes: Uint8Array; path: ModelPath };

@@ -36,7 +36,7 @@ export type Body = Record<string, unknown>;
 export interface ReadBody {
   body: Body;
   demand: Demand;
-  /** What the body refers to that is stored for its caller. */
+  /** The stored objects that the body refers to. */
   references?: StoredReferences | undefined;
 }
 

@@ -148,16 +148,16 @@ function toolChoiceOf(choice: unknown): unknown {
 }
 
 /** A list of formats has one for each modality. */
-function formatOf({ response_format: given, response_mime_type: mimeType }: Body): Body {
-  const formats = [given].flat().map(objectOf);
+function formatOf({ response_format: requested, response_mime_type: mimeType }: Body): Body {
+  const formats = [requested].flat().map(objectOf);
   const format = formats.find(({ type }) => type === "text") ?? {};
   // The API's first version had a bare schema here, beside the type of the content.
   const isBare =
-    isObject(given) &&
-    !Array.isArray(given) &&
-    !["text", "image", "audio", "video"].includes(String(given.type)) &&
+    isObject(requested) &&
+    !Array.isArray(requested) &&
+    !["text", "image", "audio", "video"].includes(String(requested.type)) &&
     mimeType !== "text/plain";
-  const own = isBare ? given : format.schema;
+  const own = isBare ? requested : format.schema;
   if (isObject(own)) return { text: { format: { type: "json_schema", name: "answer", schema: jsonSchemaOf(own) } } };
   return (format.mime_type ?? mimeType) === "application/json" ? { text: { format: { type: "json_object" } } } : {};
 }
@@ -211,9 +211,9 @@ function itemsOf(step: Body, path: string): Body[] {
         },
       ];
     case "function_call": {
-      const { id, name, arguments: given } = step;
+      const { id, name, arguments: callArguments } = step;
       if (textOf(name) === undefined) invalid(`${path}.name`, "is missing");
-      const input = typeof given === "string" ? given : JSON.stringify(given ?? {});
+      const input = typeof callArguments === "string" ? callArguments : JSON.stringify(callArguments ?? {});
       return [{ type: "function_call", call_id: String(id ?? name), name, arguments: input }];
     }
     case "function_result": {

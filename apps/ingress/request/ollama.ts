@@ -20,7 +20,7 @@ export interface OllamaRequest {
   model: string;
   streams: boolean;
   showsThinking: boolean;
-  /** Of a request without a prompt: the caller loads the model in advance, or unloads it. */
+  /** Set for a request without a prompt: the caller loads the model in advance, or unloads it. */
   loads: "load" | "unload";
 }
 
@@ -181,6 +181,6 @@ const imageBeginnings = { "/9j/": "jpeg", R0lGOD: "gif", UklGR: "webp" };
 
 function dataUrlOf(image: string): string {
   if (image.startsWith("data:")) return image;
-  const [, type = "png"] = Object.entries(imageBeginnings).find(([beginning]) => image.startsWith(beginning)) ?? [];
+  const [, type = "png"] = Object.entries(imageBeginnings).find(([start]) => image.startsWith(start)) ?? [];
   return `data:image/${type};base64,${image}`;
 }

@@ -100,8 +100,8 @@ export function itemsOf({ bytes, spans: { members } }: CallerFrame): Buffer {
 
 /** The list of these items, in parts. */
 const listOf = (items: readonly Buffer[]): Buffer[] => {
-  const given = items.filter(({ length }) => length > 0);
-  return [openList, ...given.flatMap((part, index) => (index === 0 ? [part] : [comma, part])), closeList];
+  const filledItems = items.filter(({ length }) => length > 0);
+  return [openList, ...filledItems.flatMap((part, index) => (index === 0 ? [part] : [comma, part])), closeList];
 };
 
 /**
@@ -112,7 +112,8 @@ export function bodyOf({ bytes, spans }: CallerFrame, items?: readonly Buffer[])
   const { input } = spans.members;
   const type = spans.all.find(({ name }) => name === "type");
   const isOfFrame = (name: string) =>
-    envelopeNames.some((known) => known === name) && !(name === "previous_response_id" && items === undefined);
+    envelopeNames.some((envelopeName) => envelopeName === name) &&
+    !(name === "previous_response_id" && items === undefined);
   const removed = spans.all.filter((member) => member !== type && isOfFrame(member.name));
   // The parts of the input come before a removal that begins where the input ends.
   const replaced = [

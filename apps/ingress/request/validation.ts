@@ -48,8 +48,8 @@ const validators = new WeakMap<object, Validator>();
 
 /** Compiles a schema at its first use, which takes up to 100 ms. */
 export function validatorOf(schema: object): Validator {
-  const known = validators.get(schema);
-  if (known !== undefined) return known;
+  const compiled = validators.get(schema);
+  if (compiled !== undefined) return compiled;
   const validator = server.validatorCompiler?.({ schema, method: "POST", url: "/", httpPart: "body" }) as Validator;
   validators.set(schema, validator);
   return validator;

@@ -36,12 +36,12 @@ export interface CompactionOptions {
   form: CompactionForm;
   sealing: Sealing;
   /** The claim on memory for the summary. */
-  held: Claim;
+  claim: Claim;
 }
 
 /** Its generation must answer with a whole response of OpenAI's Responses. */
-export const compactedResponse = (below: AnswerResponse, { form, sealing, held }: CompactionOptions): AnswerResponse =>
-  new WholeResponse(below, held, ({ status, headers, body }) => {
+export const compactedResponse = (below: AnswerResponse, { form, sealing, claim }: CompactionOptions): AnswerResponse =>
+  new WholeResponse(below, claim, ({ status, headers, body }) => {
     const send = (sentStatus: number, sent: string | Buffer) =>
       sendWhole(below, { status: sentStatus, headers, body: sent });
     const fail = (failure: Failure) => send(statusOf(failure.code), errorBodyOf(failure, ""));

@@ -7,7 +7,7 @@ import { contentBytesMax, dataLengthMin } from "#content/bounds.ts";
 const space = 0x20;
 const quote = 0x22;
 
-/** Of base64 and base64url. */
+/** Whether a byte is a character of base64 or base64url. */
 const isOfBase64 = Uint8Array.from({ length: 256 }, (_, byte) =>
   /[A-Za-z0-9+/=_-]/.test(String.fromCharCode(byte)) && byte < 0x80 ? 1 : 0,
 );
@@ -23,7 +23,7 @@ export class ContentText {
   #size = 0;
   #bytes = 0;
   #isFull = false;
-  /** The characters of base64 before the next one. Those of earlier chunks wait in `#run`. */
+  /** The characters of base64 before the next one. Characters of earlier chunks wait in `#run`. */
   #runLength = 0;
   #run: Buffer[] = [];
   /** The length of the data that is being left out; 0 for none. */
@@ -56,7 +56,7 @@ export class ContentText {
    * where it stopped.
    */
   #collect(chunk: Buffer, from: number): number {
-    // What is left of the bound limits the work.
+    // The rest of the bound limits the work.
     const end = Math.min(chunk.length, from + contentBytesMax + dataLengthMin);
     let runFrom = from;
     for (let at = from; at < end; at++) {

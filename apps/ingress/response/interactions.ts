@@ -89,8 +89,8 @@ function stepsOf(item: Body): Body[] {
 }
 
 function contentOf({ text, refusal, image_url: image, file_url: file, file_data: data }: Body): Body[] {
-  const said = textOf(text) ?? textOf(refusal);
-  if (said !== undefined) return [{ type: "text", text: said }];
+  const partText = textOf(text) ?? textOf(refusal);
+  if (partText !== undefined) return [{ type: "text", text: partText }];
   if (textOf(image) !== undefined) return [{ type: "image", ...sourceOf(image as string) }];
   const document = textOf(file) ?? textOf(data);
   return document === undefined ? [] : [{ type: "document", ...sourceOf(document) }];
@@ -149,9 +149,9 @@ export function ownFailureOf({ message, param, ...failure }: Failure): Failure {
 /** The failure that an error in OpenAI's form stands for. `status` is its HTTP status. */
 export function failureIn(body: Body, status: number): Failure {
   const { message, param, code: own } = objectOf(body.error);
-  const known = (Object.keys(statuses) as ErrorCode[]).find((code) => statuses[code] === status);
+  const errorCode = (Object.keys(statuses) as ErrorCode[]).find((code) => statuses[code] === status);
   const code =
-    own === "insufficient_quota" ? "budget_exhausted" : (known ?? (status < 500 ? "invalid_request" : "internal"));
+    own === "insufficient_quota" ? "budget_exhausted" : (errorCode ?? (status < 500 ? "invalid_request" : "internal"));
   return ownFailureOf({
     code,
     message: textOf(message) ?? "The gateway failed to process this request.",

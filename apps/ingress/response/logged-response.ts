@@ -56,7 +56,7 @@ export interface LoggedResponseOptions {
   sendsIds: boolean;
   /** Events of the gateway's own, which a stream begins with. */
   firstEvents?: readonly Buffer[];
-  /** What is sent and logged for an event; undefined for nothing. `number` is the event's. */
+  /** The event that is sent and logged for one; undefined for none. `number` is the event's. */
   changed?(event: Buffer, number: number): Buffer | undefined;
   /**
    * Called when the generation is over. Resolves to events that end the answer; must not reject.

@@ -17,7 +17,7 @@ import type { AnswerResponse } from "./response.ts";
 export interface RecordingOptions {
   streams: boolean;
   /** The claim on memory for what is recorded. It covers `ownBytes` already. */
-  held: Claim;
+  claim: Claim;
   ownBytes: number;
   /** Stores a complete answer. Must not reject. */
   store(id: string, response: Buffer): Promise<void>;
@@ -29,7 +29,7 @@ export class RecordedResponse implements AnswerResponse {
   readonly #reader = new SseReader(recordedEventBytesMax);
   #records = true;
   #status = 200;
-  /** Of a stream: its finished items, by their index. Of a whole answer: its bytes so far. */
+  /** A stream's finished items, by their index; a whole answer's bytes so far. */
   readonly #items = new Map<number, Buffer>();
   #body: Buffer[] = [];
   #recordedBytes = 0;
@@ -109,7 +109,7 @@ export class RecordedResponse implements AnswerResponse {
     this.#body = [];
     this.#final = undefined;
     this.#heldBack = [];
-    this.#options.held.end();
+    this.#options.claim.end();
   }
 
   /** The response object of a complete answer; undefined where it is not recorded. */
@@ -156,7 +156,7 @@ export class RecordedResponse implements AnswerResponse {
   /** Keeps a copy, which does not hold on to the chunk that the bytes are a part of. */
   #keep(bytes: Buffer, keep: (bytes: Buffer) => void): void {
     this.#recordedBytes += bytes.length;
-    if (this.#options.held.hold(this.#options.ownBytes + this.#recordedBytes) === undefined) keep(Buffer.from(bytes));
+    if (this.#options.claim.hold(this.#options.ownBytes + this.#recordedBytes) === undefined) keep(Buffer.from(bytes));
     else this.#forget();
   }
 }

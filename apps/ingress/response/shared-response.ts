@@ -26,7 +26,7 @@ export class SharedResponse implements AnswerResponse {
   readonly #joined = new Map<AnswerResponse, Record<string, string>>();
   readonly #blocked = new Set<AnswerResponse>();
   /** The claim on memory for the kept bytes. */
-  readonly #held: Claim;
+  readonly #claim: Claim;
   #head: { status: number; headers: Record<string, string> } | undefined;
   #kept: Buffer[] | undefined = [];
   #ended = false;
@@ -36,8 +36,8 @@ export class SharedResponse implements AnswerResponse {
     this.#settle = resolve;
   });
 
-  constructor(held: Claim) {
-    this.#held = held;
+  constructor(claim: Claim) {
+    this.#claim = claim;
   }
 
   /** Adds the first caller. No bytes are kept for one that left before the beginning. */
@@ -83,7 +83,7 @@ export class SharedResponse implements AnswerResponse {
   /** Releases the kept bytes. */
   forget(): void {
     this.#kept = undefined;
-    this.#held.end();
+    this.#claim.end();
     this.#closeIfOver();
   }
 
@@ -169,8 +169,8 @@ export class SharedResponse implements AnswerResponse {
   #keep(chunk: string | Buffer): Buffer {
     const bytes = Buffer.from(chunk as Buffer);
     if (this.#kept === undefined) return bytes;
-    const keptBytes = this.#held.amount + bytes.length;
-    if (keptBytes > storableAnswerBytesMax || this.#held.hold(keptBytes) !== undefined) this.forget();
+    const keptBytes = this.#claim.amount + bytes.length;
+    if (keptBytes > storableAnswerBytesMax || this.#claim.hold(keptBytes) !== undefined) this.forget();
     else this.#kept.push(bytes);
     return bytes;
   }

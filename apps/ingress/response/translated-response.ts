@@ -14,7 +14,7 @@ import { sendWhole, type WholeAnswer, WholeResponse } from "./whole-response.ts"
 export interface AnswerTranslation {
   /** The content type of a stream. */
   streamType: string;
-  /** What replaces a keep-alive that is no event. */
+  /** The text in place of a keep-alive that is no event. */
   keepAlive(): string;
   /** For the data of one event; "" for an event without a counterpart. */
   textOf(data: Buffer): string;
@@ -31,7 +31,7 @@ export interface TranslationOptions {
   /** The request is for a stream. An error before its first event is a whole response. */
   streams: boolean;
   /** The claim on memory for a whole answer that does not come at once. */
-  held: Claim;
+  claim: Claim;
 }
 
 export class TranslatedResponse implements AnswerResponse {
@@ -41,10 +41,10 @@ export class TranslatedResponse implements AnswerResponse {
   readonly #events = new SseReader(socketEventBytesMax);
   #isWhole: boolean;
 
-  constructor(below: AnswerResponse, { translation, streams, held }: TranslationOptions) {
+  constructor(below: AnswerResponse, { translation, streams, claim }: TranslationOptions) {
     this.#below = below;
     this.#translation = translation;
-    this.#whole = new WholeResponse(below, held, (answer) => this.#answer(answer));
+    this.#whole = new WholeResponse(below, claim, (answer) => this.#answer(answer));
     this.#isWhole = !streams;
   }
 

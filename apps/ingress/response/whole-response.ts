@@ -16,16 +16,16 @@ export interface WholeAnswer {
 export class WholeResponse implements AnswerResponse {
   readonly #below: AnswerResponse;
   /** The claim on memory for an answer that does not come at once. */
-  readonly #held: Claim;
+  readonly #claim: Claim;
   readonly #answer: (answer: WholeAnswer) => void;
   #head: { status: number; headers: OutgoingHttpHeaders } | undefined;
   #body: Buffer[] = [];
   #bytes = 0;
 
   /** Calls `answer` with the complete response; it writes to `below`. */
-  constructor(below: AnswerResponse, held: Claim, answer: (answer: WholeAnswer) => void) {
+  constructor(below: AnswerResponse, claim: Claim, answer: (answer: WholeAnswer) => void) {
     this.#below = below;
-    this.#held = held;
+    this.#claim = claim;
     this.#answer = answer;
     below.once("close", () => this.#forget());
   }
@@ -49,7 +49,7 @@ export class WholeResponse implements AnswerResponse {
   write(chunk: string | Buffer, written?: () => void): boolean {
     const bytes = Buffer.from(chunk as Buffer);
     this.#bytes += bytes.length;
-    if (this.#held.hold(this.#bytes) !== undefined) this.destroy();
+    if (this.#claim.hold(this.#bytes) !== undefined) this.destroy();
     else this.#body.push(bytes);
     if (written !== undefined) process.nextTick(written);
     return true;
@@ -68,7 +68,7 @@ export class WholeResponse implements AnswerResponse {
 
   #forget(): void {
     this.#body = [];
-    this.#held.end();
+    this.#claim.end();
   }
 }
 

@@ -6,7 +6,7 @@ import type { Failure } from "#dialects/errors.ts";
 import { isPresent, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import type { Admission } from "../admission/admission.ts";
 import { clientSecretBodyBytesMax, clientSecretsMax } from "../common/bounds.ts";
-import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
+import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
 import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import type { ClientSecrets } from "../server/client-secrets.ts";
 
@@ -15,7 +15,7 @@ const lifeMin = 10;
 const lifeMax = 7_200;
 const lifeDefault = 600;
 
-export interface ClientSecretOptions extends Patience {
+export interface ClientSecretOptions extends RedisWait {
   admission: Admission;
   clientSecrets: ClientSecrets;
 }

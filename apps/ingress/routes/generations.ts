@@ -103,8 +103,8 @@ function addModelRoutes(server: FastifyInstance, version: string, { catalogue, a
   server.get<{ Params: { "*": string } }>(`/${version}/models/*`, (request) => {
     const { "*": model } = request.params;
     if (model === "") throw new Refusal(pathNotFoundOf(request, `/${version}/models`));
-    const found = withOffer(valueOrThrow(admission.modelFor(request, model)), request.caller.group);
-    return profiles[dialectOf(request.url, request.headers)].modelBodyOf(withTarget(found));
+    const offer = withOffer(valueOrThrow(admission.modelFor(request, model)), request.caller.group);
+    return profiles[dialectOf(request.url, request.headers)].modelBodyOf(withTarget(offer));
   });
 }
 
@@ -145,7 +145,7 @@ export class GenerationRoutes {
       endpoint === responses && body.body.background === true
         ? this.#answerInBackground(request, reply, body)
         : this.#begin(request, reply, endpoint, body, call ?? served);
-    return resolved instanceof Promise ? request.held.during(resolved).then(begin) : begin(resolved);
+    return resolved instanceof Promise ? request.bodyClaim.during(resolved).then(begin) : begin(resolved);
   }
 
   async #answerInBackground(request: FastifyRequest, reply: FastifyReply, resolved: ResolvedBody): Promise<void> {
@@ -260,9 +260,9 @@ function methodOf({ params }: FastifyRequest, reply: FastifyReply): ModelCall & 
   const endpoint = endpoints.get(call.method);
   if (endpoint?.method !== undefined) return { ...call, endpoint };
   const methods = [...endpoints.values()].flatMap(({ method = [] }) => method).join(", ");
-  const hint = unsupportedPartOf(`:${call.method}`, "gemini");
+  const advice = unsupportedPartOf(`:${call.method}`, "gemini");
   throw new Refusal({
     code: "path_not_found",
-    message: `There is no method '${printable(call.method)}' here; use one of ${methods}.${hint === undefined ? "" : ` ${hint}`}`,
+    message: `There is no method '${printable(call.method)}' here; use one of ${methods}.${advice === undefined ? "" : ` ${advice}`}`,
   });
 }

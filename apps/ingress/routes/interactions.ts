@@ -90,12 +90,12 @@ async function begin(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
-  const { caller, held } = request;
+  const { caller, bodyClaim } = request;
   const key = caller.id;
-  const { bytes, streams } = valueOrThrow(await held.during(reader.readInteraction(request.bytes, key)));
+  const { bytes, streams } = valueOrThrow(await bodyClaim.during(reader.readInteraction(request.bytes, key)));
   bodies.reserve(request, bytes.length);
   const reading = reader.read(responses, bytes, { key });
-  const resolved = await held.during(Promise.resolve(storing.resolve(request, responses, bytes, reading)));
+  const resolved = await bodyClaim.during(Promise.resolve(storing.resolve(request, responses, bytes, reading)));
   if (resolved.body.background === true) {
     if (streams) throw new Refusal(noBackgroundStream);
     const response = await beginBackground(request, reply, resolved, undefined);
@@ -103,7 +103,7 @@ async function begin(
   }
   const framing = streams ? "sse" : "whole";
   const { layers, ...answer } = storing.answered(request, responses, resolved, { framing });
-  const translated = { translation: translation(), streams, held: recorded.claim(key) };
+  const translated = { translation: translation(), streams, claim: recorded.claim(key) };
   const { body, demand } = resolved;
   valueOrThrow(
     generations.begin({

@@ -5,7 +5,7 @@
 import { hash } from "node:crypto";
 import { type ListedModel, timeTextOf } from "#dialects/profile.ts";
 
-/** What Ollama calls the catalogue's capabilities. */
+/** Ollama's names of the catalogue's capabilities. */
 const capabilityNames: Record<string, string> = {
   tools: "tools",
   vision: "vision",

@@ -72,8 +72,8 @@ export function addOllamaRoutes(
     const body = valueOrThrow(readJson(request.bytes));
     const fault = faultIn(showSchema, body);
     if (fault !== undefined) throw new Refusal(fault);
-    const asked = body as { model?: string; name?: string };
-    return modelDetailsOf(valueOrThrow(admission.modelFor(request, modelIdOf(String(asked.model ?? asked.name)))));
+    const names = body as { model?: string; name?: string };
+    return modelDetailsOf(valueOrThrow(admission.modelFor(request, modelIdOf(String(names.model ?? names.name)))));
   });
 }
 
@@ -83,19 +83,19 @@ async function begin(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<unknown> {
-  const { caller, held } = request;
+  const { caller, bodyClaim } = request;
   const key = caller.id;
-  const asked = valueOrThrow(await held.during(reader.readOllama(path, request.bytes, key)));
+  const ollamaRequest = valueOrThrow(await bodyClaim.during(reader.readOllama(path, request.bytes, key)));
   request.bytes = noBytes;
-  const { model, bytes } = asked;
-  const answer = new OllamaAnswer({ path, ...asked, now: () => clock.now(), epoch: () => clock.epoch() });
+  const { model, bytes } = ollamaRequest;
+  const answer = new OllamaAnswer({ path, ...ollamaRequest, now: () => clock.now(), epoch: () => clock.epoch() });
   if (bytes === undefined) {
     valueOrThrow(admission.modelFor(request, modelIdOf(model)));
-    return answer.loaded(asked.loads);
+    return answer.loaded(ollamaRequest.loads);
   }
   bodies.reserve(request, bytes.length);
   const endpoint = endpointOf(path);
-  const { demand } = valueOrThrow(await held.during(Promise.resolve(reader.read(endpoint, bytes, { key }))));
+  const { demand } = valueOrThrow(await bodyClaim.during(Promise.resolve(reader.read(endpoint, bytes, { key }))));
   valueOrThrow(
     generations.begin({
       http: request,
@@ -103,15 +103,15 @@ async function begin(
       labels: labelsOf(caller, request.headers),
       endpoint,
       model: modelIdOf(model),
-      framing: asked.streams ? "sse" : "whole",
+      framing: ollamaRequest.streams ? "sse" : "whole",
       demand,
       bytes,
       layers: {
         sink: reply.raw,
         translation: {
           translation: ollamaTranslationOf(answer),
-          streams: asked.streams,
-          held: recorded.claim(key),
+          streams: ollamaRequest.streams,
+          claim: recorded.claim(key),
         },
       },
     }),

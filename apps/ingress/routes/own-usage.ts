@@ -13,16 +13,16 @@ import { type KeyUsage, keyUsageOf, periodStartsOf, type UsageSums } from "#ledg
 import { nanoPerUnit, unitsOf } from "#ledger/money.ts";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
-import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
+import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
 
-export interface OwnUsageOptions extends Patience {
-  /** Of the purpose `request`. */
+export interface OwnUsageOptions extends RedisWait {
+  /** A connection of the purpose `request`. */
   redis: Redis;
   keyspace: Keyspace;
   catalogue(): Pick<Catalogue, "currency" | "groups">;
 }
 
-/** What is known about the caller's key. */
+/** The state of the caller's key. */
 interface Standing {
   usage: KeyUsage;
   limits: Limits;

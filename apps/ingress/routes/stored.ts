@@ -104,8 +104,8 @@ function addConversationRoutes(server: FastifyInstance, storing: Storing, clock:
   server.post("/v1/conversations", options, async (request) => {
     const body = request.bytes.length === 0 ? {} : bodyOf(request, creationSchema);
     const createdAt = Math.floor(clock.epoch() / 1_000);
-    const given = itemsOf(request);
-    return (await conversations.create(owner(request), given, body.metadata ?? {}, createdAt)).head;
+    const newItems = itemsOf(request);
+    return (await conversations.create(owner(request), newItems, body.metadata ?? {}, createdAt)).head;
   });
   server.get<WithId>(
     "/v1/conversations/:id",
@@ -121,8 +121,8 @@ function addConversationRoutes(server: FastifyInstance, storing: Storing, clock:
     return { id, object: "conversation.deleted", deleted: true };
   });
   server.get<WithId>("/v1/conversations/:id/items", async (request, reply) => {
-    const found = await conversations.find(owner(request), request.params.id);
-    return sendPage(reply, found.items, request);
+    const conversation = await conversations.find(owner(request), request.params.id);
+    return sendPage(reply, conversation.items, request);
   });
   server.post<WithId>("/v1/conversations/:id/items", options, async (request, reply) => {
     bodyOf(request, itemsSchema);
@@ -155,17 +155,17 @@ function bodyOf({ bytes }: FastifyRequest, schema: object): Record<string, unkno
 
 /** The items of a request. Throws Refusal for two with the same id. */
 function itemsOf({ bytes }: FastifyRequest): Buffer[] {
-  const given = listIn(bytes, "items");
-  const ids = given.map((item) => textOf(valueIn(item, "id")));
+  const newItems = listIn(bytes, "items");
+  const ids = newItems.map((item) => textOf(valueIn(item, "id")));
   const place = ids.findIndex((id, index) => id !== undefined && ids.indexOf(id) < index);
   if (place >= 0) throw new Refusal(repeatedItem(String(ids[place]), `items[${place}].id`));
-  return given;
+  return newItems;
 }
 
 function itemIn({ items: all }: Conversation, id: string): Buffer {
-  const found = all.find((item) => item.id === id);
-  if (found === undefined) throw new Refusal(notFoundOf("Item", id));
-  return shownOf(found);
+  const storedItem = all.find((item) => item.id === id);
+  if (storedItem === undefined) throw new Refusal(notFoundOf("Item", id));
+  return shownOf(storedItem);
 }
 
 const sendJson = (reply: FastifyReply, body: Buffer) => reply.type("application/json").send(body);

@@ -81,21 +81,21 @@ export class NewKeys {
  * logged.
  */
 export function credentialsOf(headers: IncomingHttpHeaders, url: string): string[] {
-  const found: string[] = [];
+  const credentials: string[] = [];
   const [scheme, bearer] = (headers.authorization ?? "").split(/ +/, 2);
-  if (scheme?.toLowerCase() === "bearer" && bearer) found.push(bearer);
+  if (scheme?.toLowerCase() === "bearer" && bearer) credentials.push(bearer);
   for (const name of ["x-api-key", "x-goog-api-key", "api-key"] as const) {
     const value = headers[name];
-    if (typeof value === "string" && value !== "") found.push(value.trim());
+    if (typeof value === "string" && value !== "") credentials.push(value.trim());
   }
   for (const offered of (headers["sec-websocket-protocol"] ?? "").split(",")) {
     const name = offered.trim();
-    if (name.startsWith(keySubprotocol)) found.push(name.slice(keySubprotocol.length));
+    if (name.startsWith(keySubprotocol)) credentials.push(name.slice(keySubprotocol.length));
   }
   const question = url.indexOf("?");
   if (question >= 0) {
     const key = new URLSearchParams(url.slice(question + 1)).get("key");
-    if (key) found.push(key);
+    if (key) credentials.push(key);
   }
-  return found;
+  return credentials;
 }

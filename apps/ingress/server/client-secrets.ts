@@ -19,7 +19,7 @@ import type { KeyDirectory } from "./authentication.ts";
 const form = /^ek_[A-Za-z0-9_-]{43}$/;
 const sealedName = "client secret";
 
-/** What a client secret allows. */
+/** The rights of a client secret. */
 export interface Grant {
   record: KeyRecord;
   /** The catalogue's id of the model. */
@@ -29,7 +29,7 @@ export interface Grant {
 }
 
 interface Sealed extends Pick<Grant, "model" | "session"> {
-  /** Of the API key. */
+  /** The hash of the API key. */
   keyHash: string;
 }
 
@@ -69,7 +69,7 @@ export class ClientSecrets {
   }
 
   /**
-   * What the first valid secret among these credentials allows at `now` (epoch milliseconds).
+   * The rights of the first valid secret among these credentials at `now` (epoch milliseconds).
    * Rejects while Redis is away.
    */
   async grantOf(

@@ -33,7 +33,7 @@ declare module "fastify" {
     /** The body, decompressed; empty where there is none. */
     bytes: Buffer;
     /** The request's part of the memory for bodies; its generation takes it over. */
-    held: Claim;
+    bodyClaim: Claim;
   }
 }
 
@@ -73,7 +73,7 @@ export class RequestBodies {
   /** Makes the server accept JSON bodies. */
   addTo(server: FastifyInstance): void {
     server.decorateRequest("bytes");
-    server.decorateRequest("held");
+    server.decorateRequest("bodyClaim");
     server.addHook("preParsing", async (request, reply, payload) => this.#receive(request, reply, payload));
     server.removeAllContentTypeParsers();
     server.addContentTypeParser("application/json", { parseAs: "buffer" }, this.#keepBytes);
@@ -87,7 +87,7 @@ export class RequestBodies {
 
   /** Opens the request's claim on the memory for bodies. Call it once its caller is known. */
   open(request: FastifyRequest): void {
-    request.held = this.#options.capacity.claim(request.caller.id);
+    request.bodyClaim = this.#options.capacity.claim(request.caller.id);
   }
 
   /**
@@ -95,7 +95,7 @@ export class RequestBodies {
    * key gets no more.
    */
   reserve(request: FastifyRequest, bytes: number): void {
-    const shortage = request.held.hold(Math.max(bytes, request.held.amount));
+    const shortage = request.bodyClaim.hold(Math.max(bytes, request.bodyClaim.amount));
     if (shortage !== undefined)
       throw new Refusal(overloadOf(this.#options.events, "bodies", shortage, request.caller.id));
   }
@@ -108,7 +108,7 @@ export class RequestBodies {
   /** The response is closed: releases what the request still holds. */
   close(request: FastifyRequest): void {
     this.uploadEnded(request);
-    (request.held as Claim | undefined)?.end();
+    (request.bodyClaim as Claim | undefined)?.end();
   }
 
   #receive(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): RequestPayload {
@@ -124,7 +124,7 @@ export class RequestBodies {
   /** Returns the stream of the body. Throws Refusal before any of it is read. */
   #admit(request: FastifyRequest, reply: FastifyReply, payload: RequestPayload): RequestPayload {
     const { config, events } = this.#options;
-    const { headers, held } = request;
+    const { headers, bodyClaim } = request;
     const isChunked = headers["transfer-encoding"] !== undefined;
     const coding = codingOf(headers["content-encoding"]);
     if (isChunked && coding === undefined) return this.#counted(request, reply.raw, payload);
@@ -135,7 +135,7 @@ export class RequestBodies {
       this.reserve(request, announced);
       return payload;
     }
-    const shortage = held.shortageFor(announced);
+    const shortage = bodyClaim.shortageFor(announced);
     if (shortage !== undefined) throw new Refusal(overloadOf(events, "bodies", shortage, request.caller.id));
     this.reserve(request, smallBodyBytesMax);
     return this.#counted(request, reply.raw, payload, announced);

@@ -42,7 +42,7 @@ declare module "fastify" {
     grant: Grant | undefined;
     /** A generation answers the request and reports its end. */
     isGeneration: boolean;
-    /** Of the gateway's own error that answers it. */
+    /** The code of the gateway's own error that answers it. */
     errorCode: ErrorCode | undefined;
   }
 }
@@ -162,7 +162,7 @@ function openResponse(
 }
 
 /**
- * What the caller's client secret allows; undefined if it has none that is valid. Throws Refusal
+ * The rights of the caller's client secret; undefined if it has none that is valid. Throws Refusal
  * while Redis is away for long.
  */
 function grantOf(

@@ -245,15 +245,15 @@ export class BoundedStore {
    */
   async read(keyId: string, ids: readonly string[]): Promise<(StoredValue | undefined)[]> {
     const { redis, keyspace, lifeMs } = this.#options;
-    const known = ids.filter(isStorableName);
-    const found = await Promise.all(
+    const storableIds = ids.filter(isStorableName);
+    const hashes = await Promise.all(
       ids.map((id) =>
         isStorableName(id) ? redis.hmgetBuffer(keyspace.storedEntry(keyId, id), "value", "version") : [null, null],
       ),
     );
-    if (known.length > 0)
-      void runScript(redis, touchScript, [keyspace.stored], [keyId, lifeMs, ...known]).catch(() => undefined);
-    return found.map(([value, version]) =>
+    if (storableIds.length > 0)
+      void runScript(redis, touchScript, [keyspace.stored], [keyId, lifeMs, ...storableIds]).catch(() => undefined);
+    return hashes.map(([value, version]) =>
       value === null || value === undefined ? undefined : { value, version: Number(version) },
     );
   }
@@ -261,10 +261,10 @@ export class BoundedStore {
   /** The details of the values with these ids, in order. Rejects when Redis does not answer. */
   async details(keyId: string, ids: readonly string[]): Promise<(Buffer | undefined)[]> {
     const { redis, keyspace } = this.#options;
-    const found = await Promise.all(
+    const lengths = await Promise.all(
       ids.map((id) => (isStorableName(id) ? redis.hgetBuffer(keyspace.storedEntry(keyId, id), "detail") : null)),
     );
-    return found.map((detail) => detail ?? undefined);
+    return lengths.map((detail) => detail ?? undefined);
   }
 
   /**
@@ -273,11 +273,11 @@ export class BoundedStore {
    */
   async bytesOf(keyId: string, ids: readonly string[], hasDetails: boolean): Promise<number> {
     const { redis, keyspace } = this.#options;
-    const known = ids.filter(isStorableName);
-    const found = await Promise.all(
-      known.map((id) => redis.hmget(keyspace.storedEntry(keyId, id), "bytes", "detailBytes")),
+    const storableIds = ids.filter(isStorableName);
+    const values = await Promise.all(
+      storableIds.map((id) => redis.hmget(keyspace.storedEntry(keyId, id), "bytes", "detailBytes")),
     );
-    return found.reduce((sum, [all, detail]) => sum + Number(all ?? 0) - (hasDetails ? 0 : Number(detail ?? 0)), 0);
+    return values.reduce((sum, [all, detail]) => sum + Number(all ?? 0) - (hasDetails ? 0 : Number(detail ?? 0)), 0);
   }
 
   /**
@@ -286,8 +286,8 @@ export class BoundedStore {
   async idsOf(keyId: string, aliases: readonly string[]): Promise<(string | undefined)[]> {
     if (aliases.length === 0) return [];
     const { redis, keyspace } = this.#options;
-    const found = await redis.hmget(keyspace.storedAliases(keyId), ...aliases);
-    return found.map((id) => id ?? undefined);
+    const aliasIds = await redis.hmget(keyspace.storedAliases(keyId), ...aliases);
+    return aliasIds.map((id) => id ?? undefined);
   }
 
   /**

@@ -63,19 +63,19 @@ export class Conversations {
    * a new one.
    */
   async add(owner: StoreOwner, id: string, items: readonly Buffer[]): Promise<readonly Item[]> {
-    const given = items.map((bytes) => itemOf(bytes));
-    const changed = await this.#change(owner, id, (found) => ({
-      ...found,
-      items: [...found.items, ...withNewIds(given, new Set(found.items.map((item) => item.id)))],
+    const newItems = items.map((bytes) => itemOf(bytes));
+    const changed = await this.#change(owner, id, (conversation) => ({
+      ...conversation,
+      items: [...conversation.items, ...withNewIds(newItems, new Set(conversation.items.map((item) => item.id)))],
     }));
     return changed.items.slice(changed.items.length - items.length);
   }
 
   async removeItem(owner: StoreOwner, id: string, itemId: string): Promise<Conversation> {
-    return this.#change(owner, id, (found) => {
-      const items = found.items.filter((item) => item.id !== itemId);
-      if (items.length === found.items.length) throw new Refusal(notFoundOf("Item", itemId));
-      return { ...found, items };
+    return this.#change(owner, id, (conversation) => {
+      const items = conversation.items.filter((item) => item.id !== itemId);
+      if (items.length === conversation.items.length) throw new Refusal(notFoundOf("Item", itemId));
+      return { ...conversation, items };
     });
   }
 
@@ -84,8 +84,12 @@ export class Conversations {
       throw new Refusal(notFoundOf("Conversation", id));
   }
 
-  async #change(owner: StoreOwner, id: string, change: (found: Conversation) => Conversation): Promise<Conversation> {
-    for (let tries = 0; tries < conversationChangesMax; tries++) {
+  async #change(
+    owner: StoreOwner,
+    id: string,
+    change: (conversation: Conversation) => Conversation,
+  ): Promise<Conversation> {
+    for (let attempt = 0; attempt < conversationChangesMax; attempt++) {
       const { conversation, version } = await this.#read(owner, id);
       const changed = change(conversation);
       if (await this.#put(owner, changed, version)) return changed;
@@ -98,11 +102,11 @@ export class Conversations {
   }
 
   async #read(owner: StoreOwner, id: string): Promise<{ conversation: Conversation; version: number }> {
-    const [found] = isConversationId(id) ? await this.#store.read(owner, [id]) : [];
-    if (found === undefined) throw new Refusal(notFoundOf("Conversation", id));
-    const head = valueIn(found.value, "head") as ConversationHead;
-    const items = listIn(found.value, "items").map((bytes) => itemOf(bytes));
-    return { conversation: { head, items }, version: found.version };
+    const [stored] = isConversationId(id) ? await this.#store.read(owner, [id]) : [];
+    if (stored === undefined) throw new Refusal(notFoundOf("Conversation", id));
+    const head = valueIn(stored.value, "head") as ConversationHead;
+    const items = listIn(stored.value, "items").map((bytes) => itemOf(bytes));
+    return { conversation: { head, items }, version: stored.version };
   }
 
   /** False if another version was stored meanwhile. */

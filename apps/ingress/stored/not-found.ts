@@ -1,19 +1,19 @@
 /** The errors for ids of stored objects, as OpenAI words them for its clients. */
 import type { Failure } from "#dialects/errors.ts";
 
-const hint = "It was not stored, was deleted, has expired, or belongs to another key";
+const reasons = "It was not stored, was deleted, has expired, or belongs to another key";
 
 const shown = (id: string): string => id.slice(0, 200).replaceAll(/[^\x20-\x7e]/g, "?");
 
 export const notFoundOf = (what: "Response" | "Conversation" | "Item", id: string): Failure => ({
   code: "not_found",
-  message: `${what} with id '${shown(id)}' not found. ${hint}.`,
+  message: `${what} with id '${shown(id)}' not found. ${reasons}.`,
 });
 
-export const previousNotFound = (id: string): Failure => ({
+export const unknownPrevious = (id: string): Failure => ({
   code: "invalid_request",
   upstreamCode: "previous_response_not_found",
-  message: `Previous response with id '${shown(id)}' not found. ${hint}: send the whole input instead.`,
+  message: `Previous response with id '${shown(id)}' not found. ${reasons}: send the whole input instead.`,
   param: "previous_response_id",
 });
 
@@ -24,7 +24,7 @@ export const previousNotOver = (id: string): Failure => ({
 });
 
 /** Clients recognize the second sentence. */
-export const itemNotFound = (id: string): Failure => ({
+export const unknownItem = (id: string): Failure => ({
   code: "not_found",
   message: `Item with id '${shown(id)}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`,
   param: "input",

@@ -1,6 +1,6 @@
 /** Stored values of callers, sealed with their API keys. */
 import { refuseUnavailable } from "../common/failures.ts";
-import { outlastRedis, type Patience } from "../common/outlast-redis.ts";
+import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
 import type { Sealing } from "../common/sealing.ts";
 import type { BoundedStore, StoredValue, ValueToStore } from "./bounded-store.ts";
 
@@ -10,7 +10,7 @@ export interface StoreOwner {
   sealing: Sealing;
 }
 
-/** What the detail of the value with this id is sealed for. */
+/** The name under which the detail of the value with this id is sealed. */
 export const detailNameOf = (id: string): string => `${id} detail`;
 
 /** The id of the log of an answer with this id. */
@@ -22,11 +22,11 @@ export const logIdOf = (id: string): string => `:log:${id}`;
  */
 export class SealedStore {
   readonly #store: BoundedStore;
-  readonly #patience: Patience;
+  readonly #redisWait: RedisWait;
 
-  constructor(store: BoundedStore, patience: Patience) {
+  constructor(store: BoundedStore, redisWait: RedisWait) {
     this.#store = store;
-    this.#patience = patience;
+    this.#redisWait = redisWait;
   }
 
   /**
@@ -40,19 +40,19 @@ export class SealedStore {
       value: sealing.seal(id, plain),
       ...(detail !== undefined && { detail: sealing.seal(detailNameOf(id), detail) }),
     };
-    return outlastRedis(this.#patience, async (isRepeated) => {
+    return outlastRedis(this.#redisWait, async (isRepeated) => {
       const stored = await this.#store.put(keyId, sealed);
       if (stored !== "conflict" || !isRepeated) return stored;
       // The call before may have stored it: no other value is sealed to the same bytes.
-      const [found] = await this.#store.read(keyId, [id]);
-      return found?.value.equals(sealed.value) === true ? found.version : "conflict";
+      const [storedValue] = await this.#store.read(keyId, [id]);
+      return storedValue?.value.equals(sealed.value) === true ? storedValue.version : "conflict";
     });
   }
 
   /** The values with these ids, in order; undefined for those that are not stored. */
   async read({ keyId, sealing }: StoreOwner, ids: readonly string[]): Promise<(StoredValue | undefined)[]> {
-    const found = await outlastRedis(this.#patience, () => this.#store.read(keyId, ids));
-    return found.map((one, index) => {
+    const values = await outlastRedis(this.#redisWait, () => this.#store.read(keyId, ids));
+    return values.map((one, index) => {
       const value = one && sealing.open(ids[index] as string, one.value);
       return value && one && { value, version: one.version };
     });
@@ -67,8 +67,8 @@ export class SealedStore {
    * Parts of a value from this index on, at most so many; undefined where the value is not stored.
    */
   async parts({ keyId, sealing }: StoreOwner, id: string, from: number, most: number): Promise<Buffer[] | undefined> {
-    const found = await this.#store.parts(keyId, id, from, most).catch(refuseUnavailable);
-    const opened = found?.map((part) => sealing.open(id, part));
+    const parts = await this.#store.parts(keyId, id, from, most).catch(refuseUnavailable);
+    const opened = parts?.map((part) => sealing.open(id, part));
     return opened?.every((part) => part !== undefined) === true ? opened : undefined;
   }
 
@@ -76,8 +76,8 @@ export class SealedStore {
    * The details of the values with these ids, in order; undefined for those that are not stored.
    */
   async details({ keyId, sealing }: StoreOwner, ids: readonly string[]): Promise<(Buffer | undefined)[]> {
-    const found = await outlastRedis(this.#patience, () => this.#store.details(keyId, ids));
-    return found.map((detail, index) => detail && sealing.open(detailNameOf(ids[index] as string), detail));
+    const details = await outlastRedis(this.#redisWait, () => this.#store.details(keyId, ids));
+    return details.map((detail, index) => detail && sealing.open(detailNameOf(ids[index] as string), detail));
   }
 
   /**
@@ -85,18 +85,18 @@ export class SealedStore {
    * that are not stored.
    */
   bytesOf({ keyId }: StoreOwner, ids: readonly string[], hasDetails: boolean): Promise<number> {
-    return outlastRedis(this.#patience, () => this.#store.bytesOf(keyId, ids, hasDetails));
+    return outlastRedis(this.#redisWait, () => this.#store.bytesOf(keyId, ids, hasDetails));
   }
 
   /** The ids of the values that have these aliases, in order. */
   idsOf({ keyId }: StoreOwner, aliases: readonly string[]): Promise<(string | undefined)[]> {
-    return outlastRedis(this.#patience, () => this.#store.idsOf(keyId, aliases));
+    return outlastRedis(this.#redisWait, () => this.#store.idsOf(keyId, aliases));
   }
 
   /**
    * True if there was a value with this id, or if there may have been one before Redis was away.
    */
   remove({ keyId }: StoreOwner, id: string): Promise<boolean> {
-    return outlastRedis(this.#patience, async (isRepeated) => (await this.#store.remove(keyId, id)) || isRepeated);
+    return outlastRedis(this.#redisWait, async (isRepeated) => (await this.#store.remove(keyId, id)) || isRepeated);
   }
 }

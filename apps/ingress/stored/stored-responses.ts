@@ -28,7 +28,7 @@ import { Refusal } from "../common/refusal.ts";
 import { compactionName } from "../response/compacted-response.ts";
 import { isStorableName } from "./bounded-store.ts";
 import { type Conversations, isConversationId, tooManyItems } from "./conversations.ts";
-import { foreignCompaction, itemNotFound, notFoundOf, previousNotFound, previousNotOver } from "./not-found.ts";
+import { foreignCompaction, notFoundOf, previousNotOver, unknownItem, unknownPrevious } from "./not-found.ts";
 import { logIdOf, type SealedStore, type StoreOwner } from "./sealed-store.ts";
 
 /** A request with its references replaced by their content. */
@@ -65,7 +65,7 @@ export interface ResponseToStore extends Pick<Expansion, "chain" | "conversation
 interface StoredResponse {
   /** The ids of the responses that it continues, oldest first. */
   chain: readonly string[];
-  /** Of the request, for responses that were begun without their answer. */
+  /** The fingerprint of the request, for responses that were begun without their answer. */
   fingerprint?: string;
   response: Buffer;
 }
@@ -100,15 +100,15 @@ export class StoredResponses {
     { isCompactEndpoint, reserve }: ExpansionOptions,
   ): Promise<Expansion> {
     const { responseId, conversationId } = references;
-    const asked = textOf(valueIn(body, "model"));
+    const model = textOf(valueIn(body, "model"));
     const chain = responseId === undefined ? [] : await this.#chainOf(owner, responseId);
     const ids = [...chain, ...(conversationId === undefined ? [] : [conversationId])];
     const chainBytes = body.length + (await this.#reserved(owner, ids, true, body.length, reserve));
     const before =
       conversationId === undefined
-        ? await this.#itemsOfChain(owner, chain, asked)
+        ? await this.#itemsOfChain(owner, chain, model)
         : await this.#itemsOfConversation(owner, conversationId);
-    const own = await this.#ownItems(owner, body, references, asked, (ids) =>
+    const own = await this.#ownItems(owner, body, references, model, (ids) =>
       this.#reserved(owner, ids, false, chainBytes, reserve),
     );
     const items = withoutRepeated(before, own);
@@ -171,9 +171,9 @@ export class StoredResponses {
     change: (response: Record<string, unknown>) => Record<string, unknown> | undefined,
   ): Promise<Record<string, unknown>> {
     for (;;) {
-      const [found] = isResponseId(id) ? await this.#store.read(owner, [id]) : [];
-      if (found === undefined) throw new Refusal(notFoundOf("Response", id));
-      const { response, ...kept } = decoded(found.value);
+      const [storedValue] = isResponseId(id) ? await this.#store.read(owner, [id]) : [];
+      if (storedValue === undefined) throw new Refusal(notFoundOf("Response", id));
+      const { response, ...kept } = decoded(storedValue.value);
       const before = parsedObject(response) ?? {};
       const after = isOver(before) ? undefined : change(before);
       if (after === undefined) return before;
@@ -184,7 +184,7 @@ export class StoredResponses {
         id,
         value,
         aliases: idsIn(output),
-        replaces: found.version,
+        replaces: storedValue.version,
         isEnd: isOver(after),
       });
       if (stored === "full") throw new Refusal(noSpace);
@@ -220,9 +220,9 @@ export class StoredResponses {
 
   /** The JSON of a stored response. Throws Refusal. */
   async find(owner: StoreOwner, id: string): Promise<StoredResponse> {
-    const [found] = isResponseId(id) ? await this.#store.read(owner, [id]) : [];
-    if (found === undefined) throw new Refusal(notFoundOf("Response", id));
-    return decoded(found.value);
+    const [stored] = isResponseId(id) ? await this.#store.read(owner, [id]) : [];
+    if (stored === undefined) throw new Refusal(notFoundOf("Response", id));
+    return decoded(stored.value);
   }
 
   /** The input of a stored response as a JSON array; an empty one if it is not stored any more. */
@@ -240,28 +240,28 @@ export class StoredResponses {
 
   /** The ids of the response and of those before it. */
   async #chainOf(owner: StoreOwner, id: string): Promise<string[]> {
-    const [found] = !isResponseId(id) ? [] : await this.#store.read(owner, [id]);
-    if (found === undefined) throw new Refusal(previousNotFound(id));
-    const { chain, response } = decoded(found.value);
+    const [stored] = !isResponseId(id) ? [] : await this.#store.read(owner, [id]);
+    if (stored === undefined) throw new Refusal(unknownPrevious(id));
+    const { chain, response } = decoded(stored.value);
     if (!isOver({ status: valueIn(response, "status") })) throw new Refusal(previousNotOver(id));
     return [...chain, id];
   }
 
-  async #itemsOfChain(owner: StoreOwner, chain: readonly string[], asked: string | undefined): Promise<Buffer[]> {
-    const [found, inputs] = await Promise.all([this.#store.read(owner, chain), this.#store.details(owner, chain)]);
+  async #itemsOfChain(owner: StoreOwner, chain: readonly string[], model: string | undefined): Promise<Buffer[]> {
+    const [responses, inputs] = await Promise.all([this.#store.read(owner, chain), this.#store.details(owner, chain)]);
     const turns: Buffer[][] = [];
     let isCompacted = false;
     for (const [index, id] of [...chain.entries()].toReversed()) {
-      const [one, input] = [found[index], inputs[index]];
-      const output = one === undefined ? undefined : readableOutputOf(decoded(one.value).response, asked);
+      const [one, input] = [responses[index], inputs[index]];
+      const output = one === undefined ? undefined : readableOutputOf(decoded(one.value).response, model);
       // A compaction item stands for everything before it. A model that can't read a vendor's item
       // gets that instead, if it is still there.
       const item = output?.find(isCompaction);
-      const isStandIn = item !== undefined && (ownContentOf(item) !== undefined || modelOf(one) === asked);
+      const isStandIn = item !== undefined && (ownContentOf(item) !== undefined || modelOf(one) === model);
       if (output !== undefined && isStandIn) return [output, ...turns.toReversed()].flat();
       isCompacted ||= item !== undefined;
       if (output === undefined || input === undefined) {
-        if (!isCompacted) throw new Refusal(previousNotFound(id));
+        if (!isCompacted) throw new Refusal(unknownPrevious(id));
         if (output !== undefined) turns.push(output);
         break;
       }
@@ -281,7 +281,7 @@ export class StoredResponses {
     owner: StoreOwner,
     body: Buffer,
     { items: references }: StoredReferences,
-    asked: string | undefined,
+    model: string | undefined,
     reserve: (ids: readonly string[]) => Promise<unknown>,
   ): Promise<Buffer[]> {
     const own = inputItemsOf(body);
@@ -291,9 +291,9 @@ export class StoredResponses {
     return own.flatMap((item, place) => {
       const id = idByPlace.get(place);
       if (id === undefined) return [item];
-      const found = stored.get(id);
-      if (found === undefined) throw new Refusal(itemNotFound(id));
-      return isReadable(found.bytes, found.model, asked) ? [found.bytes] : [];
+      const storedItem = stored.get(id);
+      if (storedItem === undefined) throw new Refusal(unknownItem(id));
+      return isReadable(storedItem.bytes, storedItem.model, model) ? [storedItem.bytes] : [];
     });
   }
 
@@ -305,8 +305,8 @@ export class StoredResponses {
     const holders = await this.#store.idsOf(owner, ids.filter(isStorableName));
     const holderIds = [...new Set(holders.filter((id) => id !== undefined))];
     await reserve(holderIds);
-    const found = await this.#store.read(owner, holderIds);
-    return new Map(found.flatMap((one) => (one === undefined ? [] : namedItemsIn(one.value))));
+    const holderValues = await this.#store.read(owner, holderIds);
+    return new Map(holderValues.flatMap((one) => (one === undefined ? [] : namedItemsIn(one.value))));
   }
 }
 
@@ -350,12 +350,12 @@ function userMessageOf(bytes: Buffer): object[] {
  * Only the model that produced reasoning can use it:
  * https://platform.openai.com/docs/guides/reasoning#keeping-reasoning-items-in-context
  */
-const isReadable = (item: Buffer, model: string | undefined, asked: string | undefined): boolean =>
-  model === asked || !item.includes('"reasoning"') || parsedObject(item)?.type !== "reasoning";
+const isReadable = (item: Buffer, model: string | undefined, readerModel: string | undefined): boolean =>
+  model === readerModel || !item.includes('"reasoning"') || parsedObject(item)?.type !== "reasoning";
 
-function readableOutputOf(response: Buffer, asked: string | undefined): Buffer[] {
+function readableOutputOf(response: Buffer, readerModel: string | undefined): Buffer[] {
   const model = textOf(valueIn(response, "model"));
-  return listIn(response, "output").filter((item) => isReadable(item, model, asked));
+  return listIn(response, "output").filter((item) => isReadable(item, model, readerModel));
 }
 
 const encoded = ({ response, ...head }: StoredResponse): Buffer =>

@@ -116,7 +116,7 @@ export class Storing {
     if (compacts === undefined) return { framing, storage, layers: { recording } };
     const { sealing, keyId } = sealerOf(request);
     const form: CompactionForm = endpoint === compact ? compacts : framing === "whole" ? "whole" : "sse";
-    const compaction = { form, sealing, held: this.#options.recorded.claim(keyId) };
+    const compaction = { form, sealing, claim: this.#options.recorded.claim(keyId) };
     return { framing: "whole", storage, layers: { recording, compaction } };
   }
 
@@ -130,13 +130,13 @@ export class Storing {
     if (owner === undefined) return undefined;
     const items = expansion?.input ?? inputListOf(bytes);
     if (items.length > storedResponseBytesMax) return undefined;
-    const held = this.#options.recorded.claim(owner.keyId);
-    if (held.hold(items.length) !== undefined) return undefined;
+    const claim = this.#options.recorded.claim(owner.keyId);
+    if (claim.hold(items.length) !== undefined) return undefined;
     const input = Buffer.from(items);
     const { chain = [], conversationId } = expansion ?? {};
     return {
       streams,
-      held,
+      claim,
       ownBytes: input.length,
       store: (id, response) => this.#options.responses.save(owner, { id, chain, conversationId, input, response }),
     };
@@ -147,7 +147,7 @@ function sealerOf({ caller, apiKey }: FastifyRequest): StoreOwner {
   return { keyId: caller.id, sealing: Sealing.of(apiKey, caller.id) };
 }
 
-/** What an answer says of its storage, and of the stored objects that its request names. */
+/** The statements of an answer about its storage, and about the stored objects that its request names. */
 export const storageOf = (isStored: boolean, previousId?: string, conversationId?: string): StorageFields => ({
   ...(isStored && { store: true }),
   ...(previousId !== undefined && { previous_response_id: previousId }),

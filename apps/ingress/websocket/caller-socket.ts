@@ -158,7 +158,7 @@ export class CallerSocket {
   /** These bytes of messages that arrived are still in memory. */
   keep(bytes: number): void {
     this.#keptBytes = bytes;
-    this.#request.held.force(bytes + this.#arrivingBytes);
+    this.#request.bodyClaim.force(bytes + this.#arrivingBytes);
   }
 
   /**
@@ -215,7 +215,7 @@ export class CallerSocket {
     } catch (error) {
       this.#port.broken(closeCodes.tryAgainLater, (error as Refusal).failure);
     }
-    if (this.#arrivingBytes === 0) this.#request.held.hold(this.#keptBytes);
+    if (this.#arrivingBytes === 0) this.#request.bodyClaim.hold(this.#keptBytes);
   }
 
   /** Makes all frames of one turn of the event loop leave in one write. */

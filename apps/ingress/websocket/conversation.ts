@@ -9,7 +9,7 @@ import { outputOf } from "../common/items.ts";
 type Items = readonly Buffer[];
 
 export class Conversation {
-  readonly #held: Claim;
+  readonly #claim: Claim;
   #id: string | undefined;
   #items: Items = [];
   /**
@@ -21,8 +21,8 @@ export class Conversation {
   #answered = new Map<number, Buffer>();
 
   /** `held` is its claim on the bytes of conversations. */
-  constructor(held: Claim) {
-    this.#held = held;
+  constructor(claim: Claim) {
+    this.#claim = claim;
   }
 
   /**
@@ -78,7 +78,7 @@ export class Conversation {
   #hold(): void {
     const parts = new Set([...this.#items, ...(this.#next ?? []), ...this.#answered.values()]);
     const bytes = [...parts].reduce((sum, { length }) => sum + length, 0);
-    if (this.#held.hold(bytes) !== undefined) this.abandon();
+    if (this.#claim.hold(bytes) !== undefined) this.abandon();
   }
 }
 

@@ -102,8 +102,8 @@ export class Connection {
     const requestId = this.#options.nextId();
     let streamId: string | undefined;
     const refuse = (error: unknown) => this.#refuse(error as Error, requestId, streamId);
-    const { held } = this.#request;
-    const giveBack = () => void held.hold(0);
+    const { bodyClaim } = this.#request;
+    const giveBack = () => void bodyClaim.hold(0);
     try {
       if (isBinary)
         throw new Refusal({ code: "invalid_request", message: "Send text frames, each with one JSON object." });
@@ -114,7 +114,7 @@ export class Connection {
       };
       const received = isReadAtOnce(bytes)
         ? receive(callerFrameOf(bytes))
-        : held
+        : bodyClaim
             .during(this.#options.reader.readFrame(bytes, this.#request.caller.id))
             .then((read) => receive(valueOrThrow(read)));
       if (received !== undefined) return received.catch(refuse).then(giveBack);

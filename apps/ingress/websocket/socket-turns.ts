@@ -58,7 +58,7 @@ export interface TurnsOptions {
 interface PendingTurn {
   frame: CallerFrame;
   requestId: string;
-  /** Of its input, with those before it on this connection. */
+  /** The items of its input, after those before it on this connection. */
   items: readonly Buffer[];
   bytes: Buffer;
   /** The answer that it continues. */
@@ -168,17 +168,17 @@ export class Turns {
     const read = reader.read(responses, bytes, { key: request.caller.id });
     const resolved = storing.resolve(request, responses, bytes, read);
     const begin = (body: ResolvedBody) => this.#begin(turn, body);
-    if (resolved instanceof Promise) return request.held.during(resolved).then(begin);
+    if (resolved instanceof Promise) return request.bodyClaim.during(resolved).then(begin);
     begin(resolved);
     return undefined;
   }
 
-  #begin({ frame, requestId, items: given, previousId, generates }: PendingTurn, resolved: ResolvedBody): void {
+  #begin({ frame, requestId, items: turnItems, previousId, generates }: PendingTurn, resolved: ResolvedBody): void {
     if (this.#left) return;
     const { admission, generations, storing } = this.#options;
     const request = this.#request;
     const { body, demand, bytes, expansion } = resolved;
-    const items = expansion === undefined ? given : inputItemsOf(bytes);
+    const items = expansion === undefined ? turnItems : inputItemsOf(bytes);
     const model = String(body.model);
     if (body.background === true) throw new Refusal(noBackground);
     if (generates) {
@@ -226,12 +226,12 @@ export class Turns {
   #answerWarmUp(
     streamId: string | undefined,
     requestId: string,
-    asked: Pick<AnswerContext, "model" | "body" | "storage">,
+    turn: Pick<AnswerContext, "model" | "body" | "storage">,
   ): void {
     const id = requestId.replace("req_", "");
     const request = { system: [], messages: [], tools: [], settings: {} };
     const context = {
-      ...asked,
+      ...turn,
       id,
       request,
       framing: "sse",
@@ -276,8 +276,8 @@ export class Turns {
       case "response.completed":
       case "response.incomplete": {
         const { id, output } = objectOf(membersOf(data, ["response"]).response);
-        const given = textOf(id);
-        if (given !== undefined) this.#conversation.complete(given, listOf(output));
+        const responseId = textOf(id);
+        if (responseId !== undefined) this.#conversation.complete(responseId, listOf(output));
         return;
       }
     }

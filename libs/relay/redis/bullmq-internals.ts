@@ -59,7 +59,7 @@ export async function blockingOptionsOf(worker: Worker): Promise<object> {
   return (await backend.blockingConnection?.client)?.options ?? {};
 }
 
-/** What the promise settles to; rejects if it takes longer. */
+/** The result of the promise; rejects if it takes longer. */
 async function inTime<Value>(promise: Promise<Value>, ms: number): Promise<Value> {
   const late = Promise.withResolvers<never>();
   const timer = setTimeout(() => late.reject(new Error(`the connection for fetches took more than ${ms} ms`)), ms);

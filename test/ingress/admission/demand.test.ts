@@ -167,7 +167,7 @@ test("completions count every prompt and every try; moderation and rankings have
 });
 
 const mebibyte = 1 << 20;
-/** What each kind of request may get at most, in MiB; undefined for the usual 32. */
+/** The largest answer to each kind of request, in MiB; undefined for the usual 32. */
 const largest: [operation: OperationName, body: Record<string, unknown>, mebibytes: number | undefined][] = [
   ["answer", {}, undefined],
   ["answer", { max_tokens: 8_000 }, undefined],

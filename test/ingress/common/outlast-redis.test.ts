@@ -15,7 +15,7 @@ import { StoredAnswers, type StoredAnswersOptions } from "../../../apps/ingress/
 import type { StoreOwner } from "../../../apps/ingress/stored/sealed-store.ts";
 import type { ResolvedBody } from "../../../apps/ingress/stored/storing.ts";
 
-const patience = { clock: { now: () => 0, epoch: () => 0 }, redisWaitMs: 1 };
+const redisWait = { clock: { now: () => 0, epoch: () => 0 }, redisWaitMs: 1 };
 
 /** Fails once, and then does it. */
 function failsOnce<Result>(command: () => Result): () => Promise<Result> {
@@ -27,14 +27,14 @@ function failsOnce<Result>(command: () => Result): () => Promise<Result> {
 }
 
 test("a request is refused when Redis is away for longer than it may wait", async () => {
-  const away = outlastRedis({ ...patience, redisWaitMs: 0 }, () => Promise.reject(new Error("Command timed out")));
+  const away = outlastRedis({ ...redisWait, redisWaitMs: 0 }, () => Promise.reject(new Error("Command timed out")));
   await assert.rejects(away, { failure: unavailable });
 });
 
 test("a request that gets another one's answer outlasts a failure of its limits", async () => {
   const admitted = { kind: "admitted", headers: {} };
   const admission = new Admission({
-    ...patience,
+    ...redisWait,
     catalogue: () => ({ modelFor: () => ({}) }),
     limits: { admitReplay: failsOnce(() => admitted) },
   } as unknown as AdmissionOptions);
@@ -51,7 +51,7 @@ test("the answer for an Idempotency-Key is stored when Redis fails at first, and
     return run();
   };
   const answers = new StoredAnswers({
-    ...patience,
+    ...redisWait,
     redis: { eval: command, evalsha: command },
     keyspace: { idempotency: () => "entry", idempotencyStored: "stored", idempotencyBytes: "bytes" },
     space: { hasSpace: async () => true },
@@ -69,7 +69,7 @@ test("the answer for an Idempotency-Key is stored when Redis fails at first, and
 test("a resumable stream begins when its lease fails at first", async () => {
   const begun: string[] = [];
   const detached = new DetachedGenerations({
-    ...patience,
+    ...redisWait,
     runs: { begin: failsOnce(() => undefined), end: async () => undefined },
     store: { put: async () => 1, remove: async () => true, append: async () => 1 },
     admission: {},
@@ -97,7 +97,7 @@ test("a resumable stream begins when its lease fails at first", async () => {
 
 test("a stream is resumed when a read of its log fails at first", async () => {
   const follower = new LogFollower({
-    ...patience,
+    ...redisWait,
     // Only the reading of whole values outlasts Redis; that of parts is repeated by its loop.
     store: { read: async () => [{ value: Buffer.from("f"), version: 1 }], parts: failsOnce(() => undefined) },
     followers: { claim: () => ({ hold: () => undefined, end: () => undefined }) },

@@ -61,7 +61,7 @@ function dataAmongIds(text: string): string[] {
   return events;
 }
 
-/** What a caller gets of two events with keep-alives before, between and after them. */
+/** The text that a caller gets of two events with keep-alives before, between and after them. */
 function written(keepAlive: string, sendsIds: boolean, breaks = false): { text: string; kinds: string[] } {
   const kinds: string[] = [];
   let text = "";

@@ -43,7 +43,7 @@ function responding(streams: boolean) {
     epoch: () => 0,
   });
   const told = new Told();
-  const translation = { translation: ollamaTranslationOf(answer), streams, held: capacity.claim("key") };
+  const translation = { translation: ollamaTranslationOf(answer), streams, claim: capacity.claim("key") };
   return { told, response: responseFor({ sink: told, translation }) };
 }
 

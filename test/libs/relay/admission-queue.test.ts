@@ -198,26 +198,26 @@ test("a request that leaves makes capacity, wherever it waited, and nothing is r
   const queue = new QueueSettings(0, 1);
   const admissionQueue = queue.admissionQueue();
   for (const item of ["a", "b", "c", "d"]) admissionQueue.admit(item, burst, 0);
-  assert.deepEqual([queue.jobs.length, admissionQueue.heldSize, admissionQueue.holds("b")], [1, 3, true]);
+  assert.deepEqual([queue.jobs.length, admissionQueue.waitingSize, admissionQueue.holds("b")], [1, 3, true]);
   admissionQueue.over("b", undefined, 1);
   admissionQueue.over("b", undefined, 1);
-  assert.deepEqual([queue.jobs.length, admissionQueue.heldSize], [1, 2]);
+  assert.deepEqual([queue.jobs.length, admissionQueue.waitingSize], [1, 2]);
   admissionQueue.isOpen = false;
   admissionQueue.over("a", undefined, 2);
-  assert.deepEqual([queue.jobs.length, admissionQueue.heldSize], [1, 2]);
+  assert.deepEqual([queue.jobs.length, admissionQueue.waitingSize], [1, 2]);
   admissionQueue.isOpen = true;
   admissionQueue.pump(3);
   admissionQueue.pump(3);
-  assert.deepEqual([queue.jobs.map(({ item }) => item), admissionQueue.heldSize], [["a", "c"], 1]);
+  assert.deepEqual([queue.jobs.map(({ item }) => item), admissionQueue.waitingSize], [["a", "c"], 1]);
   admissionQueue.gone("c");
   admissionQueue.pump(3);
-  assert.deepEqual([queue.jobs.map(({ item }) => item), admissionQueue.heldSize], [["a", "c", "d"], 0]);
+  assert.deepEqual([queue.jobs.map(({ item }) => item), admissionQueue.waitingSize], [["a", "c", "d"], 0]);
   admissionQueue.admit("e", burst, 3);
   admissionQueue.again("c");
   admissionQueue.over("d", undefined, 4);
-  assert.equal(admissionQueue.heldSize, 1, "the one that is back on the queue takes up its room");
+  assert.equal(admissionQueue.waitingSize, 1, "the one that is back on the queue takes up its room");
   admissionQueue.taken("c", 5);
-  assert.equal(admissionQueue.heldSize, 0);
+  assert.equal(admissionQueue.waitingSize, 0);
 });
 
 test("Retry-After follows how fast the queue drains", () => {

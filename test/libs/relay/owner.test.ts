@@ -113,7 +113,7 @@ function ownerOf({ limits = relayBounds, mayRestart = true }: { limits?: RelayBo
       act(owner.tick(now));
     },
     answer: (number: number, state: JobState, attempt = 1) => act(owner.probed(number, attempt, state, now)),
-    /** What it did since the last call. */
+    /** The lines since the last call. */
     did(): string[] {
       const done = lines;
       lines = [];

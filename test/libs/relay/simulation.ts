@@ -510,7 +510,7 @@ export class World {
   // Pub/sub
 
   /**
-   * What a process owes to a mailbox in one turn leaves together, once no earlier envelope is on
+   * All frames of a process for a mailbox in one turn leave together, once no earlier envelope is on
    * its way to Redis.
    */
   #publish(from: Process, mailbox: string, frames: Frame[]): void {
@@ -687,7 +687,7 @@ export class World {
     else this.#addWorker();
   }
 
-  // What must hold
+  // Invariants
 
   #checkBounds(): void {
     for (const { process, runner } of this.#workers) {

@@ -1,5 +1,5 @@
 /**
- * What OpenAI's Realtime and Gemini's Live have each for itself: where a session names its model,
+ * The differences of OpenAI's Realtime and Gemini's Live: where a session names its model,
  * and how it reports an error.
  */
 import type { ConversationDialect } from "#dialects/dialect.ts";
