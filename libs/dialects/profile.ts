@@ -178,8 +178,7 @@ export const emptyLines = "\n\n";
  * (https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation), so
  * a comment without an empty line replaces it.
  */
-export const keepAliveAmongIds = (keepAlive: string): string =>
-  keepAlive === emptyLines ? ": keep-alive\n" : keepAlive;
+export const keepAliveAmongIds = (keepAlive: string) => (keepAlive === emptyLines ? ": keep-alive\n" : keepAlive);
 
 /** An endpoint's rule that rejects references to objects that a vendor would have stored. */
 export const storedFaultIn =
@@ -193,10 +192,10 @@ export const isCount = (value: unknown): value is number =>
   typeof value === "number" && Number.isSafeInteger(value) && value > 0;
 
 /** A time in whole seconds since 1970, in the format of RFC 3339 without fractions. */
-export const timeTextOf = (seconds: number): string => new Date(seconds * 1_000).toISOString().replace(".000Z", "Z");
+export const timeTextOf = (seconds: number) => new Date(seconds * 1_000).toISOString().replace(".000Z", "Z");
 
 /** The index of the page that follows this model; 0 without a model. */
-export const indexAfter = (models: readonly ListedModel[], id: string | null): number =>
+export const indexAfter = (models: readonly ListedModel[], id: string | null) =>
   id === null ? 0 : models.findIndex((model) => model.id === id) + 1;
 
 /** The page size from a query's text. */

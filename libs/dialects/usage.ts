@@ -79,11 +79,11 @@ export interface GeneratedImages {
 export const bytesPerToken = 4;
 
 /** A usage with input and output counts only. */
-export const plainUsageOf = (inputTokens: number, outputTokens = 0): Usage =>
+export const plainUsageOf = (inputTokens: number, outputTokens = 0) =>
   plausible({ inputTokens, cachedInputTokens: 0, cacheWriteTokens: 0, outputTokens, reasoningTokens: 0 });
 
 /** A counter as an upstream reports it; 0 if it is not a number. */
-export const tokensOf = (value: unknown): number =>
+export const tokensOf = (value: unknown) =>
   typeof value === "number" && Number.isInteger(value) && value > 0 ? value : 0;
 
 /** The most that one answer can have used. */
@@ -143,14 +143,14 @@ export function plausible(usage: Usage, bounds: UsageBounds = anyAnswer): Usage 
   };
 }
 
-const isBeyond = ({ inputTokens, outputTokens, images, units }: Usage, bounds: UsageBounds): boolean =>
+const isBeyond = ({ inputTokens, outputTokens, images, units }: Usage, bounds: UsageBounds) =>
   inputTokens > bounds.inputTokens ||
   outputTokens > bounds.outputTokens ||
   (images !== undefined && images.count > bounds.images) ||
   (units !== undefined &&
     unitNames.some((kind) => unitKinds[kind] === undefined && (units[kind] ?? 0) > unitBoundOf(kind, bounds)));
 
-const unitBoundOf = (kind: UnitKind, { units, audioSeconds }: UsageBounds): number =>
+const unitBoundOf = (kind: UnitKind, { units, audioSeconds }: UsageBounds) =>
   kind === "audioSeconds" ? audioSeconds : units;
 
 /** The units, each bounded by the rest of its whole. */
@@ -193,7 +193,7 @@ const lookForm = /^[a-z0-9]{1,20}$/;
  * none.
  */
 export function generatedImagesOf(count: number, ...bodies: readonly JsonObject[]): GeneratedImages {
-  const named = (name: "size" | "quality"): string | undefined =>
+  const named = (name: "size" | "quality") =>
     bodies
       .map((body) => body[name])
       .find((value): value is string => typeof value === "string" && value !== "auto" && lookForm.test(value));
@@ -209,7 +209,7 @@ export function generatedImagesOf(count: number, ...bodies: readonly JsonObject[
  * The tokens of one modality in Google's list of `{modality, tokenCount}`:
  * https://ai.google.dev/api/generate-content#ModalityTokenCount
  */
-export const modalityTokensOf = (details: unknown, modality: "AUDIO" | "IMAGE"): number =>
+export const modalityTokensOf = (details: unknown, modality: "AUDIO" | "IMAGE") =>
   listOf(details)
     .map(objectOf)
     .filter((detail) => detail.modality === modality)

@@ -19,7 +19,7 @@ export const isConversation = (dialect: string): dialect is ConversationDialect 
 /**
  * The caller's own bytes, with the data of the attachments that the upstream does not fetch itself.
  */
-export const ownBytesOf = ({ dialect, body }: PreparationTask, resolve: ResolveAddresses): Promise<Buffer> =>
+export const ownBytesOf = ({ dialect, body }: PreparationTask, resolve: ResolveAddresses) =>
   withData(body, codecs[dialect].verbatim.attachmentFinder, resolve);
 
 /**
@@ -72,5 +72,5 @@ export function unlessRefused(decode: () => NeutralRequest): NeutralRequest | un
 }
 
 /** A request in the neutral form; an empty one if that cannot express it. */
-export const readableRequestOf = (codec: Codec, body: Record<string, unknown>, framing: Framing): NeutralRequest =>
+export const readableRequestOf = (codec: Codec, body: Record<string, unknown>, framing: Framing) =>
   unlessRefused(() => codec.decodeRequest({ body, framing })) ?? { system: [], messages: [], tools: [], settings: {} };

@@ -64,7 +64,7 @@ const hostingFields = ["web_search_options", "search_parameters", "plugins", "mc
 const ownTools = new Set(["function", "custom", "functionDeclarations", "function_declarations"]);
 
 /** Whether a request of any dialect offers tools that the vendor runs. */
-const hostsTools = (body: JsonObject): boolean =>
+const hostsTools = (body: JsonObject) =>
   hostingFields.some((name) => isPresent(body[name])) ||
   listOf(body.tools).some((tool) => {
     const { type, ...members } = objectOf(tool);
@@ -95,7 +95,7 @@ export const plainDemandOf = (content?: unknown, prompts = 1): Demand => ({
 
 /** The members that refer to a file, in all dialects. */
 const references = new Set(["image_url", "video_url", "audio_url", "file_url", "file_id", "fileUri", "file_uri"]);
-const isReference = (value: unknown): boolean => typeof value === "string" && value !== "" && !/^data:/i.test(value);
+const isReference = (value: unknown) => typeof value === "string" && value !== "" && !/^data:/i.test(value);
 
 /** Counts the files sent by address or id: their tokens are not proportional to the body. */
 function referencesIn(conversation: unknown): number {

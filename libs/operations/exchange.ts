@@ -161,7 +161,7 @@ export const refused = (message: string, param?: string): Refused => ({
 });
 
 /** The refusal of an operation that the model's upstream does not support. */
-export const refusedFor = (what: string): Refused => refused(`This model does not serve ${what}.`, "model");
+export const refusedFor = (what: string) => refused(`This model does not serve ${what}.`, "model");
 
 /** Tells callers what the model does not get of their request. */
 export const warningHeaderOf = (warnings: readonly string[]): Record<string, string> => ({

@@ -3,7 +3,6 @@
  * ingresses.
  */
 
-import type { WholeAnswer } from "#dialects/codec.ts";
 import { Refusal, refuse } from "#dialects/neutral/field-support.ts";
 import { withoutFields } from "#dialects/repairs/omitted-fields.ts";
 import { answerExchange } from "./answer/exchange.ts";
@@ -39,7 +38,7 @@ export const callExchanges: Record<Exclude<OperationName, "answer">, CallExchang
 
 const exchanges: Record<OperationName, OperationExchange> = { answer: answerExchange, ...callExchanges };
 
-export const isEstimated = (task: PreparationTask): boolean => exchanges[task.operation].isEstimated?.(task) === true;
+export const isEstimated = (task: PreparationTask) => exchanges[task.operation].isEstimated?.(task) === true;
 
 /** The request for an upstream. */
 export async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promise<Prepared> {
@@ -68,5 +67,5 @@ export interface WholeTask {
   context: unknown;
 }
 
-export const readWhole = ({ operation, context }: WholeTask, bytes: Buffer): WholeAnswer =>
+export const readWhole = ({ operation, context }: WholeTask, bytes: Buffer) =>
   exchanges[operation].read(context, bytes);

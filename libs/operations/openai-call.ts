@@ -10,7 +10,7 @@ import { type JsonObject, jsonBytesOf, objectOf } from "#wire/json/parse.ts";
 import { withValues } from "#wire/json/spans.ts";
 
 /** The object with this model, whether or not it named one. All other bytes stay unchanged. */
-export const withModel = (bytes: Buffer, model: string): Buffer => withValues(bytes, { model: jsonBytesOf(model) });
+export const withModel = (bytes: Buffer, model: string) => withValues(bytes, { model: jsonBytesOf(model) });
 
 /** The caller's JSON with the upstream's model name. */
 export const requestFor = (path: string, bytes: Buffer, model: string): WireRequest => ({
@@ -35,7 +35,7 @@ export async function formRequestOf(form: FormData, path: string, model: string)
 }
 
 /** The upstream's JSON with the catalogue's id of the model, if it names one. */
-export const namedAnswerOf = (bytes: Buffer, model: string): Buffer => withMember(bytes, ["model"], jsonBytesOf(model));
+export const namedAnswerOf = (bytes: Buffer, model: string) => withMember(bytes, ["model"], jsonBytesOf(model));
 
 /** The error in a body with a success status, or a body that is no answer. */
 export const errorIn = (body: JsonObject | undefined): WholeAnswer =>

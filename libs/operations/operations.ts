@@ -32,4 +32,4 @@ export type OperationName = keyof typeof registry;
 export const operations: Readonly<Record<OperationName, Operation>> = registry;
 export const operationNames = Object.keys(operations) as OperationName[];
 
-export const isForm = (operation: OperationName): boolean => operations[operation].formValuesOf !== undefined;
+export const isForm = (operation: OperationName) => operations[operation].formValuesOf !== undefined;

@@ -90,8 +90,8 @@ function imageTokensOf(source: Attachment): number {
   }
 }
 
-const recordingTokensOf = (source: Attachment): number =>
+const recordingTokensOf = (source: Attachment) =>
   source.kind === "url" ? imageTokensUnknown : Math.ceil(source.data.length / 100);
 
-const documentTokensOf = (source: Attachment): number =>
+const documentTokensOf = (source: Attachment) =>
   source.kind === "url" ? imageTokensUnknown : (source.data.length * 3) / 4 / bytesPerDocumentToken;

@@ -36,7 +36,7 @@ export function retryAfterSecondsOf(headers: Readonly<Record<string, Header>>, n
   return seconds === undefined ? undefined : Math.ceil(seconds);
 }
 
-const numberIn = (header: Header): number | undefined =>
+const numberIn = (header: Header) =>
   typeof header === "string" && /^\d+(\.\d+)?$/.test(header) ? Number(header) : undefined;
 
 /** The formats of HTTP and of RFC 3339. */

@@ -143,5 +143,5 @@ function isField(line: Buffer, name: string): boolean {
   return line.length === name.length || line[name.length] === colon;
 }
 
-const fieldValueOf = (line: Buffer, name: string): Buffer =>
+const fieldValueOf = (line: Buffer, name: string) =>
   line.subarray(line[name.length + 1] === space ? name.length + 2 : name.length + 1);

@@ -8,7 +8,7 @@ export function describedData(mimeType: string, base64: string): string {
   return `${mimeType}, ${Math.floor((base64.length * 3) / 4) - padding} bytes`;
 }
 
-export const describedAddress = (address: string): string => `at ${address.slice(0, addressCharactersMax)}`;
+export const describedAddress = (address: string) => `at ${address.slice(0, addressCharactersMax)}`;
 
 /** For an address, which may be a `data:` URL (RFC 2397). */
 export function describedUrl(url: string): string {

@@ -58,7 +58,7 @@ const cacheTokensStep = 128;
 const echoCharactersMax = 400;
 
 /** The tokens of a choice; a call's name counts as one. */
-export const tokensOf = ({ reasoning, text, calls }: Choice): number =>
+export const tokensOf = ({ reasoning, text, calls }: Choice) =>
   reasoning.length + (text?.length ?? 0) + calls.reduce((sum, call) => sum + 1 + call.input.length, 0);
 
 export function compose(question: Question, settings: Settings, refuse: RefuseQuestion): Composition {

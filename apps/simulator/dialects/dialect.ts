@@ -111,8 +111,7 @@ export function stringOf(body: unknown, name: string): string | undefined {
 }
 
 /** A header that occurs once. */
-export const headerIn = (value: string | string[] | undefined): string | undefined =>
-  typeof value === "string" ? value : undefined;
+export const headerIn = (value: string | string[] | undefined) => (typeof value === "string" ? value : undefined);
 
 /** A time in seconds since 1970 that is the same for the same request. */
 export const createdOf = (digest: string) => 1_760_000_000 + (Number.parseInt(digest.slice(0, 8), 16) % 10_000_000);

@@ -14,7 +14,7 @@ export function openaiErrorOf({ status, message, param, code }: Fault) {
   return { message, type: usual.type, param: param ?? null, code: code === undefined ? usual.code : code };
 }
 
-export const openaiErrorBody = (fault: Fault): string => JSON.stringify({ error: openaiErrorOf(fault) });
+export const openaiErrorBody = (fault: Fault) => JSON.stringify({ error: openaiErrorOf(fault) });
 
 /** A dialect with POST requests to these paths, which name their model in the body. */
 export const openaiDialect = (name: string, paths: readonly string[], answer: Dialect["answer"]): Dialect => ({

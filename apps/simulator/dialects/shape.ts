@@ -3,20 +3,31 @@
  * the field's path.
  */
 import Type from "typebox";
+import { Compile } from "typebox/compile";
 import type { TLocalizedValidationError } from "typebox/error";
 import { refuse } from "./dialect.ts";
 
-export const text = Type.String();
+export const object = Type.Object;
+export const list = Type.Array;
+export const record = Type.Record;
+export const anyOf = Type.Union;
+export const oneOf = Type.Enum;
+export const exactly = Type.Literal;
+export const string = Type.String;
+export const integer = Type.Integer;
+export const number = Type.Number;
+export const compiled = Compile;
+export const text = string();
 export const filledText = Type.String({ minLength: 1 });
 export const flag = Type.Boolean();
 export const anything = Type.Unknown();
 export const optional = Type.Optional;
-export const nullable = <Schema extends Type.TSchema>(schema: Schema) => optional(Type.Union([schema, Type.Null()]));
+export const nullable = <Schema extends Type.TSchema>(schema: Schema) => optional(anyOf([schema, Type.Null()]));
 export const nullableText = nullable(text);
 export const nullableFlag = nullable(flag);
-export const nullableNumber = (minimum: number, maximum: number) => nullable(Type.Number({ minimum, maximum }));
+export const nullableNumber = (minimum: number, maximum: number) => nullable(number({ minimum, maximum }));
 export const nullableInteger = (minimum: number, maximum?: number) =>
-  nullable(Type.Integer({ minimum, ...(maximum !== undefined && { maximum }) }));
+  nullable(integer({ minimum, ...(maximum !== undefined && { maximum }) }));
 
 export interface Shape<Value> {
   Check(value: unknown): value is Value;

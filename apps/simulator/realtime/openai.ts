@@ -47,7 +47,7 @@ function eventOf(message: string): ClientEvent {
 }
 
 /** https://developers.openai.com/api/docs/guides/realtime-transcription */
-const transcriptionModelOf = ({ session }: ClientEvent): string | undefined =>
+const transcriptionModelOf = ({ session }: ClientEvent) =>
   session?.type === "transcription" ? session.audio?.input?.transcription?.model : undefined;
 
 class OpenaiSession implements SimulatedSession {

@@ -43,4 +43,4 @@ export function tokensOf(text: string, { tokens, tokenBytes }: Settings): string
 }
 
 /** About how many tokens a text has. */
-export const estimateOf = (text: string): number => Math.ceil(text.length / 4);
+export const estimateOf = (text: string) => Math.ceil(text.length / 4);

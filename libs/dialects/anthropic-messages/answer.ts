@@ -270,7 +270,7 @@ function blockBodyOf(block: Block, context: AnswerContext): WireBlock | undefine
  * A signed reasoning block. Callers send it back unchanged, so a foreign signature travels as if it
  * belonged to this dialect.
  */
-const thoughtBodyOf = (text: string, signature: Signature, context: AnswerContext): WireBlock =>
+const thoughtBodyOf = (text: string, signature: Signature, context: AnswerContext) =>
   thinkingBlockOf(
     text,
     signature.dialect === dialect
@@ -279,5 +279,4 @@ const thoughtBodyOf = (text: string, signature: Signature, context: AnswerContex
   );
 
 /** The caller's name of a tool. */
-export const calledNameOf = (name: string, { request }: AnswerContext): string =>
-  calledTool(request, name)?.callerName ?? name;
+export const calledNameOf = (name: string, { request }: AnswerContext) => calledTool(request, name)?.callerName ?? name;

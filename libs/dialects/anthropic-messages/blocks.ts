@@ -3,7 +3,7 @@
  * https://platform.claude.com/docs/en/api/messages/create
  */
 
-import { type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, documentTextOf } from "../neutral/attachments.ts";
 import { cacheControlOf } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
@@ -242,7 +242,7 @@ export const thinkingBlockOf = (text: string, { data, redacted }: Signature): Wi
  * A call's input as an object. Input that is not an object, as some models and truncated answers
  * produce, is wrapped as one member.
  */
-export const inputObjectOf = (input: string): JsonObject => argumentsOf(input) ?? { _raw: input };
+export const inputObjectOf = (input: string) => argumentsOf(input) ?? { _raw: input };
 
 function encodeImageSource({ source, path }: ImagePart): WireBlock {
   if (source.kind === "url") return { type: "url", url: source.url };

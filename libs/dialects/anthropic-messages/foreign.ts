@@ -12,17 +12,17 @@ import { isBegunWithoutThinking } from "./thinking.ts";
  * The caller's messages without other vendors' reasoning, and with this vendor's unwrapped, byte
  * for byte. A message that becomes empty is left out.
  */
-export const withoutForeignThoughts = (messages: Buffer): Buffer => withBlocks(messages, keptBlock);
+export const withoutForeignThoughts = (messages: Buffer) => withBlocks(messages, keptBlock);
 
 /** The caller's messages without any reasoning. */
-export const withoutThoughts = (messages: Buffer): Buffer =>
+export const withoutThoughts = (messages: Buffer) =>
   withBlocks(messages, (block) => (isThought(parsedObject(block)) ? undefined : block));
 
 /**
  * The caller's messages with instructions among them as messages of the user, marked as
  * instructions.
  */
-export const withoutSystemTurns = (messages: Buffer): Buffer =>
+export const withoutSystemTurns = (messages: Buffer) =>
   withElements(messages, (message) => {
     const { role, content } = parsedObject(message) ?? {};
     if (role !== "system") return message;
@@ -32,7 +32,7 @@ export const withoutSystemTurns = (messages: Buffer): Buffer =>
     return jsonBytesOf({ role: "user", content: [{ type: "text", text }] });
   });
 
-const withBlocks = (messages: Buffer, change: (block: Buffer) => Buffer | undefined): Buffer =>
+const withBlocks = (messages: Buffer, change: (block: Buffer) => Buffer | undefined) =>
   withElements(messages, (message) => {
     let isEmpty = false;
     const kept = withMembers(message, "content", (content) => {
@@ -52,10 +52,9 @@ export const thinkingInstead = (thinking: unknown, messages: readonly unknown[])
     ? { type: "disabled" }
     : undefined;
 
-const isThought = (block: unknown): boolean => /^(redacted_)?thinking$/.test(String(objectOf(block).type));
+const isThought = (block: unknown) => /^(redacted_)?thinking$/.test(String(objectOf(block).type));
 
-const sealOf = (block: unknown): string =>
-  String(objectOf(block)[objectOf(block).type === "thinking" ? "signature" : "data"]);
+const sealOf = (block: unknown) => String(objectOf(block)[objectOf(block).type === "thinking" ? "signature" : "data"]);
 
 /**
  * A wrapped signature, or thinking without a signature, which is how callers of this dialect see

@@ -73,7 +73,7 @@ export function decodeConversation(
   return { system, messages };
 }
 
-const textsOf = (content: unknown, path: string, tools: readonly Tool[]): TextPart[] =>
+const textsOf = (content: unknown, path: string, tools: readonly Tool[]) =>
   partsOf(content, path, tools, new Map()).map((part) =>
     part.kind === "text" ? part : refuse(part.path, "must be text"),
   );
@@ -118,7 +118,7 @@ export function encodeConversation(
 const encodeText = (part: TextPart): WireBlock => ({ type: "text", text: part.text, ...cacheControlOf(part) });
 
 /** False for a text of white space only, which the format rejects. */
-const hasText = (part: Part): boolean => (part.kind !== "text" && part.kind !== "refusal") || part.text.trim() !== "";
+const hasText = (part: Part) => (part.kind !== "text" && part.kind !== "refusal") || part.text.trim() !== "";
 
 /**
  * A message as the upstream accepts it: reasoning of its own dialect only, and system messages as

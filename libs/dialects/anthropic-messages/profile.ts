@@ -140,7 +140,7 @@ function messageOf({ code, message, param }: Failure): string {
   return param === undefined || message.includes(param) ? message : `${param}: ${message}`;
 }
 
-const errorBodyOf = (failure: Failure, requestId: string): string =>
+const errorBodyOf = (failure: Failure, requestId: string) =>
   JSON.stringify({
     type: "error",
     error: {

@@ -1,7 +1,7 @@
 /** References in a request to objects that its vendor would have stored. */
 
 import { isPresent, type JsonObject } from "#wire/json/parse.ts";
-import { notKept, type StoredField, storedFieldIn, storedFieldRule } from "../neutral/stored-fields.ts";
+import { notKept, storedFieldIn, storedFieldRule } from "../neutral/stored-fields.ts";
 
 const container = `names a stored container, ${notKept}`;
 const file = `names a stored file, ${notKept}`;
@@ -16,7 +16,7 @@ const rules = [
 ];
 
 /** The first field that requires stored conversations, containers or files. */
-export const statefulFieldIn = (body: JsonObject): StoredField | undefined =>
+export const statefulFieldIn = (body: JsonObject) =>
   isPresent(body.thread)
     ? {
         param: "thread",

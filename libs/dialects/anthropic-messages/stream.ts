@@ -349,4 +349,4 @@ export class MessagesEncoder implements StreamEncoder {
 
 const thinkingStart = { type: "thinking", thinking: "", signature: "" };
 
-const eventText = (type: string, fields: object): string => `event: ${type}\ndata: ${jsonOf({ type, ...fields })}\n\n`;
+const eventText = (type: string, fields: object) => `event: ${type}\ndata: ${jsonOf({ type, ...fields })}\n\n`;

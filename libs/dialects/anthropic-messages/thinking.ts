@@ -72,11 +72,11 @@ export function thinkingOf(settings: Settings, { target, forced, begunWithout }:
   }
 }
 
-const budgetOf = ({ effort: word, thinkingTokensMax }: Settings, effort: Effort, maxTokens: number): number =>
+const budgetOf = ({ effort: word, thinkingTokensMax }: Settings, effort: Effort, maxTokens: number) =>
   word === undefined && thinkingTokensMax !== undefined ? thinkingTokensMax.value : thinkingTokensOf(effort, maxTokens);
 
 /** https://platform.claude.com/docs/en/build-with-claude/effort */
-const isAnthropic = (effort: Effort): boolean => effort !== "none" && effort !== "minimal";
+const isAnthropic = (effort: Effort) => effort !== "none" && effort !== "minimal";
 
 interface WireMessage {
   role?: unknown;

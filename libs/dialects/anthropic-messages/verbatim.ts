@@ -176,8 +176,7 @@ const relayed = (type: string | undefined, data: Buffer, content: boolean): Pass
   content,
 });
 
-const nameOf = (type: unknown): string | undefined =>
-  typeof type === "string" && /^\w{1,80}$/.test(type) ? type : undefined;
+const nameOf = (type: unknown) => (typeof type === "string" && /^\w{1,80}$/.test(type) ? type : undefined);
 
 /** A whole answer: the same bytes with the catalogue's model id, and the reported usage. */
 function answerOf(bytes: Buffer, { model }: AnswerIdentity): WholeAnswer {

@@ -90,7 +90,7 @@ export function usageOf(value: unknown, searches: Units = {}): Usage | undefined
 /**
  * https://cloud.google.com/vertex-ai/generative-ai/docs/reference/rest/v1/GenerateContentResponse#TrafficType
  */
-const tierOf = (traffic: unknown): string | undefined =>
+const tierOf = (traffic: unknown) =>
   /^(?:ON_DEMAND_)?(PRIORITY|FLEX|PROVISIONED)/.exec(String(traffic))?.[1]?.toLowerCase();
 
 /**
@@ -208,7 +208,7 @@ export class GeminiDecoder extends EventDecoder {
   }
 }
 
-export const decodeAnswer = (body: JsonObject): AnswerEvent[] => new GeminiDecoder().whole(body);
+export const decodeAnswer = (body: JsonObject) => new GeminiDecoder().whole(body);
 
 export const identityOf = ({ id, model, continues }: AnswerContext) => ({
   modelVersion: model,

@@ -12,7 +12,7 @@ import { verbatim } from "./verbatim.ts";
 // Counting a prompt's tokens in Google's Gemini format: https://ai.google.dev/api/tokens
 
 /** Fields of the counted conversation other than its contents. */
-const isMore = (name: string): boolean => name !== "contents" && name !== "model";
+const isMore = (name: string) => name !== "contents" && name !== "model";
 
 /** The complete request whose tokens are counted, if there is one. */
 function wholeIn(body: JsonObject): JsonObject | undefined {

@@ -173,8 +173,7 @@ const withoutSystem = (message: Message): Message =>
     ? { ...message, role: "user", parts: message.parts.map((part) => (part.kind === "text" ? marked(part) : part)) }
     : message;
 
-const marked = (part: TextPart): TextPart =>
-  part.text === "" ? part : { ...part, text: `<system>\n${part.text}\n</system>` };
+const marked = (part: TextPart) => (part.text === "" ? part : { ...part, text: `<system>\n${part.text}\n</system>` });
 
 /** Results follow the order of their calls, because some models ignore the ids. */
 function encodeUserTurn(parts: readonly Part[], before: readonly Part[], mayHoldMedia: boolean): JsonObject[] {
@@ -188,7 +187,7 @@ function encodeUserTurn(parts: readonly Part[], before: readonly Part[], mayHold
   ];
 }
 
-const mediaIn = ({ content }: ResultPart): JsonObject[] =>
+const mediaIn = ({ content }: ResultPart) =>
   content.flatMap((part) => (part.kind === "text" ? [] : [encodeMedia(part)]));
 
 function encodeResult(part: ResultPart, mayHoldMedia: boolean): JsonObject {

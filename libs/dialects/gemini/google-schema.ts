@@ -44,7 +44,7 @@ function eachInner(name: string, value: unknown, change: (schema: unknown) => un
   return Object.fromEntries(Object.entries(value).map(([key, schema]) => [key, change(schema)]));
 }
 
-export const jsonSchemaOf = (schema: unknown): Schema => objectOf(standard(schema));
+export const jsonSchemaOf = (schema: unknown) => objectOf(standard(schema));
 
 function standard(schema: unknown): unknown {
   if (!isObject(schema) || Array.isArray(schema)) return schema;

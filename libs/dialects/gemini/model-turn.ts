@@ -81,7 +81,7 @@ export class ModelTurn {
   }
 }
 
-const isPassed = (part: Part | undefined): boolean =>
+const isPassed = (part: Part | undefined) =>
   part?.kind === "text" || (part?.kind === "reasoning" && part.signature === undefined);
 
 function signedOf(value: unknown, path: string): SignedPart | undefined {
@@ -101,7 +101,7 @@ export const bypass = "skip_thought_signature_validator";
  * The signature for a turn's first call if it has none; undefined if the model does not require
  * one.
  */
-export const bypassOf = ({ signedCalls }: ModelTraits): string | undefined => (signedCalls ? bypass : undefined);
+export const bypassOf = ({ signedCalls }: ModelTraits) => (signedCalls ? bypass : undefined);
 
 /** `unsigned` is the signature to use if the first call has none. */
 export function encodeModelTurn(parts: readonly Part[], unsigned: string | undefined): JsonObject[] {

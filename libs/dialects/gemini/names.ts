@@ -17,8 +17,8 @@ const opaque = new Set([
 ]);
 const underscored = /^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$/;
 
-export const snakeNameOf = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-export const camelNameOf = (name: string): string =>
+export const snakeNameOf = (name: string) => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+export const camelNameOf = (name: string) =>
   underscored.test(name) ? name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase()) : name;
 
 /**
@@ -57,15 +57,15 @@ export function itemsOf(value: unknown, path: string): [item: unknown, path: str
 }
 
 /** A tuned model's name, which has its own collection. */
-const isTuned = (name: string): boolean => name.startsWith("tunedModels/");
-const bareNameOf = (model: string): string => model.replace(/^models\//, "");
+const isTuned = (name: string) => name.startsWith("tunedModels/");
+const bareNameOf = (model: string) => model.replace(/^models\//, "");
 
 /** A model's resource name. */
-export const resourceOf = (model: string): string =>
+export const resourceOf = (model: string) =>
   isTuned(bareNameOf(model)) ? bareNameOf(model) : `models/${bareNameOf(model)}`;
 
 /** The path of one of a model's methods. Slashes in a name stay. */
-export const pathOf = (model: string, method: string): string =>
+export const pathOf = (model: string, method: string) =>
   `/${resourceOf(model)
     .toWellFormed()
     .split("/")

@@ -25,7 +25,7 @@ export function mediaOf(part: JsonObject, path: string, detail: ImagePart["detai
 }
 
 /** An id for calls and responses without one, derived from their place. */
-export const mintedOf = (path: string): string => `call_${(path.match(/\d+/g) ?? []).join("_")}`;
+export const mintedOf = (path: string) => `call_${(path.match(/\d+/g) ?? []).join("_")}`;
 
 /** Members that may accompany a part's content. */
 const beside = [
@@ -56,7 +56,7 @@ function inlineOf({ mimeType, data, displayName }: JsonObject, path: string, det
   return type === "application/pdf" || isTextual(type) ? { kind, source, ...name, path } : refuse(`${path}.mimeType`);
 }
 
-const bareTypeOf = (mimeType: unknown): string => (textOf(mimeType)?.split(";", 1)[0] ?? "").trim().toLowerCase();
+const bareTypeOf = (mimeType: unknown) => (textOf(mimeType)?.split(";", 1)[0] ?? "").trim().toLowerCase();
 
 const ofGoogle = /^gs:|^files\/|^https?:\/\/[^/]*\bgoogleapis\.com\/.*\bfiles\//i;
 
@@ -77,7 +77,7 @@ function fileOf({ fileUri, mimeType, displayName }: JsonObject, path: string, de
  * The declared type of a file at an address, or the one that its name suggests; PDF if nothing
  * does.
  */
-const addressedTypeOf = (mimeType: unknown, address: string): string =>
+const addressedTypeOf = (mimeType: unknown, address: string) =>
   bareTypeOf(mimeType) || (typeByNameOf(address) ?? "application/pdf");
 
 /**

@@ -67,7 +67,7 @@ function detailsOf({ code, message, param, retryAfterSeconds }: Failure): object
   return details.length === 0 ? {} : { details };
 }
 
-const errorBodyOf = (failure: Failure): string =>
+const errorBodyOf = (failure: Failure) =>
   JSON.stringify({
     error: {
       code: statuses[failure.code],

@@ -65,7 +65,7 @@ function encodeThinking(settings: Settings, traits: ModelTraits): object | undef
   return { ...amount, ...(isShown && { includeThoughts: true }) };
 }
 
-const isLevel = (effort: Effort): boolean => ["minimal", "low", "medium", "high"].includes(effort);
+const isLevel = (effort: Effort) => ["minimal", "low", "medium", "high"].includes(effort);
 
 const budgets: Record<Effort, number> = {
   none: 0,
@@ -89,7 +89,7 @@ function budgetOf(
   return Math.max(least, Math.min(wanted, most, answerMax));
 }
 
-const isEmpty = (value: unknown): boolean => Object.keys(objectOf(value)).length === 0 && listOf(value).length === 0;
+const isEmpty = (value: unknown) => Object.keys(objectOf(value)).length === 0 && listOf(value).length === 0;
 
 /**
  * Fields of `generationConfig` that no other dialect supports, and the values that have no effect.
@@ -208,7 +208,7 @@ export const fieldSupport: FieldSupport = {
 /**
  * The path of the method for this framing. Upstream streams are always read as server-sent events.
  */
-export const answerPathOf = (model: string, framing: Framing): string =>
+export const answerPathOf = (model: string, framing: Framing) =>
   framing === "whole" ? pathOf(model, "generateContent") : `${pathOf(model, "streamGenerateContent")}?alt=sse`;
 
 export function encodeRequest(neutral: NeutralRequest, framing: Framing, target: Target): WireRequest {

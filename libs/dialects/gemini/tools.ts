@@ -31,7 +31,7 @@ export const hostedIn = (value: unknown): [name: string, path: string][] =>
       .map(([name]): [string, string] => [name, `${path}.${name}`]),
   );
 
-const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
+const isEmptyList = (value: unknown) => Array.isArray(value) && value.length === 0;
 
 function toolOf(
   { name, description, parameters: googleSchema, parametersJsonSchema }: JsonObject,

@@ -101,7 +101,7 @@ export const verbatim: Verbatim = {
  * Reasoning of other dialects' models is removed. Their calls get the signature that Google
  * documents for calls that none of its models signed.
  */
-const withoutWrappedSignatures = (bytes: Buffer, unsigned: string | undefined): Buffer =>
+const withoutWrappedSignatures = (bytes: Buffer, unsigned: string | undefined) =>
   withMembers(bytes, "contents", (contents) =>
     withItems(contents, (content) => {
       let isEmpty = false;
@@ -114,21 +114,21 @@ const withoutWrappedSignatures = (bytes: Buffer, unsigned: string | undefined): 
     }),
   );
 
-const withoutSignatures = (bytes: Buffer): Buffer =>
+const withoutSignatures = (bytes: Buffer) =>
   withMembers(bytes, "contents", (contents) =>
     withItems(contents, (content) =>
       withMembers(content, "parts", (parts) => withItems(parts, (part) => withSignature(part, undefined))),
     ),
   );
 
-const withSignature = (bytes: Buffer, by: string | undefined): Buffer =>
+const withSignature = (bytes: Buffer, by: string | undefined) =>
   signatureNames.reduce(
     (part, name) => withMembers(part, name, () => (by === undefined ? undefined : Buffer.from(jsonOf(by)))),
     bytes,
   );
 
 /** The format also allows a single item in place of a list. */
-const withItems = (items: Buffer, change: (item: Buffer) => Buffer | undefined): Buffer | undefined =>
+const withItems = (items: Buffer, change: (item: Buffer) => Buffer | undefined) =>
   elementSpansOf(items) === undefined ? change(items) : withElements(items, change);
 
 function keptPart(bytes: Buffer, unsigned: string | undefined): Buffer | undefined {
@@ -224,11 +224,11 @@ class GeminiWatcher extends Watcher {
 }
 
 /** True if a candidate has content, or a reason for having none. */
-const isAnswered = ({ content, finishReason }: JsonObject): boolean =>
+const isAnswered = ({ content, finishReason }: JsonObject) =>
   isFinish(finishReason) || listOf(objectOf(content).parts).some((part) => isContent(objectOf(part)));
 
 /** True if a part has more than an empty text. */
-const isContent = (part: JsonObject): boolean =>
+const isContent = (part: JsonObject) =>
   Object.entries(part).some(
     ([name, value]) => name !== "thought" && value !== "" && value !== null && value !== undefined,
   );

@@ -38,11 +38,11 @@ export function checkedBase64(data: string, path: string): string {
   return plain;
 }
 
-export const dataUrlOf = ({ mimeType, data }: Data): string => `data:${mimeType};base64,${data}`;
+export const dataUrlOf = ({ mimeType, data }: Data) => `data:${mimeType};base64,${data}`;
 
-export const isTextType = (mimeType: string): boolean => mimeType.startsWith("text/");
+export const isTextType = (mimeType: string) => mimeType.startsWith("text/");
 
-export const documentTextOf = ({ data }: Data): string => Buffer.from(data, "base64").toString("utf8");
+export const documentTextOf = ({ data }: Data) => Buffer.from(data, "base64").toString("utf8");
 
 /**
  * An address in a request. `media` is neither an image nor a document; `server` is a tool server
@@ -139,7 +139,7 @@ const textTypes =
   /^text\/|^application\/(?:json|xml|yaml|x-yaml|toml|javascript|x-javascript|typescript|sql|x-sh|x-ndjson|jsonl)$|\+(?:json|xml|yaml)$/;
 
 /** True for a type whose bytes are text for a model. */
-export const isTextual = (mimeType: string): boolean => textTypes.test(mimeType) && !mimeType.startsWith("image/");
+export const isTextual = (mimeType: string) => textTypes.test(mimeType) && !mimeType.startsWith("image/");
 
 function declaredTypeOf(mimeType: string, name: string | undefined, head: Buffer): string {
   if (mimeType === "image/jpg") return "image/jpeg";

@@ -46,11 +46,10 @@ const madeOf = <Start extends BlockStart>(
 });
 
 /** True if another block may begin. */
-const isInterruptible = ({ progress, isOver, isFirm }: MadeBlock): boolean =>
-  isOver || !isFirm || progress?.isWhole === true;
+const isInterruptible = ({ progress, isOver, isFirm }: MadeBlock) => isOver || !isFirm || progress?.isWhole === true;
 
 /** True if a block may open: some servers name a call after they began it. */
-const isReady = ({ start, isOver }: MadeBlock): boolean => isOver || start.kind !== "call" || start.name !== "";
+const isReady = ({ start, isOver }: MadeBlock) => isOver || start.kind !== "call" || start.name !== "";
 
 export class BlockSequence {
   /** There was a block. */

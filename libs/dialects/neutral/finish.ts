@@ -101,13 +101,13 @@ const malformedCalls = new Set([
  * Google's chat endpoint appends its own reason to a general one: `content_filter: RECITATION`,
  * `function_call_filter: MALFORMED_FUNCTION_CALL`.
  */
-const wordOf = (reason: string): string => (reason.split(":", 1)[0] as string).trim().toLowerCase();
+const wordOf = (reason: string) => (reason.split(":", 1)[0] as string).trim().toLowerCase();
 
 /**
  * A server's finish reason; undefined if there is none. Some servers send the text `null` while the
  * answer continues.
  */
-export const reasonIn = (value: unknown): string | undefined => (value === "null" ? undefined : textOf(value));
+export const reasonIn = (value: unknown) => (value === "null" ? undefined : textOf(value));
 
 /**
  * The meaning of a finish reason; undefined if it is unknown or means failure. A `stop` with tool

@@ -42,7 +42,7 @@ function checkModalities({ settings: { modalities } }: NeutralRequest, { modalit
 }
 
 /** Only Google's format has images in the model's own turns. */
-const withImagesInPlace = (request: NeutralRequest, dialect: ConversationDialect): NeutralRequest =>
+const withImagesInPlace = (request: NeutralRequest, dialect: ConversationDialect) =>
   dialect === "gemini" ? request : { ...request, messages: withoutOwnImages(request.messages) };
 
 const sampled = ["temperature", "topP", "topK"] as const;

@@ -74,7 +74,7 @@ interface Waiting<Item> {
   taken: number;
 }
 
-const nextOf = <Item>(waiting: Waiting<Item> | undefined): Item | undefined => waiting?.list[waiting.taken++];
+const nextOf = <Item>(waiting: Waiting<Item> | undefined) => waiting?.list[waiting.taken++];
 
 /** A turn of the user for models that accept no conversation that begins with the assistant. */
 export const openingTurn = (path: string): Message => ({

@@ -238,7 +238,7 @@ export type CallBlock = Extract<Block, { kind: "call" }>;
 export type ImageBlock = Extract<Block, { kind: "image" }>;
 
 /** The texts among these parts or blocks. */
-export const textsIn = (parts: readonly (Part | Block)[], kind: "text" | "refusal" | "reasoning" = "text"): string[] =>
+export const textsIn = (parts: readonly (Part | Block)[], kind: "text" | "refusal" | "reasoning" = "text") =>
   parts.flatMap((part) => (part.kind === kind ? [part.text] : []));
 
 /** A whole answer. */
@@ -355,13 +355,13 @@ export function turnsOf(messages: readonly Message[], apart = false): Message[] 
   return turns;
 }
 
-const isResult = ({ kind }: Part): boolean => kind === "result";
+const isResult = ({ kind }: Part) => kind === "result";
 
 /**
  * The same messages with the images that a model made in a turn of the user after the model's: few
  * vendors accept them in the model's own turn.
  */
-export const withoutOwnImages = (messages: Message[]): Message[] =>
+export const withoutOwnImages = (messages: Message[]) =>
   messages.some(hasOwnImages)
     ? messages.flatMap((message) =>
         hasOwnImages(message)
@@ -373,5 +373,4 @@ export const withoutOwnImages = (messages: Message[]): Message[] =>
       )
     : messages;
 
-const hasOwnImages = ({ role, parts }: Message): boolean =>
-  role === "assistant" && parts.some(({ kind }) => kind === "image");
+const hasOwnImages = ({ role, parts }: Message) => role === "assistant" && parts.some(({ kind }) => kind === "image");

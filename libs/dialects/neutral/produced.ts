@@ -226,7 +226,7 @@ export class Produced {
   }
 }
 
-const tokensIn = (text: string): number => Math.max(1, Math.floor(Buffer.byteLength(text) / bytesPerToken));
+const tokensIn = (text: string) => Math.max(1, Math.floor(Buffer.byteLength(text) / bytesPerToken));
 
 /** A choice's delta in a chunk of OpenAI's chat-completions format. */
 export function chatDelta(delta: JsonObject, produced: Produced): void {

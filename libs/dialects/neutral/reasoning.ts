@@ -16,7 +16,7 @@ const thinkingTokensMin = 1_024;
  * The thinking budget in tokens, in an answer of at most `outputTokensMax` tokens: at least 1024,
  * and less than the whole answer. 0 for no thinking.
  */
-export const thinkingTokensOf = (effort: Effort, outputTokensMax: number): number =>
+export const thinkingTokensOf = (effort: Effort, outputTokensMax: number) =>
   effort === "none"
     ? 0
     : Math.min(
@@ -36,7 +36,7 @@ const substitutes: Record<Effort, readonly Effort[]> = {
 };
 
 /** The effort, or the nearest one that a model accepts. */
-export const effortAmong = (effort: Effort, accepted: readonly Effort[]): Effort =>
+export const effortAmong = (effort: Effort, accepted: readonly Effort[]) =>
   [effort, ...substitutes[effort]].find((one) => accepted.includes(one)) ?? accepted[0] ?? effort;
 
 /** The effort for a number of tokens; 0 is none. */
@@ -51,5 +51,5 @@ function effortOf(thinkingTokensMax: number): Effort {
  * The effort that a request asks for, as a word or as a number of tokens; undefined if it asks for
  * none.
  */
-export const requestedEffortOf = ({ effort, thinkingTokensMax }: Settings): Effort | undefined =>
+export const requestedEffortOf = ({ effort, thinkingTokensMax }: Settings) =>
   effort?.value ?? (thinkingTokensMax === undefined ? undefined : effortOf(thinkingTokensMax.value));

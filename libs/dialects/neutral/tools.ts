@@ -55,10 +55,10 @@ export function offeredTool(
 }
 
 /** The tool of a neutral name; undefined if there is none. */
-export const toolNamed = (tools: readonly Tool[], name: string): Tool | undefined => indexOf(tools).byName.get(name);
+export const toolNamed = (tools: readonly Tool[], name: string) => indexOf(tools).byName.get(name);
 
 /** The tool that a model called by its neutral name; undefined if the model made the name up. */
-export const calledTool = ({ tools }: NeutralRequest, name: string): Tool | undefined => toolNamed(tools, name);
+export const calledTool = ({ tools }: NeutralRequest, name: string) => toolNamed(tools, name);
 
 interface ToolIndex {
   byPlace: Map<string, Tool>;
@@ -111,16 +111,16 @@ export function descriptionOf({ description, grammar, examples }: Tool, enforces
 }
 
 /** The arguments of a free-text call. */
-export const inputOfText = (text: string): string => JSON.stringify({ input: text });
+export const inputOfText = (text: string) => JSON.stringify({ input: text });
 
 /**
  * The arguments of a call as JSON text; "" for none. Some servers and agents send them as a value,
  * and some languages an empty object as a list.
  */
-export const inputTextOf = (input: unknown): string =>
+export const inputTextOf = (input: unknown) =>
   typeof input === "string" ? input : isPresent(input) && !isEmptyList(input) ? JSON.stringify(input) : "";
 
-const isEmptyList = (value: unknown): boolean => Array.isArray(value) && value.length === 0;
+const isEmptyList = (value: unknown) => Array.isArray(value) && value.length === 0;
 
 /**
  * The schema of a tool's arguments, an object or the JSON text of one; nothing for anything else,
@@ -178,4 +178,4 @@ export function argumentsOf(input: string): JsonObject | undefined {
 }
 
 /** An id for a call whose server gave it none; unique across turns. */
-export const newCallId = (): string => `call_${randomBytes(12).toString("hex")}`;
+export const newCallId = () => `call_${randomBytes(12).toString("hex")}`;

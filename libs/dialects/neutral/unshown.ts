@@ -2,7 +2,7 @@
 import type { Block } from "./neutral.ts";
 
 /** `mimeType` is an upstream's word. */
-export const unshownText = (mimeType: string): string =>
+export const unshownText = (mimeType: string) =>
   `[The model made ${mimeType.startsWith("image/") ? "an image" : "a file"} (${/^[\w.+-]+\/[\w.+-]+$/.test(mimeType) ? mimeType.slice(0, 60) : "unknown type"}), which this API cannot show. ${
     mimeType.startsWith("image/")
       ? "Chat completions, Responses and Gemini's generateContent can."

@@ -30,4 +30,4 @@ export function roughTokensOf({ system, messages, tools }: NeutralRequest): numb
 export const roughUsageOf = (
   { request, inputTokens }: { request: NeutralRequest; inputTokens?: number | undefined },
   { outputTokens, reasoningTokens }: Pick<Usage, "outputTokens" | "reasoningTokens">,
-): Usage => plausible({ ...plainUsageOf(inputTokens ?? roughTokensOf(request), outputTokens), reasoningTokens });
+) => plausible({ ...plainUsageOf(inputTokens ?? roughTokensOf(request), outputTokens), reasoningTokens });

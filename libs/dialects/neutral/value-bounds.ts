@@ -54,10 +54,10 @@ export type Rule =
   | { kind: "not-blank" };
 
 /** 64 characters of a-f and 0-9. Equal texts have equal hashes. */
-const hash64 = (text: string): string => hash("sha256", text);
-const hash40 = (id: string): string => `call_${hash64(id).slice(0, 32)}`;
+const hash64 = (text: string) => hash("sha256", text);
+const hash40 = (id: string) => `call_${hash64(id).slice(0, 32)}`;
 /** Nine letters and digits. */
-const hash9 = (id: string): string =>
+const hash9 = (id: string) =>
   BigInt(`0x${hash64(id).slice(0, 16)}`)
     .toString(36)
     .padStart(9, "0")
@@ -210,5 +210,5 @@ export function boundsOf(dialect: ConversationDialect, model: string): ValueBoun
 }
 
 /** True for a text within the rule. */
-export const fitsText = (text: string, { lengthMax, pattern }: Extract<Rule, { kind: "text" }>): boolean =>
+export const fitsText = (text: string, { lengthMax, pattern }: Extract<Rule, { kind: "text" }>) =>
   text.length <= lengthMax && pattern?.test(text) !== false;

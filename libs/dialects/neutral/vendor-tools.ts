@@ -18,7 +18,7 @@ const families =
 const habits = /^(?:web_search(?!_\d)|tool_search|image_generation|programmatic_tool_calling|advisor)/;
 
 /** True for a tool that its vendor runs and a model of another vendor can do without. */
-export const isDispensable = (type: unknown): boolean => typeof type === "string" && families.test(type);
+export const isDispensable = (type: unknown) => typeof type === "string" && families.test(type);
 
 /**
  * Sentences about such tools. `types` are those of all offered tools, with the caller's names of

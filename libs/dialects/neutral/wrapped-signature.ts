@@ -45,9 +45,9 @@ export function wrappedSignatureOf(
 }
 
 /** Identifies an upstream's model without its name, which callers do not see. */
-export const originOf = (model: string): string => hash("sha256", model, "base64url").slice(0, 8);
+export const originOf = (model: string) => hash("sha256", model, "base64url").slice(0, 8);
 
-export const isWrappedSignature = (text: string): boolean => text.startsWith(wrappedSignatureMark);
+export const isWrappedSignature = (text: string) => text.startsWith(wrappedSignatureMark);
 
 /**
  * The signature, and the thinking if it is included; undefined if `text` is not a wrapped

@@ -40,7 +40,7 @@ const finishes: Record<Finish, string> = {
 };
 
 /** `isLegacy`: for a request with `functions`. */
-export const finishNameOf = (finish: Finish, isLegacy: boolean): string =>
+export const finishNameOf = (finish: Finish, isLegacy: boolean) =>
   isLegacy && finish === "calls" ? "function_call" : finishes[finish];
 
 /**
@@ -123,14 +123,14 @@ export const usageBodyOf = ({
   ...(units?.webSearches !== undefined && { server_tool_use: { web_search_requests: units.webSearches } }),
 });
 
-export const chatIdOf = ({ id, continues }: AnswerContext): string => continues?.id ?? `chatcmpl-${id}`;
+export const chatIdOf = ({ id, continues }: AnswerContext) => continues?.id ?? `chatcmpl-${id}`;
 
 /** The text of an answer's content, which some servers send in parts. */
-export const contentTextOf = (content: unknown): string | undefined =>
+export const contentTextOf = (content: unknown) =>
   Array.isArray(content) ? textOf(content.map((part) => textOf(objectOf(part).text) ?? "").join("")) : textOf(content);
 
 /** The images of a message or a delta: beside its content, or among the parts of it. */
-export const picturesIn = ({ images, content }: JsonObject): Block[] =>
+export const picturesIn = ({ images, content }: JsonObject) =>
   [...listOf(images), ...(Array.isArray(content) ? content : [])].flatMap((value) => {
     const { image_url: image } = objectOf(value);
     const url = textOf(image) ?? textOf(objectOf(image).url);

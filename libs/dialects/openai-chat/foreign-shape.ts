@@ -30,9 +30,9 @@ export function foreignShapeOf(bytes: Buffer): "tools" | "body" | undefined {
 }
 
 /** The messages of a body; those in `input` if it has chat messages there. */
-export const messagesIn = ({ messages, input }: JsonObject): unknown => messages ?? (isChat(input) ? input : undefined);
+export const messagesIn = ({ messages, input }: JsonObject) => messages ?? (isChat(input) ? input : undefined);
 
-const isChat = (input: unknown): boolean =>
+const isChat = (input: unknown) =>
   listOf(input).some((value) => objectOf(value).role === "tool" || isPresent(objectOf(value).tool_calls));
 
 /** A body of Responses in the neutral form. */

@@ -8,7 +8,7 @@ import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json
 /**
  * True if an answer to this request has `function_call` instead of `tool_calls`: one call at most.
  */
-export const asksForFunctions = ({ functions, tools }: JsonObject): boolean =>
+export const asksForFunctions = ({ functions, tools }: JsonObject) =>
   listOf(functions).length > 0 && listOf(tools).length === 0;
 
 /** The body with tools in place of functions; the same one if it has none. */

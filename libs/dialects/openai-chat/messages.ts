@@ -128,7 +128,7 @@ function withMark<Any extends Part>(parts: Any[], message: JsonObject): Any[] {
 const blockTypes = ["tool_use", "tool_result", "image", "document", "search_result", "redacted_thinking"];
 
 /** Some agents leave blocks of Anthropic's Messages in the messages of this format. */
-const isBlock = ({ type, thinking }: JsonObject): boolean =>
+const isBlock = ({ type, thinking }: JsonObject) =>
   blockTypes.includes(String(type)) || (type === "thinking" && typeof thinking === "string");
 
 function partOf(part: JsonObject, path: string): Part {
@@ -168,9 +168,9 @@ function partOf(part: JsonObject, path: string): Part {
 }
 
 const ofAssistant: Part["kind"][] = ["refusal", "reasoning", "call"];
-const checkedUser = (part: Part): Part =>
+const checkedUser = (part: Part) =>
   ofAssistant.includes(part.kind) ? refuse(part.path, "is only allowed in an assistant message") : part;
-const checkedAssistant = (part: Part): Part =>
+const checkedAssistant = (part: Part) =>
   part.kind === "text" || part.kind === "image" || ofAssistant.includes(part.kind)
     ? part
     : refuse(part.path, "is only allowed in a user message");
@@ -315,7 +315,7 @@ function instructionsOf(parts: readonly Part[], marks: MarkKind): string | objec
   return parts.map((part) => encodePart(part, marks));
 }
 
-const joined = (parts: readonly Part[]): string => textsIn(parts).join("\n\n");
+const joined = (parts: readonly Part[]) => textsIn(parts).join("\n\n");
 
 function encodeAssistant(parts: readonly Part[], { model, traits }: Target): WireMessage {
   const texts = textsIn(parts);
@@ -405,7 +405,7 @@ function unmarkedPart(part: Part): object {
   }
 }
 
-const urlOf = (source: Attachment): string => (source.kind === "url" ? source.url : dataUrlOf(source));
+const urlOf = (source: Attachment) => (source.kind === "url" ? source.url : dataUrlOf(source));
 
 const audioFormats: Record<string, string> = { mpeg: "mp3", wave: "wav", mp4: "m4a" };
 

@@ -1,7 +1,7 @@
 /** The profile of OpenAI's chat completions. */
 
 import type { JsonObject } from "#wire/json/parse.ts";
-import { type StoredField, storedFieldIn, storedFieldRule } from "../neutral/stored-fields.ts";
+import { storedFieldIn, storedFieldRule } from "../neutral/stored-fields.ts";
 import { openaiProfile } from "../openai/profile.ts";
 import { emptyLines, isCount, type Profile, storedFaultIn } from "../profile.ts";
 import { chatRequestSchema } from "./schema.ts";
@@ -19,7 +19,7 @@ const rules = [
 ];
 
 /** The first field that requires stored files or answers. */
-const statefulFieldIn = (body: JsonObject): StoredField | undefined => storedFieldIn(body, rules);
+const statefulFieldIn = (body: JsonObject) => storedFieldIn(body, rules);
 
 export const openaiChatProfile: Profile = {
   ...openaiProfile,

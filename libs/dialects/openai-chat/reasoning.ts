@@ -44,7 +44,7 @@ interface Companions {
 const signatureOf = (companions: Companions): Signature => ({ dialect, data: JSON.stringify(companions) });
 
 /** The signature of a call that a server signed; undefined for any other call. */
-export const callSignatureOf = ({ extra_content: extra }: JsonObject): Signature | undefined =>
+export const callSignatureOf = ({ extra_content: extra }: JsonObject) =>
   isObject(extra) && Object.keys(extra).length > 0 ? signatureOf({ call: extra }) : undefined;
 
 /** Collects the reasoning of a message, or of the deltas of one. */
@@ -102,10 +102,10 @@ export class ReasoningReader {
   }
 }
 
-const partTextOf = (part: unknown): string => textOf(objectOf(part).text) ?? "";
+const partTextOf = (part: unknown) => textOf(objectOf(part).text) ?? "";
 
 /** Some servers send the readable reasoning only in `reasoning_details`. */
-const detailsTextOf = (details: unknown): string | undefined =>
+const detailsTextOf = (details: unknown) =>
   Array.isArray(details)
     ? textOf(details.map((detail) => textOf(objectOf(detail).text) ?? textOf(objectOf(detail).summary) ?? "").join(""))
     : undefined;

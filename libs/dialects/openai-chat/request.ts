@@ -177,7 +177,7 @@ function boundOf(bound: Setting<number> | undefined): Setting<number> | undefine
   return bound?.value === -1 ? undefined : bound;
 }
 
-const effortOf = ({ value, path }: Setting<string>): Effort =>
+const effortOf = ({ value, path }: Setting<string>) =>
   efforts.find((effort) => effort === value) ?? refuse(path, `must be one of ${efforts.join(", ")}`);
 
 const verbosities = ["low", "medium", "high"] as const;

@@ -21,7 +21,7 @@ export function arrangedTurns(messages: readonly Message[], { turns }: ModelTrai
 const withoutSystem = (message: Message): Message =>
   message.role === "system" ? { ...message, role: "user", parts: message.parts.map(marked) } : message;
 
-const marked = (part: Part): Part =>
+const marked = (part: Part) =>
   part.kind === "text" && part.text !== "" ? { ...part, text: `<instructions>\n${part.text}\n</instructions>` } : part;
 
 export interface WireMessage {
@@ -34,7 +34,7 @@ export interface WireMessage {
  * Messages for a model that accepts no user's message directly after a result, and no lists of
  * texts.
  */
-export const alternatingMessages = (messages: readonly WireMessage[]): WireMessage[] =>
+export const alternatingMessages = (messages: readonly WireMessage[]) =>
   messages.flatMap((message, place) =>
     message.role === "user" && messages[place - 1]?.role === "tool"
       ? [{ role: "assistant", content: "Understood." }, withOneText(message)]

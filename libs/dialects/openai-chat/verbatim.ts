@@ -61,7 +61,7 @@ export const verbatimCompletions = {
   },
   stream: (requested: RequestedAnswer, model: string): StreamRelay =>
     new VerbatimStream(new ChatWatcher(model, requested, { deltaOf: textDeltaOf })),
-  answer: (bytes: Buffer, model: string): WholeAnswer => answerOf(bytes, model, { messageOf: textDeltaOf }),
+  answer: (bytes: Buffer, model: string) => answerOf(bytes, model, { messageOf: textDeltaOf }),
 };
 
 /** A choice of a completion, as the delta or the message of a chat completion. */
@@ -145,14 +145,14 @@ export function requestedAnswerIn(bytes: Buffer): RequestedAnswer {
   };
 }
 
-const withMessages = (bytes: Buffer, change: (message: Buffer) => Buffer): Buffer =>
+const withMessages = (bytes: Buffer, change: (message: Buffer) => Buffer) =>
   withMembers(bytes, "messages", (messages) => withElements(messages, change));
 
 /**
  * Removes other dialects' reasoning in earlier answers: this upstream cannot use it and may reject
  * the field.
  */
-const withoutWrappedSignatures = (bytes: Buffer): Buffer =>
+const withoutWrappedSignatures = (bytes: Buffer) =>
   withMessages(bytes, (message) => withMembers(message, "reasoning_details", withoutForeign));
 
 function withoutForeign(details: Buffer): Buffer | undefined {
@@ -326,12 +326,12 @@ const namedBy = (bytes: Buffer, parsed: JsonObject, by: Buffer): (Span & { by: B
   memberSpansOf(bytes, "model", parsed).map(({ start, end }) => ({ start, end, by }));
 
 /** True if a choice has a reason for its end. */
-const isEnded = ({ finish_reason: reason }: JsonObject): boolean => reasonIn(reason) !== undefined;
+const isEnded = ({ finish_reason: reason }: JsonObject) => reasonIn(reason) !== undefined;
 
 /** True if a message or a delta has more than the role that opens an answer. */
-const hasContent = (delta: JsonObject): boolean => Object.entries(delta).some(isContent);
+const hasContent = (delta: JsonObject) => Object.entries(delta).some(isContent);
 
-const isContent = ([name, value]: [string, unknown]): boolean =>
+const isContent = ([name, value]: [string, unknown]) =>
   name !== "role" &&
   value !== null &&
   value !== undefined &&

@@ -26,7 +26,7 @@ import { freeTextOf } from "./free-text.ts";
 import { dialect, thinkingTextOf } from "./items.ts";
 
 /** The id by which callers know a response, whichever upstream answers. */
-export const responseIdOf = ({ id }: Pick<AnswerIdentity, "id">): string => `resp_${id}`;
+export const responseIdOf = ({ id }: Pick<AnswerIdentity, "id">) => `resp_${id}`;
 
 /** The id prefix of the gateway's own reasoning items, which no upstream of this dialect knows. */
 export const foreignThoughtId = "rs_foreign_";
@@ -42,7 +42,7 @@ const idPrefixes: Record<ItemKind, string> = {
 };
 
 /** An item's id, by its index in the answer. */
-const itemIdOf = (kind: ItemKind, { id }: AnswerContext, index: number): string => `${idPrefixes[kind]}${id}_${index}`;
+const itemIdOf = (kind: ItemKind, { id }: AnswerContext, index: number) => `${idPrefixes[kind]}${id}_${index}`;
 
 export type ItemStatus = "in_progress" | "completed" | "incomplete";
 
@@ -120,7 +120,7 @@ export function itemOf(block: Block, context: AnswerContext, index: number, stat
   }
 }
 
-const argumentsTextOf = (input: string): string => (input === "" ? "{}" : input);
+const argumentsTextOf = (input: string) => (input === "" ? "{}" : input);
 
 type Ending = { status: "completed" } | { status: "incomplete"; reason: "max_output_tokens" | "content_filter" };
 const lengthEnding: Ending = { status: "incomplete", reason: "max_output_tokens" };
@@ -134,7 +134,7 @@ const endings: Record<Finish, Ending> = {
   paused: lengthEnding,
 };
 
-export const endingOf = (finish: Finish): Ending => endings[finish];
+export const endingOf = (finish: Finish) => endings[finish];
 
 /** The response object with these items. Repeats the caller's settings as the caller wrote them. */
 export function responseBodyOf(
@@ -206,7 +206,7 @@ export function usageBodyOf(usage: Usage | undefined): object {
 }
 
 /** The usage in a response object; undefined if it has none. */
-export const usageOf = (response: JsonObject): Usage | undefined =>
+export const usageOf = (response: JsonObject) =>
   isObject(response.usage)
     ? openaiUsageOf(response.usage, "input", "output", response.service_tier, hostedUnitsOf(response))
     : undefined;
@@ -308,7 +308,7 @@ export function blocksOf(item: JsonObject): Block[] {
 }
 
 /** A call needs an id that is unique in the conversation, even if its upstream gave it none. */
-export const callIdOf = (id: unknown): string => textOf(id) ?? newCallId();
+export const callIdOf = (id: unknown) => textOf(id) ?? newCallId();
 
 /** The JSON input of a whole call item. */
 export function inputOfItem({ type, input, arguments: args }: JsonObject): string {

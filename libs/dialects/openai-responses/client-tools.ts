@@ -36,7 +36,7 @@ const schemaOf = (properties: JsonObject, ...required: string[]): JsonObject => 
 const timeout = integer("The time after which the commands are stopped, in milliseconds.");
 
 /** A list of texts; a single text, as models often write it, is a list of one. */
-const textsOf = (value: unknown): string[] =>
+const textsOf = (value: unknown) =>
   typeof value === "string" ? [value] : listOf(value).filter((one) => typeof one === "string");
 
 const picked = (args: JsonObject, ...names: string[]): JsonObject =>
@@ -218,7 +218,7 @@ export function clientToolOf(
  * The type of a tool of this kind, among the request's tools; undefined for functions and custom
  * tools.
  */
-export const clientTypeOf = (tool: Tool | undefined): string | undefined =>
+export const clientTypeOf = (tool: Tool | undefined) =>
   tool?.native?.dialect === "openai-responses" ? textOf(tool.native.value.type) : undefined;
 
 /**

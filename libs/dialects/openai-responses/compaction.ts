@@ -22,13 +22,12 @@ const messageOf = (text: string): Buffer =>
 
 const mark = '"compaction';
 
-const typeOf = (item: Buffer): unknown => (item.includes(mark) ? parsedObject(item)?.type : undefined);
+const typeOf = (item: Buffer) => (item.includes(mark) ? parsedObject(item)?.type : undefined);
 
 /** True for an item that requests the compaction of everything before it. */
-export const isTrigger = (item: Buffer | undefined): boolean =>
-  item !== undefined && typeOf(item) === "compaction_trigger";
+export const isTrigger = (item: Buffer | undefined) => item !== undefined && typeOf(item) === "compaction_trigger";
 
-export const isCompaction = (item: Buffer): boolean => typeOf(item) === "compaction";
+export const isCompaction = (item: Buffer) => typeOf(item) === "compaction";
 
 /** The sealed content of an item that the gateway made; undefined for any other item. */
 export function ownContentOf(item: Buffer): Buffer | undefined {
@@ -46,7 +45,7 @@ export const compactionItemOf = (id: string, sealed: Buffer): object => ({
 });
 
 /** A summary as an upstream receives it. */
-export const summaryItemOf = (summary: string): Buffer =>
+export const summaryItemOf = (summary: string) =>
   messageOf(`Summary of the conversation so far, which it replaces:\n\n${summary}`);
 
 /** The item that asks for a summary. */

@@ -96,4 +96,4 @@ export class CustomCalls {
   }
 }
 
-const eventOf = (type: string, value: JsonObject): string => `event: ${type}\ndata: ${jsonOf({ ...value, type })}\n\n`;
+const eventOf = (type: string, value: JsonObject) => `event: ${type}\ndata: ${jsonOf({ ...value, type })}\n\n`;

@@ -70,7 +70,7 @@ function isHighSurrogate(text: string, at: number, length: number): boolean {
   return code >= 0xd800 && code <= 0xdbff;
 }
 
-const unescaped = (text: string): string =>
+const unescaped = (text: string) =>
   text.replace(/\\(u[\dA-Fa-f]{4}|.)/gs, (whole, code: string) =>
     code.length === 5 ? String.fromCharCode(Number.parseInt(code.slice(1), 16)) : (escapes[code] ?? whole),
   );

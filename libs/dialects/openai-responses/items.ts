@@ -12,7 +12,6 @@ import {
   type CallPart,
   type FilePart,
   isMedia,
-  type MediaPart,
   type Message,
   type Part,
   type ReasoningPart,
@@ -211,10 +210,9 @@ function fileOf({ file_data: data, file_url: url, filename }: JsonObject, path: 
   return { kind: "file", source: documentSourceOf(bytes, name, own), ...named, path: own };
 }
 
-const checkedText = (part: Part): TextPart => (part.kind === "text" ? part : refuse(part.path, "must be text"));
+const checkedText = (part: Part) => (part.kind === "text" ? part : refuse(part.path, "must be text"));
 
-const checkedResult = (part: Part): TextPart | MediaPart =>
-  part.kind === "text" || isMedia(part) ? part : refuse(part.path);
+const checkedResult = (part: Part) => (part.kind === "text" || isMedia(part) ? part : refuse(part.path));
 
 /**
  * The visible reasoning is only a summary; a model of another dialect finds its own reasoning in
@@ -235,7 +233,7 @@ function reasoningOf({ id, summary, content, encrypted_content: data }: JsonObje
 }
 
 /** The parts of a reasoning item's summary and content, separated by blank lines. */
-export const thinkingTextOf = (summary: unknown, content: unknown): string =>
+export const thinkingTextOf = (summary: unknown, content: unknown) =>
   [...listOf(summary), ...listOf(content)].flatMap((part) => textOf(objectOf(part).text) ?? []).join("\n\n");
 
 /** Turns as items; adjacent message parts of a turn become one message. */

@@ -32,8 +32,7 @@ export const responsesEndpoint = { ...endpoint, path: "/v1/responses" } satisfie
 /** An endpoint whose requests are always answered at once. */
 const immediate = {
   ...endpoint,
-  faultOf: (body: JsonObject): Failure | undefined =>
-    body.background === true ? noBackground : endpoint.faultOf(body),
+  faultOf: (body: JsonObject) => (body.background === true ? noBackground : endpoint.faultOf(body)),
 } as const;
 
 const noBackground: Failure = {

@@ -22,13 +22,13 @@ const answered = ["message", "function_call", "custom_tool_call"];
  * dialect's own is unwrapped. Items after removed reasoning lose their ids: an upstream that knows
  * such an id requires the reasoning before it. Every other byte stays.
  */
-export const withResolvableReasoning = (bytes: Buffer): Buffer => withReasoning(bytes, resolvedReasoning);
+export const withResolvableReasoning = (bytes: Buffer) => withReasoning(bytes, resolvedReasoning);
 
 /**
  * A body whose `input` has no reasoning, and a message in place of each compaction item, whose
  * content is encrypted in the same way.
  */
-export const withoutReasoning = (bytes: Buffer): Buffer =>
+export const withoutReasoning = (bytes: Buffer) =>
   withMembers(
     withReasoning(bytes, () => undefined),
     "input",
@@ -41,7 +41,7 @@ const unreadableMessage = jsonBytesOf({ type: "message", role: "developer", cont
  * A body whose items of earlier answers have no ids: their content is all that an upstream needs if
  * it stored none of them.
  */
-export const withoutItemIds = (bytes: Buffer): Buffer =>
+export const withoutItemIds = (bytes: Buffer) =>
   withMembers(bytes, "input", (input) =>
     withElements(input, (bytesOfItem) => {
       const item = parsedObject(bytesOfItem) ?? {};
@@ -68,9 +68,9 @@ function withReasoning(bytes: Buffer, change: (bytes: Buffer, item: JsonObject) 
   });
 }
 
-const typeOf = ({ type }: JsonObject): string => String(type ?? "message");
+const typeOf = ({ type }: JsonObject) => String(type ?? "message");
 
-const isOfCaller = (item: JsonObject): boolean =>
+const isOfCaller = (item: JsonObject) =>
   (typeOf(item) === "message" && item.role !== "assistant") || typeOf(item).endsWith("_output");
 
 /**

@@ -186,7 +186,7 @@ export const encryptedReasoning = "reasoning.encrypted_content";
  * reason. The catalogue decides; without its setting, a request for reasoning or the model's
  * traits.
  */
-export const mayReason = ({ traits, reasons }: Target, wantsReasoning: boolean): boolean =>
+export const mayReason = ({ traits, reasons }: Target, wantsReasoning: boolean) =>
   reasons ?? (wantsReasoning || traits.knownToReason);
 
 function includesReasoning({ settings, messages }: NeutralRequest, target: Target): boolean {

@@ -42,9 +42,9 @@ export const unreadableCompaction =
   "Earlier parts of this conversation were compacted by another model and can't be read.";
 
 /** Tells the caller of such an item. */
-export const compactionWarning = (path: string): string =>
+export const compactionWarning = (path: string) =>
   `${path} is a compaction item of a vendor, which the upstream of this model can't read: the model continues without what it stands for.`;
 
 /** An input as a list of items. */
-export const itemsOf = (input: unknown): unknown[] =>
+export const itemsOf = (input: unknown) =>
   typeof input === "string" ? [{ type: "message", role: "user", content: input }] : listOf(input);

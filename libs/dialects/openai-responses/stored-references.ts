@@ -64,7 +64,7 @@ export const jsonListOf = (values: readonly Buffer[]): Buffer =>
  * The elements of a JSON array, each as its own bytes; none for anything else. They share the
  * memory of `list`.
  */
-export const elementsOf = (list: Buffer): Buffer[] =>
+export const elementsOf = (list: Buffer) =>
   (elementSpansOf(list) ?? []).map(({ start, end }) => list.subarray(start, end));
 
 /**
@@ -82,7 +82,7 @@ export function inputListOf(body: Buffer): Buffer {
  * The input of a body as a list of items. A text is one message of the user. The items may share
  * the body's memory.
  */
-export const inputItemsOf = (body: Buffer): Buffer[] => elementsOf(inputListOf(body));
+export const inputItemsOf = (body: Buffer) => elementsOf(inputListOf(body));
 
 /**
  * The body with these items as its input, and without the members that refer to stored objects.

@@ -241,4 +241,4 @@ export class ResponsesEncoder implements StreamEncoder {
 }
 
 /** Members of an event behind others, in JSON. */
-const membersOf = (members: object): string => `,${jsonOf(members).slice(1, -1)}`;
+const membersOf = (members: object) => `,${jsonOf(members).slice(1, -1)}`;

@@ -52,7 +52,7 @@ function toolsIn(values: unknown, path: string, namespace?: string): UnnamedTool
 }
 
 /** This default namespace counts as none: clients treat calls with and without it alike. */
-const namespaceOf = (name: unknown): string | undefined => (name === "functions" ? undefined : textOf(name));
+const namespaceOf = (name: unknown) => (name === "functions" ? undefined : textOf(name));
 
 function toolOf(tool: JsonObject, path: string, namespace: string | undefined): UnnamedTool {
   const { name, description, parameters, strict } = tool;
@@ -115,7 +115,7 @@ const isCallers = (reference: unknown, tools: readonly Tool[]): boolean => {
   return type === "function" || type === "custom" || clientToolAmong(tools, type) !== undefined;
 };
 
-const clientToolAmong = (tools: readonly Tool[], type: unknown): Tool | undefined =>
+const clientToolAmong = (tools: readonly Tool[], type: unknown) =>
   typeof type === "string" ? tools.find((tool) => clientTypeOf(tool) === type) : undefined;
 
 function chosenIn(reference: unknown, tools: readonly Tool[]): string {

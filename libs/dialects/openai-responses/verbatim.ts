@@ -191,7 +191,7 @@ class ResponsesWatcher extends Watcher {
 }
 
 /** The reason of an incomplete response, or its status. */
-const endOf = ({ status, incomplete_details: details }: JsonObject): unknown => objectOf(details).reason ?? status;
+const endOf = ({ status, incomplete_details: details }: JsonObject) => objectOf(details).reason ?? status;
 
 type OwnMembers = Readonly<Record<string, Buffer>>;
 
@@ -201,7 +201,7 @@ const ownMembersOf = ({ id, model, storage }: AnswerIdentity): OwnMembers =>
     Object.entries({ id: responseIdOf({ id }), model, ...storage }).map(([name, value]) => [name, jsonBytesOf(value)]),
   );
 
-const bytesOf = ({ event, data }: SseEvent): Buffer => eventBytesOf(event, data);
+const bytesOf = ({ event, data }: SseEvent) => eventBytesOf(event, data);
 
 /** A whole answer: the same bytes with what identifies it, and the reported usage. */
 function answerOf(bytes: Buffer, identity: AnswerIdentity): WholeAnswer {

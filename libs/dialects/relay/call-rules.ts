@@ -91,4 +91,4 @@ class CallRules {
   }
 }
 
-const isCall = (event: AnswerEvent): boolean => event.kind === "block" && event.block.kind === "call";
+const isCall = (event: AnswerEvent) => event.kind === "block" && event.block.kind === "call";

@@ -104,7 +104,7 @@ export function resumedText(answer: ResumedAnswer, text: string): ResumedAnswer 
   return answer;
 }
 
-const whatOf = ({ block }: Extract<AnswerEvent, { kind: "block" }>): string =>
+const whatOf = ({ block }: Extract<AnswerEvent, { kind: "block" }>) =>
   block.kind === "call" ? `call ${block.name}` : block.kind;
 
 const differs: AnswerEvent = {

@@ -20,7 +20,7 @@ export interface Cut {
 }
 
 /** True if the sequences are few and short enough to search for. */
-export const canCut = (sequences: readonly string[]): boolean =>
+export const canCut = (sequences: readonly string[]) =>
   sequences.length <= stopSequencesMax &&
   sequences.reduce((length, sequence) => length + sequence.length, 0) <= stopCharactersMax;
 

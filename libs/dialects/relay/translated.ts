@@ -94,7 +94,7 @@ export class TranslatedStream implements StreamRelay {
   }
 }
 
-const isContent = (event: AnswerEvent): boolean =>
+const isContent = (event: AnswerEvent) =>
   event.kind === "finish" ||
   event.kind === "signature" ||
   (event.kind === "delta" && event.text !== "") ||

@@ -90,11 +90,11 @@ export function withAddresses(
 }
 
 const dataUrlStart = Buffer.from("data:");
-const isDataUrl = (bytes: Buffer, { start }: Span): boolean =>
+const isDataUrl = (bytes: Buffer, { start }: Span) =>
   bytes.compare(dataUrlStart, 0, dataUrlStart.length, start + 1, start + 6) === 0;
 
 /** True for an http(s) address in a field that may also have base64. */
-export const isHttp = (bytes: Buffer, string: Span): boolean =>
+export const isHttp = (bytes: Buffer, string: Span) =>
   string.end - string.start <= addressLengthMax && /^\s*https?:/i.test(String(readSpan(bytes, string)));
 
 /** A place whose value a data URL replaces. */
@@ -104,7 +104,7 @@ export const dataUrlAt = ({ start, end }: Span, part: Place["part"]): Place => (
 });
 
 /** Offset of an object around a string; level 0 is the innermost. */
-export const enclosingObject = ({ objects }: NamedString, level: number): number => objects[level]?.start ?? 0;
+export const enclosingObject = ({ objects }: NamedString, level: number) => objects[level]?.start ?? 0;
 
 /** A place that cannot take data. */
 export const fixed = (part: "media" | "server"): Place => ({ part, edits: () => [] });

@@ -20,7 +20,7 @@ const markedPlaces = [
  * place that has one. An object that becomes empty is removed too. Time is linear in the bytes, for
  * each path whose last name occurs in them. Bytes that are not a JSON object stay.
  */
-export const withoutFields = (bytes: Buffer, paths: readonly string[]): Buffer =>
+export const withoutFields = (bytes: Buffer, paths: readonly string[]) =>
   paths.flatMap(placesOf).reduce((kept, path) => {
     const assigned = path.indexOf(":=");
     if (assigned > 0) return withValues(kept, { [path.slice(0, assigned)]: Buffer.from(path.slice(assigned + 2)) });
@@ -30,7 +30,7 @@ export const withoutFields = (bytes: Buffer, paths: readonly string[]): Buffer =
     return without(kept, steps, value === undefined ? undefined : jsonBytesOf(value));
   }, bytes);
 
-const placesOf = (path: string): string[] =>
+const placesOf = (path: string) =>
   path.startsWith("cache_control.")
     ? markedPlaces.map((place) => `${place}${path}`)
     : path === "prompt_cache_breakpoint"

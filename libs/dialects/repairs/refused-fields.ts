@@ -72,7 +72,7 @@ const forcedWhileThinking =
   /thinking may not be enabled when tool_choice|tool_choice[\s\S]{0,200}(?:thinking|reasoning) (?:is )?enabled/i;
 const thinkingOff = 'thinking:={"type":"disabled"}';
 
-const plainOf = (name: string): string => name.replace(/[_-]/g, "").toLowerCase();
+const plainOf = (name: string) => name.replace(/[_-]/g, "").toLowerCase();
 
 /**
  * A name in quotes, a path before a colon or in brackets, or the name behind "supplied:" and

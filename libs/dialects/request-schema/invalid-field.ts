@@ -45,7 +45,7 @@ export function invalidFieldOf({ instancePath, keyword, params, message }: Valid
   return { message: `'${param}' ${what}.`, param };
 }
 
-const stepsOf = (pointer: string): string[] =>
+const stepsOf = (pointer: string) =>
   pointer
     .split("/")
     .slice(1)
@@ -101,8 +101,8 @@ function* partsOf(
   }
 }
 
-const escaped = (step: string): string => step.replaceAll("~", "~0").replaceAll("/", "~1");
+const escaped = (step: string) => step.replaceAll("~", "~0").replaceAll("/", "~1");
 
 /** The value at a JSON pointer. */
-const memberAt = (value: unknown, pointer: string): unknown =>
+const memberAt = (value: unknown, pointer: string) =>
   stepsOf(pointer).reduce<unknown>((inner, step) => (inner as JsonObject | undefined)?.[step], value);

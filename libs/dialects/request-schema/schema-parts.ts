@@ -14,8 +14,7 @@ export const name = Type.String({ minLength: 1 });
 export const modelName = Type.String({ minLength: 1, maxLength: 256 });
 export const optionalText = optional(nullable("string"));
 export const optionalFlag = optional(nullable("boolean"));
-export const objectWith = (properties: Schema, ...required: string[]): Schema =>
-  nullable("object", { properties, required });
+export const objectWith = (properties: Schema, ...required: string[]) => nullable("object", { properties, required });
 export const optionalObject = (properties: Schema = {}, ...required: string[]) =>
   optional(objectWith(properties, ...required));
 export const optionalList = (items: object) => optional(nullable("array", { items }));

@@ -12,7 +12,7 @@ const pointerLengthMax = 1_000;
 /**
  * The reference of a schema; those that an anchor of the place of use decides count as plain ones.
  */
-export const referenceIn = ({ $ref, $dynamicRef, $recursiveRef }: Schema): string | undefined =>
+export const referenceIn = ({ $ref, $dynamicRef, $recursiveRef }: Schema) =>
   [$ref, $dynamicRef, $recursiveRef].find((reference) => typeof reference === "string");
 
 /** The schema without its reference. */

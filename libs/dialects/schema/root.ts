@@ -107,7 +107,7 @@ function resolved(value: unknown, root: Schema): Schema {
   return withoutReference(schema);
 }
 
-const requiredIn = ({ required }: Schema): unknown[] => listOf(required);
+const requiredIn = ({ required }: Schema) => listOf(required);
 
 /** Properties that alternatives describe differently may have any of their schemas. */
 function unitedProperties(parts: readonly Schema[], alternatives: readonly Schema[]): Schema {

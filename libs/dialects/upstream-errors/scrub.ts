@@ -63,10 +63,10 @@ export function scrubbed(text: string): string {
 }
 
 /** Words have no digits between their letters; after a mere space, an ordinary word may follow. */
-const isRandom = (value: string, between: string): boolean =>
+const isRandom = (value: string, between: string) =>
   value.includes("**") || (/[A-Za-z]/.test(value) && /\d/.test(value) && (between.trim() !== "" || value.length >= 8));
 
-const isMasked = (word: string): boolean => word.includes("***") && /[A-Za-z0-9]/.test(word);
+const isMasked = (word: string) => word.includes("***") && /[A-Za-z0-9]/.test(word);
 
 /**
  * Top-level domains, public and private. File extensions (`.py`, `.rs`, `.sh`) are not among them.

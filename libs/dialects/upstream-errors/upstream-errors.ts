@@ -134,7 +134,7 @@ function readList(list: readonly unknown[], layers: Layer[], depth: number): voi
 }
 
 /** FastAPI's `["body", "messages", 0, "content"]` as the path `messages[0].content`. */
-const pathOf = (location: readonly unknown[]): string =>
+const pathOf = (location: readonly unknown[]) =>
   location
     .slice(location[0] === "body" ? 1 : 0, 20)
     .map((step, index) =>
@@ -200,10 +200,10 @@ function typeOf({ status, ...error }: JsonObject): string | undefined {
     : type.slice(type.lastIndexOf("#") + 1);
 }
 
-const isPresent = (value: unknown): boolean => (typeof value === "string" && value.trim() !== "") || isObject(value);
+const isPresent = (value: unknown) => (typeof value === "string" && value.trim() !== "") || isObject(value);
 
 /** A code, also a numeric one; undefined if it repeats the status. */
-const codeOf = (code: unknown): string | undefined =>
+const codeOf = (code: unknown) =>
   statusOf(code) !== undefined ? undefined : typeof code === "number" ? String(code) : textOf(code);
 
 function statusOf(value: unknown): number | undefined {

@@ -106,13 +106,13 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
   };
 }
 
-const isOpenai = (dialect: ConversationDialect): boolean => dialect === "openai-chat" || dialect === "openai-responses";
+const isOpenai = (dialect: ConversationDialect) => dialect === "openai-chat" || dialect === "openai-responses";
 
 /**
  * False for an answer that must be JSON: after a beginning in a turn of its own, a constrained
  * model writes a whole document.
  */
-export const mayBeContinued = ({ settings }: NeutralRequest): boolean => settings.format === undefined;
+export const mayBeContinued = ({ settings }: NeutralRequest) => settings.format === undefined;
 
 const answeredSoFar = (text: string): Message => ({
   role: "assistant",

@@ -17,7 +17,7 @@ export interface CompletionHead {
   usageShown: boolean;
 }
 
-const finishNameOf = (finish: Finish): string =>
+const finishNameOf = (finish: Finish) =>
   finish === "content-filter"
     ? finish.replace("-", "_")
     : ["length", "context-full"].includes(finish)
@@ -36,7 +36,7 @@ const choice = (text: string, finish: string | null) => ({ text, index: 0, logpr
 /**
  * The parts of an answer that are its text. Thinking is not shown: the format has no place for it.
  */
-const isText = (kind: BlockStart["kind"]): boolean => kind === "text" || kind === "refusal";
+const isText = (kind: BlockStart["kind"]) => kind === "text" || kind === "refusal";
 
 export function completionOf({ blocks, finish, usage }: Answer, head: CompletionHead): string {
   const text = blocks.flatMap((block) => ("text" in block && isText(block.kind) ? [block.text] : [])).join("");

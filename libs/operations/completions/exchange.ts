@@ -68,8 +68,7 @@ export const completionExchange: CallExchange<Context> = {
         ),
 };
 
-const isServedBy = (spoken: ConversationDialect, { traits }: Target): boolean =>
-  spoken === "openai-chat" && traits.completions;
+const isServedBy = (spoken: ConversationDialect, { traits }: Target) => spoken === "openai-chat" && traits.completions;
 
 /** Fields that a conversation can't express, and the values that have no effect. */
 const refused: readonly [string, (value: unknown) => boolean][] = [

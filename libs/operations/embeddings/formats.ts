@@ -213,27 +213,26 @@ function googleAnswerFrom(sent: Buffer, { count, isBatched }: RequestedEmbedding
   };
 }
 
-const isBatch = (body: JsonObject): boolean => Array.isArray(body.requests);
+const isBatch = (body: JsonObject) => Array.isArray(body.requests);
 
-const isEmbedding = (value: unknown): boolean => listOf(value).length > 0 || textOf(value) !== undefined;
+const isEmbedding = (value: unknown) => listOf(value).length > 0 || textOf(value) !== undefined;
 
 /** True if there is an embedding for each text. */
-const isComplete = (vectors: readonly number[][], count: number): boolean =>
+const isComplete = (vectors: readonly number[][], count: number) =>
   vectors.length === count && vectors.every(({ length }) => length > 0);
 
 const textBytesOf = (text: string): Buffer => Buffer.from(JSON.stringify(text));
 
 /** The embedding as base64; the same bytes if it is already. */
-const base64Of = (embedding: Buffer): Buffer =>
-  isText(embedding) ? embedding : textBytesOf(packed(numbersIn(embedding)));
-const numbersTextOf = (embedding: Buffer): Buffer =>
+const base64Of = (embedding: Buffer) => (isText(embedding) ? embedding : textBytesOf(packed(numbersIn(embedding))));
+const numbersTextOf = (embedding: Buffer) =>
   isText(embedding) ? Buffer.from(JSON.stringify(numbersIn(embedding))) : embedding;
 
-const isText = (json: Buffer): boolean => json[0] === 0x22;
-const numbersIn = (json: Buffer): number[] => numbersOf(readSpan(json, { start: 0, end: json.length }));
+const isText = (json: Buffer) => json[0] === 0x22;
+const numbersIn = (json: Buffer) => numbersOf(readSpan(json, { start: 0, end: json.length }));
 
 /** The answer with the gateway's token count, for an upstream that reports none. */
-export const withEmbeddingUsage = (body: Buffer, tokens: number): Buffer =>
+export const withEmbeddingUsage = (body: Buffer, tokens: number) =>
   withMember(body, ["usage"], Buffer.from(jsonOf({ prompt_tokens: tokens, total_tokens: tokens })));
 
 function openaiTextOf(vectors: number[][], base64: boolean, model: string): string {

@@ -71,11 +71,9 @@ const batchEmbedContentsSchema = Type.Unsafe<JsonObject>({
 });
 
 /** Google's requests of a batch, or the one request. */
-const requestsOf = (body: JsonObject): JsonObject[] =>
-  Array.isArray(body.requests) ? body.requests.map(objectOf) : [body];
+const requestsOf = (body: JsonObject) => (Array.isArray(body.requests) ? body.requests.map(objectOf) : [body]);
 
-const countOf = (body: JsonObject): number =>
-  body.input === undefined ? requestsOf(body).length : promptsIn(body.input);
+const countOf = (body: JsonObject) => (body.input === undefined ? requestsOf(body).length : promptsIn(body.input));
 
 /** The numbers of each vector; undefined if the request leaves them to the model. */
 function dimensionsOf(body: JsonObject): number | undefined {
@@ -86,7 +84,7 @@ function dimensionsOf(body: JsonObject): number | undefined {
   return dimensions.length === 0 ? undefined : Math.max(...dimensions);
 }
 
-const bytesOf = (body: JsonObject): number => countOf(body) * (dimensionsOf(body) ?? numbersDefault) * numberBytes;
+const bytesOf = (body: JsonObject) => countOf(body) * (dimensionsOf(body) ?? numbersDefault) * numberBytes;
 
 /** Nothing would hold the answer. */
 function faultOf(body: JsonObject): Failure | undefined {

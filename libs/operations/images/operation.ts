@@ -60,7 +60,7 @@ function tokensOfEach(body: JsonObject): number {
 }
 
 /** In a parsed form, each file is represented by its MIME type. */
-const filesOf = ({ image, mask }: JsonObject): number =>
+const filesOf = ({ image, mask }: JsonObject) =>
   (Array.isArray(image) ? image.length : 0) + (mask === undefined ? 0 : 1);
 
 /** An image may have been generated and billed even if the response did not arrive. */

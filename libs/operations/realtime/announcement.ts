@@ -6,7 +6,7 @@ import { jsonBytesOf } from "#wire/json/parse.ts";
  * Gemini's Live has a message for this (https://ai.google.dev/api/live#goaway). OpenAI's clients
  * get an `error` event, after which a session goes on.
  */
-export const announcementOf = (dialect: ConversationDialect, seconds: number): Buffer =>
+export const announcementOf = (dialect: ConversationDialect, seconds: number) =>
   jsonBytesOf(
     dialect === "gemini"
       ? { goAway: { timeLeft: `${seconds}s` } }

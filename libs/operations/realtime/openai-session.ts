@@ -221,7 +221,7 @@ function sendingOf(fragment: Buffer): Sending | undefined {
   return fragment.includes('"input_audio"') ? "audio" : "text";
 }
 
-const bytesPerSecondOf = (format: unknown): number =>
+const bytesPerSecondOf = (format: unknown) =>
   /g711|pcmu|pcma/i.test(String(format ?? "")) ? g711BytesPerSecond : pcmBytesPerSecond;
 
 function responseUsageOf(value: unknown): Usage | undefined {

@@ -11,7 +11,7 @@ type Tokens = Record<Medium, number>;
 const none = (): Tokens => ({ text: 0, audio: 0 });
 
 /** The tokens of a text that came in one piece. */
-export const textTokensIn = (bytes: number): number => Math.max(1, Math.floor(bytes / bytesPerToken));
+export const textTokensIn = (bytes: number) => Math.max(1, Math.floor(bytes / bytesPerToken));
 
 export class UnreportedUsage {
   /** The conversation as of the last report. */

@@ -52,7 +52,7 @@ const exchangeOf = (hasDocuments: boolean): CallExchange<Context> => ({
   },
 });
 
-const isResult = ({ index, relevance_score: score }: JsonObject, { count }: Context): boolean =>
+const isResult = ({ index, relevance_score: score }: JsonObject, { count }: Context) =>
   typeof index === "number" && Number.isInteger(index) && index >= 0 && index < count && typeof score === "number";
 
 function resultOf({ document, ...result }: JsonObject, { documents }: Context): object {

@@ -55,7 +55,7 @@ export function boundBroken(
 }
 
 /** As `boundBroken`, for a text: whether it exceeds a bound. */
-export const exceedsBounds = (text: string, bounds: JsonBounds): boolean =>
+export const exceedsBounds = (text: string, bounds: JsonBounds) =>
   // Each level needs an opening and a closing bracket; each container and each member two
   // characters as well.
   text.length > 2 * Math.min(...Object.values(bounds)) && boundBroken(Buffer.from(text), bounds) !== undefined;

@@ -7,7 +7,7 @@ import { isAscii } from "node:buffer";
  */
 export const parseJson = (bytes: Buffer): unknown => JSON.parse(textOfJson(bytes));
 
-const textOfJson = (bytes: Buffer): string => bytes.toString(isAscii(bytes) ? "latin1" : "utf8");
+const textOfJson = (bytes: Buffer) => bytes.toString(isAscii(bytes) ? "latin1" : "utf8");
 
 /**
  * Matches numbers that a double may not hold: integers of many digits, and large powers. Losing a
@@ -67,14 +67,13 @@ export type JsonObject = Record<string, unknown>;
 export const isObject = (value: unknown): value is JsonObject => typeof value === "object" && value !== null;
 
 /** False for undefined and null. */
-export const isPresent = (value: unknown): boolean => value !== undefined && value !== null;
+export const isPresent = (value: unknown) => value !== undefined && value !== null;
 
 /** The value if it is an object, otherwise {}. For reading untrusted values. */
-export const objectOf = (value: unknown): JsonObject => (isObject(value) && !Array.isArray(value) ? value : {});
+export const objectOf = (value: unknown) => (isObject(value) && !Array.isArray(value) ? value : {});
 
 /** The value if it is a list, otherwise []. */
 export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 /** The value if it is a non-empty string. */
-export const textOf = (value: unknown): string | undefined =>
-  typeof value === "string" && value !== "" ? value : undefined;
+export const textOf = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);

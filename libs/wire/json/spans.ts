@@ -259,10 +259,10 @@ export function isEmptyArray(bytes: Buffer): boolean {
 }
 
 /** True for an object without members. */
-export const isEmptyObject = (bytes: Buffer): boolean => objectSpansOf(bytes, [])?.empty === true;
+export const isEmptyObject = (bytes: Buffer) => objectSpansOf(bytes, [])?.empty === true;
 
 /** True if the span is the literal `null`. */
-export const isNull = (bytes: Buffer, span: Span): boolean => bytes[span.start] === 0x6e;
+export const isNull = (bytes: Buffer, span: Span) => bytes[span.start] === 0x6e;
 
 /** The name between two quotes, if it is one of `names`. */
 export function nameOf<Name extends string>(

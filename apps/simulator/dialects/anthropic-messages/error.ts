@@ -21,4 +21,4 @@ export const anthropicErrorOf = ({ status, message, code, requestId }: SentFault
   request_id: requestId ?? null,
 });
 
-export const anthropicErrorBody = (fault: SentFault): string => JSON.stringify(anthropicErrorOf(fault));
+export const anthropicErrorBody = (fault: SentFault) => JSON.stringify(anthropicErrorOf(fault));

@@ -205,8 +205,7 @@ function innerOf({ content }: Block): InnerBlock[] {
   return typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []);
 }
 
-const textOf = (blocks: InnerBlock[]): string =>
-  blocks.map(({ type, text }) => (type === "text" ? (text ?? "") : "")).join("");
+const textOf = (blocks: InnerBlock[]) => blocks.map(({ type, text }) => (type === "text" ? (text ?? "") : "")).join("");
 
 function describedIn(blocks: InnerBlock[], type: "image" | "document"): string[] {
   return blocks.flatMap(({ type: blockType, source }) => {
@@ -225,7 +224,7 @@ function tokensIn({ messages, system = "", tools }: CountRequest): { all: number
   return { all: counts.reduce((sum, count) => sum + count, start), last: counts.at(-1) ?? 0 };
 }
 
-const tokensOf = (message: Message): number =>
+const tokensOf = (message: Message) =>
   blocksOf(message).reduce((sum, block) => sum + blockTokensOf(block), messageTokens);
 
 function blockTokensOf(block: Block): number {

@@ -32,7 +32,7 @@ export interface Turn {
   at: string;
 }
 
-export const blocksOf = ({ content }: Message): Block[] =>
+export const blocksOf = ({ content }: Message) =>
   typeof content === "string" ? [{ type: "text", text: content }] : content;
 
 export function turnsOf(messages: Message[]): Turn[] {

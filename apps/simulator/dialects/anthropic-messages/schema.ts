@@ -1,24 +1,32 @@
 /** The shape of a request for a message, as far as the simulator reads it; unknown fields pass. */
-import Type, { type Static } from "typebox";
-import { Compile } from "typebox/compile";
+import type { Static } from "typebox";
 
 import {
+  anyOf,
   anything,
+  compiled,
+  exactly,
   filledText,
   flag,
+  integer,
+  list,
   nullable,
   nullableFlag,
   nullableInteger,
   nullableNumber,
   nullableText,
+  object,
+  oneOf,
   optional,
+  record,
+  string,
   text,
 } from "../shape.ts";
 
-const cacheControl = nullable(Type.Object({ type: Type.Literal("ephemeral"), ttl: optional(Type.Enum(["5m", "1h"])) }));
+const cacheControl = nullable(object({ type: exactly("ephemeral"), ttl: optional(oneOf(["5m", "1h"])) }));
 
-const source = Type.Object({
-  type: Type.Enum(["base64", "url", "file", "text", "content"]),
+const source = object({
+  type: oneOf(["base64", "url", "file", "text", "content"]),
   media_type: optional(text),
   data: optional(text),
   url: optional(text),
@@ -27,7 +35,7 @@ const source = Type.Object({
 });
 
 /** The blocks of a tool result. */
-const innerBlock = Type.Object({
+const innerBlock = object({
   type: text,
   text: optional(text),
   source: optional(source),
@@ -35,15 +43,15 @@ const innerBlock = Type.Object({
 });
 
 /** The required members and the sender depend on the type: see rules.ts. */
-const block = Type.Object({
+const block = object({
   type: text,
   text: optional(text),
   source: optional(source),
-  id: optional(Type.String({ pattern: "^[a-zA-Z0-9_-]+$" })),
+  id: optional(string({ pattern: "^[a-zA-Z0-9_-]+$" })),
   name: optional(filledText),
-  input: optional(Type.Record(text, anything)),
+  input: optional(record(text, anything)),
   tool_use_id: optional(text),
-  content: optional(Type.Union([text, Type.Array(innerBlock)])),
+  content: optional(anyOf([text, list(innerBlock)])),
   is_error: nullableFlag,
   thinking: optional(text),
   signature: optional(text),
@@ -51,60 +59,60 @@ const block = Type.Object({
   cache_control: cacheControl,
 });
 
-const message = Type.Object({
-  role: Type.Enum(["user", "assistant", "system"]),
-  content: Type.Union([text, Type.Array(block)]),
+const message = object({
+  role: oneOf(["user", "assistant", "system"]),
+  content: anyOf([text, list(block)]),
 });
 
-const textBlock = Type.Object({ type: Type.Literal("text"), text: text, cache_control: cacheControl });
+const textBlock = object({ type: exactly("text"), text: text, cache_control: cacheControl });
 
-const display = nullable(Type.Enum(["summarized", "omitted"]));
+const display = nullable(oneOf(["summarized", "omitted"]));
 const disableParallel = optional(flag);
 
-const format = Type.Object({ type: Type.Literal("json_schema"), schema: Type.Record(text, anything) });
+const format = object({ type: exactly("json_schema"), schema: record(text, anything) });
 
-const tool = Type.Object({
-  name: Type.String({ pattern: "^[a-zA-Z0-9_-]{1,128}$" }),
+const tool = object({
+  name: string({ pattern: "^[a-zA-Z0-9_-]{1,128}$" }),
   type: nullableText,
-  input_schema: optional(Type.Object({ type: Type.Literal("object"), properties: optional(anything) })),
+  input_schema: optional(object({ type: exactly("object"), properties: optional(anything) })),
   defer_loading: optional(flag),
   cache_control: cacheControl,
 });
 
 const counted = {
   model: filledText,
-  messages: Type.Array(message, { minItems: 1, maxItems: 100_000 }),
-  system: optional(Type.Union([text, Type.Array(textBlock)])),
+  messages: list(message, { minItems: 1, maxItems: 100_000 }),
+  system: optional(anyOf([text, list(textBlock)])),
   cache_control: cacheControl,
-  thread: nullable(Type.Object({ type: Type.Enum(["create", "continue"]) })),
+  thread: nullable(object({ type: oneOf(["create", "continue"]) })),
   output_config: nullable(
-    Type.Object({ effort: nullable(Type.Enum(["low", "medium", "high", "xhigh", "max"])), format: nullable(format) }),
+    object({ effort: nullable(oneOf(["low", "medium", "high", "xhigh", "max"])), format: nullable(format) }),
   ),
   thinking: optional(
-    Type.Union([
-      Type.Object({ type: Type.Literal("enabled"), budget_tokens: Type.Integer({ minimum: 1_024 }), display }),
-      Type.Object({ type: Type.Literal("adaptive"), display }),
-      Type.Object({ type: Type.Enum(["between_tools", "disabled"]) }),
+    anyOf([
+      object({ type: exactly("enabled"), budget_tokens: integer({ minimum: 1_024 }), display }),
+      object({ type: exactly("adaptive"), display }),
+      object({ type: oneOf(["between_tools", "disabled"]) }),
     ]),
   ),
   tool_choice: optional(
-    Type.Union([
-      Type.Object({ type: Type.Enum(["auto", "any"]), disable_parallel_tool_use: disableParallel }),
-      Type.Object({ type: Type.Literal("tool"), name: text, disable_parallel_tool_use: disableParallel }),
-      Type.Object({ type: Type.Literal("none") }),
+    anyOf([
+      object({ type: oneOf(["auto", "any"]), disable_parallel_tool_use: disableParallel }),
+      object({ type: exactly("tool"), name: text, disable_parallel_tool_use: disableParallel }),
+      object({ type: exactly("none") }),
     ]),
   ),
-  tools: optional(Type.Array(tool)),
+  tools: optional(list(tool)),
 };
 
-const countRequest = Type.Object(counted);
+const countRequest = object(counted);
 
-const messageRequest = Type.Object({
+const messageRequest = object({
   ...counted,
-  max_tokens: Type.Integer({ minimum: 0 }),
-  stop_sequences: nullable(Type.Array(text)),
+  max_tokens: integer({ minimum: 0 }),
+  stop_sequences: nullable(list(text)),
   /** https://platform.claude.com/docs/en/api/messages/create */
-  metadata: nullable(Type.Object({ user_id: nullable(Type.String({ maxLength: 256 })) })),
+  metadata: nullable(object({ user_id: nullable(string({ maxLength: 256 })) })),
   stream: nullableFlag,
   temperature: nullableNumber(0, 1),
   top_p: nullableNumber(0, 1),
@@ -118,5 +126,5 @@ export type Message = CountRequest["messages"][number];
 export type Block = Static<typeof block>;
 export type InnerBlock = Static<typeof innerBlock>;
 
-export const checkedMessage = Compile(messageRequest);
-export const checkedCount = Compile(countRequest);
+export const checkedMessage = compiled(messageRequest);
+export const checkedCount = compiled(countRequest);

@@ -173,7 +173,7 @@ const describedOf = ({ inlineData, fileData }: Media) =>
     : describedData(inlineData.mimeType, inlineData.data);
 
 /** Thoughts are left out. */
-export const textOf = (parts: Part[]): string =>
+export const textOf = (parts: Part[]) =>
   parts.map(({ text, thought }) => (thought === true ? "" : (text ?? ""))).join("");
 
 function tokensIn({ contents, systemInstruction, tools }: GenerateRequest): { all: number; last: number } {

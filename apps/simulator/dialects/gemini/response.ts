@@ -58,7 +58,7 @@ export function candidateOf(
 const callTokensOf = ({ input }: Call) => 1 + input.length;
 
 /** In tokens: thoughts, text, calls, media, in this order. */
-export const lengthOf = ({ reasoning, text, calls, media }: Candidate): number =>
+export const lengthOf = ({ reasoning, text, calls, media }: Candidate) =>
   reasoning.length +
   text.length +
   calls.reduce((sum, call) => sum + callTokensOf(call), 0) +

@@ -27,7 +27,7 @@ export function turnsOf(contents: Content[]): Turn[] {
 }
 
 /** The index of the last turn with content of the user; -1 if there is none. */
-export const lastSpokenIn = (turns: Turn[]): number =>
+export const lastSpokenIn = (turns: Turn[]) =>
   turns.findLastIndex(
     ({ role, parts }) => role === "user" && parts.some(({ part }) => part.functionResponse === undefined),
   );
@@ -111,8 +111,8 @@ const bypass = "skip_thought_signature_validator";
 const bypasses = [bypass, Buffer.from(bypass).toString("base64"), Buffer.from(bypass).toString("base64url")];
 
 /** `answerId` distinguishes this answer's signatures from others. */
-export const callSignatureOf = (name: string, answerId: string): string => sealOf(`call ${name} ${answerId}`);
-export const textSignatureOf = (answerId: string): string => sealOf(`text ${answerId}`);
+export const callSignatureOf = (name: string, answerId: string) => sealOf(`call ${name} ${answerId}`);
+export const textSignatureOf = (answerId: string) => sealOf(`text ${answerId}`);
 
 /** The first call of each step of the current turn must have its signature. */
 function checkSignaturesKept(turns: Turn[]): void {

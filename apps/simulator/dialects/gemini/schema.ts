@@ -1,55 +1,62 @@
 /** The shape of Gemini's requests, as far as the simulator reads it; unknown fields pass. */
-import Type, { type Static } from "typebox";
-import { Compile } from "typebox/compile";
+import type { Static } from "typebox";
 
 import {
+  anyOf,
   anything,
+  compiled,
   filledText,
+  list,
   nullable,
   nullableFlag,
   nullableInteger,
   nullableNumber,
   nullableText,
+  number,
+  object,
+  oneOf,
   optional,
+  record,
+  string,
   text,
 } from "../shape.ts";
 
-const json = Type.Record(text, anything);
+const json = record(text, anything);
 
 /** Base64 in either alphabet. */
-const bytes = Type.String({ pattern: "^[A-Za-z0-9+/_-]*={0,2}$" });
+const bytes = string({ pattern: "^[A-Za-z0-9+/_-]*={0,2}$" });
 
 const media = {
-  inlineData: optional(Type.Object({ mimeType: filledText, data: bytes, displayName: nullableText })),
-  fileData: optional(Type.Object({ fileUri: filledText, mimeType: optional(text) })),
+  inlineData: optional(object({ mimeType: filledText, data: bytes, displayName: nullableText })),
+  fileData: optional(object({ fileUri: filledText, mimeType: optional(text) })),
 };
 
-const part = Type.Object({
+const part = object({
   ...media,
   text: optional(text),
   thought: nullableFlag,
   thoughtSignature: nullable(bytes),
-  functionCall: optional(Type.Object({ id: nullableText, name: filledText, args: nullable(json) })),
+  functionCall: optional(object({ id: nullableText, name: filledText, args: nullable(json) })),
   functionResponse: optional(
-    Type.Object({
+    object({
       id: nullableText,
       name: filledText,
       response: json,
-      parts: nullable(Type.Array(Type.Object(media))),
+      parts: nullable(list(object(media))),
     }),
   ),
 });
 
-const content = Type.Object({
-  role: nullable(Type.Enum(["user", "model", "function"])),
-  parts: Type.Array(part, { minItems: 1 }),
+const content = object({
+  role: nullable(oneOf(["user", "model", "function"])),
+  parts: list(part, { minItems: 1 }),
 });
 
-const tool = Type.Object({
+const tool = object({
   functionDeclarations: nullable(
-    Type.Array(
-      Type.Object({
-        name: Type.String({ pattern: "^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$" }),
+    list(
+      object({
+        name: string({ pattern: "^[a-zA-Z_][a-zA-Z0-9_.:-]{0,127}$" }),
         parameters: nullable(json),
         parametersJsonSchema: optional(anything),
       }),
@@ -57,12 +64,12 @@ const tool = Type.Object({
   ),
 });
 
-const penalty = nullable(Type.Number({ minimum: -2, exclusiveMaximum: 2 }));
+const penalty = nullable(number({ minimum: -2, exclusiveMaximum: 2 }));
 
-const generationConfig = Type.Object({
+const generationConfig = object({
   candidateCount: nullableInteger(1, 8),
   maxOutputTokens: nullableInteger(1, 2_147_483_647),
-  stopSequences: nullable(Type.Array(filledText, { maxItems: 5 })),
+  stopSequences: nullable(list(filledText, { maxItems: 5 })),
   temperature: nullableNumber(0, 2),
   topP: nullableNumber(0, 1),
   topK: nullableInteger(1, 2_147_483_647),
@@ -72,35 +79,35 @@ const generationConfig = Type.Object({
    */
   presencePenalty: penalty,
   frequencyPenalty: penalty,
-  responseMimeType: nullable(Type.Enum(["text/plain", "application/json", "text/x.enum"])),
+  responseMimeType: nullable(oneOf(["text/plain", "application/json", "text/x.enum"])),
   responseSchema: nullable(json),
   responseJsonSchema: optional(anything),
-  responseModalities: nullable(Type.Array(Type.Enum(["TEXT", "IMAGE", "AUDIO"]), { maxItems: 3 })),
+  responseModalities: nullable(list(oneOf(["TEXT", "IMAGE", "AUDIO"]), { maxItems: 3 })),
   imageConfig: nullable(
-    Type.Object({
-      aspectRatio: nullable(Type.Enum(["1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"])),
-      imageSize: nullable(Type.Enum(["1K", "2K", "4K"])),
+    object({
+      aspectRatio: nullable(oneOf(["1:1", "2:3", "3:2", "3:4", "4:3", "4:5", "5:4", "9:16", "16:9", "21:9"])),
+      imageSize: nullable(oneOf(["1K", "2K", "4K"])),
     }),
   ),
   thinkingConfig: nullable(
-    Type.Object({
+    object({
       includeThoughts: nullableFlag,
       thinkingBudget: nullableInteger(-1, 1_000_000),
-      thinkingLevel: nullable(Type.Enum(["THINKING_LEVEL_UNSPECIFIED", "MINIMAL", "LOW", "MEDIUM", "HIGH"])),
+      thinkingLevel: nullable(oneOf(["THINKING_LEVEL_UNSPECIFIED", "MINIMAL", "LOW", "MEDIUM", "HIGH"])),
     }),
   ),
 });
 
-const generateRequest = Type.Object({
-  contents: Type.Array(content, { minItems: 1 }),
-  systemInstruction: nullable(Type.Object({ parts: Type.Array(part, { minItems: 1 }) })),
-  tools: nullable(Type.Array(tool)),
+const generateRequest = object({
+  contents: list(content, { minItems: 1 }),
+  systemInstruction: nullable(object({ parts: list(part, { minItems: 1 }) })),
+  tools: nullable(list(tool)),
   toolConfig: nullable(
-    Type.Object({
+    object({
       functionCallingConfig: nullable(
-        Type.Object({
-          mode: nullable(Type.Enum(["MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"])),
-          allowedFunctionNames: nullable(Type.Array(text)),
+        object({
+          mode: nullable(oneOf(["MODE_UNSPECIFIED", "AUTO", "ANY", "NONE", "VALIDATED"])),
+          allowedFunctionNames: nullable(list(text)),
         }),
       ),
     }),
@@ -108,21 +115,19 @@ const generateRequest = Type.Object({
   generationConfig: nullable(generationConfig),
 });
 
-const countRequest = Type.Union([generateRequest, Type.Object({ generateContentRequest: generateRequest })]);
+const countRequest = anyOf([generateRequest, object({ generateContentRequest: generateRequest })]);
 
-const embedRequest = Type.Object({ content, outputDimensionality: nullableInteger(1, 3_072), taskType: nullableText });
+const embedRequest = object({ content, outputDimensionality: nullableInteger(1, 3_072), taskType: nullableText });
 
 export type GenerateRequest = Static<typeof generateRequest>;
 export type EmbedRequest = Static<typeof embedRequest>;
 export type Content = GenerateRequest["contents"][number];
 export type Part = Content["parts"][number];
 
-export const checkedGenerate = Compile(generateRequest);
-export const checkedCount = Compile(countRequest);
-export const checkedEmbed = Compile(embedRequest);
-export const checkedEmbedBatch = Compile(
-  Type.Object({ requests: Type.Array(embedRequest, { minItems: 1, maxItems: 100 }) }),
-);
+export const checkedGenerate = compiled(generateRequest);
+export const checkedCount = compiled(countRequest);
+export const checkedEmbed = compiled(embedRequest);
+export const checkedEmbedBatch = compiled(object({ requests: list(embedRequest, { minItems: 1, maxItems: 100 }) }));
 
 /** Members whose value is the caller's own data, so its keys are not respelled. */
 const opaque = [

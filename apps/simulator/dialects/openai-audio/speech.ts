@@ -3,24 +3,33 @@
  * formats begin as such files do, and the rest of them is the same samples, so that they only look
  * like audio to a program that passes them on.
  */
-import Type from "typebox";
-import { Compile } from "typebox/compile";
 import { promptTokensOf, seedOf } from "../../answer/chunks.ts";
 import type { Settings } from "../../settings.ts";
 import type { Script } from "../dialect.ts";
 import { eventOf } from "../event.ts";
 import { openaiErrorBody, openaiScript } from "../openai.ts";
-import { filledText, nullable, nullableNumber, nullableText, shaped } from "../shape.ts";
+import {
+  anyOf,
+  compiled,
+  filledText,
+  nullable,
+  nullableNumber,
+  nullableText,
+  object,
+  oneOf,
+  shaped,
+  string,
+} from "../shape.ts";
 
-const speechRequest = Compile(
-  Type.Object({
+const speechRequest = compiled(
+  object({
     model: filledText,
-    input: Type.String({ minLength: 1, maxLength: 4_096 }),
-    voice: Type.Union([filledText, Type.Object({ id: filledText })]),
-    response_format: nullable(Type.Enum(["mp3", "opus", "aac", "flac", "wav", "pcm"])),
+    input: string({ minLength: 1, maxLength: 4_096 }),
+    voice: anyOf([filledText, object({ id: filledText })]),
+    response_format: nullable(oneOf(["mp3", "opus", "aac", "flac", "wav", "pcm"])),
     speed: nullableNumber(0.25, 4),
     instructions: nullableText,
-    stream_format: nullable(Type.Enum(["audio", "sse"])),
+    stream_format: nullable(oneOf(["audio", "sse"])),
   }),
 );
 

@@ -2,24 +2,22 @@
  * Simulated transcripts: they describe the recording as it arrived, so that the caller sees its
  * name, type and size.
  */
-import Type from "typebox";
-import { Compile } from "typebox/compile";
 import { chunksOf, promptTokensOf } from "../../answer/chunks.ts";
 import { type FormFile, isFile } from "../../request-body.ts";
 import type { Settings } from "../../settings.ts";
 import { refuse, type Script, type Whole, wholeOf } from "../dialect.ts";
 import { eventOf } from "../event.ts";
 import { openaiScript } from "../openai.ts";
-import { filledText, nullable, nullableText, shaped } from "../shape.ts";
+import { compiled, filledText, list, nullable, nullableText, object, oneOf, shaped } from "../shape.ts";
 
-const transcriptForm = Compile(
-  Type.Object({
+const transcriptForm = compiled(
+  object({
     model: filledText,
     language: nullableText,
     prompt: nullableText,
-    response_format: nullable(Type.Enum(["json", "text", "srt", "verbose_json", "vtt", "diarized_json"])),
-    stream: nullable(Type.Enum(["true", "false"])),
-    timestamp_granularities: nullable(Type.Array(Type.Enum(["word", "segment"]))),
+    response_format: nullable(oneOf(["json", "text", "srt", "verbose_json", "vtt", "diarized_json"])),
+    stream: nullable(oneOf(["true", "false"])),
+    timestamp_granularities: nullable(list(oneOf(["word", "segment"]))),
   }),
 );
 

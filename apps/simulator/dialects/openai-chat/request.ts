@@ -1,8 +1,7 @@
 /**
  * Reads a request for a chat completion, as far as the answer depends on it; unknown fields pass.
  */
-import Type, { type Static } from "typebox";
-import { Compile } from "typebox/compile";
+import type { Static } from "typebox";
 import { describedData, describedUrl } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
@@ -10,44 +9,51 @@ import type { Settings } from "../../settings.ts";
 import { refuse } from "../dialect.ts";
 import { checkFunctionSchema } from "../openai-schema.ts";
 import {
+  anyOf,
   anything,
+  compiled,
+  exactly,
   filledText,
+  list,
   nullable,
   nullableFlag,
   nullableInteger,
   nullableNumber,
   nullableText,
+  object,
+  oneOf,
   optional,
   shaped,
+  string,
   text,
 } from "../shape.ts";
 import { checkMessages, type RuledMessage } from "./rules.ts";
 
 /** https://github.com/microsoft/autogen/issues/6377 */
-const callId = Type.String({ maxLength: 40 });
+const callId = string({ maxLength: 40 });
 /** https://platform.openai.com/docs/api-reference/chat/create */
-const shortText = nullable(Type.String({ maxLength: 64 }));
-const name = Type.String({ pattern: "^[a-zA-Z0-9_-]{1,64}$" });
+const shortText = nullable(string({ maxLength: 64 }));
+const name = string({ pattern: "^[a-zA-Z0-9_-]{1,64}$" });
 
-const part = Type.Object({
+const part = object({
   type: text,
   text: optional(text),
-  image_url: optional(Type.Object({ url: text })),
-  file: optional(Type.Object({ file_data: optional(text), file_id: optional(text), filename: optional(text) })),
-  input_audio: optional(Type.Object({ data: text, format: text })),
-  video_url: optional(Type.Object({ url: text })),
+  image_url: optional(object({ url: text })),
+  file: optional(object({ file_data: optional(text), file_id: optional(text), filename: optional(text) })),
+  input_audio: optional(object({ data: text, format: text })),
+  video_url: optional(object({ url: text })),
 });
 
-const message = Type.Object({
-  role: Type.Enum(["developer", "system", "user", "assistant", "tool", "function"]),
-  content: optional(Type.Union([text, Type.Null(), Type.Array(part)])),
+const message = object({
+  role: oneOf(["developer", "system", "user", "assistant", "tool", "function"]),
+  content: nullable(anyOf([text, list(part)])),
   tool_call_id: optional(callId),
   tool_calls: nullable(
-    Type.Array(
-      Type.Object({
+    list(
+      object({
         id: callId,
-        function: optional(Type.Object({ name: text })),
-        custom: optional(Type.Object({ name: text })),
+        function: optional(object({ name: text })),
+        custom: optional(object({ name: text })),
       }),
     ),
   ),
@@ -56,21 +62,21 @@ const message = Type.Object({
 /** The tokens of a file: rough but constant. */
 const fileTokens = 258;
 
-const namedTool = Type.Object({ name: filledText });
+const namedTool = object({ name: filledText });
 
-const tool = Type.Union([
-  Type.Object({
-    type: Type.Literal("function"),
-    function: Type.Object({ name, parameters: optional(anything), strict: nullableFlag }),
+const tool = anyOf([
+  object({
+    type: exactly("function"),
+    function: object({ name, parameters: optional(anything), strict: nullableFlag }),
   }),
-  Type.Object({ type: Type.Literal("custom"), custom: namedTool }),
+  object({ type: exactly("custom"), custom: namedTool }),
 ]);
 
-const toolReference = Type.Object({ type: text, function: optional(namedTool), custom: optional(namedTool) });
+const toolReference = object({ type: text, function: optional(namedTool), custom: optional(namedTool) });
 
-const chatRequest = Type.Object({
+const chatRequest = object({
   model: filledText,
-  messages: Type.Array(message, { minItems: 1 }),
+  messages: list(message, { minItems: 1 }),
   max_tokens: nullableInteger(1),
   max_completion_tokens: nullableInteger(1),
   n: nullableInteger(1, 128),
@@ -83,34 +89,32 @@ const chatRequest = Type.Object({
   parallel_tool_calls: nullableFlag,
   reasoning_effort: nullableText,
   response_format: nullable(
-    Type.Object({
-      type: Type.Enum(["text", "json_object", "json_schema"]),
-      json_schema: optional(Type.Object({ name, schema: optional(anything) })),
+    object({
+      type: oneOf(["text", "json_object", "json_schema"]),
+      json_schema: optional(object({ name, schema: optional(anything) })),
     }),
   ),
-  stop: nullable(Type.Union([text, Type.Array(text, { maxItems: 4 })])),
+  stop: nullable(anyOf([text, list(text, { maxItems: 4 })])),
   stream: nullableFlag,
-  stream_options: nullable(Type.Object({ include_usage: nullableFlag })),
+  stream_options: nullable(object({ include_usage: nullableFlag })),
   tool_choice: nullable(
-    Type.Union([
-      Type.Enum(["none", "auto", "required"]),
-      Type.Object({
-        type: Type.Enum(["function", "custom", "allowed_tools"]),
+    anyOf([
+      oneOf(["none", "auto", "required"]),
+      object({
+        type: oneOf(["function", "custom", "allowed_tools"]),
         function: optional(namedTool),
         custom: optional(namedTool),
-        allowed_tools: optional(
-          Type.Object({ mode: Type.Enum(["auto", "required"]), tools: Type.Array(toolReference) }),
-        ),
+        allowed_tools: optional(object({ mode: oneOf(["auto", "required"]), tools: list(toolReference) })),
       }),
     ]),
   ),
-  tools: nullable(Type.Array(tool, { maxItems: 1_024 })),
+  tools: nullable(list(tool, { maxItems: 1_024 })),
 });
 
 type ChatRequest = Static<typeof chatRequest>;
 type Message = ChatRequest["messages"][number];
 
-const checked = Compile(chatRequest);
+const checked = compiled(chatRequest);
 
 export interface ChatQuestion {
   model: string;
@@ -192,7 +196,7 @@ function formatOf({ response_format: format }: ChatRequest): Question["format"] 
 const partsOf = ({ content }: Message) =>
   typeof content === "string" ? [{ type: "text", text: content }] : (content ?? []);
 
-const textOf = (message: Message): string =>
+const textOf = (message: Message) =>
   partsOf(message)
     .map(({ text }) => text ?? "")
     .join("");
@@ -226,7 +230,7 @@ function resultsOf(messages: Message[], lastUser: number): Question["toolResults
     }));
 }
 
-const tokensOf = (message: Message): number =>
+const tokensOf = (message: Message) =>
   messageTokens +
   promptTokensOf(textOf(message)) +
   imageTokens * imagesOf(message).length +

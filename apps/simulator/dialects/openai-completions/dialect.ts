@@ -1,6 +1,4 @@
 /** OpenAI's legacy completions: POST /v1/completions, streamed and whole. */
-import Type from "typebox";
-import { Compile } from "typebox/compile";
 import { joined, promptTokensOf } from "../../answer/chunks.ts";
 import { type Choice, compose, tokensOf } from "../../answer/compose.ts";
 import type { Question } from "../../answer/question.ts";
@@ -8,27 +6,38 @@ import { turnsOf } from "../../answer/turns.ts";
 import { createdOf, refuse, type Script, wholeOf } from "../dialect.ts";
 import { openaiDialect, openaiScript } from "../openai.ts";
 import { chatFinishOf } from "../openai-chat/response.ts";
-import { filledText, nullable, nullableFlag, nullableInteger, nullableText, shaped, text } from "../shape.ts";
+import {
+  anyOf,
+  compiled,
+  filledText,
+  integer,
+  list,
+  nullable,
+  nullableFlag,
+  nullableInteger,
+  nullableText,
+  object,
+  shaped,
+  text,
+} from "../shape.ts";
 
 /** Reads a request for completions, as far as the answer depends on it; unknown fields pass. */
 
-const tokenIds = Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1 });
+const tokenIds = list(integer({ minimum: 0 }), { minItems: 1 });
 
-const completionRequest = Compile(
-  Type.Object({
+const completionRequest = compiled(
+  object({
     model: filledText,
-    prompt: nullable(
-      Type.Union([text, Type.Array(text, { minItems: 1 }), tokenIds, Type.Array(tokenIds, { minItems: 1 })]),
-    ),
+    prompt: nullable(anyOf([text, list(text, { minItems: 1 }), tokenIds, list(tokenIds, { minItems: 1 })])),
     suffix: nullableText,
     max_tokens: nullableInteger(0),
     n: nullableInteger(1, 128),
     best_of: nullableInteger(1, 128),
     logprobs: nullableInteger(0, 5),
     echo: nullableFlag,
-    stop: nullable(Type.Union([text, Type.Array(text, { maxItems: 4 })])),
+    stop: nullable(anyOf([text, list(text, { maxItems: 4 })])),
     stream: nullableFlag,
-    stream_options: nullable(Type.Object({ include_usage: nullableFlag })),
+    stream_options: nullable(object({ include_usage: nullableFlag })),
   }),
 );
 
@@ -112,7 +121,7 @@ export const openaiCompletions = openaiDialect(
 );
 
 /** The prompt of a choice: its question's, `count` choices each. */
-const promptOf = (index: number, { questions, count }: CompletionQuestion): string =>
+const promptOf = (index: number, { questions, count }: CompletionQuestion) =>
   questions[Math.floor(index / count)]?.userText ?? "";
 
 function choiceOf(choice: Choice, index: number, request: CompletionQuestion) {

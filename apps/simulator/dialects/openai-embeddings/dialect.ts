@@ -1,22 +1,20 @@
 /** OpenAI embeddings: POST /v1/embeddings. */
-import Type from "typebox";
-import { Compile } from "typebox/compile";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { vectorOf } from "../../answer/vector.ts";
 import { answerBytesMax } from "../../settings.ts";
 import { refuse } from "../dialect.ts";
 import { openaiDialect } from "../openai.ts";
-import { filledText, shaped } from "../shape.ts";
+import { anyOf, compiled, filledText, integer, list, object, oneOf, optional, shaped } from "../shape.ts";
 
 const some = { minItems: 1 };
-const tokens = Type.Array(Type.Integer({ minimum: 0 }), some);
+const tokens = list(integer({ minimum: 0 }), some);
 
-const embeddingsRequest = Compile(
-  Type.Object({
+const embeddingsRequest = compiled(
+  object({
     model: filledText,
-    input: Type.Union([filledText, Type.Array(filledText, some), tokens, Type.Array(tokens, some)]),
-    dimensions: Type.Optional(Type.Integer({ minimum: 1, maximum: 4_096 })),
-    encoding_format: Type.Optional(Type.Enum(["float", "base64"])),
+    input: anyOf([filledText, list(filledText, some), tokens, list(tokens, some)]),
+    dimensions: optional(integer({ minimum: 1, maximum: 4_096 })),
+    encoding_format: optional(oneOf(["float", "base64"])),
   }),
 );
 

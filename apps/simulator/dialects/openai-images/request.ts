@@ -1,18 +1,27 @@
 /** Reads a request for images: JSON for new ones, a form for edits of attached ones. */
-import Type from "typebox";
-import { Compile } from "typebox/compile";
 import { type FormFile, isFile } from "../../request-body.ts";
 import { refuse } from "../dialect.ts";
-import { nullable, nullableFlag, nullableInteger, nullableText, shaped } from "../shape.ts";
+import {
+  compiled,
+  exactly,
+  nullable,
+  nullableFlag,
+  nullableInteger,
+  nullableText,
+  object,
+  oneOf,
+  shaped,
+  string,
+} from "../shape.ts";
 
-const imagesRequest = Compile(
-  Type.Object({
-    prompt: Type.String({ minLength: 1, maxLength: 32_000 }),
+const imagesRequest = compiled(
+  object({
+    prompt: string({ minLength: 1, maxLength: 32_000 }),
     model: nullableText,
     n: nullableInteger(1, 10),
-    size: nullable(Type.String({ pattern: "^(auto|[1-9][0-9]{1,3}x[1-9][0-9]{1,3})$" })),
-    response_format: nullable(Type.Enum(["b64_json", "url"])),
-    output_format: nullable(Type.Literal("png")),
+    size: nullable(string({ pattern: "^(auto|[1-9][0-9]{1,3}x[1-9][0-9]{1,3})$" })),
+    response_format: nullable(oneOf(["b64_json", "url"])),
+    output_format: nullable(exactly("png")),
     stream: nullableFlag,
     partial_images: nullableInteger(0, 3),
   }),

@@ -2,21 +2,19 @@
  * OpenAI moderations: POST /v1/moderations. Words such as "kill" and "hate" are flagged, and
  * nothing else.
  */
-import Type from "typebox";
-import { Compile } from "typebox/compile";
 import { refuse, wholeOf } from "../dialect.ts";
 import { openaiDialect } from "../openai.ts";
-import { filledText, nullableText, optional, shaped, text } from "../shape.ts";
+import { anyOf, compiled, exactly, filledText, list, nullableText, object, optional, shaped, text } from "../shape.ts";
 
-const part = Type.Union([
-  Type.Object({ type: Type.Literal("text"), text }),
-  Type.Object({ type: Type.Literal("image_url"), image_url: Type.Object({ url: filledText }) }),
+const part = anyOf([
+  object({ type: exactly("text"), text }),
+  object({ type: exactly("image_url"), image_url: object({ url: filledText }) }),
 ]);
 
-const moderationRequest = Compile(
-  Type.Object({
+const moderationRequest = compiled(
+  object({
     model: nullableText,
-    input: Type.Union([text, Type.Array(text, { minItems: 1 }), Type.Array(part, { minItems: 1 })]),
+    input: anyOf([text, list(text, { minItems: 1 }), list(part, { minItems: 1 })]),
     user: optional(text),
   }),
 );

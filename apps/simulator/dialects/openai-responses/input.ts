@@ -1,9 +1,9 @@
 /** Reads the items of an input as strictly as the vendor does. */
-import Type, { type Static } from "typebox";
+import type { Static } from "typebox";
 import { describedUrl } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { imageTokens, messageTokens } from "../../answer/question.ts";
-import { nullableText, text as textShape } from "../shape.ts";
+import { anyOf, exactly, list, nullableText, object, oneOf, string, text as textShape } from "../shape.ts";
 import { isEncryptedContent } from "./items.ts";
 import { missing, type Reader, readerAmong, readerOf, refused, toolName, unsupported } from "./reading.ts";
 
@@ -22,7 +22,7 @@ interface Content {
 const fileTokens = 258;
 
 /** `contentOf` checks the parts. */
-const content = Type.Union([textShape, Type.Array(Type.Object({ type: textShape }))]);
+const content = anyOf([textShape, list(object({ type: textShape }))]);
 
 const imageUrl = /^(?:https?:\/\/|data:image\/(?:png|jpeg|webp|gif);base64,[A-Za-z0-9+/]+={0,2}$)/;
 
@@ -33,9 +33,9 @@ const textContentOf = (text: string): Content => ({
   tokens: promptTokensOf(text),
 });
 
-const textPart = readerOf(Type.Object({ text: textShape }), ({ text }) => textContentOf(text));
+const textPart = readerOf(object({ text: textShape }), ({ text }) => textContentOf(text));
 
-const imagePart = readerOf(Type.Object({ image_url: nullableText, file_id: nullableText }), (image, at): Content => {
+const imagePart = readerOf(object({ image_url: nullableText, file_id: nullableText }), (image, at): Content => {
   const { image_url: url, file_id: id } = image;
   if (url && !imageUrl.test(url))
     refused(
@@ -58,7 +58,7 @@ const fileMembers = {
   file_id: nullableText,
 };
 
-const filePart = readerOf(Type.Object(fileMembers), ({ file_data: data, file_url: url, file_id: id }, at): Content => {
+const filePart = readerOf(object(fileMembers), ({ file_data: data, file_url: url, file_id: id }, at): Content => {
   const address = data || url;
   if (!address && !id) missing(`${at}.file_data`);
   return {
@@ -76,7 +76,7 @@ const ofCaller: Record<string, Reader<Content>> = {
 };
 const ofModel: Record<string, Reader<Content>> = {
   output_text: textPart,
-  refusal: readerOf(Type.Object({ refusal: textShape }), ({ refusal }) => textContentOf(refusal)),
+  refusal: readerOf(object({ refusal: textShape }), ({ refusal }) => textContentOf(refusal)),
 };
 
 /** The content of the caller, or of an answer that it sends back. */
@@ -136,10 +136,10 @@ const unverified = (itemId: string | null | undefined): never =>
   );
 
 const id = nullableText;
-const callId = Type.String({ minLength: 1, maxLength: 64 });
+const callId = string({ minLength: 1, maxLength: 64 });
 
 const resultReader = (isCustom: boolean) =>
-  readerOf(Type.Object({ call_id: callId, output: content }), ({ call_id, output }, at): ReadItem => {
+  readerOf(object({ call_id: callId, output: content }), ({ call_id, output }, at): ReadItem => {
     const result = contentOf(output, `${at}.output`, { byModel: false });
     const { text, images, documents, tokens } = result;
     return {
@@ -161,26 +161,26 @@ const callOf = (id: string, name: string, input: string, isCustom: boolean): Rea
 
 const readers: Record<string, Reader<ReadItem>> = {
   message: readerOf(
-    Type.Object({ id, role: Type.Enum(["user", "assistant", "system", "developer"]), content }),
+    object({ id, role: oneOf(["user", "assistant", "system", "developer"]), content }),
     ({ role, content: parts }, at): ReadItem => {
       const content = contentOf(parts, `${at}.content`, { byModel: role === "assistant" });
       return { ...content, kind: "message", role };
     },
   ),
   function_call: readerOf(
-    Type.Object({ id, call_id: callId, name: toolName, arguments: textShape }),
-    ({ call_id, name, arguments: input }): ReadItem => callOf(call_id, name, input, false),
+    object({ id, call_id: callId, name: toolName, arguments: textShape }),
+    ({ call_id, name, arguments: input }) => callOf(call_id, name, input, false),
   ),
   custom_tool_call: readerOf(
-    Type.Object({ id, call_id: callId, name: toolName, input: textShape }),
-    ({ call_id, name, input }): ReadItem => callOf(call_id, name, input, true),
+    object({ id, call_id: callId, name: toolName, input: textShape }),
+    ({ call_id, name, input }) => callOf(call_id, name, input, true),
   ),
   function_call_output: resultReader(false),
   custom_tool_call_output: resultReader(true),
   reasoning: readerOf(
-    Type.Object({
+    object({
       id,
-      summary: Type.Array(Type.Object({ type: Type.Literal("summary_text"), text: textShape })),
+      summary: list(object({ type: exactly("summary_text"), text: textShape })),
       encrypted_content: id,
     }),
     ({ id: itemId, summary, encrypted_content: encrypted }): ReadItem => {
@@ -190,7 +190,7 @@ const readers: Record<string, Reader<ReadItem>> = {
     },
   ),
   compaction: readerOf(
-    Type.Object({ id, encrypted_content: textShape }),
+    object({ id, encrypted_content: textShape }),
     ({ id: itemId, encrypted_content: encrypted }): ReadItem =>
       isEncryptedContent(encrypted, "compaction", itemId ?? undefined)
         ? { kind: "other", tokens: compactedTokens }
@@ -234,7 +234,7 @@ function itemOf(item: unknown, at: string, isStored: boolean): ReadItem {
 }
 
 /** OpenAI's wording: https://github.com/openai/openai-agents-python/issues/919 */
-const notFoundOf = (id: string): string =>
+const notFoundOf = (id: string) =>
   `Item with id '${id.slice(0, 80)}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`;
 
 /**

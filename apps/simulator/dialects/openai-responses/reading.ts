@@ -1,24 +1,23 @@
 /** Reads the values of a request: each by its schema, and by rules beyond the schema. */
-import Type, { type Static } from "typebox";
-import { Compile } from "typebox/compile";
+import type { Static, TSchema } from "typebox";
 import { refuse } from "../dialect.ts";
-import { shaped } from "../shape.ts";
+import { compiled, shaped, string } from "../shape.ts";
 
-export const toolName = Type.String({ pattern: "^[a-zA-Z0-9_-]{1,128}$" });
+export const toolName = string({ pattern: "^[a-zA-Z0-9_-]{1,128}$" });
 
 /** Reads the value `at` a path of the body, or refuses it. */
 export type Reader<Read> = (value: unknown, at: string) => Read;
 
-export function readerOf<Schema extends Type.TSchema, Read>(
+export function readerOf<Schema extends TSchema, Read>(
   schema: Schema,
   read: (value: Static<Schema>, at: string) => Read,
 ): Reader<Read> {
-  const checked = Compile(schema);
+  const checked = compiled(schema);
   return (value, at) => read(shaped(checked, value, at) as Static<Schema>, at);
 }
 
 /** The reader of a type, if there is one. */
-export const readerAmong = <Read>(readers: Record<string, Reader<Read>>, type: string): Reader<Read> | undefined =>
+export const readerAmong = <Read>(readers: Record<string, Reader<Read>>, type: string) =>
   Object.hasOwn(readers, type) ? readers[type] : undefined;
 
 /** `code` is one of OpenAI's. */

@@ -1,18 +1,24 @@
 /** Reads a request for a response, as far as the answer depends on it; unknown fields pass. */
-import Type, { type Static } from "typebox";
-import { Compile } from "typebox/compile";
+import type { Static } from "typebox";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
 import { checkFunctionSchema } from "../openai-schema.ts";
 import {
+  anyOf,
   anything,
+  compiled,
+  integer,
+  list,
   nullable,
   nullableFlag,
   nullableInteger,
   nullableNumber,
   nullableText,
+  object,
+  oneOf,
   optional,
   shaped,
+  string,
   text,
 } from "../shape.ts";
 import { itemsIn, type ReadItem } from "./input.ts";
@@ -21,13 +27,13 @@ import { missing, type Reader, readerAmong, readerOf, refused, toolName, unsuppo
 
 /** Reads the tools that may be called, and whether a call is required. */
 
-const toolChoice = Type.Union([
-  Type.Enum(["none", "auto", "required"]),
-  Type.Object({
+const toolChoice = anyOf([
+  oneOf(["none", "auto", "required"]),
+  object({
     type: text,
     name: optional(text),
-    mode: optional(Type.Enum(["auto", "required"])),
-    tools: optional(Type.Array(Type.Object({ type: text, name: optional(text) }))),
+    mode: optional(oneOf(["auto", "required"])),
+    tools: optional(list(object({ type: text, name: optional(text) }))),
   }),
 ]);
 
@@ -39,13 +45,13 @@ const otherTypes =
 
 const readers: Record<string, Reader<Tool>> = {
   function: readerOf(
-    Type.Object({ name: toolName, parameters: nullable(Type.Object({})), strict: nullableFlag }),
+    object({ name: toolName, parameters: nullable(object({})), strict: nullableFlag }),
     ({ name, parameters, strict }, at) => {
       checkFunctionSchema(name, parameters, strict === true, `${at}.parameters`);
       return { name, schema: parameters ?? { type: "object" }, takes: "json" };
     },
   ),
-  custom: readerOf(Type.Object({ name: toolName }), ({ name }) => ({
+  custom: readerOf(object({ name: toolName }), ({ name }) => ({
     name,
     schema: undefined,
     takes: "text",
@@ -85,49 +91,49 @@ function toolsIn(offered: { type: string }[], choice: Choice): Pick<Question, "t
 }
 
 /** https://platform.openai.com/docs/api-reference/responses/create */
-const shortText = nullable(Type.String({ maxLength: 64 }));
+const shortText = nullable(string({ maxLength: 64 }));
 
-const format = Type.Object({
-  type: Type.Enum(["text", "json_object", "json_schema"]),
-  name: Type.Optional(Type.String({ pattern: "^[a-zA-Z0-9_-]{1,64}$" })),
-  schema: Type.Optional(anything),
+const format = object({
+  type: oneOf(["text", "json_object", "json_schema"]),
+  name: optional(string({ pattern: "^[a-zA-Z0-9_-]{1,64}$" })),
+  schema: optional(anything),
 });
 
-const responsesRequest = Type.Object({
+const responsesRequest = object({
   model: nullableText,
-  input: nullable(Type.Union([text, Type.Array(Type.Object({}))])),
+  input: nullable(anyOf([text, list(object({}))])),
   instructions: nullableText,
   max_output_tokens: nullableInteger(16),
-  max_tool_calls: nullable(Type.Integer()),
-  metadata: nullable(Type.Object({})),
-  include: nullable(Type.Array(text)),
+  max_tool_calls: nullable(integer()),
+  metadata: nullable(object({})),
+  include: nullable(list(text)),
   parallel_tool_calls: nullableFlag,
   previous_response_id: nullableText,
   conversation: nullable(anything),
   prompt: nullable(anything),
   background: nullableFlag,
-  context_management: nullable(Type.Array(Type.Object({ type: text, compact_threshold: nullableInteger(1) }))),
+  context_management: nullable(list(object({ type: text, compact_threshold: nullableInteger(1) }))),
   prompt_cache_key: shortText,
   reasoning: nullable(
-    Type.Object({
-      effort: nullable(Type.Enum(["none", "minimal", "low", "medium", "high", "xhigh", "max"])),
-      summary: nullable(Type.Enum(["auto", "concise", "detailed"])),
+    object({
+      effort: nullable(oneOf(["none", "minimal", "low", "medium", "high", "xhigh", "max"])),
+      summary: nullable(oneOf(["auto", "concise", "detailed"])),
     }),
   ),
   safety_identifier: shortText,
   store: nullableFlag,
   stream: nullableFlag,
   temperature: nullableNumber(0, 2),
-  text: nullable(Type.Object({ format: nullable(format), verbosity: nullable(Type.Enum(["low", "medium", "high"])) })),
+  text: nullable(object({ format: nullable(format), verbosity: nullable(oneOf(["low", "medium", "high"])) })),
   tool_choice: nullable(toolChoice),
-  tools: nullable(Type.Array(Type.Object({ type: text }), { maxItems: 1_024 })),
+  tools: nullable(list(object({ type: text }), { maxItems: 1_024 })),
   top_logprobs: nullableInteger(0, 20),
   top_p: nullableNumber(0, 1),
-  truncation: nullable(Type.Enum(["auto", "disabled"])),
+  truncation: nullable(oneOf(["auto", "disabled"])),
   user: nullableText,
 });
 
-const checked = Compile(responsesRequest);
+const checked = compiled(responsesRequest);
 
 export type ResponsesRequest = Static<typeof responsesRequest>;
 

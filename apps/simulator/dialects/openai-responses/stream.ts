@@ -71,7 +71,7 @@ export function responsesScriptOf(envelope: Envelope, items: Item[], outcome: Ou
   };
 }
 
-const numbered = (events: Event[], first: number): string => events.map((one, index) => one(first + index)).join("");
+const numbered = (events: Event[], first: number) => events.map((one, index) => one(first + index)).join("");
 
 function positioned(
   stretches: Stretch[],

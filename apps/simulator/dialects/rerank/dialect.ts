@@ -2,18 +2,16 @@
  * Rankings in Jina's format, POST /v1/rerank, and in Cohere's, POST /v2/rerank. The score of a
  * document is the share of the query's words that it has.
  */
-import Type from "typebox";
-import { Compile } from "typebox/compile";
 import { promptTokensOf } from "../../answer/chunks.ts";
 import { wholeOf } from "../dialect.ts";
 import { openaiDialect } from "../openai.ts";
-import { filledText, nullableFlag, nullableInteger, shaped, text } from "../shape.ts";
+import { anyOf, compiled, filledText, list, nullableFlag, nullableInteger, object, shaped, text } from "../shape.ts";
 
-const rerankRequest = Compile(
-  Type.Object({
+const rerankRequest = compiled(
+  object({
     model: filledText,
     query: filledText,
-    documents: Type.Array(Type.Union([text, Type.Object({ text })]), { minItems: 1, maxItems: 10_000 }),
+    documents: list(anyOf([text, object({ text })]), { minItems: 1, maxItems: 10_000 }),
     top_n: nullableInteger(1),
     return_documents: nullableFlag,
   }),
