@@ -16,60 +16,59 @@ import {
   optionalNumber,
   optionalObject,
   optionalText,
+  optionalTexts,
   partsOrValue,
   type Schema,
   text,
+  typed,
+  typedOrNull,
+  whenWith,
 } from "../request-schema/schema-parts.ts";
 
 const filledText = { type: "string", minLength: 1 };
 const object = { type: "object" };
-const when = (types: readonly string[], required: readonly string[], properties: Schema = {}) => ({
-  if: has("type", ...types),
-  then: { required, properties },
-});
+const when = (type: string, required: readonly string[], properties: Schema = {}) =>
+  whenWith(has("type", type), properties, ...required);
 
-const cacheControl = { ...nullable("object"), required: ["type"], properties: { type: text, ttl: nullable("string") } };
+const cacheControl = typedOrNull({ ttl: optionalText });
 
 const textBlock = {
   ...object,
   required: ["type", "text"],
   properties: { type: { enum: ["text"] }, text, cache_control: cacheControl },
 };
-const citations = { ...nullable("object"), properties: { enabled: nullable("boolean") } };
+const citations = optionalObject({ enabled: optionalFlag });
 
 /** `contents` are the schemas of the blocks that a document may contain. */
-const attachmentOf = (contents: readonly Schema[]) => ({
-  ...object,
-  required: ["type"],
-  properties: {
-    type: text,
-    media_type: text,
-    data: filledText,
-    url: filledText,
-    file_id: filledText,
-    content: {
-      type: ["string", "array"],
-      items: { ...object, required: ["type"], properties: { type: text }, allOf: contents },
+const attachmentOf = (contents: readonly Schema[]) =>
+  typed(
+    {
+      media_type: text,
+      data: filledText,
+      url: filledText,
+      file_id: filledText,
+      content: { type: ["string", "array"], items: typed({}, { allOf: contents }) },
     },
-  },
-  allOf: [
-    when(["base64"], ["media_type", "data"]),
-    when(["text"], ["data"]),
-    when(["url"], ["url"]),
-    when(["file"], ["file_id"]),
-    when(["content"], ["content"]),
-  ],
-});
-const ofText = when(["text"], ["text"], { text });
+    {
+      allOf: [
+        when("base64", ["media_type", "data"]),
+        when("text", ["data"]),
+        when("url", ["url"]),
+        when("file", ["file_id"]),
+        when("content", ["content"]),
+      ],
+    },
+  );
+const ofText = when("text", ["text"], { text });
 
 const shared = [
   ofText,
-  when(["image"], ["source"], { source: attachmentOf([ofText]) }),
-  when(["document"], ["source"], {
-    source: attachmentOf([ofText, when(["image"], ["source"], { source: attachmentOf([ofText]) })]),
+  when("image", ["source"], { source: attachmentOf([ofText]) }),
+  when("document", ["source"], {
+    source: attachmentOf([ofText, when("image", ["source"], { source: attachmentOf([ofText]) })]),
     citations,
   }),
-  when(["search_result"], ["source", "title", "content"], {
+  when("search_result", ["source", "title", "content"], {
     source: text,
     title: text,
     content: { type: "array", items: textBlock },
@@ -78,29 +77,24 @@ const shared = [
 ];
 
 /** The blocks of a tool result. */
-const innerBlock = {
-  ...object,
-  required: ["type"],
-  properties: { type: text, cache_control: cacheControl, tool_name: text },
-  allOf: shared,
-};
+const innerBlock = typed({ cache_control: cacheControl, tool_name: text }, { allOf: shared });
 
-const block = {
-  ...object,
-  required: ["type"],
-  properties: { type: text, cache_control: cacheControl, title: nullable("string"), context: nullable("string") },
-  allOf: [
-    ...shared,
-    when(["tool_use"], ["id", "name", "input"], { id: filledText, name: filledText }),
-    when(["tool_result"], ["tool_use_id"], {
-      content: partsOrValue(innerBlock),
-      tool_use_id: filledText,
-      is_error: nullable("boolean"),
-    }),
-    when(["thinking"], ["thinking"], { thinking: text, signature: nullable("string") }),
-    when(["redacted_thinking"], ["data"], { data: text }),
-  ],
-};
+const block = typed(
+  { cache_control: cacheControl, ...optionalTexts("title", "context") },
+  {
+    allOf: [
+      ...shared,
+      when("tool_use", ["id", "name", "input"], { id: filledText, name: filledText }),
+      when("tool_result", ["tool_use_id"], {
+        content: partsOrValue(innerBlock),
+        tool_use_id: filledText,
+        is_error: optionalFlag,
+      }),
+      when("thinking", ["thinking"], { thinking: text, signature: optionalText }),
+      when("redacted_thinking", ["data"], { data: text }),
+    ],
+  },
+);
 
 const message = {
   ...object,
@@ -108,11 +102,10 @@ const message = {
   properties: {
     role: { type: "string", enum: ["user", "assistant", "system"] },
     content: { type: ["string", "array", "null"], items: block },
-    clear_at: nullable("string"),
-    output_config: nullable("object"),
+    clear_at: optionalText,
+    output_config: optionalObject(),
   },
-  if: has("role", "user", "assistant"),
-  then: { required: ["content"], properties: { content: { type: ["string", "array"] } } },
+  ...whenWith(has("role", "user", "assistant"), { content: { type: ["string", "array"] } }, "content"),
 };
 
 const isCustom = { anyOf: [{ not: { required: ["type"] } }, { properties: { type: { enum: ["custom", null] } } }] };
@@ -120,14 +113,14 @@ const isCustom = { anyOf: [{ not: { required: ["type"] } }, { properties: { type
 const tool = {
   ...object,
   properties: {
-    type: nullable("string"),
+    type: optionalText,
     name: filledText,
-    description: nullable("string"),
-    strict: nullable("boolean"),
-    defer_loading: nullable("boolean"),
-    eager_input_streaming: nullable("boolean"),
+    description: optionalText,
+    strict: optionalFlag,
+    defer_loading: optionalFlag,
+    eager_input_streaming: optionalFlag,
     input_examples: nullable("array"),
-    allowed_callers: { ...nullable("array"), items: text },
+    allowed_callers: optionalList(text),
     cache_control: cacheControl,
   },
   if: isCustom,
@@ -142,18 +135,9 @@ const tool = {
   },
 };
 
-const format = {
-  ...nullable("object"),
-  required: ["type"],
-  properties: { type: text, schema: object },
-  allOf: [when(["json_schema"], ["schema"])],
-};
+const format = typedOrNull({ schema: object }, when("json_schema", ["schema"]));
 
-const edit = {
-  ...object,
-  required: ["type"],
-  properties: { type: text, keep: { type: ["string", "object", "null"] } },
-};
+const edit = typed({ keep: { type: ["string", "object", "null"] } });
 
 /** Fields that both endpoints accept. */
 const counted = {
@@ -161,23 +145,18 @@ const counted = {
   messages: Type.Unsafe<unknown[]>({ type: "array", minItems: 1, maxItems: 100_000, items: message }),
   system: optional({ type: ["string", "array", "null"], items: textBlock }),
   cache_control: optional(cacheControl),
-  output_config: optionalObject({ effort: nullable("string"), format, task_budget: nullable("object") }),
+  output_config: optionalObject({ effort: optionalText, format, task_budget: optionalObject() }),
   output_format: optional(format),
   speed: optionalText,
-  thinking: optional({
-    ...nullable("object"),
-    required: ["type"],
-    properties: { type: text, display: nullable("string") },
-    allOf: [
-      when(["enabled"], ["budget_tokens"], { budget_tokens: { type: "integer", minimum: 1_024, maximum: int32Max } }),
-    ],
-  }),
-  tool_choice: optional({
-    ...nullable("object"),
-    required: ["type"],
-    properties: { type: text, name: filledText, disable_parallel_tool_use: nullable("boolean") },
-    allOf: [when(["tool"], ["name"])],
-  }),
+  thinking: optional(
+    typedOrNull(
+      { display: optionalText },
+      when("enabled", ["budget_tokens"], { budget_tokens: { type: "integer", minimum: 1_024, maximum: int32Max } }),
+    ),
+  ),
+  tool_choice: optional(
+    typedOrNull({ name: filledText, disable_parallel_tool_use: optionalFlag }, when("tool", ["name"])),
+  ),
   tools: optionalList(tool),
   context_management: optionalObject({ edits: nullable("array", { items: edit }) }),
   compaction: optionalObject(),
@@ -201,7 +180,7 @@ export const messagesRequestSchema = Type.Object({
   temperature: optionalNumber(0, 1),
   top_p: optionalNumber(0, 1),
   top_k: optionalInteger(0, int32Max),
-  metadata: optionalObject({ user_id: nullable("string") }),
+  metadata: optionalObject({ user_id: optionalText }),
   service_tier: optionalText,
   container: optional({ type: ["string", "object", "null"] }),
   diagnostics: optionalObject(),

@@ -13,7 +13,6 @@ import {
   modelName,
   name,
   nullable,
-  objectWith,
   optional,
   optionalFlag,
   optionalInteger,
@@ -21,10 +20,14 @@ import {
   optionalNumber,
   optionalObject,
   optionalText,
+  optionalTexts,
   partsOrValue,
   safetyIdentifier,
   text,
+  typed,
+  typedOrNull,
   when,
+  whenWith,
 } from "../request-schema/schema-parts.ts";
 
 /** An object of one of these types has a member of that name. */
@@ -41,7 +44,7 @@ const contentPart = Type.Object(
       type: ["string", "object"],
       minLength: 1,
       required: ["url"],
-      properties: { url: { type: "string", minLength: 1 }, detail: nullable("string") },
+      properties: { url: { type: "string", minLength: 1 }, detail: optionalText },
     }),
     input_audio: Type.Optional(Type.Object({ data: Type.String({ minLength: 1 }), format: text })),
     file: Type.Optional(
@@ -56,8 +59,7 @@ const contentPart = Type.Object(
 
 const toolCall = Type.Object(
   {
-    type: optionalText,
-    id: optionalText,
+    ...optionalTexts("type", "id"),
     function: Type.Optional(Type.Object({ name: text })),
     custom: Type.Optional(Type.Object({ name: text })),
   },
@@ -72,8 +74,7 @@ const message = Type.Object(
       type: "string",
       enum: ["system", "developer", "user", "assistant", "tool", "function"],
     }),
-    name: optionalText,
-    tool_call_id: optionalText,
+    ...optionalTexts("name", "tool_call_id"),
     tool_calls: optionalList(toolCall),
     refusal: optionalText,
     audio: optionalObject({ id: text }, "id"),
@@ -82,22 +83,17 @@ const message = Type.Object(
   {
     allOf: [
       when(has("role", "function"), "name", "content"),
-      {
-        if: has("role", "tool", "function"),
-        then: { required: ["content"], properties: { content: partsOrValue(contentPart) } },
-      },
-      {
-        if: has("role", "assistant"),
-        then: { properties: { content: { type: ["string", "array", "null"], items: contentPart } } },
-      },
+      whenWith(has("role", "tool", "function"), { content: partsOrValue(contentPart) }, "content"),
+      whenWith(has("role", "assistant"), { content: { type: ["string", "array", "null"], items: contentPart } }),
       when(
         { allOf: [has("role", "assistant"), lacksAll("tool_calls", "function_call", "audio", "refusal")] },
         "content",
       ),
-      {
-        if: has("role", "system", "developer", "user"),
-        then: { required: ["content"], properties: { content: { type: ["string", "array"], items: contentPart } } },
-      },
+      whenWith(
+        has("role", "system", "developer", "user"),
+        { content: { type: ["string", "array"], items: contentPart } },
+        "content",
+      ),
     ],
   },
 );
@@ -124,10 +120,7 @@ const tool = Type.Object(
       Type.Object({
         name,
         description: optionalText,
-        format: optional({
-          ...objectWith({ type: text, grammar }, "type"),
-          ...when(has("type", "grammar"), "grammar"),
-        }),
+        format: optional(typedOrNull({ grammar }, when(has("type", "grammar"), "grammar"))),
       }),
     ),
     name: Type.Optional(name),
@@ -138,32 +131,29 @@ const tool = Type.Object(
 );
 
 const named = { type: "object", required: ["name"], properties: { name: text } };
-const toolReference = {
-  type: "object",
-  required: ["type"],
-  properties: { type: text, function: named, custom: named },
-};
+const namedTools = { function: named, custom: named };
 
 /** A mode, or an object with the members that its type requires. */
 const toolChoice = {
   type: ["string", "object", "null"],
   if: { type: "object" },
-  then: {
-    required: ["type"],
-    properties: {
-      ...toolReference.properties,
+  then: typed(
+    {
+      ...namedTools,
       name: text,
       allowed_tools: {
         type: "object",
         required: ["mode", "tools"],
-        properties: { mode: text, tools: { type: "array", items: toolReference } },
+        properties: { mode: text, tools: { type: "array", items: typed(namedTools) } },
       },
     },
-    allOf: [
-      ...["function", "custom"].map((type) => when({ allOf: [has("type", type), lacksAll("name")] }, type)),
-      when({ allOf: [has("type", "allowed_tools"), lacksAll("tools")] }, "allowed_tools"),
-    ],
-  },
+    {
+      allOf: [
+        ...["function", "custom"].map((type) => when({ allOf: [has("type", type), lacksAll("name")] }, type)),
+        when({ allOf: [has("type", "allowed_tools"), lacksAll("tools")] }, "allowed_tools"),
+      ],
+    },
+  ),
 };
 
 const asksTopLogprobs = { required: ["top_logprobs"], properties: { top_logprobs: { type: "integer", minimum: 1 } } };
@@ -175,7 +165,7 @@ const asksTopLogprobs = { required: ["top_logprobs"], properties: { top_logprobs
 const read = {
   model: modelName,
   stream: optionalFlag,
-  stream_options: optionalObject({ include_usage: nullable("boolean") }),
+  stream_options: optionalObject({ include_usage: optionalFlag }),
   n: optionalInteger(1, 128),
   /** `true` is replaced by `false`, so a value that a server takes for `true` must not pass. */
   store: optionalFlag,
@@ -206,7 +196,7 @@ export const readableRequestSchema = Type.Object(
   {
     ...read,
     messages: Type.Array(message, { minItems: 1 }),
-    stream_options: optionalObject({ include_usage: nullable("boolean"), include_obfuscation: nullable("boolean") }),
+    stream_options: optionalObject({ include_usage: optionalFlag, include_obfuscation: optionalFlag }),
     max_completion_tokens: tokensMax,
     max_tokens: tokensMax,
     temperature: optionalNumber(0, 2),
@@ -220,26 +210,24 @@ export const readableRequestSchema = Type.Object(
       additionalProperties: { type: "number", minimum: -100, maximum: 100 },
     }),
     seed: optionalInteger(-(2 ** 63), 2 ** 63),
-    reasoning_effort: optionalText,
-    verbosity: optionalText,
-    response_format: optional({
-      ...nullable("object"),
-      required: ["type"],
-      properties: {
-        type: { type: "string" },
-        json_schema: {
-          type: "object",
-          required: ["name"],
-          properties: {
-            name: { type: "string", minLength: 1 },
-            description: nullable("string"),
-            schema: nullable("object"),
-            strict: nullable("boolean"),
+    ...optionalTexts("reasoning_effort", "verbosity"),
+    response_format: optional(
+      typedOrNull(
+        {
+          json_schema: {
+            type: "object",
+            required: ["name"],
+            properties: {
+              name: { type: "string", minLength: 1 },
+              description: optionalText,
+              schema: optionalObject(),
+              strict: optionalFlag,
+            },
           },
         },
-      },
-      ...when(has("type", "json_schema"), "json_schema"),
-    }),
+        when(has("type", "json_schema"), "json_schema"),
+      ),
+    ),
     tools: optionalList(tool),
     tool_choice: optional(toolChoice),
     parallel_tool_calls: optionalFlag,
@@ -264,11 +252,10 @@ export const readableRequestSchema = Type.Object(
       "type",
       "content",
     ),
-    web_search_options: optionalObject({ search_context_size: nullable("string"), user_location: nullable("object") }),
-    moderation: optionalObject({ model: nullable("string"), policy: nullable("object") }),
+    web_search_options: optionalObject({ search_context_size: optionalText, user_location: optionalObject() }),
+    moderation: optionalObject({ model: optionalText, policy: optionalObject() }),
     metadata,
-    service_tier: optionalText,
-    user: optionalText,
+    ...optionalTexts("service_tier", "user"),
     safety_identifier: safetyIdentifier,
     prompt_cache_key: optionalText,
     prompt_cache_options: cacheOptions,

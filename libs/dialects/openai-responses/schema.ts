@@ -19,10 +19,14 @@ import {
   optionalNumber,
   optionalObject,
   optionalText,
+  optionalTexts,
   partsOrValue,
   safetyIdentifier,
   text,
+  typed,
+  typedOrNull,
   when,
+  whenWith,
 } from "../request-schema/schema-parts.ts";
 
 const lacks = (member: string) => ({ properties: { [member]: { type: "null" } } });
@@ -32,12 +36,7 @@ const contentPart = Type.Object(
     type: text,
     text: Type.Optional(text),
     refusal: Type.Optional(text),
-    image_url: optionalText,
-    file_id: optionalText,
-    file_data: optionalText,
-    file_url: optionalText,
-    filename: optionalText,
-    detail: optionalText,
+    ...optionalTexts("image_url", "file_id", "file_data", "file_url", "filename", "detail"),
     input_audio: Type.Optional(Type.Object({ data: Type.String({ minLength: 1 }), format: text })),
     annotations: optionalList({ type: "object" }),
     prompt_cache_breakpoint: cacheOptions,
@@ -57,10 +56,9 @@ const toolMembers = {
   description: optionalText,
   parameters: optional(looseParameters),
   strict: optionalFlag,
-  format: optional({
-    ...objectWith({ type: text, syntax: text, definition: text }, "type"),
-    ...when(has("type", "grammar"), "syntax", "definition"),
-  }),
+  format: optional(
+    typedOrNull({ syntax: text, definition: text }, when(has("type", "grammar"), "syntax", "definition")),
+  ),
 };
 const namedTool = when(has("type", "function", "custom"), "name");
 const tool = Type.Object(
@@ -68,59 +66,49 @@ const tool = Type.Object(
   { allOf: [namedTool, when(has("type", "namespace"), "name")] },
 );
 
-const reference = { type: "object", required: ["type"], properties: { type: text, name: optionalText } };
+const reference = { name: optionalText };
 
 /** A mode, or an object with the members that its type requires. */
 const toolChoice = {
   type: ["string", "object", "null"],
   if: { type: "object" },
-  then: {
-    ...reference,
-    properties: { ...reference.properties, mode: text, tools: { type: "array", items: reference } },
-    allOf: [when(has("type", "function", "custom"), "name"), when(has("type", "allowed_tools"), "mode", "tools")],
-  },
+  then: typed(
+    { ...reference, mode: text, tools: { type: "array", items: typed(reference) } },
+    {
+      allOf: [when(has("type", "function", "custom"), "name"), when(has("type", "allowed_tools"), "mode", "tools")],
+    },
+  ),
 };
 
 const partsOrText = { type: ["string", "array"], items: contentPart };
 
 const item = Type.Object(
   {
-    type: optionalText,
-    id: optionalText,
+    ...optionalTexts("type", "id"),
     role: Type.Optional(Type.Unsafe<string>({ type: "string", enum: ["user", "assistant", "system", "developer"] })),
     content: optional({ type: ["string", "array", "null"], items: contentPart }),
-    name: optionalText,
-    namespace: optionalText,
-    call_id: optionalText,
+    ...optionalTexts("name", "namespace", "call_id"),
     summary: optionalList(contentPart),
-    encrypted_content: optionalText,
-    status: optionalText,
-    phase: optionalText,
+    ...optionalTexts("encrypted_content", "status", "phase"),
   },
   {
     allOf: [
       when({ allOf: [lacks("type"), lacks("id")] }, "role", "content"),
-      { if: has("type", "message"), then: { required: ["role", "content"], properties: { content: partsOrText } } },
-      {
-        if: has("type", "function_call"),
-        then: {
-          required: ["call_id", "name", "arguments"],
-          properties: { call_id: text, name: text },
-        },
-      },
-      {
-        if: has("type", "custom_tool_call"),
-        then: { required: ["call_id", "name", "input"], properties: { call_id: text, name: text } },
-      },
-      {
-        if: has("type", "function_call_output", "custom_tool_call_output"),
-        then: { required: ["call_id", "output"], properties: { call_id: text, output: partsOrValue(contentPart) } },
-      },
+      whenWith(has("type", "message"), { content: partsOrText }, "role", "content"),
+      whenWith(has("type", "function_call"), { call_id: text, name: text }, "call_id", "name", "arguments"),
+      whenWith(has("type", "custom_tool_call"), { call_id: text, name: text }, "call_id", "name", "input"),
+      whenWith(
+        has("type", "function_call_output", "custom_tool_call_output"),
+        { call_id: text, output: partsOrValue(contentPart) },
+        "call_id",
+        "output",
+      ),
       when(has("type", "reasoning"), "summary"),
-      {
-        if: has("type", "additional_tools", "tool_search_output"),
-        then: { required: ["tools"], properties: { tools: { type: "array", items: tool } } },
-      },
+      whenWith(
+        has("type", "additional_tools", "tool_search_output"),
+        { tools: { type: "array", items: tool } },
+        "tools",
+      ),
     ],
   },
 );
@@ -174,7 +162,7 @@ export const responsesRequestSchema = Type.Object(
   {
     model: modelName,
     input: Type.Optional(Type.Unsafe<unknown>({ type: ["string", "array"], items: item })),
-    stream: Type.Optional(Type.Unsafe<boolean | null>(nullable("boolean"))),
+    stream: Type.Optional(Type.Unsafe<boolean | null>(optionalFlag)),
     instructions: optionalText,
     max_output_tokens: optionalInteger(1, int32Max),
     max_tool_calls: optionalInteger(1, int32Max),
@@ -184,26 +172,18 @@ export const responsesRequestSchema = Type.Object(
     parallel_tool_calls: optionalFlag,
     tools: optionalList(tool),
     tool_choice: optional(toolChoice),
-    reasoning: optionalObject(
-      Object.fromEntries(
-        ["effort", "summary", "generate_summary", "context", "mode"].map((name) => [name, nullable("string")]),
-      ),
-    ),
+    reasoning: optionalObject(optionalTexts("effort", "summary", "generate_summary", "context", "mode")),
     text: optionalObject({
-      verbosity: nullable("string"),
-      format: {
-        ...objectWith(
-          {
-            type: text,
-            name: nullable("string", { minLength: 1 }),
-            description: nullable("string"),
-            schema: nullable("object"),
-            strict: nullable("boolean"),
-          },
-          "type",
-        ),
-        ...when(has("type", "json_schema"), "name", "schema"),
-      },
+      verbosity: optionalText,
+      format: typedOrNull(
+        {
+          name: nullable("string", { minLength: 1 }),
+          description: optionalText,
+          schema: optionalObject(),
+          strict: optionalFlag,
+        },
+        when(has("type", "json_schema"), "name", "schema"),
+      ),
     }),
     metadata,
     include: optionalList(text),
@@ -216,16 +196,14 @@ export const responsesRequestSchema = Type.Object(
     prompt_cache_options: cacheOptions,
     prompt_cache_retention: optionalText,
     context_management: optionalList({ type: "object" }),
-    stream_options: optionalObject({ include_obfuscation: nullable("boolean") }),
+    stream_options: optionalObject({ include_obfuscation: optionalFlag }),
     client_metadata: optionalObject(),
-    moderation: optionalObject({ model: nullable("string"), policy: nullable("object") }),
-    access_programs: optionalObject({ cyber: nullable("string") }),
-    image: optionalObject({ context_compression: nullable("string") }),
+    moderation: optionalObject({ model: optionalText, policy: optionalObject() }),
+    access_programs: optionalObject({ cyber: optionalText }),
+    image: optionalObject({ context_compression: optionalText }),
     personality: optionalText,
     safety_identifier: safetyIdentifier,
-    user: optionalText,
-    service_tier: optionalText,
-    truncation: optionalText,
+    ...optionalTexts("user", "service_tier", "truncation"),
   },
   { if: { allOf: [lacks("previous_response_id"), lacks("conversation")] }, then: { required: ["input"] } },
 );

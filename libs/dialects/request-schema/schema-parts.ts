@@ -26,9 +26,25 @@ export const metadata = optional(
     additionalProperties: { type: "string", maxLength: 512 },
   }),
 );
-export const cacheOptions = optionalObject({ mode: nullable("string"), ttl: nullable("string") });
+export const cacheOptions = optionalObject({ mode: optionalText, ttl: optionalText });
 export const safetyIdentifier = optional(nullable("string", { maxLength: 128 }));
-export const when = (condition: Schema, ...required: string[]): Schema => ({ if: condition, then: { required } });
+export const when = (condition: Schema, ...required: string[]) => whenWith(condition, {}, ...required);
+export const whenWith = (condition: Schema, properties: Schema, ...required: string[]): Schema => ({
+  if: condition,
+  then: { required, properties },
+});
+/** An object with a type and these members. */
+export const typed = (properties: Schema = {}, more: Schema = {}): Schema => ({
+  type: "object",
+  required: ["type"],
+  properties: { type: text, ...properties },
+  ...more,
+});
+/** The same, or null. */
+export const typedOrNull = (properties: Schema, more: Schema = {}) =>
+  typed(properties, { type: ["object", "null"], ...more });
+export const optionalTexts = <Name extends string>(...names: Name[]) =>
+  Object.fromEntries(names.map((name) => [name, optionalText])) as Record<Name, typeof optionalText>;
 /** The schema of a tool's arguments. Agents also write a list or a flag for none. */
 export const looseParameters: Schema = { type: ["object", "array", "boolean", "null"] };
 /** A call's result: a list of parts, or any value that a tool returned. */
