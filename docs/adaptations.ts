@@ -29,7 +29,7 @@ const supports: Record<ConversationDialect, FieldSupport> = {
 };
 
 /** The names that callers know a setting by. */
-const names: Record<SettingName | Bounded, string> = {
+const settingNames: Record<SettingName, string> = {
   outputTokensMax: "`max_tokens`, `max_completion_tokens`, `max_output_tokens`, `maxOutputTokens`",
   temperature: "`temperature`",
   topP: "`top_p`, `topP`",
@@ -49,17 +49,17 @@ const names: Record<SettingName | Bounded, string> = {
   metadata: "`metadata` of OpenAI's dialects",
   serviceTier: "`service_tier`, `serviceTier`",
   cacheKey: "`prompt_cache_key`",
+};
+
+const names: Record<SettingName | Bounded, string> = {
+  ...settingNames,
   callId: "ids of calls",
   toolDescription: "descriptions of tools",
   tools: "`tools`",
 };
 
-const words: Record<FieldSupport[SettingName], string> = {
-  supported: "yes",
-  adapted: "by Sluice",
-  ignored: "ignored",
-  rejected: "refused",
-};
+const wordOf = (support: FieldSupport[SettingName]): string =>
+  support === undefined ? "yes" : support === "adapted" ? "by Sluice" : support;
 
 const boundOf = (rule: Rule): [bound: string, beyond: string] => {
   switch (rule.kind) {
@@ -151,9 +151,9 @@ const generatedOf =
 
 ${alignedTableOf(
   ["setting", ...conversationDialects],
-  (Object.keys(chatSupport) as SettingName[]).map((name) => [
-    names[name],
-    ...conversationDialects.map((dialect) => words[supports[dialect][name]]),
+  Object.entries(settingNames).map(([name, words]) => [
+    words,
+    ...conversationDialects.map((dialect) => wordOf(supports[dialect][name as SettingName])),
   ]),
 )}
 

@@ -41,7 +41,7 @@ export interface CallerRequest {
 export interface WireRequest {
   /** Appended to the upstream's base URL, with its query; begins with a slash. */
   path: string;
-  headers: Record<string, string>;
+  headers?: Record<string, string> | undefined;
   body: Buffer;
 }
 

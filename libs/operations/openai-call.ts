@@ -15,7 +15,7 @@ export const withModel = (bytes: Buffer, model: string) => withValues(bytes, { m
 /** The caller's JSON with the upstream's model name. */
 export const requestFor = (path: string, bytes: Buffer, model: string): WireRequest => ({
   path,
-  headers: {},
+
   body: withModel(bytes, model),
 });
 

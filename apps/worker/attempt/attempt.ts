@@ -845,7 +845,7 @@ function changes({ body, headers }: Exchange["request"], repair: Repair): boolea
   const hasBeta = repair.fields.some(
     (field) =>
       field.startsWith(betaPath) &&
-      Object.values(headers).some((value) => value.includes(field.slice(betaPath.length))),
+      Object.values(headers ?? {}).some((value) => value.includes(field.slice(betaPath.length))),
   );
   return hasBeta || (Buffer.isBuffer(body) && withoutFields(body, repair.fields) !== body);
 }

@@ -1,6 +1,6 @@
 /** The codec of Anthropic's Messages. */
 
-import { jsonOf } from "#wire/json/parse.ts";
+import { jsonBytesOf } from "#wire/json/parse.ts";
 import { withMembers } from "#wire/json/spans.ts";
 import type { Codec, TokenCount } from "../codec.ts";
 import { decodeAnswer, encodeAnswer, upstreamErrorOf } from "./answer.ts";
@@ -34,7 +34,7 @@ const tokenCount: TokenCount = {
   conversationOf: (body) => ({ ...body, max_tokens: outputTokensFilled }),
   requestOf(conversation, { model }) {
     const fields = Object.entries(conversation).filter(([name]) => !answerFields.includes(name));
-    const body = Buffer.from(jsonOf({ ...Object.fromEntries(fields), model }));
+    const body = jsonBytesOf({ ...Object.fromEntries(fields), model });
     return {
       path: "/messages/count_tokens",
       headers: { "anthropic-version": apiVersion },

@@ -152,22 +152,11 @@ function putFormat(settings: Settings, format: unknown, path: string): void {
 
 /** Sampling fields are supported, but dropped for models that reject them. */
 export const fieldSupport: FieldSupport = {
-  outputTokensMax: "supported",
-  temperature: "supported",
-  topP: "supported",
-  topK: "supported",
-  stop: "supported",
   seed: "ignored",
   presencePenalty: "ignored",
   frequencyPenalty: "ignored",
-  parallelCalls: "supported",
-  format: "supported",
-  effort: "supported",
-  thinkingTokensMax: "supported",
-  thinkingShown: "supported",
   verbosity: "ignored",
   modalities: "ignored",
-  user: "supported",
   metadata: "ignored",
   serviceTier: "ignored",
   cacheKey: "ignored",

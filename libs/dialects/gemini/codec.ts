@@ -1,6 +1,6 @@
 /** The codec of Google's Gemini. */
 
-import { isPresent, type JsonObject, jsonOf, objectOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonBytesOf, jsonOf, objectOf } from "#wire/json/parse.ts";
 import type { Codec, TokenCount } from "../codec.ts";
 import { upstreamErrorOf } from "../upstream-errors/upstream-errors.ts";
 import { decodeAnswer, encodeAnswer, GeminiDecoder } from "./answer.ts";
@@ -32,7 +32,7 @@ const tokenCount: TokenCount = {
     const body = Object.keys(conversation).some(isMore)
       ? { generateContentRequest: { ...conversation, model: resourceOf(model) } }
       : { contents };
-    return { path: pathOf(model, "countTokens"), headers: {}, body: Buffer.from(jsonOf(body)) };
+    return { path: pathOf(model, "countTokens"), body: jsonBytesOf(body) };
   },
   countIn: ({ totalTokens: tokens }) =>
     typeof tokens === "number" && Number.isSafeInteger(tokens) && tokens >= 0 ? tokens : undefined,

@@ -184,21 +184,7 @@ function formatOf({ responseMimeType: type, responseSchema, responseJsonSchema }
 }
 
 export const fieldSupport: FieldSupport = {
-  outputTokensMax: "supported",
-  temperature: "supported",
-  topP: "supported",
-  topK: "supported",
-  stop: "supported",
-  seed: "supported",
-  presencePenalty: "supported",
-  frequencyPenalty: "supported",
-  parallelCalls: "supported",
-  format: "supported",
-  effort: "supported",
-  thinkingTokensMax: "supported",
-  thinkingShown: "supported",
   verbosity: "ignored",
-  modalities: "supported",
   user: "ignored",
   metadata: "ignored",
   serviceTier: "ignored",
@@ -220,7 +206,7 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
     ...encodeTools(tools, toolChoice),
     ...(Object.keys(generationConfig).length > 0 && { generationConfig }),
   };
-  return { path: answerPathOf(target.model, framing), headers: {}, body: jsonBytesOf(body) };
+  return { path: answerPathOf(target.model, framing), body: jsonBytesOf(body) };
 }
 
 /** An instruction in place of a format that the model refuses beside tools. */

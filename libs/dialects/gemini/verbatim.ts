@@ -3,16 +3,7 @@
  * unchanged except for the model's name.
  */
 
-import {
-  isPresent,
-  type JsonObject,
-  jsonBytesOf,
-  jsonOf,
-  listOf,
-  objectOf,
-  parsedObject,
-  textOf,
-} from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import {
   elementSpansOf,
   isEmptyArray,
@@ -85,7 +76,7 @@ export const verbatim: Verbatim = {
     const unsigned = bypassOf(traits);
     const own = bytes.includes(wrappedSignatureMark) ? withoutWrappedSignatures(bytes, unsigned) : bytes;
     const body = unsigned === undefined ? own : withSignedCalls(own, unsigned);
-    return { path: answerPathOf(model, framing), headers: {}, body };
+    return { path: answerPathOf(model, framing), body };
   },
   repairs: {
     companions: (bytes) => withSignedCalls(withoutSignatures(bytes), bypass),
@@ -123,7 +114,7 @@ const withoutSignatures = (bytes: Buffer) =>
 
 const withSignature = (bytes: Buffer, by: string | undefined) =>
   signatureNames.reduce(
-    (part, name) => withMembers(part, name, () => (by === undefined ? undefined : Buffer.from(jsonOf(by)))),
+    (part, name) => withMembers(part, name, () => (by === undefined ? undefined : jsonBytesOf(by))),
     bytes,
   );
 
@@ -168,7 +159,7 @@ class GeminiWatcher extends Watcher {
 
   constructor(model: string, isList: boolean, candidateCount: number) {
     super();
-    this.#model = Buffer.from(jsonOf(model));
+    this.#model = jsonBytesOf(model);
     this.#frame = new Frames(isList);
     this.#candidateCount = candidateCount;
   }
@@ -259,7 +250,7 @@ function withoutContinuation(json: Buffer): Buffer {
     const { continuationToken: _, ...candidate } = objectOf(value);
     return candidate.finishReason === "CONTINUATION" ? { ...candidate, finishReason: "MAX_TOKENS" } : candidate;
   });
-  return Buffer.from(jsonOf({ ...response, candidates }));
+  return jsonBytesOf({ ...response, candidates });
 }
 
 /** A whole answer: the same bytes with the catalogue's model id, and the reported usage. */
@@ -275,7 +266,7 @@ function answerOf(sent: Buffer, { model }: AnswerIdentity): WholeAnswer {
   if (!isBlocked(promptFeedback) && !candidates.some(isAnswered)) return failedWith(emptyAnswer);
   return {
     kind: "answer",
-    body: withMember(withoutContinuation(sent), ["modelVersion"], Buffer.from(jsonOf(model))),
+    body: withMember(withoutContinuation(sent), ["modelVersion"], jsonBytesOf(model)),
     usage: usageOf(body.usageMetadata, searchesIn(body)),
     finish: finishIn(candidates.map(({ finishReason }) => finishReason)),
   };

@@ -1,8 +1,5 @@
-/**
- * Field support: each dialect supports, ignores or rejects each setting of a request. `adapted`:
- * the gateway does it in place of the upstream.
- */
-import type { NeutralRequest, SettingName } from "./neutral.ts";
+/** The settings that a dialect lacks, and the refusal of fields. */
+import type { SettingName } from "./neutral.ts";
 
 /**
  * The request uses something that a dialect, the gateway's or the upstream's, does not support. The
@@ -22,10 +19,5 @@ export function refuse(path: string, why = "is not supported by the upstream of 
   throw new Refusal(path, `${path} ${why}.`);
 }
 
-export type FieldSupport = Record<SettingName, "supported" | "adapted" | "ignored" | "rejected">;
-
-/** Throws Refusal for the first setting that is given and rejected. */
-export function checkFieldSupport({ settings }: NeutralRequest, fieldSupport: FieldSupport): void {
-  for (const [name, setting] of Object.entries(settings) as [SettingName, { path: string } | undefined][])
-    if (setting !== undefined && fieldSupport[name] === "rejected") refuse(setting.path);
-}
+/** The settings that a dialect does not have. `adapted`: the gateway does it instead. */
+export type FieldSupport = Partial<Record<SettingName, "adapted" | "ignored">>;

@@ -8,7 +8,7 @@ import type { Target } from "../codec.ts";
 import type { ConversationDialect } from "../dialect.ts";
 import { withWireNames } from "../schema/tool-schemas.ts";
 import { withFewMarks } from "./cache-marks.ts";
-import { checkFieldSupport, type FieldSupport, refuse } from "./field-support.ts";
+import { type FieldSupport, refuse } from "./field-support.ts";
 import { withUserLast } from "./history.ts";
 import { type NeutralRequest, type SettingName, type Settings, withoutOwnImages } from "./neutral.ts";
 import { effortAmong, requestedEffortOf } from "./reasoning.ts";
@@ -23,7 +23,6 @@ export function fitted(
   fieldSupport: FieldSupport,
   target: Target,
 ): NeutralRequest {
-  checkFieldSupport(request, fieldSupport);
   checkModalities(request, fieldSupport);
   const withImages = withImagesInPlace(request, dialect);
   const ended =

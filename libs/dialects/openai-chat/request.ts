@@ -194,25 +194,10 @@ function formatOf(value: unknown): Settings["format"] {
 }
 
 export const fieldSupport: FieldSupport = {
-  outputTokensMax: "supported",
-  temperature: "supported",
-  topP: "supported",
   topK: "ignored",
-  stop: "supported",
-  seed: "supported",
-  presencePenalty: "supported",
-  frequencyPenalty: "supported",
-  parallelCalls: "supported",
-  format: "supported",
-  effort: "supported",
-  thinkingTokensMax: "supported",
   thinkingShown: "ignored",
-  verbosity: "supported",
-  modalities: "supported",
-  user: "supported",
   metadata: "ignored",
   serviceTier: "ignored",
-  cacheKey: "supported",
 };
 
 export function encodeRequest(neutral: NeutralRequest, framing: Framing, target: Target): WireRequest {
@@ -254,7 +239,7 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
     ...(stream && { stream: true }),
     ...(stream && streamUsage && { stream_options: { include_usage: true } }),
   };
-  return { path: "/chat/completions", headers: {}, body: jsonBytesOf(body) };
+  return { path: "/chat/completions", body: jsonBytesOf(body) };
 }
 
 /** A model that can't reason by effort alone has a switch of its own. */

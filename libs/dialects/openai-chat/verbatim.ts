@@ -37,7 +37,7 @@ export const verbatim: Verbatim = {
   request(bytes, framing, target) {
     const own = bytes.includes(wrappedSignatureMark) ? withoutWrappedSignatures(bytes) : bytes;
     const body = requestOf(withModelRules(own, target), framing, target);
-    return body === undefined ? undefined : { path: "/chat/completions", headers: {}, body };
+    return body === undefined ? undefined : { path: "/chat/completions", body };
   },
   repairs: {
     companions: (bytes) => withMessages(bytes, withoutReasoning),
@@ -57,7 +57,7 @@ export const verbatim: Verbatim = {
 export const verbatimCompletions = {
   request(bytes: Buffer, framing: Framing, target: Target): WireRequest | undefined {
     const body = requestOf(bytes, framing, target);
-    return body && { path: "/completions", headers: {}, body };
+    return body && { path: "/completions", body };
   },
   stream: (requested: RequestedAnswer, model: string): StreamRelay =>
     new VerbatimStream(new ChatWatcher(model, requested, { deltaOf: textDeltaOf })),

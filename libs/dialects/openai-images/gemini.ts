@@ -3,7 +3,7 @@
  * https://ai.google.dev/gemini-api/docs/image-generation
  */
 
-import { isPresent, type JsonObject, jsonOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, jsonBytesOf, jsonOf } from "#wire/json/parse.ts";
 import type { WholeAnswer, WireRequest } from "../codec.ts";
 import { codecs } from "../codecs.ts";
 import { pathOf } from "../gemini/names.ts";
@@ -42,7 +42,7 @@ export async function geminiImageRequestOf(
       ...(size !== undefined && { imageConfig: { aspectRatio: size } }),
     },
   };
-  return { path: pathOf(model, "generateContent"), headers: {}, body: Buffer.from(jsonOf(body)) };
+  return { path: pathOf(model, "generateContent"), body: jsonBytesOf(body) };
 }
 
 async function partOf(file: File, place: number) {

@@ -20,7 +20,7 @@ export function imageRequestOf(bytes: Buffer, model: string): WireRequest | unde
   const by = jsonBytesOf(model);
   return {
     path: "/images/generations",
-    headers: {},
+
     body: replaceSpans(
       bytes,
       spans.all.map(({ start, end }) => ({ start, end, by })),

@@ -30,7 +30,7 @@ const tokenCount: TokenCount = {
   conversationOf: (body) => body,
   requestOf: (conversation, { model }) => ({
     path: "/responses/input_tokens",
-    headers: {},
+
     body: withResolvableReasoning(
       Buffer.from(
         jsonOf({

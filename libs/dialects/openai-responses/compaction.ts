@@ -4,7 +4,7 @@
  * summary, whatever dialect its upstream speaks, and seals the summary in the item. Any model can
  * continue from it.
  */
-import { type JsonObject, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf, replaceSpans, withMembers } from "#wire/json/spans.ts";
 
 /** The prefix of the content of the gateway's own items. Items of a vendor have other content. */
@@ -18,7 +18,7 @@ const task = [
 ].join(" ");
 
 const messageOf = (text: string): Buffer =>
-  Buffer.from(jsonOf({ type: "message", role: "user", content: [{ type: "input_text", text }] }));
+  jsonBytesOf({ type: "message", role: "user", content: [{ type: "input_text", text }] });
 
 const mark = '"compaction';
 

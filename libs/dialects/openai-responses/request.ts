@@ -100,25 +100,14 @@ const oneOf = <Value extends string>(values: readonly Value[], value: unknown, p
 });
 
 export const fieldSupport: FieldSupport = {
-  outputTokensMax: "supported",
-  temperature: "supported",
-  topP: "supported",
   topK: "ignored",
   stop: "adapted",
   seed: "ignored",
   presencePenalty: "ignored",
   frequencyPenalty: "ignored",
-  parallelCalls: "supported",
-  format: "supported",
-  effort: "supported",
-  thinkingTokensMax: "supported",
-  thinkingShown: "supported",
-  verbosity: "supported",
   modalities: "adapted",
-  user: "supported",
   metadata: "ignored",
   serviceTier: "ignored",
-  cacheKey: "supported",
 };
 
 export function encodeRequest(neutral: NeutralRequest, framing: Framing, target: Target): WireRequest {
@@ -166,7 +155,7 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
     store: false,
     ...(framing !== "whole" && { stream: true }),
   };
-  return { path: "/responses", headers: {}, body: jsonBytesOf(body) };
+  return { path: "/responses", body: jsonBytesOf(body) };
 }
 
 function encodeReasoning(settings: Settings): object | undefined {

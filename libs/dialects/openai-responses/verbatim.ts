@@ -65,7 +65,7 @@ const attachmentFinder: AttachmentFinder = {
 export const verbatim: Verbatim = {
   request(bytes, framing, target) {
     const body = requestOf(withResolvableReasoning(bytes), framing, target);
-    return body === undefined ? undefined : { path: "/responses", headers: {}, body };
+    return body === undefined ? undefined : { path: "/responses", body };
   },
   repairs: { companions: withoutReasoning, "item-ids": withoutItemIds },
   stream: (_bytes, _framing, identity) => new VerbatimStream(new ResponsesWatcher(identity)),

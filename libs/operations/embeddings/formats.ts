@@ -8,10 +8,10 @@ import { refuse } from "#dialects/neutral/field-support.ts";
 import type { Profile } from "#dialects/profile.ts";
 import { withMember } from "#dialects/relay/verbatim.ts";
 import { plainUsageOf, tokensOf, type Usage } from "#dialects/usage.ts";
-import { type JsonObject, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import { readSpan, withElements, withMembers } from "#wire/json/spans.ts";
 import { embeddedTextsMax } from "../bounds.ts";
-import { withModel } from "../openai-call.ts";
+import { namedAnswerOf, requestFor, withModel } from "../openai-call.ts";
 
 /**
  * In one request to Google: https://ai.google.dev/api/embeddings#method:-models.batchembedcontents
@@ -101,7 +101,8 @@ export function embeddingRequestOf(
         : Array.isArray(input) && typeof input[0] !== "number"
           ? input.length
           : 1;
-    const request = from === "gemini" ? googleRequestOf(bytes, isBatched, model) : openaiRequestOf(bytes, model);
+    const request =
+      from === "gemini" ? googleRequestOf(bytes, isBatched, model) : requestFor("/embeddings", bytes, model);
     return { request, texts: [], requested: { count, isBatched, isBase64 } };
   }
   const { texts, dimensions } = wantedOf(from, body);
@@ -126,16 +127,7 @@ export function embeddingAnswerOf(
   return from === "gemini" ? googleAnswerFrom(bytes, requested) : openaiAnswerOf(bytes, requested, id);
 }
 
-/**
- * Between a caller and an upstream of OpenAI's format: bytes stay unchanged except for the model's
- * name and an encoding that was not requested.
- */
-const openaiRequestOf = (bytes: Buffer, model: string): WireRequest => ({
-  path: "/embeddings",
-  headers: {},
-  body: withMember(bytes, ["model"], textBytesOf(model)),
-});
-
+/** Bytes stay unchanged except for the name of the model and an encoding that was not requested. */
 function openaiAnswerOf(
   sent: Buffer,
   { count, isBase64 }: RequestedEmbeddings,
@@ -148,20 +140,17 @@ function openaiAnswerOf(
   const encoded = withMembers(sent, "data", (items) =>
     withElements(items, (item) => withMembers(item, "embedding", encode)),
   );
-  return { body: withMember(encoded, ["model"], textBytesOf(id)), usage: usageOf(answer?.usage) };
+  return { body: namedAnswerOf(encoded, id), usage: usageOf(answer?.usage) };
 }
 
-/**
- * Between a caller and an upstream of Google's format: bytes stay unchanged except for the model's
- * name.
- */
+/** Bytes stay unchanged except for the name of the model. */
 function googleRequestOf(bytes: Buffer, isBatched: boolean, model: string): WireRequest {
   const named = (request: Buffer) => withModel(request, resourceOf(model));
   return {
     path: pathOf(model, isBatched ? "batchEmbedContents" : "embedContent"),
-    headers: {},
+
     body: isBatched
-      ? withMembers(withMember(bytes, ["model"], textBytesOf(resourceOf(model))), "requests", (requests) =>
+      ? withMembers(withMember(bytes, ["model"], jsonBytesOf(resourceOf(model))), "requests", (requests) =>
           withElements(requests, named),
         )
       : named(bytes),
@@ -183,7 +172,7 @@ function googleRequestFor(texts: readonly string[], dimensions: number | undefin
     content: { parts: [{ text }] },
     ...(dimensions !== undefined && { outputDimensionality: dimensions }),
   }));
-  return { path: pathOf(model, "batchEmbedContents"), headers: {}, body: Buffer.from(jsonOf({ requests })) };
+  return { path: pathOf(model, "batchEmbedContents"), body: jsonBytesOf({ requests }) };
 }
 
 function openaiAnswerFrom(
@@ -199,7 +188,7 @@ function openaiAnswerFrom(
 
 function openaiRequestFor(texts: readonly string[], dimensions: number | undefined, model: string): WireRequest {
   const sent = { model, input: texts, encoding_format: "float", ...(dimensions !== undefined && { dimensions }) };
-  return { path: "/embeddings", headers: {}, body: Buffer.from(jsonOf(sent)) };
+  return { path: "/embeddings", body: jsonBytesOf(sent) };
 }
 
 function googleAnswerFrom(sent: Buffer, { count, isBatched }: RequestedEmbeddings): EmbeddingAnswer | undefined {
@@ -208,7 +197,7 @@ function googleAnswerFrom(sent: Buffer, { count, isBatched }: RequestedEmbedding
   if (!isComplete(vectors, count)) return undefined;
   const embeddings = vectors.map((values) => ({ values }));
   return {
-    body: Buffer.from(jsonOf(isBatched ? { embeddings } : { embedding: embeddings[0] })),
+    body: jsonBytesOf(isBatched ? { embeddings } : { embedding: embeddings[0] }),
     usage: usageOf(answer?.usage),
   };
 }
@@ -221,19 +210,16 @@ const isEmbedding = (value: unknown) => listOf(value).length > 0 || textOf(value
 const isComplete = (vectors: readonly number[][], count: number) =>
   vectors.length === count && vectors.every(({ length }) => length > 0);
 
-const textBytesOf = (text: string): Buffer => Buffer.from(JSON.stringify(text));
-
 /** The embedding as base64; the same bytes if it is already. */
-const base64Of = (embedding: Buffer) => (isText(embedding) ? embedding : textBytesOf(packed(numbersIn(embedding))));
-const numbersTextOf = (embedding: Buffer) =>
-  isText(embedding) ? Buffer.from(JSON.stringify(numbersIn(embedding))) : embedding;
+const base64Of = (embedding: Buffer) => (isText(embedding) ? embedding : jsonBytesOf(packed(numbersIn(embedding))));
+const numbersTextOf = (embedding: Buffer) => (isText(embedding) ? jsonBytesOf(numbersIn(embedding)) : embedding);
 
 const isText = (json: Buffer) => json[0] === 0x22;
 const numbersIn = (json: Buffer) => numbersOf(readSpan(json, { start: 0, end: json.length }));
 
 /** The answer with the gateway's token count, for an upstream that reports none. */
 export const withEmbeddingUsage = (body: Buffer, tokens: number) =>
-  withMember(body, ["usage"], Buffer.from(jsonOf({ prompt_tokens: tokens, total_tokens: tokens })));
+  withMember(body, ["usage"], jsonBytesOf({ prompt_tokens: tokens, total_tokens: tokens }));
 
 function openaiTextOf(vectors: number[][], base64: boolean, model: string): string {
   const data = vectors.map((vector, index) => ({

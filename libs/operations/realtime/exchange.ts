@@ -34,7 +34,7 @@ export const realtimeExchange: CallExchange<Context> = {
       const setup = withMember(body, ["setup", "model"], jsonBytesOf(`models/${target.model}`));
       return {
         ...common,
-        request: { path: livePath, headers: {}, body: setup },
+        request: { path: livePath, body: setup },
         context: { api: "gemini", model, bounds },
       };
     }
@@ -43,7 +43,7 @@ export const realtimeExchange: CallExchange<Context> = {
     const { session, transcription } = parsedObject(body) ?? {};
     if (typeof transcription === "string") {
       const update = withMember(Buffer.from(transcription), transcriptionModelPath, jsonBytesOf(target.model));
-      const request = { path: "/realtime?intent=transcription", headers: {}, body: update };
+      const request = { path: "/realtime?intent=transcription", body: update };
       return { ...common, request, context: { api: "openai", model, bounds } };
     }
     // The settings of a client secret.
@@ -51,7 +51,7 @@ export const realtimeExchange: CallExchange<Context> = {
     const path = `/realtime?model=${encodeURIComponent(target.model)}`;
     return {
       ...common,
-      request: { path, headers: {}, body: first },
+      request: { path, body: first },
       context: { api: "openai", model, bounds },
     };
   },

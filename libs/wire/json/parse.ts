@@ -57,8 +57,8 @@ export function jsonOf(value: unknown): string {
 
 const separators = /[\u2028\u2029]/;
 
-/** The value's JSON in UTF-8. */
-export const jsonBytesOf = (value: unknown): Buffer => Buffer.from(JSON.stringify(value));
+/** The same text in UTF-8. */
+export const jsonBytesOf = (value: unknown): Buffer => Buffer.from(jsonOf(value));
 
 /** A parsed object of unknown shape. */
 export type JsonObject = Record<string, unknown>;

@@ -25,7 +25,7 @@ function encoded(request: NeutralRequest, model = "claude-haiku-4-5", outputToke
   const { path, headers, body } = encodeRequest(request, "whole", claudeOf(model, outputTokensMax));
   assert.deepEqual([path, headers], ["/messages", { "anthropic-version": "2023-06-01" }]);
   const value = JSON.parse(body.toString()) as Body;
-  assert.doesNotThrow(() => messageQuestionOf(value, headers, "0".repeat(64)));
+  assert.doesNotThrow(() => messageQuestionOf(value, headers ?? {}, "0".repeat(64)));
   return value;
 }
 
