@@ -159,7 +159,7 @@ type Http = ReturnType<typeof createHttp>;
 
 /**
  * The path of a generation and its dependencies: events with their subscribers, shared capacities,
- * rate limits, idempotency.
+ * rate limits, idempotency. `shared` has what most parts need.
  */
 function createPath(
   config: IngressProcessConfig,
@@ -185,6 +185,9 @@ function createPath(
     ...(tracing === undefined ? [] : [traceSubscriber(tracing.export, clock)]),
     ...subscribers,
   );
+  const { current } = catalogue;
+  const { redisWaitMs } = config;
+  const shared = { config, clock, log, events, keyspace, redis, keys, catalogue: current, redisWaitMs };
   const capacities = {
     bodies: new Capacity(config.bodiesBytesMax, { smallMax: smallBodyBytesMax }),
     answers: new Capacity(config.answersBytesMax, { smallMax: smallAnswerBytesMax }),
@@ -193,8 +196,8 @@ function createPath(
     followers: new Capacity(followersMax),
     websockets: new Capacity(config.socketsMax),
   };
-  const { bodies: bodyBytes, answers: answerBytes, generations: slots } = capacities;
-  const limits = new RateLimiter({ redis, keyspace, catalogue: catalogue.current, clock, events, log });
+  const { bodies: bodyBytes, answers: answerBytes, generations: slots, recorded } = capacities;
+  const limits = new RateLimiter(shared);
   opened.defer(() => limits.close());
   const space = new RedisSpace(bodies, clock);
   const contents = new ContentStream({ redis: bodies, keyspace, hasSpace: () => space.hasSpace(), log });
@@ -202,65 +205,40 @@ function createPath(
   registerContentMetrics(registry, contents);
   const draining = new AbortController();
   const admission = new Admission({
-    clock,
-    redisWaitMs: config.redisWaitMs,
-    catalogue: catalogue.current,
+    ...shared,
     catalogueInForceAs: catalogue.inForceAs,
     limits,
     beginTrace: tracing?.begin,
     draining: draining.signal,
   });
   const generations = new GenerationLifecycle({
-    config,
-    bounds,
-    clock,
-    mailbox,
-    slotBoard,
-    redis,
-    bodies,
-    keyspace,
-    jobQueues: queues.byName,
-    slots,
-    bodyBytes,
-    answerBytes,
-    admission,
-    limits,
-    content: new ContentRecorder({ stream: contents, recorded: capacities.recorded, clock }),
+    ...{ ...shared, bounds, mailbox, slotBoard, bodies, jobQueues: queues.byName, controls },
+    ...{ slots, bodyBytes, answerBytes, admission, limits },
+    content: new ContentRecorder({ stream: contents, recorded, clock }),
     isRevoked: (id) => keys.isRevoked(id),
-    controls,
-    events,
   });
+  const stored = { ...shared, redis: bodies, space };
   const idempotency = new Idempotency({
-    redis: bodies,
-    keyspace,
-    space,
-    slots,
-    bodyBytes,
-    clock,
-    events,
-    redisWaitMs: config.redisWaitMs,
+    ...{ ...stored, slots, bodyBytes },
     windowMs: config.idempotencyWindowMs,
     keyBytesMax: config.idempotencyKeyBytesMax,
     bytesMax: config.idempotencyBytesMax,
   });
   const store = new BoundedStore({
-    redis: bodies,
-    keyspace,
-    space,
+    ...stored,
     lifeMs: config.storedMs,
     keyBytesMax: config.storedKeyBytesMax,
     bytesMax: config.storedBytesMax,
   });
-  return { draining, events, counts: load.counts, capacities, limits, admission, generations, idempotency, store };
+  return { shared, draining, counts: load.counts, capacities, limits, admission, generations, idempotency, store };
 }
 
 /** The callers' server with its routes, for HTTP and for WebSockets. */
-function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: Backends, path: Path) {
-  const { clock } = deps;
-  const { catalogue, keys } = backends;
+function createHttp(config: IngressProcessConfig, { tracing }: IngressDeps, backends: Backends, path: Path) {
+  const { shared, draining, capacities, admission, generations, idempotency } = path;
+  const { clock, events } = shared;
+  const { recorded, websockets } = capacities;
   const clientSecrets = new ClientSecrets(backends.bodies, backends.keyspace);
-  const { draining, events, capacities, admission, generations, idempotency } = path;
-  const redisWait = { clock, redisWaitMs: config.redisWaitMs };
   /** Random, because a counter could be guessed and would reveal the number of requests. */
   const nextId = () => `req_${randomUUID().replaceAll("-", "")}`;
   const unread = new UnreadAnswers(capacities.answers, (scope, keyId) =>
@@ -269,116 +247,50 @@ function createHttp(config: IngressProcessConfig, deps: IngressDeps, backends: B
   const bodies = new RequestBodies({ config, capacity: capacities.bodies, events, clock });
   const reader = new BodyReader();
   const server = createRequestServer({
-    config,
-    clock,
-    events,
-    keys,
-    catalogue: catalogue.current,
-    bodies,
-    unread,
-    clientSecrets,
-    beginTrace: deps.tracing?.begin,
+    ...{ ...shared, bodies, unread, clientSecrets, nextId },
+    beginTrace: tracing?.begin,
     socketPaths: [
       ...(config.responsesWebsocket === "on" ? [responsesEndpoint.path] : []),
       ...realtimeApis.map(({ path: served }) => served),
     ],
-    nextId,
     draining: draining.signal,
   });
-  const stored = createStored(config, deps, backends, path, { bodies, reader });
-  const { storing, detached, resumable } = stored;
-  const posts = addRoutes(server, {
-    catalogue: catalogue.current,
-    admission,
-    generations,
-    idempotency,
-    bodies,
-    reader,
-    storing,
-    detached,
-    resumable,
+  const stored = createStored(path, backends, { bodies, reader });
+  const features = {
+    ...{ ...shared, ...stored, admission, generations, idempotency, bodies, reader },
+    ...{ clientSecrets, unread, nextId, recorded, websockets },
+  };
+  const posts = addRoutes(server, features);
+  addOllamaRoutes(server, features, (...step) => posts.checkEarly(...step));
+  addInteractionRoutes(server, features, {
+    checkEarly: (...step) => posts.checkEarly(...step),
+    beginBackground: (...step) => posts.beginBackground(...step),
   });
-  addOllamaRoutes(
-    server,
-    { catalogue: catalogue.current, admission, generations, bodies, reader, clock, recorded: capacities.recorded },
-    (...step) => posts.checkEarly(...step),
-  );
-  addInteractionRoutes(
-    server,
-    { generations, bodies, reader, storing, detached, recorded: capacities.recorded },
-    {
-      checkEarly: (...step) => posts.checkEarly(...step),
-      beginBackground: (...step) => posts.beginBackground(...step),
-    },
-  );
-  addStoredRoutes(server, { ...stored, clock });
-  addOwnUsageRoutes(server, {
-    redis: backends.redis,
-    keyspace: backends.keyspace,
-    catalogue: catalogue.current,
-    ...redisWait,
-  });
-  const sockets = new ResponsesSockets({
-    config,
-    clock,
-    events,
-    keys,
-    admission,
-    generations,
-    bodies,
-    reader,
-    storing,
-    unread,
-    nextId,
-    websockets: capacities.websockets,
-  });
-  const realtime = new RealtimeSockets({
-    config,
-    ...redisWait,
-    events,
-    admission,
-    generations,
-    catalogue: catalogue.current,
-    clientSecrets,
-    bodies,
-    unread,
-    websockets: capacities.websockets,
-  });
+  addStoredRoutes(server, features);
+  addOwnUsageRoutes(server, shared);
+  const sockets = new ResponsesSockets(features);
+  const realtime = new RealtimeSockets(features);
   addSockets(server, config, [sockets, realtime]);
   const connections = new Connections(server.server as Server, clock);
-  return { bodies, reader, server, sockets, realtime, connections, detached };
+  return { bodies, reader, server, sockets, realtime, connections, detached: stored.detached };
 }
 
 /** The stores of callers, and the generations that go on without them. */
 function createStored(
-  { bodyBytesMax, keepAliveMs, redisWaitMs }: IngressConfig,
-  { clock }: IngressDeps,
-  { catalogue, keys, bodies: redis, keyspace, mailbox }: Backends,
-  { admission, generations, events, capacities, store: bounded }: Path,
+  { shared, admission, generations, capacities, store: bounded }: Path,
+  { bodies: redis, keyspace, mailbox }: Backends,
   { bodies, reader }: { bodies: RequestBodies; reader: BodyReader },
 ) {
-  const redisWait = { clock, redisWaitMs };
-  const store = new SealedStore(bounded, redisWait);
+  const { bodyBytesMax, keepAliveMs } = shared.config;
+  const { recorded, followers, bodies: bodyBytes } = capacities;
+  const store = new SealedStore(bounded, shared);
   const conversations = new Conversations(store);
   const responses = new StoredResponses(store, conversations, bodyBytesMax);
-  const { recorded, followers, bodies: bodyBytes } = capacities;
-  const { current } = catalogue;
-  const storing = new Storing({ catalogue: current, bodies, reader, responses, conversations, recorded });
-  const runs = new Runs(redis, keyspace, mailbox.self);
-  const detached = new DetachedGenerations({
-    runs,
-    store,
-    responses,
-    admission,
-    generations,
-    reader,
-    keys,
-    ...redisWait,
-    events,
-    bodyBytes,
-  });
-  const follower = new LogFollower({ store, runs, clock, events, followers, keepAliveMs });
-  const resumable = new ResumableStreams({ catalogue: current, storing, detached, follower });
+  const parts = { ...shared, store, responses, reader, runs: new Runs(redis, keyspace, mailbox.self) };
+  const storing = new Storing({ ...parts, bodies, conversations, recorded });
+  const detached = new DetachedGenerations({ ...parts, admission, generations, bodyBytes });
+  const follower = new LogFollower({ ...parts, followers, keepAliveMs });
+  const resumable = new ResumableStreams({ ...shared, storing, detached, follower });
   return { storing, detached, follower, resumable };
 }
 

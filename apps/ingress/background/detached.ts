@@ -82,6 +82,18 @@ interface Start {
   answered?: () => Pick<Answered, "storage" | "layers">;
 }
 
+/** A request whose generation goes on without its caller. */
+export interface DetachedRequest {
+  request: FastifyRequest;
+  owner: StoreOwner;
+  endpoint: ServedEndpoint;
+  resolved: ResolvedBody;
+  /** The caller of a stream. */
+  live: ServerResponse | undefined;
+  /** A retry under the same id must have the same. */
+  fingerprint: string;
+}
+
 export class DetachedGenerations {
   readonly #options: DetachedOptions;
   readonly #running = new LiveMap<string, Running>();
@@ -94,17 +106,12 @@ export class DetachedGenerations {
 
   /**
    * Begins a response of OpenAI's Responses that goes on in the background. Resolves to its id; a
-   * stream is answered to `live`, and its caller may leave. Rejects with Refusal.
+   * stream is answered to `live`, and its caller may leave. `name` is its Idempotency-Key. Rejects
+   * with Refusal.
    */
-  async beginBackground(
-    request: FastifyRequest,
-    owner: StoreOwner,
-    endpoint: ServedEndpoint,
-    resolved: ResolvedBody,
-    live: ServerResponse | undefined,
-    { name, fingerprint, apiKey }: { name: string | undefined; fingerprint: string; apiKey: string },
-  ): Promise<{ id: string; isNew: boolean }> {
+  async beginBackground(source: DetachedRequest, name: string | undefined): Promise<{ id: string; isNew: boolean }> {
     const { admission, responses, clock } = this.#options;
+    const { request, owner, resolved, live, fingerprint } = source;
     const { body, expansion } = resolved;
     const model = valueOrThrow(admission.modelFor(request, String(body.model))).id;
     const id = `resp_${name === undefined ? request.id.replace(/^req_/, "") : hashOf(`${owner.keyId} ${name}`)}`;
@@ -118,35 +125,10 @@ export class DetachedGenerations {
       return { id, isNew: false };
     const names = [id, detailNameOf(id), logIdOf(id), ...(conversationId === undefined ? [] : [conversationId])];
     const framing = live === undefined ? "whole" : "sse";
-    const own = {
-      id,
-      model,
-      framing,
-      isBackground: true,
-      keys: owner.sealing.keysFor(names),
-      receivedAt: clock.epoch(),
-      labels: labelsOf(request.caller, request.headers, body),
-      priceVersion: admission.priceVersion,
-    } as const;
-    const run = runOf(request, endpoint, apiKey, own);
     const bytes = withMembers(resolved.bytes, "background", () => undefined);
-    try {
-      await this.#store(run, owner, bytes);
-      this.#start({
-        run,
-        owner,
-        request,
-        endpoint,
-        body: { ...resolved, bytes },
-        requestId: request.id,
-        log: { parts: 0, events: 0 },
-        live,
-        queued,
-      });
-    } catch (error) {
-      await Promise.all([responses.remove(owner, id).catch(() => undefined), this.#options.runs.end(run)]);
-      throw error instanceof Refusal ? error : new Refusal(unavailable);
-    }
+    const run = this.#runOf(source, names, { id, model, framing, isBackground: true });
+    const undo = () => responses.remove(owner, id);
+    await this.#begin({ ...source, resolved: { ...resolved, bytes } }, { run, queued }, undo);
     return { id, isNew: true };
   }
 
@@ -155,20 +137,11 @@ export class DetachedGenerations {
    * caller then reads its log. A stream of another fingerprint is refused. Rejects with Refusal.
    */
   async beginResumable(
-    request: FastifyRequest,
-    owner: StoreOwner,
-    endpoint: ServedEndpoint,
-    resolved: ResolvedBody,
-    live: ServerResponse,
-    {
-      id,
-      model,
-      apiKey,
-      fingerprint,
-      answered,
-    }: { id: string; model: string; apiKey: string; fingerprint: string; answered(): Answered },
+    source: DetachedRequest,
+    { id, model, answered }: { id: string; model: string; answered(): Answered },
   ): Promise<boolean> {
-    const { store, runs, clock } = this.#options;
+    const { owner, fingerprint } = source;
+    const { store } = this.#options;
     const logId = logIdOf(id);
     const opened = await store.put(owner, { id: logId, value: Buffer.from(fingerprint), replaces: 0 });
     if (opened === "full") throw new Refusal(noSpace);
@@ -176,27 +149,49 @@ export class DetachedGenerations {
       await this.checkFingerprint(owner, id, fingerprint, { gone: unavailable, other: otherRequest });
       return false;
     }
-    const receivedAt = clock.epoch();
-    const own = {
-      id,
-      model,
-      framing: "sse",
-      isBackground: false,
-      keys: owner.sealing.keysFor([logId]),
-      receivedAt,
-      labels: labelsOf(request.caller, request.headers, resolved.body),
+    const run = this.#runOf(source, [logId], { id, model, framing: "sse", isBackground: false });
+    await this.#begin(source, { run, answered }, () => store.remove(owner, logId));
+    return true;
+  }
+
+  #runOf(
+    { request, owner, endpoint, resolved }: DetachedRequest,
+    storedNames: readonly string[],
+    own: Pick<Run, "id" | "model" | "framing" | "isBackground">,
+  ): Run {
+    const { caller, apiKey, headers } = request;
+    return {
+      ...own,
+      keyId: caller.id,
+      keyHash: hashOf(apiKey),
+      keys: owner.sealing.keysFor(storedNames),
+      requestId: request.id,
+      receivedAt: this.#options.clock.epoch(),
+      labels: labelsOf(caller, headers, resolved.body),
       priceVersion: this.#options.admission.priceVersion,
-    } as const;
-    const run = runOf(request, endpoint, apiKey, own);
+      endpoint: nameOf(endpoint),
+      url: endpoint.path ?? "",
+      headers: callerHeadersOf(endpoint.dialect, headers),
+    };
+  }
+
+  /** Leases the generation to this ingress and starts it; `undo` frees its id if that fails. */
+  async #begin(
+    { request, owner, endpoint, resolved, live }: DetachedRequest,
+    start: Pick<Start, "run" | "queued" | "answered">,
+    undo: () => Promise<unknown>,
+  ): Promise<void> {
+    const { store, runs } = this.#options;
+    const { run } = start;
     try {
+      if (run.isBackground && isLogged(run)) await store.put(owner, { id: logIdOf(run.id), value: Buffer.from("log") });
       await outlastRedis(this.#options, () => runs.begin(run, resolved.bytes));
       const log = { parts: 0, events: 0 };
-      this.#start({ run, owner, request, endpoint, body: resolved, requestId: request.id, log, live, answered });
+      this.#start({ ...start, owner, request, endpoint, body: resolved, requestId: request.id, log, live });
     } catch (error) {
-      await Promise.all([store.remove(owner, logId).catch(() => undefined), runs.end(run)]);
+      await Promise.all([undo().catch(() => undefined), runs.end(run)]);
       throw error instanceof Refusal ? error : new Refusal(unavailable);
     }
-    return true;
   }
 
   /**
@@ -282,12 +277,6 @@ export class DetachedGenerations {
     this.#running.delete(run.id);
     response.leave(why);
     if (why === "cancelled") void this.#options.runs.end(run);
-  }
-
-  async #store(run: Run, owner: StoreOwner, body: Buffer): Promise<void> {
-    const { store, runs } = this.#options;
-    if (isLogged(run)) await store.put(owner, { id: logIdOf(run.id), value: Buffer.from("log") });
-    await outlastRedis(this.#options, () => runs.begin(run, body));
   }
 
   #start(start: Start): void {
@@ -472,23 +461,6 @@ export class DetachedGenerations {
     const events = await answer.ending({ status: 502, body: errorBodyOf(workerLost, run.requestId) }, number);
     return { events, isStored: answer.isStored };
   }
-}
-
-function runOf(
-  request: FastifyRequest,
-  endpoint: ServedEndpoint,
-  apiKey: string,
-  own: Pick<Run, "id" | "model" | "framing" | "isBackground" | "keys" | "receivedAt" | "labels" | "priceVersion">,
-): Run {
-  return {
-    ...own,
-    keyId: request.caller.id,
-    keyHash: hashOf(apiKey),
-    requestId: request.id,
-    endpoint: nameOf(endpoint),
-    url: endpoint.path ?? "",
-    headers: callerHeadersOf(endpoint.dialect, request.headers),
-  };
 }
 
 /** Streams have a log. */

@@ -73,11 +73,10 @@ export class ResumableStreams {
     }
     const name = nameOf(request);
     const id = name === undefined ? request.id.replace("req_", "gen_") : `idem_${hashOf(name)}`;
-    const isNew = await detached.beginResumable(request, owner, endpoint, resolved, reply.raw, {
+    const source = { request, owner, endpoint, resolved, live: reply.raw, fingerprint: fingerprintOf(request) };
+    const isNew = await detached.beginResumable(source, {
       id,
       model,
-      apiKey: request.apiKey,
-      fingerprint: fingerprintOf(request),
       answered: () => storing.answered(request, endpoint, resolved, { framing: "sse" }),
     });
     if (isNew) {

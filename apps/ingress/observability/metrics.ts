@@ -44,83 +44,54 @@ export function metricsSubscriber(registry: Registry): Subscriber<IngressEvents>
 }
 
 function countersOf(registry: Registry) {
-  const registers = [registry];
+  const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+    new Counter({ name, help, labelNames, registers: [registry] });
   return {
-    requests: new Counter({
-      name: "sluice_requests_total",
-      help: "Answered requests.",
-      labelNames: ["path", "status"],
-      registers,
-    }),
-    errors: new Counter({
-      name: "sluice_errors_total",
-      help: "Requests that failed, by code.",
-      labelNames: ["code"],
-      registers,
-    }),
-    limitRefusals: new Counter({
-      name: "sluice_limit_refusals_total",
-      help: "Requests refused, and connections of answers broken (answers), by a limit and its scope: a key's, a group's or an account's limit. Of the limits that all keys share (bodies, answers, generations, waiting, websockets), the scope is key where a key is above its share, and ingress where the ingress has too little left.",
-      labelNames: ["limit", "scope"],
-      registers,
-    }),
-    cancellations: new Counter({
-      name: "sluice_cancellations_total",
-      help: "Generations whose callers left.",
-      labelNames: ["queue"],
-      registers,
-    }),
-    sessionMessages: new Counter({
-      name: "sluice_session_messages_total",
-      help: "Messages of sessions, from callers (up) and to them (down).",
-      labelNames: ["direction", "dialect"],
-      registers,
-    }),
-    cappedUsage: new Counter({
-      name: "sluice_capped_usage_total",
-      help: "Answers whose upstream reported more than their model and request allow, such as more tokens than the window of the model. The most that they allow is charged.",
-      labelNames: ["upstream", "model"],
-      registers,
-    }),
-    unpricedUnits: new Counter({
-      name: "sluice_unpriced_units_total",
-      help: "Units that upstreams report and the catalogue has no price for, such as searches. They are billed as nothing, and their records say so.",
-      labelNames: ["kind"],
-      registers,
-    }),
-    restarts: new Counter({
-      name: "sluice_restarts_total",
-      help: "Attempts restarted, unseen by the caller, because a worker or a job was lost.",
-      labelNames: ["queue"],
-      registers,
-    }),
+    requests: counter("sluice_requests_total", "Answered requests.", "path", "status"),
+    errors: counter("sluice_errors_total", "Requests that failed, by code.", "code"),
+    limitRefusals: counter(
+      "sluice_limit_refusals_total",
+      "Requests refused, and connections of answers broken (answers), by a limit and its scope: a key's, a group's or an account's limit. Of the limits that all keys share (bodies, answers, generations, waiting, websockets), the scope is key where a key is above its share, and ingress where the ingress has too little left.",
+      "limit",
+      "scope",
+    ),
+    cancellations: counter("sluice_cancellations_total", "Generations whose callers left.", "queue"),
+    sessionMessages: counter(
+      "sluice_session_messages_total",
+      "Messages of sessions, from callers (up) and to them (down).",
+      "direction",
+      "dialect",
+    ),
+    cappedUsage: counter(
+      "sluice_capped_usage_total",
+      "Answers whose upstream reported more than their model and request allow, such as more tokens than the window of the model. The most that they allow is charged.",
+      "upstream",
+      "model",
+    ),
+    unpricedUnits: counter(
+      "sluice_unpriced_units_total",
+      "Units that upstreams report and the catalogue has no price for, such as searches. They are billed as nothing, and their records say so.",
+      "kind",
+    ),
+    restarts: counter(
+      "sluice_restarts_total",
+      "Attempts restarted, unseen by the caller, because a worker or a job was lost.",
+      "queue",
+    ),
   };
 }
 
 function histogramsOf(registry: Registry) {
-  const registers = [registry];
+  const histogram = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+    new Histogram({ name, help, labelNames, buckets, registers: [registry] });
   return {
-    requestSeconds: new Histogram({
-      name: "sluice_request_seconds",
-      help: "From a request's head to the end of its answer.",
-      labelNames: ["path"],
-      buckets,
-      registers,
-    }),
-    firstTokenSeconds: new Histogram({
-      name: "sluice_first_token_seconds",
-      help: "From the admission of a generation to its first content.",
-      labelNames: ["queue"],
-      buckets,
-      registers,
-    }),
-    gapSeconds: new Histogram({
-      name: "sluice_gap_seconds",
-      help: "Between two chunks of a streamed answer.",
-      labelNames: ["queue"],
-      buckets,
-      registers,
-    }),
+    requestSeconds: histogram("sluice_request_seconds", "From a request's head to the end of its answer.", "path"),
+    firstTokenSeconds: histogram(
+      "sluice_first_token_seconds",
+      "From the admission of a generation to its first content.",
+      "queue",
+    ),
+    gapSeconds: histogram("sluice_gap_seconds", "Between two chunks of a streamed answer.", "queue"),
   };
 }
 
@@ -175,65 +146,44 @@ export function registerIngressGauges(registry: Registry, readings: IngressReadi
 }
 
 function gaugesOf(registry: Registry) {
-  const registers = [registry];
+  const gauge = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+    new Gauge({ name, help, labelNames, registers: [registry] });
   return {
-    generations: new Gauge({
-      name: "sluice_generations",
-      help: "Generations of this ingress that are not over.",
-      labelNames: ["queue", "state"],
-      registers,
-    }),
-    queued: new Gauge({
-      name: "sluice_queued_generations",
-      help: "Waiting generations of this ingress that it has not put on their queue yet, so that those of other keys can overtake.",
-      labelNames: ["queue"],
-      registers,
-    }),
-    oldestWait: new Gauge({
-      name: "sluice_oldest_wait_seconds",
-      help: "How long the oldest generation of this ingress has waited for a worker; take the maximum over all.",
-      labelNames: ["queue"],
-      registers,
-    }),
-    jobs: new Gauge({
-      name: "sluice_queue_jobs",
-      help: "Jobs on a queue by state, counted over all processes.",
-      labelNames: ["queue", "state"],
-      registers,
-    }),
-    bodiesBytes: new Gauge({ name: "sluice_bodies_bytes", help: "Bytes of request bodies in memory.", registers }),
-    capacityUsed: new Gauge({
-      name: "sluice_capacity_used",
-      help: "How much is used of each limit that all keys of this ingress share: bytes of bodies, of answers that callers have not taken, and of conversations, generations, waiting generations by queue, WebSockets.",
-      labelNames: ["limit", "queue"],
-      registers,
-    }),
-    capacityMax: new Gauge({
-      name: "sluice_capacity_max",
-      help: "The limits that all keys of this ingress share.",
-      labelNames: ["limit", "queue"],
-      registers,
-    }),
-    detached: new Gauge({
-      name: "sluice_detached_generations",
-      help: "Background responses and resumable streams that run at this ingress.",
-      registers,
-    }),
-    storedBytes: new Gauge({
-      name: "sluice_stored_bytes",
-      help: "Bytes of responses, conversations and logs that Redis stores for all callers, bounded by STORED_BYTES_MAX. Every ingress reports the same number.",
-      registers,
-    }),
-    controls: new Gauge({
-      name: "sluice_operator_control",
-      help: "1 for each queue that an operator has paused or drains, and each target that an operator keeps open. Every ingress reports the same.",
-      labelNames: ["kind", "name", "state"],
-      registers,
-    }),
-    keys: new Gauge({
-      name: "sluice_keys",
-      help: "Keys known to this ingress, revoked ones included.",
-      registers,
-    }),
+    generations: gauge("sluice_generations", "Generations of this ingress that are not over.", "queue", "state"),
+    queued: gauge(
+      "sluice_queued_generations",
+      "Waiting generations of this ingress that it has not put on their queue yet, so that those of other keys can overtake.",
+      "queue",
+    ),
+    oldestWait: gauge(
+      "sluice_oldest_wait_seconds",
+      "How long the oldest generation of this ingress has waited for a worker; take the maximum over all.",
+      "queue",
+    ),
+    jobs: gauge("sluice_queue_jobs", "Jobs on a queue by state, counted over all processes.", "queue", "state"),
+    bodiesBytes: gauge("sluice_bodies_bytes", "Bytes of request bodies in memory."),
+    capacityUsed: gauge(
+      "sluice_capacity_used",
+      "How much is used of each limit that all keys of this ingress share: bytes of bodies, of answers that callers have not taken, and of conversations, generations, waiting generations by queue, WebSockets.",
+      "limit",
+      "queue",
+    ),
+    capacityMax: gauge("sluice_capacity_max", "The limits that all keys of this ingress share.", "limit", "queue"),
+    detached: gauge(
+      "sluice_detached_generations",
+      "Background responses and resumable streams that run at this ingress.",
+    ),
+    storedBytes: gauge(
+      "sluice_stored_bytes",
+      "Bytes of responses, conversations and logs that Redis stores for all callers, bounded by STORED_BYTES_MAX. Every ingress reports the same number.",
+    ),
+    controls: gauge(
+      "sluice_operator_control",
+      "1 for each queue that an operator has paused or drains, and each target that an operator keeps open. Every ingress reports the same.",
+      "kind",
+      "name",
+      "state",
+    ),
+    keys: gauge("sluice_keys", "Keys known to this ingress, revoked ones included."),
   };
 }

@@ -172,11 +172,8 @@ export class GenerationRoutes {
     const limits = valueOrThrow(await admission.check(request, responses, false))?.headers;
     for (const [name, value] of Object.entries({ ...requestIdHeadersOf(request), ...limits }))
       live?.setHeader(name, value);
-    const { id, isNew } = await detached.beginBackground(request, owner, responses, resolved, live, {
-      name: nameOf(request),
-      fingerprint: fingerprintOf(request),
-      apiKey: request.apiKey,
-    });
+    const source = { request, owner, endpoint: responses, resolved, live, fingerprint: fingerprintOf(request) };
+    const { id, isNew } = await detached.beginBackground(source, nameOf(request));
     request.isGeneration = isNew;
     if (live !== undefined && isNew) reply.hijack();
     else if (live !== undefined) {

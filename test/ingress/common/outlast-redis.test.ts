@@ -75,7 +75,7 @@ test("a resumable stream begins when its lease fails at first", async () => {
     admission: {},
     generations: { begin: ({ model }: { model: string }) => void begun.push(model) },
   } as unknown as DetachedOptions);
-  const request = { caller: { id: "key_1" }, id: "req_1", headers: {} } as unknown as FastifyRequest;
+  const request = { caller: { id: "key_1" }, apiKey: "sk-1", id: "req_1", headers: {} } as unknown as FastifyRequest;
   const owner = { keyId: "key_1", sealing: { keysFor: () => ({}) } } as unknown as StoreOwner;
   const endpoint = {
     dialect: "openai-chat",
@@ -86,12 +86,13 @@ test("a resumable stream begins when its lease fails at first", async () => {
   const own = {
     id: "gen_1",
     model: "sim",
-    apiKey: "sk-1",
-    fingerprint: "f",
     answered: () => ({ framing: "sse" as const }),
   };
   const resolved = { bytes: Buffer.from("{}"), body: {} } as unknown as ResolvedBody;
-  assert.equal(await detached.beginResumable(request, owner, endpoint, resolved, live, own), true);
+  assert.equal(
+    await detached.beginResumable({ request, owner, endpoint, resolved, live, fingerprint: "f" }, own),
+    true,
+  );
   assert.deepEqual(begun, ["sim"]);
 });
 
