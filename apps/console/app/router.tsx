@@ -9,7 +9,7 @@ import {
   type StaticDataRouteOption,
 } from "@tanstack/react-router";
 import { Dialogs } from "../parts/dialogs.tsx";
-import { Failure, NotFound, Waiting } from "../parts/states.tsx";
+import { Failure, NotFound, Waiting } from "../parts/page.tsx";
 import { type Search, searchOf } from "./address.ts";
 import { queryClient, read } from "./queries.ts";
 import { meQuery } from "./session.ts";

@@ -3,7 +3,6 @@ import { AppShell, Box, Burger, Group, Menu, NavLink, ScrollArea, Text, Unstyled
 import { useDisclosure } from "@mantine/hooks";
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { type ComponentType, useEffect } from "react";
-import { Brand } from "../parts/brand.tsx";
 import {
   AuditIcon,
   ChatIcon,
@@ -18,8 +17,8 @@ import {
   UsageIcon,
 } from "../parts/icons.tsx";
 import { ButtonLink } from "../parts/link.tsx";
+import { Brand, OfflineNotice } from "../parts/page.tsx";
 import { RedirectError } from "../parts/redirect-errors.tsx";
-import { OfflineNotice } from "../parts/states.tsx";
 import { Preferences } from "./preferences.tsx";
 import { type Me, may, signOut, useMaybeMe } from "./session.ts";
 import { useShellTexts } from "./shell.texts.ts";

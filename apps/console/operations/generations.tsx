@@ -5,15 +5,12 @@ import { useFilters } from "../app/address.ts";
 import { type Answer, call } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
-import { RowButton, StateCell } from "../parts/cells.tsx";
-import { useColumns } from "../parts/columns.tsx";
-import { DataTable } from "../parts/data-table.tsx";
 import { openDialog } from "../parts/dialogs.tsx";
 import { Cut } from "../parts/facts.tsx";
 import { FilterSelect } from "../parts/filters.tsx";
 import { KeyLink } from "../parts/link.tsx";
-import { Section } from "../parts/page.tsx";
-import { Empty, Loaded } from "../parts/states.tsx";
+import { Empty, Loaded, Section } from "../parts/page.tsx";
+import { DataTable, RowButton, StateCell, useColumns } from "../parts/table.tsx";
 import { useGenerationsTexts } from "./generations.texts.ts";
 import { ReasonDialog } from "./reason-dialog.tsx";
 

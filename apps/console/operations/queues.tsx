@@ -5,13 +5,11 @@ import { useMemo, useState } from "react";
 import { call } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import type { LiveState } from "../app/live.ts";
-import { StateCell } from "../parts/cells.tsx";
-import { useColumns } from "../parts/columns.tsx";
-import { DataTable } from "../parts/data-table.tsx";
 import { ConfirmDialog, openDialog } from "../parts/dialogs.tsx";
 import { Cut } from "../parts/facts.tsx";
 import { MoreIcon } from "../parts/icons.tsx";
 import { Section } from "../parts/page.tsx";
+import { DataTable, StateCell, useColumns } from "../parts/table.tsx";
 import { useQueuesTexts } from "./queues.texts.ts";
 import { ReasonDialog } from "./reason-dialog.tsx";
 

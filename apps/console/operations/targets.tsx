@@ -3,13 +3,10 @@ import { Group } from "@mantine/core";
 import { useMemo } from "react";
 import { call } from "../app/call.ts";
 import type { LiveState } from "../app/live.ts";
-import { RowButton, StateCell } from "../parts/cells.tsx";
-import { useColumns } from "../parts/columns.tsx";
-import { DataTable } from "../parts/data-table.tsx";
 import { ConfirmDialog, openDialog } from "../parts/dialogs.tsx";
 import { Cut } from "../parts/facts.tsx";
-import { Section } from "../parts/page.tsx";
-import { Empty } from "../parts/states.tsx";
+import { Empty, Section } from "../parts/page.tsx";
+import { DataTable, RowButton, StateCell, useColumns } from "../parts/table.tsx";
 import { ReasonDialog } from "./reason-dialog.tsx";
 import { useTargetsTexts } from "./targets.texts.ts";
 

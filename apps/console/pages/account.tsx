@@ -5,16 +5,13 @@ import { type Answer, call, type Input } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import { change, type Item, useList, useRead, useVersioned } from "../app/queries.ts";
 import { may, type Role, useMe } from "../app/session.ts";
-import { RowButton } from "../parts/cells.tsx";
-import { useColumns } from "../parts/columns.tsx";
 import { CopyText } from "../parts/copy.tsx";
-import { DataTable, ListTable } from "../parts/data-table.tsx";
 import { ConfirmDialog, FormDialog, openDialog, SecretDialog } from "../parts/dialogs.tsx";
 import { Person } from "../parts/facts.tsx";
 import { EmailField, NameField, SelectField, SwitchField, useField } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
-import { Page, Section } from "../parts/page.tsx";
-import { Empty, Loaded } from "../parts/states.tsx";
+import { Empty, Loaded, Page, Section } from "../parts/page.tsx";
+import { DataTable, ListTable, RowButton, useColumns } from "../parts/table.tsx";
 import { useAccountTexts } from "./account.texts.ts";
 import { ContentStorage } from "./content-storage.tsx";
 

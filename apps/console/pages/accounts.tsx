@@ -4,13 +4,11 @@ import { useNavigate } from "@tanstack/react-router";
 import { call } from "../app/call.ts";
 import { type Item, useList } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
-import { useColumns } from "../parts/columns.tsx";
-import { ListTable } from "../parts/data-table.tsx";
 import { FormDialog, openDialog } from "../parts/dialogs.tsx";
 import { NameField, TextField } from "../parts/form.tsx";
 import { AccountLink } from "../parts/link.tsx";
-import { Page } from "../parts/page.tsx";
-import { Empty } from "../parts/states.tsx";
+import { Empty, Page } from "../parts/page.tsx";
+import { ListTable, useColumns } from "../parts/table.tsx";
 import { useAccountsTexts } from "./accounts.texts.ts";
 
 export function Accounts() {

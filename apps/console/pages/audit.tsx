@@ -4,12 +4,10 @@ import { useState } from "react";
 import { useFilters } from "../app/address.ts";
 import { type Item, useList } from "../app/queries.ts";
 import { useAccounts } from "../parts/accounts.ts";
-import { useColumns } from "../parts/columns.tsx";
-import { ListTable } from "../parts/data-table.tsx";
 import { Cut } from "../parts/facts.tsx";
 import { FilterSelect } from "../parts/filters.tsx";
-import { Page } from "../parts/page.tsx";
-import { Empty } from "../parts/states.tsx";
+import { Empty, Page } from "../parts/page.tsx";
+import { ListTable, useColumns } from "../parts/table.tsx";
 import { useAuditTexts } from "./audit.texts.ts";
 
 type Entry = Item<"listAudit">;

@@ -8,12 +8,10 @@ import { useAction } from "../app/action.ts";
 import { type Answer, call } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
-import { useColumns } from "../parts/columns.tsx";
 import { CodeBlock } from "../parts/copy.tsx";
-import { DataTable } from "../parts/data-table.tsx";
 import { DiffView, FaultExcerpt } from "../parts/diff-view.tsx";
-import { Page, Section } from "../parts/page.tsx";
-import { FaultNotice, Loaded } from "../parts/states.tsx";
+import { FaultNotice, Loaded, Page, Section } from "../parts/page.tsx";
+import { DataTable, useColumns } from "../parts/table.tsx";
 import { useCatalogueTexts } from "./catalogue.texts.ts";
 
 type Check = Answer<"checkCatalogue">;

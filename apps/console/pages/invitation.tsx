@@ -13,7 +13,7 @@ import { meQuery } from "../app/session.ts";
 import { CardForm } from "../parts/card-form.tsx";
 import { EmailField, NameField, NewPasswordField } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
-import { FaultNotice, Loaded } from "../parts/states.tsx";
+import { FaultNotice, Loaded } from "../parts/page.tsx";
 import { useInvitationTexts } from "./invitation.texts.ts";
 
 /** From the address that was opened, since the router drops fragments when it redirects. */

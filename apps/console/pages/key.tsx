@@ -14,8 +14,7 @@ import { KeyLimits } from "../parts/key-limits.tsx";
 import { useLimitsTexts } from "../parts/limits.texts.ts";
 import { isBudget, limitNames } from "../parts/limits.ts";
 import { KeyLink, PageLink } from "../parts/link.tsx";
-import { Page, Section } from "../parts/page.tsx";
-import { Loaded } from "../parts/states.tsx";
+import { Loaded, Page, Section } from "../parts/page.tsx";
 import { useKeyTexts } from "./key.texts.ts";
 import { KeyState } from "./keys.tsx";
 

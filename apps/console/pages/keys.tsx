@@ -6,14 +6,12 @@ import { useFilters } from "../app/address.ts";
 import { type Item, useList } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
 import { useAccounts } from "../parts/accounts.ts";
-import { useColumns } from "../parts/columns.tsx";
-import { ListTable } from "../parts/data-table.tsx";
 import { Cut, Money } from "../parts/facts.tsx";
 import { FilterSelect } from "../parts/filters.tsx";
 import { KeyForm, showNewKey } from "../parts/key-dialogs.tsx";
 import { KeyLink } from "../parts/link.tsx";
-import { Page } from "../parts/page.tsx";
-import { Empty } from "../parts/states.tsx";
+import { Empty, Page } from "../parts/page.tsx";
+import { ListTable, useColumns } from "../parts/table.tsx";
 import { useKeysTexts } from "./keys.texts.ts";
 
 type KeyRow = Item<"listKeys">;

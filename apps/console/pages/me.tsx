@@ -6,10 +6,7 @@ import { renderSVG } from "uqr";
 import { call, callAuth } from "../app/call.ts";
 import { change, type Item, useList } from "../app/queries.ts";
 import { signOut, useMe } from "../app/session.ts";
-import { RowButton } from "../parts/cells.tsx";
-import { useColumns } from "../parts/columns.tsx";
 import { CopyText } from "../parts/copy.tsx";
-import { ListTable } from "../parts/data-table.tsx";
 import { FormDialog, openDialog, SecretDialog } from "../parts/dialogs.tsx";
 import { Cut } from "../parts/facts.tsx";
 import {
@@ -22,6 +19,7 @@ import {
   TextField,
 } from "../parts/form.tsx";
 import { Page, Section } from "../parts/page.tsx";
+import { ListTable, RowButton, useColumns } from "../parts/table.tsx";
 import { useMeTexts } from "./me.texts.ts";
 
 export function Me() {

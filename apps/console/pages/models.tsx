@@ -9,8 +9,6 @@ import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
 import { useMaybeMe } from "../app/session.ts";
 import type { Catalogue, Model } from "../parts/access.tsx";
-import { type Column, useColumns } from "../parts/columns.tsx";
-import { DataTable } from "../parts/data-table.tsx";
 import { Cut } from "../parts/facts.tsx";
 import { FilterMultiSelect, FilterSelect, valuesOf } from "../parts/filters.tsx";
 import { GroupTable } from "../parts/group-table.tsx";
@@ -28,8 +26,8 @@ import {
   useCapabilityName,
   useHealth,
 } from "../parts/models.tsx";
-import { Page } from "../parts/page.tsx";
-import { Empty, Loaded } from "../parts/states.tsx";
+import { Empty, Loaded, Page } from "../parts/page.tsx";
+import { type Column, DataTable, useColumns } from "../parts/table.tsx";
 import { useModelsTexts } from "./models.texts.ts";
 
 const comparedMax = 4;

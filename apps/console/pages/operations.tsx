@@ -8,15 +8,12 @@ import { Conditions } from "../operations/conditions.tsx";
 import { Generations } from "../operations/generations.tsx";
 import { Queues } from "../operations/queues.tsx";
 import { Targets } from "../operations/targets.tsx";
-import { RowButton } from "../parts/cells.tsx";
-import { useColumns } from "../parts/columns.tsx";
-import { DataTable } from "../parts/data-table.tsx";
 import { ConfirmDialog, openDialog } from "../parts/dialogs.tsx";
 import { Figures } from "../parts/facts.tsx";
 import { ButtonLink } from "../parts/link.tsx";
-import { Page, Section } from "../parts/page.tsx";
+import { Page, Section, Waiting } from "../parts/page.tsx";
 import { SparkLine } from "../parts/spark-line.tsx";
-import { Waiting } from "../parts/states.tsx";
+import { DataTable, RowButton, useColumns } from "../parts/table.tsx";
 import { useOperationsTexts } from "./operations.texts.ts";
 
 type Process = LiveState["processes"][number];

@@ -6,15 +6,12 @@ import { call } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import { type Item, useList } from "../app/queries.ts";
 import { useMe } from "../app/session.ts";
-import { RowButton } from "../parts/cells.tsx";
-import { useColumns } from "../parts/columns.tsx";
 import { CopyText } from "../parts/copy.tsx";
-import { ListTable } from "../parts/data-table.tsx";
 import { ConfirmDialog, FormDialog, openDialog, SecretDialog } from "../parts/dialogs.tsx";
 import { Person } from "../parts/facts.tsx";
 import { NameField, TagsField } from "../parts/form.tsx";
-import { Page, Section } from "../parts/page.tsx";
-import { Empty } from "../parts/states.tsx";
+import { Empty, Page, Section } from "../parts/page.tsx";
+import { ListTable, RowButton, useColumns } from "../parts/table.tsx";
 import { usePeopleTexts } from "./people.texts.ts";
 
 type User = Item<"listUsers">;

@@ -27,8 +27,7 @@ import { type Access, AccessFields, type Catalogue, useAccess } from "../parts/a
 import { kindOf } from "../parts/client-code.ts";
 import { dataUrlOf } from "../parts/files.ts";
 import { FilterSelect } from "../parts/filters.tsx";
-import { Page } from "../parts/page.tsx";
-import { Empty, Loaded } from "../parts/states.tsx";
+import { Empty, Loaded, Page } from "../parts/page.tsx";
 import { type Dialect, dialectNames, dialects, efforts, type UserTurn } from "../playground/conversation.ts";
 import { knownDialect, modules } from "../playground/dialects.ts";
 import {

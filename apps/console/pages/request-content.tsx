@@ -10,8 +10,7 @@ import { useFormats } from "../app/language.tsx";
 import { may, useMe } from "../app/session.ts";
 import { CodeBlock } from "../parts/copy.tsx";
 import { AccountLink } from "../parts/link.tsx";
-import { Section } from "../parts/page.tsx";
-import { FaultNotice } from "../parts/states.tsx";
+import { FaultNotice, Section } from "../parts/page.tsx";
 import {
   type ContentMessage,
   type ContentPart,

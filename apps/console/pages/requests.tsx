@@ -8,19 +8,17 @@ import { call, type Input } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import { type Item, queryClient, useList, useRead } from "../app/queries.ts";
 import { useAccounts } from "../parts/accounts.ts";
-import { type Column, useColumns } from "../parts/columns.tsx";
-import { DataTable } from "../parts/data-table.tsx";
 import { errorCodes } from "../parts/error.texts.ts";
 import { Cut, Money } from "../parts/facts.tsx";
 import { FilterMultiSelect, valuesOf } from "../parts/filters.tsx";
 import { ChatIcon } from "../parts/icons.tsx";
 import { KeyLink, RequestLink } from "../parts/link.tsx";
-import { Page } from "../parts/page.tsx";
+import { Empty, Loaded, Page } from "../parts/page.tsx";
 import { intervalOf, nextStep, type Period, periodOf, stepsOf } from "../parts/periods.ts";
 import { Plot } from "../parts/plot.tsx";
 import type { PlotSeries } from "../parts/plot-shape.ts";
 import { SavedViews } from "../parts/saved-views.tsx";
-import { Empty, Loaded } from "../parts/states.tsx";
+import { type Column, DataTable, useColumns } from "../parts/table.tsx";
 import { useUsageFiltersTexts } from "../parts/usage-filters.texts.ts";
 import {
   customRange,

@@ -11,8 +11,7 @@ import { confirmed, FormDialog, openDialog } from "../parts/dialogs.tsx";
 import { dataUrlOf } from "../parts/files.ts";
 import { Form, NumberField, PasswordField, TextField, useField } from "../parts/form.tsx";
 import { PageLink } from "../parts/link.tsx";
-import { Page } from "../parts/page.tsx";
-import { FaultNotice, Loaded } from "../parts/states.tsx";
+import { FaultNotice, Loaded, Page } from "../parts/page.tsx";
 import { useSettingsTexts } from "./settings.texts.ts";
 
 type Settings = Answer<"readSettings">;

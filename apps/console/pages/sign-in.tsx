@@ -6,8 +6,8 @@ import { callAuth } from "../app/call.ts";
 import { queryClient, useRead } from "../app/queries.ts";
 import { CardForm } from "../parts/card-form.tsx";
 import { EmailField, PasswordField, TextField } from "../parts/form.tsx";
+import { FaultNotice } from "../parts/page.tsx";
 import { RedirectError } from "../parts/redirect-errors.tsx";
-import { FaultNotice } from "../parts/states.tsx";
 import { useSignInTexts } from "./sign-in.texts.ts";
 
 const route = getRouteApi("/sign-in");

@@ -12,11 +12,10 @@ import { FilterSelect } from "../parts/filters.tsx";
 import { ButtonLink } from "../parts/link.tsx";
 import { useMeasureFormats } from "../parts/measure-format.ts";
 import { measureNames, measures } from "../parts/measures.ts";
-import { Page } from "../parts/page.tsx";
+import { Loaded, Page } from "../parts/page.tsx";
 import { intervalOf, intervalsFor, periodBefore, periodOf, rangeNameOf, stepsOf } from "../parts/periods.ts";
 import { Plot } from "../parts/plot.tsx";
 import { SavedViews } from "../parts/saved-views.tsx";
-import { Loaded } from "../parts/states.tsx";
 import { useUsageTexts } from "../parts/usage.texts.ts";
 import { useUsageFiltersTexts } from "../parts/usage-filters.texts.ts";
 import {

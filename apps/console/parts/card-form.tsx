@@ -2,8 +2,8 @@
 import { Button, Center, Group, Paper, Stack, Title } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Preferences } from "../app/preferences.tsx";
-import { Brand, useTabTitle } from "./brand.tsx";
 import { Form, type FormProps } from "./form.tsx";
+import { Brand, useTabTitle } from "./page.tsx";
 
 interface CardFormProps<Values extends object> extends Omit<FormProps<Values>, "children"> {
   title: string;

@@ -30,7 +30,7 @@ import { queryClient } from "../app/queries.ts";
 import { useTexts } from "../app/texts.ts";
 import { useFaultTexts } from "./faults.texts.ts";
 import { faultWordsOf, type InputBounds, inputFaultOf } from "./faults.ts";
-import { FaultNotice } from "./states.tsx";
+import { FaultNotice } from "./page.tsx";
 
 interface FieldState {
   form: UseFormReturnType<Record<string, unknown>>;

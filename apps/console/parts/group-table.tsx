@@ -3,13 +3,12 @@ import { Button, Group, Text, TextInput } from "@mantine/core";
 import { useMemo } from "react";
 import { useFilters } from "../app/address.ts";
 import type { Catalogue, Model } from "./access.tsx";
-import { useColumns } from "./columns.tsx";
-import { DataTable } from "./data-table.tsx";
 import { Cut } from "./facts.tsx";
 import { useGroupTableTexts } from "./group-table.texts.ts";
 import { CheckIcon } from "./icons.tsx";
 import { ModelLink } from "./link.tsx";
-import { Empty } from "./states.tsx";
+import { Empty } from "./page.tsx";
+import { DataTable, useColumns } from "./table.tsx";
 
 export function GroupTable({ catalogue }: { catalogue: Catalogue }) {
   const t = useGroupTableTexts();

@@ -3,15 +3,13 @@ import { Group, Progress, Text } from "@mantine/core";
 import type { Answer } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";
-import { useColumns } from "./columns.tsx";
-import { DataTable } from "./data-table.tsx";
 import { useCurrency } from "./facts.tsx";
 import { useKeyLimitsTexts } from "./key-limits.texts.ts";
 import { useLimitsTexts } from "./limits.texts.ts";
 import { isBudget } from "./limits.ts";
 import { AccountLink } from "./link.tsx";
-import { Section } from "./page.tsx";
-import { Loaded } from "./states.tsx";
+import { Loaded, Section } from "./page.tsx";
+import { DataTable, useColumns } from "./table.tsx";
 
 type Limit = Answer<"getKeyLimits">["limits"][number];
 

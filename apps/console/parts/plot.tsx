@@ -2,10 +2,9 @@
 import { Box, Button, Group, Stack, Text, useComputedColorScheme } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { lazy, Suspense, useMemo, useState } from "react";
-import { useColumns } from "./columns.tsx";
-import { DataTable } from "./data-table.tsx";
 import { usePlotTexts } from "./plot.texts.ts";
 import { coloursOf, type DrawnPlot, type PlotSeries, ranksOf } from "./plot-shape.ts";
+import { DataTable, useColumns } from "./table.tsx";
 
 /** Loaded beside the data of the first page with a plot. */
 const loading = import("./plot-canvas.tsx");

@@ -9,8 +9,8 @@ import { useAccounts } from "./accounts.ts";
 import { ConfirmDialog, FormDialog, openDialog } from "./dialogs.tsx";
 import { CheckboxField, NameField, SelectField } from "./form.tsx";
 import { CrossIcon, PencilIcon } from "./icons.tsx";
+import { Loaded } from "./page.tsx";
 import { useSavedViewsTexts } from "./saved-views.texts.ts";
-import { Loaded } from "./states.tsx";
 
 type View = Answer<"createView">;
 type PageName = View["page"];

@@ -21,7 +21,7 @@ import { CodeBlock } from "../parts/copy.tsx";
 import { FigureLine, useCurrency } from "../parts/facts.tsx";
 import { RequestLink } from "../parts/link.tsx";
 import { pricesFor } from "../parts/models.tsx";
-import { FaultNotice } from "../parts/states.tsx";
+import { FaultNotice } from "../parts/page.tsx";
 import { useImagePanelTexts } from "./image-panel.texts.ts";
 import { generateImages, type ImageRun, type ImageSettings, imageRequestOf, newImageRun } from "./images.ts";
 import { Cost } from "./run-view.tsx";

@@ -3,7 +3,7 @@ import { Alert, Code, Paper, ScrollArea, Stack, Text } from "@mantine/core";
 import { useFormats } from "../app/language.tsx";
 import { FigureLine, Money } from "../parts/facts.tsx";
 import { RequestLink } from "../parts/link.tsx";
-import { useFault } from "../parts/states.tsx";
+import { useFault } from "../parts/page.tsx";
 import { tokensPerSecond } from "./run.ts";
 import { useRunViewTexts } from "./run-view.texts.ts";
 import { isRunning, type ShownRun, useCost } from "./use-run.ts";

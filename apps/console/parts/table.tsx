@@ -1,14 +1,132 @@
-/**
- * A table: sorts what is loaded, loads further pages, and draws only the rows in sight when there
- * are many.
- */
+/** Tables: cells and columns by the kind of their values, and rows that are sorted, loaded and drawn in sight. */
+
 import { Button, Center, Paper, Table, UnstyledButton, VisuallyHidden } from "@mantine/core";
-import { flexRender, type Row as TableRow, useTable } from "@tanstack/react-table";
+import {
+  type ColumnDef,
+  createSortedRowModel,
+  flexRender,
+  metaHelper,
+  rowSortingFeature,
+  type Row as TableRow,
+  tableFeatures,
+  useTable,
+} from "@tanstack/react-table";
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { memo, type ReactNode, useEffect, useLayoutEffect, useRef } from "react";
+import { memo, type ReactNode, useEffect, useLayoutEffect, useMemo, useRef } from "react";
+import { useFormats } from "../app/language.tsx";
 import { useTexts } from "../app/texts.ts";
-import { type Column, features } from "./columns.tsx";
-import { Loaded, type Reading } from "./states.tsx";
+import { Cut } from "./facts.tsx";
+import { Loaded, type Reading } from "./page.tsx";
+
+export type CellColor = "teal" | "yellow" | "red" | "orange" | "gray";
+
+export const StateCell = ({ color, children }: { color: CellColor; children: ReactNode }) => (
+  <span
+    className="state-cell"
+    style={{
+      background: `var(--mantine-color-${color}-light)`,
+      color: `var(--mantine-color-${color}-light-color)`,
+    }}
+  >
+    {children}
+  </span>
+);
+
+interface RowButtonProps {
+  /** Names the row too, for screen readers; by default the text. */
+  label?: string;
+  isDestructive?: boolean;
+  onClick(): void;
+  children: ReactNode;
+}
+
+export const RowButton = ({ label, isDestructive = false, onClick, children }: RowButtonProps) => (
+  <button
+    type="button"
+    className="row-button"
+    data-destructive={isDestructive || undefined}
+    aria-label={label}
+    onClick={onClick}
+  >
+    {children}
+  </button>
+);
+
+interface ColumnMeta {
+  isNumber: boolean;
+  width: number | undefined;
+}
+
+export const features = tableFeatures({
+  rowSortingFeature,
+  sortedRowModel: createSortedRowModel(),
+  columnMeta: metaHelper<ColumnMeta>(),
+});
+export type Column<Row extends object> = ColumnDef<typeof features, Row, unknown>;
+
+interface ColumnOptions<Row> {
+  /** Without it the column does not sort. */
+  sortBy?: (row: Row) => string | number;
+  isNumber?: boolean;
+  width?: number;
+}
+
+/** The members of a row with such a value. */
+type NameOf<Row, Value> = { [Name in keyof Row]: Row[Name] extends Value ? Name : never }[keyof Row] & string;
+
+function columnsOf<Row extends object>(format: ReturnType<typeof useFormats>) {
+  const cell = (
+    id: string,
+    title: string,
+    show: (row: Row) => ReactNode,
+    { sortBy, isNumber = false, width }: ColumnOptions<Row> = {},
+  ): Column<Row> => ({
+    id,
+    header: title,
+    meta: { isNumber, width },
+    cell: ({ row }) => show(row.original),
+    ...(sortBy && { accessorFn: sortBy }),
+  });
+  const textual =
+    (show: (text: string) => ReactNode) =>
+    (name: NameOf<Row, string | null>, title: string, whenNull: ReactNode = "–") => {
+      const memberOf = (row: Row) => row[name] as string | null;
+      const shown = (row: Row) => {
+        const value = memberOf(row);
+        return value === null ? whenNull : show(value);
+      };
+      return cell(name, title, shown, { sortBy: (row) => memberOf(row) ?? "" });
+    };
+  const numeric = (show: (value: number) => ReactNode) => (name: NameOf<Row, number | null>, title: string) => {
+    const memberOf = (row: Row) => row[name] as number | null;
+    const shown = (row: Row) => {
+      const value = memberOf(row);
+      return value === null ? "–" : show(value);
+    };
+    return cell(name, title, shown, { isNumber: true, sortBy: (row) => memberOf(row) ?? -1 });
+  };
+  return {
+    cell,
+    format,
+    text: textual((text) => text),
+    cut: (name: NameOf<Row, string | null>, title: string, width: number) =>
+      textual((text) => <Cut width={width}>{text}</Cut>)(name, title),
+    time: textual(format.time),
+    day: textual(format.day),
+    ago: textual((iso) => <span title={format.time(iso)}>{format.ago(iso)}</span>),
+    count: numeric(format.count),
+    ms: numeric(format.ms),
+    bytes: numeric(format.bytes),
+    actions: (show: (row: Row) => ReactNode) => cell("actions", "", show, { isNumber: true }),
+  };
+}
+
+export type Columns<Row extends object> = ReturnType<typeof columnsOf<Row>>;
+
+export function useColumns<Row extends object>(): Columns<Row> {
+  const format = useFormats();
+  return useMemo(() => columnsOf<Row>(format), [format]);
+}
 
 interface TableProps<Row extends object> {
   /** Says what the table shows, for screen readers. */
