@@ -44,8 +44,8 @@ export function useRead<Name extends OperationName>(
   return useQuery({
     ...read(name, input),
     enabled,
-    ...(everyMs !== undefined && { refetchInterval: everyMs }),
-    ...(keepsPrevious && { placeholderData: (previous: Answer<Name> | undefined) => previous }),
+    refetchInterval: everyMs,
+    placeholderData: keepsPrevious ? (previous: Answer<Name> | undefined) => previous : undefined,
   });
 }
 
@@ -54,7 +54,7 @@ export const useVersioned = <Name extends OperationName>(name: Name, input: Inpu
   useQuery({
     queryKey: [name, "versioned", input],
     queryFn: ({ signal }) => callVersioned(name, input, { signal }),
-    ...(everyMs !== undefined && { refetchInterval: everyMs }),
+    refetchInterval: everyMs,
   });
 
 type PagedName = {
@@ -77,7 +77,7 @@ export function useList<Name extends PagedName>(
   const list = useInfiniteQuery({
     queryKey: [name, "list", input],
     queryFn: async ({ pageParam, signal }) => {
-      const query = { ...input.query, ...(pageParam !== "" && { cursor: pageParam }) };
+      const query = { ...input.query, cursor: pageParam };
       return (await call(name, { ...input, query } as Input<Name>, { signal })) as {
         items: Item<Name>[];
         nextCursor: string | null;
@@ -85,7 +85,7 @@ export function useList<Name extends PagedName>(
     },
     initialPageParam: "",
     getNextPageParam: ({ nextCursor }) => nextCursor,
-    ...(everyMs !== undefined && { refetchInterval: everyMs }),
+    refetchInterval: everyMs,
     ...(isKept && { staleTime: Number.POSITIVE_INFINITY, gcTime: 60_000 }),
   });
   return {

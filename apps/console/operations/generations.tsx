@@ -27,7 +27,7 @@ export const Generations = memo(function Generations({ queues }: { queues: strin
   const t = useGenerationsTexts();
   const format = useFormats();
   const { model, key, queue } = useFilters().search;
-  const query = { ...(model && { model }), ...(key && { key }), ...(queue && { queue }) };
+  const query = { model, key, queue };
   const generations = useRead("listGenerations", { query }, { everyMs, keepsPrevious: true });
   const { models = [] } = useRead("readCatalogue").data ?? {};
   const columns = useGenerationColumns();

@@ -111,7 +111,7 @@ function QueueMenu({ queue }: { queue: Queue }) {
         {actions.map((action) => (
           <Menu.Item
             key={action}
-            {...(action === "clear" && { c: "red" })}
+            c={action === "clear" ? "red" : undefined}
             onClick={() => openDialog(<QueueDialog action={action} queue={queue} />)}
           >
             {t[action]}

@@ -26,7 +26,7 @@ export function ReasonDialog({ ends, consequence, isDestructive = false, onSubmi
   return (
     <FormDialog
       {...form}
-      {...(isDestructive && { color: "red.9" })}
+      color={isDestructive ? "red.9" : undefined}
       initialValues={{ reason: "", ends: String(ends?.[0] ?? null) }}
       onSubmit={({ reason, ends: end }) => onSubmit(reason, end === "null" ? null : Number(end))}
     >

@@ -230,7 +230,7 @@ function InviteForm({ account }: { account: string }) {
       submit={t.invite}
       initialValues={{ role: "member" as Role, email: "" }}
       onSubmit={async ({ role, email }) => {
-        const body = { role, ...(email !== "" && { email }) };
+        const body = { role, email: email || undefined };
         const { url, expiresAt } = await call("createInvitation", { params: { account }, body });
         openDialog(
           <SecretDialog title={url === null ? t.sentTitle : t.linkTitle} done={t.done}>

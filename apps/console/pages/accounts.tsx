@@ -62,7 +62,7 @@ function CreateForm() {
       submit={t.create}
       initialValues={{ name: "", id: "" }}
       onSubmit={async ({ name, id }) => {
-        const account = await call("createAccount", { body: { name, ...(id !== "" && { id }) } });
+        const account = await call("createAccount", { body: { name, id: id || undefined } });
         await navigate({ to: "/accounts/$account", params: { account: account.id } });
       }}
     >

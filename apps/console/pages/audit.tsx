@@ -17,7 +17,7 @@ export function Audit() {
   const t = useAuditTexts();
   const { search, filter } = useFilters();
   const { account, action = "" } = search;
-  const query = { limit: pageRows, ...(account && { account }), ...(action && { action }) };
+  const query = { limit: pageRows, account, action };
   const [details, setDetails] = useState<Entry>();
   const [text, setText] = useState(action);
   const apply = () => filter({ action: text || undefined });

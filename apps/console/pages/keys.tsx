@@ -64,7 +64,7 @@ export function Keys() {
     if (settled !== search) filter({ search: settled || undefined });
   }, [settled]);
   const accounts = useAccounts("reader");
-  const query = { ...(search && { search }), ...(state && { state: state as "live" }), ...(account && { account }) };
+  const query = { search, state: state as "live" | undefined, account };
   const keys = useList("listKeys", { query }, { everyMs: 15_000 });
   const createButton = may(me, "member") && <Button onClick={() => filter({ create: "1" })}>{t.create}</Button>;
   return (
@@ -91,7 +91,7 @@ export function Keys() {
         columns={useKeyColumns(accounts.length > 1)}
         minWidth={860}
         empty={
-          Object.keys(query).length > 0 ? (
+          search || state || account ? (
             <Empty title={t.nothingFound} />
           ) : (
             <Empty title={t.none} action={createButton}>

@@ -107,7 +107,7 @@ function PersonForm() {
       initialValues={{ name: me.name, email: me.email ?? "", currentPassword: "" }}
       onSubmit={({ name, email, currentPassword }) =>
         call("updateMe", {
-          body: { name, ...(email !== me.email && { email }), ...(currentPassword !== "" && { currentPassword }) },
+          body: { name, email: email === me.email ? undefined : email, currentPassword: currentPassword || undefined },
         })
       }
       done={t.saved}
@@ -132,7 +132,7 @@ function PasswordForm() {
     <StayingForm
       initialValues={{ password: "", currentPassword: "" }}
       onSubmit={async ({ password, currentPassword }, form) => {
-        await call("setMyPassword", { body: { password, ...(currentPassword !== "" && { currentPassword }) } });
+        await call("setMyPassword", { body: { password, currentPassword: currentPassword || undefined } });
         form.reset();
       }}
       done={t.passwordSet}

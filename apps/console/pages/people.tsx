@@ -30,7 +30,7 @@ export function People() {
         maw={280}
       />
       <ListTable
-        from={useList("listUsers", { query: { ...(search !== "" && { search }) } })}
+        from={useList("listUsers", { query: { search } })}
         label={t.people}
         columns={useUserColumns()}
         minWidth={980}

@@ -123,8 +123,8 @@ function useLogFilters() {
   const filters = { ...timesOf(period), ...filtersOf(search) };
   const query: ListQuery = {
     ...filters,
-    ...(search.outcome !== undefined && { outcome: search.outcome }),
-    ...(search.errorCode !== undefined && { errorCode: search.errorCode }),
+    outcome: search.outcome,
+    errorCode: search.errorCode,
     limit: pageRows,
   };
   return {
@@ -320,7 +320,7 @@ function Histogram({ period, filters, isLive }: HistogramProps) {
   const interval = intervalOf(period);
   const sums = useRead(
     "sumUsage",
-    { query: { ...filters, interval, timeZone, ...(errorCode !== undefined && { errorCode }) } },
+    { query: { ...filters, interval, timeZone, errorCode } },
     { keepsPrevious: true, everyMs: isLive ? tailEveryMs : histogramEveryMs },
   );
   const times = useMemo(() => stepsOf(period, interval), [period, interval]);

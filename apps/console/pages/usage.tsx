@@ -259,8 +259,8 @@ const fading = ({ isPlaceholderData }: { isPlaceholderData: boolean }) => ({ opa
 /** The same range and filters, for the log. */
 const requestsOf = (search: Search): Search => ({
   range: rangeNameOf(search, defaultRange),
-  ...(search.from && { from: search.from }),
-  ...(search.to && { to: search.to }),
+  from: search.from,
+  to: search.to,
   ...filtersOf(search),
 });
 

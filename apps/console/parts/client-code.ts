@@ -229,7 +229,9 @@ const py = (value: unknown): string =>
 
 /** Keyword arguments. */
 function pyArguments(values: Body): string {
-  const each = Object.entries(values).map(([name, value]) => `${name}=${indented(pyArgument(value))}`);
+  const each = Object.entries(values)
+    .filter(([, value]) => value !== undefined)
+    .map(([name, value]) => `${name}=${indented(pyArgument(value))}`);
   const short = each.join(", ");
   return !short.includes("\n") && short.length <= lineMax ? short : `\n    ${each.join(",\n    ")},\n`;
 }

@@ -23,7 +23,7 @@ export function CopyText({ value, label }: { value: string; label?: string }) {
   return (
     <Group gap={4} wrap="nowrap" style={{ minWidth: 0 }}>
       <Code style={{ overflowWrap: "anywhere" }}>{value}</Code>
-      <CopyIconButton value={value} {...(label !== undefined && { label })} />
+      <CopyIconButton value={value} label={label} />
     </Group>
   );
 }

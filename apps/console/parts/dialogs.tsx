@@ -68,7 +68,7 @@ export function FormDialog<Values extends object>({
               <Button variant="default" onClick={close}>
                 {t.cancel}
               </Button>
-              <Button type="submit" loading={isBusy} {...(color !== undefined && { color })}>
+              <Button type="submit" loading={isBusy} color={color}>
                 {submit}
               </Button>
             </Group>

@@ -64,7 +64,7 @@ function useGroupColumns({ groups }: Catalogue) {
           `group ${name}`,
           title,
           ({ id }) => (
-            <Text span role="img" aria-label={own.has(id) ? t.may : t.mayNot} {...(!own.has(id) && { c: "dimmed" })}>
+            <Text span role="img" aria-label={own.has(id) ? t.may : t.mayNot} c={own.has(id) ? undefined : "dimmed"}>
               {own.has(id) ? <CheckIcon /> : "–"}
             </Text>
           ),

@@ -53,7 +53,7 @@ export function KeyForm({ of, etag, onClose, onCreated }: KeyFormProps) {
       initialValues={valuesOf(of)}
       onSubmit={send}
       onFault={(field) => setOpenSections([...new Set([...openSections, ...sectionsOf(field)])])}
-      {...(onClose && { onClose })}
+      onClose={onClose}
       size="lg"
     >
       {({ account, group }) => (

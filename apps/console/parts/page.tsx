@@ -127,7 +127,7 @@ export function Loaded<Value>({
 }) {
   const { data, error, refetch } = from;
   const again = () => void refetch();
-  if (data === undefined) return error ? <Failure error={error} retry={again} /> : <Waiting {...(rows && { rows })} />;
+  if (data === undefined) return error ? <Failure error={error} retry={again} /> : <Waiting rows={rows} />;
   return (
     <>
       {error ? <Failure error={error} retry={again} /> : null}

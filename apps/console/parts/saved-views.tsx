@@ -134,7 +134,7 @@ function ViewForm({ of, page, search }: { of?: View; page: PageName; search: Sea
           ? call("createView", { body: { ...settings, page, search: storedSearch(search) } })
           : call("updateView", {
               params: { view: of.id },
-              body: { ...settings, ...(replaces && { search: storedSearch(search) }) },
+              body: { ...settings, search: replaces ? storedSearch(search) : undefined },
             });
       }}
     >

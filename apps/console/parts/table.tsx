@@ -329,7 +329,7 @@ export interface ListTableProps<Row extends object> extends TableProps<Row> {
 
 /** A list of the API as a table, with its states: waiting, an error, nothing there, further pages. */
 export const ListTable = <Row extends object>({ from, waitingRows, ...table }: ListTableProps<Row>) => (
-  <Loaded from={from} {...(waitingRows && { rows: waitingRows })}>
+  <Loaded from={from} rows={waitingRows}>
     {(rows) => <DataTable {...table} rows={rows} more={from.more} isLoadingMore={from.isLoadingMore} />}
   </Loaded>
 );

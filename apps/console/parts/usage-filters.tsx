@@ -91,7 +91,7 @@ function useDimensionValues({ dimension, period }: DimensionFilterProps, isOpen:
   const accounts = useAccounts("reader");
   const { models = [], groups = [] } = useRead("readCatalogue").data ?? {};
   const keys = useList("listKeys", {
-    query: { limit: offeredMax, ...(dimension === "key" && settled !== "" && { search: settled }) },
+    query: { limit: offeredMax, search: dimension === "key" ? settled : undefined },
   });
   const offered: Partial<Record<UsageDimension, readonly (readonly [value: string, name: string])[]>> = {
     account: accounts.map(({ value, label }) => [value, label]),

@@ -100,7 +100,7 @@ function bodyOf(turns: readonly Turn[], settings: Settings) {
   return {
     model,
     ...thinkingOf(model, effort, settings.maxTokens ?? maxTokensFilled),
-    ...(settings.system && { system: settings.system }),
+    system: settings.system || undefined,
     messages: turns.map((turn) => messageOf(turn)),
     ...(settings.tools?.length && {
       tools: settings.tools.map(({ name, description, parameters }) => ({
@@ -110,7 +110,7 @@ function bodyOf(turns: readonly Turn[], settings: Settings) {
       })),
     }),
     ...(Object.keys(output).length > 0 && { output_config: output }),
-    ...(settings.temperature !== undefined && { temperature: settings.temperature }),
+    temperature: settings.temperature,
     stream: true,
   };
 }

@@ -70,8 +70,8 @@ const thinkingOf = (model: string, effort: Effort) =>
 
 function bodyOf(turns: readonly Turn[], settings: Settings) {
   const generation = {
-    ...(settings.maxTokens !== undefined && { maxOutputTokens: settings.maxTokens }),
-    ...(settings.temperature !== undefined && { temperature: settings.temperature }),
+    maxOutputTokens: settings.maxTokens,
+    temperature: settings.temperature,
     ...(settings.effort !== undefined && { thinkingConfig: thinkingOf(settings.model, settings.effort) }),
     ...(settings.schema !== undefined && {
       responseMimeType: "application/json",

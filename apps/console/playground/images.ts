@@ -33,9 +33,9 @@ export const imageRequestOf = ({ model, prompt, size, quality, count }: ImageSet
   body: {
     model,
     prompt,
-    ...(size !== undefined && { size }),
-    ...(quality !== undefined && { quality }),
-    ...(count !== 1 && { n: count }),
+    size,
+    quality,
+    n: count === 1 ? undefined : count,
   },
 });
 

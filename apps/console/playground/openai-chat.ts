@@ -64,9 +64,9 @@ const bodyOf = (turns: readonly Turn[], settings: Settings) => ({
   ...(settings.schema !== undefined && {
     response_format: { type: "json_schema", json_schema: { name: "answer", schema: settings.schema, strict: true } },
   }),
-  ...(settings.effort !== undefined && { reasoning_effort: settings.effort }),
-  ...(settings.temperature !== undefined && { temperature: settings.temperature }),
-  ...(settings.maxTokens !== undefined && { max_completion_tokens: settings.maxTokens }),
+  reasoning_effort: settings.effort,
+  temperature: settings.temperature,
+  max_completion_tokens: settings.maxTokens,
   stream: true,
   stream_options: { include_usage: true },
 });

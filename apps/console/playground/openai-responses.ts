@@ -57,7 +57,7 @@ function itemsOf(turn: Turn): unknown[] {
 
 const bodyOf = (turns: readonly Turn[], settings: Settings) => ({
   model: settings.model,
-  ...(settings.system && { instructions: settings.system }),
+  instructions: settings.system || undefined,
   input: turns.flatMap((turn) => itemsOf(turn)),
   ...(settings.tools?.length && {
     tools: settings.tools.map((tool) => ({ type: "function", ...tool, strict: false })),
@@ -70,8 +70,8 @@ const bodyOf = (turns: readonly Turn[], settings: Settings) => ({
     // Nothing is stored, so the next request brings the reasoning along.
     ...(settings.effort !== "none" && { include: ["reasoning.encrypted_content"] }),
   }),
-  ...(settings.temperature !== undefined && { temperature: settings.temperature }),
-  ...(settings.maxTokens !== undefined && { max_output_tokens: settings.maxTokens }),
+  temperature: settings.temperature,
+  max_output_tokens: settings.maxTokens,
   store: false,
   stream: true,
 });
