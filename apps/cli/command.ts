@@ -1,4 +1,4 @@
-/** What the commands of the command line share: their output, their faults, and their tables. */
+/** The output, the faults and the tables that all commands share. */
 
 import { ApiFault } from "#api/request.ts";
 import { CatalogueFault } from "#catalogue/fault.ts";

@@ -15,7 +15,7 @@ export interface ConsoleBuild {
   done: Promise<string | undefined>;
 }
 
-/** What the build depends on. */
+/** The files that the build depends on. */
 const sources = ["apps/console/**/*.*", "libs/api/*.ts", "libs/access/*.ts", "docs/operations.md", "package-lock.json"];
 const buildMsMax = 120_000;
 

@@ -39,7 +39,7 @@ type Values = { readonly [Option in Exclude<keyof typeof keyOptions, "json">]?: 
 /** The value that removes what was set. */
 const none = "none";
 
-/** What the options set. Throws a CommandFault for an invalid value. */
+/** The fields that the options set. Throws a CommandFault for an invalid value. */
 export function fieldsOf(values: Values, now: number): KeyFields {
   const { name, group, account } = values;
   if (name !== undefined && !(name.length <= 100 && nameForm.test(name)))
@@ -58,9 +58,9 @@ export function fieldsOf(values: Values, now: number): KeyFields {
   };
 }
 
-function expiresAtOf(given: string, now: number): number | null {
-  if (given === none) return null;
-  const expiresAt = expiryOf(given, now);
+function expiresAtOf(text: string, now: number): number | null {
+  if (text === none) return null;
+  const expiresAt = expiryOf(text, now);
   if (expiresAt !== "faulty") return expiresAt;
   throw new CommandFault(
     "--expires must be in the future: a duration such as 12h, 90d or 4w, or a date such as 2030-12-31",
@@ -87,37 +87,37 @@ const lists = {
 } as const;
 
 function listsOf(values: Values): Pick<KeyFields, keyof typeof lists> {
-  const found: Pick<KeyFields, keyof typeof lists> = {};
+  const fields: Pick<KeyFields, keyof typeof lists> = {};
   for (const [option, { form, max, rule }] of Object.entries(lists) as [
     keyof typeof lists,
     (typeof lists)["models"],
   ][]) {
-    const given = values[option];
-    if (given === undefined) continue;
-    const items = given
+    const value = values[option];
+    if (value === undefined) continue;
+    const items = value
       .split(",")
       .map((item) => item.trim())
       .filter((item) => item !== "");
-    found[option] = given === none ? null : items;
+    fields[option] = value === none ? null : items;
     const isValid =
       items.length <= max && items.every((item) => form.test(item)) && (option !== "models" || items.length > 0);
-    if (given !== none && !isValid) throw new CommandFault(`--${option} must ${rule}`);
+    if (value !== none && !isValid) throw new CommandFault(`--${option} must ${rule}`);
   }
-  return found;
+  return fields;
 }
 
 function limitsOf(values: Values): NonNullable<KeyFields["limits"]> {
   const limits: { -readonly [Name in keyof NonNullable<KeyFields["limits"]>]: number | null } = {};
   for (const row of limitRows) {
     const { name, option, counter, minimum, maximum } = row;
-    const given = values[option];
-    if (given === undefined) continue;
-    const isValid = /^\d{1,13}(\.\d{1,6})?$/.test(given) && Value.Check(limitSchemaOf(row), Number(given));
-    if (given !== none && !isValid)
+    const value = values[option];
+    if (value === undefined) continue;
+    const isValid = /^\d{1,13}(\.\d{1,6})?$/.test(value) && Value.Check(limitSchemaOf(row), Number(value));
+    if (value !== none && !isValid)
       throw new CommandFault(
         `--${option} must be ${counter === "money" ? "an amount such as 2.50," : "an integer"} from ${minimum} to ${maximum}`,
       );
-    limits[name] = given === none ? null : Number(given);
+    limits[name] = value === none ? null : Number(value);
   }
   return limits;
 }

@@ -33,10 +33,10 @@ export function programFor(
   { find, program, packageName }: TestProgram,
   { PATH = "" }: Environment = process.env,
 ): string {
-  const found = find(PATH.split(delimiter));
-  if (found === undefined)
+  const path = find(PATH.split(delimiter));
+  if (path === undefined)
     throw new Error(`this test needs ${program}; install it (on Debian: apt-get install ${packageName})`);
-  return found;
+  return path;
 }
 
 /**

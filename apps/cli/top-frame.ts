@@ -83,11 +83,11 @@ function headOf({ rates, redis, ledger, processes, database }: LiveState): Line[
 }
 
 function queuesOf({ queues }: LiveState): Table {
-  const sorted = queues.toSorted((a, b) => b.queued + b.running - a.queued - a.running || a.name.localeCompare(b.name));
+  const byLoad = queues.toSorted((a, b) => b.queued + b.running - a.queued - a.running || a.name.localeCompare(b.name));
   return {
     heads: ["QUEUE", "WAITING", "JOBS", "OLDEST", "RUNNING", "SLOTS", "USED", "WORKERS", ""],
     numbersFrom: 1,
-    rows: sorted.map(({ name, queued, waiting, oldestWaitMs, running, capacity, workers, control }) => [
+    rows: byLoad.map(({ name, queued, waiting, oldestWaitMs, running, capacity, workers, control }) => [
       cell(name),
       count(queued, queued > 0 && "yellow"),
       count(waiting),
@@ -103,13 +103,13 @@ function queuesOf({ queues }: LiveState): Table {
 
 function targetsOf({ targets }: LiveState): Table {
   const isBlocked = ({ state }: LiveState["targets"][number]) => Number(state !== "closed");
-  const sorted = targets.toSorted(
+  const byLoad = targets.toSorted(
     (a, b) => isBlocked(b) - isBlocked(a) || b.calls - a.calls || a.target.localeCompare(b.target),
   );
   return {
     heads: ["TARGET", "CIRCUIT", "CALLS/MIN", "FAILED", "FIRST", "COOLING", ""],
     numbersFrom: 2,
-    rows: sorted.map(({ target, state, calls, failed, firstTokenMs, cooling, control }) => [
+    rows: byLoad.map(({ target, state, calls, failed, firstTokenMs, cooling, control }) => [
       cell(target),
       cell(state, state === "closed" ? "green" : "red"),
       count(calls),

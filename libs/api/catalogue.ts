@@ -1,5 +1,5 @@
 /**
- * What callers may know of the catalogue: models, groups, prices and addresses. Never routes or
+ * The part of the catalogue that callers may know: models, groups, prices and addresses. Never routes or
  * upstreams.
  */
 import Type from "typebox";

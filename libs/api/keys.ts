@@ -29,7 +29,7 @@ const list = (itemLengthMax: number, itemsMax: number, description: string) =>
 
 const limits = limitsSchema({ ...strict, description: "Each overrides the limit of its group's keys." });
 
-/** What people decide about a key. */
+/** The settings of a key, which people decide. */
 const settings = {
   name: name("For people."),
   group,

@@ -124,7 +124,7 @@ const silent = listOf(text(), "Ingresses that did not answer in time: what they 
 const named = (what: string) => object({ [what]: text() });
 
 /**
- * What an operator sees live; also sent every second over the WebSocket at /api/v1/operations/live.
+ * The live state for operators; also sent every second over the WebSocket at /api/v1/operations/live.
  */
 const liveState = object({
   at: time("When it was read."),

@@ -5,7 +5,7 @@
 import type { Static, TObject, TSchema } from "typebox";
 
 /**
- * Who may call an operation. `anyone` needs no sign-in. `person` is anyone who is signed in. The
+ * The callers of an operation. `anyone` needs no sign-in. `person` is anyone who is signed in. The
  * roles of an account include those before them; an operator has every role in every account.
  */
 export type Access = "anyone" | "person" | "reader" | "member" | "owner" | "operator";
@@ -20,9 +20,9 @@ export interface Operation {
   /** Values in a query are text; numbers, booleans and lists are converted. */
   readonly query?: TObject;
   readonly body?: TSchema;
-  /** Of the success. Fields that are not in it do not leave. Absent: 204 without a body. */
+  /** The body of a success. Fields that are not in it do not leave. Absent: 204 without a body. */
   readonly answer?: TSchema;
-  /** Of the success; 200 by default, 204 without an answer. */
+  /** The status of a success; 200 by default, 204 without an answer. */
   readonly status?: 200 | 201 | 202;
   /** The answer as another media type, such as CSV: the handler returns a text. */
   readonly mediaType?: string;
@@ -30,12 +30,12 @@ export interface Operation {
 
 type StaticOr<Schema, Default> = Schema extends TSchema ? Static<Schema> : Default;
 
-/** What the caller of an operation sends. */
+/** The input of an operation, which its caller sends. */
 export interface InputOf<Each extends Operation> {
   params: StaticOr<Each["params"], Record<never, never>>;
   query: StaticOr<Each["query"], Record<never, never>>;
   body: StaticOr<Each["body"], undefined>;
 }
 
-/** What the caller gets. */
+/** The answer that the caller gets. */
 export type AnswerOf<Each extends Operation> = StaticOr<Each["answer"], undefined>;

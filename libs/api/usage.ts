@@ -42,9 +42,9 @@ const filters = {
   upstream: filterList("Upstreams."),
 };
 
-/** What usage can be grouped by. */
+/** The dimensions by which usage can be grouped. */
 export const usageDimensions = ["account", "key", "model", "group", "upstream"] as const;
-/** What the largest groups can be chosen by. */
+/** The measures by which the largest groups can be chosen. */
 export const topMeasures = [
   "cost",
   "requests",
@@ -60,7 +60,7 @@ export const topMeasures = [
 ] as const;
 const usageIntervals = ["half-hour", "hour", "day", "month", "none"] as const;
 
-/** What some vendors bill apart from tokens of text. */
+/** Units that some vendors bill apart from tokens of text. */
 export const unitKinds = [
   "cacheWrite1hTokens",
   "cachedAudioTokens",

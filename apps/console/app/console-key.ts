@@ -18,7 +18,7 @@ export interface KeyWish {
   group: string;
   /** The name of the person. */
   person: string;
-  /** Of the gateway, without /v1. */
+  /** The address of the gateway, without /v1. */
   baseUrl: string;
 }
 
@@ -28,8 +28,8 @@ const remainingMsMin = 600_000;
 const nameMax = 100;
 const idsStored = "sluice-console-keys";
 /** Gateways know a new key within a second. */
-const knownTries = 20;
-const knownPauseMs = 150;
+const usableTries = 20;
+const usablePauseMs = 150;
 
 const keys = new Map<string, Promise<ConsoleKey>>();
 let formerIds: string[] | undefined;
@@ -39,8 +39,8 @@ const placeOf = ({ account, group }: KeyWish) => `${account}/${group}`;
 /** Rejects with an ApiFault if the person may not create keys in the account. */
 export async function consoleKey(wish: KeyWish): Promise<ConsoleKey> {
   const place = placeOf(wish);
-  const known = await keys.get(place)?.catch(() => undefined);
-  if (known && known.expiresAt - Date.now() > remainingMsMin) return known;
+  const current = await keys.get(place)?.catch(() => undefined);
+  if (current && current.expiresAt - Date.now() > remainingMsMin) return current;
   const made = create(wish);
   keys.set(place, made);
   made.catch(() => keys.delete(place));
@@ -66,7 +66,7 @@ async function create({ account, group, person, baseUrl }: KeyWish): Promise<Con
     },
   });
   sessionStorage.setItem(idsStored, [...storedIds(), id].join(" "));
-  await untilKnown(baseUrl, key);
+  await untilUsable(baseUrl, key);
   void queryClient.invalidateQueries({ queryKey: ["listKeys"] });
   return { id, key, expiresAt };
 }
@@ -82,9 +82,9 @@ function revokeFormer(): void {
 }
 
 /** The gateway answers a page's request only if some key allows the page's origin. */
-async function untilKnown(baseUrl: string, key: string): Promise<void> {
-  for (let tries = 0; tries < knownTries; tries++) {
-    await new Promise((resolve) => setTimeout(resolve, knownPauseMs));
+async function untilUsable(baseUrl: string, key: string): Promise<void> {
+  for (let tries = 0; tries < usableTries; tries++) {
+    await new Promise((resolve) => setTimeout(resolve, usablePauseMs));
     const response = await fetch(`${baseUrl}/v1/models`, { headers: { authorization: `Bearer ${key}` } }).catch(
       () => undefined,
     );

@@ -139,8 +139,8 @@ export const router = createRouter({
   // Search values stay texts, so that addresses read well.
   parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),
   stringifySearch: (search) => {
-    const given = Object.entries(search).filter(([, value]) => value !== undefined && value !== "");
-    const text = new URLSearchParams(given as [string, string][]).toString();
+    const fields = Object.entries(search).filter(([, value]) => value !== undefined && value !== "");
+    const text = new URLSearchParams(fields as [string, string][]).toString();
     return text === "" ? "" : `?${text}`;
   },
 });

@@ -1,4 +1,4 @@
-/** Who is signed in, and what they may do. */
+/** The person who is signed in, and what they may do. */
 import { queryOptions, useSuspenseQuery } from "@tanstack/react-query";
 import { type Answer, ApiFault, call, callAuth } from "./call.ts";
 import { queryClient } from "./queries.ts";

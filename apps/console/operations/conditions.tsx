@@ -1,4 +1,4 @@
-/** What needs the operator now, each with what to do about it. */
+/** The conditions that need the operator now, each with a link to its runbook. */
 import { Alert, Anchor, Stack, Text } from "@mantine/core";
 import { type Formats, useFormats } from "../app/language.tsx";
 import type { LiveState } from "../app/live.ts";

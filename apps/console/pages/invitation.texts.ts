@@ -12,7 +12,7 @@ export const useInvitationTexts = translated({
     password: "A new password",
     passwordHelp: "At least 12 characters.",
     accept: "Accept",
-    known: "I have an account here: sign in first",
+    signInFirst: "I have an account here: sign in first",
   },
   zh: {
     title: "邀请",
@@ -25,6 +25,6 @@ export const useInvitationTexts = translated({
     password: "新密码",
     passwordHelp: "至少 12 个字符。",
     accept: "接受",
-    known: "我已有帐号：先登录",
+    signInFirst: "我已有帐号：先登录",
   },
 });

@@ -47,7 +47,7 @@ export function Invitation() {
         invitation.data &&
         !me && (
           <PageLink to="/sign-in" search={{ to: `/invitation#token=${token}` }}>
-            {t.known}
+            {t.signInFirst}
           </PageLink>
         )
       }

@@ -1,4 +1,4 @@
-/** What the gateway does right now, for operators, every second, and what they can do about it. */
+/** The live state of the gateway, for operators, every second, and their means to change it. */
 import { Alert, Badge, Stack, Text } from "@mantine/core";
 import { useMemo } from "react";
 import { call } from "../app/call.ts";

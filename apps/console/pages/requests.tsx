@@ -272,8 +272,8 @@ function useLog(query: ListQuery, isLive: boolean) {
   // biome-ignore lint/correctness/useExhaustiveDependencies: each page of the tail is looked at once.
   useEffect(() => {
     if (arrived === undefined || rows === undefined) return;
-    const known = new Set(rows.map(rowId));
-    const added = arrived.filter(({ id }) => !known.has(id));
+    const ids = new Set(rows.map(rowId));
+    const added = arrived.filter(({ id }) => !ids.has(id));
     // More came than a page has: the list begins anew, so that nothing is missing in between.
     if (rows.length > 0 && added.length === pageRows) refresh();
     else if (own.length + added.length > tailRowsMax) refresh();
@@ -297,8 +297,8 @@ const emptyTail = (input: string) => ({ input, rows: [], fresh: noIds });
 
 /** In the order of the log. A generation that ran long comes in below others that began later. */
 function merged(tail: readonly Row[], rows: readonly Row[]): Row[] {
-  const known = new Set(rows.map(rowId));
-  const added = tail.filter(({ id }) => !known.has(id));
+  const ids = new Set(rows.map(rowId));
+  const added = tail.filter(({ id }) => !ids.has(id));
   const placeOf = ({ receivedAt, id }: Row) => receivedAt + id;
   return [...added, ...rows].sort((left, right) => (placeOf(left) < placeOf(right) ? 1 : -1));
 }

@@ -19,7 +19,7 @@ export interface Chosen {
   address?: string | undefined;
 }
 
-/** What is chosen, or the default of each. */
+/** The choices, or the default of each. */
 export function useAccess(catalogue: Catalogue | undefined, { account, group, address }: Chosen, model?: string) {
   const me = useMe();
   const accounts = useAccounts("member");
@@ -33,9 +33,9 @@ export function useAccess(catalogue: Catalogue | undefined, { account, group, ad
           ],
     [catalogue],
   );
-  const known = <Item,>(items: readonly Item[], nameOf: (item: Item) => string, ...names: (string | undefined)[]) =>
+  const firstOf = <Item,>(items: readonly Item[], nameOf: (item: Item) => string, ...names: (string | undefined)[]) =>
     names.map((name) => items.find((item) => nameOf(item) === name)).find((item) => item !== undefined) ?? items[0];
-  const chosenAccount = known(accounts, ({ value }) => value, account, "default")?.value;
+  const chosenAccount = firstOf(accounts, ({ value }) => value, account, "default")?.value;
   const allowed = useRead(
     "getAccount",
     { params: { account: chosenAccount ?? "" } },
@@ -49,8 +49,8 @@ export function useAccess(catalogue: Catalogue | undefined, { account, group, ad
       ),
     [catalogue, model, allowed],
   );
-  const chosenGroup = known(groups, ({ name }) => name, group, "default")?.name;
-  const chosenAddress = known(addresses, ({ value }) => value, address, "main");
+  const chosenGroup = firstOf(groups, ({ name }) => name, group, "default")?.name;
+  const chosenAddress = firstOf(addresses, ({ value }) => value, address, "main");
   const wish =
     chosenAccount !== undefined && chosenGroup !== undefined && chosenAddress !== undefined
       ? { account: chosenAccount, group: chosenGroup, person: me.name, baseUrl: chosenAddress.url }

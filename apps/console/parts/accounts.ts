@@ -4,7 +4,7 @@ import { may, type Role, useMe } from "../app/session.ts";
 
 const accountsMax = 500;
 
-/** Those in which the person has this role or a higher one: all for an operator. */
+/** The accounts in which the person has this role or a higher one: all for an operator. */
 export function useAccounts(role: Role): { value: string; label: string }[] {
   const me = useMe();
   const all = useRead("listAccounts", { query: { limit: accountsMax } }, { enabled: me.isOperator });

@@ -80,7 +80,7 @@ const priceNames = {
   image: "perImage",
 } as const satisfies Record<CostKind, keyof NonNullable<Priced["price"]>>;
 
-/** What was counted, with its price if it was billed. */
+/** The counts of a record, each with its price if it was billed. */
 export function linesOf(record: Priced): CostLine[] {
   const { price } = record;
   const counts = countsOf(record);

@@ -75,7 +75,7 @@ const en = {
     "Send the request again; raise the timeout if the model needs longer.",
   ],
 } as const satisfies Record<string, ErrorText>;
-/** Those of libs/dialects/errors.ts; a test compares them. */
+/** The codes of libs/dialects/errors.ts; a test compares them. */
 type ErrorCode = keyof typeof en;
 
 const zh: Readonly<Record<ErrorCode, ErrorText>> = {

@@ -51,7 +51,7 @@ interface FormState<Values> {
 }
 
 export interface FormProps<Values extends object> {
-  /** What the fields show at first. */
+  /** The values of the fields at first. */
   initialValues: Values;
   /** Called when no field is wrong. Rejects with the error to show. */
   onSubmit(values: Values, form: UseFormReturnType<Values>): Promise<unknown>;
@@ -86,7 +86,7 @@ export function Form<Values extends object>({
     const [name] = Object.keys(faults);
     if (name === undefined) return;
     onFault?.(name);
-    // What hides the field opens first.
+    // A closed section opens before its field can have the focus.
     const focus = (frames: number) => {
       const input = element.current?.querySelector<HTMLElement>("[aria-invalid=true]");
       input?.focus();

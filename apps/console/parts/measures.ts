@@ -1,5 +1,5 @@
 /**
- * What can be measured of usage: values of sums as the API gives them. Amounts of money become
+ * The measures of usage: values of sums as the API gives them. Amounts of money become
  * numbers for a plot's heights only.
  */
 import type { topMeasures } from "#api/usage.ts";
@@ -40,7 +40,7 @@ export interface Measure {
   /** Groups add up to the total, so they may be stacked. */
   isAdditive: boolean;
   topBy: (typeof topMeasures)[number];
-  /** What it consists of, where that is not obvious. */
+  /** Its components, where they are not obvious. */
   parts?: readonly [PartName, (sums: Sums) => number][];
   isFor?: "operator";
 }

@@ -1,4 +1,4 @@
-/** What several pages say about models: prices, capabilities and health. */
+/** Facts about models that several pages show: prices, capabilities and health. */
 import { Badge, Group, Text } from "@mantine/core";
 import { useFormats } from "../app/language.tsx";
 import { useRead } from "../app/queries.ts";

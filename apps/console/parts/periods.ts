@@ -100,7 +100,7 @@ function dayBefore(ms: number): number {
  */
 const stepsMax = 1_000;
 
-/** Those with steps enough for a plot, and not too many. */
+/** The intervals with steps enough for a plot, and not too many. */
 export const intervalsFor = ({ from, to }: Period): Interval[] =>
   intervals.filter(
     (name) => (to - from) / shortest[name] <= stepsMax && (name === "half-hour" || shortest[name] < to - from),

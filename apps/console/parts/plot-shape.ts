@@ -1,13 +1,13 @@
-/** What a plot shows, and its colours. */
+/** The series of a plot, and their colours. */
 
 export interface PlotSeries {
   id: string;
   name: string;
   /** One for each step; null where there is none, such as the latency without requests. */
   values: readonly (number | null)[];
-  /** Of the period before: a dashed line, not part of a stack. */
+  /** It is of the period before: a dashed line, not part of a stack. */
   isBefore?: boolean;
-  /** What is not among the largest groups: grey. */
+  /** The sum of all groups that are not among the largest: grey. */
   isOthers?: boolean;
   /** Such as "red"; otherwise by place. */
   colour?: keyof typeof named;

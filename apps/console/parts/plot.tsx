@@ -11,7 +11,7 @@ const loading = import("./plot-canvas.tsx");
 const PlotCanvas = lazy(() => loading);
 
 export interface PlotProps extends Omit<DrawnPlot, "labels" | "ranks"> {
-  /** What the plot shows, for screen readers and as the name of its table. */
+  /** A description of the plot, for screen readers and as the name of its table. */
   label: string;
   /** The beginning of each step. */
   times: readonly number[];

@@ -3,7 +3,7 @@ import { Alert } from "@mantine/core";
 import { useRedirectErrorsTexts } from "./redirect-errors.texts.ts";
 
 /** By the code in lower case. */
-const known: Record<string, keyof ReturnType<typeof useRedirectErrorsTexts>["reasons"]> = {
+const reasonsByCode: Record<string, keyof ReturnType<typeof useRedirectErrorsTexts>["reasons"]> = {
   invalid_token: "link",
   token_expired: "link",
   expired_token: "link",
@@ -28,7 +28,7 @@ const codeForm = /^\w{1,60}$/;
 
 export function RedirectError({ code }: { code: string }) {
   const t = useRedirectErrorsTexts();
-  const name = known[code.toLowerCase()];
+  const name = reasonsByCode[code.toLowerCase()];
   return (
     <Alert color="yellow" role="alert" p="xs" mb="sm">
       {name === undefined ? t.other(codeForm.test(code) ? code : "?") : t.reasons[name]}

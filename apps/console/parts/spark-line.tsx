@@ -5,7 +5,7 @@
 
 export interface SparkLineProps {
   values: readonly number[];
-  /** What the line shows, for screen readers. */
+  /** A description of the line for screen readers. */
   label: string;
 }
 

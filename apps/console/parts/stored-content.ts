@@ -9,7 +9,7 @@ import { eventsOf } from "../playground/sse.ts";
 
 export interface ContentPart {
   kind: "text" | "reasoning" | "call" | "result" | "data";
-  /** Of a call or a result: the tool. Of data: its type, such as `image_url`. */
+  /** The tool of a call or a result; the type of data, such as `image_url`. */
   name: string;
   text: string;
 }
@@ -44,21 +44,21 @@ export function storedRequestOf(text: string): StoredRequest | undefined {
   const body = parsed(text);
   if (!isFields(body)) return undefined;
   const system = body.instructions ?? body.system ?? body.systemInstruction ?? body.system_instruction;
-  const said = body.messages ?? body.contents ?? body.input ?? body.prompt ?? body.query;
-  const names = toolNamesIn(said);
-  const named = ({ role, parts }: ContentMessage): ContentMessage => ({
+  const turns = body.messages ?? body.contents ?? body.input ?? body.prompt ?? body.query;
+  const names = toolNamesIn(turns);
+  const withToolName = ({ role, parts }: ContentMessage): ContentMessage => ({
     role,
     parts: parts.map((each) => (each.kind === "result" ? { ...each, name: names.get(each.name) ?? each.name } : each)),
   });
   return {
     system: partsOf(system),
-    messages: (typeof said === "string" ? [said] : listOf(said)).map((each) => named(messageOf(each))),
+    messages: (typeof turns === "string" ? [turns] : listOf(turns)).map((each) => withToolName(messageOf(each))),
     tools: listOf(body.tools).flatMap(toolsOf),
   };
 }
 
 /**
- * What the answer says: of a stream or of a whole answer. Empty for answers without text, such as
+ * The parts of an answer, streamed or whole. Empty for answers without text, such as
  * embeddings.
  */
 export async function storedAnswerOf(type: string, text: string, dialect: string): Promise<ContentMessage> {
@@ -103,7 +103,7 @@ function messageOf(value: unknown): ContentMessage {
   };
 }
 
-/** Of an item of OpenAI's Responses that is no message. */
+/** The role of an item of OpenAI's Responses that is no message. */
 const roleOf = (type: string): string =>
   type.endsWith("_output") ? "tool" : /call$|^reasoning$/.test(type) ? "assistant" : "user";
 
@@ -167,7 +167,7 @@ function addressIn(value: unknown): string | undefined {
   if (typeof value !== "object" || value === null) return undefined;
   return Object.values(value)
     .map(addressIn)
-    .find((found) => found !== undefined);
+    .find((address) => address !== undefined);
 }
 
 const flatText = (value: unknown): string =>

@@ -57,7 +57,7 @@ interface ColumnMeta {
   width: number | undefined;
 }
 
-export const features = tableFeatures({
+const features = tableFeatures({
   rowSortingFeature,
   sortedRowModel: createSortedRowModel(),
   columnMeta: metaHelper<ColumnMeta>(),
@@ -218,26 +218,26 @@ export function DataTable<Row extends object>({
   const t = useTexts();
   const idOf = typeof rowId === "function" ? rowId : (row: Row) => String(row[rowId]);
   const table = useTable({ features, columns, data: rows, getRowId: idOf, sortDescFirst: true, defaultColumn });
-  const sorted = table.getRowModel().rows;
+  const sortedRows = table.getRowModel().rows;
   const scroller = useRef<HTMLElement>(null);
-  const isLong = isEndless || sorted.length > drawnMax;
+  const isLong = isEndless || sortedRows.length > drawnMax;
   const virtual = useVirtualizer({
-    count: isLong ? sorted.length : 0,
+    count: isLong ? sortedRows.length : 0,
     getScrollElement: () => scroller.current,
     estimateSize: () => rowHeight,
     overscan: 20,
   });
   const inSight = virtual.getVirtualItems();
-  const isNearEnd = isEndless && (inSight.at(-1)?.index ?? 0) >= sorted.length - nearEnd;
+  const isNearEnd = isEndless && (inSight.at(-1)?.index ?? 0) >= sortedRows.length - nearEnd;
   useEffect(() => {
     if (isNearEnd && !isLoadingMore) more?.();
   }, [isNearEnd, isLoadingMore, more]);
   // Rows that come in above leave those in sight where they are.
-  const first = sorted[0]?.id;
+  const first = sortedRows[0]?.id;
   const top = useRef<string>(undefined);
   // biome-ignore lint/correctness/useExhaustiveDependencies: only when another row is the first.
   useLayoutEffect(() => {
-    const added = isEndless ? sorted.findIndex(({ id }) => id === top.current) : 0;
+    const added = isEndless ? sortedRows.findIndex(({ id }) => id === top.current) : 0;
     if (added > 0 && scroller.current && scroller.current.scrollTop > 0)
       scroller.current.scrollTop += added * rowHeight;
     top.current = first;
@@ -245,7 +245,7 @@ export function DataTable<Row extends object>({
   if (rows.length === 0) return <>{empty}</>;
   const before = isLong ? (inSight[0]?.start ?? 0) : 0;
   const after = isLong ? virtual.getTotalSize() - (inSight.at(-1)?.end ?? 0) : 0;
-  const drawn = isLong ? inSight.flatMap(({ index }) => sorted[index] ?? []) : sorted;
+  const drawn = isLong ? inSight.flatMap(({ index }) => sortedRows[index] ?? []) : sorted;
   return (
     <Paper withBorder>
       <section
@@ -265,7 +265,7 @@ export function DataTable<Row extends object>({
           miw={minWidth}
           highlightOnHover
           stickyHeader={isLong}
-          aria-rowcount={sorted.length}
+          aria-rowcount={sortedRows.length}
         >
           <Table.Thead>
             <Table.Tr>

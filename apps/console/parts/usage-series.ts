@@ -38,14 +38,14 @@ export function seriesOf(
     const kinds: readonly (readonly [MeasureName | keyof UsageTexts, (sums: Sums) => number | null])[] = parts ?? [
       [measure, value],
     ];
-    const found = kinds.map(([id, of]): PlotSeries => {
+    const series = kinds.map(([id, of]): PlotSeries => {
       const values = empty();
       for (const row of rows) fill(values, row, of);
       const colour = id === "refused" || id === "failed" ? partColours[id] : undefined;
       return { id, name: t[id] as string, values, ...(colour && { colour }) };
     });
     // A part that never occurs says nothing, but one at least stays.
-    return found.filter(({ values }, index) => index === 0 || values.some((each) => each !== 0 && each !== null));
+    return series.filter(({ values }, index) => index === 0 || values.some((each) => each !== 0 && each !== null));
   }
   const groups = new Map<string, { name: string; isOthers: boolean; values: (number | null)[]; size: number }>();
   for (const row of rows) {
@@ -81,11 +81,11 @@ export function beforeSeries(
   }: Pick<SeriesContext, "times" | "measure" | "t"> & { before: Period; interval: Interval },
 ): PlotSeries {
   const { value, isAdditive } = measures[measure];
-  const found = new Map(rows.map((row) => [Date.parse(row.time ?? ""), value(row)]));
+  const valuesByTime = new Map(rows.map((row) => [Date.parse(row.time ?? ""), value(row)]));
   const steps = stepsOf(before, interval);
   const values = times.map((_, index) => {
     const step = steps[index];
-    return step === undefined ? null : (found.get(step) ?? (isAdditive ? 0 : null));
+    return step === undefined ? null : (valuesByTime.get(step) ?? (isAdditive ? 0 : null));
   });
   return { id: "before", name: t.before, values, isBefore: true };
 }

@@ -175,7 +175,7 @@ export function Groups({ now: { rows, total, keyNames }, before, by, measure, lo
   const rowsBefore = useMemo(() => new Map(before?.rows.map((row) => [idOf(row.group), row])), [before]);
   const { value: measureOf } = measures[measure];
   const isGrouped = by.length > 0;
-  const sorted = useMemo(() => {
+  const sortedRows = useMemo(() => {
     const orderOf = (row: SumRow) => (isGrouped ? (measureOf(row) ?? 0) : Date.parse(row.time ?? ""));
     return [...rows].sort((left, right) => orderOf(right) - orderOf(left));
   }, [rows, isGrouped, measureOf]);
@@ -216,7 +216,7 @@ export function Groups({ now: { rows, total, keyNames }, before, by, measure, lo
     <DataTable
       label={t.tableLabel}
       columns={columns}
-      rows={sorted}
+      rows={sortedRows}
       rowId={(row) => `${row.time}${idOf(row.group)}`}
       minWidth={1_180}
       empty={<Empty title={t.none}>{t.noneWhy}</Empty>}

@@ -81,11 +81,11 @@ interface Usage {
 export interface DialectRequest {
   path: string;
   body: Record<string, unknown>;
-  /** What the body does not say because the path does. */
+  /** The model, which some dialects have in the path only. */
   model: string;
 }
 
-/** What the events of one answer have said so far. */
+/** The content of the events of one answer so far. */
 export interface Answer {
   turn: AssistantTurn;
   usage: Usage | undefined;

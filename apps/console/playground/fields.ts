@@ -1,4 +1,4 @@
-/** What people type into the playground's fields, checked. */
+/** The texts of the playground's fields, checked. */
 import type { Effort, Settings, Tool } from "./conversation.ts";
 import { efforts } from "./conversation.ts";
 

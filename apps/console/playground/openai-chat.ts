@@ -88,11 +88,11 @@ export const openaiChat: DialectModule = {
       turn.text += choice?.delta?.refusal ?? "";
       turn.reasoning += choice?.delta?.reasoning_content ?? "";
       for (const { index, id, function: called } of choice?.delta?.tool_calls ?? []) {
-        const known = calls.get(index);
-        const call = known ?? { id: id ?? "", name: "", input: "" };
+        const startedCall = calls.get(index);
+        const call = startedCall ?? { id: id ?? "", name: "", input: "" };
         call.name += called?.name ?? "";
         call.input += called?.arguments ?? "";
-        if (known) continue;
+        if (startedCall) continue;
         calls.set(index, call);
         turn.calls.push(call);
       }

@@ -117,7 +117,7 @@ export function RunFigures({ run }: { run: ShownRun | undefined }) {
   );
 }
 
-/** What a request cost, when the ledger has it. */
+/** The cost of a request, when the ledger has it. */
 export function Cost({ requestId, keyId, isEnded }: CostProps) {
   const cost = useCost(requestId, keyId, isEnded);
   return cost === null ? "–" : <Money of={cost} />;

@@ -14,11 +14,11 @@ export interface SideViewProps {
   title: string;
   dialect: Dialect;
   baseUrl: string;
-  /** What would be sent now; undefined while a field is wrong. */
+  /** The request that would be sent now; undefined while a field is wrong. */
   preview: DialectRequest | undefined;
   tab: string | undefined;
   onTab(tab: string): void;
-  /** What a request needs besides the conversation; undefined while none can be sent. */
+  /** Everything that a request needs besides the conversation; undefined while none can be sent. */
   sending: Sending | undefined;
 }
 

@@ -11,7 +11,7 @@ import { newRun, type Run, send } from "./run.ts";
 
 /** A run as a page shows it. */
 export interface ShownRun extends Run {
-  /** Of the key that paid. */
+  /** The id of the key that paid. */
   keyId: string | undefined;
   /** An error of the console's API, before the gateway was called. */
   fault: unknown;
@@ -75,7 +75,7 @@ export function useRun() {
 const costPauseMs = 700;
 const costTries = 20;
 
-/** What a request cost, as decimal text; null while the ledger does not have it. */
+/** The cost of a request as decimal text; null while the ledger does not have it. */
 export function useCost(requestId: string | undefined, keyId: string | undefined, isEnded: boolean): string | null {
   const { data } = useQuery<string | null>({
     queryKey: ["cost", requestId],
