@@ -1,4 +1,7 @@
-/** The sources of the console: functions that fit on a screen, and texts with equal places in all languages. */
+/**
+ * The sources of the console: functions that fit on a screen, and texts with equal places in all
+ * languages.
+ */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -8,7 +11,10 @@ const root = resolve(import.meta.dirname, "../../apps/console");
 const linesMax = 100;
 const readSource = (file: string) => readFileSync(join(root, file), "utf8");
 
-/** The functions of a formatted module by their first line: each ends where a line begins with a bracket. */
+/**
+ * The functions of a formatted module by their first line: each ends where a line begins with a
+ * bracket.
+ */
 function functionsOf(text: string): { name: string; lines: number }[] {
   const lines = text.split("\n");
   return lines.flatMap((line, index) => {

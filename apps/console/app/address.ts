@@ -1,4 +1,6 @@
-/** The search part of an address: filters and other choices of a page, which checks their values. */
+/**
+ * The search part of an address: filters and other choices of a page, which checks their values.
+ */
 import { useNavigate, useSearch } from "@tanstack/react-router";
 import { useCallback } from "react";
 
@@ -11,7 +13,9 @@ export const searchOf = (search: Record<string, unknown>): Search =>
     ),
   );
 
-/** `filter` changes some fields; with `isStep` the browser's back button returns to the former ones. */
+/**
+ * `filter` changes some fields; with `isStep` the browser's back button returns to the former ones.
+ */
 export function useFilters(): { search: Search; filter(change: Search, options?: { isStep?: boolean }): void } {
   const search: Search = useSearch({ strict: false });
   const navigate = useNavigate();

@@ -68,7 +68,10 @@ export interface ListOptions {
   isKept?: boolean;
 }
 
-/** A list that comes in pages: all rows that are loaded so far; `more` is undefined on the last page. */
+/**
+ * A list that comes in pages: all rows that are loaded so far; `more` is undefined on the last
+ * page.
+ */
 export function useList<Name extends PagedName>(
   name: Name,
   input: Input<Name> = {},

@@ -14,7 +14,10 @@ export const useLanguage = () => useContext(LanguageContext);
 type Values<Text extends string> = Text extends `${string}{${string}}${infer Rest}`
   ? [value: string | number, ...Values<Rest>]
   : [];
-/** A text with places such as `{name}` is a function of their values, in the order of the English text. */
+/**
+ * A text with places such as `{name}` is a function of their values, in the order of the English
+ * text.
+ */
 type Words<Texts> = Texts extends string
   ? Values<Texts> extends []
     ? string

@@ -109,7 +109,9 @@ const openaiPython = `from openai import OpenAI
 client = OpenAI($client)
 `;
 
-/** A streamed request of each dialect by its vendor's library, which prints the text of the answer. */
+/**
+ * A streamed request of each dialect by its vendor's library, which prints the text of the answer.
+ */
 export const programs = {
   "openai-chat": {
     javascript: `${openaiJavascript}const stream = await client.chat.completions.create($body);
@@ -159,7 +161,10 @@ for chunk in stream:
   },
 };
 
-/** Operations besides conversations: the path, and the call of OpenAI's libraries where they have one. */
+/**
+ * Operations besides conversations: the path, and the call of OpenAI's libraries where they have
+ * one.
+ */
 export const operations = {
   image: {
     path: "/v1/images/generations",

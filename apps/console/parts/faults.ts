@@ -1,4 +1,6 @@
-/** The words for faults of forms: what the API and the browser find wrong, in the reader's language. */
+/**
+ * The words for faults of forms: what the API and the browser find wrong, in the reader's language.
+ */
 import type { FaultTexts } from "./faults.texts.ts";
 
 /** The faults that depend on nothing but a number. */

@@ -1,4 +1,7 @@
-/** The frame of a page, its sections, and what stands in the place of content: waiting, nothing there, an error. */
+/**
+ * The frame of a page, its sections, and what stands in the place of content: waiting, nothing
+ * there, an error.
+ */
 import { Alert, Button, Center, Group, Skeleton, Stack, Text, Title } from "@mantine/core";
 import { type ReactNode, useDeferredValue, useEffect, useSyncExternalStore } from "react";
 import { ApiFault } from "../app/call.ts";

@@ -1,4 +1,7 @@
-/** Tables: cells and columns by the kind of their values, and rows that are sorted, loaded and drawn in sight. */
+/**
+ * Tables: cells and columns by the kind of their values, and rows that are sorted, loaded and drawn
+ * in sight.
+ */
 
 import { Button, Center, Paper, Table, UnstyledButton, VisuallyHidden } from "@mantine/core";
 import {
@@ -245,7 +248,7 @@ export function DataTable<Row extends object>({
   if (rows.length === 0) return <>{empty}</>;
   const before = isLong ? (inSight[0]?.start ?? 0) : 0;
   const after = isLong ? virtual.getTotalSize() - (inSight.at(-1)?.end ?? 0) : 0;
-  const drawn = isLong ? inSight.flatMap(({ index }) => sortedRows[index] ?? []) : sorted;
+  const drawn = isLong ? inSight.flatMap(({ index }) => sortedRows[index] ?? []) : sortedRows;
   return (
     <Paper withBorder>
       <section
@@ -327,7 +330,9 @@ export interface ListTableProps<Row extends object> extends TableProps<Row> {
   waitingRows?: number;
 }
 
-/** A list of the API as a table, with its states: waiting, an error, nothing there, further pages. */
+/**
+ * A list of the API as a table, with its states: waiting, an error, nothing there, further pages.
+ */
 export const ListTable = <Row extends object>({ from, waitingRows, ...table }: ListTableProps<Row>) => (
   <Loaded from={from} rows={waitingRows}>
     {(rows) => <DataTable {...table} rows={rows} more={from.more} isLoadingMore={from.isLoadingMore} />}
