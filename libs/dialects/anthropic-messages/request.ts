@@ -3,14 +3,22 @@
  * https://platform.claude.com/docs/en/api/messages/create
  */
 
-import { isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
+import {
+  neutralRequest,
+  oneOf,
+  plainSettingsIn,
+  type RefusedFields,
+  refuseFault,
+  refuseFields,
+  toolWarnings,
+} from "../neutral/caller-request.ts";
 import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
 import { fitted } from "../neutral/fitted-request.ts";
 import { formatInstructionOf } from "../neutral/format-instruction.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
-import { efforts, type NeutralRequest, type SettingName, type Settings } from "../neutral/neutral.ts";
-import { leftOutWarnings } from "../neutral/vendor-tools.ts";
+import { efforts, type NeutralRequest, type Settings } from "../neutral/neutral.ts";
 import { stopsOf } from "../neutral/within-bounds.ts";
 import { structuredSchemaOf } from "../schema/anthropic.ts";
 import { dialect } from "./blocks.ts";
@@ -29,7 +37,7 @@ export const apiVersion = "2023-06-01";
  * `speed`, `fallback_credit_token`, `output_config.task_budget`, the `output_config` of a single
  * message, context edits that only clear, citations, and image transformations.
  */
-export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
+export const refusedFields: RefusedFields = [
   ["container", () => false],
   ["mcp_servers", (value) => listOf(value).length === 0],
   ["compaction", () => false],
@@ -39,9 +47,8 @@ export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
 ];
 
 export function decodeRequest({ body, headers }: CallerRequest): NeutralRequest {
-  const stateful = statefulFieldIn(body);
-  if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
-  for (const [name, asksNothing] of refusedFields) if (isPresent(body[name]) && !asksNothing(body[name])) refuse(name);
+  refuseFault(statefulFieldIn(body));
+  refuseFields(body, refusedFields);
   checkContextEdits(body.context_management);
   checkThinking(body, headers?.["anthropic-beta"] ?? "");
   if (body.max_tokens === 0)
@@ -50,17 +57,10 @@ export function decodeRequest({ body, headers }: CallerRequest): NeutralRequest 
   const { system, messages } = decodeConversation(body, tools);
   const toolChoice = decodeToolChoice(body.tool_choice, tools);
   const cited = citedIn(body.messages, "messages");
-  const warnings = leftOutWarnings(listOf(body.tools).map((tool, place) => [objectOf(tool).type, `tools[${place}]`]));
+  const warnings = toolWarnings(body.tools);
   if (cited !== undefined)
     warnings.push(`${cited} asks for citations, which the model that answers does not report; its answer has none.`);
-  return {
-    system,
-    messages,
-    tools,
-    ...(toolChoice !== undefined && { toolChoice }),
-    settings: settingsOf(body),
-    ...(warnings.length > 0 && { warnings }),
-  };
+  return neutralRequest({ system, messages, tools, toolChoice, settings: settingsOf(body), warnings });
 }
 
 /** The first document or search result, perhaps in a tool's result, that shall be cited. */
@@ -89,34 +89,25 @@ function checkContextEdits(value: unknown): void {
 }
 
 function settingsOf(body: JsonObject): Settings {
-  const settings: Settings = {};
-  const put = <Name extends SettingName>(
-    name: Name,
-    value: NonNullable<Settings[Name]>["value"] | undefined,
-    path: string,
-  ) => {
-    if (value !== undefined) settings[name] = { value, path } as Settings[Name];
+  const names = { outputTokensMax: "max_tokens", temperature: "temperature", topP: "top_p", topK: "top_k" };
+  const settings: Settings = {
+    ...plainSettingsIn(body, names),
+    ...plainSettingsIn(objectOf(body.metadata), { user: "user_id" }, "metadata."),
   };
-  const number = (value: unknown) => (typeof value === "number" ? value : undefined);
-  put("outputTokensMax", number(body.max_tokens), "max_tokens");
-  put("temperature", number(body.temperature), "temperature");
-  put("topP", number(body.top_p), "top_p");
-  put("topK", number(body.top_k), "top_k");
   const stop = listOf(body.stop_sequences).map(String);
-  if (stop.length > 0) put("stop", stop, "stop_sequences");
+  if (stop.length > 0) settings.stop = { value: stop, path: "stop_sequences" };
   if (objectOf(body.tool_choice).disable_parallel_tool_use === true)
-    put("parallelCalls", false, "tool_choice.disable_parallel_tool_use");
-  put("user", textOf(objectOf(body.metadata).user_id), "metadata.user_id");
+    settings.parallelCalls = { value: false, path: "tool_choice.disable_parallel_tool_use" };
 
   const { effort, format } = objectOf(body.output_config);
   const { type, budget_tokens: budget, display } = objectOf(body.thinking);
-  const requestedEffort = textOf(effort) === undefined ? undefined : effortOf(effort);
-  if (type === "disabled") put("effort", "none", "thinking");
-  else if (requestedEffort !== undefined) put("effort", requestedEffort, "output_config.effort");
-  else if (type === "enabled") put("thinkingTokensMax", number(budget), "thinking.budget_tokens");
+  if (textOf(effort) !== undefined) settings.effort = oneOf(efforts, effort, "output_config.effort", efforts.slice(2));
+  if (type === "disabled") settings.effort = { value: "none", path: "thinking" };
+  else if (settings.effort === undefined && type === "enabled" && typeof budget === "number")
+    settings.thinkingTokensMax = { value: budget, path: "thinking.budget_tokens" };
   // Enabled thinking with a budget is shown unless `display` says otherwise.
   if (type === "enabled" || (type !== "disabled" && textOf(display) !== undefined))
-    put("thinkingShown", display !== "omitted", "thinking.display");
+    settings.thinkingShown = { value: display !== "omitted", path: "thinking.display" };
   putFormat(settings, format, "output_config.format");
   if (settings.format === undefined) putFormat(settings, body.output_format, "output_format");
   return settings;
@@ -138,10 +129,6 @@ function checkThinking({ thinking, max_tokens: max }: JsonObject, betas: string)
   )
     refuse("thinking.budget_tokens", "must be less than max_tokens");
 }
-
-const effortOf = (value: unknown) =>
-  efforts.find((effort) => effort === value) ??
-  refuse("output_config.effort", `must be one of ${efforts.slice(2).join(", ")}`);
 
 function putFormat(settings: Settings, format: unknown, path: string): void {
   const { type, schema } = objectOf(format);

@@ -3,13 +3,20 @@
  * https://ai.google.dev/api/generate-content
  */
 
-import { isObject, isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
-import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
+import {
+  neutralRequest,
+  plainSettingsIn,
+  type RefusedFields,
+  refuseFault,
+  refuseFields,
+} from "../neutral/caller-request.ts";
+import { type FieldSupport, refuse } from "../neutral/field-support.ts";
 import { fitted } from "../neutral/fitted-request.ts";
 import { formatInstructionOf } from "../neutral/format-instruction.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
-import { type Effort, efforts, type NeutralRequest, type Setting, type Settings } from "../neutral/neutral.ts";
+import { type Effort, efforts, type NeutralRequest, type Settings } from "../neutral/neutral.ts";
 import { effortAmong, requestedEffortOf } from "../neutral/reasoning.ts";
 import { leftOutWarnings } from "../neutral/vendor-tools.ts";
 import { stopsOf } from "../neutral/within-bounds.ts";
@@ -96,7 +103,7 @@ const isEmpty = (value: unknown) => Object.keys(objectOf(value)).length === 0 &&
  * All other fields are read by `settingsOf`, or ignored for upstreams of other dialects.
  * `safetySettings`, `labels` and `store` are ignored as well.
  */
-export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
+export const refusedFields: RefusedFields = [
   ["candidateCount", (value) => value === 1],
   ["responseLogprobs", (value) => value === false],
   ["logprobs", (value) => value === 0],
@@ -114,48 +121,47 @@ export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
 
 /** Paths are in camel case, whichever spelling the caller uses. */
 export function decodeRequest({ body: written }: CallerRequest): NeutralRequest {
-  const stateful = statefulFieldIn(written);
-  if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
+  refuseFault(statefulFieldIn(written));
   const body = objectOf(camelOf(written));
   const config = objectOf(body.generationConfig);
-  for (const [name, asksNothing] of refusedFields)
-    if (isPresent(config[name]) && !asksNothing(config[name])) refuse(`generationConfig.${name}`);
+  refuseFields(config, refusedFields, "generationConfig.");
   const tools = decodeTools(body.tools);
   const toolChoice = decodeToolChoice(body.toolConfig, tools);
   const warnings = leftOutWarnings(hostedIn(body.tools));
-  return {
+  return neutralRequest({
     system: decodeSystem(body.systemInstruction),
     messages: decodeContents(body.contents, tools, detailOf(config.mediaResolution)),
     tools,
-    ...(toolChoice !== undefined && { toolChoice }),
+    toolChoice,
     settings: settingsOf(body, config),
-    ...(warnings.length > 0 && { warnings }),
-  };
+    warnings,
+  });
 }
 
 function settingsOf({ serviceTier }: JsonObject, config: JsonObject): Settings {
-  const settings: Settings = decodeThinking(config.thinkingConfig);
-  const put = <Name extends keyof Settings>(name: Name, setting: Settings[Name] | undefined) => {
-    if (setting !== undefined) settings[name] = setting;
+  const names = {
+    outputTokensMax: "maxOutputTokens",
+    temperature: "temperature",
+    topP: "topP",
+    topK: "topK",
+    seed: "seed",
+    presencePenalty: "presencePenalty",
+    frequencyPenalty: "frequencyPenalty",
   };
-  const number = (name: string): Setting<number> | undefined =>
-    typeof config[name] === "number" ? { value: config[name], path: `generationConfig.${name}` } : undefined;
-  put("outputTokensMax", number("maxOutputTokens"));
-  put("temperature", number("temperature"));
-  put("topP", number("topP"));
-  put("topK", number("topK"));
-  put("seed", number("seed"));
-  if (config.presencePenalty !== 0) put("presencePenalty", number("presencePenalty"));
-  if (config.frequencyPenalty !== 0) put("frequencyPenalty", number("frequencyPenalty"));
+  const settings: Settings = {
+    ...decodeThinking(config.thinkingConfig),
+    ...plainSettingsIn(config, names, "generationConfig."),
+  };
   const stop = listOf(config.stopSequences).map(String);
-  if (stop.length > 0) put("stop", { value: stop, path: "generationConfig.stopSequences" });
-  put("format", formatOf(config));
+  if (stop.length > 0) settings.stop = { value: stop, path: "generationConfig.stopSequences" };
+  const format = formatOf(config);
+  if (format !== undefined) settings.format = format;
   const modalities = listOf(config.responseModalities).map((modality) => String(modality).toLowerCase());
   const kinds = (["text", "image"] as const).filter((modality) => modalities.includes(modality));
-  if (kinds.includes("image")) put("modalities", { value: kinds, path: "generationConfig.responseModalities" });
+  if (kinds.includes("image")) settings.modalities = { value: kinds, path: "generationConfig.responseModalities" };
   const tier = textOf(serviceTier)?.toLowerCase();
   if (tier !== undefined && tier !== "unspecified" && tier !== "standard")
-    put("serviceTier", { value: tier, path: "serviceTier" });
+    settings.serviceTier = { value: tier, path: "serviceTier" };
   return settings;
 }
 

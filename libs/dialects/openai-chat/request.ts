@@ -6,7 +6,17 @@
 import { isObject, isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { cacheIn, markFor } from "../neutral/cache-marks.ts";
-import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
+import {
+  neutralRequest,
+  oneOf,
+  plainSettingsIn,
+  type RefusedFields,
+  refuseFault,
+  refuseFields,
+  toolWarnings,
+  verbosities,
+} from "../neutral/caller-request.ts";
+import { type FieldSupport, refuse } from "../neutral/field-support.ts";
 import { fitted } from "../neutral/fitted-request.ts";
 import {
   type Effort,
@@ -20,7 +30,7 @@ import {
 } from "../neutral/neutral.ts";
 import { requestedEffortOf } from "../neutral/reasoning.ts";
 import { descriptionOf, namedTools, parametersOf, toolNameOf } from "../neutral/tools.ts";
-import { isDispensable, leftOutWarnings } from "../neutral/vendor-tools.ts";
+import { isDispensable } from "../neutral/vendor-tools.ts";
 import { stopsOf } from "../neutral/within-bounds.ts";
 import { schemaFormatOf } from "../openai/parts.ts";
 import { grammarOf } from "../openai-responses/tools.ts";
@@ -41,7 +51,7 @@ const isModality = (value: unknown): value is Modality => value === "text" || va
  * Fields that no other dialect supports, and the values that have no effect. All other fields are
  * read by `settingsOf`, or ignored.
  */
-export const refusedFields: readonly [string, (value: unknown) => boolean][] = [
+export const refusedFields: RefusedFields = [
   ["n", (value) => value === 1],
   ["logprobs", (value) => value === false],
   ["top_logprobs", (value) => value === 0],
@@ -55,25 +65,16 @@ export function decodeRequest({ body: written }: CallerRequest): NeutralRequest 
   const callerMessages = messagesIn(written);
   if (!isPresent(callerMessages) && isPresent(written.input)) return decodeForeign(written);
   const readable = callerMessages === written.messages ? written : { ...written, messages: callerMessages };
-  const fault = invalidFieldIn(readableRequestSchema, readable);
-  if (fault !== undefined) throw new Refusal(fault.param, fault.message);
+  refuseFault(invalidFieldIn(readableRequestSchema, readable));
   const body = withTools(readable);
-  for (const [name, asksNothing] of refusedFields) if (isPresent(body[name]) && !asksNothing(body[name])) refuse(name);
+  refuseFields(body, refusedFields);
   const tools = namedTools(listOf(body.tools).flatMap(toolOf));
   const { system, messages } = decodeMessages(listOf(body.messages), tools);
   const toolChoice = toolChoiceOf(body.tool_choice, tools);
   const settings = settingsOf(body);
   if (objectOf(body.tool_choice).disable_parallel_tool_use === true)
     settings.parallelCalls ??= { value: false, path: "tool_choice.disable_parallel_tool_use" };
-  const warnings = leftOutWarnings(listOf(body.tools).map((tool, place) => [objectOf(tool).type, `tools[${place}]`]));
-  return {
-    system,
-    messages,
-    tools,
-    ...(toolChoice !== undefined && { toolChoice }),
-    settings,
-    ...(warnings.length > 0 && { warnings }),
-  };
+  return neutralRequest({ system, messages, tools, toolChoice, settings, warnings: toolWarnings(body.tools) });
 }
 
 /**
@@ -135,55 +136,43 @@ function toolChoiceOf(choice: unknown, tools: NeutralRequest["tools"]): ToolChoi
 }
 
 function settingsOf(body: JsonObject): Settings {
-  const settings: Settings = {};
-  const number = (name: string): Setting<number> | undefined =>
-    typeof body[name] === "number" ? { value: body[name], path: name } : undefined;
-  const word = (name: string): Setting<string> | undefined =>
-    textOf(body[name]) === undefined ? undefined : { value: body[name] as string, path: name };
-  const put = <Name extends keyof Settings>(name: Name, setting: Settings[Name] | undefined) => {
-    if (setting !== undefined) settings[name] = setting;
-  };
-  const [tokensMax, oldTokensMax] = [boundOf(number("max_completion_tokens")), boundOf(number("max_tokens"))];
+  const settings = plainSettingsIn(body, {
+    temperature: "temperature",
+    topP: "top_p",
+    topK: "top_k",
+    seed: "seed",
+    presencePenalty: "presence_penalty",
+    frequencyPenalty: "frequency_penalty",
+    user: textOf(body.safety_identifier) === undefined ? "user" : "safety_identifier",
+    serviceTier: "service_tier",
+    cacheKey: "prompt_cache_key",
+  });
+  const [tokensMax, oldTokensMax] = [boundIn(body, "max_completion_tokens"), boundIn(body, "max_tokens")];
   if (tokensMax !== undefined && oldTokensMax !== undefined && tokensMax.value !== oldTokensMax.value)
     refuse("max_tokens", "contradicts max_completion_tokens, which replaces it");
-  put("outputTokensMax", tokensMax ?? oldTokensMax);
-  put("temperature", number("temperature"));
-  put("topP", number("top_p"));
-  put("topK", number("top_k"));
-  put("seed", number("seed"));
-  if (body.presence_penalty !== 0) put("presencePenalty", number("presence_penalty"));
-  if (body.frequency_penalty !== 0) put("frequencyPenalty", number("frequency_penalty"));
+  const bound = tokensMax ?? oldTokensMax;
+  if (bound !== undefined) settings.outputTokensMax = bound;
   const stop = typeof body.stop === "string" ? [body.stop] : listOf(body.stop).map(String);
-  if (stop.length > 0) put("stop", { value: stop, path: "stop" });
+  if (stop.length > 0) settings.stop = { value: stop, path: "stop" };
   if (typeof body.parallel_tool_calls === "boolean")
-    put("parallelCalls", { value: body.parallel_tool_calls, path: "parallel_tool_calls" });
-  put("format", formatOf(body.response_format));
-  const effort = word("reasoning_effort");
-  if (effort !== undefined) put("effort", { value: effortOf(effort), path: effort.path });
-  const verbosity = word("verbosity");
-  if (verbosity !== undefined) put("verbosity", { value: verbosityOf(verbosity), path: verbosity.path });
+    settings.parallelCalls = { value: body.parallel_tool_calls, path: "parallel_tool_calls" };
+  const format = formatOf(body.response_format);
+  if (format !== undefined) settings.format = format;
+  if (textOf(body.reasoning_effort) !== undefined)
+    settings.effort = oneOf(efforts, body.reasoning_effort, "reasoning_effort");
+  if (textOf(body.verbosity) !== undefined) settings.verbosity = oneOf(verbosities, body.verbosity, "verbosity");
   const modalities = listOf(body.modalities).filter(isModality);
-  if (modalities.includes("image")) put("modalities", { value: modalities, path: "modalities" });
-  put("user", word("safety_identifier") ?? word("user"));
-  if (isObject(body.metadata)) put("metadata", { value: objectOf(body.metadata), path: "metadata" });
-  put("serviceTier", word("service_tier"));
-  put("cacheKey", word("prompt_cache_key"));
+  if (modalities.includes("image")) settings.modalities = { value: modalities, path: "modalities" };
+  if (isObject(body.metadata)) settings.metadata = { value: objectOf(body.metadata), path: "metadata" };
   return settings;
 }
 
 /** Some servers take -1 as no limit. */
-function boundOf(bound: Setting<number> | undefined): Setting<number> | undefined {
-  if (bound?.value === 0) refuse(bound.path, "must be >= 1");
-  return bound?.value === -1 ? undefined : bound;
+function boundIn(body: JsonObject, path: string): Setting<number> | undefined {
+  const value = body[path];
+  if (value === 0) refuse(path, "must be >= 1");
+  return typeof value === "number" && value !== -1 ? { value, path } : undefined;
 }
-
-const effortOf = ({ value, path }: Setting<string>) =>
-  efforts.find((effort) => effort === value) ?? refuse(path, `must be one of ${efforts.join(", ")}`);
-
-const verbosities = ["low", "medium", "high"] as const;
-
-const verbosityOf = ({ value, path }: Setting<string>) =>
-  verbosities.find((verbosity) => verbosity === value) ?? refuse(path, `must be one of ${verbosities.join(", ")}`);
 
 function formatOf(value: unknown): Settings["format"] {
   const { type, json_schema: wanted } = objectOf(value);

@@ -5,19 +5,18 @@
 
 import { type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
-import { type FieldSupport, Refusal, refuse } from "../neutral/field-support.ts";
-import { fitted } from "../neutral/fitted-request.ts";
 import {
-  efforts,
-  type Message,
-  type NeutralRequest,
-  type Setting,
-  type SettingName,
-  type Settings,
-  turnsOf,
-} from "../neutral/neutral.ts";
+  neutralRequest,
+  oneOf,
+  plainSettingsIn,
+  refuseFault,
+  toolWarnings,
+  verbosities,
+} from "../neutral/caller-request.ts";
+import { type FieldSupport, refuse } from "../neutral/field-support.ts";
+import { fitted } from "../neutral/fitted-request.ts";
+import { efforts, type Message, type NeutralRequest, type Settings, turnsOf } from "../neutral/neutral.ts";
 import { requestedEffortOf } from "../neutral/reasoning.ts";
-import { leftOutWarnings } from "../neutral/vendor-tools.ts";
 import { schemaFormatOf } from "../openai/parts.ts";
 import { openaiFormatOf } from "../schema/openai.ts";
 import { decodeInput, dialect, encodeItems } from "./items.ts";
@@ -30,42 +29,30 @@ import { decodeToolChoice, decodeTools, encodeTool, encodeToolChoice } from "./t
  * `max_tool_calls`, `moderation` and similar. `store` is reported as false.
  */
 export function decodeRequest({ body }: CallerRequest): NeutralRequest {
-  const stateful = statefulFieldIn(body);
-  if (stateful !== undefined) throw new Refusal(stateful.param, stateful.message);
+  refuseFault(statefulFieldIn(body));
   refuseTrigger(body);
   if (typeof body.top_logprobs === "number" && body.top_logprobs > 0) refuse("top_logprobs");
   const tools = decodeTools(body);
   const { system, messages, warnings } = decodeInput(body, tools);
-  warnings.push(...leftOutWarnings(listOf(body.tools).map((tool, place) => [objectOf(tool).type, `tools[${place}]`])));
+  warnings.push(...toolWarnings(body.tools));
   const toolChoice = decodeToolChoice(body.tool_choice, tools);
-  return {
-    system,
-    messages,
-    tools,
-    ...(toolChoice !== undefined && { toolChoice }),
-    settings: settingsOf(body),
-    ...(warnings.length > 0 && { warnings }),
-  };
+  return neutralRequest({ system, messages, tools, toolChoice, settings: settingsOf(body), warnings });
 }
 
 function settingsOf(body: JsonObject): Settings {
-  const settings: Settings = {};
-  const put = <Name extends SettingName>(name: Name, setting: Settings[Name] | undefined) => {
-    if (setting !== undefined) settings[name] = setting;
-  };
-  const number = (path: string): Setting<number> | undefined =>
-    typeof body[path] === "number" ? { value: body[path], path } : undefined;
-  put("outputTokensMax", number("max_output_tokens"));
+  const settings = plainSettingsIn(body, {
+    outputTokensMax: "max_output_tokens",
+    temperature: "temperature",
+    topP: "top_p",
+    user: textOf(body.safety_identifier) === undefined ? "user" : "safety_identifier",
+    cacheKey: "prompt_cache_key",
+    ...(body.service_tier !== "auto" && { serviceTier: "service_tier" }),
+  });
   const stops = [body.stop].flat().filter((stop) => typeof stop === "string");
-  if (stops.length > 0) put("stop", { value: stops, path: "stop" });
-  put("temperature", number("temperature"));
-  put("topP", number("top_p"));
-  if (body.parallel_tool_calls === false) put("parallelCalls", { value: false, path: "parallel_tool_calls" });
-  put("user", wordOf(body.safety_identifier, "safety_identifier") ?? wordOf(body.user, "user"));
+  if (stops.length > 0) settings.stop = { value: stops, path: "stop" };
+  if (body.parallel_tool_calls === false) settings.parallelCalls = { value: false, path: "parallel_tool_calls" };
   if (Object.keys(objectOf(body.metadata)).length > 0)
-    put("metadata", { value: objectOf(body.metadata), path: "metadata" });
-  if (body.service_tier !== "auto") put("serviceTier", wordOf(body.service_tier, "service_tier"));
-  put("cacheKey", wordOf(body.prompt_cache_key, "prompt_cache_key"));
+    settings.metadata = { value: objectOf(body.metadata), path: "metadata" };
   configure(settings, body, "");
   for (const [place, value] of listOf(body.input).entries()) {
     const item = objectOf(value);
@@ -74,9 +61,6 @@ function settingsOf(body: JsonObject): Settings {
   return settings;
 }
 
-const wordOf = (value: unknown, path: string): Setting<string> | undefined =>
-  textOf(value) === undefined ? undefined : { value: value as string, path };
-
 /** Settings of the request that its input may override. */
 function configure(settings: Settings, fields: JsonObject, prefix: string): void {
   const { effort, summary, generate_summary: oldSummary } = objectOf(fields.reasoning);
@@ -84,8 +68,7 @@ function configure(settings: Settings, fields: JsonObject, prefix: string): void
   if (textOf(effort) !== undefined) settings.effort = oneOf(efforts, effort, `${prefix}reasoning.effort`);
   if (textOf(summary ?? oldSummary) !== undefined)
     settings.thinkingShown = { value: true, path: `${prefix}reasoning.summary` };
-  if (textOf(verbosity) !== undefined)
-    settings.verbosity = oneOf(["low", "medium", "high"], verbosity, `${prefix}text.verbosity`);
+  if (textOf(verbosity) !== undefined) settings.verbosity = oneOf(verbosities, verbosity, `${prefix}text.verbosity`);
   const path = `${prefix}text.format`;
   const { type } = objectOf(format);
   if (type === "text") delete settings.format;
@@ -93,11 +76,6 @@ function configure(settings: Settings, fields: JsonObject, prefix: string): void
   else if (type === "json_schema") settings.format = schemaFormatOf(format, path);
   else if (type !== undefined) refuse(`${path}.type`);
 }
-
-const oneOf = <Value extends string>(values: readonly Value[], value: unknown, path: string): Setting<Value> => ({
-  value: values.find((allowed) => allowed === value) ?? refuse(path, `must be one of ${values.join(", ")}`),
-  path,
-});
 
 export const fieldSupport: FieldSupport = {
   topK: "ignored",
