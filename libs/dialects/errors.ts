@@ -3,6 +3,8 @@
  * dialect's profile formats them for its callers.
  */
 
+import { defined } from "#wire/json/parse.ts";
+
 /** The HTTP status of each code; a dialect may have another. */
 export const statuses = {
   invalid_request: 400,
@@ -121,7 +123,7 @@ export function failureOf(
     error.means === "model" ||
     error.means === "rate_limited";
   const means = affectsOthers && evidence !== undefined && isQuoted(evidence) ? undefined : error.means;
-  const reason = { message, ...(code !== undefined && { upstreamCode: code }), ...(param !== undefined && { param }) };
+  const reason = { message, ...defined({ upstreamCode: code, param }) };
   switch (means) {
     case "context_too_long":
       return { ...reason, code: "context_too_long", upstreamCode: "context_length_exceeded" };

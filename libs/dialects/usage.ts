@@ -4,7 +4,7 @@
  * Dialects count differently; each codec converts.
  */
 
-import { type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
+import { defined, type JsonObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { reportedImagesMax, reportedTokensMax, reportedUnitsMax } from "./bounds.ts";
 
 /**
@@ -200,8 +200,7 @@ export function generatedImagesOf(count: number, ...bodies: readonly JsonObject[
   const [size, quality] = [named("size"), named("quality")];
   return {
     count: Math.min(count, reportedImagesMax),
-    ...(size !== undefined && { size }),
-    ...(quality !== undefined && { quality }),
+    ...defined({ size, quality }),
   };
 }
 

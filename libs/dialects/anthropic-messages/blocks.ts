@@ -3,7 +3,7 @@
  * https://platform.claude.com/docs/en/api/messages/create
  */
 
-import { listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { defined, listOf, objectOf, someOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, documentTextOf } from "../neutral/attachments.ts";
 import { cacheControlOf } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
@@ -166,7 +166,7 @@ function documentOf({ source: value, title, context }: WireBlock, path: string):
   const file: FilePart = {
     kind: "file",
     source: source.type === "text" ? plain : checkedSource(source, path),
-    ...(textOf(title) !== undefined && { name: title as string }),
+    ...defined({ name: textOf(title) }),
     path: `${path}.source`,
   };
   return [...about, file];
@@ -224,7 +224,7 @@ export function encodePart(part: Part, idOf: (part: CallPart | ResultPart) => st
       return {
         type: "tool_result",
         tool_use_id: idOf(part),
-        ...(part.content.length > 0 && { content: part.content.map((inner) => encodePart(inner, idOf)) }),
+        content: someOf(part.content.map((inner) => encodePart(inner, idOf))),
         ...(part.isError &&
           (part.content.length > 0 ? { is_error: true } : { content: "The call failed.", is_error: true })),
         ...cacheControlOf(part),

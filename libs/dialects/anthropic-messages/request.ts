@@ -3,7 +3,7 @@
  * https://platform.claude.com/docs/en/api/messages/create
  */
 
-import { type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonBytesOf, listOf, objectOf, someOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import {
   neutralRequest,
@@ -166,21 +166,16 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
   const body = {
     model: target.model,
     max_tokens: thinking.maxTokens,
-    ...(system.length > 0 && { system }),
+    system: someOf(system),
     messages,
-    ...(tools.length > 0 && { tools }),
+    tools: someOf(tools),
     tool_choice: choice,
     thinking: thinking.thinking,
-    ...((thinking.effort !== undefined || format !== undefined) && {
-      output_config: {
-        effort: thinking.effort,
-        format,
-      },
-    }),
+    output_config: thinking.effort || format ? { effort: thinking.effort, format } : undefined,
     ...samplingOf(settings, traits, thinking),
-    ...(stops.length > 0 && { stop_sequences: stops }),
-    ...(user !== undefined && { metadata: { user_id: user.value } }),
-    ...(framing !== "whole" && { stream: true }),
+    stop_sequences: someOf(stops),
+    metadata: user && { user_id: user.value },
+    stream: framing !== "whole" || undefined,
   };
   return { path: "/messages", headers: { "anthropic-version": apiVersion }, body: jsonBytesOf(body) };
 }
@@ -205,7 +200,7 @@ function samplingOf({ temperature, topP, topK }: Settings, { sampling }: ModelTr
   if (sampling === "none" || isOn) return {};
   return {
     temperature: temperature?.value,
-    ...(topP !== undefined && !(sampling === "one" && temperature !== undefined) && { top_p: topP.value }),
+    top_p: sampling === "one" && temperature !== undefined ? undefined : topP?.value,
     top_k: topK?.value,
   };
 }

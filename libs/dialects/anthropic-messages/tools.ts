@@ -3,7 +3,17 @@
  * https://platform.claude.com/docs/en/agents-and-tools/tool-use/overview
  */
 
-import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import {
+  defined,
+  flagOf,
+  isPresent,
+  type JsonObject,
+  listOf,
+  objectOf,
+  someOf,
+  stringOf,
+  textOf,
+} from "#wire/json/parse.ts";
 import { cacheControlOf } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { NeutralRequest, Settings, Tool, ToolChoice } from "../neutral/neutral.ts";
@@ -73,9 +83,7 @@ function toolOf(tool: WireBlock, path: string): Omit<Tool, "name"> {
   return {
     path,
     callerName: String(name),
-    ...(typeof description === "string" && { description }),
-    ...(typeof strict === "boolean" && { strict }),
-    ...(examples.length > 0 && { examples }),
+    ...defined({ description: stringOf(description), strict: flagOf(strict), examples: someOf(examples) }),
     ...parametersOf(schema),
     ...cacheOf(control),
   };
@@ -134,7 +142,7 @@ function encodeTool(tool: Tool): WireBlock {
   const structured = strict === true ? structuredSchemaOf(schema) : undefined;
   return {
     name,
-    ...(description !== undefined && { description }),
+    description,
     input_schema: structured ?? schema,
     strict: structured && true,
     ...cacheControlOf({ cache }),

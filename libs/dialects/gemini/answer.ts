@@ -120,18 +120,17 @@ function usageBodyOf(usage: Usage): object {
   const answered = Math.max(0, outputTokens - reasoningTokens);
   return {
     promptTokenCount: inputTokens,
-    ...(cachedInputTokens > 0 && { cachedContentTokenCount: cachedInputTokens }),
+    cachedContentTokenCount: cachedInputTokens || undefined,
     candidatesTokenCount: answered,
-    ...(reasoningTokens > 0 && { thoughtsTokenCount: reasoningTokens }),
+    thoughtsTokenCount: reasoningTokens || undefined,
     totalTokenCount: inputTokens + outputTokens,
     promptTokensDetails: detailsOf(
       inputTokens,
       audioInputTokens + (units?.cachedAudioTokens ?? 0),
       units?.imageInputTokens ?? 0,
     ),
-    ...(answered > 0 && {
-      candidatesTokensDetails: detailsOf(answered, audioOutputTokens, units?.imageOutputTokens ?? 0),
-    }),
+    candidatesTokensDetails:
+      answered > 0 ? detailsOf(answered, audioOutputTokens, units?.imageOutputTokens ?? 0) : undefined,
   };
 }
 
@@ -228,12 +227,13 @@ export function responseOf(
         content: { role: "model", parts },
         finishReason: reason,
         index: 0,
-        ...(reason === "MALFORMED_FUNCTION_CALL" && {
-          finishMessage: "The model made a call whose arguments are not a JSON object.",
-        }),
+        finishMessage:
+          reason === "MALFORMED_FUNCTION_CALL"
+            ? "The model made a call whose arguments are not a JSON object."
+            : undefined,
       },
     ],
-    ...(usage !== undefined && { usageMetadata: usageBodyOf(usage) }),
+    usageMetadata: usage && usageBodyOf(usage),
     ...identityOf(context),
   };
 }

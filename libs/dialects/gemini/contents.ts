@@ -3,7 +3,7 @@
  * https://ai.google.dev/api/caching#Content
  */
 
-import { isPresent, type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
+import { isPresent, type JsonObject, objectOf, someOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";
 import { openingTurn } from "../neutral/history.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
@@ -195,7 +195,7 @@ function encodeResult(part: ResultPart, mayHoldMedia: boolean): JsonObject {
   if (name === "") refuse(path, "is the result of a call that is not in the conversation");
   const media = mayHoldMedia ? mediaIn(part) : [];
   return {
-    functionResponse: { id: callId, name, response: responseOf(part), ...(media.length > 0 && { parts: media }) },
+    functionResponse: { id: callId, name, response: responseOf(part), parts: someOf(media) },
   };
 }
 

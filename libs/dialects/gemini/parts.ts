@@ -3,7 +3,7 @@
  * https://ai.google.dev/api/caching#Part
  */
 
-import { isObject, isPresent, type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
+import { defined, isObject, isPresent, type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, isTextual, kindOf, typeByNameOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
 import { type ImagePart, type MediaPart, type ResultPart, textsIn } from "../neutral/neutral.ts";
@@ -51,7 +51,7 @@ function inlineOf({ mimeType, data, displayName }: JsonObject, path: string, det
   const name = textOf(displayName) !== undefined && { name: displayName as string };
   const source = { kind: "data" as const, mimeType: isTextual(type) ? "text/plain" : type, data: bytes };
   const kind = kindOf(type) ?? "file";
-  if (kind === "image") return { kind, source, ...(detail !== undefined && { detail }), path };
+  if (kind === "image") return { kind, source, ...defined({ detail }), path };
   if (kind !== "file") return { kind, source, path };
   return type === "application/pdf" || isTextual(type) ? { kind, source, ...name, path } : refuse(`${path}.mimeType`);
 }
@@ -69,8 +69,8 @@ function fileOf({ fileUri, mimeType, displayName }: JsonObject, path: string, de
   const kind = kindOf(type) ?? "file";
   if (kind === "audio" || kind === "video") return { kind, source, path: own };
   if (kind === "file" && type !== "application/pdf" && !isTextual(type)) refuse(own);
-  if (type.startsWith("image/")) return { kind: "image", source, ...(detail !== undefined && { detail }), path: own };
-  return { kind: "file", source, ...(textOf(displayName) !== undefined && { name: displayName as string }), path: own };
+  if (type.startsWith("image/")) return { kind: "image", source, ...defined({ detail }), path: own };
+  return { kind: "file", source, ...defined({ name: textOf(displayName) }), path: own };
 }
 
 /**

@@ -3,7 +3,7 @@
  * https://ai.google.dev/api/generate-content
  */
 
-import { isObject, type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, type JsonObject, jsonBytesOf, listOf, objectOf, someOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import {
   neutralRequest,
@@ -69,7 +69,7 @@ function encodeThinking(settings: Settings, traits: ModelTraits): object | undef
       : traits.thinking === "budget"
         ? { thinkingBudget: budgetOf(settings, effort, traits) }
         : { thinkingLevel: effortAmong(effort, traits.efforts.filter(isLevel)).toUpperCase() };
-  return { ...amount, ...(isShown && { includeThoughts: true }) };
+  return { ...amount, includeThoughts: isShown || undefined };
 }
 
 const isLevel = (effort: Effort) => ["minimal", "low", "medium", "high"].includes(effort);
@@ -210,7 +210,7 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
   const body = {
     ...encodeConversation(system, messages, target.traits),
     ...encodeTools(tools, toolChoice),
-    ...(Object.keys(generationConfig).length > 0 && { generationConfig }),
+    ...(Object.values(generationConfig).some((value) => value !== undefined) && { generationConfig }),
   };
   return { path: answerPathOf(target.model, framing), body: jsonBytesOf(body) };
 }
@@ -229,19 +229,17 @@ function encodeConfig(settings: Settings, target: Target): object {
   const { outputTokensMax, temperature, topP, topK, seed, presencePenalty, frequencyPenalty, format } = settings;
   const thinkingConfig = encodeThinking(settings, traits);
   return {
-    ...(outputTokensMax !== undefined && { maxOutputTokens: Math.min(outputTokensMax.value, most) }),
-    ...(temperature !== undefined && { temperature: temperature.value }),
-    ...(topP !== undefined && { topP: topP.value }),
-    ...(topK !== undefined && { topK: topK.value }),
-    ...(stops.length > 0 && { stopSequences: stops }),
-    ...(seed !== undefined && { seed: Number(BigInt.asIntN(32, BigInt(Math.trunc(seed.value)))) }),
-    ...(presencePenalty !== undefined && { presencePenalty: presencePenalty.value }),
-    ...(frequencyPenalty !== undefined && { frequencyPenalty: frequencyPenalty.value }),
-    ...(format !== undefined && { responseMimeType: "application/json" }),
-    ...(format?.value.kind === "schema" && { responseJsonSchema: readSchema(format.value.schema, geminiTarget) }),
-    ...(thinkingConfig !== undefined && { thinkingConfig }),
-    ...(settings.modalities !== undefined && {
-      responseModalities: settings.modalities.value.map((modality) => modality.toUpperCase()),
-    }),
+    maxOutputTokens: outputTokensMax && Math.min(outputTokensMax.value, most),
+    temperature: temperature?.value,
+    topP: topP?.value,
+    topK: topK?.value,
+    stopSequences: someOf(stops),
+    seed: seed && Number(BigInt.asIntN(32, BigInt(Math.trunc(seed.value)))),
+    presencePenalty: presencePenalty?.value,
+    frequencyPenalty: frequencyPenalty?.value,
+    responseMimeType: format && "application/json",
+    responseJsonSchema: format?.value.kind === "schema" ? readSchema(format.value.schema, geminiTarget) : undefined,
+    thinkingConfig,
+    responseModalities: settings.modalities?.value.map((modality) => modality.toUpperCase()),
   };
 }

@@ -3,7 +3,7 @@
  * https://ai.google.dev/gemini-api/docs/function-calling
  */
 
-import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { defined, isPresent, type JsonObject, listOf, objectOf, someOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { Tool, ToolChoice } from "../neutral/neutral.ts";
 import { descriptionOf, namedTools, parametersOf, toolNamed, toolNameOf } from "../neutral/tools.ts";
@@ -41,8 +41,7 @@ function toolOf(
   return {
     path,
     callerName: String(name),
-    ...(textOf(description) !== undefined && { description: description as string }),
-    ...(parameters !== undefined && { parameters: jsonSchemaOf(parameters) }),
+    ...defined({ description: textOf(description), parameters: parameters && jsonSchemaOf(parameters) }),
   };
 }
 
@@ -92,7 +91,7 @@ export function encodeTools(tools: readonly Tool[], choice: ToolChoice | undefin
   const offered = choice?.mode === "auto" && chosen.size > 0 ? tools.filter(({ name }) => chosen.has(name)) : tools;
   const functionCallingConfig = choice && {
     mode: only?.length === 0 ? "NONE" : { auto: "AUTO", none: "NONE", required: "ANY" }[choice.mode],
-    ...(choice.mode === "required" && only !== undefined && only.length > 0 && { allowedFunctionNames: only }),
+    allowedFunctionNames: choice.mode === "required" ? someOf(only ?? []) : undefined,
   };
   return {
     tools: [{ functionDeclarations: offered.map(declarationOf) }],

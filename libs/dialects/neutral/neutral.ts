@@ -3,7 +3,7 @@
  * conversations: messages, parts, tools, settings, and the events of an answer. Each value keeps
  * its `path`, the caller's own name for it, so that a rejected field is named in the error.
  */
-import type { JsonObject } from "#wire/json/parse.ts";
+import { defined, type JsonObject } from "#wire/json/parse.ts";
 import type { ConversationDialect } from "../dialect.ts";
 import type { UpstreamError } from "../errors.ts";
 import type { Usage } from "../usage.ts";
@@ -258,8 +258,7 @@ export const endWith = (
   { stopSequence, usage }: { stopSequence?: string | undefined; usage?: Usage | undefined },
 ): Omit<Answer, "blocks"> => ({
   finish,
-  ...(stopSequence !== undefined && { stopSequence }),
-  ...(usage !== undefined && { usage }),
+  ...defined({ stopSequence, usage }),
 });
 
 /**

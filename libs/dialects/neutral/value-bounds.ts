@@ -3,7 +3,9 @@
  * another dialect allows is fitted to them, because its meaning survives: numbers move to the
  * nearest allowed one, and opaque texts become a stable hash.
  */
+
 import { hash } from "node:crypto";
+import { defined } from "#wire/json/parse.ts";
 import type { ConversationDialect } from "../dialect.ts";
 import type { SettingName } from "./neutral.ts";
 
@@ -86,8 +88,7 @@ const deepSeek = { model: /deepseek/, models: "DeepSeek's" };
 
 const range = (min?: number, max?: number): Rule => ({
   kind: "range",
-  ...(min !== undefined && { min }),
-  ...(max !== undefined && { max }),
+  ...defined({ min, max }),
 });
 const atMost = (max: number): Rule => ({ kind: "count", max });
 const text64: Rule = { ...upTo(64), hashed: hash64 };

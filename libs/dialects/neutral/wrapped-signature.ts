@@ -4,7 +4,7 @@
  * nothing else; a fixed prefix identifies it.
  */
 import { hash } from "node:crypto";
-import { jsonBytesOf } from "#wire/json/parse.ts";
+import { defined, jsonBytesOf, stringOf } from "#wire/json/parse.ts";
 import { type ConversationDialect, conversationDialects } from "../dialect.ts";
 import type { ReasoningPart, Signature } from "./neutral.ts";
 
@@ -36,10 +36,12 @@ export function wrappedSignatureOf(
     sluice: 1,
     dialect,
     data,
-    ...(redacted === true && { redacted }),
-    ...(itemId !== undefined && { itemId }),
-    ...(model !== undefined && { origin: originOf(model) }),
-    ...(text !== undefined && text !== "" && { text }),
+    ...defined({
+      redacted: redacted || undefined,
+      itemId,
+      origin: model === undefined ? undefined : originOf(model),
+      text: text || undefined,
+    }),
   };
   return jsonBytesOf(contents).toString("base64");
 }
@@ -66,11 +68,13 @@ export function unwrappedSignature(
       signature: {
         dialect: dialect as ConversationDialect,
         data,
-        ...(redacted === true && { redacted }),
-        ...(typeof itemId === "string" && { itemId }),
-        ...(typeof origin === "string" && { origin }),
+        ...defined({
+          redacted: redacted === true || undefined,
+          itemId: stringOf(itemId),
+          origin: stringOf(origin),
+        }),
       },
-      ...(typeof text === "string" && { text }),
+      ...defined({ text: stringOf(text) }),
     };
   } catch {
     return undefined;

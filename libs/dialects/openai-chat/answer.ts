@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/chat/object
  */
 
-import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, someOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, endingFor, isFailure, reasonIn, stoppedBy } from "../neutral/finish.ts";
@@ -111,16 +111,16 @@ export const usageBodyOf = ({
     cached_tokens: cachedInputTokens,
     cache_write_tokens: cacheWriteTokens,
     audio_tokens: audioInputTokens + (units?.cachedAudioTokens ?? 0),
-    ...(units?.imageInputTokens !== undefined && { image_tokens: units.imageInputTokens }),
+    image_tokens: units?.imageInputTokens,
   },
   completion_tokens_details: {
     reasoning_tokens: reasoningTokens,
     audio_tokens: audioOutputTokens,
     accepted_prediction_tokens: 0,
     rejected_prediction_tokens: 0,
-    ...(units?.imageOutputTokens !== undefined && { image_tokens: units.imageOutputTokens }),
+    image_tokens: units?.imageOutputTokens,
   },
-  ...(units?.webSearches !== undefined && { server_tool_use: { web_search_requests: units.webSearches } }),
+  server_tool_use: units?.webSearches === undefined ? undefined : { web_search_requests: units.webSearches },
 });
 
 export const chatIdOf = ({ id, continues }: AnswerContext) => continues?.id ?? `chatcmpl-${id}`;
@@ -214,7 +214,7 @@ export function encodeAnswer({ blocks, finish, usage }: Answer, context: AnswerC
     ...fields,
     ...(reasoning !== "" && { reasoning_content: reasoning }),
     ...(details.length > 0 && { reasoning_details: details }),
-    ...(images.length > 0 && { images }),
+    images: someOf(images),
     ...(calls.length > 0 && (isLegacy ? { function_call: calls[0]?.function } : { tool_calls: calls })),
   };
   return jsonOf({

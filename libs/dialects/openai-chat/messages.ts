@@ -1,6 +1,6 @@
 /** Messages and their parts in OpenAI's chat-completions format, in both directions. */
 
-import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { defined, isPresent, type JsonObject, listOf, objectOf, someOf, stringOf, textOf } from "#wire/json/parse.ts";
 import { partsOfBlock } from "../anthropic-messages/blocks.ts";
 import type { AnswerContext, Target } from "../codec.ts";
 import { checkedPicture, dataUrlOf, documentTextOf } from "../neutral/attachments.ts";
@@ -158,7 +158,7 @@ function partOf(part: JsonObject, path: string): Part {
       return {
         kind: "file",
         source: documentSourceOf(data, filename, `${path}.file.file_data`),
-        ...(typeof filename === "string" && { name: filename }),
+        ...defined({ name: stringOf(filename) }),
         path,
       };
     }
@@ -334,8 +334,8 @@ function encodeAssistant(parts: readonly Part[], { model, traits }: Target): Wir
         ? [...thinking, ...(text === null ? [] : [{ type: "text", text, ...mark }])]
         : text,
     ...fields,
-    ...(refusals.length > 0 && { refusal: refusals.join("") }),
-    ...(calls.length > 0 && { tool_calls: calls }),
+    refusal: refusals.length > 0 ? refusals.join("") : undefined,
+    tool_calls: someOf(calls),
   };
 }
 

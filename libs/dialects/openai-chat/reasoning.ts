@@ -6,7 +6,17 @@
  * (https://docs.mistral.ai/capabilities/reasoning), and `extra_content` of a call
  * (https://ai.google.dev/gemini-api/docs/thought-signatures).
  */
-import { isObject, type JsonObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
+import {
+  defined,
+  isObject,
+  type JsonObject,
+  jsonBytesOf,
+  listOf,
+  objectOf,
+  parsedObject,
+  someOf,
+  textOf,
+} from "#wire/json/parse.ts";
 import { withElements, withMembers, withValues } from "#wire/json/spans.ts";
 import type { ModelTraits } from "../neutral/model-traits.ts";
 import type { Block, Part, Signature } from "../neutral/neutral.ts";
@@ -81,11 +91,11 @@ export class ReasoningReader {
   /** The signature of what was read since the last one; undefined for none. */
   take(): Signature | undefined {
     if (this.#names.size === 0 && !this.hasMore) return undefined;
-    const companions = {
-      ...(this.#names.size > 0 && { in: [...this.#names] }),
-      ...(Object.keys(this.#fields).length > 0 && { fields: this.#fields }),
-      ...(this.#signature !== undefined && { signature: this.#signature }),
-    };
+    const companions = defined({
+      in: someOf([...this.#names]),
+      fields: Object.keys(this.#fields).length > 0 ? this.#fields : undefined,
+      signature: this.#signature,
+    });
     this.#names.clear();
     this.#fields = {};
     this.#signature = undefined;
@@ -197,7 +207,7 @@ export function reasoningFieldsOf(
         own.thinking.push({
           type: "thinking",
           thinking: [{ type: "text", text }],
-          ...(companions.signature !== undefined && { signature: companions.signature }),
+          signature: companions.signature,
         });
       else add(name, text);
     for (const [name, value] of Object.entries(companions.fields ?? {}))
@@ -223,7 +233,7 @@ function companionsIn({ data }: Signature): Companions | undefined {
       .map(String)
       .filter((name) => name === "content" || textFields.includes(name)),
     fields: Object.fromEntries(Object.entries(objectOf(fields)).filter(([name]) => otherFields.includes(name))),
-    ...(textOf(signature) !== undefined && { signature: signature as string }),
+    ...defined({ signature: textOf(signature) }),
     ...(isObject(call) && { call }),
   };
 }

@@ -3,7 +3,19 @@
  * https://platform.openai.com/docs/api-reference/chat/create
  */
 
-import { isObject, isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import {
+  defined,
+  flagOf,
+  isObject,
+  isPresent,
+  type JsonObject,
+  jsonBytesOf,
+  listOf,
+  objectOf,
+  someOf,
+  stringOf,
+  textOf,
+} from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import { cacheIn, markFor } from "../neutral/cache-marks.ts";
 import {
@@ -100,8 +112,7 @@ function toolOf(value: unknown, place: number): Omit<Tool, "name">[] {
       callerName: textOf(name) ?? refuse(isPresent(nested) ? `${path}.${type}.name` : `${path}.name`, "is missing"),
       ...cacheIn(tool),
       ...cacheIn(definition),
-      ...(typeof description === "string" && { description }),
-      ...(typeof strict === "boolean" && { strict }),
+      ...defined({ description: stringOf(description), strict: flagOf(strict) }),
       ...(isFree
         ? {
             takesText: true,
@@ -214,7 +225,7 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
     }),
     temperature: settings.temperature?.value,
     top_p: settings.topP?.value,
-    ...(stop.length > 0 && { stop }),
+    stop: someOf(stop),
     seed: settings.seed?.value,
     presence_penalty: settings.presencePenalty?.value,
     frequency_penalty: settings.frequencyPenalty?.value,
@@ -225,8 +236,8 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
     modalities: settings.modalities?.value,
     user: settings.user?.value,
     prompt_cache_key: settings.cacheKey?.value,
-    ...(stream && { stream: true }),
-    ...(stream && streamUsage && { stream_options: { include_usage: true } }),
+    stream: stream || undefined,
+    stream_options: stream && streamUsage ? { include_usage: true } : undefined,
   };
   return { path: "/chat/completions", body: jsonBytesOf(body) };
 }
@@ -249,7 +260,7 @@ function encodeTool(tool: Tool) {
       name: tool.name,
       description: descriptionOf(tool),
       parameters,
-      ...(tool.strict === true && fitsStrict(parameters) && { strict: true }),
+      strict: (tool.strict === true && fitsStrict(parameters)) || undefined,
     },
   };
 }

@@ -39,7 +39,7 @@ export async function geminiImageRequestOf(
     contents: [{ role: "user", parts: [...pictures, { text: String(values.prompt) }] }],
     generationConfig: {
       responseModalities: ["IMAGE"],
-      ...(size !== undefined && { imageConfig: { aspectRatio: size } }),
+      imageConfig: size && { aspectRatio: size },
     },
   };
   return { path: pathOf(model, "generateContent"), body: jsonBytesOf(body) };

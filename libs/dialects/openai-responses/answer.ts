@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/responses/object
  */
 
-import { isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { defined, isObject, isPresent, type JsonObject, jsonOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import type { AnswerContext, AnswerIdentity } from "../codec.ts";
 import type { UpstreamError } from "../errors.ts";
 import { emptyAnswer, isFailure, stoppedBy } from "../neutral/finish.ts";
@@ -194,12 +194,12 @@ export function usageBodyOf(usage: Usage | undefined): object {
     input_tokens_details: {
       cached_tokens: cachedInputTokens,
       cache_write_tokens: cacheWriteTokens,
-      ...(units?.imageInputTokens !== undefined && { image_tokens: units.imageInputTokens }),
+      image_tokens: units?.imageInputTokens,
     },
     output_tokens: outputTokens,
     output_tokens_details: {
       reasoning_tokens: reasoningTokens,
-      ...(units?.imageOutputTokens !== undefined && { image_tokens: units.imageOutputTokens }),
+      image_tokens: units?.imageOutputTokens,
     },
     total_tokens: inputTokens + outputTokens,
   };
@@ -285,7 +285,7 @@ export function blocksOf(item: JsonObject): Block[] {
         {
           kind: "reasoning",
           text,
-          signature: { dialect, data, ...(textOf(item.id) !== undefined && { itemId: item.id as string }) },
+          signature: { dialect, data, ...defined({ itemId: textOf(item.id) }) },
         },
       ];
     }

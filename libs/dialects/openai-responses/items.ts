@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/responses/create#responses_create-input
  */
 
-import { type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { defined, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, checkedPicture, dataUrlOf, documentTextOf } from "../neutral/attachments.ts";
 import { cacheIn, markFor } from "../neutral/cache-marks.ts";
 import { refuse } from "../neutral/field-support.ts";
@@ -227,7 +227,7 @@ function reasoningOf({ id, summary, content, encrypted_content: data }: JsonObje
   return {
     kind: "reasoning",
     text,
-    signature: { dialect, data: data as string, ...(textOf(id) !== undefined && { itemId: id as string }) },
+    signature: { dialect, data: data as string, ...defined({ itemId: textOf(id) }) },
     path,
   };
 }

@@ -3,7 +3,7 @@
  * https://platform.openai.com/docs/api-reference/responses/create
  */
 
-import { type JsonObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { type JsonObject, jsonBytesOf, listOf, objectOf, someOf, textOf } from "#wire/json/parse.ts";
 import type { CallerRequest, Framing, Target, WireRequest } from "../codec.ts";
 import {
   neutralRequest,
@@ -101,7 +101,7 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
   const text = {
     ...(format.kind === "json" && { format: { type: "json_object" } }),
     ...(format.kind === "schema" && { format: { type: "json_schema", ...format.schema } }),
-    ...(settings.verbosity !== undefined && { verbosity: settings.verbosity.value }),
+    verbosity: settings.verbosity?.value,
   };
   const turns = turnsOf(messages);
   const { cacheMarks } = target.traits;
@@ -116,7 +116,7 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
     model: target.model,
     ...(system.length > 0 && hasInstructions && { instructions: system.map((part) => part.text).join("\n\n") }),
     input: encodeItems(hasInstructions ? turns : [instructions, ...turns], tools, cacheMarks),
-    ...(tools.length + drawing.length > 0 && { tools: [...tools.map(encodeTool), ...drawing] }),
+    tools: someOf([...tools.map(encodeTool), ...drawing]),
     ...(toolChoice !== undefined && tools.length > 0 && { tool_choice: encodeToolChoice(toolChoice, tools) }),
     ...(settings.modalities?.value.includes("text") === false && { tool_choice: drawing[0] }),
     ...(parallelCalls !== undefined && tools.length > 0 && { parallel_tool_calls: parallelCalls.value }),
@@ -126,12 +126,12 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
     temperature: temperature?.value,
     top_p: topP?.value,
     reasoning,
-    ...(Object.keys(text).length > 0 && { text }),
-    ...(includesReasoning(request, target) && { include: [encryptedReasoning] }),
+    ...(Object.values(text).some((value) => value !== undefined) && { text }),
+    include: includesReasoning(request, target) ? [encryptedReasoning] : undefined,
     safety_identifier: user?.value,
     prompt_cache_key: cacheKey?.value,
     store: false,
-    ...(framing !== "whole" && { stream: true }),
+    stream: framing !== "whole" || undefined,
   };
   return { path: "/responses", body: jsonBytesOf(body) };
 }
@@ -139,7 +139,7 @@ export function encodeRequest(neutral: NeutralRequest, framing: Framing, target:
 function encodeReasoning(settings: Settings): object | undefined {
   const effort = requestedEffortOf(settings);
   const isShown = settings.thinkingShown?.value === true;
-  return effort === undefined && !isShown ? undefined : { effort, ...(isShown && { summary: "auto" }) };
+  return effort === undefined && !isShown ? undefined : { effort, summary: isShown ? "auto" : undefined };
 }
 
 /**

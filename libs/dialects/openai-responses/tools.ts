@@ -3,7 +3,7 @@
  * tools in their input, and group them in namespaces.
  */
 
-import { isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { defined, flagOf, isPresent, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { Tool, ToolChoice } from "../neutral/neutral.ts";
 import { descriptionOf, namedTools, offeredTool, parametersOf, toolNamed, toolNameOf } from "../neutral/tools.ts";
@@ -59,13 +59,12 @@ function toolOf(tool: JsonObject, path: string, namespace: string | undefined): 
   return {
     path,
     callerName: String(name),
-    ...(namespace !== undefined && { namespace }),
-    ...(textOf(description) !== undefined && { description: description as string }),
+    ...defined({ namespace, description: textOf(description) }),
     ...(tool.type === "custom"
       ? { takesText: true, ...grammarOf(tool.format) }
       : {
           ...parametersOf(parameters),
-          ...(typeof strict === "boolean" && { strict }),
+          ...defined({ strict: flagOf(strict) }),
         }),
   };
 }
@@ -132,8 +131,7 @@ export function encodeTool(tool: Tool): object {
   const { name, parameters, strict, takesText, grammar } = tool;
   if (tool.native?.dialect === "openai-responses") return tool.native.value;
   const described = { name, description: descriptionOf(tool, true) };
-  if (takesText === true)
-    return { type: "custom", ...described, ...(grammar !== undefined && { format: { type: "grammar", ...grammar } }) };
+  if (takesText === true) return { type: "custom", ...described, format: grammar && { type: "grammar", ...grammar } };
   const schema =
     parameters === undefined
       ? { type: "object", properties: {}, required: [], additionalProperties: false }

@@ -1,6 +1,6 @@
 /** Parts of requests and answers that OpenAI's two dialects share. */
 
-import { isObject, isPresent, type JsonObject, objectOf, textOf } from "#wire/json/parse.ts";
+import { defined, flagOf, isObject, isPresent, type JsonObject, objectOf, stringOf, textOf } from "#wire/json/parse.ts";
 import { attachmentOf, checkedBase64, typeByNameOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
 import type { Attachment, Part, Settings } from "../neutral/neutral.ts";
@@ -57,9 +57,7 @@ export const schemaFormatOf = (value: unknown, path: string): NonNullable<Settin
     value: {
       kind: "schema",
       schema: objectOf(schema),
-      ...(typeof name === "string" && { name }),
-      ...(typeof description === "string" && { description }),
-      ...(typeof strict === "boolean" && { strict }),
+      ...defined({ name: stringOf(name), description: stringOf(description), strict: flagOf(strict) }),
     },
     path,
   };

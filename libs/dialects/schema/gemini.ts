@@ -3,7 +3,7 @@
  * know a part of JSON Schema:
  * https://ai.google.dev/api/generate-content#FIELDS.response_json_schema
  */
-import { listOf, objectOf } from "#wire/json/parse.ts";
+import { defined, listOf, objectOf } from "#wire/json/parse.ts";
 import { withNotes } from "./notes.ts";
 import type { Schema, SchemaTarget } from "./read.ts";
 import { mergedWith } from "./references.ts";
@@ -92,8 +92,7 @@ function withOneType(schema: Schema): Schema {
     return { type: one, ...typed, ...(fitting.length > 0 && { enum: fitting }) };
   });
   return {
-    ...(title !== undefined && { title }),
-    ...(description !== undefined && { description }),
+    ...defined({ title, description }),
     anyOf: anyOf === undefined ? branches : listOf(anyOf),
   };
 }

@@ -5,7 +5,7 @@
  * schema. https://json-schema.org/draft/2020-12/json-schema-validation
  */
 
-import { isObject, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { defined, isObject, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { schemaDepthMax, schemaNodesMax, schemaNodesMin } from "../bounds.ts";
 import type { PropertyNames } from "./property-names.ts";
 import { definitionIn, mergedWith, ReferenceLoops, referenced, referenceIn, withoutReference } from "./references.ts";
@@ -214,7 +214,7 @@ function plainOf(schema: Schema, written: Schema): Schema {
   const { minimum, maximum, exclusiveMinimum, exclusiveMaximum, ...others } = schema;
   const values = listOf(written.enum);
   return {
-    ...(types !== undefined && { type: types }),
+    ...defined({ type: types }),
     ...others,
     ...(values.length > 0 && {
       enum: written.nullable === true && !values.includes(null) ? [...values, null] : values,
@@ -228,10 +228,7 @@ function plainOf(schema: Schema, written: Schema): Schema {
 function bound(name: "minimum" | "maximum", value: unknown, exclusive: unknown, written: unknown): Schema {
   const exclusiveName = name === "minimum" ? "exclusiveMinimum" : "exclusiveMaximum";
   if (written === true) return value === undefined ? {} : { [exclusiveName]: value };
-  return {
-    ...(value !== undefined && { [name]: value }),
-    ...(exclusive !== undefined && { [exclusiveName]: exclusive }),
-  };
+  return defined({ [name]: value, [exclusiveName]: exclusive });
 }
 
 function typesOf(

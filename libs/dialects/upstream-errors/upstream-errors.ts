@@ -4,7 +4,7 @@
  * text.
  */
 
-import { isObject, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { defined, isObject, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import {
   embeddedErrorLengthMax,
   upstreamErrorDepthMax,
@@ -58,9 +58,7 @@ export function upstreamErrorOf(body: unknown): UpstreamError {
     status:
       layers.find(({ status }) => status !== undefined)?.status ??
       statuses.find(([names]) => names.test(code ?? "") || names.test(type ?? ""))?.[1],
-    ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
-    ...(means !== undefined && { means }),
-    ...(evidence !== undefined && { evidence }),
+    ...defined({ retryAfterSeconds, means, evidence }),
   };
 }
 
@@ -156,7 +154,7 @@ function readObject(error: JsonObject, layers: Layer[], depth: number): void {
       .find((status) => status !== undefined),
     // https://openrouter.ai/docs/api/reference/errors-and-debugging
     flagged: metadata.flagged_input !== undefined,
-    ...(textOf(error.param) !== undefined && { param: error.param as string }),
+    ...defined({ param: textOf(error.param) }),
   });
   const innerCode = textOf(objectOf(error.innererror).code);
   if (innerCode !== undefined) layers.push({ reasons: [innerCode] });

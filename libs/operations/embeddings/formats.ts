@@ -170,7 +170,7 @@ function googleRequestFor(texts: readonly string[], dimensions: number | undefin
   const requests = texts.map((text) => ({
     model: resourceOf(model),
     content: { parts: [{ text }] },
-    ...(dimensions !== undefined && { outputDimensionality: dimensions }),
+    outputDimensionality: dimensions,
   }));
   return { path: pathOf(model, "batchEmbedContents"), body: jsonBytesOf({ requests }) };
 }
@@ -187,7 +187,7 @@ function openaiAnswerFrom(
 }
 
 function openaiRequestFor(texts: readonly string[], dimensions: number | undefined, model: string): WireRequest {
-  const sent = { model, input: texts, encoding_format: "float", ...(dimensions !== undefined && { dimensions }) };
+  const sent = { model, input: texts, encoding_format: "float", dimensions };
   return { path: "/embeddings", body: jsonBytesOf(sent) };
 }
 

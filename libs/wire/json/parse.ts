@@ -75,5 +75,22 @@ export const objectOf = (value: unknown) => (isObject(value) && !Array.isArray(v
 /** The value if it is a list, otherwise []. */
 export const listOf = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
+/** The list unless it is empty, for a member that is absent instead. */
+export const someOf = <List extends readonly unknown[]>(list: List) => (list.length > 0 ? list : undefined);
+
+type Defined<Members> = { [Name in keyof Members as undefined extends Members[Name] ? never : Name]: Members[Name] } & {
+  [Name in keyof Members as undefined extends Members[Name] ? Name : never]?: Exclude<Members[Name], undefined>;
+};
+
+/** The members that are defined. JSON leaves out the others by itself. */
+export const defined = <Members extends object>(members: Members) =>
+  Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as Defined<Members>;
+
+/** The value if it is a string, also an empty one. */
+export const stringOf = (value: unknown) => (typeof value === "string" ? value : undefined);
+
+/** The value if it is a boolean. */
+export const flagOf = (value: unknown) => (typeof value === "boolean" ? value : undefined);
+
 /** The value if it is a non-empty string. */
 export const textOf = (value: unknown) => (typeof value === "string" && value !== "" ? value : undefined);
