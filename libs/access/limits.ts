@@ -109,9 +109,6 @@ export const limitsSchema = (options: Type.TObjectOptions) =>
 
 export type Limits = Readonly<Type.Static<ReturnType<typeof limitsSchema>>>;
 
-/** Whether a limit counts money. */
-export const isBudget = (name: LimitName): boolean => limitTable[name].counter === "money";
-
 /** Whether one of these limits uses the counter. */
 export const limitsCount = (limits: Limits, counter: Counter): boolean =>
   limitRows.some((row) => row.counter === counter && limits[row.name] !== undefined);

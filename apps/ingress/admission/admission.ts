@@ -12,7 +12,7 @@ import { contentTypeLengthMax } from "#relay/bounds.ts";
 import type { BeginTrace } from "#tracing/tracing.ts";
 import { requestIdHeadersOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
-import { Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
+import { invalidRequest, Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
 import type { Admitted, GenerationRequest } from "./generation-request.ts";
 import type { LimitsState, RateLimiter } from "./rate-limits.ts";
 
@@ -135,9 +135,10 @@ function maxWaitMsOf(headers: IncomingHttpHeaders): Result<number | undefined> {
   const value = headers[maxWaitHeader];
   if (value === undefined) return undefined;
   if (typeof value === "string" && /^[1-9]\d{0,8}$/.test(value)) return Number(value);
-  return new Refusal({
-    code: "invalid_request",
-    message: `The header ${maxWaitHeader} must be a whole number of milliseconds from 1 to 999999999, such as 2500.`,
-    param: maxWaitHeader,
-  });
+  return new Refusal(
+    invalidRequest(
+      `The header ${maxWaitHeader} must be a whole number of milliseconds from 1 to 999999999, such as 2500.`,
+      maxWaitHeader,
+    ),
+  );
 }

@@ -25,13 +25,17 @@ import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../comm
 import { otherRequest, unavailable, workerLost } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
 import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
-import { Refusal, valueOrThrow } from "../common/refusal.ts";
+import { invalidRequest, Refusal, valueOrThrow } from "../common/refusal.ts";
 import { Sealing } from "../common/sealing.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { BodyReader } from "../request/body-reader.ts";
-import { type DetachedResponse, LoggedResponse, type LoggedResponseOptions } from "../response/logged-response.ts";
+import {
+  type DetachedResponse,
+  LoggedResponse,
+  type LoggedResponseOptions,
+  WholeSink,
+} from "../response/logged-response.ts";
 import { type AnswerResponse, nobody } from "../response/response.ts";
-import { WholeSink } from "../response/whole-sink.ts";
 import type { KeyDirectory } from "../server/authentication.ts";
 import { detailNameOf, logIdOf, type SealedStore, type StoreOwner } from "../stored/sealed-store.ts";
 import { isOver, type StoredResponses } from "../stored/stored-responses.ts";
@@ -470,7 +474,4 @@ const noSpace: Failure = {
   code: "overloaded",
   message: "The gateway has no space to store this stream; try again later, or without asking to resume it.",
 };
-const notCancelled: Failure = {
-  code: "invalid_request",
-  message: "Only responses that were created with background=true can be cancelled.",
-};
+const notCancelled = invalidRequest("Only responses that were created with background=true can be cancelled.");

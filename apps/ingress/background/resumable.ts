@@ -11,7 +11,7 @@ import type { Framing } from "#dialects/codec.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { isForm } from "#operations/operations.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
-import { Refusal } from "../common/refusal.ts";
+import { invalidRequest, Refusal } from "../common/refusal.ts";
 import { fingerprintOf, nameOf } from "../idempotency/idempotency.ts";
 import type { StoreOwner } from "../stored/sealed-store.ts";
 import type { ResolvedBody, Storing } from "../stored/storing.ts";
@@ -97,18 +97,15 @@ export class ResumableStreams {
   }
 }
 
-const needsStorage: Failure = {
-  code: "invalid_request",
-  message: `The gateway stores no answers for this key, so its streams can't be resumed: send the request without ${resumableHeader}.`,
-  param: resumableHeader,
-};
+const needsStorage = invalidRequest(
+  `The gateway stores no answers for this key, so its streams can't be resumed: send the request without ${resumableHeader}.`,
+  resumableHeader,
+);
 
-const badEventId: Failure = {
-  code: "invalid_request",
-  message:
-    "last-event-id is not the id of an event of a stream that this gateway has sent: send the request without it.",
-  param: "last-event-id",
-};
+const badEventId = invalidRequest(
+  "last-event-id is not the id of an event of a stream that this gateway has sent: send the request without it.",
+  "last-event-id",
+);
 
 const other: Failure = {
   code: "unprocessable",

@@ -9,7 +9,7 @@ import type { OperatorControl } from "#service/operator-controls.ts";
 import type { Shortage } from "./capacity.ts";
 import type { IngressConfig } from "./config.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
-import { Refusal } from "./refusal.ts";
+import { invalidRequest, Refusal } from "./refusal.ts";
 import { unsupportedPartOf } from "./unsupported-paths.ts";
 import { azurePathOf } from "./vendor-paths.ts";
 
@@ -146,14 +146,12 @@ export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
       };
     case "FST_ERR_CTP_EMPTY_JSON_BODY":
     case "FST_ERR_CTP_INVALID_CONTENT_LENGTH":
-      return { code: "invalid_request", message: "The body is empty, or shorter than its Content-Length." };
+      return invalidRequest("The body is empty, or shorter than its Content-Length.");
     case "FST_ERR_BAD_URL":
     case "FST_ERR_MAX_PARAM_LENGTH":
       return { code: "path_not_found", message: "The path is not a valid URL path." };
     default:
-      return error.statusCode === 400
-        ? { code: "invalid_request", message: "The request could not be read." }
-        : internalFailure;
+      return error.statusCode === 400 ? invalidRequest("The request could not be read.") : internalFailure;
   }
 }
 

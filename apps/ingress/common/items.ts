@@ -6,7 +6,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { elementsOf, jsonListOf } from "#dialects/openai-responses/stored-references.ts";
 import { parsedObject, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf, replaceSpans, withMembers } from "#wire/json/spans.ts";
-import { Refusal, type Result } from "./refusal.ts";
+import { invalidRequest, Refusal, type Result } from "./refusal.ts";
 
 export interface Item {
   id: string;
@@ -113,5 +113,4 @@ export function pageOf(items: readonly Item[], query: Record<string, unknown>): 
   return Buffer.concat(body);
 }
 
-const refused = (param: string, what: string) =>
-  new Refusal({ code: "invalid_request", message: `'${param}' ${what}.`, param });
+const refused = (param: string, what: string) => new Refusal(invalidRequest(`'${param}' ${what}.`, param));

@@ -13,6 +13,13 @@ export class Refusal extends Error {
   }
 }
 
+/** The failure of a request with a fault in the field `param`. */
+export const invalidRequest = (message: string, param?: string): Failure => ({
+  code: "invalid_request",
+  message,
+  ...(param !== undefined && { param }),
+});
+
 /** A value, or the reason why there is none. */
 export type Result<Value> = Value | Refusal;
 

@@ -19,7 +19,7 @@ import type { Capacity, Claim } from "../common/capacity.ts";
 import { requestIdHeadersOf } from "../common/endpoints.ts";
 import { otherRequest, overloadOf } from "../common/failures.ts";
 import { outlastRedis } from "../common/outlast-redis.ts";
-import { Refusal } from "../common/refusal.ts";
+import { invalidRequest, Refusal } from "../common/refusal.ts";
 import { headersOf, SharedResponse } from "../response/shared-response.ts";
 import { type EntryClaim, StoredAnswers, type StoredAnswersOptions } from "./stored-answers.ts";
 
@@ -31,11 +31,10 @@ const renewMs = renewEveryMsOf(idempotencyLeaseMs);
 
 const header = "idempotency-key";
 
-const invalidHeader: Failure = {
-  code: "invalid_request",
-  message: `The header ${header} must be 1 to ${idempotencyKeyLengthMax} printable ASCII characters.`,
-  param: header,
-};
+const invalidHeader = invalidRequest(
+  `The header ${header} must be 1 to ${idempotencyKeyLengthMax} printable ASCII characters.`,
+  header,
+);
 const stillRunning: Failure = {
   code: "unavailable",
   message: `The request with this ${header} is still running; send it again to get its answer.`,

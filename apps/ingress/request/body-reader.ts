@@ -8,7 +8,7 @@ import { bufferOf, copyOf, TaskThreads, TaskTimeout } from "#service/task-thread
 import { bodyReadAtOnceBytesMax, bodyReadTimeoutMs } from "../common/bounds.ts";
 import { endpoints, nameOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { tooLarge } from "../common/failures.ts";
-import { Refusal, type Result } from "../common/refusal.ts";
+import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
 import { checkBody, type ReadBody, readForm, readJson } from "./body.ts";
 import type { BodyAnswer, BodyTask } from "./body-thread.ts";
 import { type InteractionRequest, readInteraction } from "./interactions.ts";
@@ -18,10 +18,9 @@ import { validatorOf } from "./validation.ts";
 
 export const isReadAtOnce = ({ length }: { length: number }): boolean => length <= bodyReadAtOnceBytesMax;
 
-const tookTooLong: Failure = {
-  code: "invalid_request",
-  message: `To read this request takes more than ${bodyReadTimeoutMs / 1_000} s of CPU time. Send a smaller or a simpler one.`,
-};
+const tookTooLong = invalidRequest(
+  `To read this request takes more than ${bodyReadTimeoutMs / 1_000} s of CPU time. Send a smaller or a simpler one.`,
+);
 const tooBusy: Failure = {
   code: "overloaded",
   message: "The gateway is too busy to read this request; try again.",

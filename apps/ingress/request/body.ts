@@ -13,7 +13,7 @@ import { boundBroken, type JsonBounds } from "#wire/json/bounds.ts";
 import { parseJson } from "#wire/json/parse.ts";
 import { bodyFieldsMax, settingElementsMax, settingLengthMax, settingMembersMax } from "../common/bounds.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
-import { Refusal, type Result } from "../common/refusal.ts";
+import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
 import { faultIn } from "./validation.ts";
 
 /**
@@ -40,7 +40,7 @@ export interface ReadBody {
   references?: StoredReferences | undefined;
 }
 
-const refused = (message: string): Refusal => new Refusal({ code: "invalid_request", message });
+const refused = (message: string): Refusal => new Refusal(invalidRequest(message));
 
 /** Parses the bytes as JSON. */
 export function readJson(bytes: Buffer): Result<unknown> {

@@ -7,7 +7,7 @@ import Type from "typebox";
 import { jsonSchemaOf } from "#dialects/gemini/google-schema.ts";
 import { foreignThoughtId } from "#dialects/openai-responses/answer.ts";
 import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { Refusal, type Result, resultFrom } from "../common/refusal.ts";
+import { invalidRequest, Refusal, type Result, resultFrom } from "../common/refusal.ts";
 import { readJson } from "./body.ts";
 import { faultIn } from "./validation.ts";
 
@@ -49,7 +49,7 @@ const schema = Type.Object({
 });
 
 const invalid = (param: string, why: string): never => {
-  throw new Refusal({ code: "invalid_request", message: `${param} ${why}.`, param });
+  throw new Refusal(invalidRequest(`${param} ${why}.`, param));
 };
 
 /**

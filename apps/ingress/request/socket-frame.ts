@@ -7,7 +7,7 @@ import type { OutgoingHttpHeaders } from "node:http";
 import type { Failure } from "#dialects/errors.ts";
 import { type ObjectSpans, objectSpansOf, readSpan, removalsOf, replaceSpans } from "#wire/json/spans.ts";
 import { bodyFieldsMax, frameMemberBytesMax } from "../common/bounds.ts";
-import { Refusal, valueOrThrow } from "../common/refusal.ts";
+import { invalidRequest, Refusal, valueOrThrow } from "../common/refusal.ts";
 import { readJson } from "./body.ts";
 
 /**
@@ -39,20 +39,13 @@ export function callerFrameOf(bytes: Buffer): CallerFrame {
   const spans = objectSpansOf(bytes, frameNames, bodyFieldsMax);
   if (spans === undefined) {
     valueOrThrow(readJson(bytes));
-    throw new Refusal({
-      code: "invalid_request",
-      message: `A frame must be a JSON object of at most ${bodyFieldsMax} fields.`,
-    });
+    throw new Refusal(invalidRequest(`A frame must be a JSON object of at most ${bodyFieldsMax} fields.`));
   }
   const frame = { bytes, spans, type: memberOf({ bytes, spans }, "type") };
   const streamId = memberOf(frame, "stream_id") ?? undefined;
   if (streamId === undefined || (typeof streamId === "string" && streamIdForm.test(streamId)))
     return { ...frame, streamId };
-  throw new Refusal({
-    code: "invalid_request",
-    message: `'stream_id' must be a string of the form ${streamIdForm.source}.`,
-    param: "stream_id",
-  });
+  throw new Refusal(invalidRequest(`'stream_id' must be a string of the form ${streamIdForm.source}.`, "stream_id"));
 }
 
 const memberOf = (
@@ -61,8 +54,7 @@ const memberOf = (
 ): unknown => {
   const span = spans.members[name];
   if (span === undefined) return undefined;
-  if (span.end - span.start > frameMemberBytesMax)
-    throw new Refusal({ code: "invalid_request", message: `'${name}' is too long.`, param: name });
+  if (span.end - span.start > frameMemberBytesMax) throw new Refusal(invalidRequest(`'${name}' is too long.`, name));
   return readSpan(bytes, span);
 };
 
@@ -73,14 +65,10 @@ const memberOf = (
 export function turnOf(frame: CallerFrame): { previousId: string | undefined; generates: boolean } {
   const previousId = memberOf(frame, "previous_response_id") ?? undefined;
   if (previousId !== undefined && typeof previousId !== "string")
-    throw new Refusal({
-      code: "invalid_request",
-      message: "'previous_response_id' must be string or null.",
-      param: "previous_response_id",
-    });
+    throw new Refusal(invalidRequest("'previous_response_id' must be string or null.", "previous_response_id"));
   const generates = memberOf(frame, "generate") ?? true;
   if (typeof generates !== "boolean")
-    throw new Refusal({ code: "invalid_request", message: "'generate' must be boolean or null.", param: "generate" });
+    throw new Refusal(invalidRequest("'generate' must be boolean or null.", "generate"));
   return { previousId, generates };
 }
 

@@ -6,7 +6,6 @@ import { allowsModel } from "#access/record.ts";
 import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import { firstTargetOf, offersOf } from "#catalogue/offers.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
-import type { Failure } from "#dialects/errors.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { isForm } from "#operations/operations.ts";
@@ -24,7 +23,7 @@ import {
 } from "../common/endpoints.ts";
 import { pathNotFoundOf, printable } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
-import { Refusal, valueOrThrow } from "../common/refusal.ts";
+import { invalidRequest, Refusal, valueOrThrow } from "../common/refusal.ts";
 import { unsupportedPartOf } from "../common/unsupported-paths.ts";
 import { servedBodyOf, servedPathOf } from "../common/vendor-paths.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
@@ -235,17 +234,14 @@ export class GenerationRoutes {
   }
 }
 
-const noBackgroundCompaction: Failure = {
-  code: "invalid_request",
-  message: "A conversation is not compacted in the background: send the request without 'background'.",
-  param: "background",
-};
-const backgroundStores: Failure = {
-  code: "invalid_request",
-  message:
-    "'background' needs stored responses: leave 'store' out or set it to true, and use a key of a group that stores responses.",
-  param: "background",
-};
+const noBackgroundCompaction = invalidRequest(
+  "A conversation is not compacted in the background: send the request without 'background'.",
+  "background",
+);
+const backgroundStores = invalidRequest(
+  "'background' needs stored responses: leave 'store' out or set it to true, and use a key of a group that stores responses.",
+  "background",
+);
 
 /** The model, the method and the endpoint of a POST below a model's path. */
 function methodOf({ params }: FastifyRequest, reply: FastifyReply): ModelCall & { endpoint: ServedEndpoint } {

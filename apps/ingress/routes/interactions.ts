@@ -6,7 +6,6 @@
 
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { contentTypes } from "#dialects/codec.ts";
-import type { Failure } from "#dialects/errors.ts";
 import { geminiProfile } from "#dialects/gemini/profile.ts";
 import { elementsOf } from "#dialects/openai-responses/stored-references.ts";
 import { jsonOf, parsedObject } from "#wire/json/parse.ts";
@@ -14,7 +13,7 @@ import type { DetachedGenerations } from "../background/detached.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { googleVersions, responses } from "../common/endpoints.ts";
 import { labelsOf } from "../common/labels.ts";
-import { Refusal, valueOrThrow } from "../common/refusal.ts";
+import { invalidRequest, Refusal, valueOrThrow } from "../common/refusal.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { BodyReader } from "../request/body-reader.ts";
 import { failureIn, InteractionStream, interactionOf, ownFailureOf } from "../response/interactions.ts";
@@ -73,16 +72,11 @@ export function addInteractionRoutes(
   }
 }
 
-const notStreamed: Failure = {
-  code: "invalid_request",
-  message: "A stored interaction cannot be streamed: get it without 'stream'.",
-  param: "stream",
-};
-const noBackgroundStream: Failure = {
-  code: "invalid_request",
-  message: "An interaction in the background cannot be streamed: create it without 'stream', and poll it with GET.",
-  param: "stream",
-};
+const notStreamed = invalidRequest("A stored interaction cannot be streamed: get it without 'stream'.", "stream");
+const noBackgroundStream = invalidRequest(
+  "An interaction in the background cannot be streamed: create it without 'stream', and poll it with GET.",
+  "stream",
+);
 
 async function begin(
   { generations, bodies, reader, storing, recorded }: InteractionRoutesOptions,

@@ -4,10 +4,12 @@
  * written, so nothing else knows this format.
  */
 
+import { hash } from "node:crypto";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import Type from "typebox";
 import { allowsModel } from "#access/record.ts";
 import type { Catalogue } from "#catalogue/catalogue.ts";
+import { type ListedModel, timeTextOf } from "#dialects/profile.ts";
 import { name, when } from "#dialects/request-schema/schema-parts.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Admission } from "../admission/admission.ts";
@@ -23,7 +25,6 @@ import { faultIn } from "../request/validation.ts";
 import { OllamaAnswer, ollamaTranslationOf } from "../response/ollama-answer.ts";
 import { noBytes, type RequestBodies } from "../server/request-bodies.ts";
 import type { GenerationRoutes } from "./generations.ts";
-import { modelDetailsOf, modelListOf } from "./ollama-models.ts";
 
 export interface OllamaRoutesOptions {
   catalogue(): Catalogue;
@@ -119,4 +120,50 @@ async function begin(
   request.isGeneration = true;
   reply.hijack();
   return undefined;
+}
+
+/** Ollama's names of the catalogue's capabilities. */
+const capabilityNames: Record<string, string> = {
+  tools: "tools",
+  vision: "vision",
+  reasoning: "thinking",
+  embedding: "embedding",
+};
+
+/** Fields that describe a file with a model, which a gateway has not. */
+const detailsOf = ({ ownedBy }: ListedModel) => ({
+  parent_model: "",
+  format: "",
+  family: ownedBy,
+  families: [ownedBy],
+  parameter_size: "",
+  quantization_level: "",
+});
+
+const modelListOf = (models: readonly ListedModel[]): object => ({
+  models: models.map((model) => ({
+    name: model.id,
+    model: model.id,
+    modified_at: timeTextOf(model.created),
+    size: 0,
+    digest: hash("sha256", model.id),
+    details: detailsOf(model),
+  })),
+});
+
+function modelDetailsOf(model: ListedModel): object {
+  const named = model.capabilities.flatMap((capability) => capabilityNames[capability] ?? []);
+  return {
+    license: "",
+    modelfile: "",
+    parameters: "",
+    template: "",
+    details: detailsOf(model),
+    model_info: {
+      "general.architecture": model.ownedBy,
+      ...(model.contextWindow !== undefined && { [`${model.ownedBy}.context_length`]: model.contextWindow }),
+    },
+    capabilities: named.includes("embedding") ? named : ["completion", ...named],
+    modified_at: timeTextOf(model.created),
+  };
 }

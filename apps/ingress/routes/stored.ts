@@ -12,7 +12,7 @@ import type { DetachedGenerations } from "../background/detached.ts";
 import type { LogFollower } from "../background/log-follower.ts";
 import { conversationBodyBytesMax } from "../common/bounds.ts";
 import { type Item, inputItemsIn, listIn, pageOf, shownOf, valueIn } from "../common/items.ts";
-import { Refusal, valueOrThrow } from "../common/refusal.ts";
+import { invalidRequest, Refusal, valueOrThrow } from "../common/refusal.ts";
 import { readJson } from "../request/body.ts";
 import { faultIn } from "../request/validation.ts";
 import type { Conversation } from "../stored/conversations.ts";
@@ -91,11 +91,7 @@ const notStreamed = {
     "This response cannot be streamed because it was not created with background=true. (A background response can be streamed if it was created with stream=true.)",
   param: "stream",
 } as const;
-const badStart = {
-  code: "invalid_request",
-  message: "'starting_after' must be the sequence number of an event.",
-  param: "starting_after",
-} as const;
+const badStart = invalidRequest("'starting_after' must be the sequence number of an event.", "starting_after");
 
 function addConversationRoutes(server: FastifyInstance, storing: Storing, clock: Clock): void {
   const { conversations } = storing;

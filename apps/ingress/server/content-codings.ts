@@ -6,7 +6,7 @@ import { Transform, type TransformCallback } from "node:stream";
 import { constants, createBrotliDecompress, createGunzip, createInflate, createZstdDecompress } from "node:zlib";
 import type { Failure } from "#dialects/errors.ts";
 import { decodedChunkBytes, zstdFramesMax, zstdWindowLog } from "../common/bounds.ts";
-import { Refusal } from "../common/refusal.ts";
+import { invalidRequest, Refusal } from "../common/refusal.ts";
 
 type ZlibStream = Transform & { readonly bytesWritten: number };
 
@@ -31,16 +31,11 @@ export const unknownCoding: Failure = {
   message: `The body's Content-Encoding is not supported: send one of ${acceptedCodings}, or no Content-Encoding.`,
 };
 
-const undecodable: Failure = {
-  code: "invalid_request",
-  message:
-    "The body could not be decoded: it is not complete, has other bytes behind it, or is not in the coding that its Content-Encoding names.",
-};
+const undecodable = invalidRequest(
+  "The body could not be decoded: it is not complete, has other bytes behind it, or is not in the coding that its Content-Encoding names.",
+);
 
-const tooManyFrames: Failure = {
-  code: "invalid_request",
-  message: `The body could not be decoded: it has more than ${zstdFramesMax} frames.`,
-};
+const tooManyFrames = invalidRequest(`The body could not be decoded: it has more than ${zstdFramesMax} frames.`);
 
 /** The value of `Content-Encoding` for a body that has one; undefined for a body as it is. */
 export function codingOf(header: string | undefined): string | undefined {

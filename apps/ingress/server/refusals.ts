@@ -1,4 +1,5 @@
 /** Sends errors in the caller's dialect, and decides what happens to the connection after one. */
+
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
 import type { FastifyReply, FastifyRequest } from "fastify";
@@ -7,6 +8,7 @@ import { profiles } from "#dialects/profiles.ts";
 import { upstreamRequestIdHeader } from "#relay/job.ts";
 import { discardedBytesMax, headerBytesMax, refusedMs } from "../common/bounds.ts";
 import { dialectOf, isOllamaPath, requestIdHeadersOf } from "../common/endpoints.ts";
+import { invalidRequest } from "../common/refusal.ts";
 
 /** The headers of an error response. */
 export function failureHeadersOf({
@@ -84,7 +86,7 @@ export class ResponsesInProgress {
         ? { code: "headers_too_large", message: `The headers are larger than ${headerBytesMax} bytes.` }
         : error.code === "ERR_HTTP_REQUEST_TIMEOUT"
           ? { code: "request_timeout", message: "The request did not arrive in time." }
-          : { code: "invalid_request", message: "This is not a valid HTTP/1.1 request." };
+          : invalidRequest("This is not a valid HTTP/1.1 request.");
     const { statusOf, errorBodyOf } = profiles["openai-chat"];
     const status = statusOf(failure.code);
     const body = errorBodyOf(failure, "");

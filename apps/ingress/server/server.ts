@@ -20,7 +20,7 @@ import { isSocketHandshake, pathOf, requestIdHeadersOf } from "../common/endpoin
 import { addressNotAllowed, failureOf, invalidKey, notFoundOf } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
 import { outlastRedis } from "../common/outlast-redis.ts";
-import { Refusal } from "../common/refusal.ts";
+import { invalidRequest, Refusal } from "../common/refusal.ts";
 import { servedPathOf } from "../common/vendor-paths.ts";
 import { authenticateCaller, credentialsOf, type KeyDirectory, NewKeys } from "./authentication.ts";
 import type { ClientSecrets, Grant } from "./client-secrets.ts";
@@ -28,8 +28,7 @@ import { Cors } from "./cors.ts";
 import { PublicModels } from "./public-models.ts";
 import { closeWithin, hasUnknownCoding, ResponsesInProgress, sendFailure } from "./refusals.ts";
 import { noBytes, type RequestBodies } from "./request-bodies.ts";
-import { destroyWhenUnread } from "./send-timeout.ts";
-import { CallerResponse, type UnreadAnswers } from "./unread.ts";
+import { CallerResponse, destroyWhenUnread, type UnreadAnswers } from "./unread.ts";
 
 /** The status in metrics for a response whose caller left before its end; nobody receives it. */
 export const callerLeftStatus = 499;
@@ -173,10 +172,7 @@ function grantOf(
   return outlastRedis({ clock, redisWaitMs }, () => clientSecrets.grantOf(credentials, keys, clock.epoch()));
 }
 
-const unknownCoding: Failure = {
-  code: "invalid_request",
-  message: "The only transfer coding that is supported is 'chunked'.",
-};
+const unknownCoding = invalidRequest("The only transfer coding that is supported is 'chunked'.");
 
 /** Sets the caller of a request. False if it has no valid credential. */
 function identifies({ keys, clock }: RequestServerOptions, request: FastifyRequest): boolean {

@@ -3,8 +3,11 @@
  * share the capacity: a key that gets no more loses the connections whose callers have taken
  * nothing for longest. Bytes that a socket takes at once are not counted.
  */
+
 import { type IncomingMessage, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { LiveMap } from "#relay/live-map.ts";
+import type { Clock } from "#service/clock.ts";
 import { unreadCheckMs } from "../common/bounds.ts";
 import type { Capacity, Claim, Shortage } from "../common/capacity.ts";
 
@@ -183,4 +186,28 @@ export class CallerResponse<Request extends IncomingMessage = IncomingMessage> e
     this.isBroken = true;
     return super.destroy(error);
   }
+}
+
+const checksPerTimeout = 4;
+
+/**
+ * Destroys a connection whose peer has taken none of the waiting bytes for `timeoutMs`. A silent
+ * model does not count, because no bytes wait then. Node reports a socket without progress between
+ * two checks, but not while part of a write makes progress.
+ */
+export function destroyWhenUnread(response: ServerResponse, socket: Socket, timeoutMs: number, clock: Clock): void {
+  const checkMs = timeoutMs / checksPerTimeout;
+  let quietMs = 0;
+  let taken = 0;
+  let checkedAt = 0;
+  response.setTimeout(checkMs, () => {
+    const now = clock.now();
+    const moved = socket.bytesWritten - socket.writableLength !== taken || now - checkedAt > 1.5 * checkMs;
+    taken = socket.bytesWritten - socket.writableLength;
+    checkedAt = now;
+    quietMs = moved ? checkMs : quietMs + checkMs;
+    if (socket.writableLength === 0) return;
+    if (quietMs >= timeoutMs) socket.destroy();
+    else socket.setTimeout(checkMs);
+  });
 }

@@ -3,12 +3,11 @@
  * https://platform.openai.com/docs/api-reference/conversations
  */
 import { randomBytes } from "node:crypto";
-import type { Failure } from "#dialects/errors.ts";
 import { jsonListOf } from "#dialects/openai-responses/stored-references.ts";
 import { withMembers } from "#wire/json/spans.ts";
 import { conversationChangesMax, conversationItemsMax } from "../common/bounds.ts";
 import { type Item, itemOf, listIn, valueIn } from "../common/items.ts";
-import { Refusal } from "../common/refusal.ts";
+import { invalidRequest, Refusal } from "../common/refusal.ts";
 import { notFoundOf } from "./not-found.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 
@@ -140,10 +139,9 @@ const withNewIds = (items: readonly Item[], taken: Set<string>): Item[] =>
     return named;
   });
 
-export const tooManyItems: Failure = {
-  code: "invalid_request",
-  message: `A conversation holds at most ${conversationItemsMax} items; begin another one.`,
-  param: "conversation",
-};
+export const tooManyItems = invalidRequest(
+  `A conversation holds at most ${conversationItemsMax} items; begin another one.`,
+  "conversation",
+);
 
 export const isConversationId = (id: string): boolean => id.startsWith("conv_");

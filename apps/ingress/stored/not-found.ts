@@ -1,5 +1,7 @@
 /** The errors for ids of stored objects, as OpenAI words them for its clients. */
+
 import type { Failure } from "#dialects/errors.ts";
+import { invalidRequest } from "../common/refusal.ts";
 
 const reasons = "It was not stored, was deleted, has expired, or belongs to another key";
 
@@ -17,11 +19,11 @@ export const unknownPrevious = (id: string): Failure => ({
   param: "previous_response_id",
 });
 
-export const previousNotOver = (id: string): Failure => ({
-  code: "invalid_request",
-  message: `Previous response with id '${shown(id)}' is still in progress: wait until it is completed.`,
-  param: "previous_response_id",
-});
+export const previousNotOver = (id: string): Failure =>
+  invalidRequest(
+    `Previous response with id '${shown(id)}' is still in progress: wait until it is completed.`,
+    "previous_response_id",
+  );
 
 /** Clients recognize the second sentence. */
 export const unknownItem = (id: string): Failure => ({
@@ -31,21 +33,19 @@ export const unknownItem = (id: string): Failure => ({
 });
 
 /** Clients recognize the first sentence. */
-export const repeatedItem = (id: string, param: string): Failure => ({
-  code: "invalid_request",
-  message: `Duplicate item found with id ${shown(id)}. Remove duplicate items from your input and try again.`,
-  param,
-});
+export const repeatedItem = (id: string, param: string): Failure =>
+  invalidRequest(
+    `Duplicate item found with id ${shown(id)}. Remove duplicate items from your input and try again.`,
+    param,
+  );
 
-export const foreignCompaction: Failure = {
-  code: "invalid_request",
-  message:
-    "The input has a compaction item that can't be read: it was made for another API key, or it was changed. Begin a new conversation, or send the items that it replaces.",
-  param: "input",
-};
+export const foreignCompaction = invalidRequest(
+  "The input has a compaction item that can't be read: it was made for another API key, or it was changed. Begin a new conversation, or send the items that it replaces.",
+  "input",
+);
 
-export const storesNothing = (param: string): Failure => ({
-  code: "invalid_request",
-  message: `'${param}' refers to something stored, and the gateway stores no responses and conversations for this key: send the whole input with every request, with \`store\` set to false.`,
-  param,
-});
+export const storesNothing = (param: string): Failure =>
+  invalidRequest(
+    `'${param}' refers to something stored, and the gateway stores no responses and conversations for this key: send the whole input with every request, with \`store\` set to false.`,
+    param,
+  );

@@ -8,7 +8,7 @@ import type { FastifyError, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
 import { openaiResponsesProfile, responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import { failureOf } from "../common/failures.ts";
-import { Refusal, valueOrThrow } from "../common/refusal.ts";
+import { invalidRequest, Refusal, valueOrThrow } from "../common/refusal.ts";
 import { isReadAtOnce } from "../request/body-reader.ts";
 import { type CallerFrame, callerFrameOf, errorFrameOf, socketFailure } from "../request/socket-frame.ts";
 import { failureHeadersOf } from "../server/refusals.ts";
@@ -105,8 +105,7 @@ export class Connection {
     const { bodyClaim } = this.#request;
     const giveBack = () => void bodyClaim.hold(0);
     try {
-      if (isBinary)
-        throw new Refusal({ code: "invalid_request", message: "Send text frames, each with one JSON object." });
+      if (isBinary) throw new Refusal(invalidRequest("Send text frames, each with one JSON object."));
       const receive = (frame: CallerFrame) => {
         if (!this.#socket.isOpen) return undefined;
         streamId = frame.streamId;

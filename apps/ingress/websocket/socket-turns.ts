@@ -6,7 +6,7 @@
 import { setImmediate } from "node:timers/promises";
 import type { FastifyRequest } from "fastify";
 import type { AnswerContext } from "#dialects/codec.ts";
-import type { ErrorCode, Failure } from "#dialects/errors.ts";
+import type { ErrorCode } from "#dialects/errors.ts";
 import { responseBodyOf, usageBodyOf } from "#dialects/openai-responses/answer.ts";
 import { responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import { inputItemsOf } from "#dialects/openai-responses/stored-references.ts";
@@ -22,7 +22,7 @@ import type { IngressConfig } from "../common/config.ts";
 import { responses } from "../common/endpoints.ts";
 import { invalidKey, tooLarge } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
-import { Refusal, valueOrThrow } from "../common/refusal.ts";
+import { invalidRequest, Refusal, valueOrThrow } from "../common/refusal.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import { readJson } from "../request/body.ts";
 import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
@@ -34,11 +34,10 @@ import { callerLeftStatus } from "../server/server.ts";
 import { type ResolvedBody, type Storing, storageOf } from "../stored/storing.ts";
 import { Conversation } from "./conversation.ts";
 
-const noBackground: Failure = {
-  code: "invalid_request",
-  message: "'background' is not supported on WebSockets: POST the request instead.",
-  param: "background",
-};
+const noBackground = invalidRequest(
+  "'background' is not supported on WebSockets: POST the request instead.",
+  "background",
+);
 
 export interface TurnsOptions {
   config: IngressConfig;
@@ -110,7 +109,7 @@ export class Turns {
         this.#refuseSteering(frame);
         return undefined;
       default:
-        throw new Refusal({ code: "invalid_request", message: "'type' must be response.create.", param: "type" });
+        throw new Refusal(invalidRequest("'type' must be response.create.", "type"));
     }
   }
 
