@@ -7,6 +7,16 @@ export const imageTokens = 85;
 /** Models with this name prefix reason without being asked to. */
 export const reasoningModel = "sim-reasoning";
 
+/** The effort of a budget of tokens. */
+export const effortOfBudget = (budget: number) =>
+  budget <= 1_024 ? "low" : budget <= 8_192 ? "medium" : budget <= 24_576 ? "high" : "xhigh";
+
+/** The tokens of a prompt by those of its messages; `before` are those of instructions and tools. */
+export function promptOf(counts: number[], before: number): Pick<Question, "promptTokens" | "earlierTokens"> {
+  const promptTokens = counts.reduce((sum, count) => sum + count, before);
+  return { promptTokens, earlierTokens: promptTokens - (counts.at(-1) ?? 0) };
+}
+
 export interface Tool {
   name: string;
   /** The JSON schema of its arguments; undefined for a tool with free text. */

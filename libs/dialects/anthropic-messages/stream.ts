@@ -192,7 +192,7 @@ export class MessagesDecoder extends EventDecoder {
 interface WrittenBlock {
   start: BlockStart;
   /** Its start is written. */
-  unwrappedSignature: boolean;
+  isBegun: boolean;
   /** Some of its content is written. */
   filled: boolean;
 }
@@ -234,7 +234,7 @@ export class MessagesEncoder implements StreamEncoder {
       case "block": {
         const { block } = event;
         const thinking = this.#showPending();
-        this.#open = { start: block, unwrappedSignature: false, filled: false };
+        this.#open = { start: block, isBegun: false, filled: false };
         if (block.kind === "image")
           return (
             thinking +
@@ -284,12 +284,11 @@ export class MessagesEncoder implements StreamEncoder {
     const open = this.#open;
     if (open?.start.kind !== "reasoning") return "";
     const isOwn = signature.dialect === dialect;
-    if (!isOwn && !open.unwrappedSignature) {
+    if (!isOwn && !open.isBegun) {
       this.#pendingSignature = signature;
       return "";
     }
-    if (isOwn && signature.redacted === true && !open.unwrappedSignature)
-      return this.#begin(thinkingBlockOf("", signature));
+    if (isOwn && signature.redacted === true && !open.isBegun) return this.#begin(thinkingBlockOf("", signature));
     return (
       this.#begin(thinkingStart) +
       this.#chunk(
@@ -304,7 +303,7 @@ export class MessagesEncoder implements StreamEncoder {
     const signature = this.#pendingSignature;
     if (signature === undefined) return "";
     this.#pendingSignature = undefined;
-    this.#open = { start: { kind: "reasoning" }, unwrappedSignature: false, filled: false };
+    this.#open = { start: { kind: "reasoning" }, isBegun: false, filled: false };
     return (
       this.#begin(thinkingStart) +
       this.#chunk(
@@ -317,8 +316,8 @@ export class MessagesEncoder implements StreamEncoder {
   }
 
   #begin(block: object): string {
-    if (this.#open === undefined || this.#open.unwrappedSignature) return "";
-    this.#open.unwrappedSignature = true;
+    if (this.#open === undefined || this.#open.isBegun) return "";
+    this.#open.isBegun = true;
     return eventText("content_block_start", { index: this.#index, content_block: block });
   }
 
@@ -333,7 +332,7 @@ export class MessagesEncoder implements StreamEncoder {
   #end(): string {
     const open = this.#open;
     this.#open = undefined;
-    if (open?.unwrappedSignature !== true) return "";
+    if (open?.isBegun !== true) return "";
     const empty =
       open.start.kind === "call" && !open.filled ? this.#chunk("input_json_delta", "partial_json", "{}") : "";
     return empty + eventText("content_block_stop", { index: this.#index++ });

@@ -93,7 +93,7 @@ function requestOf(bytes: Buffer, { model }: Target): Buffer | undefined {
   const by = jsonBytesOf(model);
   return replaceSpans(
     bytes,
-    spans.all.map(({ start, end }) => ({ start, end, by })),
+    spans.all.map((span) => ({ ...span, by })),
   );
 }
 

@@ -45,7 +45,7 @@ const signatureNames = ["thoughtSignature", "thought_signature"] as const;
  */
 function withSignedCalls(bytes: Buffer, unsigned: string): Buffer {
   if (!callMarks.some((mark) => bytes.includes(mark))) return bytes;
-  return withMembers(bytes, "contents", (contents) => withItems(contents, (content) => signedTurn(content, unsigned)));
+  return withContents(bytes, (content) => signedTurn(content, unsigned));
 }
 
 function signedTurn(content: Buffer, unsigned: string): Buffer {
@@ -93,23 +93,19 @@ export const verbatim: Verbatim = {
  * documents for calls that none of its models signed.
  */
 const withoutWrappedSignatures = (bytes: Buffer, unsigned: string | undefined) =>
-  withMembers(bytes, "contents", (contents) =>
-    withItems(contents, (content) => {
-      let isEmpty = false;
-      const kept = withMembers(content, "parts", (parts) => {
-        const changed = withItems(parts, (part) => keptPart(part, unsigned));
-        isEmpty ||= changed === undefined || (changed !== parts && isEmptyArray(changed));
-        return changed;
-      });
-      return isEmpty ? undefined : kept;
-    }),
-  );
+  withContents(bytes, (content) => {
+    let isEmpty = false;
+    const kept = withMembers(content, "parts", (parts) => {
+      const changed = withItems(parts, (part) => keptPart(part, unsigned));
+      isEmpty ||= changed === undefined || (changed !== parts && isEmptyArray(changed));
+      return changed;
+    });
+    return isEmpty ? undefined : kept;
+  });
 
 const withoutSignatures = (bytes: Buffer) =>
-  withMembers(bytes, "contents", (contents) =>
-    withItems(contents, (content) =>
-      withMembers(content, "parts", (parts) => withItems(parts, (part) => withSignature(part, undefined))),
-    ),
+  withContents(bytes, (content) =>
+    withMembers(content, "parts", (parts) => withItems(parts, (part) => withSignature(part, undefined))),
   );
 
 const withSignature = (bytes: Buffer, by: string | undefined) =>
@@ -117,6 +113,9 @@ const withSignature = (bytes: Buffer, by: string | undefined) =>
     (part, name) => withMembers(part, name, () => (by === undefined ? undefined : jsonBytesOf(by))),
     bytes,
   );
+
+const withContents = (bytes: Buffer, change: (content: Buffer) => Buffer | undefined) =>
+  withMembers(bytes, "contents", (contents) => withItems(contents, change));
 
 /** The format also allows a single item in place of a list. */
 const withItems = (items: Buffer, change: (item: Buffer) => Buffer | undefined) =>
@@ -197,7 +196,7 @@ class GeminiWatcher extends Watcher {
     this.#committed ||= this.#blocked;
     const named = replaceSpans(
       sent,
-      memberSpansOf(sent, "modelVersion", response).map(({ start, end }) => ({ start, end, by: this.#model })),
+      memberSpansOf(sent, "modelVersion", response).map((span) => ({ ...span, by: this.#model })),
     );
     const data = withoutContinuation(named);
     const bytes = Buffer.concat([Buffer.from(this.#frame.before()), onOneLine(data), eventEnd]);

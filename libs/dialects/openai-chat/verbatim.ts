@@ -5,6 +5,7 @@
 
 import { isPresent, type JsonObject, jsonBytesOf, jsonOf, listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import {
+  type Edit,
   isEmptyArray,
   isNull,
   memberSpansOf,
@@ -12,7 +13,6 @@ import {
   readSpan,
   removalsOf,
   replaceSpans,
-  type Span,
   withElements,
   withMembers,
   withValues,
@@ -78,9 +78,9 @@ function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Targ
   if (spans?.members.model === undefined) return undefined;
   const options = spans.members.stream_options;
   const name = jsonBytesOf(model);
-  const replacements: (Span & { by: Buffer })[] = spans.all
+  const replacements: Edit[] = spans.all
     .filter((member) => member.name === "model")
-    .map(({ start, end }) => ({ start, end, by: name }));
+    .map((span) => ({ ...span, by: name }));
   for (const { name: member, start, end } of spans.all)
     if (member === "store" && readSpan(bytes, { start, end }) === true)
       replacements.push({ start, end, by: Buffer.from("false") });
@@ -322,8 +322,8 @@ function answerOf(
   };
 }
 
-const namedBy = (bytes: Buffer, parsed: JsonObject, by: Buffer): (Span & { by: Buffer })[] =>
-  memberSpansOf(bytes, "model", parsed).map(({ start, end }) => ({ start, end, by }));
+const namedBy = (bytes: Buffer, parsed: JsonObject, by: Buffer): Edit[] =>
+  memberSpansOf(bytes, "model", parsed).map((span) => ({ ...span, by }));
 
 /** True if a choice has a reason for its end. */
 const isEnded = ({ finish_reason: reason }: JsonObject) => reasonIn(reason) !== undefined;

@@ -23,7 +23,7 @@ export function imageRequestOf(bytes: Buffer, model: string): WireRequest | unde
 
     body: replaceSpans(
       bytes,
-      spans.all.map(({ start, end }) => ({ start, end, by })),
+      spans.all.map((span) => ({ ...span, by })),
     ),
   };
 }

@@ -6,7 +6,7 @@
  */
 
 import { isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
-import { isNull, objectSpansOf, readSpan, replaceSpans, type Span, withMembers, withValues } from "#wire/json/spans.ts";
+import { type Edit, isNull, objectSpansOf, readSpan, replaceSpans, withMembers, withValues } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { dataUrlOf } from "../neutral/attachments.ts";
@@ -88,7 +88,7 @@ function requestOf(bytes: Buffer, framing: Framing, target: Target): Buffer | un
     include: includeOf(include && readSpan(bytes, include), reasoning && readSpan(bytes, reasoning), target),
     reasoning: undefined,
   };
-  const replacements: (Span & { by: Buffer })[] = spans.all.flatMap(({ name, start, end }) => {
+  const replacements: Edit[] = spans.all.flatMap(({ name, start, end }) => {
     const value = values[name];
     return value === undefined ? [] : [{ start, end, by: Buffer.from(value) }];
   });

@@ -4,13 +4,11 @@
  */
 
 import { jsonBytesOf } from "#wire/json/parse.ts";
-import { objectSpansOf, readSpan, removalsOf, replaceSpans, type Span } from "#wire/json/spans.ts";
+import { type Edit, objectSpansOf, readSpan, removalsOf, replaceSpans, type Span } from "#wire/json/spans.ts";
 import { type NamedString, namedStringsOf } from "#wire/json/strings.ts";
 import { addressLengthMax } from "../bounds.ts";
 import { type AttachmentAddress, type Data, dataUrlOf } from "../neutral/attachments.ts";
 import { refuse } from "../neutral/field-support.ts";
-
-type Edit = Span & { by: Buffer };
 
 /** The data that replaces an address; undefined to keep the address. */
 export type ReplaceAddress = (address: AttachmentAddress) => Data | undefined;

@@ -4,7 +4,7 @@
  */
 
 import type { JsonObject } from "#wire/json/parse.ts";
-import { chunksOf, replaceSpans, type Span, withMembers } from "#wire/json/spans.ts";
+import { chunksOf, type Edit, replaceSpans, withMembers } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import { uncommittedEventsMax } from "../bounds.ts";
 import type { StreamRelay } from "../codec.ts";
@@ -187,11 +187,7 @@ const lineFeed = 0x0a;
  * An event as the upstream sent it, with its name if it had one, and with the given spans replaced.
  * `data` may be JSON over several lines.
  */
-export function eventBytesOf(
-  name: string | undefined,
-  data: Buffer,
-  replacements: readonly (Span & { by: Buffer })[] = [],
-): Buffer {
+export function eventBytesOf(name: string | undefined, data: Buffer, replacements: readonly Edit[] = []): Buffer {
   const chunks = data.includes(lineFeed)
     ? [Buffer.from(replaceSpans(data, replacements).toString("utf8").replaceAll("\n", "\ndata: "))]
     : chunksOf(data, replacements);

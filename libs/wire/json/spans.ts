@@ -25,6 +25,9 @@ export interface Span {
   end: number;
 }
 
+/** The bytes in place of those of a span. */
+export type Edit = Span & { by: Buffer };
+
 /**
  * A member's value, and the offset where the member begins. For an array element both are the same.
  */
@@ -163,7 +166,7 @@ export function withValues(bytes: Buffer, values: Readonly<Record<string, Buffer
     value,
   ]);
   return replaceSpans(bytes, [
-    ...spans.all.map(({ name, start, end }) => ({ start, end, by: values[name] as Buffer })),
+    ...spans.all.map((span) => ({ ...span, by: values[span.name] as Buffer })),
     { start: spans.close, end: spans.close, by: Buffer.concat(added.flat()) },
   ]);
 }
@@ -179,7 +182,7 @@ export function withElements(bytes: Buffer, change: Change): Buffer {
 }
 
 function changed(bytes: Buffer, members: readonly MemberSpan[], change: Change): Buffer {
-  const replacements: (Span & { by: Buffer })[] = [];
+  const replacements: Edit[] = [];
   const removed: MemberSpan[] = [];
   for (const member of members) {
     const value = bytes.subarray(member.start, member.end);
@@ -196,7 +199,7 @@ function changed(bytes: Buffer, members: readonly MemberSpan[], change: Change):
 }
 
 /** The bytes with every given span replaced. Spans must be in order and must not overlap. */
-export function replaceSpans(bytes: Buffer, replacements: readonly (Span & { by: Buffer })[]): Buffer {
+export function replaceSpans(bytes: Buffer, replacements: readonly Edit[]): Buffer {
   const [first, ...others] = chunksOf(bytes, replacements) as [Buffer, ...Buffer[]];
   return others.length === 0 ? first : Buffer.concat([first, ...others]);
 }
@@ -205,7 +208,7 @@ export function replaceSpans(bytes: Buffer, replacements: readonly (Span & { by:
  * The same as a list of buffers, for callers that join them with others; one buffer if nothing
  * changes.
  */
-export function chunksOf(bytes: Buffer, replacements: readonly (Span & { by: Buffer })[]): Buffer[] {
+export function chunksOf(bytes: Buffer, replacements: readonly Edit[]): Buffer[] {
   const parts: Buffer[] = [];
   let from = 0;
   for (const { start, end, by } of replacements) {
@@ -221,8 +224,8 @@ export function chunksOf(bytes: Buffer, replacements: readonly (Span & { by: Buf
  * The replacements that remove these members of one object, or elements of one array, with their
  * commas; in order.
  */
-export function removalsOf(bytes: Buffer, members: readonly MemberSpan[]): (Span & { by: Buffer })[] {
-  const removals: (Span & { by: Buffer })[] = [];
+export function removalsOf(bytes: Buffer, members: readonly MemberSpan[]): Edit[] {
+  const removals: Edit[] = [];
   let next = 0;
   for (let member = members[next++]; member !== undefined; member = members[next++]) {
     const first = member.nameStart;

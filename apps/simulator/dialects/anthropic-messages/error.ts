@@ -17,7 +17,7 @@ const typeOf = (status: number) => typeOfStatus[status] ?? (status < 500 ? "inva
 
 export const anthropicErrorOf = ({ status, message, code, requestId }: SentFault) => ({
   type: "error",
-  error: { type: typeOf(status), message, ...(code !== undefined && { details: { error_code: code } }) },
+  error: { type: typeOf(status), message, details: code === undefined ? undefined : { error_code: code } },
   request_id: requestId ?? null,
 });
 

@@ -2,7 +2,15 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { describedAddress, describedData } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/chunks.ts";
-import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
+import {
+  effortOfBudget,
+  imageTokens,
+  messageTokens,
+  promptOf,
+  type Question,
+  reasoningModel,
+  type Tool,
+} from "../../answer/question.ts";
 import { refuse } from "../dialect.ts";
 import { faultIn, type Shape } from "../shape.ts";
 import { blocksOf, cacheMarksIn, checkMessages, type Turn, turnsOf } from "./rules.ts";
@@ -45,7 +53,6 @@ export function messageQuestionOf(raw: unknown, headers: IncomingHttpHeaders, di
   checkLimits(body, headers);
   checkTools(body);
   checkMessages(body, turns);
-  const tokens = tokensIn(body);
   return {
     model: body.model,
     stream: body.stream ?? false,
@@ -62,8 +69,7 @@ export function messageQuestionOf(raw: unknown, headers: IncomingHttpHeaders, di
       outputTokensMax: body.max_tokens,
       stops: body.stop_sequences ?? [],
       choices: 1,
-      promptTokens: tokens.all,
-      earlierTokens: tokens.all - tokens.last,
+      ...tokensIn(body),
     },
   };
 }
@@ -74,7 +80,7 @@ export function countOf(raw: unknown, headers: IncomingHttpHeaders): number {
   const body = shaped(checkedCount, raw);
   checkTools(body);
   checkMessages(body, turnsOf(body.messages));
-  return tokensIn(body).all;
+  return tokensIn(body).promptTokens;
 }
 
 /** With the path of the field in dots, as this dialect writes it. */
@@ -166,10 +172,7 @@ function callableOf({
 
 function effortOf({ thinking, output_config: config, model }: CountRequest): string | undefined {
   if (thinking?.type === "disabled") return "none";
-  if (thinking?.type === "enabled") {
-    const { budget_tokens: budget } = thinking;
-    return budget <= 1_024 ? "low" : budget <= 8_192 ? "medium" : budget <= 24_576 ? "high" : "xhigh";
-  }
+  if (thinking?.type === "enabled") return effortOfBudget(thinking.budget_tokens);
   return config?.effort ?? (thinking !== undefined || model.startsWith(reasoningModel) ? "medium" : undefined);
 }
 
@@ -216,12 +219,11 @@ function describedIn(blocks: InnerBlock[], type: "image" | "document"): string[]
   });
 }
 
-function tokensIn({ messages, system = "", tools }: CountRequest): { all: number; last: number } {
-  const counts = messages.map(tokensOf);
+function tokensIn({ messages, system = "", tools }: CountRequest): ReturnType<typeof promptOf> {
   const instructions = typeof system === "string" ? system : system.map(({ text }) => text).join("");
   const toolTokens = tools === undefined || tools.length === 0 ? 0 : promptTokensOf(JSON.stringify(tools));
   const start = (instructions === "" ? 0 : messageTokens + promptTokensOf(instructions)) + toolTokens;
-  return { all: counts.reduce((sum, count) => sum + count, start), last: counts.at(-1) ?? 0 };
+  return promptOf(messages.map(tokensOf), start);
 }
 
 const tokensOf = (message: Message) =>

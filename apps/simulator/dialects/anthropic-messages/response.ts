@@ -1,7 +1,7 @@
 /** A whole message, and the parts shared with the stream. */
 import { joined } from "../../answer/chunks.ts";
 import { type Choice, tokensOf, type Usage } from "../../answer/compose.ts";
-import type { Whole } from "../dialect.ts";
+import { type Whole, wholeOf } from "../dialect.ts";
 import { redactedOf, signatureOf } from "./signature.ts";
 
 export interface MessageAnswer {
@@ -21,9 +21,9 @@ export function messageWholeOf(answer: MessageAnswer): Whole {
     ...messageOf(answer),
     content: contentOf(answer),
     ...endOf(choice),
-    ...(answer.withUsage && { usage: usageOf(answer) }),
+    usage: answer.withUsage ? usageOf(answer) : undefined,
   };
-  return { kind: "whole", body: JSON.stringify(body), tokens: tokensOf(choice) };
+  return wholeOf(body, tokensOf(choice));
 }
 
 /** A message without content. */

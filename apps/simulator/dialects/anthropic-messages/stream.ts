@@ -32,13 +32,13 @@ export function messageScriptOf(answer: MessageAnswer): Script {
     type: "message_start",
     message: {
       ...messageOf(answer),
-      ...(answer.withUsage && { usage: usageOf(answer, { completionTokens: 1, reasoningTokens: 0 }) }),
+      usage: answer.withUsage ? usageOf(answer, { completionTokens: 1, reasoningTokens: 0 }) : undefined,
     },
   };
   const end = {
     type: "message_delta",
     delta: endOf(answer.choice),
-    ...(answer.withUsage && { usage: finalUsageOf(answer) }),
+    usage: answer.withUsage ? finalUsageOf(answer) : undefined,
   };
   const deltaEvent = (index: number, delta: object | undefined) =>
     delta === undefined ? "" : eventOf({ type: "content_block_delta", index, delta });

@@ -22,7 +22,9 @@ export function geminiErrorBody({ status, message, param, retryAfter }: SentFaul
   if (retryAfter !== undefined)
     details.push({ "@type": typeOf("RetryInfo"), retryDelay: `${secondsUntil(retryAfter)}s` });
   const name = statusNames[status] ?? (status < 500 ? "INVALID_ARGUMENT" : "INTERNAL");
-  return JSON.stringify({ error: { code: status, message, status: name, ...(details.length > 0 && { details }) } });
+  return JSON.stringify({
+    error: { code: status, message, status: name, details: details.length > 0 ? details : undefined },
+  });
 }
 
 /** For seconds, or an HTTP date. */

@@ -1,7 +1,15 @@
 /** Reads a request for content and checks it. */
 import { describedAddress, describedData } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/chunks.ts";
-import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
+import {
+  effortOfBudget,
+  imageTokens,
+  messageTokens,
+  promptOf,
+  type Question,
+  reasoningModel,
+  type Tool,
+} from "../../answer/question.ts";
 import { refuse } from "../dialect.ts";
 import { shaped } from "../shape.ts";
 import { checkSchemas, checkTurns, lastSpokenIn, type Turn, turnsOf } from "./rules.ts";
@@ -38,7 +46,6 @@ export function contentQuestionOf(raw: unknown, model: string, digest: string): 
   checkSchemas(body);
   checkTurns(turns, isThinking);
   const modalities = config.responseModalities ?? (model.startsWith(imageModel) ? ["TEXT", "IMAGE"] : []);
-  const tokens = tokensIn(body);
   return {
     isThinking,
     showsThoughts: config.thinkingConfig?.includeThoughts ?? false,
@@ -55,8 +62,7 @@ export function contentQuestionOf(raw: unknown, model: string, digest: string): 
       outputTokensMax: config.maxOutputTokens ?? undefined,
       stops: config.stopSequences ?? [],
       choices: config.candidateCount ?? 1,
-      promptTokens: tokens.all,
-      earlierTokens: tokens.all - tokens.last,
+      ...tokensIn(body),
     },
   };
 }
@@ -64,7 +70,7 @@ export function contentQuestionOf(raw: unknown, model: string, digest: string): 
 /** The tokens of the prompt, for a request that only counts them. */
 export function countOf(raw: unknown): number {
   const body = shaped(checkedCount, camelOf(raw));
-  return tokensIn("generateContentRequest" in body ? body.generateContentRequest : body).all;
+  return tokensIn("generateContentRequest" in body ? body.generateContentRequest : body).promptTokens;
 }
 
 type Config = NonNullable<GenerateRequest["generationConfig"]>;
@@ -128,8 +134,7 @@ function effortOf({ thinkingConfig }: Config, model: string): string | undefined
   const { thinkingBudget: budget = null, thinkingLevel: level = null } = thinkingConfig ?? {};
   if (budget === 0) return "none";
   if (level !== null && level !== "THINKING_LEVEL_UNSPECIFIED") return level.toLowerCase();
-  if (budget !== null && budget > 0)
-    return budget <= 1_024 ? "low" : budget <= 8_192 ? "medium" : budget <= 24_576 ? "high" : "xhigh";
+  if (budget !== null && budget > 0) return effortOfBudget(budget);
   return (thinkingConfig ?? undefined) !== undefined || model.startsWith(reasoningModel) ? "medium" : undefined;
 }
 
@@ -176,11 +181,10 @@ const describedOf = ({ inlineData, fileData }: Media) =>
 export const textOf = (parts: Part[]) =>
   parts.map(({ text, thought }) => (thought === true ? "" : (text ?? ""))).join("");
 
-function tokensIn({ contents, systemInstruction, tools }: GenerateRequest): { all: number; last: number } {
-  const counts = contents.map(contentTokensOf);
+function tokensIn({ contents, systemInstruction, tools }: GenerateRequest): ReturnType<typeof promptOf> {
   const toolTokens = tools && tools.length > 0 ? promptTokensOf(JSON.stringify(tools)) : 0;
   const start = (systemInstruction ? contentTokensOf(systemInstruction) : 0) + toolTokens;
-  return { all: counts.reduce((sum, tokens) => sum + tokens, start), last: counts.at(-1) ?? 0 };
+  return promptOf(contents.map(contentTokensOf), start);
 }
 
 /** The tokens of a turn's parts. */

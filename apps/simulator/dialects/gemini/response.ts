@@ -2,7 +2,7 @@
 import type { Call } from "../../answer/calls.ts";
 import { type Chunks, joined, noChunks } from "../../answer/chunks.ts";
 import type { Choice, Usage } from "../../answer/compose.ts";
-import type { Whole } from "../dialect.ts";
+import { type Whole, wholeOf } from "../dialect.ts";
 import { callSignatureOf, textSignatureOf } from "./rules.ts";
 
 /** The tokens of a generated image. */
@@ -109,7 +109,7 @@ function callPartOf({ calls, isThinking, id }: Candidate, index: number): object
     return undefined;
   }
   const proof = isThinking && index === 0 ? { thoughtSignature: callSignatureOf(call.tool.name, id) } : {};
-  return { functionCall: { ...(isThinking && { id: call.id }), name: call.tool.name, args }, ...proof };
+  return { functionCall: { id: isThinking ? call.id : undefined, name: call.tool.name, args }, ...proof };
 }
 
 const finishReasons = { stop: "STOP", calls: "STOP", length: "MAX_TOKENS", filtered: "SAFETY" } as const;
@@ -117,7 +117,7 @@ const blockedRatings = [{ category: "HARM_CATEGORY_DANGEROUS_CONTENT", probabili
 
 /** A candidate with its last parts; one without parts has no `parts` member. */
 export const finishedOf = ({ finish }: Candidate, index: number, parts: object[]) => ({
-  content: { role: "model", ...(parts.length > 0 && { parts }) },
+  content: { role: "model", parts: parts.length > 0 ? parts : undefined },
   finishReason: finishReasons[finish],
   index,
   ...(finish === "filtered" && { finishMessage: "The simulator was told to refuse.", safetyRatings: blockedRatings }),
@@ -137,11 +137,11 @@ export function tailOf(
 ) {
   const usageMetadata = {
     promptTokenCount: promptTokens,
-    ...(cachedTokens > 0 && { cachedContentTokenCount: cachedTokens }),
+    cachedContentTokenCount: cachedTokens || undefined,
     candidatesTokenCount: shown,
     totalTokenCount: promptTokens + shown + thoughts,
     promptTokensDetails: [{ modality: "TEXT", tokenCount: promptTokens }],
-    ...(thoughts > 0 && { thoughtsTokenCount: thoughts }),
+    thoughtsTokenCount: thoughts || undefined,
   };
   return { ...(withUsage && { usageMetadata }), modelVersion: model, responseId: id };
 }
@@ -152,9 +152,5 @@ export function contentWholeOf(answer: ContentAnswer): Whole {
   const result = isPromptBlocked
     ? promptBlocked
     : { candidates: candidates.map((candidate, index) => finishedOf(candidate, index, partsOf(candidate))) };
-  return {
-    kind: "whole",
-    body: JSON.stringify({ ...result, ...tailOf(answer, produced) }),
-    tokens: produced.thoughts + produced.shown,
-  };
+  return wholeOf({ ...result, ...tailOf(answer, produced) }, produced.thoughts + produced.shown);
 }

@@ -4,7 +4,14 @@
 import type { Static } from "typebox";
 import { describedData, describedUrl } from "../../answer/attachments.ts";
 import { promptTokensOf } from "../../answer/chunks.ts";
-import { imageTokens, messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
+import {
+  imageTokens,
+  messageTokens,
+  promptOf,
+  type Question,
+  reasoningModel,
+  type Tool,
+} from "../../answer/question.ts";
 import type { Settings } from "../../settings.ts";
 import { refuse } from "../dialect.ts";
 import { checkFunctionSchema } from "../openai-schema.ts";
@@ -132,14 +139,10 @@ export function chatQuestionOf(raw: unknown, digest: string, settings: Settings)
       const { name, parameters, strict } = tool.function;
       checkFunctionSchema(name, parameters, strict === true, `tools[${index}].function.parameters`);
     }
-  const callable = callableOf(body, (body.tools ?? []).map(toolOf));
-  const format = formatOf(body);
   const { messages } = body;
   const lastUser = messages.findLastIndex(({ role }) => role === "user");
   const question = messages[lastUser];
-  const tokens = messages.map(tokensOf);
   const toolTokens = body.tools ? promptTokensOf(JSON.stringify(body.tools)) : 0;
-  const promptTokens = tokens.reduce((sum, count) => sum + count, toolTokens);
   return {
     model: body.model,
     stream: body.stream ?? false,
@@ -150,15 +153,14 @@ export function chatQuestionOf(raw: unknown, digest: string, settings: Settings)
       images: question ? imagesOf(question) : [],
       documents: question ? documentsOf(question) : [],
       toolResults: resultsOf(messages, lastUser),
-      ...callable,
+      ...callableOf(body, (body.tools ?? []).map(toolOf)),
       parallelCalls: body.parallel_tool_calls ?? true,
-      format,
+      format: formatOf(body),
       effort: body.reasoning_effort ?? (body.model.startsWith(reasoningModel) ? "medium" : undefined),
       outputTokensMax: body.max_completion_tokens ?? body.max_tokens ?? undefined,
       stops: typeof body.stop === "string" ? [body.stop] : (body.stop ?? []),
       choices: body.n ?? 1,
-      promptTokens,
-      earlierTokens: promptTokens - (tokens.at(-1) ?? 0),
+      ...promptOf(messages.map(tokensOf), toolTokens),
     },
   };
 }

@@ -29,7 +29,7 @@ export function chatWholeOf(
     created,
     model,
     choices: choices.map((choice, index) => choiceOf(choice, index, form)),
-    ...(withUsage && { usage: chatUsageOf(usage) }),
+    usage: withUsage ? chatUsageOf(usage) : undefined,
     service_tier: "default",
     system_fingerprint: null,
   };
@@ -81,7 +81,7 @@ function reasoningOf(text: string, form: Settings["reasoningForm"], shownText: s
 export const detailOf = (text: string, signature?: string) => ({
   type: "reasoning.text",
   text,
-  ...(signature !== undefined && { signature }),
+  signature,
   format: "simulated-v1",
   index: 0,
 });

@@ -90,7 +90,7 @@ export function doneItemOf(item: Item): object {
         id: item.id,
         type: "reasoning",
         summary,
-        ...(item.isSealed && { encrypted_content: sealOf(claimOf("reasoning", item.id)) }),
+        encrypted_content: item.isSealed ? sealOf(claimOf("reasoning", item.id)) : undefined,
       };
     }
     case "message":

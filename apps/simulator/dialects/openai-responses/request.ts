@@ -1,7 +1,7 @@
 /** Reads a request for a response, as far as the answer depends on it; unknown fields pass. */
 import type { Static } from "typebox";
 import { promptTokensOf } from "../../answer/chunks.ts";
-import { messageTokens, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
+import { messageTokens, promptOf, type Question, reasoningModel, type Tool } from "../../answer/question.ts";
 import { checkFunctionSchema } from "../openai-schema.ts";
 import {
   anyOf,
@@ -170,10 +170,13 @@ export function responsesQuestionOf(
   const before =
     (body.instructions ? messageTokens + promptTokensOf(body.instructions) : 0) +
     (body.tools ? promptTokensOf(JSON.stringify(body.tools)) : 0);
-  const promptTokens = items.reduce((sum, { tokens }) => sum + tokens, before);
+  const prompt = promptOf(
+    items.map(({ tokens }) => tokens),
+    before,
+  );
   return {
     request: body,
-    compaction: compactionIn(body, promptTokens),
+    compaction: compactionIn(body, prompt.promptTokens),
     reasoning: {
       isShown: typeof body.reasoning?.summary === "string",
       isSealed: body.include?.includes("reasoning.encrypted_content") ?? false,
@@ -191,8 +194,7 @@ export function responsesQuestionOf(
       outputTokensMax: body.max_output_tokens ?? undefined,
       stops: [],
       choices: 1,
-      promptTokens,
-      earlierTokens: promptTokens - (items.at(-1)?.tokens ?? 0),
+      ...prompt,
     },
   };
 }

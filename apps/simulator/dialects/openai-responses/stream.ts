@@ -1,6 +1,5 @@
 /** The stream of a response: its whole life cycle, with consecutive numbers in its events. */
-import type { Chunks } from "../../answer/chunks.ts";
-import { joined } from "../../answer/chunks.ts";
+import { type Chunks, joined } from "../../answer/chunks.ts";
 import type { Script } from "../dialect.ts";
 import { begunItemOf, doneItemOf, type Item, summaryPartOf, textPartOf } from "./items.ts";
 import { type Envelope, failureOf, type Outcome, responseOf } from "./response.ts";
@@ -112,58 +111,48 @@ function growing(type: string, members: object, chunks: Chunks, after = ""): Ext
   return { kind: "tokens", length: chunks.length, eventAt };
 }
 
+const withoutTokens = (events: Event[]): Stretch => ({ kind: "events", events });
+
 function stretchesOf(item: Item, index: number): Stretch[] {
   const begun = eventOf("response.output_item.added", () => ({ output_index: index, item: begunItemOf(item) }));
   const done = eventOf("response.output_item.done", () => ({ output_index: index, item: doneItemOf(item) }));
   const place = { item_id: item.id, output_index: index };
   switch (item.kind) {
     case "compaction":
-      return [
-        { kind: "tokens", length: 1, eventAt: () => begun },
-        { kind: "events", events: [done] },
-      ];
+      return [{ kind: "tokens", length: 1, eventAt: () => begun }, withoutTokens([done])];
     case "message": {
       const at = { ...place, content_index: 0 };
       const text = () => joined(item.text);
       return [
-        {
-          kind: "events",
-          events: [begun, eventOf("response.content_part.added", () => ({ ...at, part: textPartOf("") }))],
-        },
+        withoutTokens([begun, eventOf("response.content_part.added", () => ({ ...at, part: textPartOf("") }))]),
         growing("response.output_text.delta", at, item.text, `,"logprobs":[]`),
-        {
-          kind: "events",
-          events: [
-            eventOf("response.output_text.done", () => ({ ...at, text: text(), logprobs: [] })),
-            eventOf("response.content_part.done", () => ({ ...at, part: textPartOf(text()) })),
-            done,
-          ],
-        },
+        withoutTokens([
+          eventOf("response.output_text.done", () => ({ ...at, text: text(), logprobs: [] })),
+          eventOf("response.content_part.done", () => ({ ...at, part: textPartOf(text()) })),
+          done,
+        ]),
       ];
     }
     case "reasoning": {
       if (!item.isShown)
         return [
-          { kind: "events", events: [begun] },
+          withoutTokens([begun]),
           { kind: "tokens", length: item.thought.length, eventAt: undefined },
-          { kind: "events", events: [done] },
+          withoutTokens([done]),
         ];
       const at = { ...place, summary_index: 0 };
       const text = () => joined(item.thought);
       return [
-        {
-          kind: "events",
-          events: [begun, eventOf("response.reasoning_summary_part.added", () => ({ ...at, part: summaryPartOf("") }))],
-        },
+        withoutTokens([
+          begun,
+          eventOf("response.reasoning_summary_part.added", () => ({ ...at, part: summaryPartOf("") })),
+        ]),
         growing("response.reasoning_summary_text.delta", at, item.thought),
-        {
-          kind: "events",
-          events: [
-            eventOf("response.reasoning_summary_text.done", () => ({ ...at, text: text() })),
-            eventOf("response.reasoning_summary_part.done", () => ({ ...at, part: summaryPartOf(text()) })),
-            done,
-          ],
-        },
+        withoutTokens([
+          eventOf("response.reasoning_summary_text.done", () => ({ ...at, text: text() })),
+          eventOf("response.reasoning_summary_part.done", () => ({ ...at, part: summaryPartOf(text()) })),
+          done,
+        ]),
       ];
     }
     case "call": {
@@ -174,10 +163,7 @@ function stretchesOf(item: Item, index: number): Stretch[] {
       return [
         { kind: "tokens", length: 1, eventAt: () => begun },
         growing(`${type}.delta`, place, item.call.input),
-        {
-          kind: "events",
-          events: [eventOf(`${type}.done`, () => ({ ...place, [field]: joined(item.call.input) })), done],
-        },
+        withoutTokens([eventOf(`${type}.done`, () => ({ ...place, [field]: joined(item.call.input) })), done]),
       ];
     }
   }
