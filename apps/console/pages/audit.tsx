@@ -1,5 +1,6 @@
 /** The audit log: who changed what, and from where. */
 import { Code, Group, Modal, SimpleGrid, Stack, Text, TextInput, UnstyledButton } from "@mantine/core";
+import { useInputState } from "@mantine/hooks";
 import { useState } from "react";
 import { useFilters } from "../app/address.ts";
 import { type Item, useList } from "../app/queries.ts";
@@ -19,7 +20,7 @@ export function Audit() {
   const { account, action = "" } = search;
   const query = { limit: pageRows, account, action };
   const [details, setDetails] = useState<Entry>();
-  const [text, setText] = useState(action);
+  const [text, setText] = useInputState(action);
   const apply = () => filter({ action: text || undefined });
   const c = useColumns<Entry>();
   const columns = [
@@ -48,7 +49,7 @@ export function Audit() {
             aria-label={t.action}
             placeholder={`${t.action} (revokeKey, signIn, …)`}
             value={text}
-            onChange={({ currentTarget }) => setText(currentTarget.value)}
+            onChange={setText}
             onBlur={apply}
             w={240}
           />

@@ -1,7 +1,7 @@
 /** The keys of the person's accounts. */
 import { Badge, Button, Group, TextInput } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
-import { useEffect, useState } from "react";
+import { useDebouncedValue, useInputState } from "@mantine/hooks";
+import { useEffect } from "react";
 import { useFilters } from "../app/address.ts";
 import { type Item, useList } from "../app/queries.ts";
 import { may, useMe } from "../app/session.ts";
@@ -48,7 +48,8 @@ function useKeyColumns(hasAccounts: boolean) {
     spend("today", t.spentToday),
     spend("month", t.spentMonth),
     c.ago("lastUsedAt", t.lastUsed, t.never),
-    c.day("expiresAt", t.expires, t.never),
+    // A key without an end sorts as the last one to end.
+    { ...c.day("expiresAt", t.expires, t.never), accessorFn: ({ expiresAt }: KeyRow) => expiresAt ?? "9999" },
   ];
 }
 
@@ -57,7 +58,7 @@ export function Keys() {
   const me = useMe();
   const { search: address, filter } = useFilters();
   const { search = "", state, account, create } = address;
-  const [text, setText] = useState(search);
+  const [text, setText] = useInputState(search);
   const [settled] = useDebouncedValue(text, 250);
   // biome-ignore lint/correctness/useExhaustiveDependencies: follows the text only.
   useEffect(() => {
@@ -70,13 +71,7 @@ export function Keys() {
   return (
     <Page title={t.title} about={t.about} actions={createButton}>
       <Group gap="xs">
-        <TextInput
-          placeholder={t.search}
-          aria-label={t.search}
-          value={text}
-          onChange={({ currentTarget }) => setText(currentTarget.value)}
-          w={280}
-        />
+        <TextInput placeholder={t.search} aria-label={t.search} value={text} onChange={setText} w={280} />
         <FilterSelect
           name="state"
           title={t.state}

@@ -1,7 +1,6 @@
 /** All users and operator tokens, for operators. */
 import { Badge, Button, Text, TextInput } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
-import { useState } from "react";
+import { useDebouncedValue, useInputState } from "@mantine/hooks";
 import { call } from "../app/call.ts";
 import { useFormats } from "../app/language.tsx";
 import { type Item, useList } from "../app/queries.ts";
@@ -18,17 +17,11 @@ type User = Item<"listUsers">;
 
 export function People() {
   const t = usePeopleTexts();
-  const [text, setText] = useState("");
+  const [text, setText] = useInputState("");
   const [search] = useDebouncedValue(text, 250);
   return (
     <Page title={t.people} about={t.about}>
-      <TextInput
-        aria-label={t.search}
-        placeholder={t.search}
-        value={text}
-        onChange={({ currentTarget }) => setText(currentTarget.value)}
-        maw={280}
-      />
+      <TextInput aria-label={t.search} placeholder={t.search} value={text} onChange={setText} maw={280} />
       <ListTable
         from={useList("listUsers", { query: { search } })}
         label={t.people}

@@ -1,5 +1,6 @@
 /** The log of requests: a histogram above, then every generation, newest first. */
 import { Badge, Button, Group, Paper, Stack, Switch, Text, TextInput } from "@mantine/core";
+import { useInputState } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { type FormEvent, useCallback, useEffect, useMemo, useState } from "react";
@@ -141,7 +142,6 @@ function useLogFilters() {
 export function Requests() {
   const t = useRequestsTexts();
   const format = useFormats();
-  const navigate = useNavigate();
   const { search, filter, period, filters, query, isPast, isLive } = useLogFilters();
   const list = useLog(query, isLive);
   const columns = useRequestColumns();
@@ -153,11 +153,7 @@ export function Requests() {
       actions={
         <>
           <OpenById />
-          <SavedViews
-            page="requests"
-            search={{ ...search, live: undefined }}
-            onChoose={(view) => void navigate({ to: ".", search: view })}
-          />
+          <SavedViews page="requests" search={{ ...search, live: undefined }} />
         </>
       }
     >
@@ -219,7 +215,7 @@ export function Requests() {
 function OpenById() {
   const t = useRequestsTexts();
   const navigate = useNavigate();
-  const [id, setId] = useState("");
+  const [id, setId] = useInputState("");
   const open = (event: FormEvent) => {
     event.preventDefault();
     if (id.trim() !== "") void navigate({ to: "/requests/$id", params: { id: id.trim() } });
@@ -231,7 +227,7 @@ function OpenById() {
           aria-label={t.openById}
           placeholder={t.openById}
           value={id}
-          onChange={({ currentTarget }) => setId(currentTarget.value)}
+          onChange={setId}
           w={{ base: 230, sm: 360 }}
         />
         <Button type="submit" variant="default">

@@ -1,6 +1,5 @@
 /** Usage over time: any measure, by up to two dimensions, beside the period before. */
 import { Box, Group, Paper, SegmentedControl, Select, Stack, Switch } from "@mantine/core";
-import { useNavigate } from "@tanstack/react-router";
 import { useCallback, useMemo } from "react";
 import { type Search, useFilters } from "../app/address.ts";
 import { useFormats } from "../app/language.tsx";
@@ -90,7 +89,6 @@ export function Usage() {
   const t = useUsageTexts();
   const format = useFormats();
   const me = useMe();
-  const navigate = useNavigate();
   const { search, filter } = useFilters();
   const now = usePeriodNow();
   const choice = useMemo(() => choiceOf(search, me.isOperator, now), [search, me.isOperator, now]);
@@ -108,7 +106,7 @@ export function Usage() {
           <ButtonLink to="/requests" search={requestsOf(search)} variant="default">
             {t.requests}
           </ButtonLink>
-          <SavedViews page="usage" search={search} onChoose={(view) => void navigate({ to: ".", search: view })} />
+          <SavedViews page="usage" search={search} />
           <CsvButton query={reads.csvQuery} interval={interval} isGrouped={by.length > 0} />
         </>
       }

@@ -1,5 +1,6 @@
 /** Saved views of a page: its filters under a name, for the person alone or for an account. */
 import { ActionIcon, Button, Divider, Group, NavLink, Popover, Stack, Text } from "@mantine/core";
+import { useNavigate } from "@tanstack/react-router";
 import { type ReactNode, useState } from "react";
 import type { Search } from "../app/address.ts";
 import { type Answer, call } from "../app/call.ts";
@@ -35,12 +36,12 @@ export interface SavedViewsProps {
   page: PageName;
   /** The choices that the page shows now. */
   search: Search;
-  onChoose(search: Search): void;
 }
 
-export function SavedViews({ page, search, onChoose }: SavedViewsProps) {
+export function SavedViews({ page, search }: SavedViewsProps) {
   const t = useSavedViewsTexts();
   const me = useMe();
+  const navigate = useNavigate();
   const [isOpen, setIsOpen] = useState(false);
   const views = useRead("listViews", query(page), { enabled: isOpen });
   const open = (dialog: ReactNode) => {
@@ -96,7 +97,7 @@ export function SavedViews({ page, search, onChoose }: SavedViewsProps) {
                       noWrap
                       onClick={() => {
                         setIsOpen(false);
-                        onChoose(view.search);
+                        void navigate({ to: ".", search: view.search });
                       }}
                       style={{ flex: 1, minWidth: 0, borderRadius: 4 }}
                     />
