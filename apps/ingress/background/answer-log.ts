@@ -206,6 +206,13 @@ export async function logStateOf(store: SealedStore, owner: StoreOwner, id: stri
   }
 }
 
+/** A place in the log of the answer `id`: behind the event with the number `after`; -1 for all. */
+export interface LogPosition {
+  owner: StoreOwner;
+  id: string;
+  after: number;
+}
+
 export interface LogReader {
   head(head: LogHead): void;
   /** Whole events, and the number of the one after them. Resolves when more can be taken. */
@@ -226,9 +233,7 @@ export interface LogReader {
  */
 export async function readLog(
   { store, clock }: { store: SealedStore; clock: Clock },
-  owner: StoreOwner,
-  id: string,
-  after: number,
+  { owner, id, after }: LogPosition,
   reader: LogReader,
 ): Promise<"end" | "failed" | "lost" | "left"> {
   let at = 0;

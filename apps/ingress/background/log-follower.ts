@@ -1,6 +1,6 @@
 /** Sends the log of an answer to a caller, while the answer is written or afterwards. */
 import type { ServerResponse } from "node:http";
-import type { FastifyRequest } from "fastify";
+import type { FastifyReply, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
 import { emptyLines, keepAliveAmongIds, type Profile } from "#dialects/profile.ts";
 import { profiles } from "#dialects/profiles.ts";
@@ -13,8 +13,8 @@ import { overloadOf, workerLost } from "../common/failures.ts";
 import { Refusal } from "../common/refusal.ts";
 import { withoutIds } from "../response/event-cutter.ts";
 import { breakSoon } from "../response/generation-response.ts";
-import { logIdOf, type SealedStore, type StoreOwner } from "../stored/sealed-store.ts";
-import { readLog } from "./answer-log.ts";
+import { logIdOf, type SealedStore } from "../stored/sealed-store.ts";
+import { type LogPosition, readLog } from "./answer-log.ts";
 import type { Runs } from "./runs.ts";
 
 export interface LogFollowerOptions {
@@ -39,25 +39,19 @@ export class LogFollower {
    * an error, if the rest is lost. Rejects with Refusal before the response has begun; with
    * `unless` if there is no log.
    */
-  async follow(
-    request: FastifyRequest,
-    response: ServerResponse,
-    owner: StoreOwner,
-    id: string,
-    after: number,
-    unless: Failure,
-    takeOver: () => void,
-  ): Promise<void> {
+  async follow(request: FastifyRequest, reply: FastifyReply, position: LogPosition, unless: Failure): Promise<void> {
     const { store, followers, events } = this.#options;
+    const { owner, id, after } = position;
+    const response = reply.raw;
     const [log] = await store.read(owner, [logIdOf(id)]);
     if (log === undefined) throw new Refusal(unless);
     const slot = followers.claim(request.caller.id);
     const shortage = slot.hold(1);
     if (shortage !== undefined) throw new Refusal(overloadOf(events, "followers", shortage, request.caller.id));
     response.once("close", () => slot.end());
-    takeOver();
+    reply.hijack();
     const place = { next: after + 1 };
-    const outcome = await this.#send(request, response, owner, id, place).catch(() => "lost" as const);
+    const outcome = await this.#send(request, response, position, place).catch(() => "lost" as const);
     if (outcome === "end") response.end();
     else if (outcome === "lost") this.#fail(request, response, place.next);
     else if (outcome === "left") response.destroy();
@@ -81,15 +75,15 @@ export class LogFollower {
   async #send(
     request: FastifyRequest,
     response: ServerResponse,
-    owner: StoreOwner,
-    id: string,
+    position: LogPosition,
     place: { next: number },
   ): Promise<"end" | "failed" | "lost" | "left"> {
     const { keepAliveMs, clock, runs } = this.#options;
     const { keepAlive, rejectsEventIds } = profileOf(request);
     const sendsIds = rejectsEventIds?.(request.headers) !== true;
     let sentAt = clock.now();
-    return readLog(this.#options, owner, id, place.next - 1, {
+    const { owner, id } = position;
+    return readLog(this.#options, position, {
       head: ({ status, headers }) => {
         if (!response.headersSent) response.writeHead(status, { ...headers, ...requestIdHeadersOf(request) });
       },

@@ -13,8 +13,8 @@ import { isForm } from "#operations/operations.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
 import { invalidRequest, Refusal } from "../common/refusal.ts";
 import { fingerprintOf, nameOf } from "../idempotency/idempotency.ts";
-import type { StoreOwner } from "../stored/sealed-store.ts";
 import type { ResolvedBody, Storing } from "../stored/storing.ts";
+import type { LogPosition } from "./answer-log.ts";
 import type { DetachedGenerations } from "./detached.ts";
 import type { LogFollower } from "./log-follower.ts";
 
@@ -69,7 +69,7 @@ export class ResumableStreams {
     if (lastId !== undefined && seenId === undefined) throw new Refusal(badEventId);
     if (seenId !== undefined) {
       await detached.checkFingerprint(owner, seenId, fingerprintOf(request), { gone, other });
-      return this.follow(request, reply, owner, seenId, Number(seenNumber));
+      return this.follow(request, reply, { owner, id: seenId, after: Number(seenNumber) });
     }
     const name = nameOf(request);
     const id = name === undefined ? request.id.replace("req_", "gen_") : `idem_${hashOf(name)}`;
@@ -85,15 +85,15 @@ export class ResumableStreams {
       return;
     }
     await replay();
-    await this.follow(request, reply, owner, id, -1);
+    await this.follow(request, reply, { owner, id, after: -1 });
   }
 
   /**
    * Sends what the log of an answer has behind the event with the number `after`, and what comes.
    * Rejects with Refusal before it has begun.
    */
-  follow(request: FastifyRequest, reply: FastifyReply, owner: StoreOwner, id: string, after: number): Promise<void> {
-    return this.#options.follower.follow(request, reply.raw, owner, id, after, gone, () => reply.hijack());
+  follow(request: FastifyRequest, reply: FastifyReply, position: LogPosition): Promise<void> {
+    return this.#options.follower.follow(request, reply, position, gone);
   }
 }
 

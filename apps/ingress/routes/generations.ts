@@ -177,7 +177,7 @@ export class GenerationRoutes {
     if (live !== undefined && isNew) reply.hijack();
     else if (live !== undefined) {
       live.setHeader("idempotent-replayed", "true");
-      await resumable.follow(request, reply, owner, id, -1);
+      await resumable.follow(request, reply, { owner, id, after: -1 });
     } else {
       const { response } = await storing.responses.find(owner, id);
       if (!isNew) reply.header("idempotent-replayed", "true");

@@ -65,7 +65,7 @@ function addResponseRoutes(
     const { stream, starting_after: after } = request.query as { stream?: string; starting_after?: string };
     if (stream !== "true") return sendJson(reply, response);
     if (after !== undefined && !/^\d{1,9}$/.test(after)) throw new Refusal(badStart);
-    await follower.follow(request, reply.raw, owner, id, Number(after ?? -1), notStreamed, () => reply.hijack());
+    await follower.follow(request, reply, { owner, id, after: Number(after ?? -1) }, notStreamed);
   });
   server.get<WithId>("/v1/responses/:id/input_items", async (request, reply) => {
     const owner = ownerOf(request, storing, "Response");

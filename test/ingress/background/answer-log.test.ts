@@ -51,15 +51,19 @@ async function takenOverLog(id: string): Promise<void> {
 
 async function readFrom(id: string, after: number): Promise<{ outcome: string; text: string; next: number }> {
   const read = { text: "", next: -1 };
-  const outcome = await readLog({ store, clock: systemClock }, owner, id, after, {
-    head: () => {},
-    events: async (bytes, next) => {
-      read.text += bytes.toString().replaceAll(/^id: .*\n/gm, "");
-      read.next = next;
+  const outcome = await readLog(
+    { store, clock: systemClock },
+    { owner, id, after },
+    {
+      head: () => {},
+      events: async (bytes, next) => {
+        read.text += bytes.toString().replaceAll(/^id: .*\n/gm, "");
+        read.next = next;
+      },
+      waits: () => true,
+      isWritten: async () => true,
     },
-    waits: () => true,
-    isWritten: async () => true,
-  });
+  );
   return { outcome, ...read };
 }
 

@@ -107,8 +107,12 @@ test("a stream is resumed when a read of its log fails at first", async () => {
   let isTaken = false;
   const response = { once: () => undefined, headersSent: true, write: () => true, end: () => undefined, closed: false };
   const request = { caller: { id: "key_1" }, url: "/v1/chat/completions", headers: {} } as unknown as FastifyRequest;
-  await follower.follow(request, response as never, {} as StoreOwner, "gen_1", 0, unavailable, () => {
-    isTaken = true;
-  });
+  const reply = {
+    raw: response,
+    hijack() {
+      isTaken = true;
+    },
+  };
+  await follower.follow(request, reply as never, { owner: {} as StoreOwner, id: "gen_1", after: 0 }, unavailable);
   assert.ok(isTaken);
 });
