@@ -12,6 +12,7 @@ import type { NeutralRequest } from "#dialects/neutral/neutral.ts";
 import type { Cut } from "#dialects/relay/stop-cutter.ts";
 import type { Repair } from "#dialects/repairs/repairs.ts";
 import type { Usage } from "#dialects/usage.ts";
+import { defined } from "#wire/json/parse.ts";
 import { warningLengthMax } from "./bounds.ts";
 import type { OperationName } from "./operations.ts";
 import type { UpstreamSession } from "./realtime/upstream-session.ts";
@@ -155,9 +156,17 @@ export type RawResponse =
   /** A text, which is read whole like JSON. */
   | { kind: "text"; contentType: string };
 
+/** A call whose response and errors are in the caller's dialect. */
+export const ownCall = <Context>(request: WireRequest, context: Context): PreparedCall => ({
+  kind: "call",
+  request,
+  context,
+  errors: "own",
+});
+
 export const refused = (message: string, param?: string): Refused => ({
   kind: "refused",
-  failure: { code: "invalid_request", message, ...(param !== undefined && { param }) },
+  failure: { code: "invalid_request", message, ...defined({ param }) },
 });
 
 /** The refusal of an operation that the model's upstream does not support. */

@@ -9,7 +9,14 @@ import { answerExchange } from "./answer/exchange.ts";
 import { addressesMax } from "./bounds.ts";
 import { completionExchange } from "./completions/exchange.ts";
 import { embeddingExchange } from "./embeddings/exchange.ts";
-import type { CallExchange, OperationExchange, PreparationTask, Prepared, ResolveAddresses } from "./exchange.ts";
+import {
+  type CallExchange,
+  type OperationExchange,
+  type PreparationTask,
+  type Prepared,
+  type ResolveAddresses,
+  refused,
+} from "./exchange.ts";
 import { imageEditExchange, imageGenerationExchange, imageVariationExchange } from "./images/exchange.ts";
 import { moderationExchange } from "./moderations/exchange.ts";
 import type { OperationName } from "./operations.ts";
@@ -52,7 +59,7 @@ export async function prepare(task: PreparationTask, resolve: ResolveAddresses):
     return withoutRefused(await exchanges[task.operation].prepare(task, bounded), task.omits);
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    return { kind: "refused", failure: { code: "invalid_request", message: error.message, param: error.param } };
+    return refused(error.message, error.param);
   }
 }
 

@@ -11,11 +11,11 @@ import {
   memberSpansOf,
   objectSpansOf,
   readSpan,
-  removalsOf,
   replaceSpans,
   withElements,
   withMembers,
   withValues,
+  withValuesAt,
 } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Framing, StreamRelay, Target, Verbatim, WholeAnswer, WireRequest } from "../codec.ts";
@@ -76,29 +76,16 @@ const textDeltaOf = ({ text }: JsonObject): JsonObject => ({ content: text });
 function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Target): Buffer | undefined {
   const spans = objectSpansOf(bytes, ["model", "stream_options", "store"]);
   if (spans?.members.model === undefined) return undefined;
-  const options = spans.members.stream_options;
-  const name = jsonBytesOf(model);
-  const replacements: Edit[] = spans.all
-    .filter((member) => member.name === "model")
-    .map((span) => ({ ...span, by: name }));
-  for (const { name: member, start, end } of spans.all)
-    if (member === "store" && readSpan(bytes, { start, end }) === true)
-      replacements.push({ start, end, by: Buffer.from("false") });
-  const allOptions = spans.all.filter((member) => member.name === "stream_options");
-  if (framing === "whole" || !streamUsage)
-    for (const removal of removalsOf(bytes, allOptions)) replacements.push(removal);
-  else if (options === undefined)
-    replacements.push({
-      start: spans.close,
-      end: spans.close,
-      by: Buffer.from(',"stream_options":{"include_usage":true}'),
-    });
-  else {
-    const usageOptions = usageOptionsIn(bytes.subarray(options.start, options.end));
-    if (usageOptions !== undefined) replacements.push({ ...options, by: usageOptions });
-  }
-  replacements.sort((left, right) => left.start - right.start);
-  return replaceSpans(bytes, replacements);
+  const { stream_options: options } = spans.members;
+  const isReported = framing !== "whole" && streamUsage;
+  const usageOptions = usageOptionsIn(options ? bytes.subarray(options.start, options.end) : Buffer.from("{}"));
+  const isStored = spans.all.some((span) => span.name === "store" && readSpan(bytes, span) === true);
+  const own = withValuesAt(bytes, spans, {
+    model: jsonBytesOf(model),
+    ...(isStored && { store: Buffer.from("false") }),
+    ...(isReported && usageOptions && { stream_options: usageOptions }),
+  });
+  return isReported || options === undefined ? own : withMembers(own, "stream_options", () => undefined);
 }
 
 /**

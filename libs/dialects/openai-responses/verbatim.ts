@@ -5,8 +5,17 @@
  * what is stored.
  */
 
-import { isPresent, type JsonObject, jsonBytesOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
-import { type Edit, isNull, objectSpansOf, readSpan, replaceSpans, withMembers, withValues } from "#wire/json/spans.ts";
+import {
+  defined,
+  isPresent,
+  type JsonObject,
+  jsonBytesOf,
+  listOf,
+  objectOf,
+  parsedObject,
+  textOf,
+} from "#wire/json/parse.ts";
+import { isNull, objectSpansOf, readSpan, withMembers, withValues, withValuesAt } from "#wire/json/spans.ts";
 import type { SseEvent } from "#wire/sse.ts";
 import type { AnswerIdentity, Framing, Target, Verbatim, WholeAnswer } from "../codec.ts";
 import { dataUrlOf } from "../neutral/attachments.ts";
@@ -80,37 +89,28 @@ export const verbatim: Verbatim = {
 function requestOf(bytes: Buffer, framing: Framing, target: Target): Buffer | undefined {
   const spans = objectSpansOf(bytes, ["model", "store", "stream", "include", "reasoning"]);
   if (spans?.members.model === undefined) return undefined;
-  const { include, reasoning, store, stream } = spans.members;
+  const { include, reasoning, stream } = spans.members;
+  const isStream = framing !== "whole";
   const values = {
-    model: JSON.stringify(target.model),
-    store: "false",
-    stream: framing === "whole" ? "false" : "true",
+    model: target.model,
+    store: false,
+    stream: isStream || stream !== undefined ? isStream : undefined,
     include: includeOf(include && readSpan(bytes, include), reasoning && readSpan(bytes, reasoning), target),
-    reasoning: undefined,
   };
-  const replacements: Edit[] = spans.all.flatMap(({ name, start, end }) => {
-    const value = values[name];
-    return value === undefined ? [] : [{ start, end, by: Buffer.from(value) }];
-  });
-  const added = [
-    ...(store === undefined ? [',"store":false'] : []),
-    ...(stream === undefined && framing !== "whole" ? [',"stream":true'] : []),
-    ...(include === undefined && values.include !== undefined ? [`,"include":${values.include}`] : []),
-  ].join("");
-  if (added !== "") replacements.push({ start: spans.close, end: spans.close, by: Buffer.from(added) });
-  return replaceSpans(bytes, replacements);
+  const set = Object.entries(defined(values)).map(([name, value]) => [name, jsonBytesOf(value)]);
+  return withValuesAt(bytes, spans, Object.fromEntries(set));
 }
 
 /**
  * The `include` that makes the answer's reasoning usable without storage; undefined to leave it
  * unchanged.
  */
-function includeOf(included: unknown, reasoning: unknown, target: Target): string | undefined {
+function includeOf(included: unknown, reasoning: unknown, target: Target): unknown[] | undefined {
   const { effort, summary } = objectOf(reasoning);
   const wantsReasoning = textOf(effort) !== undefined || textOf(summary) !== undefined;
   if (listOf(included).includes(encryptedReasoning) || effort === "none" || !mayReason(target, wantsReasoning))
     return undefined;
-  return JSON.stringify([...listOf(included), encryptedReasoning]);
+  return [...listOf(included), encryptedReasoning];
 }
 
 /**

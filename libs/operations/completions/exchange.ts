@@ -6,15 +6,16 @@ import { randomUUID } from "node:crypto";
 import type { Target } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
+import { type RefusedFields, refuseFields } from "#dialects/neutral/caller-request.ts";
 import { consistent } from "#dialects/neutral/consistent.ts";
 import { refuse } from "#dialects/neutral/field-support.ts";
 import { foldedOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
 import { type RequestedAnswer, requestedAnswerIn, verbatimCompletions } from "#dialects/openai-chat/verbatim.ts";
 import { answersOf, type Cut } from "#dialects/relay/stop-cutter.ts";
 import { TranslatedStream } from "#dialects/relay/translated.ts";
-import { isPresent, type JsonObject, parsedObject } from "#wire/json/parse.ts";
+import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
 import { cutOf, isConversation } from "../conversation.ts";
-import { type CallExchange, refusedFor } from "../exchange.ts";
+import { type CallExchange, ownCall, refusedFor } from "../exchange.ts";
 import { CompletionEncoder, type CompletionHead, completionEventsOf, completionOf } from "./answer.ts";
 import { promptsIn } from "./prompts.ts";
 
@@ -33,12 +34,7 @@ export const completionExchange: CallExchange<Context> = {
       const request = verbatimCompletions.request(body, framing, target);
       if (request === undefined) return refusedFor("requests without a model");
       const choices = requested.choices * promptsIn(parsedObject(body)?.prompt);
-      return {
-        kind: "call",
-        request,
-        context: { kind: "own", requested: { ...requested, choices }, model },
-        errors: "own",
-      };
+      return ownCall<Context>(request, { kind: "own", requested: { ...requested, choices }, model });
     }
     const decoded = consistent(conversationOf(parsedObject(body) ?? {}));
     const head = { id: `cmpl-${randomUUID().replaceAll("-", "")}`, model, createdAt, usageShown: requested.usageShown };
@@ -71,7 +67,7 @@ export const completionExchange: CallExchange<Context> = {
 const isServedBy = (spoken: ConversationDialect, { traits }: Target) => spoken === "openai-chat" && traits.completions;
 
 /** Fields that a conversation can't express, and the values that have no effect. */
-const refused: readonly [string, (value: unknown) => boolean][] = [
+const refused: RefusedFields = [
   ["suffix", (value) => value === ""],
   ["echo", (value) => value === false],
   ["logprobs", () => false],
@@ -80,8 +76,7 @@ const refused: readonly [string, (value: unknown) => boolean][] = [
 
 /** A conversation whose only turn is the prompt. Throws Refusal, naming the field. */
 function conversationOf({ prompt, ...settings }: JsonObject): NeutralRequest {
-  for (const [name, asksNothing] of refused)
-    if (isPresent(settings[name]) && !asksNothing(settings[name])) refuse(name);
+  refuseFields(settings, refused);
   const text = Array.isArray(prompt) && prompt.length === 1 ? prompt[0] : prompt;
   if (typeof text !== "string" || text === "")
     return refuse("prompt", "must be one text that is not empty, for the upstream of this model");

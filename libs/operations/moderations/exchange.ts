@@ -3,7 +3,7 @@
 import { type AttachmentFinder, dataUrlAt } from "#dialects/relay/verbatim-attachments.ts";
 import { listOf, objectOf, parsedObject } from "#wire/json/parse.ts";
 import { withData } from "../conversation.ts";
-import { type CallExchange, refusedFor } from "../exchange.ts";
+import { type CallExchange, ownCall, refusedFor } from "../exchange.ts";
 import { errorIn, namedAnswerOf, reportedUsageOf, requestFor } from "../openai-call.ts";
 
 const imageFinder: AttachmentFinder = {
@@ -26,8 +26,7 @@ export const moderationExchange: CallExchange<Context> = {
     const { input } = parsedObject(body) ?? {};
     // A list of parts is one input with texts and images; a list of texts is one input each.
     const count = Array.isArray(input) && typeof input[0] === "string" ? input.length : 1;
-    const context: Context = { model, count };
-    return { kind: "call", request: requestFor("/moderations", body, target.model), context, errors: "own" };
+    return ownCall<Context>(requestFor("/moderations", body, target.model), { model, count });
   },
   read({ model, count }, bytes) {
     const answer = parsedObject(bytes);

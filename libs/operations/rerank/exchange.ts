@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto";
 import { tokensOf } from "#dialects/usage.ts";
 import { isObject, type JsonObject, jsonOf, listOf, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
-import { type CallExchange, refusedFor } from "../exchange.ts";
+import { type CallExchange, ownCall, refusedFor } from "../exchange.ts";
 import { errorIn, reportedUsageOf, requestFor } from "../openai-call.ts";
 
 interface Context {
@@ -30,7 +30,7 @@ const exchangeOf = (hasDocuments: boolean): CallExchange<Context> => ({
       ranked: Math.min(documents.length, tokensOf(top) || documents.length),
       documents: (wanted ?? hasDocuments) === true ? documents : undefined,
     };
-    return { kind: "call", request: requestFor("/rerank", body, target.model), context, errors: "own" };
+    return ownCall(requestFor("/rerank", body, target.model), context);
   },
   read(context, bytes) {
     const answer = parsedObject(bytes);

@@ -3,7 +3,7 @@
 import { speechStreamOf } from "#dialects/openai/audio.ts";
 import { plainUsageOf, type Usage } from "#dialects/usage.ts";
 import { parsedObject } from "#wire/json/parse.ts";
-import { type CallExchange, refusedFor } from "../exchange.ts";
+import { type CallExchange, ownCall, refusedFor } from "../exchange.ts";
 import { errorIn, requestFor } from "../openai-call.ts";
 import { charactersIn } from "./characters.ts";
 
@@ -20,12 +20,7 @@ export const speechExchange: CallExchange<Context> = {
     if (spoken !== "openai-chat") return refusedFor("speech");
     const { input } = parsedObject(body) ?? {};
     const usage: Usage = { ...plainUsageOf(charactersIn(input)), isEstimated: true };
-    return {
-      kind: "call",
-      request: requestFor("/audio/speech", body, target.model),
-      context: { streams: framing === "sse", usage },
-      errors: "own",
-    };
+    return ownCall<Context>(requestFor("/audio/speech", body, target.model), { streams: framing === "sse", usage });
   },
   rawOf: ({ streams, usage }) => (streams ? undefined : { kind: "bytes", usage }),
   stream: ({ usage }) => speechStreamOf(usage),

@@ -9,6 +9,7 @@ import { isConversation, ownBytesOf, readableRequestOf, resolveIn } from "../con
 import {
   type CallExchange,
   estimatedHeader,
+  ownCall,
   type PreparationTask,
   type Prepared,
   type ResolveAddresses,
@@ -70,8 +71,7 @@ async function prepare(task: PreparationTask, resolve: ResolveAddresses): Promis
         : parsedObject(
             repairedBytes(from, dialect, { body: jsonBytesOf(sent), framing: "whole", headers }, named, repairs),
           );
-    const question = counting.requestOf(repaired ?? sent, target);
-    return { kind: "call", request: question, context, errors: "own" };
+    return ownCall(counting.requestOf(repaired ?? sent, target), context);
   }
   const question = await prefixed(within, async () => {
     await resolveIn(request, resolve);

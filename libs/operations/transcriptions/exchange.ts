@@ -6,7 +6,7 @@
 import { audioUsageOf, transcriptStreamOf } from "#dialects/openai/audio.ts";
 import { formOf } from "#wire/form.ts";
 import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
-import { type CallExchange, refusedFor } from "../exchange.ts";
+import { type CallExchange, ownCall, refusedFor } from "../exchange.ts";
 import { errorIn, formRequestOf } from "../openai-call.ts";
 import { transcriptionValuesOf } from "./form.ts";
 import type { TranscriptFormat } from "./schema.ts";
@@ -36,12 +36,10 @@ const exchangeOf = (path: string): CallExchange<Context> => ({
     if (spoken !== "openai-chat") return refusedFor("recordings on these paths");
     const form = await formOf(body, contentType);
     const { response_format: format = "json" } = transcriptionValuesOf(form);
-    return {
-      kind: "call",
-      request: await formRequestOf(form, path, target.model),
-      context: { format, streams: framing === "sse" } as Context,
-      errors: "own",
-    };
+    return ownCall<Context>(await formRequestOf(form, path, target.model), {
+      format: format as TranscriptFormat,
+      streams: framing === "sse",
+    });
   },
   rawOf({ format }) {
     const contentType = textTypes[format];

@@ -159,14 +159,25 @@ export function withMembers(bytes: Buffer, name: string, change: Change): Buffer
  */
 export function withValues(bytes: Buffer, values: Readonly<Record<string, Buffer>>): Buffer {
   const spans = objectSpansOf(bytes, Object.keys(values));
-  if (spans === undefined) return bytes;
+  return spans === undefined ? bytes : withValuesAt(bytes, spans, values);
+}
+
+/** The same, for an object whose members of these names have been found. */
+export function withValuesAt(
+  bytes: Buffer,
+  spans: ObjectSpans<string>,
+  values: Readonly<Record<string, Buffer>>,
+): Buffer {
   const missing = Object.entries(values).filter(([name]) => spans.members[name] === undefined);
   const added = missing.map(([name, value], place) => [
     Buffer.from(`${spans.empty && place === 0 ? "" : ","}"${name}":`),
     value,
   ]);
   return replaceSpans(bytes, [
-    ...spans.all.map((span) => ({ ...span, by: values[span.name] as Buffer })),
+    ...spans.all.flatMap((span) => {
+      const by = values[span.name];
+      return by === undefined ? [] : [{ ...span, by }];
+    }),
     { start: spans.close, end: spans.close, by: Buffer.concat(added.flat()) },
   ]);
 }
