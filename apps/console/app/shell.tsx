@@ -71,7 +71,7 @@ export function Shell() {
         {t.skip}
       </a>
       <AppShell.Header hiddenFrom="sm">
-        <Group h="100%" px="sm">
+        <Group gap="md" h="100%" px="sm">
           <Burger opened={isOpen} onClick={toggle} size="sm" aria-label={t.menu} aria-expanded={isOpen} />
           <Brand />
         </Group>

@@ -30,6 +30,8 @@ export const theme = createTheme({
     Notification: { defaultProps: { closeButtonProps: { "aria-label": "×" } } },
     // A form says what is out of bounds; another number than the typed one would be sent silently.
     NumberInput: { defaultProps: { clampBehavior: "none" } },
+    Group: { defaultProps: { gap: "xs" } },
+    Stack: { defaultProps: { gap: "xs" } },
     Tooltip: { defaultProps: { openDelay: 300 } },
   },
 });

@@ -43,7 +43,7 @@ export const Generations = memo(function Generations({ queues }: { queues: strin
     <Section
       title={t.title}
       aside={
-        <Group gap="xs">
+        <Group>
           <Text c="dimmed" size="sm" role="status">
             {generations.data &&
               (items.length < total

@@ -79,7 +79,7 @@ function QueueState({ control }: Pick<Queue, "control">) {
   const { state, reason, by, at, until } = control;
   const end = until === null ? "" : `, ${t.until(format.time(until))}`;
   return (
-    <Group gap="xs" wrap="nowrap">
+    <Group wrap="nowrap">
       <StateCell color={state === "paused" ? "yellow" : "orange"}>{t[state]}</StateCell>
       <Cut width={260}>{`${reason} (${by}, ${format.time(at)}${end})`}</Cut>
     </Group>

@@ -65,7 +65,7 @@ function useTargetColumns() {
         "state",
         t.state,
         ({ state, control }) => (
-          <Group gap="xs" wrap="nowrap">
+          <Group wrap="nowrap">
             <StateCell color={colors[state]}>{t[state]}</StateCell>
             {control?.until && (
               <Cut width={200}>{t.kept(control.reason, control.by, c.format.time(control.until))}</Cut>

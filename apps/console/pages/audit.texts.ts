@@ -2,7 +2,6 @@ import { translated } from "../app/texts.ts";
 
 export const useAuditTexts = translated({
   en: {
-    title: "Audit log",
     about: "Every change: who, what, before and after, from where.",
     action: "Action",
     actor: "Who",
@@ -15,7 +14,6 @@ export const useAuditTexts = translated({
     close: "Close",
   },
   zh: {
-    title: "审计日志",
     about: "记录每次变更：谁、做了什么、变更前后的状态、来自何处。",
     action: "操作",
     actor: "操作者",

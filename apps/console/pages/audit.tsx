@@ -37,7 +37,7 @@ export function Audit() {
   ];
   return (
     <Page title={t.audit} about={t.about}>
-      <Group gap="xs">
+      <Group>
         <FilterSelect name="account" title={t.account} data={useAccounts("owner")} searchable w={220} />
         <form
           onSubmit={(event) => {

@@ -2,7 +2,6 @@ import { translated } from "../app/texts.ts";
 
 export const useCatalogueTexts = translated({
   en: {
-    title: "Catalogue",
     about: "Models, groups, prices, routes and queues. Every process follows the file within a second of a change.",
     inForce: "Version {version} is in force",
     fault: "The file is not in force: the last valid catalogue stays",
@@ -26,7 +25,6 @@ export const useCatalogueTexts = translated({
     mistake: "The place of the mistake",
   },
   zh: {
-    title: "目录",
     about: "模型、分组、价格、路由与队列。文件更改后，每个进程会在一秒内生效。",
     inForce: "版本 {version} 生效中",
     fault: "文件未生效：继续使用上一个有效的目录",

@@ -45,7 +45,7 @@ export function Catalogue() {
 function Mistake({ title, text, fault }: { title?: string; text: string; fault: string }) {
   const t = useCatalogueTexts();
   return (
-    <Stack gap="xs">
+    <Stack>
       <Alert color="red" title={title} role="alert">
         {fault}
       </Alert>
@@ -74,7 +74,7 @@ function CheckForm({ current }: { current: string }) {
           check.clear();
         }}
       />
-      <Group gap="xs">
+      <Group>
         <Button loading={check.isBusy} disabled={text.trim() === ""} onClick={() => check.run()}>
           {t.run}
         </Button>
@@ -98,7 +98,7 @@ function CheckResult({ result: { fault, changes, diff, affected }, text }: { res
     c.cell("loses", t.loses, ({ isRemoved, modelsLost }) => (isRemoved ? t.wholeGroup : modelsLost.join(", "))),
   ];
   return (
-    <Stack gap="xs" role="status">
+    <Stack role="status">
       <Text>{t.valid}</Text>
       <ChangeList changes={changes} />
       <DiffView label={t.difference} diff={diff} />
@@ -128,7 +128,7 @@ function ChangeList({ changes }: { changes: NonNullable<Check["changes"]> }) {
   return (
     <Stack gap={4}>
       {rows.map(({ kind, how, names }) => (
-        <Group key={`${kind} ${how}`} gap="xs" align="baseline">
+        <Group key={`${kind} ${how}`} align="baseline">
           <Text w={90}>{t.kinds[kind]}</Text>
           <Badge color={colours[how]}>{t[how]}</Badge>
           <Text style={{ flex: 1 }}>{names.join(", ")}</Text>

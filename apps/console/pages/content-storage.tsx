@@ -52,7 +52,7 @@ export function ContentStorage({ account: { id, contentDays }, etag, canManage }
       title={t.title}
       aside={
         canManage && (
-          <Group gap="xs">
+          <Group>
             {contentDays !== null && (
               <Button size="xs" variant="light" color="red" onClick={end}>
                 {t.end}

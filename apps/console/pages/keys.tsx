@@ -70,7 +70,7 @@ export function Keys() {
   const createButton = may(me, "member") && <Button onClick={() => filter({ create: "1" })}>{t.create}</Button>;
   return (
     <Page title={t.title} about={t.about} actions={createButton}>
-      <Group gap="xs">
+      <Group>
         <TextInput placeholder={t.search} aria-label={t.search} value={text} onChange={setText} w={280} />
         <FilterSelect
           name="state"

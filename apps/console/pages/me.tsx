@@ -76,7 +76,7 @@ function StayingForm<Values extends object>({
         <Stack gap="sm">
           {children(values)}
           {notice}
-          <Group justify="flex-end">
+          <Group gap="md" justify="flex-end">
             <Button type="submit" loading={isBusy} disabled={isUnchanged?.(values) ?? false}>
               {submit}
             </Button>
@@ -173,7 +173,7 @@ function SecondFactor() {
       </FormDialog>,
     );
   return (
-    <Group justify="space-between">
+    <Group gap="md" justify="space-between">
       <Text>{hasSecondFactor ? t.factorOn : t.factorOff}</Text>
       <Button variant="default" disabled={!hasPassword} onClick={askPassword}>
         {action}
@@ -201,7 +201,7 @@ function EnrolmentForm({ totpURI, backupCodes }: Enrolment) {
     >
       <Text>{t.scan}</Text>
       <Image src={`data:image/svg+xml,${encodeURIComponent(renderSVG(totpURI))}`} alt="" w={180} bg="white" />
-      <Group gap="xs">
+      <Group>
         <Text>{t.secret}</Text>
         <CopyText value={new URL(totpURI).searchParams.get("secret") ?? ""} />
       </Group>
@@ -215,7 +215,7 @@ function Sessions() {
   const c = useColumns<Item<"listSessions">>();
   const columns = [
     c.cell("device", t.device, ({ userAgent, isCurrent }) => (
-      <Group gap="xs" wrap="nowrap">
+      <Group wrap="nowrap">
         <Cut width={320}>{userAgent ?? "–"}</Cut>
         {isCurrent && <Badge>{t.current}</Badge>}
       </Group>

@@ -109,7 +109,7 @@ function Filters({ catalogue: { groups }, choice }: { catalogue: Catalogue; choi
   const { search, filter } = useFilters();
   const { compared } = choice;
   return (
-    <Group gap="xs" align="flex-end">
+    <Group align="flex-end">
       <TextInput
         label={t.search}
         value={search.search ?? ""}
@@ -285,7 +285,7 @@ function Comparison(props: ComparisonProps) {
   const { models } = props;
   return (
     <>
-      <Group>
+      <Group gap="md">
         <Button variant="default" onClick={() => filter({ view: undefined }, { isStep: true })}>
           {t.back}
         </Button>

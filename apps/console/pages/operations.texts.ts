@@ -2,7 +2,6 @@ import { translated } from "../app/texts.ts";
 
 export const useOperationsTexts = translated({
   en: {
-    title: "Operations",
     live: "Live, every second",
     wall: "Wall screen",
     lost: "The live connection is lost. The figures below are of the last moment before; they continue when it is back.",
@@ -36,7 +35,6 @@ export const useOperationsTexts = translated({
     postgres: "Postgres",
   },
   zh: {
-    title: "运维",
     live: "实时，每秒更新",
     wall: "大屏视图",
     lost: "实时连接已断开。以下为断开前的数据，恢复后会继续更新。",

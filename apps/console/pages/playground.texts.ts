@@ -2,7 +2,6 @@ import { translated } from "../app/texts.ts";
 
 export const usePlaygroundTexts = translated({
   en: {
-    title: "Playground",
     about:
       "Requests go from this browser to the gateway. The conversation stays in this page, unless the account stores the content of its requests.",
     second: "Second model",
@@ -31,7 +30,6 @@ export const usePlaygroundTexts = translated({
     clear: "New conversation",
   },
   zh: {
-    title: "试验场",
     about: "请求从此浏览器直接发往网关。对话内容只保留在此页面中，除非账户保存请求内容。",
     second: "第二个模型",
     dialect: "协议",

@@ -72,7 +72,7 @@ function Content({ catalogue }: { catalogue: Catalogue }) {
     <>
       {!may(me, "member") && <Alert color="gray">{t.readersOnly}</Alert>}
       {access.address === undefined && <Alert color="yellow">{t.noAddress}</Alert>}
-      <Group gap="xs" align="flex-end">
+      <Group align="flex-end">
         <FilterSelect
           name="model"
           label={t.model}
@@ -228,7 +228,7 @@ function Composer({ chat }: { chat: ReturnType<typeof useChat> }) {
     void attach([...clipboardData.files].filter(({ type }) => type.startsWith("image/")));
   return (
     <Paper withBorder p="sm">
-      <Stack gap="xs">
+      <Stack>
         <Textarea
           label={t.message}
           description={t.messageHelp}
@@ -241,7 +241,7 @@ function Composer({ chat }: { chat: ReturnType<typeof useChat> }) {
           onPaste={onPaste}
         />
         {images.length > 0 && (
-          <Group gap="xs">
+          <Group>
             {images.map((url) => (
               <Group key={url} gap={2} align="flex-start">
                 <Image src={url} alt={t.attached} h={56} w="auto" radius="sm" />
@@ -254,8 +254,8 @@ function Composer({ chat }: { chat: ReturnType<typeof useChat> }) {
             ))}
           </Group>
         )}
-        <Group gap="xs" justify="space-between">
-          <Group gap="xs">
+        <Group justify="space-between">
+          <Group>
             <FileButton multiple accept="image/*" onChange={(files) => void attach(files)}>
               {(props) => (
                 <Button {...props} variant="default">
@@ -343,7 +343,7 @@ function SettingsFields({ fields, faults, onChange }: SettingsFieldsProps) {
               onChange={(effort) => change({ effort })}
               clearable
             />
-            <Group grow align="flex-end">
+            <Group gap="md" grow align="flex-end">
               <NumberInput
                 label={t.temperature}
                 clampBehavior="blur"

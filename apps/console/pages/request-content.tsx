@@ -78,7 +78,7 @@ function ContentViews({ content, request, answer }: ReadContent) {
   const t = useRequestContentTexts();
   const [view, setView] = useState<(typeof views)[number]>(request === undefined ? "request" : "conversation");
   return (
-    <Stack gap="xs">
+    <Stack>
       <SegmentedControl
         aria-label={t.view}
         size="xs"
@@ -103,7 +103,7 @@ function ContentViews({ content, request, answer }: ReadContent) {
 function Conversation({ request, answer, content }: ReadContent & { request: StoredRequest }) {
   const t = useRequestContentTexts();
   return (
-    <Stack gap="xs">
+    <Stack>
       {request.system.length > 0 && <Message title={t.system} parts={request.system} />}
       {request.tools.length > 0 && (
         <Message
@@ -146,7 +146,7 @@ function Message({
         {title}
       </Text>
       <Spoiler maxHeight={320} showLabel={t.more} hideLabel={t.less}>
-        <Stack gap="xs">
+        <Stack>
           {parts.length === 0 && <Text c="dimmed">{t.nothing}</Text>}
           {parts.map((part, index) => (
             // biome-ignore lint/suspicious/noArrayIndexKey: parts never move.
@@ -186,7 +186,7 @@ function Raw({ body, label }: { body: Body; label: string }) {
   const t = useRequestContentTexts();
   const format = useFormats();
   return (
-    <Stack gap="xs">
+    <Stack>
       {body.text === "" ? (
         <Text c="dimmed">{body.bytes === 0 ? t.nothing : t.noText(body.type, format.bytes(body.bytes))}</Text>
       ) : (

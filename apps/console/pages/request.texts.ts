@@ -4,7 +4,6 @@ import { errorTexts } from "../parts/error.texts.ts";
 export const useRequestTexts = translated({
   en: {
     errors: errorTexts.en,
-    title: "Request",
     received: "Received {time}",
     refusedWhy: "The gateway refused it before a worker took it. It cost nothing.",
     leftTitle: "The caller closed the connection",
@@ -75,7 +74,6 @@ export const useRequestTexts = translated({
   },
   zh: {
     errors: errorTexts.zh,
-    title: "请求",
     received: "收到于 {time}",
     refusedWhy: "网关在工作进程接手之前拒绝了它，没有费用。",
     leftTitle: "调用方关闭了连接",

@@ -32,7 +32,7 @@ export function Request() {
         <Page
           title={record.model || t.request}
           about={
-            <Group gap="xs" component="span">
+            <Group component="span">
               <OutcomeBadge outcome={record.outcome} status={record.status} />
               {t.received(format.time(record.receivedAt))}
             </Group>

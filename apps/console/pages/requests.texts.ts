@@ -2,7 +2,6 @@ import { translated } from "../app/texts.ts";
 
 export const useRequestsTexts = translated({
   en: {
-    title: "Requests",
     about: "Every generation and every refused request.",
     content: "The content is stored",
     openById: "Id of a request, a generation or the upstream",
@@ -18,11 +17,9 @@ export const useRequestsTexts = translated({
     tokens: "Tokens in / out",
     none: "No request matches",
     noneWhy: "Choose a longer range or fewer filters.",
-    answeredBy: "answered by {model}",
     loaded: "{count} loaded",
   },
   zh: {
-    title: "请求",
     about: "每次生成和每个被拒绝的请求。",
     content: "内容已保存",
     openById: "请求、生成或上游的 ID",
@@ -38,7 +35,6 @@ export const useRequestsTexts = translated({
     tokens: "令牌 输入 / 输出",
     none: "没有匹配的请求",
     noneWhy: "请选择更长的时间范围或减少筛选。",
-    answeredBy: "由 {model} 回答",
     loaded: "已加载 {count}",
   },
 });

@@ -157,8 +157,8 @@ export function Requests() {
         </>
       }
     >
-      <Stack gap="xs">
-        <Group gap="xs">
+      <Stack>
+        <Group>
           <RangeSelect period={period} byDefault={defaultRange} />
           <FilterMultiSelect
             name="outcome"
@@ -222,7 +222,7 @@ function OpenById() {
   };
   return (
     <form onSubmit={open}>
-      <Group gap="xs" wrap="nowrap">
+      <Group wrap="nowrap">
         <TextInput
           aria-label={t.openById}
           placeholder={t.openById}

@@ -2,7 +2,6 @@ import { translated } from "../app/texts.ts";
 
 export const useSettingsTexts = translated({
   en: {
-    title: "Settings",
     about: "Of this installation. Changes take effect within seconds, without a restart.",
     discard: "Discard",
     saved: "Saved.",
@@ -22,7 +21,6 @@ export const useSettingsTexts = translated({
     gatewayUrlHelp:
       "Where browsers and programs reach the ingress, such as https://api.example.com. Used in snippets and by the playground.",
     catalogueWins: "The catalogue names {url}, which wins.",
-    none: "none",
     mail: "Mail",
     mailAbout: "For invitations, forgotten passwords and alerts. Without a mail server, links are copied by hand.",
     smtpUrl: "Mail server",
@@ -61,7 +59,6 @@ export const useSettingsTexts = translated({
       "Anybody may read the models and prices of the group {group} without signing in. The catalogue's publicGroup decides this.",
     notPublic:
       "Nobody sees models without signing in. To publish those of a group, name it as publicGroup in the catalogue.",
-    seeCatalogue: "Catalogue",
     wrong: {
       name: "Up to 100 characters, at least one of them visible.",
       logo: "This is no PNG or SVG file, or it has more than 4,096 pixels on a side.",
@@ -73,10 +70,8 @@ export const useSettingsTexts = translated({
       usageDays: "A whole number from 1 to 3,650.",
       auditDays: "A whole number from 0 to 3,650.",
     },
-    seeModels: "Models",
   },
   zh: {
-    title: "设置",
     about: "此安装的设置。更改在数秒内生效，无需重启。",
     discard: "放弃",
     saved: "已保存。",
@@ -94,7 +89,6 @@ export const useSettingsTexts = translated({
     gatewayUrl: "基础 URL",
     gatewayUrlHelp: "浏览器和程序访问入口的地址，例如 https://api.example.com。用于代码片段和试验场。",
     catalogueWins: "目录中指定了 {url}，以其为准。",
-    none: "无",
     mail: "邮件",
     mailAbout: "用于邀请、忘记密码和告警。没有邮件服务器时，需手动复制链接。",
     smtpUrl: "邮件服务器",
@@ -129,7 +123,6 @@ export const useSettingsTexts = translated({
     publicModels: "公开的模型",
     isPublic: "任何人无需登录即可查看分组 {group} 的模型与价格。由目录中的 publicGroup 决定。",
     notPublic: "未登录者看不到模型。若要公开某个分组的模型，请在目录中将其设为 publicGroup。",
-    seeCatalogue: "目录",
     wrong: {
       name: "最多 100 个字符，且至少有一个可见字符。",
       logo: "这不是 PNG 或 SVG 文件，或边长超过 4,096 像素。",
@@ -141,6 +134,5 @@ export const useSettingsTexts = translated({
       usageDays: "1 到 3,650 的整数。",
       auditDays: "0 到 3,650 的整数。",
     },
-    seeModels: "模型",
   },
 });

@@ -159,7 +159,7 @@ interface SectionActionsProps {
 function SectionActions({ isFixed, isChanged, isSaved, isBusy, discard, tests }: SectionActionsProps) {
   const t = useSettingsTexts();
   return (
-    <Group gap="xs" mih={isFixed && tests === undefined ? 0 : 36}>
+    <Group mih={isFixed && tests === undefined ? 0 : 36}>
       {!isFixed && (
         <Button type="submit" loading={isBusy} disabled={!isChanged}>
           {t.save}
@@ -207,7 +207,7 @@ function SecretSetting({ settings, name }: { settings: Settings; name: SecretNam
   const setting = useSetting(settings, name);
   const { value, onChange } = useField(name, {});
   return (
-    <Group gap="xs" align="flex-end" wrap="nowrap">
+    <Group align="flex-end" wrap="nowrap">
       <PasswordField
         {...setting}
         autoComplete="off"
@@ -380,7 +380,7 @@ function PublicModels() {
   if (catalogue === undefined) return null;
   return (
     <Paper withBorder p="md" component="section" aria-label={t.publicModels}>
-      <Stack gap="xs">
+      <Stack>
         <Title order={2}>{t.publicModels}</Title>
         <Text>{catalogue.publicGroup === null ? t.notPublic : t.isPublic(catalogue.publicGroup)}</Text>
         <Group gap="md">

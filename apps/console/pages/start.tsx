@@ -33,7 +33,7 @@ export function Start() {
     <Page title={t.start}>
       {me.isOperator && me.kind === "person" && !me.hasPassword && (
         <Alert color="yellow" role="status">
-          <Group justify="space-between">
+          <Group gap="md" justify="space-between">
             <div>
               <Text fw={600}>{t.noPassword}</Text>
               <Text>{t.noPasswordWhy}</Text>
@@ -159,7 +159,7 @@ function CallModel({ catalogue }: { catalogue: Catalogue }) {
   return (
     <Paper withBorder p="sm">
       <Stack gap="sm">
-        <Group gap="xs" align="flex-end">
+        <Group align="flex-end">
           <FilterSelect
             name="model"
             label={t.model}
@@ -198,7 +198,7 @@ function CallModel({ catalogue }: { catalogue: Catalogue }) {
           />
         )}
         {!mayCall && <Alert color="gray">{t.readersOnly}</Alert>}
-        <Group gap="xs">
+        <Group>
           {mayCall && (
             <Button variant="default" onClick={() => openDialog(createKey)}>
               {t.createKey}
@@ -234,7 +234,7 @@ function RunLine({ model, dialect, access: { wish }, runner: { run, start, stop 
   if (wish === undefined) return null;
   const request = () => modules[dialect].requestOf([{ role: "user", text: prompt, images: [] }], { model });
   return (
-    <Group gap="xs">
+    <Group>
       {isRunning(run) ? (
         <Button variant="default" onClick={stop}>
           {t.stop}

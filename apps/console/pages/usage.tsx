@@ -111,8 +111,8 @@ export function Usage() {
         </>
       }
     >
-      <Stack gap="xs">
-        <Group gap="xs">
+      <Stack>
+        <Group>
           <RangeSelect period={period} byDefault={defaultRange} />
           <Select
             aria-label={t.interval}
@@ -164,8 +164,8 @@ function PlotChoice({ choice: { measure, by, kind } }: { choice: Choice }) {
       .filter((name) => name !== by[1 - position])
       .map((value) => ({ value, label: `${label}: ${names[value]}` }));
   return (
-    <Group gap="xs" justify="space-between">
-      <Group gap="xs">
+    <Group justify="space-between">
+      <Group>
         <FilterSelect
           name="measure"
           aria-label={t.measure}

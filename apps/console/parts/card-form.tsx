@@ -22,7 +22,7 @@ export function CardForm<Values extends object>({ title, submit, children, below
         <Form {...form}>
           {({ isBusy, notice, values }) => (
             <Stack gap="sm">
-              <Group justify="space-between" wrap="nowrap">
+              <Group gap="md" justify="space-between" wrap="nowrap">
                 <Brand />
                 <Preferences />
               </Group>

@@ -64,7 +64,7 @@ export function FormDialog<Values extends object>({
           <Stack gap="sm">
             {typeof children === "function" ? children(values) : children}
             {notice}
-            <Group justify="flex-end" gap="xs">
+            <Group justify="flex-end">
               <Button variant="default" onClick={close}>
                 {t.cancel}
               </Button>
@@ -101,7 +101,7 @@ export function SecretDialog({ title, done, children }: SecretDialogProps) {
     >
       <Stack gap="sm">
         {children}
-        <Group justify="flex-end">
+        <Group gap="md" justify="flex-end">
           <Button onClick={close}>{done}</Button>
         </Group>
       </Stack>

@@ -19,7 +19,7 @@ export function GroupTable({ catalogue }: { catalogue: Catalogue }) {
   return (
     <>
       <Text c="dimmed">{t.about}</Text>
-      <Group gap="xs">
+      <Group>
         <TextInput
           aria-label={t.search}
           placeholder={t.search}

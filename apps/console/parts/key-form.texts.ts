@@ -12,8 +12,6 @@ export const useKeyFormTexts = translated({
     addressesHelp: "Addresses or networks that may use the key, such as 203.0.113.0/24. Empty: any.",
     originsHelp: "Pages that may use the key in a browser, such as https://app.example.com. Empty: those of the group.",
     tagsHelp: "In every usage record of the key.",
-    changed:
-      "Somebody else has changed this key meanwhile. Close this, look at the key again, then repeat your change.",
   },
   zh: {
     edit: "修改密钥",
@@ -26,6 +24,5 @@ export const useKeyFormTexts = translated({
     addressesHelp: "允许使用密钥的地址或网段，例如 203.0.113.0/24。留空表示不限。",
     originsHelp: "允许在浏览器中使用密钥的网页，例如 https://app.example.com。留空则使用分组的设置。",
     tagsHelp: "写入此密钥的每条用量记录。",
-    changed: "其他人刚刚修改了此密钥。请关闭窗口，重新查看密钥后再修改。",
   },
 });

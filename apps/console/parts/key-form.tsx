@@ -99,7 +99,7 @@ function LimitFields() {
         <Text size="xs" c="dimmed" mb="xs">
           {t.limitsHelp}
         </Text>
-        <Group grow wrap="wrap" preventGrowOverflow={false}>
+        <Group gap="md" grow wrap="wrap" preventGrowOverflow={false}>
           {limitNames.map((limit) => (
             <NumberField
               key={limit}

@@ -14,7 +14,7 @@ import { useStatesTexts } from "./states.texts.ts";
 export function Brand() {
   const { name, logo } = installation.use();
   return (
-    <Group gap="xs" wrap="nowrap" miw={0}>
+    <Group wrap="nowrap" miw={0}>
       {logo !== undefined && <img src={logo} alt="" height={24} style={{ maxWidth: 96, objectFit: "contain" }} />}
       <Text fw={700} size="lg" truncate title={name}>
         {name}
@@ -35,7 +35,7 @@ export function useTabTitle(title: string): void {
 export function Waiting({ rows = 8 }: { rows?: number }) {
   const t = useStatesTexts();
   return (
-    <Stack gap="xs" role="status" aria-label={t.waiting} py="sm">
+    <Stack role="status" aria-label={t.waiting} py="sm">
       {Array.from({ length: rows }, (_, row) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: all rows are alike.
         <Skeleton key={row} height={28} />
@@ -47,7 +47,7 @@ export function Waiting({ rows = 8 }: { rows?: number }) {
 export function Empty({ title, children, action }: { title: string; children?: ReactNode; action?: ReactNode }) {
   return (
     <Center py="xl" mih={200}>
-      <Stack align="center" gap="xs" maw={440}>
+      <Stack align="center" maw={440}>
         <Text fw={600}>{title}</Text>
         {children !== undefined && (
           <Text c="dimmed" ta="center">
@@ -82,7 +82,7 @@ export function Failure({ error, retry }: { error: unknown; retry?: (() => void)
   if (error instanceof ApiFault && error.status === 404) return <NotFound />;
   return (
     <Alert color="red" title={t.failed} my="md" role="alert">
-      <Group justify="space-between">
+      <Group gap="md" justify="space-between">
         <Text>{words}</Text>
         {retry && (
           <Button size="xs" variant="default" onClick={retry}>
@@ -98,7 +98,7 @@ export function NotFound() {
   const t = useStatesTexts();
   return (
     <Center mih={300}>
-      <Stack align="center" gap="xs">
+      <Stack align="center">
         <Title order={1}>{t.notFound}</Title>
         <Text c="dimmed">{t.notFoundWhy}</Text>
         <ButtonLink to="/" variant="default">
@@ -171,12 +171,12 @@ export function Page({ title, about, actions, isHeavy = false, children }: PageP
   useTabTitle(title);
   return (
     <Stack gap="md">
-      <Group justify="space-between" align="flex-start" mih={36}>
+      <Group gap="md" justify="space-between" align="flex-start" mih={36}>
         <Stack gap={2}>
           <Title order={1}>{title}</Title>
           {about !== undefined && <Text c="dimmed">{about}</Text>}
         </Stack>
-        {actions !== undefined && <Group gap="xs">{actions}</Group>}
+        {actions !== undefined && <Group>{actions}</Group>}
       </Group>
       {isHeavy ? <Deferred>{children}</Deferred> : children}
     </Stack>
@@ -195,8 +195,8 @@ export interface SectionProps {
 }
 
 export const Section = ({ title, aside, children }: SectionProps) => (
-  <Stack gap="xs" style={{ minWidth: 0 }}>
-    <Group justify="space-between" gap="xs">
+  <Stack style={{ minWidth: 0 }}>
+    <Group justify="space-between">
       <Title order={2}>{title}</Title>
       {aside}
     </Group>

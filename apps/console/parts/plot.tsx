@@ -49,7 +49,7 @@ export function Plot({
   const ranks = useMemo(() => ranksOf(times), [times]);
   const isEmpty = series.every(({ values }) => values.every((value) => value === null || value === 0));
   return (
-    <Stack gap="xs">
+    <Stack>
       <Box role="img" aria-label={label} pos="relative" style={{ cursor: onSelect ? "pointer" : undefined }}>
         <Suspense fallback={<Box h={height} />}>
           <PlotCanvas
@@ -68,7 +68,7 @@ export function Plot({
           </Text>
         )}
       </Box>
-      <Group justify="space-between" align="flex-start" gap="xs" wrap="nowrap">
+      <Group justify="space-between" align="flex-start" wrap="nowrap">
         <Group gap="md" style={{ flex: 1, minWidth: 0, rowGap: 2 }} data-legend="">
           <Text size="sm" c="dimmed" miw={150}>
             {index === undefined ? t.total : longTime(times[index] as number)}

@@ -7,7 +7,7 @@ import { CodeBlock } from "./copy.tsx";
 export function Snippets({ snippets }: { snippets: readonly Snippet[] }) {
   const t = useTexts();
   return (
-    <Stack gap="xs">
+    <Stack>
       {snippets.map(({ file, code }) => (
         <div key={`${file}${code}`}>
           <Text size="sm" c="dimmed" mb={2}>

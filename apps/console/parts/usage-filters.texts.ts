@@ -13,7 +13,6 @@ export const useUsageFiltersTexts = translated({
     from: "From",
     to: "To",
     upstream: "Upstream",
-    search: "Type to search",
     nothing: "Nothing found",
   },
   zh: {
@@ -28,7 +27,6 @@ export const useUsageFiltersTexts = translated({
     from: "从",
     to: "到",
     upstream: "上游",
-    search: "输入以搜索",
     nothing: "没有结果",
   },
 });

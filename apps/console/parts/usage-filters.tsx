@@ -60,7 +60,7 @@ export const filtersOf = (search: Search): Partial<Record<UsageDimension, string
 export function DimensionFilters({ period }: { period: Period }) {
   const accounts = useAccounts("reader");
   return (
-    <Group gap="xs" align="flex-start">
+    <Group align="flex-start">
       {dimensionNames
         .filter((name) => name !== "account" || accounts.length > 1)
         .map((dimension) => (

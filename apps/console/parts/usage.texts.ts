@@ -2,9 +2,7 @@ import { translated } from "../app/texts.ts";
 
 export const useUsageTexts = translated({
   en: {
-    title: "Usage",
     about: "Sums of the ledger. Every generation counts once, refused ones included.",
-    seeRequests: "Requests",
     measure: "Measure",
     tokens: "Tokens",
     outputTokens: "Output tokens",
@@ -45,12 +43,9 @@ export const useUsageTexts = translated({
     noneWhy: "Choose a longer range or fewer filters.",
     plotLabel: (measure: string, by: string) => `${measure} over time${by && `, by ${by}`}`,
     tableLabel: "Groups with all measures",
-    reset: "Reset",
   },
   zh: {
-    title: "用量",
     about: "账本的汇总。每次生成只计一次，包括被拒绝的请求。",
-    seeRequests: "请求",
     measure: "指标",
     tokens: "令牌",
     outputTokens: "输出令牌",
@@ -91,7 +86,6 @@ export const useUsageTexts = translated({
     noneWhy: "请选择更长的时间范围或减少筛选。",
     plotLabel: (measure: string, by: string) => `${measure}随时间变化${by && `，按${by}`}`,
     tableLabel: "各分组的全部指标",
-    reset: "重置",
   },
 });
 

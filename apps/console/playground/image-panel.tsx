@@ -83,9 +83,9 @@ export function ImagePanel({ model, group, wish }: ImagePanelProps) {
   return (
     <Stack gap="sm">
       <form onSubmit={form.onSubmit(() => void start(settings))}>
-        <Stack gap="xs">
+        <Stack>
           <Textarea label={t.prompt} required autosize minRows={2} maxRows={8} {...form.getInputProps("prompt")} />
-          <Group gap="xs" align="flex-end">
+          <Group align="flex-end">
             <Autocomplete
               label={t.size}
               placeholder={t.byDefault}
@@ -148,7 +148,7 @@ function ImageResult({ run }: { run: Shown | undefined }) {
     <Group gap="sm" mih={300} align="flex-start" aria-live="polite" aria-busy={isBusy}>
       {run === undefined && <Text c="dimmed">{t.empty}</Text>}
       {isBusy && (
-        <Group gap="xs">
+        <Group>
           <Loader size="sm" />
           <Text c="dimmed">{t.waiting}</Text>
         </Group>

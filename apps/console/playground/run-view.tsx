@@ -16,7 +16,7 @@ export function AnswerText({ run, height }: { run: ShownRun; height?: number }) 
   const t = useRunViewTexts();
   const { turn, state } = run;
   const content = (
-    <Stack gap="xs" aria-live="polite" aria-busy={isRunning(run)}>
+    <Stack aria-live="polite" aria-busy={isRunning(run)}>
       {turn.reasoning !== "" && <Reasoning text={turn.reasoning} isOpen={turn.text === "" && isRunning(run)} />}
       {turn.text !== "" && <Text style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>{turn.text}</Text>}
       {state === "waiting" && turn.text === "" && <Text c="dimmed">{t.waiting}</Text>}

@@ -31,7 +31,7 @@ export function SideView({ side, title, sending, ...rest }: SideViewProps) {
   return (
     <Paper withBorder p="sm" style={{ flex: "1 1 320px", minWidth: 0 }}>
       <Tabs value={chosen} onChange={(value) => onTab(value ?? "answer")} keepMounted={false}>
-        <Group justify="space-between" align="center" gap="xs">
+        <Group justify="space-between" align="center">
           <Text fw={600} truncate title={title}>
             {title}
           </Text>
@@ -53,7 +53,7 @@ export function SideView({ side, title, sending, ...rest }: SideViewProps) {
                 {run && !isAnswered && <AnswerText run={run} />}
                 {run && !isAnswered && <RunError run={run} />}
                 {run && !isAnswered && !isBusy && (
-                  <Group>
+                  <Group gap="md">
                     <Button size="xs" variant="default" onClick={() => sending && void side.again(sending)}>
                       {t.again}
                     </Button>
@@ -97,7 +97,7 @@ function TurnView({ turn }: { turn: Turn }) {
             {t.you}
           </Text>
           <Text style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>{turn.text}</Text>
-          <Group gap="xs">
+          <Group>
             {turn.images.map((url) => (
               <Image key={url} src={url} alt={t.attached} h={72} w="auto" radius="sm" />
             ))}
@@ -150,7 +150,7 @@ function ToolResults({
   };
   return (
     <form onSubmit={submit}>
-      <Stack gap="xs">
+      <Stack>
         {calls.map((call, index) => (
           <Textarea
             key={call.id}
@@ -166,7 +166,7 @@ function ToolResults({
             }
           />
         ))}
-        <Group>
+        <Group gap="md">
           <Button type="submit" size="xs">
             {t.sendResults}
           </Button>
@@ -192,7 +192,7 @@ function RequestView({
   const [form, setForm] = useState<(typeof forms)[number]>("json");
   if (request === undefined) return null;
   return (
-    <Stack gap="xs" align="stretch">
+    <Stack align="stretch">
       <div>
         <SegmentedControl
           size="xs"
