@@ -12,7 +12,7 @@ import { contentTypeLengthMax } from "#relay/bounds.ts";
 import type { BeginTrace } from "#tracing/tracing.ts";
 import { requestIdHeadersOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
-import { invalidRequest, Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
+import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
 import type { Admitted, GenerationRequest } from "./generation-request.ts";
 import type { LimitsState, RateLimiter } from "./rate-limits.ts";
 
@@ -68,7 +68,8 @@ export class Admission {
   }: Pick<GenerationRequest, "endpoint" | "model"> & { request: Pick<FastifyRequest, "caller"> }): Promise<
     Result<LimitsState> | undefined
   > {
-    valueOrThrow(this.modelFor(request, model));
+    const requested = this.modelFor(request, model);
+    if (requested instanceof Refusal) return requested;
     return outlastRedis(this.#options, async () => this.#options.limits.admitReplay(request.caller, endpoint.dialect));
   }
 
