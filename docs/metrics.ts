@@ -79,9 +79,9 @@ export function gatewayMetrics(): DocumentedMetric[] {
   const metrics = new Map<string, DocumentedMetric>();
   for (const role of roles)
     for (const metric of ofRole[role].flatMap(registered)) {
-      const known = metrics.get(metric.name);
-      if (known === undefined) metrics.set(metric.name, { ...metric, roles: [role] });
-      else known.roles.push(role);
+      const labels = metrics.get(metric.name);
+      if (labels === undefined) metrics.set(metric.name, { ...metric, roles: [role] });
+      else labels.roles.push(role);
     }
   return [...metrics.values()].sort((a, b) => a.name.localeCompare(b.name));
 }

@@ -115,7 +115,7 @@ function importsOf(file: string): Import[] {
   const specifiers = [
     ...text.matchAll(/^\s*(?:import|export)\s[^;]*?from\s+"([^"]+)"|^\s*import\s+"([^"]+)"|\bimport\("([^"]+)"\)/gm),
   ];
-  return specifiers.map((found) => ({ file, specifier: (found[1] ?? found[2] ?? found[3]) as string }));
+  return specifiers.map((match) => ({ file, specifier: (match[1] ?? match[2] ?? match[3]) as string }));
 }
 
 const imports = sources.flatMap(importsOf);

@@ -43,13 +43,13 @@ const wordsOf = (name: string) =>
 
 const complaintsOf = (where: string, name: string) => {
   const words = wordsOf(name);
-  const found = words
+  const complaints = words
     .filter((word) => Object.hasOwn(retired, word))
     .map((word) => `${where}: ${name} (say ${retired[word]})`);
   const isBareCircuit = words.some(
     (word, index) => /^circuits?$/.test(word) && !/^breakers?$/.test(words[index + 1] ?? ""),
   );
-  return isBareCircuit ? [...found, `${where}: ${name} (say circuit breaker)`] : found;
+  return isBareCircuit ? [...complaints, `${where}: ${name} (say circuit breaker)`] : complaints;
 };
 
 const files = globSync("{apps,libs,test,docs,infra}/**/*.{ts,js,md}", { cwd: root }).filter(

@@ -52,8 +52,8 @@ async function installFromPypi(names: string[], set: VersionSet, python: string,
   await run(python, ["-m", "pip", "install", "--quiet", "--no-input", "--upgrade", ...wanted]);
   const program =
     "import importlib.metadata, json, sys; print(json.dumps([importlib.metadata.version(name) for name in sys.argv[1:]]))";
-  const found = JSON.parse(await run(python, ["-c", program, ...names])) as string[];
-  return names.map((name, index): [string, string] => [name, found[index] as string]);
+  const versions = JSON.parse(await run(python, ["-c", program, ...names])) as string[];
+  return names.map((name, index): [string, string] => [name, versions[index] as string]);
 }
 
 /** Builds the program; returns the version of every module. */
@@ -139,8 +139,8 @@ export async function install(clients: Client[], set: VersionSet, signal: AbortS
     const add = async (some: Client[]): Promise<void> => {
       if (some.length === 0) return;
       try {
-        const found = await installers[registry](packagesOf(some));
-        for (const [name, version] of found) installation.versions[registry].set(name, version);
+        const versions = await installers[registry](packagesOf(some));
+        for (const [name, version] of versions) installation.versions[registry].set(name, version);
       } catch (error) {
         signal.throwIfAborted();
         if (some.length === 1 || isOneProgram) {

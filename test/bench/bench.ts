@@ -77,13 +77,13 @@ if (beside !== undefined)
 const quickSystems = [upstreamName, "nginx", "direct", "sluice", ...(beside === undefined ? [] : ["beside"])];
 const namesOf = (
   text: string | undefined,
-  known: readonly string[],
+  choices: readonly string[],
   fallback: readonly string[],
 ): readonly string[] => {
   const names = text?.split(",") ?? fallback;
-  const unknown = names.find((name) => !known.includes(name));
-  if (unknown !== undefined) throw new Error(`there is no "${unknown}"; there are ${known.join(", ")}`);
-  return known.filter((name) => names.includes(name));
+  const unknown = names.find((name) => !choices.includes(name));
+  if (unknown !== undefined) throw new Error(`there is no "${unknown}"; there are ${choices.join(", ")}`);
+  return choices.filter((name) => names.includes(name));
 };
 const systemNames = namesOf(
   flags.systems,
@@ -98,9 +98,9 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, () => pr
 const began = performance.now();
 const tell = (text: string) =>
   void process.stderr.write(`${((performance.now() - began) / 1_000).toFixed(0).padStart(5)} s  ${text}\n`);
-await using held = new AsyncDisposableStack();
+await using resources = new AsyncDisposableStack();
 const upstream = await startUpstream();
-held.defer(() => upstream.stop());
+resources.defer(() => upstream.stop());
 const systems: (System | Absent)[] = [];
 /** Stopped processes would not notice the end of the bench. */
 process.on("exit", () => {
@@ -113,7 +113,7 @@ for (const name of systemNames) {
   if (!isPresent(system)) tell(`${name}: ${system.absent}`);
   else {
     if (system !== upstream)
-      held.defer(async () => {
+      resources.defer(async () => {
         signalAll(pidsOf(system), "SIGCONT");
         await system.stop();
       });

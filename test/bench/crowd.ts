@@ -26,9 +26,9 @@ export async function gather(url: string, request: string, count: number): Promi
     const socket = connect({ host: hostname, port: Number(port), noDelay: true });
     await once(socket, "connect");
     sockets.push(socket);
-    const asked = Math.min(perConnection, count - sent);
-    answers.push(answersOf(socket, asked, () => seen++));
-    await new Promise<void>((resolve) => socket.write(request.repeat(asked), () => resolve()));
+    const portion = Math.min(perConnection, count - sent);
+    answers.push(answersOf(socket, portion, () => seen++));
+    await new Promise<void>((resolve) => socket.write(request.repeat(portion), () => resolve()));
   }
   for (const answer of answers) answer.catch(() => {});
   return {

@@ -33,7 +33,7 @@ interface Observed {
   delays: Record<string, number[]>;
   /** Why the worker took no more, as far as it said so; and the most generations that it had. */
   saturated: Set<string>;
-  held: number;
+  usedSlots: number;
 }
 
 /**
@@ -41,7 +41,7 @@ interface Observed {
  */
 async function observe(redisUrl: string): Promise<() => Observed> {
   const redis = await connectRedis(redisUrl, "patient");
-  const observed: Observed = { delays: {}, saturated: new Set(), held: 0 };
+  const observed: Observed = { delays: {}, saturated: new Set(), usedSlots: 0 };
   const seen = new Set<string>();
   const look = (report: ProcessReport) => {
     const mark = `${report.id} ${report.at}`;
@@ -52,7 +52,7 @@ async function observe(redisUrl: string): Promise<() => Observed> {
     if (report.role !== "worker") return;
     const { saturated, queues } = report.status as { saturated?: string; queues: { usedSlots: number }[] };
     if (saturated !== undefined) observed.saturated.add(saturated);
-    observed.held = Math.max(observed.held, ...queues.map(({ usedSlots }) => usedSlots));
+    observed.usedSlots = Math.max(observed.usedSlots, ...queues.map(({ usedSlots }) => usedSlots));
   };
   const timer = setInterval(async () => {
     for (const report of await readProcessReports(redis, keyspaceOf("sluice"), Date.now())) look(report);
@@ -153,7 +153,7 @@ async function measureCase(bench: Bench, table: Table, { label, streams, start, 
       const flowing = await callers.watch(() => delay(flowMs));
       const cores = ((flowingMeter().cpu as number) * 1_000) / flowMs;
       const after = { ingress: residentOf(system, "ingress"), worker: residentOf(system, "worker") };
-      const { delays, saturated, held } = observed();
+      const { delays, saturated, usedSlots: held } = observed();
       const rest = await callers.watch(() => ended as Promise<void>);
       if (saturated.size > 0) bench.tell(`${label}: the worker took no more: ${[...saturated].join(", ")}`);
       const figures = {

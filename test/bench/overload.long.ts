@@ -8,17 +8,17 @@ import { startUpstream } from "./peers.ts";
 const slots = 50;
 const capacity = capacityOf(slots);
 let callers: OpenCallers;
-const held = new AsyncDisposableStack();
+const resources = new AsyncDisposableStack();
 
 before(async () => {
   const upstream = await startUpstream();
-  held.defer(() => upstream.stop());
+  resources.defer(() => upstream.stop());
   const sluice = await startSmall(upstream.url, slots);
-  held.defer(() => sluice.stop());
+  resources.defer(() => sluice.stop());
   callers = await startCallers(sluice, slots);
-  held.defer(() => callers.stop());
+  resources.defer(() => callers.stop());
 });
-after(() => held.disposeAsync());
+after(() => resources.disposeAsync());
 
 const watchAt = (load: number, ms: number) => {
   callers.offer(load * capacity);

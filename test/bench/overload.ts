@@ -110,8 +110,8 @@ export async function measureOverload(bench: Bench): Promise<Table[]> {
         // The queue fills, or empties, first.
         await offered(load, bench.quick ? 500 : 2_500);
         const { window, cores } = await offered(load, windowMs);
-        const { seconds, offered: asked, complete, refused, errors, ...times } = window;
-        const perSecond = { offered: asked / seconds, complete: complete / seconds, refused: refused / seconds };
+        const { seconds, offered: requests, complete, refused, errors, ...times } = window;
+        const perSecond = { offered: requests / seconds, complete: complete / seconds, refused: refused / seconds };
         record(table, [labelOf(load)], { ...times, ...perSecond, cores }, errors);
       }
       const first = await offered(loadAfter, 1_000);

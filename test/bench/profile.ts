@@ -36,9 +36,9 @@ const seconds = Number(flags.seconds);
 const root = fileURLToPath(new URL("../..", import.meta.url));
 const shortModel = "short-0";
 
-await using held = new AsyncDisposableStack();
+await using resources = new AsyncDisposableStack();
 const upstream = await startUpstream();
-held.defer(() => upstream.stop());
+resources.defer(() => upstream.stop());
 const directory = await mkdtemp(join(tmpdir(), "sluice-profile-"));
 
 await profiled("64 callers of short answers", (system) =>

@@ -28,19 +28,19 @@ export interface Table {
 export const cpuOf = "cpu of ";
 
 export const median = (values: readonly number[]): number => {
-  const sorted = values.filter((value) => !Number.isNaN(value)).toSorted((left, right) => left - right);
-  const middle = sorted.length >> 1;
-  return sorted.length === 0
+  const ascending = values.filter((value) => !Number.isNaN(value)).toSorted((left, right) => left - right);
+  const middle = ascending.length >> 1;
+  return ascending.length === 0
     ? Number.NaN
-    : sorted.length % 2 === 1
-      ? (sorted[middle] as number)
-      : ((sorted[middle - 1] as number) + (sorted[middle] as number)) / 2;
+    : ascending.length % 2 === 1
+      ? (ascending[middle] as number)
+      : ((ascending[middle - 1] as number) + (ascending[middle] as number)) / 2;
 };
 
 /** The row with these labels, made if it is not there yet. */
 export function rowOf(table: Table, labels: Row["labels"]): Row {
-  const known = table.rows.find((row) => row.labels.join("\t") === labels.join("\t"));
-  if (known !== undefined) return known;
+  const earlierRow = table.rows.find((row) => row.labels.join("\t") === labels.join("\t"));
+  if (earlierRow !== undefined) return earlierRow;
   const row: Row = { labels, figures: {}, errors: [] };
   table.rows.push(row);
   return row;

@@ -17,7 +17,7 @@ export class Samples {
 
   /** In milliseconds; NaN without samples. */
   percentile(share: number): number {
-    const sorted = this.#values.subarray(0, this.#count).sort();
-    return (sorted[Math.min(this.#count - 1, Math.floor(this.#count * share))] ?? Number.NaN) / 1_000;
+    const ascending = this.#values.subarray(0, this.#count).sort();
+    return (ascending[Math.min(this.#count - 1, Math.floor(this.#count * share))] ?? Number.NaN) / 1_000;
   }
 }

@@ -222,7 +222,7 @@ export async function measureWaiting(bench: Bench): Promise<Table> {
     const meter = meterOf(system);
     const began = performance.now();
     let bad = 0;
-    for (let asked = 0; asked < total; asked += portion) {
+    for (let begun = 0; begun < total; begun += portion) {
       const crowd = await gather(
         system.urls[0] as string,
         requestOf(system, chatPath, chatBodyOf(shortModel)),

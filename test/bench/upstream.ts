@@ -98,8 +98,8 @@ function stream(model: string, chunks: number, intervalMs: number): Play {
 }
 
 function playOf(model: string): Play | undefined {
-  const known = plays.get(model);
-  if (known !== undefined) return known;
+  const play = plays.get(model);
+  if (play !== undefined) return play;
   const [kind, first = 0, second = 0] = model
     .split("-", 3)
     .map((part, place) => (place === 0 ? part : Number(part))) as [string, number?, number?];

@@ -82,15 +82,15 @@ test("control is away for an hour at 1,000 records a second: memory is bounded, 
   };
   const backAt = performance.now();
   await using control = await startControlProcess(environment);
-  let said = performance.now();
+  let printedAt = performance.now();
   let total = { requests: 0, cost: "0" };
   await until(
     "control has caught up",
     async () => {
       await measure();
-      if (performance.now() - said > 1_000) {
+      if (performance.now() - printedAt > 1_000) {
         total = (await control.get<{ total: typeof total }>("/usage")).total;
-        said = performance.now();
+        printedAt = performance.now();
       }
       return total.requests >= count;
     },

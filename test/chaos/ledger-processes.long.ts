@@ -74,18 +74,18 @@ async function ask(gateway: Gateway, model: string, stream: boolean, begun = () 
 
 /** The records of these requests, once all are there. */
 async function recordsFor(control: TestControl, seen: readonly Seen[]): Promise<Map<string, LedgerRecord>> {
-  let found = new Map<string, LedgerRecord>();
+  let storedRecords = new Map<string, LedgerRecord>();
   await until(
     "every request is in the ledger",
     async () => {
       const records = await recordsOf(control);
       assert.equal(new Set(records.map(({ id }) => id)).size, records.length);
-      found = new Map(records.map((record) => [record.requestId, record]));
-      return seen.every(({ requestId }) => found.has(requestId));
+      storedRecords = new Map(records.map((record) => [record.requestId, record]));
+      return seen.every(({ requestId }) => storedRecords.has(requestId));
     },
     30_000,
   );
-  return found;
+  return storedRecords;
 }
 
 test("a killed worker: restarted and resumed generations count once, for their last attempt; lost ones cost nothing", async (context) => {

@@ -86,16 +86,16 @@ export async function assertComplete(control: Reading, costs: ReadonlyMap<string
     "every answer is in the ledger",
     async () => {
       records = await recordsOf(control);
-      const known = new Set(records.map(({ requestId }) => requestId));
-      return [...costs.keys()].every((id) => known.has(id));
+      const requestIds = new Set(records.map(({ requestId }) => requestId));
+      return [...costs.keys()].every((id) => requestIds.has(id));
     },
     60_000,
   );
   const byRequest = Map.groupBy(records, ({ requestId }) => requestId);
   for (const [requestId, nano] of costs) {
-    const found = byRequest.get(requestId) ?? [];
-    assert.equal(found.length, 1, requestId);
-    assert.equal(Math.round(Number(found[0]?.cost) * 1e9), nano, requestId);
+    const ownRecords = byRequest.get(requestId) ?? [];
+    assert.equal(ownRecords.length, 1, requestId);
+    assert.equal(Math.round(Number(ownRecords[0]?.cost) * 1e9), nano, requestId);
   }
   await assertTotals(control, records);
 }

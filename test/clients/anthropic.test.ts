@@ -88,13 +88,13 @@ for (const [name, Client] of [
     });
 
     test(`${name}, messages from ${upstream}: the tool runner, parsed output, images, token counts`, async () => {
-      const asked: unknown[] = [];
+      const requests: unknown[] = [];
       const runnable = betaTool({
         name: weather.name,
         description: weather.description,
         inputSchema: weather.schema,
         run: (input) => {
-          asked.push(input);
+          requests.push(input);
           return "It rains.";
         },
       });
@@ -105,7 +105,7 @@ for (const [name, Client] of [
         tools: [runnable],
       });
       assert.match(textOf(last as never), /The tool get_weather returned: .*It rains\./);
-      assert.deepEqual(asked, [{ city: "Paris" }]);
+      assert.deepEqual(requests, [{ city: "Paris" }]);
 
       const format = jsonSchemaOutputFormat({
         type: "object",
@@ -176,19 +176,19 @@ for (const [name, Client] of [
           ["text_editor_20250728", "str_replace_based_edit_tool", "path"],
           ["memory_20250818", "memory", "command"],
         ] as const) {
-          const asked: Anthropic.MessageParam[] = [{ role: "user", content: `Use ${called} for "/memories/a".` }];
+          const question: Anthropic.MessageParam[] = [{ role: "user", content: `Use ${called} for "/memories/a".` }];
           const tools = [{ type, name: called }] as Anthropic.ToolUnion[];
-          const first = await client.messages.create({ model, max_tokens, tools, messages: asked });
+          const first = await client.messages.create({ model, max_tokens, tools, messages: question });
           const call = first.content.find((block) => block.type === "tool_use");
           assert.ok(call?.type === "tool_use" && call.name === called, `${type}: ${JSON.stringify(first.content)}`);
           if (member !== undefined)
             assert.equal(typeof (call.input as Record<string, unknown>)[member], "string", type);
-          asked.push(
+          question.push(
             { role: "assistant", content: first.content },
             { role: "user", content: [{ type: "tool_result", tool_use_id: call.id, content: "done" }] },
           );
           assert.match(
-            textOf(await client.messages.create({ model, max_tokens, tools, messages: asked })),
+            textOf(await client.messages.create({ model, max_tokens, tools, messages: question })),
             new RegExp(`The tool ${called} returned: .*done`),
           );
         }

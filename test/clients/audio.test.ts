@@ -33,10 +33,10 @@ test("speech in every format has the upstream's bytes and content type", async (
     pcm: "audio/pcm",
   };
   for (const [format, type] of Object.entries(types) as [keyof typeof types, string][]) {
-    const asked = { input, voice: "alloy", response_format: format } as const;
-    const response = await client.audio.speech.create({ model: "speaker", ...asked });
+    const request = { input, voice: "alloy", response_format: format } as const;
+    const response = await client.audio.speech.create({ model: "speaker", ...request });
     assert.equal(response.headers.get("content-type"), type);
-    assert.deepEqual(await bytesOf(response), await spokenBy({ model: "sim-speech", ...asked }));
+    assert.deepEqual(await bytesOf(response), await spokenBy({ model: "sim-speech", ...request }));
   }
   const response = await client.audio.speech.create({ model: "speaker", input, voice: { id: "voice_1" }, speed: 2 });
   assert.equal((await bytesOf(response)).subarray(0, 3).toString(), "ID3");
@@ -62,21 +62,24 @@ test("speech as events passes with its usage", async () => {
 });
 
 test("speech that can't be made is an error of the client's classes, and speech that breaks off a broken connection", async () => {
-  const asked = { input, voice: "alloy" as const };
+  const request = { input, voice: "alloy" as const };
   const isBad = (param: string) => (error: InstanceType<typeof OpenAI.APIError>) => {
     assert.deepEqual([error.status, error.param], [400, param], error.message);
     return true;
   };
-  await assert.rejects(client.audio.speech.create({ model: "failing-speaker", ...asked }), OpenAI.InternalServerError);
-  await assert.rejects(client.audio.speech.create({ model: "gemini-text", ...asked }), isBad("model"));
-  await assert.rejects(client.audio.speech.create({ model: "speaker", ...asked, input: "" }), isBad("input"));
-  await assert.rejects(client.audio.speech.create({ model: "speaker", ...asked, speed: 5 }), isBad("speed"));
   await assert.rejects(
-    client.audio.speech.create({ model: "speaker", ...asked, response_format: "midi" as never }),
+    client.audio.speech.create({ model: "failing-speaker", ...request }),
+    OpenAI.InternalServerError,
+  );
+  await assert.rejects(client.audio.speech.create({ model: "gemini-text", ...request }), isBad("model"));
+  await assert.rejects(client.audio.speech.create({ model: "speaker", ...request, input: "" }), isBad("input"));
+  await assert.rejects(client.audio.speech.create({ model: "speaker", ...request, speed: 5 }), isBad("speed"));
+  await assert.rejects(
+    client.audio.speech.create({ model: "speaker", ...request, response_format: "midi" as never }),
     isBad("response_format"),
   );
   for (const stream_format of ["audio", "sse"] as const) {
-    const speak = () => client.audio.speech.create({ model: "breaking-speaker", ...asked, stream_format });
+    const speak = () => client.audio.speech.create({ model: "breaking-speaker", ...request, stream_format });
     // A broken connection may take along what was sent before it.
     if (stream_format === "audio") await assert.rejects(async () => (await speak()).arrayBuffer());
     else assert.match(await brokenTextOf(await speak()), /"error":\{"message":.*"code":"upstream_error"\}\}\n\n$/);

@@ -21,15 +21,15 @@ const azureWith = (more: object = {}) =>
   new AzureOpenAI({ endpoint: url, apiKey: key, apiVersion: "2025-04-01-preview", maxRetries: 0, ...more });
 
 for (const upstream of conversationDialects) {
-  const asked = modelOf(upstream);
+  const model = modelOf(upstream);
 
   test(`AzureOpenAI from ${upstream}: the deployment is the model`, async () => {
-    for (const client of [azureWith(), azureWith({ deployment: asked })]) {
-      const whole = await client.chat.completions.create({ model: client.deploymentName ? "" : asked, messages });
+    for (const client of [azureWith(), azureWith({ deployment: model })]) {
+      const whole = await client.chat.completions.create({ model: client.deploymentName ? "" : model, messages });
       assert.equal(whole.choices[0]?.message.content, greeting);
-      assert.equal(whole.model, asked);
+      assert.equal(whole.model, model);
       let text = "";
-      for await (const { choices } of await client.chat.completions.create({ model: asked, messages, stream: true }))
+      for await (const { choices } of await client.chat.completions.create({ model: model, messages, stream: true }))
         text += choices[0]?.delta.content ?? "";
       assert.equal(text, greeting);
     }
@@ -44,12 +44,12 @@ for (const upstream of conversationDialects) {
         headers: { authorization: `Bearer ${key}`, "content-type": "application/json" },
         body: JSON.stringify({ ...body, anthropic_version: "2026-10-21" }),
       });
-    const whole = await post(`${at(asked)}:rawPredict`, { max_tokens: 100, messages });
+    const whole = await post(`${at(model)}:rawPredict`, { max_tokens: 100, messages });
     const answer = (await whole.json()) as { content: { text: string }[]; model: string };
-    assert.deepEqual([answer.content[0]?.text, answer.model], [greeting, asked]);
-    const streamed = await post(`${at(asked)}:streamRawPredict`, { max_tokens: 100, stream: true, messages });
+    assert.deepEqual([answer.content[0]?.text, answer.model], [greeting, model]);
+    const streamed = await post(`${at(model)}:streamRawPredict`, { max_tokens: 100, stream: true, messages });
     assert.match(await streamed.text(), /event: message_stop/);
-    const count = await post(`${at("count-tokens")}:rawPredict`, { model: asked, messages });
+    const count = await post(`${at("count-tokens")}:rawPredict`, { model: model, messages });
     assert.ok(((await count.json()) as { input_tokens: number }).input_tokens > 0);
     const unknown = await post(`${at("none")}:rawPredict`, { max_tokens: 100, messages });
     assert.equal(unknown.status, 404);
@@ -69,13 +69,13 @@ for (const upstream of conversationDialects) {
   ] as const)
     test(`Google's client for Vertex AI ${name} from ${upstream}`, async () => {
       const { models } = new GoogleGenAI({ vertexai: true, ...options, httpOptions: { baseUrl: url } } as never);
-      const whole = await models.generateContent({ model: asked, contents: "hello there" });
+      const whole = await models.generateContent({ model: model, contents: "hello there" });
       assert.equal(whole.text, greeting);
       let text = "";
-      for await (const chunk of await models.generateContentStream({ model: asked, contents: "hello there" }))
+      for await (const chunk of await models.generateContentStream({ model: model, contents: "hello there" }))
         text += chunk.text ?? "";
       assert.equal(text, greeting);
-      const { totalTokens } = await models.countTokens({ model: asked, contents: "hello there" });
+      const { totalTokens } = await models.countTokens({ model: model, contents: "hello there" });
       assert.ok((totalTokens ?? 0) > 0);
     });
 }

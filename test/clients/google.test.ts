@@ -38,15 +38,15 @@ for (const [name, Client] of [
         { responseSchema: { type: "STRING" as never, enum: values } },
         { responseJsonSchema: { type: "string", enum: values } },
       ]) {
-        const asked = {
+        const request = {
           model,
           contents: "What kind of instrument is an oboe?",
           config: { responseMimeType: "text/x.enum", ...schema },
         };
-        const whole = await models.generateContent(asked);
+        const whole = await models.generateContent(request);
         assert.ok(values.includes(whole.text ?? ""), whole.text);
         let text = "";
-        for await (const chunk of await models.generateContentStream(asked)) text += chunk.text ?? "";
+        for await (const chunk of await models.generateContentStream(request)) text += chunk.text ?? "";
         assert.equal(text, whole.text);
       }
     });
@@ -112,8 +112,8 @@ for (const [name, Client] of [
             parts.push(...(chunk.candidates?.[0]?.content?.parts ?? []));
           return { role: "model", parts };
         };
-        const asked: Content[] = [{ role: "user", parts: [{ text: wantsWeather }] }];
-        const first = await ask(asked);
+        const question: Content[] = [{ role: "user", parts: [{ text: wantsWeather }] }];
+        const first = await ask(question);
         const call = first.parts?.find(({ functionCall }) => functionCall !== undefined)?.functionCall;
         assert.deepEqual([call?.name, call?.args], ["get_weather", { city: "Paris" }]);
         const response = {
@@ -121,7 +121,7 @@ for (const [name, Client] of [
           name: "get_weather",
           response: { result: "It rains." },
         };
-        const second = await ask([...asked, first, { role: "user", parts: [{ functionResponse: response }] }]);
+        const second = await ask([...question, first, { role: "user", parts: [{ functionResponse: response }] }]);
         assert.match(
           second.parts?.map(({ text, thought }) => (thought ? "" : (text ?? ""))).join("") ?? "",
           /The tool get_weather returned: .*It rains\./,

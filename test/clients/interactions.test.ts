@@ -21,9 +21,9 @@ const wantsWeather = 'Use get_weather for "Paris".';
 
 type Event = Record<string, unknown> & { event_type: string; event_id?: string };
 
-async function eventsOf(asked: Omit<Interactions.CreateModelInteractionParamsStreaming, "stream">): Promise<Event[]> {
+async function eventsOf(request: Omit<Interactions.CreateModelInteractionParamsStreaming, "stream">): Promise<Event[]> {
   const events: Event[] = [];
-  for await (const event of await interactions.create({ ...asked, stream: true }))
+  for await (const event of await interactions.create({ ...request, stream: true }))
     events.push(event as unknown as Event);
   return events;
 }

@@ -69,7 +69,7 @@ for (const [name, Client] of [
 
     test(`${name}, chat completions from ${upstream}: the tool runner, whole and streamed, and parsed output`, async () => {
       for (const stream of [false, true]) {
-        const asked: unknown[] = [];
+        const requests: unknown[] = [];
         const tools = [
           {
             type: "function" as const,
@@ -77,7 +77,7 @@ for (const [name, Client] of [
               ...chatTool.function,
               parse: JSON.parse,
               function: (input: unknown) => {
-                asked.push(input);
+                requests.push(input);
                 return "It rains.";
               },
             },
@@ -94,7 +94,7 @@ for (const [name, Client] of [
             } as never)
           : client.chat.completions.runTools({ model, messages: question, tools, reasoning_effort: "low" } as never);
         assert.match((await runner.finalContent()) ?? "", /The tool get_weather returned: .*It rains\./);
-        assert.deepEqual(asked, [{ city: "Paris" }]);
+        assert.deepEqual(requests, [{ city: "Paris" }]);
       }
       const parsed = await client.chat.completions.parse({
         model,
@@ -122,7 +122,7 @@ for (const [name, Client] of [
     });
 
     test(`${name}, responses from ${upstream}: tool calls and results with returned thinking, parsed output, token counts`, async () => {
-      const asked: OpenAI.Responses.ResponseInput = [{ role: "user", content: wantsWeather }];
+      const question: OpenAI.Responses.ResponseInput = [{ role: "user", content: wantsWeather }];
       const options = {
         model,
         tools: [responsesTool],
@@ -132,13 +132,13 @@ for (const [name, Client] of [
       };
       for (const streams of [false, true]) {
         const first = streams
-          ? await client.responses.stream({ ...options, input: asked }).finalResponse()
-          : await client.responses.create({ ...options, input: asked });
+          ? await client.responses.stream({ ...options, input: question }).finalResponse()
+          : await client.responses.create({ ...options, input: question });
         const call = first.output.find((item) => item.type === "function_call");
         assert.ok(call?.type === "function_call");
         assert.deepEqual(JSON.parse(call.arguments), { city: "Paris" });
         const input = [
-          ...asked,
+          ...question,
           ...(first.output as OpenAI.Responses.ResponseInput),
           { type: "function_call_output" as const, call_id: call.call_id, output: "It rains." },
         ];
@@ -159,12 +159,12 @@ for (const [name, Client] of [
     });
 
     test(`${name}, responses from ${upstream}: an offered image generation is ignored, and a forced one is rejected by name`, async () => {
-      const asked = {
+      const request = {
         model,
         input: wantsWeather,
         tools: [responsesTool, { type: "image_generation" as const }, { type: "web_search" as const }],
       };
-      const offered = await client.responses.create(asked);
+      const offered = await client.responses.create(request);
       assert.ok(offered.output.some((item) => item.type === "function_call" && item.name === weather.name));
       if (upstream === "openai-responses") return;
       for (const tool_choice of [
@@ -172,7 +172,7 @@ for (const [name, Client] of [
         { type: "allowed_tools" as const, mode: "required" as const, tools: [{ type: "image_generation" }] },
       ])
         await assert.rejects(
-          client.responses.create({ ...asked, tool_choice }),
+          client.responses.create({ ...request, tool_choice }),
           (error: InstanceType<typeof OpenAI.APIError>) => {
             assert.deepEqual([error.status, error.param], [400, "tool_choice"]);
             return error.message.includes("image_generation");
@@ -235,10 +235,10 @@ for (const [name, Client] of [
     test(`${name}, responses of a reasoning model, ${streams ? "streamed" : "whole"}: the documented loop works with default settings`, async () => {
       const input: OpenAI.Responses.ResponseInput = [{ role: "user", content: wantsWeather }];
       const ask = async () => {
-        const asked = { model: "reasoner", input, tools: [responsesTool] };
+        const request = { model: "reasoner", input, tools: [responsesTool] };
         const response = streams
-          ? await client.responses.stream(asked).finalResponse()
-          : await client.responses.create(asked);
+          ? await client.responses.stream(request).finalResponse()
+          : await client.responses.create(request);
         input.push(...(response.output as OpenAI.Responses.ResponseInput));
         return response;
       };

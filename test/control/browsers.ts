@@ -48,7 +48,7 @@ export class Browser {
     body?: unknown,
     headers: Record<string, string | undefined> = {},
   ): Promise<Answer<Body>> {
-    const given = {
+    const variables = {
       origin: this.base,
       cookie: this.cookie || undefined,
       "content-type": body === undefined ? undefined : "application/json",
@@ -57,7 +57,7 @@ export class Browser {
     const response = await fetch(new URL(path, this.base), {
       method,
       redirect: "manual",
-      headers: Object.entries(given).filter((entry): entry is [string, string] => entry[1] !== undefined),
+      headers: Object.entries(variables).filter((entry): entry is [string, string] => entry[1] !== undefined),
       ...(body !== undefined && { body: JSON.stringify(body) }),
     });
     for (const cookie of response.headers.getSetCookie()) {

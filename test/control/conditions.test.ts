@@ -62,7 +62,7 @@ async function stateOf(
 const worker = (status: object = {}) => ({
   id: "worker-1",
   role: "worker",
-  status: { queues: [...catalogue.queues.keys()].map((queue) => ({ queue, capacity: 4, held: 1 })), ...status },
+  status: { queues: [...catalogue.queues.keys()].map((queue) => ({ queue, capacity: 4, usedSlots: 1 })), ...status },
 });
 
 test("nothing needs attention while all is well", async () => {
@@ -87,7 +87,10 @@ test("each condition is found, with its subject and figure", async () => {
   const only = {
     id: "worker-1",
     role: "worker",
-    status: { queues: [{ queue: "chat", capacity: 1, held: 0 }], targets: [{ target: "u/c", state: "half-open" }] },
+    status: {
+      queues: [{ queue: "chat", capacity: 1, usedSlots: 0 }],
+      targets: [{ target: "u/c", state: "half-open" }],
+    },
   };
   const { conditions } = await (await stateOf([ingress, late, only], { lagSeconds: 61, invalid: 3 })).read();
   assert.deepEqual(

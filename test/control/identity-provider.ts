@@ -57,17 +57,17 @@ export async function startIdentityProvider(person: Person): Promise<IdentityPro
       }
       case "/token": {
         const form = new URLSearchParams(Buffer.concat(await request.toArray()).toString());
-        const given = codes.get(form.get("code") ?? "");
+        const grant = codes.get(form.get("code") ?? "");
         const verifier = createHash("sha256")
           .update(form.get("code_verifier") ?? "")
           .digest("base64url");
-        if (given?.challenge !== verifier) return send({ error: "invalid_grant" }, 400);
+        if (grant?.challenge !== verifier) return send({ error: "invalid_grant" }, 400);
         const now = Math.floor(Date.now() / 1_000);
         const claims = { iss: provider.issuer, aud: "sluice", iat: now, exp: now + 60, ...provider.person };
         return send({
           access_token: "access",
           token_type: "Bearer",
-          id_token: sign({ ...claims, email_verified: true, ...(given.nonce !== null && { nonce: given.nonce }) }),
+          id_token: sign({ ...claims, email_verified: true, ...(grant.nonce !== null && { nonce: grant.nonce }) }),
         });
       }
       default:

@@ -41,8 +41,8 @@ onPostgres("a text that the database cannot store is refused, in addresses, quer
     ["/keys", { ...key, tags: ["a\udc00b"] }, "tags"],
     ["/keys", { ...key, models: ["\0*"] }, "models"],
   ];
-  for (const [path, given, field] of bodies) {
-    const { status, body } = await api.call(operator, "POST", path, given);
+  for (const [path, wrongBody, field] of bodies) {
+    const { status, body } = await api.call(operator, "POST", path, wrongBody);
     assert.deepEqual([path, status, body.field], [path, 400, field]);
   }
 });

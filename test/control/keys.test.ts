@@ -194,12 +194,16 @@ onPostgres(
     assert.equal(equal.status, 201, equal.text);
 
     const high = { requestsPerMinute: 500, budgetPerDay: 1 };
-    const given = `/keys/${(await create(operator, "narrow", high)).body.id}`;
-    assert.equal((await call(member, "PATCH", given, { name: "renamed" })).status, 200);
-    assert.equal((await call(member, "PATCH", given, { limits: { ...high, budgetPerDay: 2 } })).status, 200);
-    assertRefused(await call(member, "PATCH", given, { limits: { requestsPerMinute: 499 } }), "requestsPerMinute", 60);
-    assert.equal((await call(member, "PATCH", given, { limits: null })).status, 200);
-    assertRefused(await call(member, "PATCH", given, { limits: high }), "requestsPerMinute", 60);
+    const keyPath = `/keys/${(await create(operator, "narrow", high)).body.id}`;
+    assert.equal((await call(member, "PATCH", keyPath, { name: "renamed" })).status, 200);
+    assert.equal((await call(member, "PATCH", keyPath, { limits: { ...high, budgetPerDay: 2 } })).status, 200);
+    assertRefused(
+      await call(member, "PATCH", keyPath, { limits: { requestsPerMinute: 499 } }),
+      "requestsPerMinute",
+      60,
+    );
+    assert.equal((await call(member, "PATCH", keyPath, { limits: null })).status, 200);
+    assertRefused(await call(member, "PATCH", keyPath, { limits: high }), "requestsPerMinute", 60);
 
     const free = `/keys/${(await create(member, "default", high)).body.id}`;
     assertRefused(await call(member, "PATCH", free, { group: "narrow" }), "requestsPerMinute", 60);

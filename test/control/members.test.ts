@@ -128,14 +128,14 @@ onPostgres(
     const { user } = await api.member(account, "reader");
     const givenBy = async (scopes: string[]) => {
       const { body } = await api.machine<{ token: string }>("POST", "/tokens", { name: "t", scopes });
-      const given: string[] = [];
+      const invitationLinks: string[] = [];
       for (const role of ["reader", "member", "owner"]) {
         const invited = await api.machine("POST", `/accounts/${account}/invitations`, { role }, body.token);
         const changed = await api.machine("PATCH", `/accounts/${account}/members/${user}`, { role }, body.token);
         assert.deepEqual([invited.status, changed.status], invited.status === 201 ? [201, 200] : [403, 403]);
-        if (invited.status === 201) given.push(role);
+        if (invited.status === 201) invitationLinks.push(role);
       }
-      return given;
+      return invitationLinks;
     };
     assert.deepEqual(await givenBy(["create*", "updateMember"]), []);
     const ofReaders = ["get*", "list*", "sum*", "export*"];
@@ -256,12 +256,12 @@ onPostgres("every operation refuses whoever lacks the role, and ids of another a
   const actors = await Promise.all(ranks.map(async (role) => ({ role, ...(await api.member(account, role)) })));
   for (const [name, { method, path, access, body }] of Object.entries(operations)) {
     const url = `/api/v1${path.replaceAll(/:(\w+)/g, (_, param: string) => values[param] ?? assert.fail(param))}`;
-    const given = body && (bodies[name] ?? assert.fail(`a body for ${name}`));
-    if (access !== "anyone") assert.equal((await api.browser().call(method, url, given)).status, 401, name);
+    const input = body && (bodies[name] ?? assert.fail(`a body for ${name}`));
+    if (access !== "anyone") assert.equal((await api.browser().call(method, url, input)).status, 401, name);
     for (const { role, browser } of actors) {
       // Ends the session that the test goes on with.
       if (name === "endSessions" || name === "setMyPassword") continue;
-      const { status } = await browser.call(method, url, given);
+      const { status } = await browser.call(method, url, input);
       const where = `${name} as ${role}: ${status}`;
       if (access === "operator") assert.equal(status, 403, where);
       else if (path.includes(":")) assert.ok(status === 404 || status === 403, where);

@@ -75,9 +75,9 @@ interface Recorded {
 }
 const recorded = async (id: string): Promise<Recorded | undefined> => {
   const { items } = await control.get<{ items: Recorded[] }>("/usage/records?limit=500");
-  const found = items.filter((each) => each.id === id);
-  assert.ok(found.length <= 1, "a generation is in the ledger once");
-  return found[0];
+  const matches = items.filter((each) => each.id === id);
+  assert.ok(matches.length <= 1, "a generation is in the ledger once");
+  return matches[0];
 };
 const generationOf = (response: Response) => (response.headers.get("x-request-id") as string).replace("req_", "gen_");
 

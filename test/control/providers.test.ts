@@ -130,8 +130,8 @@ onPostgres("with a mail server, invitations are sent and a forgotten password is
 
   const forget = (address: string) =>
     api.browser().call("POST", "/api/auth/request-password-reset", { email: address });
-  const [known, unknown] = [await forget(email), await forget(`nobody-${email}`)];
-  assert.deepEqual([known.status, known.body], [200, unknown.body]);
+  const [answer, unknown] = [await forget(email), await forget(`nobody-${email}`)];
+  assert.deepEqual([answer.status, answer.body], [200, unknown.body]);
   const token = tokenOf(linkIn(await mails.next()));
   const newPassword = "a password that is new";
   const reset = (password: string) =>

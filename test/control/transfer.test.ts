@@ -83,13 +83,13 @@ test("an export moves everything between the embedded database and Postgres and 
   assert.equal(await importDatabase(postgres.database, linesOf(first), systemClock), rows);
   const second = await exported(postgres.database);
   assert.equal(await importDatabase(again.database, linesOf(second), systemClock), rows);
-  const sorted = (text: string) =>
+  const sortedLines = (text: string) =>
     text
       .split("\n")
       .map((line) => line.replace(/ /g, ""))
       .sort()
       .join("\n");
-  assert.equal(sorted(await exported(again.database)), sorted(first));
+  assert.equal(sortedLines(await exported(again.database)), sortedLines(first));
   const { rows: sums } = await sql<{ cost: bigint; totals: bigint }>`
     select (select sum(cost)::bigint from usage) as cost, (select sum(cost)::bigint from usage_totals) as totals`.execute(
     again.database,

@@ -239,10 +239,10 @@ test("images by size and quality, named by the answer or else by the request", a
   assert.deepEqual([low.images, low.imageSize, low.imageQuality], [2, "1024x1024", "low"]);
   // 10 × 5 / 1,000,000 + 2 × 0.011
   assert.equal(low.cost, "0.02205");
-  const asked = await draw({ n: 2, size: "1024x1024", quality: "high" }, { usage }, "image-asked");
-  assert.deepEqual([asked.images, asked.imageSize, asked.imageQuality], [2, "1024x1024", "high"]);
+  const drawn = await draw({ n: 2, size: "1024x1024", quality: "high" }, { usage }, "image-asked");
+  assert.deepEqual([drawn.images, drawn.imageSize, drawn.imageQuality], [2, "1024x1024", "high"]);
   // 10 × 5 / 1,000,000 + 2 × 0.042
-  assert.equal(asked.cost, "0.08405");
+  assert.equal(drawn.cost, "0.08405");
   const other = await draw({ n: 2, size: "1536x1024" }, { usage }, "image-other");
   // No price for this size: (10 × 5 + 544 × 40) / 1,000,000
   assert.equal(other.cost, "0.02181");

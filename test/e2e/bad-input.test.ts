@@ -105,11 +105,12 @@ const partners: readonly [RegExp, RegExp][] = [
 
 /** True if the error names the changed field, a field in it, its parent, or a neighbour. */
 function isNamed(field: string, path: string): boolean {
-  const [named, asked] = [plain(field), plain(path)];
+  const [named, changed] = [plain(field), plain(path)];
   if (named === "") return false;
-  const parent = parentOf(asked);
-  if (named.startsWith(asked) || asked.startsWith(named) || (parent !== "" && named.startsWith(parent))) return true;
-  return partners.some(([one, other]) => one.test(asked) && other.test(named));
+  const parent = parentOf(changed);
+  if (named.startsWith(changed) || changed.startsWith(named) || (parent !== "" && named.startsWith(parent)))
+    return true;
+  return partners.some(([one, other]) => one.test(changed) && other.test(named));
 }
 
 async function check(

@@ -57,12 +57,12 @@ for (const name of names) {
     const page = await browser.newPage(t);
     await page.goto(app);
     const target = { url: gateway.url, key: await gateway.createKey("web"), model: "sim" };
-    const asked = await page.evaluate(([name, target]) => inPage.clients[name](target), [name, target] as const);
-    assert.match(asked.whole, greeting);
-    assert.equal(asked.streamed, asked.whole);
-    assert.ok(asked.chunks > 2, `${asked.chunks} chunks`);
-    assert.equal(asked.requestIds.length, 2);
-    for (const id of asked.requestIds) assert.match(id ?? "", /^req_/);
+    const result = await page.evaluate(([name, target]) => inPage.clients[name](target), [name, target] as const);
+    assert.match(result.whole, greeting);
+    assert.equal(result.streamed, result.whole);
+    assert.ok(result.chunks > 2, `${result.chunks} chunks`);
+    assert.equal(result.requestIds.length, 2);
+    for (const id of result.requestIds) assert.match(id ?? "", /^req_/);
   });
 
   test(`${name}'s client in a page reads why it must wait`, async (t) => {

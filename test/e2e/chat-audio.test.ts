@@ -32,7 +32,7 @@ const events =
     void response
       .writeHead(200, { "content-type": "text/event-stream" })
       .end(data.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
-const asked = () => JSON.parse(upstream.last().body.toString());
+const lastRequest = () => JSON.parse(upstream.last().body.toString());
 
 const conversation = {
   modalities: ["text", "audio"] as ("text" | "audio")[],
@@ -68,7 +68,7 @@ test("a chat completion with speech in and out passes unchanged", async () => {
   );
   const answer = await client.chat.completions.create({ model: "gpt-audio", ...conversation });
   assert.deepEqual([answer.model, answer.choices[0]?.message.audio], ["gpt-audio", audio]);
-  assert.deepEqual(asked(), { model: "theirs", ...conversation });
+  assert.deepEqual(lastRequest(), { model: "theirs", ...conversation });
 });
 
 test("a streamed chat completion with speech passes unchanged, and the client puts it together", async () => {
@@ -154,7 +154,10 @@ test("Gemini's speech of one voice passes unchanged, whole", async () => {
   assert.deepEqual(answer.candidates?.[0]?.content, speech.candidates[0]?.content);
   assert.deepEqual(answer.usageMetadata?.candidatesTokensDetails, speech.usageMetadata.candidatesTokensDetails);
   assert.match(upstream.last().path, /\/models\/their-tts:generateContent$/);
-  assert.deepEqual(asked(), { contents: [{ parts: [{ text: "say hi" }], role: "user" }], generationConfig: config });
+  assert.deepEqual(lastRequest(), {
+    contents: [{ parts: [{ text: "say hi" }], role: "user" }],
+    generationConfig: config,
+  });
 });
 
 test("Gemini's speech of several voices passes unchanged, streamed", async () => {
@@ -174,5 +177,5 @@ test("Gemini's speech of several voices passes unchanged, streamed", async () =>
   }))
     parts.push(chunk.candidates?.[0]?.content?.parts?.[0]?.inlineData?.data);
   assert.deepEqual(parts, ["AAAA", "AAAA"]);
-  assert.deepEqual(asked().generationConfig, config);
+  assert.deepEqual(lastRequest().generationConfig, config);
 });

@@ -385,15 +385,15 @@ test("a failure after a keep-alive is an error event, because the status is alre
 
 test("a whole answer has no keep-alives, however late it is", async () => {
   const answer = Promise.withResolvers<void>();
-  let asked = 0;
+  let requests = 0;
   upstream.answerWith(async (response, { body }) => {
-    asked++;
+    requests++;
     await answer.promise;
     if (JSON.parse(body.toString()).stream) response.writeHead(200, eventStream).end("data: [DONE]\n\n");
     else jsonAnswer(chatCompletion)(response);
   });
   const whole = post({ ...late, stream: false });
-  await until("it waits", () => asked === 1);
+  await until("it waits", () => requests === 1);
   // A stream that came later has a sign of life: the whole one was looked at as well.
   const stream = await post(late);
   answer.resolve();

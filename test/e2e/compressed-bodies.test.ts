@@ -160,7 +160,7 @@ test("a compressed body that decodes to nothing is bounded by its own size", asy
 });
 
 test("decoded bytes count as memory until the sender leaves", async () => {
-  const held = async () =>
+  const bodyBytes = async () =>
     Number(/^sluice_bodies_bytes (\d+)/m.exec(await (await fetch(`${tight.urls.operations}/metrics`)).text())?.[1]);
   const decoded = requestOf(randomBytes(40_000).toString("hex"));
   const compressed = gzipSync(decoded);
@@ -171,10 +171,10 @@ test("decoded bytes count as memory until the sender leaves", async () => {
   );
   // The last bytes are missing, so the request is never complete.
   socket.write(compressed.subarray(0, -8));
-  await until("the decoded bytes are held", async () => (await held()) > decoded.length * 0.9);
+  await until("the decoded bytes are held", async () => (await bodyBytes()) > decoded.length * 0.9);
   assert.ok(compressed.length < decoded.length * 0.7);
   socket.destroy();
-  await until("they are released", async () => (await held()) === 0);
+  await until("they are released", async () => (await bodyBytes()) === 0);
 });
 
 test("an unknown coding, and several codings, are refused with a list of the known ones", async () => {

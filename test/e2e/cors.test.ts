@@ -49,11 +49,11 @@ const ask = (path: string, { method = "POST", origin, key, headers = {}, body }:
 const chat = (more: object = {}) =>
   JSON.stringify({ model: "sim", messages: [{ role: "user", content: "hello" }], ...more });
 
-const preflight = (path: string, origin: string, asked = "authorization, content-type, x-stainless-new") =>
+const preflight = (path: string, origin: string, requestHeaders = "authorization, content-type, x-stainless-new") =>
   ask(path, {
     method: "OPTIONS",
     origin,
-    headers: { "access-control-request-method": "POST", "access-control-request-headers": asked },
+    headers: { "access-control-request-method": "POST", "access-control-request-headers": requestHeaders },
   });
 
 /** Fails unless a page of the origin can read the response with its headers. */
@@ -78,11 +78,11 @@ test("a preflight needs no key, on every path and for every model", async () => 
     "/",
   ])
     for (const origin of [app, lone]) {
-      const asked = "authorization, x-stainless-os, anthropic-beta, x-goog-api-key, api-key";
-      const { status, headers } = await preflight(path, origin, asked);
+      const requestHeaders = "authorization, x-stainless-os, anthropic-beta, x-goog-api-key, api-key";
+      const { status, headers } = await preflight(path, origin, requestHeaders);
       assert.equal(status, 204, path);
       assert.equal(headers.get("access-control-allow-origin"), origin);
-      assert.equal(headers.get("access-control-allow-headers"), asked);
+      assert.equal(headers.get("access-control-allow-headers"), requestHeaders);
       assert.match(headers.get("access-control-allow-methods") ?? "", /GET.*POST.*PATCH.*DELETE/);
       assert.equal(headers.get("access-control-max-age"), "7200");
       assert.equal(headers.get("vary"), "origin");

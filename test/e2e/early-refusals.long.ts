@@ -77,12 +77,12 @@ test("100 Continue is sent only for requests that are accepted", async () => {
     const refused = await exchange(gateway.url, head(...lines));
     assert.deepEqual([refused.status, refused.answers], [status, 1]);
   }
-  let asked = false;
+  let hasAsked = false;
   const { text } = await exchange(gateway.url, head(keyHeader, ...expecting), {
     until: (so) => so.includes("You said"),
     more: () => {
-      if (asked) return undefined;
-      asked = true;
+      if (hasAsked) return undefined;
+      hasAsked = true;
       return body;
     },
   });

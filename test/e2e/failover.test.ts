@@ -25,9 +25,9 @@ interface Target {
 }
 const targets = new Map<string, Target>();
 const targetOf = (name: string): Target => {
-  const known = targets.get(name) ?? { seen: [], answer: ok };
-  targets.set(name, known);
-  return known;
+  const target = targets.get(name) ?? { seen: [], answer: ok };
+  targets.set(name, target);
+  return target;
 };
 
 const chunk = (delta: object, finish: string | null = null) =>
@@ -38,7 +38,7 @@ let streams = false;
  * no generation.
  */
 let absent = false;
-let presenceAsked = 0;
+let presenceChecks = 0;
 const ok = (response: ServerResponse) => {
   if (!streams) response.writeHead(200, { "content-type": "application/json" }).end(chatCompletion);
   else
@@ -53,7 +53,7 @@ const failing =
 
 const server = createServer((request, response) => {
   if (request.method === "GET") {
-    presenceAsked++;
+    presenceChecks++;
     if (absent) response.writeHead(503).end();
     else response.writeHead(501).write("a list that never ends");
     return;
@@ -63,23 +63,23 @@ const server = createServer((request, response) => {
     body += part.toString();
   });
   request.on("end", () => {
-    const asked = JSON.parse(body) as {
+    const requestBody = JSON.parse(body) as {
       model: string;
       stream?: boolean;
       messages: { role: string; content: string }[];
     };
-    const target = targetOf(asked.model);
+    const target = targetOf(requestBody.model);
     const seen = {
       at: performance.now(),
       authorization: request.headers.authorization,
       closed: false,
-      messages: asked.messages,
+      messages: requestBody.messages,
     };
     target.seen.push(seen);
     response.on("close", () => {
       seen.closed = true;
     });
-    streams = asked.stream === true;
+    streams = requestBody.stream === true;
     target.answer(response);
   });
 });
@@ -519,10 +519,10 @@ const told = (path: string) =>
 const opened = (id: string) =>
   until("the circuit breaker is open everywhere", async () => {
     assert.equal((await ask(id)).status, 200);
-    const known = (await told("/status")).map(
+    const states = (await told("/status")).map(
       (text) => (JSON.parse(text) as { targets: { target: string; state: string }[] }).targets,
     );
-    return known.every((targets) =>
+    return states.every((targets) =>
       targets.some(({ target, state }) => target === `guarded/${id}-one` && state !== "closed"),
     );
   });
@@ -555,12 +555,12 @@ test("an unreachable upstream gets no generation until it is back, over two work
   await opened("absent");
   assert.ok(one.seen.length <= 9, `${one.seen.length} calls`);
   const before = one.seen.length;
-  const asked = presenceAsked;
+  const checksBefore = presenceChecks;
   await until(
     "it was looked for",
     async () => {
       assert.equal((await ask("absent")).status, 200);
-      return presenceAsked >= asked + 2;
+      return presenceChecks >= checksBefore + 2;
     },
     15_000,
   );
@@ -599,10 +599,10 @@ test("a probe's first content closes the circuit breaker, before its answer ends
   one.answer = failing(500);
   await until("the circuit breaker is open everywhere", async () => {
     await ask("proving", true);
-    const known = (await told("/status")).map(
+    const states = (await told("/status")).map(
       (text) => (JSON.parse(text) as { targets: { target: string; state: string }[] }).targets,
     );
-    return known.every((all) =>
+    return states.every((all) =>
       all.some(({ target, state }) => target === "guarded/proving-one" && state !== "closed"),
     );
   });
@@ -649,13 +649,13 @@ test("words that an upstream quotes from its caller block nobody", async () => {
 });
 
 test("a stream with a finish reason on every chunk is read to its end, and fails if it breaks", async () => {
-  const said = (place: number) => chunk({ content: `w${place} ` }, "stop");
+  const word = (place: number) => chunk({ content: `w${place} ` }, "stop");
   let breaks = false;
   targetOf("eager-one").answer = (response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
     let place = 0;
     const speaking = setInterval(() => {
-      response.write(said(place++));
+      response.write(word(place++));
       if (place === 3 && breaks) response.destroy();
       if (place === 12) response.end("data: [DONE]\n\n");
       if (place === 12 || response.destroyed) clearInterval(speaking);

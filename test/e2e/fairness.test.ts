@@ -17,7 +17,7 @@ let heavyKey: string;
 const arrived: string[] = [];
 let open = 0;
 /** The answers that are held, while any are. */
-let held: (() => void)[] | undefined;
+let waiting: (() => void)[] | undefined;
 /** Is answered even then. */
 const atOnce = "at once";
 
@@ -27,14 +27,14 @@ upstream.answerWith((response, { body, closed }) => {
   open++;
   closed.then(() => open--);
   const answer = () => jsonAnswer(chatCompletion)(response);
-  setTimeout(() => (held === undefined || words === atOnce ? answer() : held.push(answer)), serviceMs);
+  setTimeout(() => (waiting === undefined || words === atOnce ? answer() : waiting.push(answer)), serviceMs);
 });
 const hold = () => {
-  held ??= [];
+  waiting ??= [];
 };
 const goOn = () => {
-  const answers = held ?? [];
-  held = undefined;
+  const answers = waiting ?? [];
+  waiting = undefined;
   for (const answer of answers) answer();
 };
 
@@ -77,30 +77,30 @@ async function total(metric: RegExp): Promise<number> {
 const waitingTotal = () => total(/sluice_generations\{queue="chat",state="waiting"\} (\d+)/);
 const heldTotal = () => total(/sluice_queued_generations\{queue="chat"\} (\d+)/);
 /** While answers are held nothing moves any more, once all places are taken and all others wait. */
-const settled = (asked: number) =>
+const settled = (count: number) =>
   until(
     "all places are taken, and all others wait",
-    async () => open === places && (await waitingTotal()) === asked - arrived.length,
+    async () => open === places && (await waitingTotal()) === count - arrived.length,
   );
 
 test("a key that sends 200 at once delays another key's single request by about one service time", async (context) => {
   await Promise.all([ask(0, gateway.key, "first"), ask(1, gateway.key, "first")]);
   const other = await gateway.createKey("default");
   hold();
-  let asked = arrived.length + 200;
+  let expected = arrived.length + 200;
   const answers = Array.from({ length: 200 }, (_, index) => ask(index, gateway.key, "burst"));
-  await settled(asked);
+  await settled(expected);
   assert.ok((await heldTotal()) > 140, "few are on the queue");
   const preceding: number[] = [];
   for (let index = 0; index < 8; index++) {
     answers.push(ask(index, other, "single"));
-    await settled(++asked);
+    await settled(++expected);
     const from = arrived.length;
     goOn();
     await until("it is its turn", () => arrived.includes("single", from));
     hold();
     preceding.push(arrived.indexOf("single", from) - from);
-    await settled(asked);
+    await settled(expected);
   }
   goOn();
   await Promise.all(answers);
@@ -159,11 +159,11 @@ test("groups share a busy queue by weight", async (context) => {
 test("a queued request whose caller left costs nothing", async () => {
   hold();
   const controller = new AbortController();
-  const asked = arrived.length + 50;
+  const expected = arrived.length + 50;
   const left = Array.from({ length: 50 }, () =>
     gateway.post(saying("left"), { signal: controller.signal }).catch(() => undefined),
   );
-  await settled(asked);
+  await settled(expected);
   controller.abort();
   await Promise.all(left);
   await until("none waits", async () => (await waitingTotal()) === 0 && (await heldTotal()) === 0);

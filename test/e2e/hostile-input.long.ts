@@ -413,11 +413,11 @@ test("a malformed form, one with a hundred thousand fields, and one with an unex
       ["response_format", "tiff", 400],
     ] as const) {
       const fields = new FormData();
-      for (const [own, given] of [
+      for (const [own, foreign] of [
         ...valid(model).filter(([own]) => own !== name),
         ...(value === undefined ? [] : [[name, value] as [string, string | Blob]]),
       ])
-        fields.append(own, given as string);
+        fields.append(own, foreign as string);
       const answer = await post(path, fields);
       const what = `${model} ${name} ${answer.text.slice(0, 200)}`;
       assert.equal(answer.status, status, what);

@@ -120,18 +120,18 @@ for (const [model, stream] of [
     const first = told(send(`again-${model}`, model, { stream }));
     await until("it runs", async () => (await runs(model)) === before + 1);
     const beside = [0, 0, 1].map((at) => told(send(`again-${model}`, model, { stream, at })));
-    const given = await first;
+    const response = await first;
     const others = [
       ...(await Promise.all(beside)),
       ...(await Promise.all([0, 1].map((at) => told(send(`again-${model}`, model, { stream, at }))))),
     ];
-    assert.equal(given.status, 200);
-    assert.equal(given.replayed, null);
+    assert.equal(response.status, 200);
+    assert.equal(response.replayed, null);
     for (const other of others) {
-      assert.deepEqual({ ...other, id: given.id }, { ...given, replayed: "true" });
-      assert.notEqual(other.id, given.id);
+      assert.deepEqual({ ...other, id: response.id }, { ...response, replayed: "true" });
+      assert.notEqual(other.id, response.id);
     }
-    if (stream) assert.match(given.text, /data: \[DONE\]\n\n$/);
+    if (stream) assert.match(response.text, /data: \[DONE\]\n\n$/);
     assert.equal(await runs(model), before + 1);
   });
 
@@ -375,9 +375,9 @@ for (const idle of ["the first", "the second"])
       response.end("data: [DONE]\n\n");
     });
     const signal = AbortSignal.timeout(20_000);
-    const asked = { stream: true, signal };
-    const first = await send(`idle-${idle}`, "scripted", asked);
-    const second = await send(`idle-${idle}`, "scripted", asked);
+    const request = { stream: true, signal };
+    const first = await send(`idle-${idle}`, "scripted", request);
+    const second = await send(`idle-${idle}`, "scripted", request);
     assert.equal(second.headers.get("idempotent-replayed"), "true");
     goOn.resolve();
     const [reading, unread] = idle === "the first" ? [second, first] : [first, second];

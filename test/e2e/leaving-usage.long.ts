@@ -152,25 +152,25 @@ async function open(key: string, dialect: ConversationDialect, model: string, mo
   const { path, body } = requestOf(dialect, model, more);
   const leaving = new AbortController();
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
-  const asked = fetch(`${gateway.url}${path}`, {
+  const pending = fetch(`${gateway.url}${path}`, {
     method: "POST",
     headers,
     body: JSON.stringify(body),
     signal: leaving.signal,
   });
-  asked.catch(() => undefined);
+  pending.catch(() => undefined);
   let reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   const events = new SseReader(1 << 24);
   const next = async () => {
     if (reader === undefined) {
-      const response = await asked;
+      const response = await pending;
       assert.equal(response.status, 200);
       reader = response.body?.getReader();
     }
     return (await reader?.read())?.value;
   };
   return {
-    status: async () => (await asked).status,
+    status: async () => (await pending).status,
     async read(textBytes) {
       for (let count = 0; count < textBytes; ) {
         const chunk = await next();

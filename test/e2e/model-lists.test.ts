@@ -22,9 +22,9 @@ after(() => gateway[Symbol.asyncDispose]());
 const { key: apiKey, url } = gateway;
 
 const gathered = async <Item>(list: AsyncIterable<Item>, idOf: (item: Item) => string | undefined) => {
-  const found: (string | undefined)[] = [];
-  for await (const item of list) found.push(idOf(item));
-  return found;
+  const names: (string | undefined)[] = [];
+  for await (const item of list) names.push(idOf(item));
+  return names;
 };
 
 for (const Client of [OpenAI, OpenAIOld])

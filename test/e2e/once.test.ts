@@ -46,17 +46,17 @@ const server = createServer((request, response) => {
     const words = Array.from({ length: wordsMax }, (_, place) =>
       isFirst || model.includes("same") ? wordAt(place) : loud(wordAt(place)),
     );
-    const said = words.slice(from, Math.max(from, breaksAt));
+    const delivered = words.slice(from, Math.max(from, breaksAt));
     const breaks = breaksAt < wordsMax + 1;
     if (stream === true) {
       response.writeHead(200, { "content-type": "text/event-stream" });
-      response.write(chunk({ role: "assistant" }) + said.map((content) => chunk({ content })).join(""));
+      response.write(chunk({ role: "assistant" }) + delivered.map((content) => chunk({ content })).join(""));
       if (breaks) setImmediate(() => response.destroy());
       else response.end(`${chunk({}, "stop")}data: [DONE]\n\n`);
       return;
     }
     const whole = JSON.stringify({
-      choices: [{ index: 0, message: { role: "assistant", content: said.join("") }, finish_reason: "stop" }],
+      choices: [{ index: 0, message: { role: "assistant", content: delivered.join("") }, finish_reason: "stop" }],
     });
     response.writeHead(200, { "content-type": "application/json", "content-length": whole.length });
     if (!breaks) response.end(whole);

@@ -74,8 +74,8 @@ const statusOf = async (response: Promise<Response>) => {
   await body?.cancel();
   return status;
 };
-const headersOf = (response: Response, beginning: string) =>
-  Object.fromEntries([...response.headers].filter(([name]) => name.startsWith(beginning)));
+const headersOf = (response: Response, prefix: string) =>
+  Object.fromEntries([...response.headers].filter(([name]) => name.startsWith(prefix)));
 
 test("two ingresses count a key's requests together, refusals cost nothing, and other keys of the group have their own limit", async () => {
   const [one, other] = [await gateway.createKey("requests"), await gateway.createKey("requests")];
@@ -127,17 +127,17 @@ test("OpenAI's callers get rate-limit headers and a Retry-After", async () => {
 test("Anthropic's and Google's callers get them in their dialect's form", async () => {
   const key = await gateway.createKey("requests");
   const anthropic = new Anthropic({ apiKey: key, baseURL: urls[0], maxRetries: 0 });
-  const asked = { model: "fast", max_tokens: 30, messages };
-  const { response } = await anthropic.messages.create(asked).withResponse();
+  const request = { model: "fast", max_tokens: 30, messages };
+  const { response } = await anthropic.messages.create(request).withResponse();
   const { "anthropic-ratelimit-requests-reset": reset, ...rest } = headersOf(response, "anthropic-ratelimit-requests");
   assert.deepEqual(rest, { "anthropic-ratelimit-requests-limit": "2", "anthropic-ratelimit-requests-remaining": "1" });
   assert.match(reset ?? "", /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
   const lies = Date.parse(reset ?? "") - Date.now();
   assert.ok(lies > 50_000 && lies < 62_000, String(lies));
   assert.equal(response.headers.get("anthropic-ratelimit-tokens-limit"), "100000");
-  await anthropic.messages.create(asked);
+  await anthropic.messages.create(request);
   await assert.rejects(
-    anthropic.messages.create(asked),
+    anthropic.messages.create(request),
     (error) => error instanceof AnthropicRateLimitError && Number(error.headers?.get("retry-after")) > 50,
   );
 

@@ -40,7 +40,7 @@ async function spentBy(key: string): Promise<number> {
   return Number(await redis.hget(keyspace.limit("key", subject, "budget"), "dayNano")) / nanoPerUnit;
 }
 
-const asked = "twenty bytes of text";
+const question = "twenty bytes of text";
 
 /** A session in the middle of an answer, of which the caller has got twelve tokens. */
 async function answering(api: "openai" | "live", key: string, model = "voice"): Promise<BareSession> {
@@ -48,14 +48,14 @@ async function answering(api: "openai" | "live", key: string, model = "voice"): 
   const session = await (api === "openai" ? openSession({ url, key }, model) : openLive({ url, key }));
   if (api === "openai") {
     await session.until("session.created");
-    const item = { type: "message", role: "user", content: [{ type: "input_text", text: asked }] };
+    const item = { type: "message", role: "user", content: [{ type: "input_text", text: question }] };
     session.send({ type: "conversation.item.create", item });
     session.send({ type: "response.create" });
     for (let count = 0; count < 12; count++) await session.until("response.output_text.delta");
   } else {
     session.send({ setup: { model: "models/live" } });
     await session.until(({ setupComplete }) => setupComplete !== undefined);
-    session.send({ clientContent: { turns: [{ role: "user", parts: [{ text: asked }] }], turnComplete: true } });
+    session.send({ clientContent: { turns: [{ role: "user", parts: [{ text: question }] }], turnComplete: true } });
     for (let count = 0; count < 12; count++) await session.until(({ serverContent }) => serverContent?.modelTurn);
   }
   return session;

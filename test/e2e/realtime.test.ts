@@ -99,8 +99,8 @@ test("Google's client holds a conversation over Live, as the vendor's server ans
   });
   session.sendClientContent({ turns: [{ role: "user", parts: [{ text: "Hello" }] }], turnComplete: true });
   const turn = await until(({ serverContent }) => serverContent?.turnComplete === true);
-  const said = turn.flatMap(({ serverContent }) => serverContent?.modelTurn?.parts ?? []).map(({ text }) => text);
-  assert.equal(said.join(""), "You said: Hello");
+  const texts = turn.flatMap(({ serverContent }) => serverContent?.modelTurn?.parts ?? []).map(({ text }) => text);
+  assert.equal(texts.join(""), "You said: Hello");
   assert.equal(turn.at(-1)?.usageMetadata?.responseTokenCount, 3);
   const data = Buffer.alloc(3_000, 7).toString("base64");
   session.sendRealtimeInput({ audio: { data, mimeType: "audio/pcm;rate=16000" } });

@@ -38,9 +38,9 @@ interface Response {
 
 /** A response, streamed or whole. */
 async function responseTo(body: object, isStreamed: boolean): Promise<Response> {
-  const asked = { ...body, tools } as never;
+  const request = { ...body, tools } as never;
   return (
-    isStreamed ? await client.responses.stream(asked).finalResponse() : await client.responses.create(asked)
+    isStreamed ? await client.responses.stream(request).finalResponse() : await client.responses.create(request)
   ) as never;
 }
 

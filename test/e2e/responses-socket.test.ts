@@ -134,7 +134,7 @@ test("the client's lanes carry a tool's call and its result, with an upstream of
 
 const thought = { type: "reasoning", id: "rs_1", summary: [] };
 const sealed = { type: "reasoning", id: "rs_2", summary: [], encrypted_content: "sealed" };
-const said = {
+const message = {
   type: "message",
   id: "msg_1",
   role: "assistant",
@@ -157,7 +157,7 @@ const answerWith = (id: string, items: object[], repeats: boolean) =>
 
 test("an upstream gets the whole conversation byte for byte, except reasoning that it cannot resolve", async () => {
   using socket = await open();
-  answerWith("resp_theirs", [thought, sealed, said], true);
+  answerWith("resp_theirs", [thought, sealed, message], true);
   const first =
     '{"type":"response.create","model":"scripted","input":"Is it?","temperature":1.0,"unheard-of":12345678901234567890,"generate":true}';
   socket.send(first);
@@ -169,7 +169,7 @@ test("an upstream gets the whole conversation byte for byte, except reasoning th
     '{"stream":true,"model":"m","input":"Is it?","temperature":1.0,"unheard-of":12345678901234567890,"store":false}',
   );
   for (const repeats of [true, false]) {
-    answerWith("resp_theirs", [said], repeats);
+    answerWith("resp_theirs", [message], repeats);
     const before = response.id;
     socket.send(
       `{"previous_response_id":"${before}","model":"scripted","input":[ {"role":"user","content":"\\u0041 1.0"} ],"stream_id":"x","type":"response.create"}`,
@@ -180,11 +180,11 @@ test("an upstream gets the whole conversation byte for byte, except reasoning th
   }
   const user = '{"type":"message","role":"user","content":"Is it?"}';
   const next = ' {"role":"user","content":"\\u0041 1.0"} ';
-  const input = `[${user},${JSON.stringify(sealed)},${JSON.stringify(said)},${next},${JSON.stringify(said)},${next}]`;
+  const input = `[${user},${JSON.stringify(sealed)},${JSON.stringify(message)},${next},${JSON.stringify(message)},${next}]`;
   assert.equal(upstream.last().body.toString(), `{"model":"m","input":${input},"stream":true,"store":false}`);
   await socket.turn({ model: "scripted", input: "On.", previous_response_id: response.id });
   const { input: items } = JSON.parse(upstream.last().body.toString());
-  assert.deepEqual([items.length, items.at(-2)], [8, said]);
+  assert.deepEqual([items.length, items.at(-2)], [8, message]);
 });
 
 test("a warm-up turn calls no upstream, and the next turn continues from it", async () => {
@@ -288,7 +288,7 @@ test("a second turn is refused while one is in progress, which continues", async
     );
     void refused.promise.then(() =>
       response.end(
-        event("response.completed", { response: { id: "resp_e", status: "completed", model: "m", output: [said] } }),
+        event("response.completed", { response: { id: "resp_e", status: "completed", model: "m", output: [message] } }),
       ),
     );
   });

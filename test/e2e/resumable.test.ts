@@ -58,13 +58,13 @@ async function textOf(response: IncomingMessage): Promise<string> {
 }
 
 /** The stream's events with an id, up to a number of them; then the connection is broken. */
-async function cutAfter(count: number, asked: Awaited<ReturnType<typeof ask>>): Promise<string> {
+async function cutAfter(count: number, question: Awaited<ReturnType<typeof ask>>): Promise<string> {
   let text = "";
-  for await (const part of asked.response) {
+  for await (const part of question.response) {
     text += String(part);
     if (text.split("\n\n").length > count) break;
   }
-  asked.request.destroy();
+  question.request.destroy();
   return `${text.split("\n\n").slice(0, count).join("\n\n")}\n\n`;
 }
 
@@ -81,12 +81,12 @@ const lastIdIn = (text: string) => [...text.matchAll(/^id: (.+)$/gm)].at(-1)?.[1
 const resumable = { "x-sluice-resumable": "true" };
 const calls = async () => (await gateway.seen(paced)).length;
 
-for (const [dialect, asked] of Object.entries(dialects))
+for (const [dialect, question] of Object.entries(dialects))
   test(`${dialect}: a broken stream is resumed at another ingress, and no byte is lost or repeated`, async () => {
     const before = await calls();
-    const seen = await cutAfter(5, await ask(asked, { headers: resumable }));
+    const seen = await cutAfter(5, await ask(question, { headers: resumable }));
     const headers = { "last-event-id": lastIdIn(seen) };
-    const { response } = await ask(asked, { url: other, headers });
+    const { response } = await ask(question, { url: other, headers });
     assert.equal(response.statusCode, 200);
     assert.match(String(response.headers["content-type"]), /text\/event-stream/);
     const whole = seen + (await textOf(response));
@@ -97,29 +97,31 @@ for (const [dialect, asked] of Object.entries(dialects))
     );
     assert.equal(await calls(), before + 1);
     // The log has the same bytes.
-    const { response: again } = await ask(asked, { headers: { "last-event-id": lastIdIn(seen).replace(/\d+$/, "0") } });
+    const { response: again } = await ask(question, {
+      headers: { "last-event-id": lastIdIn(seen).replace(/\d+$/, "0") },
+    });
     assert.equal(await textOf(again), whole.slice(whole.indexOf("\n\n") + 2));
-    const plain = await textOf((await ask(asked)).response);
+    const plain = await textOf((await ask(question)).response);
     assert.equal(plain.includes("\nid: "), false);
     assert.equal(whole.match(/Hello/g)?.length, plain.match(/Hello/g)?.length);
   });
 
 test("Google's libraries, which fail on the ids of events, get a resumable stream without them", async () => {
-  const asked = dialects.gemini as (typeof dialects)[""];
+  const question = dialects.gemini as (typeof dialects)[""];
   const headers = {
     ...resumable,
     "idempotency-key": "google",
     "x-goog-api-client": "google-genai-sdk/3.1.0 gl-node/v24",
   };
-  const first = await textOf((await ask(asked, { headers })).response);
+  const first = await textOf((await ask(question, { headers })).response);
   assert.equal(first.includes("id: "), false);
   assert.match(first, /"finishReason":"STOP"/);
-  assert.equal(await textOf((await ask(asked, { url: other, headers })).response), first);
+  assert.equal(await textOf((await ask(question, { url: other, headers })).response), first);
 });
 
 test("the log of a failed stream is read with its error once, and then the connection breaks", async () => {
-  const asked = dialects["openai-chat"] as (typeof dialects)[""];
-  const failing = { ...asked, body: { ...asked.body, model: "breaking" } };
+  const question = dialects["openai-chat"] as (typeof dialects)[""];
+  const failing = { ...question, body: { ...question.body, model: "breaking" } };
   const headers = { ...resumable, "idempotency-key": "broken" };
   const first = await brokenTextOf((await ask(failing, { headers })).response);
   assert.equal(await brokenTextOf((await ask(failing, { url: other, headers })).response), first);
@@ -127,56 +129,56 @@ test("the log of a failed stream is read with its error once, and then the conne
 });
 
 test("a repeated request with the same Idempotency-Key reads the same stream, while it runs and afterwards", async () => {
-  const asked = dialects["openai-chat"] as (typeof dialects)[""];
+  const question = dialects["openai-chat"] as (typeof dialects)[""];
   const before = await calls();
   const headers = { ...resumable, "idempotency-key": "one" };
-  const first = await ask(asked, { headers });
-  const second = await ask(asked, { url: other, headers });
+  const first = await ask(question, { headers });
+  const second = await ask(question, { url: other, headers });
   const [one, two] = await Promise.all([textOf(first.response), textOf(second.response)]);
   assert.equal(two, one);
   assert.match(one, /data: \[DONE\]/);
-  assert.equal(await textOf((await ask(asked, { url: other, headers })).response), one);
+  assert.equal(await textOf((await ask(question, { url: other, headers })).response), one);
   assert.equal(await calls(), before + 1);
-  const changed = { ...asked, body: { ...asked.body, temperature: 1 } };
+  const changed = { ...question, body: { ...question.body, temperature: 1 } };
   assert.equal((await ask(changed, { headers })).response.statusCode, 422);
 });
 
 test("a group may make all streams resumable", async () => {
   const key = await gateway.createKey("always");
-  const asked = dialects["openai-chat"] as (typeof dialects)[""];
-  const text = await textOf((await ask(asked, { key })).response);
-  const { response } = await ask(asked, { key, headers: { "last-event-id": lastIdIn(text) } });
+  const question = dialects["openai-chat"] as (typeof dialects)[""];
+  const text = await textOf((await ask(question, { key })).response);
+  const { response } = await ask(question, { key, headers: { "last-event-id": lastIdIn(text) } });
   assert.equal(await textOf(response), "");
 });
 
 test("what can't be resumed is refused, and a failure leaves nothing", async () => {
-  const asked = dialects["openai-chat"] as (typeof dialects)[""];
-  const unknown = await ask(asked, { headers: { "last-event-id": "gen_0.5" } });
+  const question = dialects["openai-chat"] as (typeof dialects)[""];
+  const unknown = await ask(question, { headers: { "last-event-id": "gen_0.5" } });
   assert.equal(unknown.response.statusCode, 404);
   assert.match(await textOf(unknown.response), /send the request again without it/);
-  const seen = await textOf((await ask(asked, { headers: resumable })).response);
-  const stranger = await ask(asked, {
+  const seen = await textOf((await ask(question, { headers: resumable })).response);
+  const stranger = await ask(question, {
     key: await gateway.createKey("default"),
     headers: { "last-event-id": lastIdIn(seen) },
   });
   assert.equal(stranger.response.statusCode, 404);
-  const foreign = await ask(dialects["anthropic-messages"] as typeof asked, {
+  const foreign = await ask(dialects["anthropic-messages"] as typeof question, {
     headers: { "last-event-id": lastIdIn(seen) },
   });
   assert.equal(foreign.response.statusCode, 422);
-  const changed = { ...asked, body: { ...asked.body, temperature: 1 } };
+  const changed = { ...question, body: { ...question.body, temperature: 1 } };
   assert.equal((await ask(changed, { headers: { "last-event-id": lastIdIn(seen) } })).response.statusCode, 422);
-  const malformed = await ask(asked, { headers: { ...resumable, "last-event-id": "garbage" } });
+  const malformed = await ask(question, { headers: { ...resumable, "last-event-id": "garbage" } });
   assert.equal(malformed.response.statusCode, 400);
-  const guarded = await ask(asked, { key: await gateway.createKey("private"), headers: resumable });
+  const guarded = await ask(question, { key: await gateway.createKey("private"), headers: resumable });
   assert.equal(guarded.response.statusCode, 400);
   const headers = { ...resumable, "idempotency-key": "failing" };
-  const failing = { ...asked, body: { ...asked.body, model: "refusing" } };
+  const failing = { ...question, body: { ...question.body, model: "refusing" } };
   const { response } = await ask(failing, { headers });
   assert.equal(response.statusCode, 400);
   assert.match(await textOf(response), /error/);
   await until("the key is free again", async () => (await ask(failing, { headers })).response.statusCode === 400);
-  const breaking = { ...asked, body: { ...asked.body, model: "breaking" } };
+  const breaking = { ...question, body: { ...question.body, model: "breaking" } };
   const broken = await brokenTextOf((await ask(breaking, { headers: resumable })).response);
   assert.match(broken, /error/);
   const end = await ask(breaking, { headers: { "last-event-id": lastIdIn(broken).replace(/\d+$/, "0") } });

@@ -153,9 +153,9 @@ test("one key that fills a queue is refused before another, which is queued and 
   };
   ask(greedy, "running");
   await until("one runs", () => arrived.length === 1);
-  const asked = Array.from({ length: 20 }, () => ask(greedy, "waiting"));
+  const responses = Array.from({ length: 20 }, () => ask(greedy, "waiting"));
   await until("the others are refused", () => statuses.length === 12);
-  const refused = (await Promise.race(asked)) as Response;
+  const refused = (await Promise.race(responses)) as Response;
   assert.equal(refused.status, 503);
   assert.match(refused.headers.get("retry-after") ?? "", /^\d+$/);
   const { code, message } = await errorOf(refused);
@@ -181,7 +181,7 @@ test("one key that fills a queue is refused before another, which is queued and 
 
 test("one key with its maximum of generations leaves some to others", async () => {
   const controller = new AbortController();
-  const asked = Array.from({ length: 8 }, () =>
+  const responses = Array.from({ length: 8 }, () =>
     gateway
       .post({ ...saying("x", "silent"), stream: true }, { url: apiOf(few), signal: controller.signal })
       .catch(() => undefined),
@@ -194,13 +194,13 @@ test("one key with its maximum of generations leaves some to others", async () =
   const response = await gateway.post(saying("x"), { url: apiOf(few), key: other });
   assert.equal(response.status, 200, await response.text());
   controller.abort();
-  await Promise.all(asked);
+  await Promise.all(responses);
   await until("none is left", async () => (await usedOf(few, "generations")) === 0);
 });
 
 test("requests that wait for another's answer by Idempotency-Key count among their key's generations", async () => {
   const statuses: number[] = [];
-  const asked = Array.from({ length: 20 }, async () => {
+  const responses = Array.from({ length: 20 }, async () => {
     const { status } = await gateway.post(saying("once", "narrow"), {
       url: apiOf(few),
       headers: { "idempotency-key": "one" },
@@ -219,7 +219,7 @@ test("requests that wait for another's answer by Idempotency-Key count among the
   assert.equal(response.status, 200, await response.text());
   await until("it runs", () => arrived.includes("once"));
   answerNext();
-  await Promise.all(asked);
+  await Promise.all(responses);
   assert.deepEqual(statuses, [...Array.from({ length: 12 }, () => 503), ...Array.from({ length: 8 }, () => 200)]);
 });
 
@@ -266,10 +266,10 @@ test("however requests and WebSockets end, all capacity of their key is released
   const aborted = async (body: object, model = silent, more: object = {}) => {
     const controller = new AbortController();
     const before = (await gateway.seen(model)).length;
-    const asked = gateway.post(body, { ...options, ...more, signal: controller.signal }).catch(() => undefined);
+    const response = gateway.post(body, { ...options, ...more, signal: controller.signal }).catch(() => undefined);
     await until("it runs", async () => (await gateway.seen(model)).length > before);
     controller.abort();
-    await asked;
+    await response;
   };
   const large = "x".repeat(200_000);
   await post(saying("finished"));

@@ -275,8 +275,8 @@ test("results that a client repeats in a conversation reach the upstream once", 
 });
 
 test("texts of messages are listed as parts, as OpenAI lists them", async () => {
-  const said = { role: "assistant" as const, content: "Hello." };
-  const input = [{ role: "user" as const, content: "Hi." }, said];
+  const message = { role: "assistant" as const, content: "Hello." };
+  const input = [{ role: "user" as const, content: "Hi." }, message];
   const ofUser = { type: "message", role: "user", status: "completed", content: [{ type: "input_text", text: "Hi." }] };
   const content = [{ type: "output_text", text: "Hello.", annotations: [], logprobs: [] }];
   const ofModel = { type: "message", role: "assistant", status: "completed", content };
@@ -360,8 +360,8 @@ test("a response that is a compaction item stands for the responses before it", 
     tools: [{ type: "function", name: "f", parameters: null, strict: false }],
     text: { verbosity: "low" },
   });
-  const asked = bodies[1] as unknown as Record<string, unknown>;
-  assert.deepEqual([asked.tool_choice, asked.text], ["none", undefined]);
+  const secondBody = bodies[1] as unknown as Record<string, unknown>;
+  assert.deepEqual([secondBody.tool_choice, secondBody.text], ["none", undefined]);
   await client.responses.create({ model: "scripted", input: "Two.", previous_response_id: second.id });
   assert.equal(bodies[2]?.input.length, 2);
   assert.match(JSON.stringify(bodies[2]?.input[0]?.content), /A summary\."\}\]$/);
@@ -476,14 +476,14 @@ const storageOf = (response: object) => {
 };
 
 /** A complete answer, and what each event with a response says. */
-async function asked(body: object, stream: boolean, as = client): Promise<Record<string, unknown>[]> {
+async function eventsOf(body: object, stream: boolean, as = client): Promise<Record<string, unknown>[]> {
   const request = { input: "Hi.", ...body } as unknown as { model: string; input: string };
   if (!stream) return [{ ...(await as.responses.create(request)) }];
-  const found: Record<string, unknown>[] = [];
+  const events: Record<string, unknown>[] = [];
   for await (const event of await as.responses.create({ ...request, stream: true }))
-    if ("response" in event) found.push({ ...(event.response as object) });
-  assert.equal(found.length, 3);
-  return found;
+    if ("response" in event) events.push({ ...(event.response as object) });
+  assert.equal(events.length, 3);
+  return events;
 }
 
 for (const model of ["sim", "chat-sim", "scripted"])
@@ -492,7 +492,7 @@ for (const model of ["sim", "chat-sim", "scripted"])
       const theirs = { store: false, previous_response_id: null };
       scriptedResponse(responseOf("resp_1", [message("msg_1", "Hello.")], theirs));
       const { id: conversation } = await client.conversations.create({ items: [] });
-      const [first] = await asked({ model }, false);
+      const [first] = await eventsOf({ model }, false);
       const cases = [
         [{}, { store: true, previous_response_id: null }],
         [{ previous_response_id: first?.id }, { store: true, previous_response_id: first?.id }],
@@ -503,17 +503,17 @@ for (const model of ["sim", "chat-sim", "scripted"])
         ],
       ] as const;
       for (const [body, expected] of cases) {
-        const shown = await asked({ model, ...body }, stream);
+        const shown = await eventsOf({ model, ...body }, stream);
         for (const response of shown) {
-          const { id: _, conversation, ...said } = storageOf(response);
-          assert.deepEqual({ ...said, ...(conversation ? { conversation } : {}) }, expected);
+          const { id: _, conversation, ...rest } = storageOf(response);
+          assert.deepEqual({ ...rest, ...(conversation ? { conversation } : {}) }, expected);
         }
         assert.equal(new Set(shown.map(({ id }) => id)).size, 1);
         const last = shown.at(-1) as { id: string };
         if (expected.store) assert.deepEqual(storageOf(await client.responses.retrieve(last.id)), storageOf(last));
       }
       const guarded = gateway.client({ key: await gateway.createKey("private") });
-      for (const response of await asked({ model }, stream, guarded)) assert.equal(response.store, false);
+      for (const response of await eventsOf({ model }, stream, guarded)) assert.equal(response.store, false);
     });
 
 test("a conversation that was compacted goes on from the compaction item", async () => {
@@ -551,19 +551,23 @@ test("an upstream that repeats the id of an item hides nothing in a conversation
   );
   const { bodies } = scripted([message("msg_same", "Three.")]);
   await client.responses.create({ model: "scripted", input: "Hi.", conversation: id });
-  const said = bodies[0]?.input.flatMap(({ id: one }) => (one === undefined ? [] : [one]));
-  assert.deepEqual(said, ["msg_same"]);
+  const itemIds = bodies[0]?.input.flatMap(({ id: one }) => (one === undefined ? [] : [one]));
+  assert.deepEqual(itemIds, ["msg_same"]);
 });
 
 test("items that no request could send are not added to a conversation", async () => {
   const { id } = await client.conversations.create({ items: [] });
-  const said = { role: "user", content: "Hi." };
+  const message = { role: "user", content: "Hi." };
   const wrong: [object[], string, RegExp][] = [
-    [[said, { type: "mystery" }], "items[1].type", /items\[1\]\.type.*"function_call"/],
+    [[message, { type: "mystery" }], "items[1].type", /items\[1\]\.type.*"function_call"/],
     [[{ type: "item_reference", id: "msg_1" }], "items[0].type", /items\[0\]\.type/],
     [[{ type: "compaction_trigger" }], "items[0].type", /items\[0\]\.type/],
     [[{ id: "msg_1" }], "items[0].role", /items\[0\]\.role/],
-    [[{ ...said, id: "msg_1" }, said, { ...said, id: "msg_1" }], "items[2].id", /Duplicate item found with id msg_1\./],
+    [
+      [{ ...message, id: "msg_1" }, message, { ...message, id: "msg_1" }],
+      "items[2].id",
+      /Duplicate item found with id msg_1\./,
+    ],
   ];
   for (const [items, param, words] of wrong)
     for (const call of [
@@ -591,8 +595,8 @@ test("requests that read or change what is stored wait while Redis is away", asy
     client.get<{ object: string }>("/usage"),
   ]);
   await gateway.redis.restart();
-  const [found, continued, , , , usage] = await waiting;
-  assert.deepEqual([found.id, continued.previous_response_id, usage.object], [id, id, "usage"]);
+  const [first, continued, , , , usage] = await waiting;
+  assert.deepEqual([first.id, continued.previous_response_id, usage.object], [id, id, "usage"]);
   assert.equal((await client.conversations.items.list(conversation.id)).data.length, 1);
 });
 

@@ -69,8 +69,8 @@ function endlessAnswer(response: ServerResponse, request: UpstreamRequest): void
 
 test("a stream of Responses ends at the caller's stop sequence, its usage counts, and the upstream is told", async () => {
   upstream.answerWith(endlessAnswer);
-  const asked = { model: "responses", max_tokens: 100, messages: hello, stream: true };
-  const text = await (await post("/v1/messages", { ...asked, stop_sequences: ["\nObservation:", " "] })).text();
+  const request = { model: "responses", max_tokens: 100, messages: hello, stream: true };
+  const text = await (await post("/v1/messages", { ...request, stop_sequences: ["\nObservation:", " "] })).text();
   assert.match(text, /"text":"Thought:"/);
   assert.match(text, /"stop_reason":"stop_sequence","stop_sequence":" "/);
   assert.match(text, /"output_tokens":[1-9]/);
@@ -172,8 +172,16 @@ test("every request of Claude Code fits a chat upstream of OpenAI", async () => 
   upstream.answerWith(
     jsonAnswer(JSON.stringify({ id: "c", object: "chat.completion", created: 1, model: "m", choices })),
   );
-  const asked = { ...agent, metadata: { user_id }, thinking: { type: "adaptive" }, output_config: { effort: "high" } };
-  assert.equal((await post("/v1/messages?beta=true", { model: "chat", ...asked, temperature: 1 }, betas)).status, 200);
+  const request = {
+    ...agent,
+    metadata: { user_id },
+    thinking: { type: "adaptive" },
+    output_config: { effort: "high" },
+  };
+  assert.equal(
+    (await post("/v1/messages?beta=true", { model: "chat", ...request, temperature: 1 }, betas)).status,
+    200,
+  );
   const { user, temperature, reasoning_effort, tools } = JSON.parse(upstream.last().body.toString());
   assert.match(user, /^[0-9a-f]{64}$/);
   assert.equal(temperature, undefined);

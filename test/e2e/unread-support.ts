@@ -45,12 +45,12 @@ export const saying = (model: string, stream: boolean) => ({
 });
 
 /** Asks for answers on a connection of its own, all at once, and reads nothing. */
-export function askAndNeverRead(asked: object, times = 1, headers: string[] = []): Socket {
+export function askAndNeverRead(request: object, times = 1, headers: string[] = []): Socket {
   const { hostname, port } = new URL(gateway.url);
   const socket = connect({ port: Number(port), host: hostname });
   socket.pause();
   socket.on("error", () => undefined);
-  const body = JSON.stringify(asked);
+  const body = JSON.stringify(request);
   const lines = [
     "POST /v1/chat/completions HTTP/1.1",
     "Host: x",

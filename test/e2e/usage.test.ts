@@ -118,8 +118,8 @@ test("completions are billed by the upstream's count, and by what was produced w
   }
   const left = await spentOn(async (client) => {
     let read = 0;
-    const asked = { model: "endless", prompt: "hello", stream: true } as const;
-    for await (const { choices } of await client.completions.create(asked)) {
+    const request = { model: "endless", prompt: "hello", stream: true } as const;
+    for await (const { choices } of await client.completions.create(request)) {
       read += choices[0]?.text.length ?? 0;
       if (read >= 20 * 4_096) break;
     }

@@ -152,7 +152,7 @@ async function ask(model: string, mode: Mode): Promise<Seen> {
     .filter((body) => typeof body === "object");
   const content = bodies
     .flatMap(({ choices = [] }) => choices.map(({ delta, message }: never) => (delta ?? message ?? {}) as object))
-    .map((said: { content?: string }) => said.content ?? "")
+    .map((message: { content?: string }) => message.content ?? "")
     .join("");
   const isBroken = bodies.some(({ error }) => error !== undefined) || response.status !== 200;
   return {

@@ -31,8 +31,8 @@ export async function startProvider({ downMs }: { downMs: number }) {
   const calls = new Map<string, Call[]>();
   const startedAt = performance.now();
 
-  async function play(asked: Asked, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { model, stream = false, messages } = asked;
+  async function play(scenario: Asked, request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { model, stream = false, messages } = scenario;
     const kind = kindOf(model);
     const ofModel = calls.get(model) ?? [];
     calls.set(model, ofModel);

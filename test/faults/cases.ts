@@ -111,7 +111,7 @@ export interface Row {
   /** For readers. */
   says: string;
   section: string;
-  patience: Patience;
+  timeouts: Patience;
   whole: Course;
   stream: Course;
   /** Whose fault it can be: not all of them end a stream alike. */
@@ -161,7 +161,7 @@ const row = (fault: string, says: string, whole: Course, stream = whole, more: P
   fault,
   says,
   section: "",
-  patience: "patient",
+  timeouts: "patient",
   whole,
   stream,
   dialects: conversationDialects,
@@ -174,16 +174,16 @@ const under = (section: string, some: Row[]): Row[] => some.map((one) => ({ ...o
 
 /** In a fault: longer than any limit, in ms. */
 const forEver = "<for ever>";
-const silence = (fault: string, says: string, patience: Patience, recovers: boolean): Row =>
-  row(fault, says, { kind: "silent", by: "begin" }, { kind: "silent", by: "quiet" }, { patience, recovers });
+const silence = (fault: string, says: string, timeouts: Patience, recovers: boolean): Row =>
+  row(fault, says, { kind: "silent", by: "begin" }, { kind: "silent", by: "quiet" }, { timeouts: timeouts, recovers });
 /** Of a whole answer some bytes have come by then. */
-const silenceAfterContent = (patience: Patience): Row =>
+const silenceAfterContent = (timeouts: Patience): Row =>
   row(
     "stall=3",
     "silence after three tokens",
     { kind: "silent", by: "quiet" },
     { kind: "broken", error: "timed out", afterMs: "quiet" },
-    { patience, recovers: true },
+    { timeouts: timeouts, recovers: true },
   );
 
 const dateToCome = new Date(Date.now() + 40_000).toISOString();
@@ -389,7 +389,7 @@ const sumOf = (spans: readonly Span[]): Span => [
 export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, pace: Pace): Expected {
   const { row, streams, arrangement } = cell;
   const course = streams ? row.stream : row.whole;
-  const { patience } = row;
+  const { timeouts: patience } = row;
   const resumes = arrangement === "resumed" || arrangement === "fallback";
   const answered = { kind: "whole" } as const;
   /** The first target answers in the end, or the caller is told why not. */
@@ -401,8 +401,8 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
     tookMs: sumOf(pauses),
   });
   /** The second target answers, once the first was found out and its retries are over. */
-  const elsewhere = (found: Span, pauses = noPauses): Expected => {
-    const second = sumOf([found, ...pauses]);
+  const elsewhere = (span: Span, pauses = noPauses): Expected => {
+    const second = sumOf([span, ...pauses]);
     return { got: answered, pauses, second, billed: "answer", tookMs: second };
   };
   switch (course.kind) {
@@ -428,17 +428,17 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
         connect: pace.connectMs,
       };
       const limitMs = resumes && course.by !== "connect" ? resumedMs(pace) : limits[course.by];
-      const found: Span = [limitMs, limitMs + watchMs];
-      if (arrangement !== "one") return elsewhere(found);
+      const span: Span = [limitMs, limitMs + watchMs];
+      if (arrangement !== "one") return elsewhere(span);
       const isKeptAlive = streams && limitMs > pace.keepAliveMs;
-      return { ...alone({ ...errorOf("timed out"), where: isKeptAlive ? "stream" : "status" }), tookMs: found };
+      return { ...alone({ ...errorOf("timed out"), where: isKeptAlive ? "stream" : "status" }), tookMs: span };
     }
     case "broken": {
       const quietMs = course.afterMs === undefined ? 0 : resumes ? resumedMs(pace) : pace.quietMs[patience];
-      const found: Span = [quietMs, quietMs === 0 ? 0 : quietMs + watchMs];
+      const span: Span = [quietMs, quietMs === 0 ? 0 : quietMs + watchMs];
       if (resumes || (arrangement === "two" && course.isOver !== true))
-        return elsewhere(found, arrangement === "fallback" && course.afterMs === undefined ? backOff : noPauses);
-      return { ...alone({ ...errorOf(course.error), where: "stream", content: true }), tookMs: found };
+        return elsewhere(span, arrangement === "fallback" && course.afterMs === undefined ? backOff : noPauses);
+      return { ...alone({ ...errorOf(course.error), where: "stream", content: true }), tookMs: span };
     }
     default:
       return course satisfies never;

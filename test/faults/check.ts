@@ -20,11 +20,11 @@ const earlyMs = 20;
 
 const answer = "You said: Hello, how are you?\nThis is the simulator: the same words always get the same answer.";
 /** Its first three tokens. */
-const beginning = "You said: Hello,";
+const opening = "You said: Hello,";
 /** The content that a caller has when this fault happens after content. */
 function contentBefore(fault: string): string {
   if (fault === "no-end") return answer;
-  return fault === "malformed=2" ? "You" : beginning;
+  return fault === "malformed=2" ? "You" : opening;
 }
 const ourTexts = /^The (upstream of this model [a-z0-9 ;]+|simulator was told to fail)\.$/;
 
@@ -148,13 +148,15 @@ function checkError(
   );
   if (where === "status") {
     same("the content type", headers["content-type"], "application/json");
-    const given = headers["retry-after"];
+    const retryAfter = headers["retry-after"];
     same(
       "Retry-After",
-      seconds === undefined ? given === undefined : Number(given) >= seconds[0] && Number(given) <= seconds[1],
+      seconds === undefined
+        ? retryAfter === undefined
+        : Number(retryAfter) >= seconds[0] && Number(retryAfter) <= seconds[1],
       true,
     );
-    checkShape(dialect, parsed(text), error, given, same);
+    checkShape(dialect, parsed(text), error, retryAfter, same);
     return;
   }
   same("an end", hasEnd(dialect, text), false);

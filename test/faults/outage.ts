@@ -62,7 +62,7 @@ models:
 `,
   });
   const seen: OutageSeen = { requests: 0, failed: 0, callsWhileDown: 0, usedAgainMs: 0 };
-  const asked: Promise<void>[] = [];
+  const requests: Promise<void>[] = [];
   const ask = async () => {
     seen.requests++;
     const response = await gateway.post({ model: "m", messages: [{ role: "user", content: "hello" }] });
@@ -71,7 +71,7 @@ models:
   };
   const askUntil = async (isOver: () => boolean) => {
     while (!isOver()) {
-      asked.push(ask());
+      requests.push(ask());
       await sleep(everyMs);
     }
   };
@@ -99,7 +99,7 @@ models:
   const backAt = performance.now();
   await askUntil(() => calls > 0 || performance.now() - backAt > 30_000);
   seen.usedAgainMs = performance.now() - backAt;
-  await Promise.all(asked);
+  await Promise.all(requests);
   await Promise.all([closed(ill), closed(well)]);
   return seen;
 }

@@ -114,7 +114,7 @@ const upstreamOfFirst = (cell: Cell): string => {
 
 function catalogueOf(cells: readonly Cell[], simulators: readonly Urls[], stalledPort: number, pace: Pace): string {
   const limitsOf = (place: number) => {
-    const { patience, section } = rows[place] as (typeof rows)[number];
+    const { timeouts: patience, section } = rows[place] as (typeof rows)[number];
     const quietMs = pace.quietMs[patience];
     if (!section.startsWith("Silence") || (patience === "patient" && pace.isDefault)) return "";
     return `, timeouts: { firstByteTimeoutMs: ${quietMs}, firstTokenTimeoutMs: ${quietMs}, betweenTokensTimeoutMs: ${quietMs}, firstContentTimeoutMs: ${pace.beginMs[patience]}, totalTimeoutMs: ${pace.totalMs[patience]} }`;
@@ -360,8 +360,8 @@ export async function play(cells: readonly Cell[], pace: Pace): Promise<Play> {
     ]);
     const operations = gateway.workers[0]?.urls.operations;
     await until("the worker has settled all", async () => {
-      const { queues } = (await (await fetch(`${operations}/status`)).json()) as { queues: { held: number }[] };
-      return queues.every(({ held }) => held === 0);
+      const { queues } = (await (await fetch(`${operations}/status`)).json()) as { queues: { usedSlots: number }[] };
+      return queues.every(({ usedSlots: held }) => held === 0);
     });
     const scrape = await (await fetch(`${operations}/metrics`)).text();
     const tokens = samplesOf(scrape, "sluice_tokens_total", ["model", "kind"]);

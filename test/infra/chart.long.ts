@@ -75,12 +75,12 @@ function schemasOfKubernetes(version: string): Map<string, object> {
 function schemasOfModules(): Map<string, object> {
   const schemas = new Map<string, object>();
   for (const [module, files] of Object.entries(modules)) {
-    const found = outputOf(
+    const problems = outputOf(
       "go",
       ["mod", "download", "-json", module],
       `${howToGetGo} The Go module proxy has ${module}.`,
     );
-    const { Dir } = JSON.parse(found) as { Dir: string };
+    const { Dir } = JSON.parse(problems) as { Dir: string };
     for (const file of globSync(files, { cwd: Dir })) {
       for (const document of parseAllDocuments(readFileSync(join(Dir, file), "utf8"))) {
         const definition = document.toJS() as Manifest | null;
@@ -361,10 +361,16 @@ test("a pool can be removed and added, settings reach their role, and an image t
     image: { repository: "registry.example.com/sluice", digest: `sha256:${"a".repeat(64)}` },
     workerAutoscaling: { enabled: true },
   });
-  const found = manifests.filter(({ kind }) => kind === "Deployment");
-  assert.deepEqual(found.map(componentOf).sort(), ["control", "ingress", "worker-chat", "worker-gpu", "worker-other"]);
+  const deployments = manifests.filter(({ kind }) => kind === "Deployment");
+  assert.deepEqual(deployments.map(componentOf).sort(), [
+    "control",
+    "ingress",
+    "worker-chat",
+    "worker-gpu",
+    "worker-other",
+  ]);
   const imageAndLevel = (component: string) => {
-    const deployment = found.find((one) => componentOf(one) === component)!;
+    const deployment = deployments.find((one) => componentOf(one) === component)!;
     const level = environmentOf(deployment).find(({ name }) => name === "LOG_LEVEL")?.value;
     return [deployment.spec.template.spec.containers[0].image, level];
   };

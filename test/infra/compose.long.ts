@@ -30,11 +30,11 @@ test("each role runs by its container's command and passes its health check, unt
         CONTROL_PORT: String(port),
         SIMULATOR_URL: "http://127.0.0.1:1",
       };
-      const given = Object.keys(environment).map((setting): [string, string] => [
+      const variables = Object.keys(environment).map((setting): [string, string] => [
         setting,
         own[setting] ?? ports[setting] ?? substitutedOf(environment[setting]!),
       ]);
-      const env = { PATH: process.env.PATH, NODE_ENV: "production", ...Object.fromEntries(given) };
+      const env = { PATH: process.env.PATH, NODE_ENV: "production", ...Object.fromEntries(variables) };
       const role = spawn(process.execPath, command.slice(1), { cwd: root, env, stdio: ["ignore", "ignore", "pipe"] });
       running.push(role);
       let errors = "";

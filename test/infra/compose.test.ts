@@ -24,9 +24,9 @@ test("every role uses npm start's command, from one image, with separate chat an
       ["simulator", "node apps/simulator/main.ts"],
     ],
   );
-  const known = Object.values(roleCommands).map(([file]) => file);
+  const programs = Object.values(roleCommands).map(([file]) => file);
   for (const [, { command, image }] of roles) {
-    assert.ok(known.includes(command[1]!));
+    assert.ok(programs.includes(command[1]!));
     assert.equal(image, roles[0]![1].image);
   }
   assert.equal(services.ingress?.deploy?.replicas, 2);
@@ -174,8 +174,8 @@ test("the proxy limits each address, and refuses with errors that clients unders
 test("Redis runs by its container's command: with a password outside its arguments, and its data on disk", async () => {
   const directory = mkdtempSync(join(tmpdir(), "valkey-conf-"));
   const port = await freePort();
-  const found = await findRedisProgram(process.env.PATH ?? "");
-  assert.ok(found.kind === "found");
+  const redisProgram = await findRedisProgram(process.env.PATH ?? "");
+  assert.ok(redisProgram.kind === "found");
   const [shell, option, script = ""] = services.valkey?.command ?? [];
   assert.deepEqual([shell, option], ["sh", "-c"]);
   const here = script
@@ -183,9 +183,9 @@ test("Redis runs by its container's command: with a password outside its argumen
     .replaceAll("/tmp/", `${directory}/`)
     .replace(
       "valkey-server /etc/valkey/valkey.conf --dir /data",
-      `${found.program.path} ${root}infra/redis/valkey.conf --dir ${directory} --port ${port} --bind 127.0.0.1`,
+      `${redisProgram.program.path} ${root}infra/redis/valkey.conf --dir ${directory} --port ${port} --bind 127.0.0.1`,
     );
-  assert.ok(here.includes(found.program.path));
+  assert.ok(here.includes(redisProgram.program.path));
   const server = spawn("sh", ["-c", here], {
     stdio: ["ignore", "pipe", "inherit"],
     env: { PATH: process.env.PATH, REDISCLI_AUTH: "very-secret" },

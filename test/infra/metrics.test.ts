@@ -138,9 +138,9 @@ test("the dashboard and the alerts use metrics and labels that processes export"
     for (const { metric, labels } of uses) {
       if (metric === "up") continue;
       assert.ok(exported.has(metric) || notInThisTraffic.includes(metric), `${where}: no process exports ${metric}`);
-      const known = [...targetLabels, ...labelsOf(metric)];
-      for (const label of labels) assert.ok(known.includes(label), `${where}: ${metric} has no label ${label}`);
-      all.push(...known);
+      const labelNames = [...targetLabels, ...labelsOf(metric)];
+      for (const label of labels) assert.ok(labelNames.includes(label), `${where}: ${metric} has no label ${label}`);
+      all.push(...labelNames);
     }
     for (const label of [...grouping, ...named])
       assert.ok(all.includes(label), `${where}: no metric of the expression has the label ${label}`);
@@ -226,9 +226,9 @@ test("a caller cannot create a value of a label: odd models, paths, methods, que
   assert.doesNotMatch(text, /mark/i);
   const paths = [...(valuesIn(counted.ingress as Exposition).get("path") ?? [])];
   assert.ok(paths.length < 30 && paths.includes("other"), paths.join(" "));
-  const known = { model: models.map(({ id }) => id), upstream: ["simulator"] };
+  const bounded = { model: models.map(({ id }) => id), upstream: ["simulator"] };
   for (const exposition of Object.values(counted))
-    for (const [label, allowed] of Object.entries(known))
+    for (const [label, allowed] of Object.entries(bounded))
       for (const value of valuesIn(exposition).get(label) ?? [])
         assert.ok(allowed.includes(value), `${label}: ${value}`);
 });

@@ -22,16 +22,16 @@ function commandOf(args: readonly string[]): [string, string[]] {
 
 /** Calls Podman and returns its output. Throws with its errors if it fails. */
 export function podman(...args: string[]): string {
-  const [file, given] = commandOf(args);
-  const { status, stdout, stderr } = spawnSync(file, given, { encoding: "utf8", maxBuffer: 1 << 26 });
+  const [file, allArguments] = commandOf(args);
+  const { status, stdout, stderr } = spawnSync(file, allArguments, { encoding: "utf8", maxBuffer: 1 << 26 });
   if (status !== 0) throw new Error(`podman ${args[0]} ended with ${status}: ${stderr.slice(-4_000)}`);
   return stdout.trim();
 }
 
 /** Whether a call succeeds. */
 export const podmanSucceeds = (...args: string[]): boolean => {
-  const [file, given] = commandOf(args);
-  return spawnSync(file, given, { stdio: "ignore" }).status === 0;
+  const [file, allArguments] = commandOf(args);
+  return spawnSync(file, allArguments, { stdio: "ignore" }).status === 0;
 };
 
 /**
@@ -47,8 +47,8 @@ export const containerArguments = [
 
 /** Starts a container; signals to the returned process reach the container's. */
 export function runContainer(args: readonly string[]): ChildProcess {
-  const [file, given] = commandOf([...containerArguments, ...args]);
-  return spawn(file, given, { stdio: ["ignore", "pipe", "pipe"] });
+  const [file, allArguments] = commandOf([...containerArguments, ...args]);
+  return spawn(file, allArguments, { stdio: ["ignore", "pipe", "pipe"] });
 }
 
 /** Builds the image from infra/Dockerfile. */

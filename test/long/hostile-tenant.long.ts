@@ -86,13 +86,13 @@ async function neighbourDuring(
   forMs: number,
 ): Promise<{ p50: number; p99: number; worst: number; faults: string[] }> {
   attacker.send({ url: gateway.url, key: hostileKey, names });
-  const asked: ReturnType<typeof ask>[] = [];
+  const requests: ReturnType<typeof ask>[] = [];
   const until = performance.now() + forMs;
   while (performance.now() < until) {
-    asked.push(ask(asked.length % 2 === 0));
+    requests.push(ask(requests.length % 2 === 0));
     await delay(1_000 / requestsPerSecond);
   }
-  const answers = await Promise.all(asked);
+  const answers = await Promise.all(requests);
   const times = answers.map(({ ms }) => ms).sort((one, other) => one - other);
   const at = (part: number) => Math.round(times[Math.min(times.length - 1, Math.floor(part * times.length))] as number);
   return { p50: at(0.5), p99: at(0.99), worst: at(1), faults: answers.flatMap(({ fault }) => fault ?? []) };

@@ -66,8 +66,8 @@ export function mutantsOf(source: string): Mutant[] {
   for (const [index, line] of lines.entries()) {
     if (isProse(line)) continue;
     for (const [pattern, replacement] of swaps)
-      for (const { index: at, 0: found } of line.matchAll(pattern))
-        if (!isQuoted(line, at)) add(index, line.slice(0, at) + replacement + line.slice(at + found.length));
+      for (const { index: at, 0: operator } of line.matchAll(pattern))
+        if (!isQuoted(line, at)) add(index, line.slice(0, at) + replacement + line.slice(at + operator.length));
     if (omissions.some((pattern) => pattern.test(line))) add(index, line.trimStart().startsWith("redis.") ? "" : ";");
   }
   return mutants;

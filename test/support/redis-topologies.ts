@@ -344,8 +344,8 @@ export async function startCluster({
   const nodesOf = (server: Server) =>
     server.ask(async (redis) => ((await redis.cluster("NODES")) as string).trim().split("\n"));
   await eventually("all servers know each other", async () => {
-    const known = await Promise.all(servers.map(nodesOf));
-    return known.every((nodes) => nodes.filter((node) => !node.includes("handshake")).length === servers.length)
+    const nodes = await Promise.all(servers.map(nodesOf));
+    return nodes.every((nodes) => nodes.filter((node) => !node.includes("handshake")).length === servers.length)
       ? true
       : undefined;
   });

@@ -133,9 +133,9 @@ async function startServer(directory: string, socket: string, isDurable: boolean
 }
 
 async function programOnPath(): Promise<string> {
-  const found = await findRedisProgram(process.env.PATH ?? "");
-  if (found.kind !== "found") throw new Error("no redis-server or valkey-server on PATH that is new enough");
-  return found.program.path;
+  const program = await findRedisProgram(process.env.PATH ?? "");
+  if (program.kind !== "found") throw new Error("no redis-server or valkey-server on PATH that is new enough");
+  return program.program.path;
 }
 
 /**

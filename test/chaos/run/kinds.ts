@@ -184,14 +184,14 @@ async function inBackground({ prompt, url, otherUrl, random, keys, expected }: C
   const at = `${otherUrl}/v1/responses/${id}`;
   for (let isCancelled = false; Date.now() < until; await delay(250)) {
     const cancels: boolean = !isCancelled && Date.now() > cancelsAt;
-    const found: Received | undefined = cancels
+    const received: Received | undefined = cancels
       ? await send(`${at}/cancel`, { headers, signal: timeout() })
       : await send(at, { method: "GET", headers, signal: timeout() });
     // A primary that fails takes the last moments with it.
-    if (found?.status === 404) return { outcome: "refused", detail: "404", requestIds };
-    if (found === undefined || found.isBroken || found.status !== 200) continue;
+    if (received?.status === 404) return { outcome: "refused", detail: "404", requestIds };
+    if (received === undefined || received.isBroken || received.status !== 200) continue;
     isCancelled ||= cancels;
-    const { status, error, usage, output } = JSON.parse(found.body.toString()) as BackgroundResponse;
+    const { status, error, usage, output } = JSON.parse(received.body.toString()) as BackgroundResponse;
     if (!isOver(status)) continue;
     if (status === "cancelled" && isCancelled) return { outcome: "left", detail: "", requestIds };
     if (status === "failed") return { outcome: "failed", detail: String(error?.message).slice(0, 80), requestIds };

@@ -41,7 +41,7 @@ const result = await runChaos({
   callers,
   only: values.only,
   tell,
-  save: (known) => writeReport(values.report, known),
+  save: (report) => writeReport(values.report, report),
   signal: ending.signal,
 });
 await writeReport(values.report, result);

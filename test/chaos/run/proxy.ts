@@ -161,12 +161,12 @@ const owned = new WeakMap<Socket, Map<number, boolean>>();
 /** Whether the process has the other end of a loopback connection; without a process, always. */
 function isOf(socket: Socket, pid: number | undefined): boolean {
   if (pid === undefined) return true;
-  const known = owned.get(socket) ?? new Map<number, boolean>();
-  owned.set(socket, known);
-  let isOwn = known.get(pid);
+  const streams = owned.get(socket) ?? new Map<number, boolean>();
+  owned.set(socket, streams);
+  let isOwn = streams.get(pid);
   if (isOwn === undefined) {
     isOwn = socket.remotePort !== undefined && ownsPort(pid, socket.remotePort);
-    known.set(pid, isOwn);
+    streams.set(pid, isOwn);
   }
   return isOwn;
 }

@@ -71,12 +71,12 @@ test("look decides like admit, and counts and reserves nothing", async () => {
       await admitted(counters, subjects, small);
     }
     assert.equal(await look(), `key ${limit}`);
-    const [looked, asked] = [await counters.look(subjects, small), await ask(counters, subjects, small)];
-    assert.ok(looked.kind === "refused" && asked.kind === "refused" && looked.isSpent === asked.isSpent);
-    assert.ok(Math.abs(looked.retryMs - asked.retryMs) < 1_000);
+    const [looked, outcome] = [await counters.look(subjects, small), await ask(counters, subjects, small)];
+    assert.ok(looked.kind === "refused" && outcome.kind === "refused" && looked.isSpent === outcome.isSpent);
+    assert.ok(Math.abs(looked.retryMs - outcome.retryMs) < 1_000);
     assert.deepEqual(
       [looked.standings.requests?.remaining, looked.standings.tokens?.remaining],
-      [asked.standings.requests?.remaining, asked.standings.tokens?.remaining],
+      [outcome.standings.requests?.remaining, outcome.standings.tokens?.remaining],
     );
   }
 });

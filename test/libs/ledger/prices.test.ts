@@ -86,21 +86,21 @@ const usage = fc
  * A whole number of millionths of a nano-unit, ratios of parts per million apart: the cost before
  * it is rounded, times 10^18.
  */
-function exactCostOf(unit: UnitPrices, given: Priced, groupPpm: number): bigint {
-  const { audioInputTokens = 0, audioOutputTokens = 0 } = given;
-  const input = given.inputTokens - given.cachedInputTokens - given.cacheWriteTokens - audioInputTokens;
-  const output = given.outputTokens - given.reasoningTokens - audioOutputTokens;
+function exactCostOf(unit: UnitPrices, amounts: Priced, groupPpm: number): bigint {
+  const { audioInputTokens = 0, audioOutputTokens = 0 } = amounts;
+  const input = amounts.inputTokens - amounts.cachedInputTokens - amounts.cacheWriteTokens - audioInputTokens;
+  const output = amounts.outputTokens - amounts.reasoningTokens - audioOutputTokens;
   assert.ok(input >= 0 && output >= 0, "parts of a plausible usage do not overlap");
   const parts: [number, number][] = [
     [input, unit.input],
-    [given.cachedInputTokens, unit.cacheRead],
-    [given.cacheWriteTokens, unit.cacheWrite],
+    [amounts.cachedInputTokens, unit.cacheRead],
+    [amounts.cacheWriteTokens, unit.cacheWrite],
     [audioInputTokens, unit.audioInput],
     [output, unit.output],
-    [given.reasoningTokens, unit.reasoning],
+    [amounts.reasoningTokens, unit.reasoning],
     [audioOutputTokens, unit.audioOutput],
     [1_000_000, unit.request],
-    [(given.images?.count ?? 0) * 1_000_000, unit.image],
+    [(amounts.images?.count ?? 0) * 1_000_000, unit.image],
   ];
   const sum = parts.reduce((total, [count, each]) => total + BigInt(count) * BigInt(each), 0n);
   return sum * BigInt(unit.servicePpm) * BigInt(groupPpm);
@@ -108,10 +108,10 @@ function exactCostOf(unit: UnitPrices, given: Priced, groupPpm: number): bigint 
 
 test("a cost is exact, rounded half up once", () => {
   fc.assert(
-    fc.property(prices, usage, fc.nat({ max: 1_000_000_000 }), (list, given, groupPpm) => {
-      const unit = unitPricesOf(list, given);
-      const cost = costOf(unit, given, groupPpm);
-      const twiceOff = 2n * (cost * 10n ** 18n - exactCostOf(unit, given, groupPpm));
+    fc.property(prices, usage, fc.nat({ max: 1_000_000_000 }), (list, amounts, groupPpm) => {
+      const unit = unitPricesOf(list, amounts);
+      const cost = costOf(unit, amounts, groupPpm);
+      const twiceOff = 2n * (cost * 10n ** 18n - exactCostOf(unit, amounts, groupPpm));
       assert.ok(twiceOff > -(10n ** 18n) && twiceOff <= 10n ** 18n, `${unitsOf(cost)} is not the nearest nano-unit`);
     }),
   );
@@ -119,9 +119,9 @@ test("a cost is exact, rounded half up once", () => {
 
 test("the unit prices and the counts of a record give its cost again", () => {
   fc.assert(
-    fc.property(prices, usage, ratio, (list, given, priceRatio) => {
+    fc.property(prices, usage, ratio, (list, amounts, priceRatio) => {
       const groups = new Map([["default", { priceRatio }]]);
-      const bill = priced({ groups, version: "v" }, "default", { id: "m", prices: list }, given);
+      const bill = priced({ groups, version: "v" }, "default", { id: "m", prices: list }, amounts);
       const record = billedFields(bill, undefined);
       const unit = Object.fromEntries(
         unitPriceNames.map((name, place) => [name, record.unitPrices?.[place]]),
@@ -173,8 +173,8 @@ test("the first price that matches an image applies, and replaces that of output
 test("a service tier has its own factor, or none", () => {
   const list = { ...plain, serviceTiers: { flex: 0.5 } };
   const costWith = (serviceTier: string) => {
-    const given = { ...used, serviceTier };
-    return costOf(unitPricesOf(list, given), given, 1_000_000);
+    const amounts = { ...used, serviceTier };
+    return costOf(unitPricesOf(list, amounts), amounts, 1_000_000);
   };
   assert.deepEqual([costWith("flex"), costWith("default"), costWith("constructor")], [60_000n, 120_000n, 120_000n]);
 });

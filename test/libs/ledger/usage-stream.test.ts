@@ -309,9 +309,9 @@ test("what a server took in its last seconds is sent again when another takes it
   stream.write(usageRecord({ generationId: "gen_before" }));
   await stream.flush();
   assert.deepEqual(await idsThere(), ["gen_before"]);
-  const asked = async () => Number(/cmdstat_info:calls=(\d+)/.exec(await own.info("commandstats"))?.[1]);
-  const before = await asked();
-  await until("it knows the server", async () => (await asked()) > before + 4);
+  const infoCalls = async () => Number(/cmdstat_info:calls=(\d+)/.exec(await own.info("commandstats"))?.[1]);
+  const before = await infoCalls();
+  await until("it knows the server", async () => (await infoCalls()) > before + 4);
   await lossy.restartEmpty();
   stream.write(usageRecord({ generationId: "gen_after" }));
   await until("both are there", async () => new Set(await idsThere()).size === 2);

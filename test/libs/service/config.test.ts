@@ -18,8 +18,8 @@ test("memoryShare returns whole MiB, at least one, and at most its maximum", () 
 test("the bytes for bodies default to a share of the memory, and limit the size of one body", () => {
   const { bodiesBytesMax } = ingressConfigOf({});
   assert.ok(bodiesBytesMax <= totalmem() / 8 && bodiesBytesMax <= 512 * mebibyte, String(bodiesBytesMax));
-  const { bodyBytesMax, ...given } = ingressConfigOf({ BODIES_BYTES_MAX: String(3 * mebibyte) });
-  assert.equal(given.bodiesBytesMax, 3 * mebibyte);
+  const { bodyBytesMax, ...others } = ingressConfigOf({ BODIES_BYTES_MAX: String(3 * mebibyte) });
+  assert.equal(others.bodiesBytesMax, 3 * mebibyte);
   assert.equal(bodyBytesMax, Math.floor(0.7 * 3 * mebibyte));
   assert.equal(ingressConfigOf({ BODY_BYTES_MAX: "2048", BODIES_BYTES_MAX: String(3 * mebibyte) }).bodyBytesMax, 2048);
   assert.throws(() => ingressConfigOf({ BODIES_BYTES_MAX: "many" }), StartupFault);

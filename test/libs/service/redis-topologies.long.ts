@@ -98,8 +98,8 @@ async function losesNoRecord(topology: Topology): Promise<void> {
     const missing = async () => {
       const entries = await redis.xrange(keyspace.usage, "-", "+");
       const lines = entries.flatMap(([, [, text = ""]]) => text.split("\n"));
-      const found = new Set(lines.map((line) => decodeUsageRecord(JSON.parse(line))?.generationId));
-      return [...written].filter((id) => !found.has(id)).length;
+      const ids = new Set(lines.map((line) => decodeUsageRecord(JSON.parse(line))?.generationId));
+      return [...written].filter((id) => !ids.has(id)).length;
     };
     await until("every record is there", async () => (await missing()) === 0, 20_000);
   } finally {

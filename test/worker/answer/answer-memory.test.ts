@@ -42,7 +42,7 @@ test("one key gets no more than its share while another is there, and goes on wh
 test("answers that all wait for each other end one by one, the oldest first, beyond the bound by one answer at most", () => {
   const { memory, claim } = memoryOf(40 * mebibyte);
   const size = 24 * mebibyte;
-  const answers = Array.from({ length: 6 }, (_, index) => ({ held: 0, claim: claim(`key ${index}`) }));
+  const answers = Array.from({ length: 6 }, (_, index) => ({ bytes: 0, claim: claim(`key ${index}`) }));
   let most = 0;
   let turns = 0;
   const ended: number[] = [];
@@ -50,12 +50,12 @@ test("answers that all wait for each other end one by one, the oldest first, bey
     assert.ok(++turns < 1_000, "nobody goes on");
     for (const [index, answer] of answers.entries()) {
       if (ended.includes(index) || answer.claim.isWaiting) continue;
-      if (answer.held === size) {
+      if (answer.bytes === size) {
         answer.claim.end();
         ended.push(index);
       } else {
-        answer.held += mebibyte;
-        answer.claim.hold(answer.held);
+        answer.bytes += mebibyte;
+        answer.claim.hold(answer.bytes);
       }
       most = Math.max(most, memory.used);
     }

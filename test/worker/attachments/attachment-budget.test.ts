@@ -6,7 +6,7 @@ import { AttachmentBudget, type Grant } from "../../../apps/worker/attachments/a
 const never = new AbortController().signal;
 
 /** A request for bytes, with its grant once there is one. */
-function asked(budget: AttachmentBudget, key: string, bytes: number, signal = never) {
+function claim(budget: AttachmentBudget, key: string, bytes: number, signal = never) {
   const state: { grant?: Grant; error?: unknown } = {};
   budget.acquire(key, bytes, signal).then(
     (grant) => {
@@ -23,7 +23,7 @@ const told = () => new Promise((resolve) => setImmediate(resolve));
 
 test("a request that exceeds the free budget waits until others release their bytes", async () => {
   const budget = new AttachmentBudget(100);
-  const [first, second, third] = [asked(budget, "a", 60), asked(budget, "b", 30), asked(budget, "c", 30)];
+  const [first, second, third] = [claim(budget, "a", 60), claim(budget, "b", 30), claim(budget, "c", 30)];
   await told();
   assert.deepEqual(
     [first.grant?.bytes, second.grant?.bytes, third.grant, budget.waiting, budget.reservedBytes],
@@ -37,25 +37,25 @@ test("a request that exceeds the free budget waits until others release their by
 
 test("keys take turns, and a key with a reservation gets at most half of the budget", async () => {
   const budget = new AttachmentBudget(100);
-  const greedy = Array.from({ length: 5 }, () => asked(budget, "greedy", 25));
-  const light = asked(budget, "light", 40);
+  const greedy = Array.from({ length: 5 }, () => claim(budget, "greedy", 25));
+  const light = claim(budget, "light", 40);
   await told();
   assert.deepEqual([greedy.filter(({ grant }) => grant).length, light.grant?.bytes], [2, 40]);
-  const other = asked(budget, "other", 20);
+  const other = claim(budget, "other", 20);
   for (const { grant } of greedy.slice(0, 2)) grant?.release();
   await told();
   assert.deepEqual([greedy.filter(({ grant }) => grant).length, other.grant?.bytes, budget.waiting], [3, 20, 2]);
   const alone = new AttachmentBudget(100);
-  const large = asked(alone, "large", 100);
+  const large = claim(alone, "large", 100);
   await told();
   assert.equal(large.grant?.bytes, 100);
 });
 
 test("a small request does not overtake a large one, and no reservation grows while a request waits for the bytes", async () => {
   const budget = new AttachmentBudget(100);
-  const holder = asked(budget, "holder", 40);
-  const large = asked(budget, "large", 80);
-  const small = asked(budget, "small", 10);
+  const holder = claim(budget, "holder", 40);
+  const large = claim(budget, "large", 80);
+  const small = claim(budget, "small", 10);
   await told();
   assert.deepEqual([large.grant, small.grant], [undefined, undefined]);
   assert.equal(holder.grant?.tryResize(45), false);
@@ -70,16 +70,16 @@ test("a small request does not overtake a large one, and no reservation grows wh
 
 test("a request that stops waiting does not block those behind it", async () => {
   const budget = new AttachmentBudget(100);
-  const holder = asked(budget, "holder", 60);
+  const holder = claim(budget, "holder", 60);
   const left = new AbortController();
-  const leaver = asked(budget, "leaver", 90, left.signal);
-  const next = asked(budget, "next", 40);
+  const leaver = claim(budget, "leaver", 90, left.signal);
+  const next = claim(budget, "next", 40);
   await told();
   assert.deepEqual([next.grant], [undefined]);
   left.abort(new Error("left"));
   await told();
   assert.deepEqual([leaver.error, next.grant?.bytes, holder.grant?.bytes], [left.signal.reason, 40, 60]);
-  assert.ok(asked(budget, "late", 1, left.signal).error === undefined);
+  assert.ok(claim(budget, "late", 1, left.signal).error === undefined);
   await told();
   assert.equal(budget.reservedBytes, 100);
 });
@@ -94,10 +94,10 @@ test("for any sequence of requests, releases and aborts the budget is kept and e
   await fc.assert(
     fc.asyncProperty(fc.array(step, { maxLength: 40 }), async (steps) => {
       const budget = new AttachmentBudget(100);
-      const all: { state: ReturnType<typeof asked>; left: AbortController }[] = [];
+      const all: { state: ReturnType<typeof claim>; left: AbortController }[] = [];
       for (const { key, bytes, leaves, releases } of steps) {
         const left = new AbortController();
-        all.push({ state: asked(budget, key, bytes, left.signal), left });
+        all.push({ state: claim(budget, key, bytes, left.signal), left });
         if (leaves) left.abort();
         await told();
         all[releases]?.state.grant?.release();

@@ -39,8 +39,8 @@ const answers: Record<string, (response: ServerResponse) => void> = {
 answers["/huge"] = (response) => response.writeHead(200, { "content-length": String(21 << 20) }).flushHeaders();
 answers["/book"] = (response) =>
   response.writeHead(200, { "content-type": "text/plain" }).end("a".repeat((2 << 20) + 1));
-const silentAsked = Promise.withResolvers<void>();
-answers["/silent"] = () => silentAsked.resolve();
+const silentRequest = Promise.withResolvers<void>();
+answers["/silent"] = () => silentRequest.resolve();
 let requests = 0;
 const server = createServer((request, response) => {
   requests++;
@@ -180,7 +180,7 @@ test("a failed fetch names the caller's field and repeats nothing that the serve
 test("a fetch ends when its caller leaves", async () => {
   const left = new AbortController();
   const fetching = attachmentsWith().inline([attachmentOf(`${here}/silent`)], 1_000, left.signal);
-  await silentAsked.promise;
+  await silentRequest.promise;
   left.abort();
   assert.match(await refusalOf(fetching), /its request is over/);
 });

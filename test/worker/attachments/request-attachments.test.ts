@@ -18,11 +18,11 @@ const imageOf = (bytes: number) => Buffer.concat([pngStart, Buffer.alloc(bytes -
  * Serves `/<bytes>` as an image of that size: with `?chunked` without its length, with `?head` only
  * its length and no body.
  */
-const asked: string[] = [];
+const urls: string[] = [];
 const server = createServer((request, response) => {
   const { pathname, search } = new URL(request.url ?? "", "http://here");
   const bytes = Number(pathname.slice(1));
-  asked.push(pathname);
+  urls.push(pathname);
   if (pathname === "/text") response.writeHead(200, { "content-type": "text/plain" }).end("a text");
   else if (search === "?head") response.writeHead(200, { "content-length": bytes }).flushHeaders();
   else if (search === "?chunked") response.writeHead(200).end(imageOf(bytes));
@@ -91,12 +91,12 @@ test("a text attachment becomes part of the request; a request without attachmen
 test("a retry before the request was sent reuses the fetched attachments, and a later one fetches them again", async () => {
   const budget = new AttachmentBudget(64 * mebibyte);
   const request = requestWith(new RequestAttachments(fetcher, budget, "key"), ["300"]);
-  const before = asked.length;
+  const before = urls.length;
   await request.inline();
   const first = request.body();
   await request.inline();
   const second = request.body();
-  assert.equal(asked.length, before + 1);
+  assert.equal(urls.length, before + 1);
   assert.ok(!Buffer.isBuffer(first));
   // The first body stops while it is sent, as for an upstream that answers early; the second body
   // is complete.
@@ -106,7 +106,7 @@ test("a retry before the request was sent reuses the fetched attachments, and a 
   assert.equal(await sent(second), jsonWith(imageOf(300)));
   assert.equal(budget.reservedBytes, 0);
   await request.inline();
-  assert.equal(asked.length, before + 2);
+  assert.equal(urls.length, before + 2);
   assert.equal(await sent(request.body()), jsonWith(imageOf(300)));
 });
 

@@ -94,7 +94,8 @@ const wires: Record<ConversationDialect, Wire> = {
     structured: { output_config: { format: { type: "json_schema", schema: { type: "object" } } } },
     body: { max_tokens: 100, messages: [{ role: "user", content: "hello" }] },
     stream(texts, id) {
-      const said = (text: string) => event("content_block_delta", { index: 0, delta: { type: "text_delta", text } });
+      const textEvent = (text: string) =>
+        event("content_block_delta", { index: 0, delta: { type: "text_delta", text } });
       return [
         event("message_start", {
           message: {
@@ -107,9 +108,9 @@ const wires: Record<ConversationDialect, Wire> = {
           },
         }) +
           event("content_block_start", { index: 0, content_block: { type: "text", text: "" } }) +
-          said(texts[0]) +
+          textEvent(texts[0]) +
           event("ping", {}),
-        said(texts[1]) +
+        textEvent(texts[1]) +
           event("content_block_stop", { index: 0 }) +
           event("message_delta", { delta: { stop_reason: "end_turn" }, usage: { output_tokens: 9 } }) +
           event("message_stop", {}),
@@ -125,12 +126,12 @@ const wires: Record<ConversationDialect, Wire> = {
     structured: { generationConfig: { responseMimeType: "application/json" } },
     body: { contents: [{ role: "user", parts: [{ text: "hello" }] }] },
     stream(texts, id) {
-      const said = (text: string, finishReason?: string) =>
+      const textChunk = (text: string, finishReason?: string) =>
         data({
           candidates: [{ index: 0, content: { role: "model", parts: [{ text }] }, finishReason }],
           responseId: id,
         });
-      return [said(texts[0]), said(texts[1], "STOP")];
+      return [textChunk(texts[0]), textChunk(texts[1], "STOP")];
     },
     other: data({
       candidates: [{ index: 0, content: { role: "model", parts: [{ functionCall: { name: "f", args: {} } }] } }],

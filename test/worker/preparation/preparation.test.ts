@@ -30,9 +30,9 @@ const common = {
 const long = "x".repeat(200_000);
 
 const data = { kind: "data", mimeType: "image/png", data: "bWFyaw==" } as const;
-const fetched = (seen: AttachmentAddress[]) => async (found: readonly AttachmentAddress[]) => {
-  seen.push(...found);
-  return found.map(() => data);
+const fetched = (seen: AttachmentAddress[]) => async (addresses: readonly AttachmentAddress[]) => {
+  seen.push(...addresses);
+  return addresses.map(() => data);
 };
 
 const addresses: Record<keyof typeof words, string> = {

@@ -61,8 +61,8 @@ const outcomeOf = (upstreams: Upstreams, upstream: CatalogueUpstream): Promise<O
       undefined,
       { path: "/chat/completions", headers: {}, body: Buffer.from("{}") },
       {
-        head: (given) => {
-          status = given;
+        head: (answeredStatus) => {
+          status = answeredStatus;
         },
         data: (chunk) => void chunks.push(chunk),
         end: () => over(),
@@ -140,9 +140,9 @@ const encodings = {
 };
 for (const [encoding, compress] of Object.entries(encodings))
   test(`an answer that comes as ${encoding} is read although identity was asked for`, async () => {
-    const asked: IncomingMessage[] = [];
+    const requests: IncomingMessage[] = [];
     await using plain = await serving((request, response) => {
-      asked.push(request);
+      requests.push(request);
       const bytes = compress(Buffer.from(answer));
       response.writeHead(200, { "content-encoding": encoding });
       for (let from = 0; from < bytes.length; from += 100) response.write(bytes.subarray(from, from + 100));
@@ -151,7 +151,7 @@ for (const [encoding, compress] of Object.entries(encodings))
     await using ours = using();
     const outcome = await outcomeOf(ours.upstreams, upstreamOf(`http://127.0.0.1:${plain.port}`));
     assert.equal(outcome.text, answer);
-    assert.equal(asked[0]?.headers["accept-encoding"], "identity");
+    assert.equal(requests[0]?.headers["accept-encoding"], "identity");
   });
 
 test("a truncated or corrupt compressed answer fails, and an unread one stops the upstream", async () => {

@@ -13,14 +13,14 @@ import { until } from "../../support/time.ts";
 
 /** An upstream that answers when the test says so, and the calls to it. */
 async function startUpstream() {
-  const asked: ServerResponse[] = [];
-  const server = createServer((_request, response) => void asked.push(response)).listen(0, "127.0.0.1");
+  const responses: ServerResponse[] = [];
+  const server = createServer((_request, response) => void responses.push(response)).listen(0, "127.0.0.1");
   await once(server, "listening");
   const upstreams = new Upstreams(() => Promise.resolve({}));
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const outcomes: string[] = [];
   return {
-    asked,
+    asked: responses,
     upstreams,
     outcomes,
     upstreamOf: (connectionsMax: number) =>
@@ -46,7 +46,7 @@ async function startUpstream() {
     /** Answers until this many calls are over. */
     answer: (count: number) =>
       until(`${count} calls are over`, () => {
-        for (const response of asked.splice(0)) response.end();
+        for (const response of responses.splice(0)) response.end();
         return outcomes.length === count;
       }),
     connections: () => new Promise<number>((resolve) => server.getConnections((_error, count) => resolve(count))),
