@@ -2,6 +2,7 @@
  * Anthropic's own client, its current major and the last 0.x, with nothing changed but address and
  * key, on upstreams of every dialect.
  */
+
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import Anthropic from "@anthropic-ai/sdk";
@@ -9,6 +10,7 @@ import { betaTool } from "@anthropic-ai/sdk/helpers/beta/json-schema";
 import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema";
 import AnthropicOld from "anthropic-sdk-0";
 import { conversationDialects } from "#dialects/dialect.ts";
+import { partOf } from "../support/part-of.ts";
 import { until } from "../support/time.ts";
 import { greeting, modelOf, png, simulatedModelOf, startClientsGateway, weather } from "./support.ts";
 
@@ -17,11 +19,11 @@ after(() => gateway[Symbol.asyncDispose]());
 
 const messages = [{ role: "user" as const, content: "hello there" }];
 const wantsWeather: Anthropic.MessageParam[] = [{ role: "user", content: 'Use get_weather for "Paris".' }];
-const tool = {
+const tool = partOf<Anthropic.Tool>({
   name: weather.name,
   description: weather.description,
   input_schema: weather.schema,
-} as unknown as Anthropic.Tool;
+});
 const max_tokens = 2_000;
 
 const textOf = ({ content }: { content: { type: string; text?: string }[] }) =>
@@ -37,7 +39,7 @@ for (const [name, Client] of [
   ["@anthropic-ai/sdk 1", Anthropic],
   ["@anthropic-ai/sdk 0", AnthropicOld],
 ] as const) {
-  const client = new Client({ apiKey: gateway.key, baseURL: gateway.url, maxRetries: 0 }) as unknown as Anthropic;
+  const client = new (Client as typeof Anthropic)({ apiKey: gateway.key, baseURL: gateway.url, maxRetries: 0 });
 
   for (const upstream of conversationDialects) {
     const model = modelOf(upstream);
@@ -201,12 +203,12 @@ for (const [name, Client] of [
         statuses.push(response.status);
         return response;
       };
-      const patient = new Client({
+      const patient = new (Client as typeof Anthropic)({
         apiKey: gateway.key,
         baseURL: gateway.url,
         maxRetries: 1,
         fetch: counted,
-      }) as unknown as Anthropic;
+      });
       await assert.rejects(
         patient.messages.create({ model: modelOf(upstream, "overloaded"), max_tokens, messages }),
         (error: InstanceType<typeof Anthropic.APIError>) =>
@@ -216,7 +218,7 @@ for (const [name, Client] of [
     });
 
     test(`${name} on ${upstream}: retryable errors are retried, and an abort reaches the upstream`, async () => {
-      const patient = new Client({ apiKey: gateway.key, baseURL: gateway.url, maxRetries: 2 }) as unknown as Anthropic;
+      const patient = new (Client as typeof Anthropic)({ apiKey: gateway.key, baseURL: gateway.url, maxRetries: 2 });
       assert.equal(
         textOf(await patient.messages.create({ model: modelOf(upstream, "busy"), max_tokens, messages })),
         greeting,
@@ -232,17 +234,17 @@ for (const [name, Client] of [
   }
 
   test(`${name}: a key as authToken, wrong keys, unknown models`, async () => {
-    const withToken = new Client({
+    const withToken = new (Client as typeof Anthropic)({
       apiKey: null,
       authToken: gateway.key,
       baseURL: gateway.url,
       maxRetries: 0,
-    }) as unknown as Anthropic;
+    });
     assert.equal(
       textOf(await withToken.messages.create({ model: modelOf("anthropic-messages"), max_tokens, messages })),
       greeting,
     );
-    const stranger = new Client({ apiKey: "nothing", baseURL: gateway.url, maxRetries: 0 }) as unknown as Anthropic;
+    const stranger = new (Client as typeof Anthropic)({ apiKey: "nothing", baseURL: gateway.url, maxRetries: 0 });
     await assert.rejects(
       stranger.messages.create({ model: modelOf("anthropic-messages"), max_tokens, messages }),
       (error: InstanceType<typeof Anthropic.AuthenticationError>) =>

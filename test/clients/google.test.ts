@@ -24,10 +24,10 @@ for (const [name, Client] of [
   ["@google/genai 3", GoogleGenAI],
   ["@google/genai 2", GoogleOld],
 ] as const) {
-  const { models, chats } = new Client({
+  const { models, chats } = new (Client as typeof GoogleGenAI)({
     apiKey: gateway.key,
     httpOptions: { baseUrl: gateway.url },
-  }) as unknown as GoogleGenAI;
+  });
 
   for (const upstream of conversationDialects) {
     const model = modelOf(upstream);
@@ -169,10 +169,10 @@ for (const [name, Client] of [
     });
 
     test(`${name} on ${upstream}: retryable errors are retried, and an abort reaches the upstream`, async () => {
-      const patient = new Client({
+      const patient = new (Client as typeof GoogleGenAI)({
         apiKey: gateway.key,
         httpOptions: { baseUrl: gateway.url, retryOptions: { attempts: 3 } },
-      }) as unknown as GoogleGenAI;
+      });
       assert.equal(
         (await patient.models.generateContent({ model: modelOf(upstream, "busy"), contents: "hello there" })).text,
         greeting,
@@ -212,7 +212,7 @@ for (const [name, Client] of [
   });
 
   test(`${name}: wrong keys and unknown models`, async () => {
-    const stranger = new Client({ apiKey: "nothing", httpOptions: { baseUrl: gateway.url } }) as unknown as GoogleGenAI;
+    const stranger = new (Client as typeof GoogleGenAI)({ apiKey: "nothing", httpOptions: { baseUrl: gateway.url } });
     await assert.rejects(stranger.models.generateContent({ model: modelOf("gemini"), contents: "x" }), {
       name: "ApiError",
       status: 401,

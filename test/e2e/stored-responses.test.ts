@@ -3,6 +3,7 @@ import { after, test } from "node:test";
 import { APIError } from "openai";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway } from "../support/gateway.ts";
+import { partOf } from "../support/part-of.ts";
 import { socketCatalogue } from "./socket-support.ts";
 import { startScriptedUpstream } from "./support.ts";
 
@@ -114,7 +115,7 @@ test("the upstream gets the whole conversation, with calls once and reasoning fo
   const first = await client.responses.create({ model: "scripted", input: "Add." });
   const { id: _, status: _status, ...replayed } = call;
   const result = { type: "function_call_output" as const, call_id: "call_1", output: "3" };
-  const again = { input: [replayed, result], previous_response_id: first.id } as unknown as { input: [] };
+  const again = { input: [replayed, result] as never, previous_response_id: first.id };
   await client.responses.create({ model: "scripted", ...again });
   await client.responses.create({ model: "other", ...again });
   const question = { type: "message", role: "user", content: "Add." };
@@ -259,7 +260,7 @@ test("results that a client repeats in a conversation reach the upstream once", 
   const question = { type: "message", role: "user", content: "Add." };
   const ask = async (output: object[], input: object[]) => {
     const { bodies } = scripted(output);
-    await client.responses.create({ model: "scripted", conversation: id, input: input as unknown as [] });
+    await client.responses.create({ model: "scripted", conversation: id, input: input as never });
     return bodies[0]?.input.map(({ id: _, ...item }) => item);
   };
   await ask([{ id: "fc_1", ...callOf("call_1") }], [question]);
@@ -312,7 +313,7 @@ test("many requests add to one conversation at the same time, and none is lost",
 for (const model of ["sim", "chat-sim"])
   test(`${model}: a conversation is compacted to one item, from which any model goes on`, async () => {
     const history = { role: "user" as const, content: "The word is Xylophonist." };
-    const trigger = { type: "compaction_trigger" } as unknown as typeof history;
+    const trigger = { type: "compaction_trigger" } as never;
     const stream = await client.responses.create({ model, input: [history, trigger], stream: true, store: false });
     const done: { type: string; encrypted_content: string }[] = [];
     const types: string[] = [];
@@ -326,12 +327,12 @@ for (const model of ["sim", "chat-sim"])
     assert.ok(!Buffer.from(item.encrypted_content).toString().includes("Xylophonist"));
     const question = { role: "user" as const, content: "Which?" };
     const { bodies } = scripted([message("msg_1", "Xylophonist.")]);
-    await elsewhere.responses.create({ model: "scripted", input: [item as unknown as typeof question, question] });
+    await elsewhere.responses.create({ model: "scripted", input: [item as never, question] });
     const [summary] = bodies[0]?.input ?? [];
     assert.equal(summary?.role, "user");
     assert.match(JSON.stringify(summary?.content), /Summary of the conversation so far.*You said: /);
     const stranger = gateway.client({ key: await gateway.createKey("default") });
-    const foreign = await errorOf(stranger.responses.create({ model, input: [item as unknown as typeof question] }));
+    const foreign = await errorOf(stranger.responses.create({ model, input: [item as never] }));
     assert.match(foreign.message, /another API key/);
   });
 
@@ -345,14 +346,14 @@ test("a stored conversation is compacted by its id, and goes on from there", asy
   );
   assert.ok(compacted.usage.total_tokens > 0);
   const question = { role: "user" as const, content: "Which?" };
-  const next = await client.responses.create({ model: "sim", input: [...compacted.output, question] as unknown as [] });
+  const next = await client.responses.create({ model: "sim", input: [...compacted.output, question] as never });
   assert.equal(next.status, "completed");
 });
 
 test("a response that is a compaction item stands for the responses before it", async () => {
   const { bodies } = scripted([message("msg_1", "A summary.")]);
   const first = await client.responses.create({ model: "scripted", input: "One." });
-  const trigger = { type: "compaction_trigger" } as unknown as { role: "user"; content: "" };
+  const trigger = { type: "compaction_trigger" } as never;
   const second = await client.responses.create({
     model: "scripted",
     input: [trigger],
@@ -477,7 +478,7 @@ const storageOf = (response: object) => {
 
 /** A complete answer, and what each event with a response says. */
 async function eventsOf(body: object, stream: boolean, as = client): Promise<Record<string, unknown>[]> {
-  const request = { input: "Hi.", ...body } as unknown as { model: string; input: string };
+  const request = partOf<{ model: string; input: string }>({ input: "Hi.", ...body });
   if (!stream) return [{ ...(await as.responses.create(request)) }];
   const events: Record<string, unknown>[] = [];
   for await (const event of await as.responses.create({ ...request, stream: true }))
@@ -519,7 +520,7 @@ for (const model of ["sim", "chat-sim", "scripted"])
 test("a conversation that was compacted goes on from the compaction item", async () => {
   const { id: conversation } = await client.conversations.create({ items: [] });
   const { bodies } = scripted([message("msg_1", "A summary.")]);
-  const trigger = [{ type: "compaction_trigger" }] as unknown as [];
+  const trigger = [{ type: "compaction_trigger" }] as never;
   await client.responses.create({ model: "scripted", input: "One.", conversation });
   await client.responses.create({ model: "scripted", input: trigger, conversation });
   await client.responses.create({ model: "scripted", input: "Two.", conversation });

@@ -2,6 +2,7 @@
  * What counts as a part of an answer's content, and so extends the time that its upstream has for
  * the next one.
  */
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { AnswerContext } from "#dialects/codec.ts";
@@ -14,6 +15,7 @@ import { plainUsageOf } from "#dialects/usage.ts";
 import { BytesReader } from "../../../apps/worker/answer/bytes-reader.ts";
 import { StreamReader } from "../../../apps/worker/answer/stream-reader.ts";
 import { WholeReader } from "../../../apps/worker/answer/whole-reader.ts";
+import { partOf } from "../../support/part-of.ts";
 
 const chat = (delta: object) => `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: null }] })}\n\n`;
 const event = (type: string, fields: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
@@ -141,12 +143,12 @@ const dialects: Record<ConversationDialect, Sent> = {
 };
 
 const identity = { id: "1", model: "m", createdAt: 0 };
-const context = {
+const context = partOf<AnswerContext>({
   ...identity,
   framing: "sse",
   body: {},
   request: { system: [], messages: [], tools: [], settings: {} },
-} as unknown as AnswerContext;
+});
 
 const ownStream = (dialect: ConversationDialect) => codecs[dialect].verbatim.stream(Buffer.from("{}"), "sse", identity);
 const translatedStream = (dialect: ConversationDialect) =>

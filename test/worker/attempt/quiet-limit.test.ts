@@ -3,14 +3,15 @@ import { test } from "node:test";
 import { quietMsMaxOf } from "../../../apps/worker/attempt/quiet-limit.ts";
 import { ContentTimes } from "../../../apps/worker/routing/content-times.ts";
 import type { Candidate } from "../../../apps/worker/routing/route.ts";
+import { partOf } from "../../support/part-of.ts";
 
 const candidateOf = (model: string, more: object = {}) =>
-  ({
+  partOf<Candidate>({
     key: "u/m",
     model: { id: "m", capabilities: [], ...more },
     target: { upstream: "u", model },
     upstream: { name: "u", dialect: "openai-chat", alsoSpeaks: [] },
-  }) as unknown as Candidate;
+  });
 
 const limitOf = (
   { model = "theirs", body = "{}", streams = true, hasOther = true, more = {} },

@@ -1,4 +1,5 @@
 /** An attempt on a clock that the test moves, whose upstreams the test plays. */
+
 import { EventEmitter, once } from "node:events";
 import { parseCatalogue } from "#catalogue/load.ts";
 import { EventStream } from "#events/event-stream.ts";
@@ -11,6 +12,7 @@ import { RefusedFields } from "../../../apps/worker/routing/refused-fields.ts";
 import type { CallOutcome } from "../../../apps/worker/routing/routing.ts";
 import type { UpstreamHandlers } from "../../../apps/worker/upstream/pooled-call.ts";
 import type { UpstreamRequest } from "../../../apps/worker/upstream/upstreams.ts";
+import { partOf } from "../../support/part-of.ts";
 
 const catalogueOf = (model: string) =>
   parseCatalogue(
@@ -89,7 +91,7 @@ export function startAttempt(
   const events: Recorded[] = [];
   const calls: UpstreamCall[] = [];
   const changes = new EventEmitter();
-  const deps = {
+  const deps = partOf<AttemptDeps>({
     catalogue: () => catalogue,
     upstreams: {
       call: (
@@ -128,7 +130,7 @@ export function startAttempt(
       frames.push({ kind, payload });
       changes.emit("frame");
     },
-  } as unknown as AttemptDeps;
+  });
   const slot = { queue: "chat", job: jobOf(more), freeSlots: 0, dispatched() {}, release() {} };
   const attempt = new Attempt(slot, deps);
   const started = attempt.start({} as never);

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { plainUsageOf } from "#dialects/usage.ts";
 import { TargetCall } from "../../../apps/worker/attempt/target-call.ts";
 import type { Exchange } from "../../../apps/worker/preparation/exchange.ts";
+import { partOf } from "../../support/part-of.ts";
 
 const bytes = Buffer.from([0x20, 0x0a, 0x00, 0xff, 0x7b]);
 
@@ -20,16 +21,18 @@ const callOf = (contentType: string | undefined, status = 200) => {
       errorOf: () => ({ message: "no such voice" }),
     },
   };
-  const call = new TargetCall({
-    candidate: { upstream: { name: "u" }, key: "u m", model: { id: "m" } },
-    permit: {},
-    attempt: {},
-    exchange,
-    number: 1,
-    resumes: false,
-    isQuoted: () => false,
-    now: 0,
-  } as unknown as ConstructorParameters<typeof TargetCall>[0]);
+  const call = new TargetCall(
+    partOf<ConstructorParameters<typeof TargetCall>[0]>({
+      candidate: { upstream: { name: "u" }, key: "u m", model: { id: "m" } },
+      permit: {},
+      attempt: {},
+      exchange,
+      number: 1,
+      resumes: false,
+      isQuoted: () => false,
+      now: 0,
+    }),
+  );
   call.headArrived({ status, headers: { "content-type": contentType }, arrivedAt: 0 }, 0);
   return call;
 };

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type CallProgress, overdueOf } from "../../../apps/worker/attempt/timeouts.ts";
+import { partOf } from "../../support/part-of.ts";
 
 const timeouts = {
   connectTimeoutMs: 1,
@@ -72,13 +73,13 @@ test("keep-alives do not extend the time between two parts of the content", () =
   assert.equal(firstOverdue({ ...set, isSession: true })[0], never);
 });
 
-const unset = {
+const unset = partOf<CallProgress["timeouts"]>({
   ...timeouts,
   firstByteTimeoutMs: undefined,
   firstTokenTimeoutMs: undefined,
   firstContentTimeoutMs: undefined,
   totalTimeoutMs: 600_000,
-} as unknown as CallProgress["timeouts"];
+});
 
 test("without limits in the catalogue, silence before the first content is bounded by what the target usually takes", () => {
   const cases: [progress: Partial<CallProgress>, hasAlternative: boolean, quietMsMax: number, overdueMs: number][] = [

@@ -1,14 +1,16 @@
 /** What one caller's refused request says to others: nothing, until a second caller is refused. */
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Credentials, type Refusal } from "../../../apps/worker/routing/credentials.ts";
 import type { Candidate } from "../../../apps/worker/routing/route.ts";
+import { partOf } from "../../support/part-of.ts";
 
 const hour = 3_600_000;
-const target = {
+const target = partOf<Candidate>({
   key: "vendor/model",
   upstream: { name: "vendor", credential: "KEY", credentials: [] },
-} as unknown as Candidate;
+});
 const isFree = (credentials: Credentials, caller: string, now: number) =>
   credentials.choose(target, caller, now).kind === "chosen";
 

@@ -4,12 +4,13 @@ import type { Catalogue, CatalogueModel } from "#catalogue/catalogue.ts";
 import type { Failure, OperatorFault } from "#dialects/errors.ts";
 import { classifyFailure, outcomeOf, RetryState } from "../../../apps/worker/routing/retry-state.ts";
 import { type Candidate, candidatesOf } from "../../../apps/worker/routing/route.ts";
+import { partOf } from "../../support/part-of.ts";
 
 const failure = { code: "upstream_failed", message: "no" } as const;
 const modelOf = (retries: number, contextWindow: number | null = 1_000) =>
-  ({ retries, contextWindow: contextWindow ?? undefined }) as unknown as CatalogueModel;
+  partOf<CatalogueModel>({ retries, contextWindow: contextWindow ?? undefined });
 const candidateOf = (key: string, model: CatalogueModel, credentials: string[] = []) =>
-  ({ key, model, upstream: { name: key, credential: "KEY", credentials } }) as unknown as Candidate;
+  partOf<Candidate>({ key, model, upstream: { name: key, credential: "KEY", credentials } });
 const keysOf = (candidates: Candidate[]) => candidates.map(({ key }) => key);
 const half = () => 0.5;
 /** The start of the attempt, on a clock that has run for a while. */
@@ -20,11 +21,11 @@ test("targets keep their order, and neighbours with weights share calls by weigh
     ["a", "b", "c", "d"].map((name) => [name, { name, timeouts: { totalTimeoutMs: 1, firstTokenTimeoutMs: 2 } }]),
   );
   const fallback = { id: "other", route: [{ upstream: "d", model: "m" }], fallbacks: [] };
-  const catalogue = {
+  const catalogue = partOf<Catalogue>({
     upstreams,
     modelFor: (_group: string, id: string) => (id === "other" ? fallback : undefined),
-  } as unknown as Catalogue;
-  const model = {
+  });
+  const model = partOf<CatalogueModel>({
     id: "mine",
     fallbacks: ["other", "gone"],
     timeouts: { totalTimeoutMs: 5 },
@@ -34,7 +35,7 @@ test("targets keep their order, and neighbours with weights share calls by weigh
       { upstream: "c", model: "m" },
       { upstream: "gone", model: "m" },
     ],
-  } as unknown as CatalogueModel;
+  });
   const orderAt = (point: number) =>
     candidatesOf(catalogue, "default", model, ["other", "gone"], () => point).map(({ key }) => key);
   assert.deepEqual(orderAt(0), ["a/m", "b/m", "c/m", "d/m"]);

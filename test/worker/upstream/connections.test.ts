@@ -1,4 +1,5 @@
 /** Connections to upstreams: TLS, HTTP/2, proxies, compressed answers. */
+
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
@@ -8,6 +9,7 @@ import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { Upstreams, urlOf } from "../../../apps/worker/upstream/upstreams.ts";
+import { partOf } from "../../support/part-of.ts";
 import { until } from "../../support/time.ts";
 import { type Protocol, serverCredentials, startTlsFront, tlsFiles } from "../../support/tls.ts";
 
@@ -27,7 +29,7 @@ async function serving(answer: RequestListener): Promise<{ port: number } & Asyn
 }
 
 const upstreamOf = (baseUrl: string, more: Partial<CatalogueUpstream> = {}, connectTimeoutMs = 5_000) =>
-  ({
+  partOf<CatalogueUpstream>({
     name: "theirs",
     dialect: "openai-chat",
     baseUrl,
@@ -35,7 +37,7 @@ const upstreamOf = (baseUrl: string, more: Partial<CatalogueUpstream> = {}, conn
     connectionsMax: 64,
     timeouts: { connectTimeoutMs },
     ...more,
-  }) as unknown as CatalogueUpstream;
+  });
 
 interface Outcome {
   status?: number;

@@ -1,6 +1,7 @@
 /**
  * Sessions with upstreams: TLS, proxies, time limits, refused handshakes, and the caller's input.
  */
+
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
@@ -12,6 +13,7 @@ import { encodeMessage } from "#relay/session-messages.ts";
 import { gatheredInputBytesMax } from "../../../apps/worker/bounds.ts";
 import type { UpstreamHandlers } from "../../../apps/worker/upstream/pooled-call.ts";
 import { Upstreams } from "../../../apps/worker/upstream/upstreams.ts";
+import { partOf } from "../../support/part-of.ts";
 import { until } from "../../support/time.ts";
 import { startTlsFront, tlsFiles } from "../../support/tls.ts";
 
@@ -35,7 +37,7 @@ after(() => {
 });
 
 const upstreamOf = (baseUrl: string, more: Partial<CatalogueUpstream> = {}, connectTimeoutMs = 2_000) =>
-  ({
+  partOf<CatalogueUpstream>({
     name: baseUrl,
     dialect: "openai-chat",
     baseUrl,
@@ -43,7 +45,7 @@ const upstreamOf = (baseUrl: string, more: Partial<CatalogueUpstream> = {}, conn
     connectionsMax: 4,
     timeouts: { connectTimeoutMs },
     ...more,
-  }) as unknown as CatalogueUpstream;
+  });
 
 /** Opens a session and records what its handlers are called with. */
 function open(upstream: CatalogueUpstream, { path = "/realtime?model=m", first = "", environment = {} } = {}) {
