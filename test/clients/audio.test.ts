@@ -102,7 +102,7 @@ test("transcripts in every format have the file's name, type and bytes, and the 
     const { data, response } = await client.audio.transcriptions
       .create({ model, file: await file(), response_format })
       .withResponse();
-    assert.match(data as unknown as string, pattern);
+    assert.match(data as string, pattern);
     assert.equal(response.headers.get("content-type"), `${type}; charset=utf-8`);
   }
   const verbose = await client.audio.transcriptions.create({
@@ -122,7 +122,7 @@ test("transcripts in every format have the file's name, type and bytes, and the 
     response_format: "diarized_json",
     chunking_strategy: { type: "server_vad" },
   });
-  assert.equal((diarized as unknown as OpenAI.Audio.TranscriptionDiarized).segments[0]?.speaker, "A");
+  assert.equal((diarized as OpenAI.Audio.TranscriptionDiarized).segments[0]?.speaker, "A");
 });
 
 test("a transcript is streamed, also with speakers", async () => {

@@ -23,8 +23,7 @@ type Event = Record<string, unknown> & { event_type: string; event_id?: string }
 
 async function eventsOf(request: Omit<Interactions.CreateModelInteractionParamsStreaming, "stream">): Promise<Event[]> {
   const events: Event[] = [];
-  for await (const event of await interactions.create({ ...request, stream: true }))
-    events.push(event as unknown as Event);
+  for await (const event of await interactions.create({ ...request, stream: true })) events.push(event as Event);
   return events;
 }
 

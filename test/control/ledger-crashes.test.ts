@@ -380,7 +380,7 @@ test("readers that are gone are forgotten", async () => {
   /** An hour passes between any two looks. */
   const later = new Proxy(redis, {
     get: (target, name: keyof Redis) => {
-      const command = (target[name] as unknown as (...args: unknown[]) => unknown).bind(target);
+      const command = (target[name] as (...args: unknown[]) => unknown).bind(target);
       if (name === "xreadgroup") return (...args: unknown[]) => command(...unblocked(args, 50));
       if (name !== "xinfo") return command;
       return async (...args: [string, string]) =>

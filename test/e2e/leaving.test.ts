@@ -127,7 +127,7 @@ test("a body of eight megabytes reaches the upstream intact, and is deleted ever
   const response = await gateway.post(body);
   assert.match(await response.text(), /image\/png, 6291456 bytes/);
   const expected = body.replace('"model":"fast"', `"model":"${fast}"`);
-  const [seen] = (await gateway.seen(fast)) as unknown as { bodySha256: string; bodyBytes: number }[];
+  const [seen] = await gateway.seen(fast);
   assert.equal(seen?.bodyBytes, expected.length);
   assert.equal(seen?.bodySha256, createHash("sha256").update(expected).digest("hex"));
   await until("Redis holds nothing of it", async () => !(await holdsMarker()));

@@ -61,7 +61,7 @@ for (const Client of [Anthropic, AnthropicOld])
       [model.type, model.display_name, model.created_at, model.max_input_tokens, model.max_tokens],
       ["model", "Model 7", "2026-01-31T00:00:00Z", 1_000, 100],
     );
-    const { lifecycle, deprecated_at, retires_at, line, capabilities } = model as unknown as Record<string, unknown>;
+    const { lifecycle, deprecated_at, retires_at, line, capabilities } = { ...model } as Record<string, unknown>;
     assert.deepEqual([lifecycle, deprecated_at, retires_at, line, capabilities], ["active", null, null, null, null]);
     assert.deepEqual(((await client.get("/v1/models?lifecycle[]=retired")) as { data: unknown[] }).data, []);
     await assert.rejects(client.models.retrieve("nothing"), (error: InstanceType<typeof Client.NotFoundError>) => {

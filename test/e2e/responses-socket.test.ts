@@ -242,7 +242,7 @@ test("a stored answer is known to every connection, and to POST requests", async
   using other = await open();
   const first = await one.turn({ model: "sim", input: "One." });
   const second = await other.turn({ model: "sim", input: "Two.", previous_response_id: first.response.id });
-  const item = { type: "item_reference", id: (second.response.output[0] as unknown as { id: string }).id };
+  const item = { type: "item_reference", id: (second.response.output[0] as { type: string; id?: string }).id };
   const third = await one.turn({ model: "sim", input: [item, { role: "user", content: "Three." }] });
   assert.equal(third.type, "response.completed");
   const posted = await gateway
@@ -320,7 +320,7 @@ test("a failure is one frame with its status, before and after content, and does
     lane.create({ model, input: "Hello." });
     const error = await lane.finalResponse().catch((reason: unknown) => reason);
     assert.ok(error instanceof WebSocketError);
-    const frame = error.error as unknown as Frame;
+    const frame = error.error as Frame;
     assert.deepEqual([frame.type, frame.status], ["error", status], model);
     assert.match(frame.error?.headers["x-request-id"] ?? "", /^req_/);
   }

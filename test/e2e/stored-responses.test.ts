@@ -361,7 +361,7 @@ test("a response that is a compaction item stands for the responses before it", 
     tools: [{ type: "function", name: "f", parameters: null, strict: false }],
     text: { verbosity: "low" },
   });
-  const secondBody = bodies[1] as unknown as Record<string, unknown>;
+  const secondBody = bodies[1] as Record<string, unknown>;
   assert.deepEqual([secondBody.tool_choice, secondBody.text], ["none", undefined]);
   await client.responses.create({ model: "scripted", input: "Two.", previous_response_id: second.id });
   assert.equal(bodies[2]?.input.length, 2);

@@ -219,7 +219,7 @@ function checkShape(
       same("the error", [beside.type, error.type, typeof beside.request_id], ["error", anthropic, "string"]);
       return;
     case "gemini": {
-      const { code, status: named, details } = error as unknown as GoogleError;
+      const { code, status: named, details } = error as Partial<GoogleError>;
       same("the error", [code, named], [status, google]);
       const delay = details?.find((detail) => detail["@type"].endsWith("RetryInfo"))?.retryDelay;
       same("RetryInfo", delay, retryAfter === undefined ? undefined : `${retryAfter}s`);

@@ -195,7 +195,7 @@ const uplot = join(root, "node_modules/uplot/dist");
 await page.addStyleTag({ content: await readFile(join(uplot, "uPlot.min.css"), "utf8") });
 await page.addScriptTag({ content: await readFile(join(uplot, "uPlot.iife.min.js"), "utf8") });
 await page.addScriptTag({ path: join(import.meta.dirname, "dashboard-drawing.js") });
-await page.evaluate((all) => (globalThis as unknown as { draw(all: unknown): void }).draw(all), drawn);
+await page.evaluate((all) => (globalThis as typeof globalThis & { draw(all: unknown): void }).draw(all), drawn);
 // The first rows; all of them with a file's name as the argument.
 const [, , file] = process.argv;
 await page.screenshot(

@@ -141,6 +141,16 @@ export interface GatewayOptions {
   environment?: Record<string, string>;
 }
 
+export interface SeenRequest {
+  model: string;
+  outcome?: string;
+  chunksSent: number;
+  at: number;
+  closedAt?: number;
+  bodyBytes: number;
+  bodySha256: string;
+}
+
 export interface Gateway extends AsyncDisposable {
   readonly redis: TestRedis;
   readonly simulatorUrl: string;
@@ -164,9 +174,7 @@ export interface Gateway extends AsyncDisposable {
     options?: { url?: string; key?: string; signal?: AbortSignal; headers?: Record<string, string> },
   ): Promise<Response>;
   /** What the simulator saw of a model. */
-  seen(
-    model: string,
-  ): Promise<{ model: string; outcome?: string; chunksSent: number; at: number; closedAt?: number }[]>;
+  seen(model: string): Promise<SeenRequest[]>;
 }
 
 const ids = ["sim-text", "sim-fast", "sim-slow"];

@@ -86,5 +86,5 @@ function http2Front(plainPort: number): Server {
     stream.on("error", () => plain.destroy()).once("close", () => plain.destroy());
     stream.pipe(plain);
   });
-  return server as unknown as Server;
+  return server as Server;
 }

@@ -171,7 +171,7 @@ export function moneyOf({ prices, used, groupPpm }: PricedUsage): Pick<UsageReco
 export function recalculated(record: UsageRecord): bigint {
   const unitPrices = Object.fromEntries(
     unitPriceNames.map((name, index) => [name, record.unitPrices?.[index]]),
-  ) as unknown as UnitPrices;
+  ) as Partial<UnitPrices> as UnitPrices;
   return costOf(unitPrices, { ...record, images: { count: record.images }, serviceTier: "" }, record.groupPpm);
 }
 

@@ -64,7 +64,7 @@ const prices = fc
     ),
     serviceTiers: fc.dictionary(tier, ratio, { maxKeys: 3 }),
   })
-  .map((all) => without(all) as unknown as Prices);
+  .map((all) => without(all) as Prices);
 
 const usage = fc
   .record({
@@ -80,7 +80,7 @@ const usage = fc
     ),
     serviceTier: maybe(tier),
   })
-  .map((all) => plausible(without(all) as unknown as Priced));
+  .map((all) => plausible(without(all) as Priced));
 
 /**
  * A whole number of millionths of a nano-unit, ratios of parts per million apart: the cost before
@@ -125,7 +125,7 @@ test("the unit prices and the counts of a record give its cost again", () => {
       const record = billedFields(bill, undefined);
       const unit = Object.fromEntries(
         unitPriceNames.map((name, place) => [name, record.unitPrices?.[place]]),
-      ) as unknown as UnitPrices;
+      ) as Partial<UnitPrices> as UnitPrices;
       const { images, imageSize: _, imageQuality: __, serviceTier: ___, ...counts } = record;
       assert.equal(String(costOf(unit, { ...counts, images: { count: images } }, record.groupPpm)), record.cost);
     }),

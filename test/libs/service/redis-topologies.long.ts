@@ -9,7 +9,7 @@ import { pino } from "pino";
 import { decodeUsageRecord } from "#ledger/usage-record.ts";
 import { UsageStream } from "#ledger/usage-stream.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
-import { connectRedis, serversOf, usedMemoryShare } from "#service/redis.ts";
+import { connectRedis, type Redis, serversOf, usedMemoryShare } from "#service/redis.ts";
 import { usageRecord } from "../../control/records.ts";
 import { catalogueOf, startGateway } from "../../support/gateway.ts";
 import type { SecurityOptions } from "../../support/redis-security.ts";
@@ -135,7 +135,7 @@ test("Sentinels: a connection that is being opened again outlives the announceme
   await using sentinels = await startSentinels();
   const redis = await connectRedis(sentinels.url, "patient");
   try {
-    const { connector } = redis as unknown as { connector: { failoverDetector: Detector | null } };
+    const { connector } = redis as Redis & { connector: { failoverDetector: Detector | null } };
     await until("it listens to the Sentinels", () => (connector.failoverDetector?.sentinels.length ?? 0) > 0);
     const [{ client }] = (connector.failoverDetector as Detector).sentinels;
     redis.once("connecting", () => client.emit("message", "+switch-master", ""));

@@ -109,7 +109,7 @@ test("of many calls, the first ones and the last are listed", async () => {
     call.head(number === 10 ? 400 : 500, {});
     call.end();
   }
-  const { callLog } = (failure() as unknown as { source: { callLog: unknown[][] } }).source;
+  const { callLog } = (failure() as { source: { callLog: unknown[][] } }).source;
   assert.deepEqual(
     callLog.map(([, , , , status]) => status),
     [500, 500, 500, 500, 500, 500, 500, 400],
