@@ -2,7 +2,7 @@
  * `npm run tests`: every file of groups.ts in processes of their own, a few at a time. The tests
  * fail if one of them fails.
  */
-import { existsSync, mkdtempSync, rmSync, statfsSync } from "node:fs";
+import { chmodSync, existsSync, mkdtempSync, rmSync, statfsSync } from "node:fs";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { testFiles } from "./groups.ts";
@@ -22,6 +22,8 @@ function hasMemory(): boolean {
 
 if (hasMemory()) {
   const directory = mkdtempSync(`${memory}/sluice-tests-`);
+  // Postgres runs as a user of its own.
+  chmodSync(directory, 0o711);
   process.env.TMPDIR = directory;
   process.on("exit", () => rmSync(directory, { recursive: true, force: true }));
 }
