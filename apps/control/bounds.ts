@@ -11,6 +11,11 @@ export const statementMs = 60_000;
 // The ledger.
 /** Entries of the usage stream that are read at once; each has up to 100 records. */
 export const entriesReadMax = 50;
+/**
+ * While records come, the time between two reads: a larger batch costs less per record, in the
+ * database and here.
+ */
+export const readEveryMs = 250;
 /** How long a read of the stream waits for new entries. */
 export const readBlockMs = 1_000;
 /** An entry that another reader has kept this long without confirming it is taken over. */

@@ -9,6 +9,7 @@ import { Pool, types } from "pg";
 import { takeLock } from "#service/lock.js";
 import { StartupFault } from "#service/startup.ts";
 import { connectionsMax, databaseConnectMs, statementMs } from "../bounds.ts";
+import { copyingPool } from "./copying-pool.ts";
 import { openEmbedded } from "./embedded.ts";
 import { migrate } from "./migrations.ts";
 import type { Tables } from "./tables.ts";
@@ -58,7 +59,7 @@ function openServer(url: string): Database {
   // Without listeners its error would end the process.
   pool.on("error", () => undefined);
   pool.on("connect", (client) => client.on("error", () => undefined));
-  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool }) });
+  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: copyingPool(pool) }) });
 }
 
 async function openLocal(directory: string, opened: AsyncDisposableStack): Promise<Database> {

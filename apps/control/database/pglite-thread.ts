@@ -4,6 +4,7 @@
  */
 import { parentPort, workerData } from "node:worker_threads";
 import { PGlite, types } from "@electric-sql/pglite";
+import { isCopy } from "./copy-text.ts";
 
 /** A query of the main thread. */
 export interface Task {
@@ -48,7 +49,9 @@ port.postMessage("ready");
 
 async function resultOf({ id, sql, parameters }: Task): Promise<TaskResult> {
   try {
-    const { rows, affectedRows } = await database.query(sql, [...parameters]);
+    const { rows, affectedRows } = await (isCopy(sql)
+      ? database.query(sql.replace("from stdin", "from '/dev/blob'"), [], { blob: new Blob([String(parameters[0])]) })
+      : database.query(sql, [...parameters]));
     return { id, rows, ...(affectedRows !== undefined && { affectedRows }) };
   } catch (error) {
     const fields = error as Record<string, unknown>;

@@ -91,36 +91,58 @@ export const dimensions = {
 export type Dimension = keyof typeof dimensions;
 export const dimensionNames = Object.keys(dimensions) as Dimension[];
 
-/** The sums of `usage_totals`, each with the SQL of what one record adds. */
+/**
+ * The sums of `usage_totals`: what one record adds, in SQL and here. A test holds the two against
+ * each other.
+ */
 const measures = {
-  requests: "1",
-  refused: "(outcome = 'refused')::int",
-  failed: "(outcome = 'failed')::int",
-  input_tokens: "input_tokens",
-  cached_input_tokens: "cached_input_tokens",
-  cache_write_tokens: "cache_write_tokens",
-  output_tokens: "output_tokens",
-  reasoning_tokens: "reasoning_tokens",
-  audio_input_tokens: "audio_input_tokens",
-  audio_output_tokens: "audio_output_tokens",
-  images: "images",
-  cost: "cost",
+  requests: ["1", () => 1],
+  refused: ["(outcome = 'refused')::int", ({ outcome }) => Number(outcome === "refused")],
+  failed: ["(outcome = 'failed')::int", ({ outcome }) => Number(outcome === "failed")],
+  input_tokens: ["input_tokens", ({ inputTokens }) => inputTokens],
+  cached_input_tokens: ["cached_input_tokens", ({ cachedInputTokens }) => cachedInputTokens],
+  cache_write_tokens: ["cache_write_tokens", ({ cacheWriteTokens }) => cacheWriteTokens],
+  output_tokens: ["output_tokens", ({ outputTokens }) => outputTokens],
+  reasoning_tokens: ["reasoning_tokens", ({ reasoningTokens }) => reasoningTokens],
+  audio_input_tokens: ["audio_input_tokens", ({ audioInputTokens }) => audioInputTokens],
+  audio_output_tokens: ["audio_output_tokens", ({ audioOutputTokens }) => audioOutputTokens],
+  images: ["images", ({ images }) => images],
+  cost: ["cost", ({ cost }) => BigInt(cost)],
   /** Costs of records whose upstream's prices are known, and what callers paid for them. */
-  upstream_cost: "coalesce(upstream_cost, 0)",
-  margin_cost: "case when upstream_cost is null then 0 else cost end",
+  upstream_cost: ["coalesce(upstream_cost, 0)", ({ upstreamCost }) => BigInt(upstreamCost ?? 0)],
+  margin_cost: [
+    "case when upstream_cost is null then 0 else cost end",
+    ({ upstreamCost, cost }) => BigInt(upstreamCost === null ? 0 : cost),
+  ],
   /** Times of answers with content. */
-  first_contents: "(first_content_ms is not null)::int",
-  first_content_ms: "coalesce(first_content_ms, 0)",
-  duration_ms: "duration_ms",
-} as const;
+  first_contents: ["(first_content_ms is not null)::int", ({ firstContentMs }) => Number(firstContentMs !== null)],
+  first_content_ms: ["coalesce(first_content_ms, 0)", ({ firstContentMs }) => firstContentMs ?? 0],
+  duration_ms: ["duration_ms", ({ durationMs }) => durationMs],
+} as const satisfies Record<string, readonly [sql: string, of: (record: UsageRecord) => number | bigint]>;
 export type Measure = keyof typeof measures;
 export const measureNames = Object.keys(measures) as Measure[];
+
+/** The numbers of `measureNames` for one record. Money is a bigint. */
+export const measuresOf = (record: UsageRecord): (number | bigint)[] =>
+  measureNames.map((name) => measures[name][1](record));
+
+/** The texts of `dimensionNames` for one record. */
+export const dimensionsOf = ({ account, keyId, model, modelAnswered, group, upstream }: UsageRecord): string[] => [
+  account ?? "",
+  keyId,
+  storableText(modelAnswered ?? model ?? ""),
+  group,
+  upstream ?? "",
+];
+
+/** Postgres has neither the character U+0000 nor half of a surrogate pair in its texts. */
+export const storableText = (text: string): string => text.replaceAll("\0", "\ufffd").toWellFormed();
 
 const changeSql = (sign: "" | "-"): string =>
   [
     "date_bin('30 minutes', received_at, timestamptz '2000-01-01 00:00:00+00') as half_hour",
     ...dimensionNames.map((name) => `${dimensions[name]} as ${name}`),
-    ...measureNames.map((name) => `${sign}(${measures[name]})::bigint as ${name}`),
+    ...measureNames.map((name) => `${sign}(${measures[name][0]})::bigint as ${name}`),
   ].join(", ");
 
 /** The SQL of what one record adds to the totals, in the columns of `usage_totals`. */

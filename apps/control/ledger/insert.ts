@@ -1,28 +1,143 @@
 /** Inserts usage records, each once, however often and in whatever order they are delivered. */
-import { type RawBuilder, sql } from "kysely";
+import { type RawBuilder, sql, type Transaction } from "kysely";
 import type { UsageRecord } from "#ledger/usage-record.ts";
+import { copyLine, copyOf } from "../database/copy-text.ts";
 import type { Database } from "../database/database.ts";
-import { countedAs, dimensionNames, discountedAs, measureNames, usageColumns } from "./columns.ts";
+import type { Tables } from "../database/tables.ts";
+import { countedAs, dimensionNames, discountedAs, measureNames, storableText, usageColumns } from "./columns.ts";
+import { type TotalRow, totalsOf } from "./totals.ts";
 
 const fields = Object.entries(usageColumns) as [keyof UsageRecord, readonly [name: string, type: string]][];
 const names = fields.map(([, [name]]) => name);
 const list = (texts: readonly string[]): RawBuilder<unknown> => sql.raw(texts.join(", "));
 
-/** Postgres' key of the lock that one insertion at a time holds. */
+/**
+ * Postgres' key of the lock of insertions: those that add rows share it, and one that replaces rows
+ * has it alone, because it would not see rows that another one adds meanwhile.
+ */
 const insertionLock = 5_101_001;
+/** https://www.postgresql.org/docs/current/errcodes-appendix.html */
+const uniqueViolation = "23505";
 
 /**
- * One transaction: a record of the ingress replaces that of a worker, a later attempt replaces an
- * earlier one, and the totals change by the difference. Resolves to the number of new or replaced
- * records. Insertions take turns, because a second one would not see what the first replaces.
+ * A record of the ingress replaces that of a worker, a later attempt replaces an earlier one, and
+ * the totals change by the difference, each time in one transaction. Resolves to the number of new
+ * or replaced records. New records cost least; the database is asked for others only if it has any.
  */
 export async function insertUsage(database: Database, records: readonly UsageRecord[]): Promise<number> {
+  const decisive = decisiveOf(records);
+  try {
+    return await add(database, decisive);
+  } catch (error) {
+    if (!isUniqueViolation(error)) throw error;
+  }
+  const { fresh, replacing } = await comparedWith(database, decisive);
+  const replaced = await merge(database, replacing);
+  try {
+    return replaced + (await add(database, fresh));
+  } catch (error) {
+    // Another process has added one of them meanwhile.
+    if (!isUniqueViolation(error)) throw error;
+    return replaced + (await merge(database, fresh));
+  }
+}
+
+const isUniqueViolation = (error: unknown): boolean => (error as { code?: unknown }).code === uniqueViolation;
+
+/** Records without a row, and records that replace one. The others change nothing. */
+async function comparedWith(
+  database: Database,
+  records: readonly UsageRecord[],
+): Promise<{ fresh: UsageRecord[]; replacing: UsageRecord[] }> {
+  const keys = records.map(({ generationId, receivedAt }) => ({
+    id: storableText(generationId),
+    at: new Date(receivedAt),
+  }));
+  const { rows } = await sql<{ place: number; isOwner: boolean; attempt: number }>`
+    select place::int, is_owner as "isOwner", attempt
+    from rows from (json_to_recordset(${JSON.stringify(keys)}::json) as (id text, at timestamptz)) with ordinality as k(id, at, place)
+    join usage on generation_id = id and received_at = at`.execute(database);
+  const present = new Map(rows.map((row) => [row.place - 1, rankOf(row)]));
+  return {
+    fresh: records.filter((_, place) => !present.has(place)),
+    replacing: records.filter((record, place) => rankOf(record) > (present.get(place) ?? Number.POSITIVE_INFINITY)),
+  };
+}
+
+/** Of each generation, the record that replaces the others. */
+function decisiveOf(records: readonly UsageRecord[]): UsageRecord[] {
+  const decisive = new Map<string, UsageRecord>();
+  for (const record of records) {
+    const key = `${record.receivedAt} ${record.generationId}`;
+    const other = decisive.get(key);
+    if (other === undefined || rankOf(record) > rankOf(other)) decisive.set(key, record);
+  }
+  return [...decisive.values()];
+}
+
+const rankOf = ({ isOwner, attempt }: Pick<UsageRecord, "isOwner" | "attempt">): number =>
+  (isOwner ? 0x1_0000 : 0) + attempt;
+
+/** Adds records that are new. Rejects with a unique violation if one is not. */
+async function add(database: Database, records: readonly UsageRecord[]): Promise<number> {
   if (records.length === 0) return 0;
-  const rows = storable(JSON.stringify(records.map(rowOf)));
+  return database.transaction().execute(async (transaction) => {
+    await sql`select pg_advisory_xact_lock_shared(${insertionLock})`.execute(transaction);
+    await transaction.executeQuery(copyOf("usage", names, records.map(copiedRow).join("")));
+    const { halfHours, days } = totalsOf(records);
+    await addTotals(transaction, "usage_totals", "half_hour", halfHours);
+    await addTotals(transaction, "usage_days", "day", days);
+    return records.length;
+  });
+}
+
+const copiedRow = (record: UsageRecord): string =>
+  copyLine(fields.map(([field, [, type]]) => copiedValue(record, field, type)));
+
+function copiedValue(record: UsageRecord, field: keyof UsageRecord, type: string): string | null {
+  const value = field === "receivedAt" ? new Date(record.receivedAt).toISOString() : record[field];
+  if (value === null) return unknownDimensions.has(field) ? "" : null;
+  if (type.startsWith("jsonb")) return storable(JSON.stringify(value));
+  return typeof value === "string" ? storableText(value) : String(value);
+}
+
+/** An unknown dimension is an empty text. */
+const unknownDimensions: ReadonlySet<keyof UsageRecord> = new Set(["account", "model", "upstream"]);
+
+/** Rows are locked in order, so that insertions do not wait for each other in a circle. */
+async function addTotals(
+  transaction: Transaction<Tables>,
+  table: string,
+  time: string,
+  rows: readonly TotalRow[],
+): Promise<void> {
+  const keys = [time, ...dimensionNames];
+  const types = [`${time} timestamptz`, ...dimensionNames.map((name) => `${name} text`)];
+  const measured = measureNames.map((name) => `${name} bigint`);
+  const objects = rows.map(({ at, dimensions, sums }) =>
+    Object.fromEntries([
+      [time, new Date(at)],
+      ...dimensionNames.map((name, index) => [name, dimensions[index]]),
+      ...measureNames.map((name, index) => [name, String(sums[index])]),
+    ]),
+  );
+  await sql`
+    insert into ${sql.table(table)} (${list(keys)}, ${list(measureNames)})
+    select ${list(keys)}, ${list(measureNames)}
+    from json_to_recordset(${JSON.stringify(objects)}::json) as r(${list([...types, ...measured])})
+    order by ${list(keys)}
+    on conflict (${list(keys)}) do update set ${list(measureNames.map((name) => `${name} = ${table}.${name} + excluded.${name}`))}`.execute(
+    transaction,
+  );
+}
+
+/** Adds, replaces or ignores records. Only one merge runs at a time. */
+async function merge(database: Database, records: readonly UsageRecord[]): Promise<number> {
+  if (records.length === 0) return 0;
   return database.transaction().execute(async (transaction) => {
     await sql`select pg_advisory_xact_lock(${insertionLock})`.execute(transaction);
-    const { rows: counted } = await insertion(rows).execute(transaction);
-    return counted[0]?.changed ?? 0;
+    const { rows } = await merging(storable(JSON.stringify(records.map(rowOf)))).execute(transaction);
+    return rows[0]?.changed ?? 0;
   });
 }
 
@@ -33,14 +148,11 @@ export async function insertUsage(database: Database, records: readonly UsageRec
 const storable = (json: string): string =>
   json.replace(/\\\\|\\u0000|\\ud[89a-f][0-9a-f]{2}/g, (sequence) => (sequence === "\\\\" ? sequence : "\\ufffd"));
 
-/** As the columns expect it. An unknown dimension is an empty text. */
+/** As the columns expect it. */
 function rowOf(record: UsageRecord): Record<string, unknown> {
   const row: Record<string, unknown> = {};
-  for (const [field, [name]] of fields) row[name] = record[field];
+  for (const [field, [name]] of fields) row[name] = record[field] ?? (unknownDimensions.has(field) ? "" : null);
   row.received_at = new Date(record.receivedAt);
-  row.account = record.account ?? "";
-  row.model = record.model ?? "";
-  row.upstream = record.upstream ?? "";
   return row;
 }
 
@@ -52,10 +164,7 @@ const updated = list(
 );
 const groupPlaces = list(["", ...dimensionNames].map((_, index) => String(index + 1)));
 
-/**
- * Adds the changes to a table of totals. Rows are locked in order, so that insertions do not wait
- * for each other in a circle.
- */
+/** Adds the changes to a table of totals. */
 const added = (table: string, time: string, timeOf: string) => sql`
     insert into ${sql.table(table)} (${list([time, ...dimensionNames])}, ${list(measureNames)})
     select ${list([timeOf, ...dimensionNames])}, ${list(measureNames.map((name) => `sum(${name})::bigint`))}
@@ -63,7 +172,7 @@ const added = (table: string, time: string, timeOf: string) => sql`
     on conflict (${list([time, ...dimensionNames])}) do update
     set ${list(measureNames.map((name) => `${name} = ${table}.${name} + excluded.${name}`))}`;
 
-const insertion = (rows: string) => sql<{ changed: number }>`
+const merging = (rows: string) => sql<{ changed: number }>`
   with incoming as (
     select distinct on (generation_id, received_at) *
     from json_to_recordset(${rows}::json) as r(${recordset})

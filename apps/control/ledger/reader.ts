@@ -23,6 +23,7 @@ import {
   keptEntriesMs,
   keptEntriesMsMin,
   readBlockMs,
+  readEveryMs,
   retryMs,
   tidyEveryMs,
 } from "../bounds.ts";
@@ -148,7 +149,9 @@ export class LedgerReader {
     const startedAt = this.#options.clock.epoch();
     const count = await this.#read(">");
     this.#readAt = this.#options.clock.epoch();
-    if (count < entriesReadMax) this.#caughtUpAt = startedAt;
+    if (count === entriesReadMax) return;
+    this.#caughtUpAt = startedAt;
+    if (count > 0) await delay(Math.max(0, startedAt + readEveryMs - this.#options.clock.epoch()));
   }
 
   /** Stores and confirms what Redis delivers from this id on. Resolves to the number of entries. */
