@@ -196,7 +196,7 @@ class GeminiWatcher extends Watcher {
     this.#committed ||= this.#blocked;
     const named = replaceSpans(
       sent,
-      memberSpansOf(sent, "modelVersion", response).map((span) => ({ ...span, by: this.#model })),
+      memberSpansOf(sent, "modelVersion", response).map(({ start, end }) => ({ start, end, by: this.#model })),
     );
     const data = withoutContinuation(named);
     const bytes = Buffer.concat([Buffer.from(this.#frame.before()), onOneLine(data), eventEnd]);

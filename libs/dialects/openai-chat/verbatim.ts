@@ -310,7 +310,7 @@ function answerOf(
 }
 
 const namedBy = (bytes: Buffer, parsed: JsonObject, by: Buffer): Edit[] =>
-  memberSpansOf(bytes, "model", parsed).map((span) => ({ ...span, by }));
+  memberSpansOf(bytes, "model", parsed).map(({ start, end }) => ({ start, end, by }));
 
 /** True if a choice has a reason for its end. */
 const isEnded = ({ finish_reason: reason }: JsonObject) => reasonIn(reason) !== undefined;
