@@ -63,7 +63,8 @@ export class RequestAttachments {
   readonly fetcher: AttachmentFetcher;
   readonly #budget: AttachmentBudget;
   readonly #key: string;
-  readonly #markPrefix = `${randomBytes(20).toString("hex")}00`;
+  /** Made when the first attachment needs a mark. */
+  #prefix: string | undefined;
   #batch: Batch | undefined;
   #marks = 0;
   #isOver = false;
@@ -73,6 +74,11 @@ export class RequestAttachments {
     this.fetcher = fetcher;
     this.#budget = budget;
     this.#key = key;
+  }
+
+  get #markPrefix(): string {
+    this.#prefix ??= `${randomBytes(20).toString("hex")}00`;
+    return this.#prefix;
   }
 
   /**

@@ -231,7 +231,9 @@ class BullmqJobWorker implements JobWorker {
     }
     let pending = generations.length;
     this.#usedSlots += pending;
-    const freeSlots = Math.max(0, this.#freeSlots);
+    // Without the limit of the process, which is low while the event loop is busy: jobs of one
+    // generation each would keep it busy.
+    const freeSlots = Math.max(0, this.capacity - this.#usedSlots);
     for (const generation of generations)
       this.#options.take({
         queue: this.name,
