@@ -10,7 +10,7 @@
  * It ends exactly once, from any of these states, in one of three ways:
  *
  *     complete   the whole answer arrived
- *     failed     the rate limits refused it (429, or 402 for a spent budget) · it waited too long (503) · the worker reports an error ·
+ *     failed     the rate limits refused it (429; 402 for a spent budget where the dialect has it) · it waited too long (503) · the worker reports an error ·
  *                the worker was lost after content that cannot be resumed, or for the third time · Redis is away (503) · its key was
  *                revoked (401) · an operator stopped it (503) · an error in the gateway's own code (500) · this process stops (503)
  *     left       its caller closed the connection

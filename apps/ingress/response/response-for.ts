@@ -19,7 +19,7 @@ export interface ResponseLayers {
   idempotency?: SharedResponse | undefined;
   /** The generation goes on without its caller, and its answer is stored as it comes. */
   detached?: DetachedResponse;
-  /** The answer is stored before its caller has the end. */
+  /** The answer is stored before its caller has the end, if Redis takes it within two seconds. */
   recording?: RecordingOptions | undefined;
   /** The answer is a summary, and becomes a compaction item. */
   compaction?: CompactionOptions | undefined;

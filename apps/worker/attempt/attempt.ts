@@ -16,8 +16,8 @@
  *   the repaired request (libs/dialects/repairs/repairs.ts).
  * - Resumed: a call that fails later is continued by another target, if the model allows that.
  * - Failed: no target is left, or the failure is the caller's own. The caller gets what was
- *   produced, and then the error: the last one, or 503 where every target is blocked by its circuit
- *   breaker, its concurrency or its credentials' cooldown.
+ *   produced, and then the error: the last one, or where every target is blocked 429 for the
+ *   credentials' rate limits, else 503.
  * - Cancelled, at any time: the caller left, the owner is gone, or the worker hands the attempt
  *   back.
  *
