@@ -146,7 +146,17 @@ export async function createIngress(config: IngressProcessConfig, ownDeps: Ingre
     startReports: (own) => {
       const { log, requestStop: drain = () => {} } = deps;
       opened.defer(
-        startProcessReports({ ...own, id: self, role: "ingress", version, redis, keyspace, drain, clock, log }),
+        startProcessReports({
+          ...own,
+          id: self,
+          role: "ingress",
+          version,
+          redis,
+          keyspace,
+          drain,
+          clock: ownDeps.clock,
+          log,
+        }),
       );
     },
   });

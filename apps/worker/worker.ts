@@ -184,7 +184,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
       redis,
       keyspace,
       drain,
-      clock,
+      clock: options.clock,
       log,
     }),
   );

@@ -3,8 +3,10 @@
  * all of them, and a hash that collects their answers. An ingress that is cut off from Redis misses
  * a command, and is missing among the answers.
  */
+
 import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
+import { systemClock } from "./clock.ts";
 import type { Keyspace } from "./keyspace.ts";
 import type { Redis } from "./redis.ts";
 
@@ -74,10 +76,11 @@ export async function commandIngresses(
   ingresses: readonly string[],
 ): Promise<Map<string, CommandAnswer>> {
   const sent: Sent = { id: randomUUID(), command };
+  const until = systemClock.now() + answerMsMax;
   await redis.publish(keyspace.commands, JSON.stringify(sent));
-  for (let looks = answerMsMax / lookEveryMs; ; looks--) {
+  for (;;) {
     const answers = await redis.hgetall(keyspace.commandAnswers(sent.id));
-    if (ingresses.every((ingress) => ingress in answers) || looks <= 0)
+    if (ingresses.every((ingress) => ingress in answers) || systemClock.now() > until)
       return new Map(Object.entries(answers).map(([ingress, text]) => [ingress, JSON.parse(text) as CommandAnswer]));
     await delay(lookEveryMs);
   }

@@ -3,6 +3,7 @@ import { OutageLog, type OutageLogOptions } from "./outage-log.ts";
 
 export interface PeriodicTaskOptions extends OutageLogOptions {
   everyMs: number;
+  /** Resolves to false where it could not try, which says nothing about an outage. */
   run(): Promise<unknown>;
   /** Runs at once too, instead of after `everyMs`. */
   isImmediate?: boolean;
@@ -27,8 +28,7 @@ export class PeriodicTask {
     if (this.#isBusy) return;
     this.#isBusy = true;
     try {
-      await this.#options.run();
-      this.#outage.worked();
+      if ((await this.#options.run()) !== false) this.#outage.worked();
     } catch (error) {
       this.#outage.failed(error);
     } finally {

@@ -144,7 +144,7 @@ test("queued requests are answered after Redis came back without data", async ()
     const chat = queues.find(({ queue }) => queue === "chat");
     const metrics = await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
     const onQueue = Number(/sluice_queue_jobs\{queue="chat",state="waiting"\} (\d+)/.exec(metrics)?.[1]);
-    return chat?.running === 4 && chat.waiting === 6 && Number(chat.held) + onQueue === 6;
+    return chat?.running === 4 && chat.waiting === 6 && Number(chat.admissionQueueSize) + onQueue === 6;
   });
   await gateway.redis.restartEmpty();
   const statuses = (await Promise.all(answers)).map(({ status }) => status);

@@ -134,7 +134,7 @@ async function report(redis: Redis): Promise<void> {
       queue,
       slots: 100,
       waiting: some(50),
-      held: some(20),
+      admissionQueueSize: some(20),
       running: 150,
       oldestWaitMs: some(900),
       groups: Array.from({ length: 10 }, (_, index) => ({ group: `group-${index}`, waiting: some(9) })),
@@ -144,7 +144,7 @@ async function report(redis: Redis): Promise<void> {
     fields[id] = JSON.stringify({ ...common, ...measured(), id, role: "ingress", status });
   }
   for (const id of workers) {
-    const own = queues.map((queue) => ({ queue, capacity: 80, held: some(80) }));
+    const own = queues.map((queue) => ({ queue, capacity: 80, usedSlots: some(80) }));
     const load = targets.map((target) => ({
       target,
       calls: some(900),

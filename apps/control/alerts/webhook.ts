@@ -70,9 +70,10 @@ export class Webhook {
     return this.#task.run();
   }
 
-  async #run(): Promise<void> {
-    if (this.#options.settings().alertWebhookUrl === undefined) return;
+  async #run(): Promise<boolean> {
+    if (this.#options.settings().alertWebhookUrl === undefined) return false;
     for (const alert of await this.#take()) await this.#deliver(alert);
+    return true;
   }
 
   /** Sends something like an alert. Resolves to why it was not accepted; undefined if it was. */

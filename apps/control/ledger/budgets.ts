@@ -73,15 +73,16 @@ export class BudgetReconciler {
     return this.#task.run();
   }
 
-  async #run(): Promise<void> {
+  async #run(): Promise<boolean> {
     const { redis, keyspace } = this.#options;
     // One process at a time compares: two corrections of the same difference would count it twice.
-    if ((await redis.set(keyspace.budgetsCompared, "1", "PX", reconcileEveryMs * 0.9, "NX")) === null) return;
+    if ((await redis.set(keyspace.budgetsCompared, "1", "PX", reconcileEveryMs * 0.9, "NX")) === null) return false;
     const subjects = await budgetSubjects(redis, keyspace, this.#options.catalogue().groups);
     const agreed = new Set<string>();
     for (let start = 0; start < subjects.length; start += budgetSubjectsAtOnce)
       await this.#reconcile(subjects.slice(start, start + budgetSubjectsAtOnce), agreed);
     this.#agreed = agreed;
+    return true;
   }
 
   async #reconcile(subjects: readonly BudgetSubject[], agreed: Set<string>): Promise<void> {

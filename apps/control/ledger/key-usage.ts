@@ -70,15 +70,16 @@ export class KeyUsagePublisher {
     this.#task.close();
   }
 
-  async #run(): Promise<void> {
+  async #run(): Promise<boolean> {
     const { redis, keyspace, clock } = this.#options;
-    if (redis.status !== "ready") return;
+    if (redis.status !== "ready") return false;
     if (!this.#isComplete || (await redis.exists(keyspace.keyUsage)) === 0) await this.#markAll();
     const keyIds = [...this.#changed].slice(0, keyUsageBatchMax);
-    if (keyIds.length === 0) return;
+    if (keyIds.length === 0) return true;
     for (const id of keyIds) this.#changed.delete(id);
     try {
       await this.#publish(keyIds, clock.epoch());
+      return true;
     } catch (error) {
       this.changed(keyIds);
       throw error;

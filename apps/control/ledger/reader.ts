@@ -146,12 +146,13 @@ export class LedgerReader {
   }
 
   async #readNew(): Promise<void> {
-    const startedAt = this.#options.clock.epoch();
+    const { clock } = this.#options;
+    const [startedAt, since] = [clock.epoch(), clock.now()];
     const count = await this.#read(">");
     this.#readAt = this.#options.clock.epoch();
     if (count === entriesReadMax) return;
     this.#caughtUpAt = startedAt;
-    if (count > 0) await delay(Math.max(0, startedAt + readEveryMs - this.#options.clock.epoch()));
+    if (count > 0) await delay(Math.max(0, since + readEveryMs - clock.now()));
   }
 
   /** Stores and confirms what Redis delivers from this id on. Resolves to the number of entries. */

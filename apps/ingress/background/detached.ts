@@ -290,18 +290,20 @@ export class DetachedGenerations {
         ? { response: this.#resumableResponse(start), onBound: undefined }
         : this.#backgroundResponse(start, queued);
     this.#running.set(run.id, { run, response });
+    // The request itself would keep its body and its socket until the generation ends.
+    const { caller, url, headers, bodyClaim } = request;
     const { layers, storage } = start.answered?.() ?? {};
     const refusal = this.#options.generations.begin({
       layers: { sink: start.live ?? nobody, detached: response, ...layers },
       storage,
-      http: request,
+      http: { caller, url, headers, bodyClaim },
       requestId,
       endpoint,
       model: run.model,
       framing: run.framing,
       demand: body.demand,
       bytes: body.bytes,
-      labels: run.labels ?? labelsOf(request.caller, request.headers, body.body),
+      labels: run.labels ?? labelsOf(caller, headers, body.body),
       onBound,
       earlier: start.earlier,
       receivedAt: run.receivedAt,

@@ -137,9 +137,14 @@ export class GenerationLifecycle implements TransportHandlers {
    * process or this queue has no capacity for the key.
    */
   begin(request: GenerationRequest): Refusal | undefined {
-    const refusal = this.#begin(request);
-    if (refusal !== undefined) request.layers.recording?.claim.end();
-    return refusal;
+    let hasBegun = false;
+    try {
+      const refusal = this.#begin(request);
+      hasBegun = refusal === undefined;
+      return refusal;
+    } finally {
+      if (!hasBegun) request.layers.recording?.claim.end();
+    }
   }
 
   #begin(request: GenerationRequest): Refusal | undefined {
@@ -177,35 +182,45 @@ export class GenerationLifecycle implements TransportHandlers {
     return undefined;
   }
 
-  /** Everything that the relay's owner decides. Parts of answers go to `#deliver`. */
-  #apply(actions: readonly OwnerAction<Generation>[]): void {
+  /** An error in one action ends its generation, and no other one. */
+  #applyAll(actions: readonly OwnerAction<Generation>[]): void {
     for (const action of actions)
-      switch (action.kind) {
-        case "enqueue":
-          this.#enqueue(action.client, action.attempt);
-          break;
-        case "bind":
-          this.#bind(action.client, action.freeSlots);
-          break;
-        case "flow":
-          action.client.request.input?.flow(action.isOpen);
-          break;
-        case "restart":
-          this.#restart(action.client);
-          this.#enqueue(action.client, action.attempt);
-          break;
-        case "dequeue":
-          this.#jobs.dequeue(action.client);
-          break;
-        case "probe":
-          void this.#probe(action.jobs);
-          break;
-        case "fail":
-          this.#fail(action.client, this.#failureOf(action.fault, action.client));
-          break;
-        default:
-          action satisfies never;
+      try {
+        this.#apply(action);
+      } catch (error) {
+        if (action.kind === "probe") throw error;
+        this.#crashed(action.client, error);
       }
+  }
+
+  /** Everything that the relay's owner decides. Parts of answers go to `#deliver`. */
+  #apply(action: OwnerAction<Generation>): void {
+    switch (action.kind) {
+      case "enqueue":
+        this.#enqueue(action.client, action.attempt);
+        break;
+      case "bind":
+        this.#bind(action.client, action.freeSlots);
+        break;
+      case "flow":
+        action.client.request.input?.flow(action.isOpen);
+        break;
+      case "restart":
+        this.#restart(action.client);
+        this.#enqueue(action.client, action.attempt);
+        break;
+      case "dequeue":
+        this.#jobs.dequeue(action.client);
+        break;
+      case "probe":
+        void this.#probe(action.jobs);
+        break;
+      case "fail":
+        this.#fail(action.client, this.#failureOf(action.fault, action.client));
+        break;
+      default:
+        action satisfies never;
+    }
   }
 
   /** A caller without rate limits goes on at once, in the same turn of the event loop. */
@@ -267,7 +282,7 @@ export class GenerationLifecycle implements TransportHandlers {
       if (generation === undefined) continue;
       const { startedAt: since } = generation;
       generation.state = { ...generation.state, kind: "dispatched", dispatchedMs: now - since };
-      this.#apply(this.#owner.start(generation, number, { waitMs: generation.admitted.queue.waitMs, now, since }));
+      this.#applyAll(this.#owner.start(generation, number, { waitMs: generation.admitted.queue.waitMs, now, since }));
     }
   }
 
@@ -290,7 +305,7 @@ export class GenerationLifecycle implements TransportHandlers {
   #enqueueFailed(generation: Generation, attempt: number, since: number, isRefused: boolean): void {
     const { ingressQueue, number } = generation;
     if (isRefused) {
-      this.#apply(this.#owner.enqueueFailed(number, attempt));
+      this.#applyAll(this.#owner.enqueueFailed(number, attempt));
       return;
     }
     if (ingressQueue.awaySince === undefined) {
@@ -298,7 +313,7 @@ export class GenerationLifecycle implements TransportHandlers {
       this.#awaitQueue(ingressQueue);
     }
     if (generation.state.kind === "dispatched" && generation.attempt === attempt)
-      this.#awaitRedis(generation, () => this.#apply(this.#owner.enqueueAgain(number, attempt, this.#now())));
+      this.#awaitRedis(generation, () => this.#applyAll(this.#owner.enqueueAgain(number, attempt, this.#now())));
   }
 
   /** Tries several times a second whether commands to the queue's keys work again. */
@@ -387,7 +402,7 @@ export class GenerationLifecycle implements TransportHandlers {
         else {
           this.#answering(generation, head);
           answer.head(head, seq);
-          generation.request.input?.open((input) => this.#apply(this.#owner.input(generation.number, input)));
+          generation.request.input?.open((input) => this.#applyAll(this.#owner.input(generation.number, input)));
         }
         return;
       }
@@ -490,7 +505,7 @@ export class GenerationLifecycle implements TransportHandlers {
     if (generation.isOver) this.#freeSlot(generation);
     else {
       const { answer, request, number } = generation;
-      this.#apply(this.#owner.leave(number));
+      this.#applyAll(this.#owner.leave(number));
       // Either side may end a session that has begun.
       this.#end(
         generation,
@@ -505,7 +520,7 @@ export class GenerationLifecycle implements TransportHandlers {
 
   /** Fails the generation on this side's decision; a worker that has it is stopped. */
   #abandon(generation: Generation, failure: Failure): void {
-    this.#apply(this.#owner.leave(generation.number));
+    this.#applyAll(this.#owner.leave(generation.number));
     this.#fail(generation, failure);
   }
 
@@ -583,7 +598,7 @@ export class GenerationLifecycle implements TransportHandlers {
   tick(): void {
     const now = this.#now();
     this.#endHopeless(now);
-    this.#apply(this.#owner.tick(now));
+    this.#applyAll(this.#owner.tick(now));
     for (const queue of this.#queues.used) {
       void this.#shareSlots(queue);
       this.#dispatchNext(queue);
@@ -616,7 +631,7 @@ export class GenerationLifecycle implements TransportHandlers {
   }
 
   receive(sender: string, frame: Frame): void {
-    this.#apply(this.#owner.receive(sender, frame, this.#now()));
+    this.#applyAll(this.#owner.receive(sender, frame, this.#now()));
   }
 
   resubscribed(): void {
@@ -683,7 +698,7 @@ export class GenerationLifecycle implements TransportHandlers {
       for (const [index, { client, number, attempt }] of jobs.entries()) {
         const state = states[index] as JobState;
         if (state !== "waiting") client.ingressQueue.admission.gone(number);
-        this.#apply(this.#owner.probed(number, attempt, state, now));
+        this.#applyAll(this.#owner.probed(number, attempt, state, now));
       }
       for (const queue of this.#queues.used) this.#dispatchNext(queue);
     } catch {

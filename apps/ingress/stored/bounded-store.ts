@@ -261,10 +261,10 @@ export class BoundedStore {
   /** The details of the values with these ids, in order. Rejects when Redis does not answer. */
   async details(keyId: string, ids: readonly string[]): Promise<(Buffer | undefined)[]> {
     const { redis, keyspace } = this.#options;
-    const lengths = await Promise.all(
+    const details = await Promise.all(
       ids.map((id) => (isStorableName(id) ? redis.hgetBuffer(keyspace.storedEntry(keyId, id), "detail") : null)),
     );
-    return lengths.map((detail) => detail ?? undefined);
+    return details.map((detail) => detail ?? undefined);
   }
 
   /**

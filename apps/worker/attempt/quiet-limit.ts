@@ -14,7 +14,7 @@ import type { ContentTimes } from "../routing/content-times.ts";
 import type { Candidate } from "../routing/route.ts";
 
 /** Members of requests that ask for reasoning, or for an answer at a low priority. */
-const waitMs =
+const slowRequest =
   /"(?:reasoning|reasoning_effort|thinking|thinkingConfig|thinking_config|enable_thinking)"\s*:|"service_?[tT]ier"\s*:\s*"flex"/;
 
 /**
@@ -47,5 +47,5 @@ function isPatient({ model, target, upstream }: Candidate, dialect: Conversation
     traits.some(({ knownToReason, thinksAlways, thinksByDefault }) => knownToReason || thinksAlways || thinksByDefault)
   )
     return true;
-  return body.length > searchedBytesMax || waitMs.test(body.toString("latin1"));
+  return body.length > searchedBytesMax || slowRequest.test(body.toString("latin1"));
 }

@@ -9,10 +9,8 @@ const file = `names a stored file, ${notKept}`;
 const rules = [
   storedFieldRule("container", container),
   storedFieldRule("container.id", container),
-  ...["messages[]", "messages[].content[tool_result]"].flatMap((turn) => [
-    storedFieldRule(`${turn}.content[].source.file_id`, file),
-    storedFieldRule(`${turn}.content[container_upload].file_id`, file),
-  ]),
+  storedFieldRule("messages[].content[tool_result]*.content[].source.file_id", file),
+  storedFieldRule("messages[].content[tool_result]*.content[container_upload].file_id", file),
 ];
 
 /** The first field that requires stored conversations, containers or files. */

@@ -12,15 +12,18 @@ export interface StoredField {
 
 /** A path to a text that names a stored object, and the reason for which it is refused. */
 export interface StoredFieldRule {
-  steps: readonly { name: string; type: string | undefined }[];
+  steps: readonly { name: string; type: string | undefined; isNested: boolean }[];
   reason: string;
 }
 
-/** In a path, `[]` after a name stands for every element of a list, `[type]` for those of a type. */
+/**
+ * In a path, `[]` after a name stands for every element of a list, `[type]` for those of a type, and
+ * `[type]*` for those in one another, to any depth, and for none.
+ */
 export const storedFieldRule = (path: string, reason: string): StoredFieldRule => ({
   steps: path.split(".").map((step) => {
-    const [name = "", type] = step.split(/[[\]]/);
-    return { name, type };
+    const [name = "", type, nesting] = step.split(/[[\]]/);
+    return { name, type, isNested: nesting === "*" };
   }),
   reason,
 });
@@ -44,15 +47,17 @@ export function storedFieldIn(body: JsonObject, rules: readonly StoredFieldRule[
 function firstTextAt(value: unknown, steps: StoredFieldRule["steps"], level: number): string | undefined {
   const step = steps[level];
   if (step === undefined) return textOf(value) && "";
-  const { name, type } = step;
+  const { name, type, isNested } = step;
   const member = objectOf(value)[name];
   if (type === undefined) {
     const path = firstTextAt(member, steps, level + 1);
     return path === undefined ? undefined : `.${name}${path}`;
   }
+  const outer = isNested ? firstTextAt(value, steps, level + 1) : undefined;
+  if (outer !== undefined) return outer;
   for (const [place, element] of listOf(member).entries()) {
     const isMeant = type === "" || objectOf(element).type === type;
-    const path = isMeant ? firstTextAt(element, steps, level + 1) : undefined;
+    const path = isMeant ? firstTextAt(element, steps, isNested ? level : level + 1) : undefined;
     if (path !== undefined) return `.${name}[${place}]${path}`;
   }
   return undefined;

@@ -37,7 +37,7 @@ interface Rule {
 }
 
 /**
- * The first match decides. test/libs/dialects/repairs.test.ts has the real messages, each with its
+ * The first match decides. test/libs/dialects/repairs/repairs.test.ts has the real messages, each with its
  * source.
  */
 const rules: readonly Rule[] = [

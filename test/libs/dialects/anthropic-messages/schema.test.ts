@@ -144,6 +144,10 @@ test("references to a vendor's storage are found in every request, and threads g
       "messages[1].content[0].content[1].source.file_id",
     ],
     [{ messages: [user([{ type: "container_upload", file_id: "f" }])] }, "messages[0].content[0].file_id"],
+    [
+      { messages: [user([{ type: "tool_result", content: [{ type: "tool_result", content: [image] }] }])] },
+      "messages[0].content[0].content[0].content[0].source.file_id",
+    ],
   ];
   for (const [body, param] of fields) assert.equal(statefulFieldIn(body as Record<string, unknown>)?.param, param);
   const { param, upstreamCode } = statefulFieldIn({ ...least, thread: { type: "create" } }) ?? {};
