@@ -6,50 +6,10 @@
 import { execFileSync } from "node:child_process";
 import { globSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { SyntaxKind } from "typescript/unstable/ast";
-import { createScanner } from "typescript/unstable/ast/scanner";
+import { tokensIn } from "./tokens.ts";
 
 const root = resolve(import.meta.dirname, "..");
 const isSource = (file: string) => /^(apps|libs|test|infra|docs)\/.*\.(tsx?|js)$/.test(file);
-
-/** After these tokens a slash divides; after all others it begins a regular expression. */
-const endsOperand = new Set([
-  SyntaxKind.Identifier,
-  SyntaxKind.PrivateIdentifier,
-  SyntaxKind.NumericLiteral,
-  SyntaxKind.BigIntLiteral,
-  SyntaxKind.StringLiteral,
-  SyntaxKind.RegularExpressionLiteral,
-  SyntaxKind.NoSubstitutionTemplateLiteral,
-  SyntaxKind.TemplateTail,
-  SyntaxKind.CloseParenToken,
-  SyntaxKind.CloseBracketToken,
-  SyntaxKind.ThisKeyword,
-]);
-const closers = new Set([SyntaxKind.CloseParenToken, SyntaxKind.CloseBracketToken, SyntaxKind.CloseBraceToken]);
-
-/** The number of tokens of a source text. A trailing comma is formatting and does not count. */
-function tokensOf(text: string): number {
-  const scanner = createScanner(true, undefined, text);
-  /** The open braces: whether each belongs to a template literal. */
-  const braces: boolean[] = [];
-  let tokens = 0;
-  let previous = SyntaxKind.Unknown;
-  for (let token = scanner.scan(); token !== SyntaxKind.EndOfFile; token = scanner.scan()) {
-    const isSlash = token === SyntaxKind.SlashToken || token === SyntaxKind.SlashEqualsToken;
-    if (isSlash && !endsOperand.has(previous)) token = scanner.reScanSlashToken();
-    if (token === SyntaxKind.TemplateHead) braces.push(true);
-    else if (token === SyntaxKind.OpenBraceToken) braces.push(false);
-    else if (token === SyntaxKind.CloseBraceToken && braces.at(-1) === true) {
-      token = scanner.reScanTemplateToken(false);
-      if (token === SyntaxKind.TemplateTail) braces.pop();
-    } else if (token === SyntaxKind.CloseBraceToken) braces.pop();
-    if (previous === SyntaxKind.CommaToken && closers.has(token)) tokens--;
-    tokens++;
-    previous = token;
-  }
-  return tokens;
-}
 
 /** Tokens by folder: two levels deep for apps and libs, one for the rest. */
 function sizesOf(files: readonly string[], read: (file: string) => string): Map<string, number> {
@@ -57,7 +17,7 @@ function sizesOf(files: readonly string[], read: (file: string) => string): Map<
   for (const file of files.filter(isSource)) {
     const folders = dirname(file).split("/");
     const folder = folders.slice(0, /^(apps|libs)$/.test(folders[0] as string) ? 2 : 1).join("/");
-    sizes.set(folder, (sizes.get(folder) ?? 0) + tokensOf(read(file)));
+    sizes.set(folder, (sizes.get(folder) ?? 0) + [...tokensIn(read(file))].length);
   }
   return sizes;
 }

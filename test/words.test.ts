@@ -1,8 +1,13 @@
-/** One word for each concept (docs/glossary.md): file names and exports use no retired word. */
+/**
+ * One word for each concept (docs/glossary.md): file names and exports use no retired word, no name
+ * is a bare participle, and comments begin with a subject and fit the page.
+ */
 import assert from "node:assert/strict";
 import { globSync, readFileSync } from "node:fs";
 import { basename, join, resolve } from "node:path";
 import { test } from "node:test";
+import { SyntaxKind } from "typescript/unstable/ast";
+import { tokensIn } from "../infra/tokens.ts";
 
 const root = resolve(import.meta.dirname, "..");
 
@@ -75,4 +80,49 @@ test("no export is named by a retired word", () => {
       ),
     );
   assert.deepEqual(complaints, []);
+});
+
+/** Participles, adverbs and nouns that say nothing by themselves. */
+const vague = new Set("given asked found known held said sorted placed patience unhurried".split(" "));
+const lengthMax = 100;
+
+const sources = globSync("{apps,libs,docs,infra}/**/*.{ts,tsx}", { cwd: root })
+  .filter((file) => !file.includes("node_modules"))
+  .map((file) => ({ file, text: readFileSync(join(root, file), "utf8") }));
+
+test("no member, parameter or local is a bare participle", () => {
+  assert.ok(sources.length > 500);
+  const complaints = sources.flatMap(({ file, text }) =>
+    [...tokensIn(text)]
+      .filter((token) => token.kind === SyntaxKind.Identifier && vague.has(token.text))
+      .map((token) => `${file}:${text.slice(0, token.offset).split("\n").length}: ${token.text}`),
+  );
+  assert.deepEqual(complaints, []);
+});
+
+/** The lines of comments that stand on lines of their own. */
+const commentLines = sources.flatMap(({ file, text }) =>
+  text
+    .split("\n")
+    .flatMap((line, index) => (/^\s*(\/\/|\/\*|\*)/.test(line) ? [{ place: `${file}:${index + 1}`, line }] : [])),
+);
+
+test("no comment begins with What, Who, Of or Those", () => {
+  const begins = /^\s*(\/\/|\/\*\*?) (What|Who|Of|Those)\b/;
+  assert.deepEqual(
+    commentLines.filter(({ line }) => begins.test(line)).map(({ place }) => place),
+    [],
+  );
+});
+
+/** Drawings, tables, addresses and instructions to tools cannot be wrapped. */
+const cannotWrap = /\S {2,}\S|^ {4,}|[─│┌└├▶]|https?:|@type|biome-ignore/;
+
+test("comments wrap at 100 characters", () => {
+  const isLong = ({ line }: { line: string }) =>
+    line.length > lengthMax && !cannotWrap.test(line.replace(/^\s*(\/\/|\/\*\*?|\*)/, ""));
+  assert.deepEqual(
+    commentLines.filter(isLong).map(({ place }) => place),
+    [],
+  );
 });

@@ -1,6 +1,6 @@
 /**
- * The part of the catalogue that callers may know: models, groups, prices and addresses. Never routes or
- * upstreams.
+ * The part of the catalogue that callers may know: models, groups, prices and addresses. Never
+ * routes or upstreams.
  */
 import Type from "typebox";
 import { integer, listOf, number, object, optional, orNull, text, time } from "./common.ts";

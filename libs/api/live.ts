@@ -124,7 +124,8 @@ const silent = listOf(text(), "Ingresses that did not answer in time: what they 
 const named = (what: string) => object({ [what]: text() });
 
 /**
- * The live state for operators; also sent every second over the WebSocket at /api/v1/operations/live.
+ * The live state for operators; also sent every second over the WebSocket at
+ * /api/v1/operations/live.
  */
 const liveState = object({
   at: time("When it was read."),

@@ -153,14 +153,14 @@ async function measureCase(bench: Bench, table: Table, { label, streams, start, 
       const flowing = await callers.watch(() => delay(flowMs));
       const cores = ((flowingMeter().cpu as number) * 1_000) / flowMs;
       const after = { ingress: residentOf(system, "ingress"), worker: residentOf(system, "worker") };
-      const { delays, saturated, usedSlots: held } = observed();
+      const { delays, saturated, usedSlots } = observed();
       const rest = await callers.watch(() => ended as Promise<void>);
       if (saturated.size > 0) bench.tell(`${label}: the worker took no more: ${[...saturated].join(", ")}`);
       const figures = {
         firstP50: begun.firstP50,
         firstMax: Math.max(begun.firstMax, Number.isNaN(flowing.firstMax) ? 0 : flowing.firstMax),
         startCores,
-        held,
+        held: usedSlots,
         gapP50: flowing.gapP50,
         gapP99: flowing.gapP99,
         cores,

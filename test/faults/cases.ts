@@ -336,8 +336,8 @@ export const allCells: readonly Cell[] = rows.flatMap((row, place) =>
 
 /**
  * For `npm test`: every fault with one of its dialects, over plain HTTP in all arrangements, and
- * over HTTPS and HTTP/2 in one each. `npm run test:long` plays all dialects over plain HTTP with one
- * target and with two, and `npm run faults` plays all cells.
+ * over HTTPS and HTTP/2 in one each. `npm run test:long` plays all dialects over plain HTTP with
+ * one target and with two, and `npm run faults` plays all cells.
  */
 export const someCells: readonly Cell[] = allCells.filter(
   ({ row: { dialects }, place, dialect, arrangement, transport }) =>

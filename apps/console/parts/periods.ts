@@ -114,9 +114,9 @@ const shortest = { "half-hour": halfHour, hour, day: 23 * hour, month: 28 * day 
 /**
  * The interval that is asked for if it fits, otherwise one with some fifty to two hundred steps.
  */
-export function intervalOf(period: Period, asked?: string): Interval {
+export function intervalOf(period: Period, preferred?: string): Interval {
   const fitting = intervalsFor(period);
-  if ((fitting as string[]).includes(asked ?? "")) return asked as Interval;
+  if ((fitting as string[]).includes(preferred ?? "")) return preferred as Interval;
   const length = period.to - period.from;
   if (length <= 26 * hour) return "half-hour";
   if (length <= 8 * day) return "hour";

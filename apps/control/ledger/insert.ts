@@ -64,7 +64,7 @@ async function comparedWith(
   };
 }
 
-/** Of each generation, the record that replaces the others. */
+/** The record of each generation that replaces its others. */
 function decisiveOf(records: readonly UsageRecord[]): UsageRecord[] {
   const decisive = new Map<string, UsageRecord>();
   for (const record of records) {

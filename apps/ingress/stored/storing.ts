@@ -147,7 +147,10 @@ function sealerOf({ caller, apiKey }: FastifyRequest): StoreOwner {
   return { keyId: caller.id, sealing: Sealing.of(apiKey, caller.id) };
 }
 
-/** The statements of an answer about its storage, and about the stored objects that its request names. */
+/**
+ * The statements of an answer about its storage, and about the stored objects that its request
+ * names.
+ */
 export const storageOf = (isStored: boolean, previousId?: string, conversationId?: string): StorageFields => ({
   ...(isStored && { store: true }),
   ...(previousId !== undefined && { previous_response_id: previousId }),

@@ -11,7 +11,9 @@ export const reasoningModel = "sim-reasoning";
 export const effortOfBudget = (budget: number) =>
   budget <= 1_024 ? "low" : budget <= 8_192 ? "medium" : budget <= 24_576 ? "high" : "xhigh";
 
-/** The tokens of a prompt by those of its messages; `before` are those of instructions and tools. */
+/**
+ * The tokens of a prompt by those of its messages; `before` are those of instructions and tools.
+ */
 export function promptOf(counts: number[], before: number): Pick<Question, "promptTokens" | "earlierTokens"> {
   const promptTokens = counts.reduce((sum, count) => sum + count, before);
   return { promptTokens, earlierTokens: promptTokens - (counts.at(-1) ?? 0) };

@@ -142,8 +142,8 @@ const detailsOf = (all: number, audio: number, images: number): object[] =>
   ].filter(({ modality, tokenCount }) => modality === "TEXT" || tokenCount > 0);
 
 /**
- * Reads an answer, whole or in chunks: every chunk is a response with some of the parts. Events have
- * no names, and nothing marks the end.
+ * Reads an answer, whole or in chunks: every chunk is a response with some of the parts. Events
+ * have no names, and nothing marks the end.
  */
 export class GeminiDecoder extends EventDecoder {
   usage: Usage | undefined;

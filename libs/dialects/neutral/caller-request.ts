@@ -29,12 +29,12 @@ type PlainName =
 
 /** The settings in these fields that are plain numbers and words. A penalty of 0 is none. */
 export function plainSettingsIn(fields: JsonObject, names: Partial<Record<PlainName, string>>, prefix = ""): Settings {
-  const given = Object.entries(names).filter(([setting, name]) => {
+  const present = Object.entries(names).filter(([setting, name]) => {
     const value = fields[name];
     if (wordNames.some((word) => word === setting)) return typeof value === "string" && value !== "";
     return typeof value === "number" && !(value === 0 && setting.endsWith("Penalty"));
   });
-  return Object.fromEntries(given.map(([setting, name]) => [setting, { value: fields[name], path: prefix + name }]));
+  return Object.fromEntries(present.map(([setting, name]) => [setting, { value: fields[name], path: prefix + name }]));
 }
 
 export const verbosities = ["low", "medium", "high"] as const;

@@ -17,8 +17,8 @@ export interface StoredFieldRule {
 }
 
 /**
- * In a path, `[]` after a name stands for every element of a list, `[type]` for those of a type, and
- * `[type]*` for those in one another, to any depth, and for none.
+ * In a path, `[]` after a name stands for every element of a list, `[type]` for those of a type,
+ * and `[type]*` for those in one another, to any depth, and for none.
  */
 export const storedFieldRule = (path: string, reason: string): StoredFieldRule => ({
   steps: path.split(".").map((step) => {

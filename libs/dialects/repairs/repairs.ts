@@ -37,8 +37,8 @@ interface Rule {
 }
 
 /**
- * The first match decides. test/libs/dialects/repairs/repairs.test.ts has the real messages, each with its
- * source.
+ * The first match decides. test/libs/dialects/repairs/repairs.test.ts has the real messages, each
+ * with its source.
  */
 const rules: readonly Rule[] = [
   {

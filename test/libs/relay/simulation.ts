@@ -510,8 +510,8 @@ export class World {
   // Pub/sub
 
   /**
-   * All frames of a process for a mailbox in one turn leave together, once no earlier envelope is on
-   * its way to Redis.
+   * All frames of a process for a mailbox in one turn leave together, once no earlier envelope is
+   * on its way to Redis.
    */
   #publish(from: Process, mailbox: string, frames: Frame[]): void {
     if (from.crashed) this.#violated(`${from.name} spoke after its crash`);
