@@ -32,7 +32,7 @@ export interface Installed {
   python: string;
   /** The Go program. */
   go: string;
-  /** Of the Java program. */
+  /** Class path of the Java program. */
   classPath: string;
   /**
    * A copy of the scripts: JavaScript finds npm packages only from the folder that they are

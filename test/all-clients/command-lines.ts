@@ -15,7 +15,7 @@ interface CommandLine {
   prepare?(run: Run): Promise<void>;
   args(run: Run): string[];
   upstreams?: Client["upstreams"];
-  /** What the output must show in place of the tool's result, and the name of the check. */
+  /** Text that the output must show in place of the tool's result, and the name of the check. */
   shows?: { check: string; text: RegExp };
   environment(run: Run): Record<string, string>;
 }

@@ -92,7 +92,7 @@ async function installFromMaven(names: string[], set: VersionSet, folder: string
 }
 
 export interface Installation extends Installed {
-  /** Of every installed package. */
+  /** Versions of every installed package. */
   versions: Record<Registry, Map<string, string>>;
   /** Why a client cannot be installed here. */
   missing: Map<Client, string>;

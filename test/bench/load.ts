@@ -119,7 +119,7 @@ export interface StreamLoad extends Target {
   callers: number;
   /** The time over which the callers start. */
   rampMs: number;
-  /** Of each answer. */
+  /** Chunks in each answer. */
   chunks: number;
   terminator?: string;
 }

@@ -27,7 +27,7 @@ interface Gateway {
   redisUrl: string;
 }
 
-/** What the processes reported each second. */
+/** Figures that the processes reported each second. */
 interface Observed {
   /** By role: the 99th percentile of the event loop's delay, each second. */
   delays: Record<string, number[]>;

@@ -10,7 +10,7 @@ export interface OpenOptions {
   requests: string[];
   /** Opened before the first request. More are opened when all are in use. */
   connections: number;
-  /** Of each answer. */
+  /** Chunks in each answer. */
   chunks: number;
   /** The end of a complete answer. */
   terminator: string;

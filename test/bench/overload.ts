@@ -13,7 +13,7 @@ const model = "stream-6-100";
 const chunks = 6;
 export const answerMs = 500;
 const keyCount = 20;
-/** Of the capacity. */
+/** Shares of the capacity. */
 const loads = [0.5, 1, 2, 5, 10];
 const loadAfter = 0.5;
 const mostLoad = Math.max(...loads);

@@ -21,7 +21,7 @@ import { startSluice } from "./sluice.ts";
 import { streamChunks, streamModel, streamMs } from "./streams.ts";
 import type { System } from "./system.ts";
 
-/** What V8 writes, as far as it is read here; times are microseconds of the machine's clock. */
+/** The part of V8's profile that is read here; times are microseconds of the machine's clock. */
 interface Profile {
   startTime: number;
   nodes: { id: number; callFrame: { functionName: string; url: string; lineNumber: number } }[];

@@ -10,7 +10,7 @@ import type { StreamWindow } from "./stream-messages.ts";
 import { type Absent, isPresent, pidsOf, type System } from "./system.ts";
 
 export interface Bench {
-  /** Those of the comparison, in the order of the tables. */
+  /** Systems of the comparison, in the order of the tables. */
   systems: (System | Absent)[];
   upstream: System & { url: string };
   rounds: number;

@@ -24,9 +24,9 @@ export interface SluiceOptions {
   upstreamUrl: string;
   /** The requested models, by the upstream's own names. */
   models: readonly string[];
-  /** Of a worker, for the queue `chat`; by default more than any load here uses. */
+  /** Slots of a worker for the queue `chat`; by default more than any load here uses. */
   slots?: number;
-  /** Of an ingress, for the queue `chat`. */
+  /** Bound of the waiting requests in an ingress, for the queue `chat`. */
   waitingMax?: number;
   /** The checkout to run; this one by default. */
   checkout?: string;

@@ -8,7 +8,7 @@ export interface StreamOptions {
   /** At once. */
   callers: number;
   rampMs: number;
-  /** Of each answer. */
+  /** Chunks in each answer. */
   chunks: number;
   /** The end of a complete answer. */
   terminator: string;
@@ -24,7 +24,7 @@ export interface StreamWindow {
   seconds: number;
   chunks: number;
   ended: number;
-  /** Of those that ended: every chunk came, in order, none stalled, and the terminator. */
+  /** Ended streams whose every chunk came, in order, none stalled, and the terminator. */
   complete: number;
   /** From the request to the first chunk. */
   firstP50: number;

@@ -1,5 +1,5 @@
 /**
- * What tracing costs a request: CPU time of this process for the events, spans, batches and exports
+ * Cost of tracing per request: CPU time of this process for the events, spans, batches and exports
  * of requests to a collector in another process, with and without tracing in turns. `npm run
  * bench:traces` prints the medians of the rounds. One request is what an ingress and a worker do
  * together: four spans.

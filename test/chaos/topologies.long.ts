@@ -24,7 +24,7 @@ const streamsSize = 8;
 /** How long short requests are observed after the fault. */
 const observedMs = 12_000;
 
-/** What callers saw of one fault. */
+/** Callers' view of one fault. */
 interface Seen {
   statuses: Record<number, number>;
   /** The longest of the short requests that ended after the fault. */

@@ -71,8 +71,8 @@ export async function until<Value>(
 ): Promise<Value> {
   const deadline = performance.now() + waitMsMax;
   for (;;) {
-    const found = await look();
-    if (found !== undefined && found !== false) return found;
+    const value = await look();
+    if (value !== undefined && value !== false) return value;
     if (performance.now() > deadline) throw new Error(`timed out waiting for ${what}`);
     await delay(20);
   }

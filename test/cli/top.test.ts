@@ -186,9 +186,9 @@ test("wrong arguments, a wrong token and an absent control are one line", async 
     ],
     [["--once"], { SLUICE_CONTROL_URL: url }, 1, /^sluice top: .+OPERATOR_TOKEN\n$/],
   ];
-  for (const [args, given, code, error] of cases) {
+  for (const [args, variables, code, error] of cases) {
     const { terminal, written } = terminalOf(false);
-    assert.equal(await topCommand(args, given, terminal), code);
+    assert.equal(await topCommand(args, variables, terminal), code);
     assert.match(written.errors, error);
     assert.equal(written.text, "");
   }

@@ -13,7 +13,7 @@ const input = "Good morning, this is a test of a voice.";
 
 const bytesOf = async (response: Response) => Buffer.from(await response.arrayBuffer());
 
-/** What the simulator itself answers to this request. */
+/** The simulator's own answer to this request. */
 const spokenBy = async (body: object) =>
   bytesOf(
     await fetch(`${gateway.simulatorUrl}/v1/audio/speech`, {

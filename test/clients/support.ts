@@ -19,7 +19,7 @@ const variants = {
 export const modelOf = (upstream: ConversationDialect, variant: keyof typeof variants = "text"): string =>
   `${upstream}-${variant}`;
 
-/** What the simulator calls it. */
+/** The simulator's name of the model. */
 const simulated = (upstream: ConversationDialect, variant: keyof typeof variants) =>
   `sim-text;${variants[variant]};cached=${conversationDialects.indexOf(upstream)}`;
 

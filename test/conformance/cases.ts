@@ -9,7 +9,7 @@ import type { Ask, Observed, ToolResult } from "./ask.ts";
 export interface Case {
   name: string;
   ask: Ask;
-  /** Of the simulator, in its model's name. */
+  /** Settings of the simulator, in its model's name. */
   settings?: string;
   /** Asked again with these results of the calls that came. */
   results?: ToolResult[];

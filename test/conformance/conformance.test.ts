@@ -72,7 +72,7 @@ interface Exchange {
   answer: Observed;
   /** The caller's response, and the upstream's request. */
   text: string;
-  asked: string;
+  upstreamRequest: string;
   body: Record<string, unknown>;
 }
 
@@ -90,7 +90,7 @@ async function ask(caller: Caller, path: string, body: Record<string, unknown>, 
   return {
     answer: isStream ? caller.readStream(text) : caller.readWhole(response.status, text),
     text,
-    asked: recorder.last(),
+    upstreamRequest: recorder.last(),
     body,
   };
 }
@@ -132,7 +132,7 @@ async function play(
   if (one.refused?.(callerDialect, upstream)) {
     assert.equal(exchange.answer.error?.status, 400, exchange.text);
     assert.ok(exchange.answer.error.field, `a field is named: ${exchange.text}`);
-    assert.equal(exchange.asked, "", "no upstream is asked");
+    assert.equal(exchange.upstreamRequest, "", "no upstream is asked");
     return "refused";
   }
   if (one.results !== undefined) {
@@ -144,7 +144,7 @@ async function play(
     one.expect(exchange.answer, upstream, callerDialect);
   } catch (error) {
     throw new Error(
-      `${(error as Error).message}\n\nthe upstream was asked: ${exchange.asked}\n\nthe caller got: ${exchange.text}`,
+      `${(error as Error).message}\n\nthe upstream was asked: ${exchange.upstreamRequest}\n\nthe caller got: ${exchange.text}`,
       { cause: error },
     );
   }
@@ -153,7 +153,7 @@ async function play(
     const mode = streams ? "streamed" : "whole";
     const sections = golden.get(file) ?? [`# A caller of ${callerDialect}, an upstream of ${upstream}`];
     sections.push(
-      `## ${one.name}, ${mode}\n\nThe upstream is asked:\n\n\`\`\`\n${settled(exchange.asked)}\n\`\`\`\n\nThe caller gets:\n\n\`\`\`\n${settled(exchange.text).trimEnd()}\n\`\`\``,
+      `## ${one.name}, ${mode}\n\nThe upstream is asked:\n\n\`\`\`\n${settled(exchange.upstreamRequest)}\n\`\`\`\n\nThe caller gets:\n\n\`\`\`\n${settled(exchange.text).trimEnd()}\n\`\`\``,
     );
     golden.set(file, sections);
   }

@@ -174,10 +174,10 @@ test("events are read wherever their bytes are split, with any line end", async 
       const chunks = Array.from({ length: Math.ceil(bytes.length / size) }, (_, index) =>
         bytes.subarray(index * size, (index + 1) * size),
       );
-      const found: string[] = [];
+      const events: string[] = [];
       for await (const event of eventsOf(ReadableStream.from(chunks) as ReadableStream<Uint8Array>, () => {}))
-        found.push(event);
-      assert.deepEqual(found, ['{"é":\n1}', "x"], JSON.stringify([lineEnd, size]));
+        events.push(event);
+      assert.deepEqual(events, ['{"é":\n1}', "x"], JSON.stringify([lineEnd, size]));
     }
   }
 });

@@ -1,4 +1,4 @@
-/** What limits a key now, the groups of an account, and which group may use which model. */
+/** Limits that apply to a key now, the groups of an account, and each group's models. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { assertAccessible, startConsole } from "../support/console.ts";

@@ -31,7 +31,7 @@ test("operators pause a queue and stop a generation, each with a reason that cal
   const dialog = page.getByRole("dialog");
   await dialog.getByText("its caller gets an error with the reason").waitFor();
   const reason = dialog.getByLabel("Reason");
-  // What the browser lets through and the API refuses is shown at the field.
+  // A value that the browser lets through and the API refuses is marked at the field.
   await reason.fill(" ");
   await dialog.getByRole("button", { name: "Stop" }).click();
   await page.locator("[aria-invalid=true]").waitFor();

@@ -26,7 +26,7 @@ function functionsOf(text: string): { name: string; lines: number }[] {
 
 test("no function has more than a hundred lines", () => {
   const functions = globSync("**/*.{ts,tsx}", { cwd: root }).flatMap((file) =>
-    functionsOf(readSource(file)).map((found) => ({ file, ...found })),
+    functionsOf(readSource(file)).map((entry) => ({ file, ...entry })),
   );
   assert.ok(functions.length > 400);
   assert.deepEqual(

@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { readableOf, storedAnswerOf, storedRequestOf } from "../../apps/console/parts/stored-content.ts";
 
 const image = "data:image/png;base64,[12000 bytes]";
-const text = (said: string) => ({ kind: "text", name: "", text: said });
+const text = (content: string) => ({ kind: "text", name: "", text: content });
 
 const requests: Record<string, object> = {
   "openai-chat": {

@@ -1,5 +1,5 @@
 /**
- * Who may call what, for every operation of the table: an actor of one account neither reads nor
+ * Permissions for every operation of the table: an actor of one account neither reads nor
  * changes anything of another, and a role does not reach what needs a higher one. A new operation
  * is covered by itself; a new parameter needs an id in `ids`.
  */
@@ -29,7 +29,7 @@ interface Schema {
   format?: string;
 }
 
-/** What belongs to an account. Its names have a text in them that no other account has. */
+/** Resources of an account. Their names have a text in them that no other account has. */
 interface Owned {
   account: string;
   ids: Record<string, string>;
@@ -221,7 +221,7 @@ onPostgres("a token reaches only the operations of its scopes", async (database)
   }
 });
 
-/** What an operator sees of an account. */
+/** An operator's view of an account. */
 async function accountStates(api: TestApi, owned: Owned): Promise<unknown[]> {
   const states: unknown[] = [];
   for (const [name, operation] of table)

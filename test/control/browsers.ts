@@ -119,7 +119,7 @@ export async function startApi(database: Database, environment: Record<string, s
   const server = await createApi({
     clock: systemClock,
     database,
-    // Those on keys need Redis; keys.test.ts has them.
+    // Handlers of keys need Redis; keys.test.ts has them.
     handlers: {
       ...accountHandlers({ catalogue: () => catalogue, changed: async () => {} }),
       ...usageHandlers,

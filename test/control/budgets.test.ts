@@ -85,7 +85,7 @@ test("a new budget begins with what the ledger has, and later differences are co
     await insertUsage(database, [
       usageRecord({ keyId: "key_b", cost: String(nanoOf(0.25)), receivedAt: now }),
       usageRecord({ keyId: "key_b", cost: String(nanoOf(2)), receivedAt: old }),
-      // Of a group without limits for accounts.
+      // A record of a group without limits for accounts.
       usageRecord({ keyId: "key_c", group: "free", cost: String(nanoOf(3)), receivedAt: now }),
     ]);
     await round();

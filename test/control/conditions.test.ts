@@ -1,5 +1,5 @@
 /**
- * What control makes of the reports of processes: queues with their groups, targets, and the
+ * Control's conclusions from the reports of processes: queues with their groups, targets, and the
  * conditions that need the operator.
  */
 

@@ -1,5 +1,5 @@
 /**
- * What control shows and which addresses it calls: files of the console, and the webhook's address.
+ * Files of the console that control serves, and the webhook's address that it calls.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";

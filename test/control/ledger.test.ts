@@ -11,7 +11,7 @@ import { usageRecord } from "./records.ts";
 
 const day = 86_400_000;
 
-/** What the totals of a key say, and what the sum of its records says. */
+/** Totals of a key, and the sum of its records. */
 async function sumsOf(database: Database, keyId: string): Promise<{ totals: unknown; records: unknown }> {
   const { rows: totals } = await sql<{ requests: bigint; cost: bigint; output: bigint }>`
     select coalesce(sum(requests), 0)::bigint as requests, coalesce(sum(cost), 0)::bigint as cost,

@@ -1,5 +1,5 @@
 /**
- * What operators decide reaches the ingresses and workers: queues, generations and circuit
+ * Decisions of operators reach the ingresses and workers: queues, generations and circuit
  * breakers, on a real gateway.
  */
 import assert from "node:assert/strict";

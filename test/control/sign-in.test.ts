@@ -108,7 +108,7 @@ onPostgres("a host name that is not ours has no sign-in", async (database) => {
   const path = body.url.replace("https://console.example", "");
   const browser = api.browser();
   assert.equal((await browser.call("GET", path)).status, 403);
-  // What a proxy sends that keeps the name. fetch would replace it.
+  // A proxy that keeps the host name sends this request. fetch would replace the name.
   const { request } = await import("node:http");
   const cookies = await new Promise<string[]>((resolve, reject) => {
     request(new URL(path, api.url), { headers: { host: "console.example" } }, (response) => {

@@ -20,7 +20,7 @@ const outage = isLong
   ? { downMs: 60_000, requests: 20, everyMs: 4_000 }
   : { downMs: 6_000, requests: 10, everyMs: 1_200 };
 
-/** What the caller and the provider saw of one request. */
+/** The caller's and the provider's view of one request. */
 interface Seen {
   outcome: "success" | "error";
   isComplete: boolean;
@@ -43,7 +43,7 @@ interface Played {
 interface Scenario {
   id: string;
   fallback?: string;
-  /** Of a whole request, in ms; the call is a hang after that. */
+  /** Time for a whole request, in ms; the call is a hang after that. */
   hangMs: number;
   /** Whether each check of the scenario holds, those that are only advice last. */
   required?: (played: Played) => boolean;

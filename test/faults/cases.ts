@@ -129,7 +129,7 @@ export const transports = ["http", "https", "h2"] as const;
 export type Transport = (typeof transports)[number];
 
 /**
- * What stands behind the first target. `two`: a second target, where a plain text goes on.
+ * Targets behind the first one. `two`: a second target, where a plain text goes on.
  * `resumed`: a second target, and the model says that any answer may be resumed there. `fallback`:
  * another model, where the answer may be resumed as well.
  */
@@ -176,7 +176,7 @@ const under = (section: string, some: Row[]): Row[] => some.map((one) => ({ ...o
 const forEver = "<for ever>";
 const silence = (fault: string, says: string, timeouts: Patience, recovers: boolean): Row =>
   row(fault, says, { kind: "silent", by: "begin" }, { kind: "silent", by: "quiet" }, { timeouts: timeouts, recovers });
-/** Of a whole answer some bytes have come by then. */
+/** Some bytes of a whole answer have come by then. */
 const silenceAfterContent = (timeouts: Patience): Row =>
   row(
     "stall=3",
@@ -282,7 +282,7 @@ export const rows: readonly Row[] = [
 /** The time limits that are in force, in ms, and how soon a silent stream gets a sign of life. */
 export interface Pace {
   connectMs: number;
-  /** Of a stream: until the head, the first token, and between tokens. */
+  /** Timeouts of a stream: until the head, the first token, and between tokens. */
   quietMs: Record<Patience, number>;
   /** Until the first content of any answer. */
   beginMs: Record<Patience, number>;
@@ -389,7 +389,7 @@ const sumOf = (spans: readonly Span[]): Span => [
 export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, pace: Pace): Expected {
   const { row, streams, arrangement } = cell;
   const course = streams ? row.stream : row.whole;
-  const { timeouts: patience } = row;
+  const { timeouts } = row;
   const resumes = arrangement === "resumed" || arrangement === "fallback";
   const answered = { kind: "whole" } as const;
   /** The first target answers in the end, or the caller is told why not. */
@@ -420,10 +420,10 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
     case "silent": {
       // The only target of an answer that does not stream is waited for until its total time is
       // over.
-      const beginMs = arrangement === "one" ? pace.totalMs[patience] : pace.beginMs[patience];
-      const adapts = pace.isDefault && patience === "patient" && arrangement === "two";
+      const beginMs = arrangement === "one" ? pace.totalMs[timeouts] : pace.beginMs[timeouts];
+      const adapts = pace.isDefault && timeouts === "patient" && arrangement === "two";
       const limits = {
-        quiet: adapts && streams ? quietMsMin.streamed : pace.quietMs[patience],
+        quiet: adapts && streams ? quietMsMin.streamed : pace.quietMs[timeouts],
         begin: adapts ? quietMsMin.whole : beginMs,
         connect: pace.connectMs,
       };
@@ -434,7 +434,7 @@ export function expectedOf(cell: Pick<Cell, "row" | "streams" | "arrangement">, 
       return { ...alone({ ...errorOf("timed out"), where: isKeptAlive ? "stream" : "status" }), tookMs: span };
     }
     case "broken": {
-      const quietMs = course.afterMs === undefined ? 0 : resumes ? resumedMs(pace) : pace.quietMs[patience];
+      const quietMs = course.afterMs === undefined ? 0 : resumes ? resumedMs(pace) : pace.quietMs[timeouts];
       const span: Span = [quietMs, quietMs === 0 ? 0 : quietMs + watchMs];
       if (resumes || (arrangement === "two" && course.isOver !== true))
         return elsewhere(span, arrangement === "fallback" && course.afterMs === undefined ? backOff : noPauses);

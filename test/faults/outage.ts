@@ -13,7 +13,7 @@ export const outages = ["nobody listens", "503 to every request", "500 to genera
 export type Outage = (typeof outages)[number];
 
 export interface OutageSeen {
-  /** Of callers, all of them while the target was down or came back. */
+  /** All requests of callers while the target was down or came back. */
   requests: number;
   /** How many of these were not answered. */
   failed: number;

@@ -40,7 +40,7 @@ export interface Heard {
   tookMs: number;
   /** As its caller understands it; undefined where it understands nothing. */
   read: Observed | undefined;
-  /** What the request reserves of its caller's budget, in the catalogue's currency. */
+  /** The request's reservation from its caller's budget, in the catalogue's currency. */
   reserved: number;
 }
 
@@ -114,10 +114,10 @@ const upstreamOfFirst = (cell: Cell): string => {
 
 function catalogueOf(cells: readonly Cell[], simulators: readonly Urls[], stalledPort: number, pace: Pace): string {
   const limitsOf = (place: number) => {
-    const { timeouts: patience, section } = rows[place] as (typeof rows)[number];
-    const quietMs = pace.quietMs[patience];
-    if (!section.startsWith("Silence") || (patience === "patient" && pace.isDefault)) return "";
-    return `, timeouts: { firstByteTimeoutMs: ${quietMs}, firstTokenTimeoutMs: ${quietMs}, betweenTokensTimeoutMs: ${quietMs}, firstContentTimeoutMs: ${pace.beginMs[patience]}, totalTimeoutMs: ${pace.totalMs[patience]} }`;
+    const { timeouts, section } = rows[place] as (typeof rows)[number];
+    const quietMs = pace.quietMs[timeouts];
+    if (!section.startsWith("Silence") || (timeouts === "patient" && pace.isDefault)) return "";
+    return `, timeouts: { firstByteTimeoutMs: ${quietMs}, firstTokenTimeoutMs: ${quietMs}, betweenTokensTimeoutMs: ${quietMs}, firstContentTimeoutMs: ${pace.beginMs[timeouts]}, totalTimeoutMs: ${pace.totalMs[timeouts]} }`;
   };
   const upstream = (name: string, dialect: ConversationDialect, url: string, more = "") => {
     const tls = url.startsWith("https:") ? `, tls: { caFile: "${tlsFiles.caFile}" }` : "";
@@ -332,7 +332,7 @@ export async function play(cells: readonly Cell[], pace: Pace): Promise<Play> {
   const redis = await connectRedis(gateway.redis.url, "request");
   const agent = new Agent({ keepAlive: true });
   try {
-    /** What a key has spent, once nothing that it reserved is left. */
+    /** A key's spending, once none of its reservations is left. */
     const spentOf = async (key: string) => {
       const keyOf = (what: "running" | "budget") =>
         keyspaceOf("sluice").limit("key", `key_${hashOf(key).slice(0, 24)}`, what);
@@ -347,7 +347,7 @@ export async function play(cells: readonly Cell[], pace: Pace): Promise<Play> {
     };
     const waits = (cell: Cell) => expectedOf(cell, pace).tookMs[1] >= 1_000;
     const places = new Map(cells.map((cell, place) => [cell, place]));
-    // Of a time to come back that is a date, less is left the later it is asked for.
+    // Rows whose time to come back is a date run first: the later they run, the less of it is left.
     const quick = cells
       .filter((cell) => !waits(cell))
       .toSorted((one, other) => Number(namesDate(other.row)) - Number(namesDate(one.row)))
@@ -361,7 +361,7 @@ export async function play(cells: readonly Cell[], pace: Pace): Promise<Play> {
     const operations = gateway.workers[0]?.urls.operations;
     await until("the worker has settled all", async () => {
       const { queues } = (await (await fetch(`${operations}/status`)).json()) as { queues: { usedSlots: number }[] };
-      return queues.every(({ usedSlots: held }) => held === 0);
+      return queues.every(({ usedSlots }) => usedSlots === 0);
     });
     const scrape = await (await fetch(`${operations}/metrics`)).text();
     const tokens = samplesOf(scrape, "sluice_tokens_total", ["model", "kind"]);

@@ -12,7 +12,7 @@ import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import { type Mutant, mutantsOf } from "./mutants.ts";
 
-/** What is copied for each runner: mutants are never written into the sources themselves. */
+/** Paths that are copied for each runner: mutants are never written into the sources themselves. */
 const copied = ["apps", "libs", "test", "infra", "docs", "package.json", "catalogue.yaml", "tsconfig.json"];
 const runners = 2;
 /** A test run that takes so long has lost its way. */

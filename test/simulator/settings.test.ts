@@ -9,13 +9,13 @@ import {
   settingValuesIn,
 } from "../../apps/simulator/settings.ts";
 
-const given = (text: string): SettingValues => {
+const valuesOf = (text: string): SettingValues => {
   const outcome = settingValuesIn(text);
   if (outcome.kind === "bad") assert.fail(outcome.fault);
   return outcome.value;
 };
 const settings = (...texts: string[]): Settings => {
-  const outcome = settingsOf(...texts.map(given));
+  const outcome = settingsOf(...texts.map(valuesOf));
   if (outcome.kind === "bad") assert.fail(outcome.fault);
   return outcome.value;
 };
@@ -55,7 +55,7 @@ test("each setting is bounded, and an error names it", () => {
 });
 
 test("tokens and size are bounded together", () => {
-  const outcome = settingsOf(given("tokens=200000"), given("size=65536"));
+  const outcome = settingsOf(valuesOf("tokens=200000"), valuesOf("size=65536"));
   assert.equal(outcome.kind, "bad");
   assert.match(outcome.kind === "bad" ? outcome.fault : "", /"tokens" and "size"/);
 });

@@ -32,7 +32,7 @@ export interface Heard {
   status: number;
   headers: IncomingHttpHeaders;
   text: string;
-  /** What stands behind `data: ` in each event. */
+  /** The text behind `data: ` in each event. */
   events: string[];
   /** "clean" when the body ended as HTTP says, else the code of the error. */
   ended: string;

@@ -4,7 +4,10 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What the checks of all clients share: questions and reports. The environment names the gateway, the key and the models. */
+/**
+ * Questions and reports that the checks of all clients share. The environment names the gateway,
+ * the key and the models.
+ */
 final class Checks {
   static final String url = System.getenv("SLUICE_URL");
   static final String key = System.getenv("SLUICE_KEY");

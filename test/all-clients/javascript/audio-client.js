@@ -7,7 +7,7 @@ import assert from "node:assert/strict";
 import { key, run, url } from "./checks.js";
 
 const baseURL = `${url}/v1`;
-/** Of the simulator. */
+/** The simulator begins its transcripts like this. */
 const isHeard = (text) => assert.match(text, /^I heard /);
 const isMp3 = (bytes) => assert.equal(Buffer.from(bytes).toString("latin1", 0, 3), "ID3");
 

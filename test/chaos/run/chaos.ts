@@ -72,7 +72,7 @@ const recoveryMsMax = 10_000;
 /** After so long without recovery the run goes on. */
 const unhealthyMsMax = 120_000;
 const pauseMs = { min: 2_000, max: 12_000 };
-/** What the checks get of a run, and at most. */
+/** The checks' share of a run, and its upper bound. */
 const checksShare = 0.35;
 const checksMsMax = 110_000;
 /** A fault that begins later does not end in time. */
@@ -138,7 +138,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosResult> {
 interface StruckAndHealed extends Struck {
   /** Epoch milliseconds. */
   healedAt: number;
-  /** What no fault explains. */
+  /** Violations that no fault explains. */
   mishaps: readonly Violation[];
 }
 

@@ -1,6 +1,6 @@
 /**
- * What must hold after a chaos run: what callers got, what the upstream produced and what the
- * ledger counted agree, and nothing is left over.
+ * Invariants after a chaos run: the answers of callers, the output of the upstream and the counts
+ * of the ledger agree, and nothing is left over.
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { until } from "../../support/time.ts";
@@ -12,7 +12,7 @@ import type { Load } from "./load.ts";
 import { sampleOf } from "./samples.ts";
 import { budgetedGenerationsMax, type Stack } from "./stack.ts";
 
-/** What a fault did, as far as it excuses what callers saw. Epoch milliseconds. */
+/** Effects of a fault that excuse failures which callers saw. Epoch milliseconds. */
 export interface Struck {
   name: string;
   startedAt: number;
@@ -84,7 +84,7 @@ export function violationsOfLedger(
       violations.push(`the ledger has other tokens than the caller of call ${number} (${kind})`);
   }
   for (const call of calls) {
-    // What a slow reader's ingress had whole counts as the caller's.
+    // An answer that a slow reader's ingress had whole counts as the caller's.
     if (call.outcome !== "cut" || call.kind === "slow reader") continue;
     const isKilled = struck.some((one) => one.name === "kill: ingress" && overlaps(call, one));
     const own = call.requestIds.flatMap((id) => byRequest.get(id) ?? []);

@@ -287,7 +287,7 @@ const ofOperators: Fault[] = [
   },
 ];
 
-/** Those of a topology, each as often as its weight. */
+/** Faults of a topology, each as often as its weight. */
 export const faultsOf = (topology: TopologyName): Fault[] =>
   [...ofProcesses, ...ofNetwork, ...ofServers, ...ofOperators]
     .filter(({ topologies }) => topologies?.includes(topology) ?? true)

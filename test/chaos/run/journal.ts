@@ -1,4 +1,4 @@
-/** What the upstream produced, as its own journal says, collected before it forgets. */
+/** The upstream's output according to its own journal, collected before it forgets. */
 import { setTimeout as delay } from "node:timers/promises";
 
 interface Entry {

@@ -54,7 +54,7 @@ export interface Stack extends AsyncDisposable {
   members: readonly Member[];
   postgres: TestPostgres;
   proxies: Proxies;
-  /** Of callers, by ingress. */
+  /** URLs for callers, by ingress. */
   urls: readonly string[];
   simulatorUrl: string;
   catalogueFile: string;
@@ -123,7 +123,7 @@ export async function startStack(topologyName: TopologyName, directory: string):
   };
 }
 
-/** What the gateway's processes speak to, each with its proxy. */
+/** Servers that the gateway's processes connect to, each with its proxy. */
 async function startServers(
   topologyName: TopologyName,
   cleanup: AsyncDisposableStack,

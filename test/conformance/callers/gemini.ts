@@ -124,7 +124,8 @@ function observed(bodies: Body[]): Observed {
   const faults: string[] = [];
   const candidates = bodies.flatMap((body) => body.candidates ?? []);
   const parts = candidates.flatMap(({ content }) => content?.parts ?? []);
-  // Of the last chunk, Google's own chats forget a turn with a chunk of which nothing is left.
+  // Only the last part may be empty: Google's own chats forget a turn with a chunk of which nothing
+  // is left.
   if (parts.slice(0, -1).some(({ text, thoughtSignature }) => text === "" && thoughtSignature === undefined))
     faults.push("an empty text part");
   const calls = parts.flatMap(({ functionCall }, place) =>
@@ -132,7 +133,7 @@ function observed(bodies: Body[]): Observed {
       ? [{ id: functionCall.id ?? `unnamed${place}`, name: functionCall.name, input: functionCall.args ?? {} }]
       : [],
   );
-  const reason = candidates.map(({ finishReason }) => finishReason).findLast((found) => found !== undefined);
+  const reason = candidates.map(({ finishReason }) => finishReason).findLast((value) => value !== undefined);
   const blocked = bodies.some(({ promptFeedback }) => promptFeedback?.blockReason !== undefined);
   const finish = blocked ? "filtered" : reason === undefined ? undefined : finishes[reason];
   const usage = bodies.findLast(({ usageMetadata }) => usageMetadata !== undefined)?.usageMetadata;

@@ -156,9 +156,9 @@ export const openaiChat: Caller = {
         for (const detail of delta.reasoning_details ?? []) {
           message.reasoning_details ??= [];
           const list = message.reasoning_details;
-          const known = list.find((one) => one.index === detail.index);
-          if (known === undefined) list.push({ ...detail });
-          else Object.assign(known, detail, { text: `${known.text ?? ""}${detail.text ?? ""}` });
+          const earlierDetail = list.find((one) => one.index === detail.index);
+          if (earlierDetail === undefined) list.push({ ...detail });
+          else Object.assign(earlierDetail, detail, { text: `${earlierDetail.text ?? ""}${detail.text ?? ""}` });
         }
         for (const { index: at, ...call } of delta.tool_calls ?? []) gather(calls, at, call, faults);
       }
@@ -194,15 +194,15 @@ function contentAfter(before: Message["content"], more: string | Part[]): string
 }
 
 function gather(calls: Call[], at: number | undefined, call: Omit<Call, "index">, faults: string[]): void {
-  const known = calls[at as number];
-  if (known === undefined) {
+  const earlierCall = calls[at as number];
+  if (earlierCall === undefined) {
     if (at !== calls.length || !call.id || call.type !== "function" || !call.function.name)
       faults.push("an odd beginning of a call");
     calls.push(structuredClone(call));
   } else {
     if (call.id !== undefined || call.type !== undefined || call.function.name !== undefined)
       faults.push("a call that names itself twice");
-    known.function.arguments += call.function.arguments;
+    earlierCall.function.arguments += call.function.arguments;
   }
 }
 

@@ -334,8 +334,12 @@ test("changed or invalid input is a 400 that names the field", async (t) => {
   const [proof, call] = thought.content;
   assert.ok(proof?.type === "thinking" && call?.type === "tool_use");
   const result = { type: "tool_result", tool_use_id: call.id, content: "snow" };
-  const round = (said: object[], answered: object[] | string) => ({
-    messages: [user("get_weather"), { role: "assistant", content: said }, { role: "user", content: answered }],
+  const round = (assistantContent: object[], answered: object[] | string) => ({
+    messages: [
+      user("get_weather"),
+      { role: "assistant", content: assistantContent },
+      { role: "user", content: answered },
+    ],
   });
   const text = (words: string) => ({ type: "text", text: words });
   const image = (media_type: string) => [{ type: "image", source: { type: "base64", media_type, data: png } }];

@@ -48,20 +48,20 @@ const partsIn = (answers: GenerateContentResponse[], index = 0): Part[] =>
 
 /** Neighbours of text are joined, ids and what only proves are left out. */
 function saidIn(answers: GenerateContentResponse[]): unknown[] {
-  const said: unknown[] = [];
+  const contents: unknown[] = [];
   for (const { text, thought, functionCall, inlineData } of partsIn(answers)) {
-    const last = said.at(-1);
+    const last = contents.at(-1);
     const kind = thought ? "thought" : "text";
     if (text === "") continue;
     if (text !== undefined && Array.isArray(last) && last[0] === kind) last[1] += text;
     else
-      said.push(
+      contents.push(
         text !== undefined
           ? [kind, text]
           : [functionCall?.name ?? inlineData?.mimeType, functionCall?.args ?? inlineData?.data],
       );
   }
-  return said;
+  return contents;
 }
 
 test("an answer repeats what the user said and counts its tokens", async (t) => {
@@ -105,7 +105,7 @@ test("a stream has the same content as the whole answer", async (t) => {
     const chunks = await stream(contents, config, model);
     assert.deepEqual(saidIn(chunks), saidIn([whole]), name);
     assert.deepEqual(
-      saidIn(chunks).map((said) => Array.isArray(said) && said[0]),
+      saidIn(chunks).map((entry) => Array.isArray(entry) && entry[0]),
       kinds,
       name,
     );
@@ -373,10 +373,10 @@ test("changed or invalid input is a 400 that names the field", async (t) => {
   const calls = partsIn([first]).filter(({ functionCall }) => functionCall);
   const response = (name: string) => ({ functionResponse: { name, response: {} } });
   const responses = [response("list_all"), response("get_weather")];
-  const round = (said: object[], replied: object[]) => ({
+  const round = (modelParts: object[], replied: object[]) => ({
     contents: [
       user({ text: "list_all and get_weather" }),
-      { role: "model", parts: said },
+      { role: "model", parts: modelParts },
       { role: "user", parts: replied },
     ],
     generationConfig: thinking,

@@ -8,9 +8,9 @@ const voice = "alloy" as const;
 
 test("speech is the same bytes each time, as long as the text takes to say, whole and as events", async (t) => {
   const { openai } = await startSimulator(t);
-  const asked = { model: "sim-speech", input: "x".repeat(15), voice, response_format: "wav" as const };
+  const speechRequest = { model: "sim-speech", input: "x".repeat(15), voice, response_format: "wav" as const };
   const speak = async (more: object = {}) =>
-    Buffer.from(await (await openai.audio.speech.create({ ...asked, ...more })).arrayBuffer());
+    Buffer.from(await (await openai.audio.speech.create({ ...speechRequest, ...more })).arrayBuffer());
   const spoken = await speak();
   assert.deepEqual(
     [spoken.length, spoken.toString("latin1", 0, 4), spoken.readUInt32LE(24)],

@@ -323,7 +323,7 @@ test("a free-text tool is called with free text", async (t) => {
 
 test("runTools completes the loop and ends with a text that uses the result", async (t) => {
   const { openai } = await startSimulator(t);
-  const asked: string[] = [];
+  const cities: string[] = [];
   const runner = openai.chat.completions.runTools({
     model: "sim-text",
     messages: [user('get_weather for "Oslo"')],
@@ -336,7 +336,7 @@ test("runTools completes the loop and ends with a text that uses the result", as
           parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] },
           parse: JSON.parse,
           function: ({ city }: { city: string }) => {
-            asked.push(city);
+            cities.push(city);
             return `snow in ${city}`;
           },
         },
@@ -344,7 +344,7 @@ test("runTools completes the loop and ends with a text that uses the result", as
     ],
   });
   assert.match((await runner.finalContent()) ?? "", /The tool get_weather returned: snow in Oslo/);
-  assert.deepEqual(asked, ["Oslo"]);
+  assert.deepEqual(cities, ["Oslo"]);
 });
 
 test("a JSON answer is JSON, and matches the schema if there is one", async (t) => {

@@ -5,14 +5,14 @@ import { startSimulator } from "../support.ts";
 
 test("completions have a choice for each prompt and each of `n`, whole and streamed", async (t) => {
   const { openai } = await startSimulator(t);
-  const asked = { model: "sim-text;tokens=3", prompt: ["one", "two"], n: 2, max_tokens: 2 };
-  const whole = await openai.completions.create(asked);
+  const completionRequest = { model: "sim-text;tokens=3", prompt: ["one", "two"], n: 2, max_tokens: 2 };
+  const whole = await openai.completions.create(completionRequest);
   assert.deepEqual(
     [whole.choices.map(({ finish_reason }) => finish_reason), whole.usage?.completion_tokens],
     [["length", "length", "length", "length"], 8],
   );
   const texts = ["", "", "", ""];
-  for await (const { choices } of await openai.completions.create({ ...asked, stream: true }))
+  for await (const { choices } of await openai.completions.create({ ...completionRequest, stream: true }))
     for (const { index, text } of choices) texts[index] += text;
   assert.deepEqual(
     texts,

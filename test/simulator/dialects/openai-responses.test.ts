@@ -135,7 +135,7 @@ test("a response repeats the request's settings, including storage", async (t) =
     [Reflect.get(kept, "store"), kept.status, kept.object, kept.reasoning],
     [true, "completed", "response", { effort: null, summary: null }],
   );
-  const asked = {
+  const settings = {
     store: false,
     instructions: "Be short.",
     temperature: 0.5,
@@ -143,8 +143,8 @@ test("a response repeats the request's settings, including storage", async (t) =
     prompt_cache_key: "k",
     tools: [weather],
   };
-  const other = await openai.responses.create({ model: "sim-text", input: "Good morning", ...asked });
-  for (const [name, value] of Object.entries(asked)) assert.deepEqual(Reflect.get(other, name), value);
+  const other = await openai.responses.create({ model: "sim-text", input: "Good morning", ...settings });
+  for (const [name, value] of Object.entries(settings)) assert.deepEqual(Reflect.get(other, name), value);
   assert.deepEqual(Object.keys(other.usage ?? {}), [
     "input_tokens",
     "input_tokens_details",

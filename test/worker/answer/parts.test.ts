@@ -1,6 +1,6 @@
 /**
- * What counts as a part of an answer's content, and so extends the time that its upstream has for
- * the next one.
+ * Events that count as a part of an answer's content, and so extend the time that its upstream has
+ * for the next one.
  */
 
 import assert from "node:assert/strict";

@@ -72,7 +72,7 @@ const dataOf = async (fetching: ReturnType<typeof open.fetch>) => {
   const { mimeType, ...base64 } = await fetching;
   return { mimeType, data: Buffer.concat([...partsOf(base64)]).toString() };
 };
-/** What a request of one key fetches with, out of a budget of this size. */
+/** Attachments of a request of one key, out of a budget of this size. */
 const attachmentsWith = (bytesMax = 100 << 20) => new RequestAttachments(open, new AttachmentBudget(bytesMax), "key");
 
 const refusalOf = async (fetched: Promise<unknown>): Promise<string> => {

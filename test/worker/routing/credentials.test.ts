@@ -1,4 +1,4 @@
-/** What one caller's refused request says to others: nothing, until a second caller is refused. */
+/** One caller's refused request does not affect others until a second caller is refused. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

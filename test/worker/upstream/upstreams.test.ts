@@ -20,7 +20,7 @@ async function startUpstream() {
   const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const outcomes: string[] = [];
   return {
-    asked: responses,
+    responses,
     upstreams,
     outcomes,
     upstreamOf: (connectionsMax: number) =>
@@ -62,10 +62,10 @@ test("calls that wait when an upstream's limits change are answered, and then th
   await using theirs = await startUpstream();
   const [before, after] = [theirs.upstreamOf(2), theirs.upstreamOf(1)];
   for (let call = 0; call < 5; call++) theirs.call(before);
-  await until("two are asked", () => theirs.asked.length === 2);
+  await until("two are asked", () => theirs.responses.length === 2);
   theirs.upstreams.retain(new Map([["theirs", after]]));
   theirs.call(after);
-  await until("the new limits have a connection of their own", () => theirs.asked.length === 3);
+  await until("the new limits have a connection of their own", () => theirs.responses.length === 3);
   await theirs.answer(6);
   assert.deepEqual(theirs.outcomes, Array(6).fill("answered"));
   await until("only the new connection is left", async () => (await theirs.connections()) === 1);
@@ -78,7 +78,7 @@ test("calls that wait when an upstream leaves the catalogue are answered unless 
   theirs.call(upstream);
   const last = theirs.call(upstream);
   theirs.upstreams.retain(new Map());
-  await until("one is asked", () => theirs.asked.length === 1);
+  await until("one is asked", () => theirs.responses.length === 1);
   last.abort();
   await theirs.answer(2);
   assert.deepEqual(theirs.outcomes, ["answered", "answered"]);
@@ -97,7 +97,7 @@ test("an idle upstream's connections close as soon as it leaves the catalogue", 
 test("a worker that stops also closes connections to upstreams that left the catalogue", async () => {
   await using theirs = await startUpstream();
   theirs.call(theirs.upstreamOf(1));
-  await until("one is asked", () => theirs.asked.length === 1);
+  await until("one is asked", () => theirs.responses.length === 1);
   theirs.upstreams.retain(new Map());
   await theirs.upstreams.close();
   await until("no connection is left", async () => (await theirs.connections()) === 0);
