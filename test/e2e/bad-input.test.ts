@@ -89,7 +89,7 @@ const plain = (path: string) =>
   path.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()).replace(/\.(\d+)(?=\.|$)/g, "[$1]");
 const parentOf = (path: string) => path.replace(/(^|\.)[^.[\]]*$|\[\d+\]$/, "");
 
-/** Of contradictory fields, either may be named. */
+/** Pairs of fields that contradict each other: an error may name either. */
 const partners: readonly [RegExp, RegExp][] = [
   [/(^|\.)tools(\[0\]\.(functionDeclarations|function\.name))?$/, /(^|\.)tool_?[cC]ho?o?[a-zA-Z]*|toolConfig/],
   [/^logprobs$/, /^topLogprobs$/],

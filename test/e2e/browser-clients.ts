@@ -12,7 +12,7 @@ interface Target {
   model: string;
 }
 
-/** What a page got from a client. */
+/** A client's answers, as a page got them. */
 interface Asked {
   whole: string;
   streamed: string;
@@ -20,7 +20,7 @@ interface Asked {
   requestIds: (string | null | undefined)[];
 }
 
-/** What a page sees of a failed call. Without a status, the browser kept the response from it. */
+/** A failed call, as a page sees it. Without a status, the browser kept the response from it. */
 interface Failed {
   status: number | undefined;
   retryAfter?: string | null | undefined;
@@ -110,7 +110,7 @@ const failures: Record<keyof typeof clients, (target: Target) => Promise<Failed>
 const answered = (): Failed => ({ status: 200 });
 
 declare global {
-  /** Of the page. */
+  /** Global variable of the page, through which a test calls the clients. */
   var inPage: { clients: typeof clients; failures: typeof failures };
 }
 

@@ -1,4 +1,4 @@
-/** What an operator sees of a failing upstream, and a caller does not. */
+/** Details of a failing upstream that an operator sees, and a caller does not. */
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";

@@ -35,7 +35,7 @@ interface Announced {
 const large = "Content-Length: 20000000";
 
 /**
- * What a sender is told that announces a body and sends nothing of it, until it is answered or
+ * The response to a sender that announces a body and sends nothing of it, until it is answered or
  * asked for the body.
  */
 const announce = (key: string, { lines = [large], path = "/v1/chat/completions" }: Announced = {}) =>

@@ -18,8 +18,8 @@ import { words } from "./bad-input/raw.ts";
 import { Bare } from "./socket-support.ts";
 
 /**
- * What the processor takes for a reference here, which is about that of the machines that the bound
- * is meant for: a slower one may take longer in proportion.
+ * The processor's time for the reference work below, about that of the machines that the bound is
+ * meant for: a slower processor may take longer in proportion.
  */
 const referenceMs = 25;
 const turnMsMax = 100 * Math.max(1, fastestMsOf(() => JSON.parse(`[${"1234567,".repeat(1_000_000)}0]`)) / referenceMs);

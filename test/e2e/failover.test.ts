@@ -511,7 +511,7 @@ test("weights share the requests", async () => {
   assert.ok(one > 110 && one < 185, `${one} of 200`);
 });
 
-/** Of every worker. */
+/** The responses of every worker's operations port. */
 const told = (path: string) =>
   Promise.all(gateway.workers.map(async ({ urls }) => (await fetch(`${urls.operations}${path}`)).text()));
 

@@ -11,9 +11,7 @@ const upstream = await startScriptedUpstream();
 let gateway: Gateway;
 let heavyKey: string;
 
-/**
- * What the upstream was asked, in order, by its words; and how many of these it has not answered.
- */
+/** The words of the upstream's requests, in order; and how many of these it has not answered. */
 const arrived: string[] = [];
 let open = 0;
 /** The answers that are held, while any are. */
@@ -105,7 +103,7 @@ test("a key that sends 200 at once delays another key's single request by about 
   goOn();
   await Promise.all(answers);
   context.diagnostic(`before each single request so many of the 200 had their turn: ${preceding.join(", ")}`);
-  // Those that stood on the queue, and those that went there beside it.
+  // Requests that stood on the queue, and requests that went there beside it.
   for (const count of preceding) assert.ok(count <= 3 * places, `${count} went before`);
   await until("none waits", async () => (await waitingTotal()) === 0);
 });

@@ -1,6 +1,6 @@
 /**
- * What the fault suite (test/faults) can't show: the official client's classes of error and its own
- * retries, huge answers, and answers that never end.
+ * Faults that the fault suite (test/faults) can't show: the official client's classes of error and
+ * its own retries, huge answers, and answers that never end.
  */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
@@ -9,7 +9,7 @@ import { catalogueOf, type Gateway, startGateway } from "../support/gateway.ts";
 import { readStream } from "../support/stream.ts";
 import { modelLine } from "./support.ts";
 
-/** Of the simulator. */
+/** Settings of the simulator. */
 const faults = [
   "status=400",
   "status=401",

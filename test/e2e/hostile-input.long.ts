@@ -101,8 +101,8 @@ test("endless nesting is refused in every field", async () => {
 });
 
 /**
- * What the gateway worked: however often others had their turn, nobody waits for longer because of
- * it.
+ * The gateway's processor time: however often others had their turn, nobody waits for longer
+ * because of it.
  */
 const workedSeconds = () => workedSecondsOf([...gateway.ingresses, ...gateway.workers]);
 

@@ -107,7 +107,7 @@ const leavings = async () =>
   Number(
     /sluice_requests_total\{.*status="499"\} (\d+)/.exec(await (await operations(0, "/metrics")).text())?.[1] ?? 0,
   );
-/** What lies in Redis under any Idempotency-Key; who counts it forgets all before. */
+/** Redis keys of all stored Idempotency-Keys; a test that counts them forgets all before. */
 const entries = () => redis.keys("*:idempotency}:request:*");
 const forgetEntries = async () => void (await redis.del("none", ...(await entries())));
 

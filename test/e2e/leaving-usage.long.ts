@@ -65,7 +65,7 @@ after(async () => {
 const keyspace = keyspaceOf("sluice");
 const subjectOf = (key: string) => `key_${hashOf(key).slice(0, 24)}`;
 
-/** What a key has spent, once none of its requests runs. */
+/** A key's spending, once none of its requests runs. */
 async function spentBy(key: string): Promise<number> {
   const ended = async () => (await redis.zcard(keyspace.limit("key", subjectOf(key), "running"))) === 0;
   await until("nothing runs", ended);
@@ -200,7 +200,7 @@ async function open(key: string, dialect: ConversationDialect, model: string, mo
 const upstreamsOf = (dialect: ConversationDialect) =>
   [dialect, dialect === "openai-chat" ? "anthropic-messages" : "openai-chat"] as const;
 
-/** What a caller pays who reads so many bytes of text and leaves. */
+/** The cost for a caller that reads so many bytes of text and leaves. */
 async function paidFor(
   dialect: ConversationDialect,
   model: string,

@@ -37,7 +37,7 @@ const client = gateway.client();
 const metricsText = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
 const messages = [{ role: "user" as const, content: "hello" }];
 
-/** What others take to notice that a caller's process is gone: who leaves is noticed sooner. */
+/** The time in which others notice that a caller's process is gone; leaving is noticed sooner. */
 const graceMs = 5_000;
 
 /** Leaves in the way given, and checks that the upstream was hung up on at once. */

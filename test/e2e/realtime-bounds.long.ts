@@ -1,4 +1,4 @@
-/** What bounds a session: limits of its caller, time, and slow readers on either side. */
+/** Bounds of a session: limits of its caller, time, and slow readers on either side. */
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { AddressInfo } from "node:net";

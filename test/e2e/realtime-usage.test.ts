@@ -1,4 +1,4 @@
-/** What a session costs that ends in the middle of an answer, whoever ends it. */
+/** The cost of a session that ends in the middle of an answer, whoever ends it. */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { hashOf } from "#access/key.ts";
@@ -33,7 +33,7 @@ after(async () => {
 });
 
 const subjectOf = (key: string) => `key_${hashOf(key).slice(0, 24)}`;
-/** What a key has spent once nothing of it runs. */
+/** A key's spending, once none of its requests runs. */
 async function spentBy(key: string): Promise<number> {
   const subject = subjectOf(key);
   await until("nothing runs", async () => (await redis.zcard(keyspace.limit("key", subject, "running"))) === 0);

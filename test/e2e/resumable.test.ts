@@ -68,7 +68,7 @@ async function cutAfter(count: number, question: Awaited<ReturnType<typeof ask>>
   return `${text.split("\n\n").slice(0, count).join("\n\n")}\n\n`;
 }
 
-/** Of a stream that must break behind its last event. */
+/** The text of a stream that must break behind its last event. */
 async function brokenTextOf(response: IncomingMessage): Promise<string> {
   let text = "";
   await assert.rejects(async () => {

@@ -12,7 +12,7 @@ import { Bare, socketCatalogue } from "./socket-support.ts";
 import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
 
 const upstream = await startScriptedUpstream();
-/** What the upstream was asked, in order, by its words. */
+/** The words of the upstream's requests, in order. */
 const arrived: string[] = [];
 const waiting: (() => void)[] = [];
 upstream.answerWith((response, { body }) => {

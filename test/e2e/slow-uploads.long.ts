@@ -16,9 +16,9 @@ const metrics = async () => (await fetch(`${gateway.ingresses[0]?.urls.operation
 interface Upload {
   path?: string;
   lines: string[];
-  /** What is sent at once. */
+  /** The text that is sent at once. */
   begin: string;
-  /** What is sent every 50 ms, for so many times. */
+  /** The text that is sent every 50 ms, `drips` times. */
   drip?: string;
   drips?: number;
 }

@@ -470,7 +470,7 @@ test("an upstream that repeats the id of a response replaces nothing, and caller
   assert.equal((await errorOf(client.responses.retrieve("resp_theirs"))).status, 404);
 });
 
-/** What a response says of its storage. */
+/** A response's fields about its storage. */
 const storageOf = (response: object) => {
   const { id, store, previous_response_id, conversation } = response as Record<string, unknown>;
   return { id, store, previous_response_id, conversation };

@@ -1,6 +1,6 @@
 /**
- * What clients send by habit, to upstreams that do not take it: stop sequences, fields of newer
- * versions, ids of users.
+ * Fields that clients send by habit, to upstreams that do not take them: stop sequences, fields of
+ * newer versions, ids of users.
  */
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";

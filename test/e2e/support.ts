@@ -34,7 +34,7 @@ export interface ScriptedUpstream extends AsyncDisposable {
   readonly url: string;
   /** The last request to have arrived. */
   last(): UpstreamRequest;
-  /** What the next requests are answered with. */
+  /** Sets the answer to the next requests. */
   answerWith(answer: (response: ServerResponse, request: UpstreamRequest) => void): void;
 }
 
@@ -85,7 +85,7 @@ export const jsonAnswer =
 export interface RawExchange {
   /** Everything that came back, byte by byte as characters. */
   text: string;
-  /** Of the first answer. */
+  /** The first answer's status; its headers and body follow. */
   status: number;
   headers: Record<string, string>;
   body: string;

@@ -1,6 +1,6 @@
 /**
- * What a caller is billed for each operation besides conversations: by its upstream's count, or by
- * the gateway's own.
+ * A caller's bill for each operation besides conversations: by its upstream's count, or by the
+ * gateway's own.
  */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
@@ -44,7 +44,7 @@ after(async () => {
 });
 const keyspace = keyspaceOf("sluice");
 
-/** What a new key has spent after this. */
+/** A new key's spending after this. */
 async function spentOn(act: (client: OpenAI, key: string) => Promise<unknown>): Promise<number> {
   const key = await gateway.createKey("paying");
   await act(gateway.client({ key }), key);

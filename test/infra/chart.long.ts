@@ -153,7 +153,7 @@ const catalogue = { content: readFileSync(join(root, "catalogue.yaml"), "utf8") 
 const gateways = [{ name: "public", namespace: "gateways" }];
 const hosts = { apiHost: "api.example.com", consoleHost: "console.example.com" };
 
-/** What each switch may be: every combination is rendered. */
+/** The values of each switch: every combination is rendered. */
 const switches: Json[][] = [
   [{}, { workerAutoscaling: { enabled: true } }],
   [{}, { control: { enabled: false } }],

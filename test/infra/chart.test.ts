@@ -55,9 +55,9 @@ test("the templates name settings, metrics and commands that exist, and the char
   const templates = globSync("templates/*", { cwd: chart }).map(chartText).join("\n");
   const settings = new Set([...templates.matchAll(/\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b/g)].map(([name]) => name));
   assert.ok(settings.size > 15);
-  // Of the command line, not of a process.
+  // A variable of the command line, not of a process.
   settings.delete("SLUICE_CONTROL_URL");
-  // Of the catalogue.
+  // A variable of the catalogue.
   settings.delete("SIMULATOR_URL");
   for (const name of settings) assert.ok(documentedVariables.has(name), name);
   const metrics = textOf("apps/ingress/observability/metrics.ts");

@@ -4,7 +4,7 @@
  */
 
 export interface Exposition {
-  /** Of each metric; a histogram is one. */
+  /** The type of each metric; a histogram is one metric. */
   types: Map<string, string>;
   /** By the name of a series. */
   series: Map<string, { labels: Record<string, string>; value: number }[]>;

@@ -1,6 +1,6 @@
 /**
- * What real processes export, compared with docs/metrics.md, the dashboard and the alerts; and what
- * callers cannot do to it.
+ * Metrics that real processes export, compared with docs/metrics.md, the dashboard and the alerts;
+ * and what callers cannot do to them.
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";

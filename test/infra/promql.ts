@@ -9,7 +9,7 @@ import { rows } from "../../infra/grafana/dashboard.ts";
 
 export interface Use {
   metric: string;
-  /** Of its selector. */
+  /** The labels in the metric's selector. */
   labels: string[];
 }
 

@@ -26,5 +26,5 @@ process.on("message", async ({ url, key, names }: { url: string; key: string; na
   }
 });
 process.on("disconnect", () => process.exit());
-// What is aborted in the midst of an attack has nobody who waits for it.
+// Nobody waits for requests that are aborted in the midst of an attack.
 process.on("unhandledRejection", () => undefined);

@@ -7,7 +7,7 @@ import { Agent, request } from "undici";
 import { WebSocket } from "ws";
 
 export interface Target {
-  /** Of the ingress, without /v1. */
+  /** The ingress' address, without /v1. */
   url: string;
   key: string;
   /** Where an image of 19 MiB is. */
@@ -34,7 +34,7 @@ async function together(count: number, signal: AbortSignal, act: (place: number)
     while (!signal.aborted) {
       const startedAt = performance.now();
       await act(place).catch(() => undefined);
-      // Whoever is refused at once does not try more than a hundred times a second.
+      // An attacker that is refused at once tries at most a hundred times a second.
       if (performance.now() - startedAt < 10) await delay(10);
     }
   };

@@ -1,6 +1,6 @@
 /**
- * What files of a group share (test/groups.ts) lasts longer than one file, whose `after` comes at
- * the file's end.
+ * Cleanup of whatever the files of a group share (test/groups.ts): it lasts longer than one file,
+ * whose `after` comes at the file's end.
  */
 import { after } from "node:test";
 

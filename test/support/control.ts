@@ -17,9 +17,9 @@ import { type Role, startRole } from "./gateway.ts";
 export interface TestControl extends AsyncDisposable {
   /** Its address. */
   readonly url: string;
-  /** Of the operations port. */
+  /** The operations port's address. */
   readonly operations: string;
-  /** Of an operator. */
+  /** An operator's token. */
   readonly token: string;
   /** Calls the API as an operator; `path` is below /api/v1. */
   call(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Response>;

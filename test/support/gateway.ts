@@ -25,7 +25,7 @@ export interface Role {
   /** Throws for a role inside the test process, as do `complaints`, `freeze` and `thaw`. */
   readonly process: ChildProcess;
   readonly hasEnded: boolean;
-  /** What it wrote to stderr. */
+  /** Its output on stderr. */
   readonly complaints: () => string;
   /**
    * SIGTERM, then waits for its end; returns the exit code. Inside the test process: drains and
@@ -173,7 +173,7 @@ export interface Gateway extends AsyncDisposable {
     body: unknown,
     options?: { url?: string; key?: string; signal?: AbortSignal; headers?: Record<string, string> },
   ): Promise<Response>;
-  /** What the simulator saw of a model. */
+  /** Requests for a model that the simulator saw. */
   seen(model: string): Promise<SeenRequest[]>;
 }
 

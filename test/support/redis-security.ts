@@ -23,7 +23,7 @@ export interface SecurityOptions {
 export interface Security {
   /** Where a server or a Sentinel listens, and whom it lets in. */
   settingsOf(port: number): string[][];
-  /** What a connection needs as the user `default`, which may do everything. */
+  /** Options for a connection as the user `default`, which may do everything. */
   access: Pick<RedisOptions, "tls" | "password">;
 }
 

@@ -7,7 +7,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Role } from "./gateway.ts";
 
 const pauseMs = 5;
-/** What one look counts at most: a little more than it takes where nothing is in its way. */
+/** The most that one look counts: a little more than it takes where nothing is in its way. */
 const lookMsMax = 10;
 
 /** Settles when the condition holds; an error that names it after `timeoutMs`. */

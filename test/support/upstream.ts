@@ -1,4 +1,4 @@
-/** What an upstream of a test's own says. */
+/** Answers of an upstream of a test's own. */
 
 /** A whole chat completion that says "hi", as JSON. */
 export const chatCompletion = JSON.stringify({

@@ -4,7 +4,7 @@
  */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 
-/** What every dialect can say; all values are JSON text, or stand within quotes. */
+/** Words that every dialect has; all values are JSON text, or stand within quotes. */
 export interface Words {
   path(model: string): string;
   /** The field of the first part, as a refusal names it. */

@@ -15,8 +15,8 @@ export interface RichRequest {
   /** The models that are asked: the first speaks the endpoint's own format. */
   models: readonly string[];
   /**
-   * Of a request to an upstream of the endpoint's own format, the fields that the gateway checks;
-   * without it, all that it knows.
+   * Fields that the gateway checks in a request to an upstream of the endpoint's own format;
+   * without it, all fields that it knows.
    */
   readHere?: RegExp;
   /** Fields that an upstream can't be given, by model. */

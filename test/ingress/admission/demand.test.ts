@@ -19,12 +19,12 @@ function estimateOf(body: Record<string, unknown>, operation: OperationName = "a
   const request = { endpoint: { operation }, demand };
   return estimatedUsageOf({ request, admitted: { model }, bodyBytes } as LimitedRequest);
 }
-function reservedFor(...asked: Parameters<typeof estimateOf>) {
-  const { inputTokens, outputTokens } = estimateOf(...asked);
+function reservedFor(...args: Parameters<typeof estimateOf>) {
+  const { inputTokens, outputTokens } = estimateOf(...args);
   return { inputTokens, outputTokens };
 }
-const outputOf = (...asked: Parameters<typeof reservedFor>) => reservedFor(...asked).outputTokens;
-const inputOf = (...asked: Parameters<typeof reservedFor>) => reservedFor(...asked).inputTokens;
+const outputOf = (...args: Parameters<typeof reservedFor>) => reservedFor(...args).outputTokens;
+const inputOf = (...args: Parameters<typeof reservedFor>) => reservedFor(...args).inputTokens;
 
 test("an answer's estimated length is the caller's bound in any dialect, or a thousand tokens, and never more than the model's maximum", () => {
   assert.equal(outputOf({}), 1_000);
@@ -209,10 +209,10 @@ test("a whole answer may be as large as what its request asks for, in every oper
     const demand = operations[operation].demandOf(body, dialectOf(body));
     const bytes = answerBytesMaxOf(model, demand);
     const most = expected === undefined ? undefined : Math.min(480, expected);
-    const found = bytes === undefined ? undefined : Math.ceil(bytes / mebibyte);
+    const mebibytes = bytes === undefined ? undefined : Math.ceil(bytes / mebibyte);
     assert.ok(
-      found === most || Math.abs((found ?? 0) - (most ?? 0)) <= 2,
-      `${operation} ${JSON.stringify(body).slice(0, 80)}: ${found}`,
+      mebibytes === most || Math.abs((mebibytes ?? 0) - (most ?? 0)) <= 2,
+      `${operation} ${JSON.stringify(body).slice(0, 80)}: ${mebibytes}`,
     );
   }
 });

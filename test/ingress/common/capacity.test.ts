@@ -175,8 +175,8 @@ test("for any sequence of claims: nothing is lost or released twice, a key that 
           keys.reduce((sum, one) => sum + heldBy(one), 0),
         );
         assert.equal(capacity.keys, keys.filter((one) => heldBy(one) > 0).length);
-        const byHeld = keys.toSorted((one, other) => heldBy(one) - heldBy(other));
-        const refusals = byHeld.map((one) => capacity.claim(one).shortageFor(amount) !== undefined);
+        const keysByUse = keys.toSorted((one, other) => heldBy(one) - heldBy(other));
+        const refusals = keysByUse.map((one) => capacity.claim(one).shortageFor(amount) !== undefined);
         assert.deepEqual(refusals, refusals.toSorted());
       }
       for (const claim of claims) claim.end();

@@ -33,8 +33,8 @@ test("the paths of clouds lead to the vendors' own, with their query", () => {
     [`/v1/${vertex}/anthropic/models/vendor%2Fm:1:streamRawPredict`, "/v1/messages", "vendor/m:1"],
     [`/v1/${vertex}/anthropic/models/count-tokens:rawPredict`, "/v1/messages/count_tokens"],
   ];
-  for (const [asked, served, model] of cases)
-    assert.deepEqual(servedPathOf(asked), { url: served, ...(model !== undefined && { model }) }, asked);
+  for (const [requestUrl, served, model] of cases)
+    assert.deepEqual(servedPathOf(requestUrl), { url: served, ...(model !== undefined && { model }) }, requestUrl);
 });
 
 test("other paths are served as they are", () => {

@@ -22,7 +22,7 @@ const catalogue = {
 };
 
 /** Asks for 25 tokens of input and at most 500 of output. */
-const asked = {
+const generationFields = {
   catalogue,
   caller: { group: "half" },
   state: "running",
@@ -46,7 +46,7 @@ function generationOf({
   framing,
   model,
   ...rest
-}: typeof asked): Generation {
+}: typeof generationFields): Generation {
   const request = { http: { caller }, endpoint: { operation }, framing, demand: rest };
   const admitted = { catalogue: prices, model };
   return { ...rest, state: { kind: state }, request, admitted } as unknown as Generation;
@@ -148,7 +148,10 @@ const cases: [what: string, generation: object, outcome: GenerationOutcome, expe
 
 test("bill: a session that runs, by its upstream's reports alone", () => {
   const progress = { ...begun, outputTokens: 90, reported: plainUsageOf(7, 50), unreported: plainUsageOf(60, 30) };
-  const bill = billOf(generationOf(Object.assign({ ...asked }, { operation: "realtime", progress })), undefined);
+  const bill = billOf(
+    generationOf(Object.assign({ ...generationFields }, { operation: "realtime", progress })),
+    undefined,
+  );
   assert.deepEqual([bill?.usage.inputTokens, bill?.usage.outputTokens], [7, 50]);
 });
 
@@ -161,19 +164,19 @@ test("bill: a transcript without a report, by the seconds of its recording where
     const model = { id: "m", capabilities: [], prices: { ...prices(0), ...own } };
     const recording = { operation: "transcription", attachedTokens: 250, audioSeconds: 10, mediaTokens: 40 };
     const generation = {
-      ...asked,
+      ...generationFields,
       ...recording,
       framing: "whole",
       model,
       catalogue: { ...catalogue, models: [model] },
     };
-    assert.equal(billOf(generationOf(Object.assign({ ...asked }, generation)), "complete")?.cost, expected);
+    assert.equal(billOf(generationOf(Object.assign({ ...generationFields }, generation)), "complete")?.cost, expected);
   }
 });
 
 for (const [what, generation, outcome, expected] of cases)
   test(`bill: ${what}`, () => {
-    const bill = billOf(generationOf(Object.assign({ ...asked }, generation)), outcome);
+    const bill = billOf(generationOf(Object.assign({ ...generationFields }, generation)), outcome);
     assert.equal(
       bill === undefined ? nothing : `${bill.usage.inputTokens} in, ${bill.usage.outputTokens} out, ${bill.model}`,
       expected,

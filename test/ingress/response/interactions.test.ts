@@ -15,11 +15,11 @@ function translated(body: object): Record<string, unknown> {
 }
 
 const user = (...content: object[]) => ({ type: "message", role: "user", content });
-const said = (text: string) => ({ type: "input_text", text });
+const inputText = (text: string) => ({ type: "input_text", text });
 
 const inputs: [name: string, input: unknown, items: unknown][] = [
   ["text", "Hi", "Hi"],
-  ["one content", { type: "text", text: "Hi" }, [user(said("Hi"))]],
+  ["one content", { type: "text", text: "Hi" }, [user(inputText("Hi"))]],
   [
     "content in a row",
     [
@@ -30,7 +30,7 @@ const inputs: [name: string, input: unknown, items: unknown][] = [
     ],
     [
       user(
-        said("See"),
+        inputText("See"),
         { type: "input_image", image_url: "data:image/webp;base64,AAAA", detail: "low" },
         { type: "input_file", file_url: "https://example.com/a.pdf" },
         { type: "input_audio", input_audio: { data: "AAAA", format: "mp3" } },
@@ -43,7 +43,7 @@ const inputs: [name: string, input: unknown, items: unknown][] = [
       { role: "user", content: "Hi" },
       { role: "model", content: "Hello" },
     ],
-    [user(said("Hi")), { type: "message", role: "assistant", content: [{ type: "output_text", text: "Hello" }] }],
+    [user(inputText("Hi")), { type: "message", role: "assistant", content: [{ type: "output_text", text: "Hello" }] }],
   ],
   [
     "a tool loop with thinking, and a search at Google",
@@ -64,7 +64,7 @@ const inputs: [name: string, input: unknown, items: unknown][] = [
       },
       { type: "function_call", call_id: "c", name: "f", arguments: '{"a":1}' },
       { type: "function_call_output", call_id: "c", output: '{"weather":"sunny"}' },
-      { type: "function_call_output", call_id: "d", output: [said("Error:"), said("no")] },
+      { type: "function_call_output", call_id: "d", output: [inputText("Error:"), inputText("no")] },
     ],
   ],
   [

@@ -56,7 +56,7 @@ const linesIn = ({ text }: Told) =>
     .map((line) => JSON.parse(line));
 
 test("log probabilities are asked for, and stand beside the text they belong to", () => {
-  const asked = { model: "m", messages: [], prompt: "hello", logprobs: true, top_logprobs: 1 };
+  const requestBody = { model: "m", messages: [], prompt: "hello", logprobs: true, top_logprobs: 1 };
   for (const [more, expected] of [
     [{}, { logprobs: true, top_logprobs: 1 }],
     [{ top_logprobs: null }, { logprobs: true, top_logprobs: undefined }],
@@ -65,7 +65,7 @@ test("log probabilities are asked for, and stand beside the text they belong to"
       { logprobs: undefined, top_logprobs: undefined },
     ],
   ] as const) {
-    const read = readOllamaRequest("/api/generate", Buffer.from(JSON.stringify({ ...asked, ...more })));
+    const read = readOllamaRequest("/api/generate", Buffer.from(JSON.stringify({ ...requestBody, ...more })));
     const { logprobs, top_logprobs } = JSON.parse(String(!(read instanceof Refusal) && read.bytes));
     assert.deepEqual({ logprobs, top_logprobs }, expected);
   }

@@ -16,9 +16,9 @@ function directory() {
     origins: () => new Set(),
     async look(hash) {
       looked.push(hash);
-      const found = redis.get(hash);
-      if (found !== undefined) copy.set(hash, found);
-      return found;
+      const keyRecord = redis.get(hash);
+      if (keyRecord !== undefined) copy.set(hash, keyRecord);
+      return keyRecord;
     },
   };
   return { keys, redis, copy, looked };

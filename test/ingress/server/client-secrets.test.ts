@@ -19,11 +19,12 @@ beforeEach(() => redis.flushall());
 
 const record: KeyRecord = { id: "key_1", name: "n", group: "default", hint: "abcd", createdAt: 0 };
 const sealed = { keyHash: "hash", model: "m", session: { type: "realtime", instructions: "x" } };
-const keysWith = (found: KeyRecord) => ({
+const keysWith = (keyRecord: KeyRecord) => ({
   find: () => undefined,
-  look: async (hash: string) => (hash === "hash" ? found : undefined),
+  look: async (hash: string) => (hash === "hash" ? keyRecord : undefined),
 });
-const grantOf = (secret: string, found = record) => secrets.grantOf(["sk-other", secret], keysWith(found), 1_000);
+const grantOf = (secret: string, keyRecord = record) =>
+  secrets.grantOf(["sk-other", secret], keysWith(keyRecord), 1_000);
 
 test("a secret allows what it was created for, until it expires", async () => {
   const secret = (await secrets.create("key_1", sealed, 500)) as string;

@@ -33,7 +33,7 @@ beforeEach(async () => {
 const value = (bytes: number) => Buffer.alloc(bytes, "x");
 const put = (keyId: string, id: string, bytes: number) => store.put(keyId, { id, value: value(bytes) });
 const stored = async (keyId: string, ...ids: string[]) =>
-  (await store.read(keyId, ids)).map((found) => found !== undefined);
+  (await store.read(keyId, ids)).map((entry) => entry !== undefined);
 const total = async () => Number((await redis.get(`${keyspace.stored}:total`)) ?? 0);
 
 test("a value is read with its version, by its id and its aliases", async () => {

@@ -72,7 +72,7 @@ test("the stream never has more bytes than its bound: the oldest entries go, and
   assert.ok(entries.length > 2);
   assert.equal(entries.at(-1)?.label.generationId, "gen_30");
   assert.deepEqual(stream.counts, { written: 30, lost: 30 - entries.length });
-  // What was removed after it was stored is not lost.
+  // An entry that was removed after it was stored does not count as lost.
   await removeContent(
     redis,
     keyspace,

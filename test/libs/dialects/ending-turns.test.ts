@@ -98,9 +98,10 @@ test("it stays the last turn for all other models, and for an upstream that cont
 
 test("a turn that the model continues goes without a thinking budget, which would refuse it", () => {
   const thinking = { thinking: { type: "enabled", budget_tokens: 1_024 }, max_tokens: 4_000 };
-  const asked = (fields: Json) => encoded("anthropic-messages", "anthropic-messages", "claude-sonnet-4-5", { fields });
-  assert.equal(asked(thinking).thinking, undefined);
-  assert.notEqual(asked({ ...thinking, messages: [{ role: "user", content: "JSON" }] }).thinking, undefined);
+  const bodyWith = (fields: Json) =>
+    encoded("anthropic-messages", "anthropic-messages", "claude-sonnet-4-5", { fields });
+  assert.equal(bodyWith(thinking).thinking, undefined);
+  assert.notEqual(bodyWith({ ...thinking, messages: [{ role: "user", content: "JSON" }] }).thinking, undefined);
 });
 
 test("nothing follows a turn of calls, a turn without words, or the user's turn", () => {
@@ -126,8 +127,8 @@ test("nothing follows a turn of calls, a turn without words, or the user's turn"
 test("a caller's own bytes get the instruction once the upstream refused them, and every other byte stays", () => {
   for (const dialect of conversationDialects) {
     const bytes = Buffer.from(JSON.stringify(conversations[dialect]));
-    const asked = { body: bytes, framing: "whole" as const };
-    const repaired = repairedBytes(codecs[dialect], dialect, asked, targetOf(dialect, "m"), [{ kind: "ending" }]);
+    const request = { body: bytes, framing: "whole" as const };
+    const repaired = repairedBytes(codecs[dialect], dialect, request, targetOf(dialect, "m"), [{ kind: "ending" }]);
     const role = dialect === "gemini" ? "umu" : "uau";
     assert.deepEqual(endOf(JSON.parse(repaired.toString())), [role, continueText], dialect);
     const end = bytes.lastIndexOf("]");

@@ -19,7 +19,7 @@ import {
 
 const readers = [...conversationDialects.map((dialect) => codecs[dialect].upstreamErrorOf), upstreamErrorOf];
 
-/** What each dialect makes of a case: a proxy may say anybody's words in any dialect. */
+/** Each dialect's reading of a case: a proxy may say anybody's words in any dialect. */
 const failuresOf = ({ status, body }: UpstreamErrorCase): Failure[] =>
   readers.map((read) => failureOf(status, read(body)));
 

@@ -17,9 +17,9 @@ const context: AnswerContext = { id: "a1", model: "m", createdAt: 1, framing: "w
 test("long numbers in a call's arguments keep their digits between all dialects", () => {
   for (const upstream of conversationDialects)
     for (const caller of conversationDialects) {
-      const said = Buffer.from(codecs[upstream].encodeAnswer(answer, context));
-      assert.ok(said.includes(digits), `${upstream} says them`);
-      const read = foldedOf(codecs[upstream].decodeAnswer(parsedObject(said) ?? {}));
+      const wireAnswer = Buffer.from(codecs[upstream].encodeAnswer(answer, context));
+      assert.ok(wireAnswer.includes(digits), `${upstream} says them`);
+      const read = foldedOf(codecs[upstream].decodeAnswer(parsedObject(wireAnswer) ?? {}));
       assert.ok(read !== undefined && !("error" in read));
       assert.ok(codecs[caller].encodeAnswer(read, context).includes(digits), `${upstream} to ${caller}`);
     }

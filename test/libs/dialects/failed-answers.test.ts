@@ -31,7 +31,7 @@ interface Wire {
   call: [string, string, string];
   text: string;
   ending(reason?: string): string;
-  /** What ends an answer without a word of its content. */
+  /** The text that ends an answer without a word of its content. */
   terminator: string;
   /** The ending's usage in an event of its own, where there is one. */
   usage: string;
@@ -207,7 +207,7 @@ type Route = "verbatim" | "translated" | "folded";
 const routes: Route[] = ["verbatim", "translated", "folded"];
 
 interface Seen {
-  /** What a caller was given, as text; all events of a folded answer. */
+  /** The caller's answer, as text; all events of a folded answer. */
   text: string;
   outcome: "complete" | "failed" | "broken";
   /** Content was delivered before the failure. */

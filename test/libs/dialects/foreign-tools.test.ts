@@ -60,7 +60,7 @@ interface Row {
   args: Json;
   item: Json;
   output: Json;
-  said: string;
+  resultText: string;
 }
 
 const screenshot = "data:image/png;base64,iVBORw0KGgo=";
@@ -77,7 +77,7 @@ const rows: Row[] = [
       type: "shell_call_output",
       output: [{ stdout: "a b", stderr: "", outcome: { type: "exit", exit_code: 0 } }],
     },
-    said: "a b\nExit code: 0",
+    resultText: "a b\nExit code: 0",
   },
   {
     tool: { type: "local_shell" },
@@ -87,39 +87,39 @@ const rows: Row[] = [
       action: { type: "exec", command: ["ls", "-l"], env: {}, working_directory: "/srv" },
     },
     output: { type: "local_shell_call_output", output: '{"$ref":"not a schema"}' },
-    said: '{"$ref":"not a schema"}',
+    resultText: '{"$ref":"not a schema"}',
   },
   {
     tool: { type: "apply_patch" },
     args: { type: "update_file", path: "a.ts", diff: "@@\n-a\n+b" },
     item: { type: "apply_patch_call", operation: { type: "update_file", path: "a.ts", diff: "@@\n-a\n+b" } },
     output: { type: "apply_patch_call_output", status: "completed", output: "patched" },
-    said: "patched",
+    resultText: "patched",
   },
   {
     tool: { type: "computer_use_preview", display_width: 10, display_height: 20, environment: "browser" },
     args: { type: "click", x: 1, y: 2 },
     item: { type: "computer_call", action: { type: "click", x: 1, y: 2, button: "left" }, pending_safety_checks: [] },
     output: { type: "computer_call_output", output: { type: "computer_screenshot", image_url: screenshot } },
-    said: "iVBORw0KGgo=",
+    resultText: "iVBORw0KGgo=",
   },
   {
     tool: { type: "computer" },
     args: { type: "keypress", keys: ["ctrl", "s"] },
     item: { type: "computer_call", actions: [{ type: "keypress", keys: ["ctrl", "s"] }], pending_safety_checks: [] },
     output: { type: "computer_call_output", output: { type: "computer_screenshot", image_url: screenshot } },
-    said: "iVBORw0KGgo=",
+    resultText: "iVBORw0KGgo=",
   },
   {
     tool: { type: "tool_search", execution: "client", description: "Finds tools" },
     args: { query: "mail" },
     item: { type: "tool_search_call", execution: "client", arguments: { query: "mail" } },
     output: { type: "tool_search_output", execution: "client", tools: [{ type: "function", name: "send_mail" }] },
-    said: "send_mail",
+    resultText: "send_mail",
   },
 ];
 
-for (const { tool, args, item, output, said } of rows)
+for (const { tool, args, item, output, resultText } of rows)
   test(`${tool.type} of Responses is a function for other vendors, and its calls and outputs keep the caller's item types`, () => {
     const type = String(tool.type);
     const offered = decoded("openai-responses", { input: "Go", tools: [tool], tool_choice: { type } });
@@ -149,7 +149,7 @@ for (const { tool, args, item, output, said } of rows)
     assert.equal(call?.name, type);
     for (const [name, value] of Object.entries(args)) assert.deepEqual(JSON.parse(call?.input ?? "")[name], value);
     for (const spoken of foreignTo("openai-responses"))
-      assert.ok(JSON.stringify(wireOf(history, spoken)).includes(JSON.stringify(said).slice(1, -1)), spoken);
+      assert.ok(JSON.stringify(wireOf(history, spoken)).includes(JSON.stringify(resultText).slice(1, -1)), spoken);
     assert.deepEqual((wireOf(history, "openai-responses").input as Json[]).slice(1, 3), input.slice(1, 3));
   });
 

@@ -105,16 +105,16 @@ const callers = conversationDialects.filter((dialect) => dialect !== "gemini");
 
 for (const dialect of callers) {
   test(`a call's arguments of ${dialect} callers are read as objects and as text`, () => {
-    for (const [given, expected] of args) assert.equal(inputIn(read(dialect, { args: given })), expected);
+    for (const [value, expected] of args) assert.equal(inputIn(read(dialect, { args: value })), expected);
   });
 
   test(`a call's result of ${dialect} callers is text, whatever the tool returned`, () => {
-    for (const [given, expected] of results) assert.equal(resultIn(read(dialect, { result: given })), expected);
+    for (const [value, expected] of results) assert.equal(resultIn(read(dialect, { result: value })), expected);
   });
 
   test(`a tool of ${dialect} callers whose parameters are no object takes no arguments, and every upstream accepts it`, () => {
-    for (const given of dialect === "openai-chat" ? [...parameters, 7, "none", '["x"]'] : parameters) {
-      const request = read(dialect, { parameters: given });
+    for (const value of dialect === "openai-chat" ? [...parameters, 7, "none", '["x"]'] : parameters) {
+      const request = read(dialect, { parameters: value });
       assert.deepEqual(request.tools[0]?.parameters ?? {}, {});
       for (const spoken of conversationDialects)
         codecs[spoken].encodeRequest(request, "whole", targetOf(spoken, "upstream-name"));
@@ -129,31 +129,31 @@ test("parameters of chat callers may be the JSON text of a schema", () => {
 
 /** A whole answer of each dialect with these arguments. */
 const answerOf: Record<ConversationDialect, (args: unknown) => Json> = {
-  "openai-chat": (given) => ({
+  "openai-chat": (value) => ({
     choices: [
       {
-        message: { tool_calls: [{ id: "a", function: { name: "f", arguments: given } }] },
+        message: { tool_calls: [{ id: "a", function: { name: "f", arguments: value } }] },
         finish_reason: "tool_calls",
       },
     ],
   }),
-  "openai-responses": (given) => ({
+  "openai-responses": (value) => ({
     status: "completed",
-    output: [{ type: "function_call", call_id: "a", name: "f", arguments: given }],
+    output: [{ type: "function_call", call_id: "a", name: "f", arguments: value }],
   }),
-  "anthropic-messages": (given) => ({
-    content: [{ type: "tool_use", id: "a", name: "f", input: given }],
+  "anthropic-messages": (value) => ({
+    content: [{ type: "tool_use", id: "a", name: "f", input: value }],
     stop_reason: "tool_use",
   }),
-  gemini: (given) => ({
-    candidates: [{ content: { parts: [{ functionCall: { id: "a", name: "f", args: given } }] }, finishReason: "STOP" }],
+  gemini: (value) => ({
+    candidates: [{ content: { parts: [{ functionCall: { id: "a", name: "f", args: value } }] }, finishReason: "STOP" }],
   }),
 };
 
 test("arguments in answers are read as objects and as text from every upstream", () => {
   for (const dialect of conversationDialects)
-    for (const [given, expected] of args) {
-      const answer = foldedOf(codecs[dialect].decodeAnswer(answerOf[dialect](given)));
+    for (const [value, expected] of args) {
+      const answer = foldedOf(codecs[dialect].decodeAnswer(answerOf[dialect](value)));
       assert.ok(answer !== undefined && !("error" in answer));
       const [call] = answer.blocks;
       assert.equal((call?.kind === "call" && call.input) || "{}", expected, dialect);

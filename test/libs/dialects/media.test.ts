@@ -36,9 +36,9 @@ const decoded = (caller: ConversationDialect, body: Json): NeutralRequest =>
 const wireOf = (request: NeutralRequest, upstream: ConversationDialect): Json =>
   JSON.parse(codecs[upstream].encodeRequest(request, "whole", targetOf(upstream, "upstream-name")).body.toString());
 
-/** What an upstream must get of each kind; undefined where its vendor has no field for it. */
 type Kind = "image" | "pdf" | "text" | "audio" | "video" | "video at an address";
 const address = "https://www.youtube.com/watch?v=1";
+/** The part that an upstream must get of each kind; undefined if its vendor has no field for it. */
 const wanted: Record<ConversationDialect, Record<Kind, Json | undefined>> = {
   "openai-chat": {
     image: imageUrl(data("image/png", png)),
@@ -261,13 +261,13 @@ for (const caller of conversationDialects)
     }
   });
 
-const asked = { role: "user", content: "Draw." };
+const question = { role: "user", content: "Draw." };
 const replays: [ConversationDialect, Json][] = [
   [
     "openai-chat",
     {
       messages: [
-        asked,
+        question,
         { role: "assistant", content: "Here:", images: [imageUrl(data("image/png", png))] },
         { role: "user", content: "Redder." },
       ],
@@ -277,7 +277,7 @@ const replays: [ConversationDialect, Json][] = [
     "openai-responses",
     {
       input: [
-        asked,
+        question,
         { type: "message", role: "assistant", content: [{ type: "output_text", text: "Here:" }] },
         { type: "image_generation_call", id: "ig_1_1", status: "completed", result: png, output_format: "png" },
         { role: "user", content: "Redder." },
@@ -317,7 +317,7 @@ for (const [caller, body] of replays)
 
 test("a request for images reaches the models that make them", () => {
   const forms: [ConversationDialect, Json][] = [
-    ["openai-chat", { messages: [asked], modalities: ["image", "text"] }],
+    ["openai-chat", { messages: [question], modalities: ["image", "text"] }],
     [
       "gemini",
       { contents: google({ text: "Draw." }).contents, generationConfig: { responseModalities: ["TEXT", "IMAGE"] } },
@@ -333,8 +333,8 @@ test("a request for images reaches the models that make them", () => {
   }
   const forced = { input: "Draw.", tools: [{ type: "image_generation" }], tool_choice: { type: "image_generation" } };
   assert.throws(() => decoded("openai-responses", forced), /tool_choice requires "image_generation"/);
-  const imageOnly = decoded("openai-chat", { messages: [asked], modalities: ["image"] });
+  const imageOnly = decoded("openai-chat", { messages: [question], modalities: ["image"] });
   assert.deepEqual(wireOf(imageOnly, "openai-responses").tool_choice, { type: "image_generation" });
   assert.throws(() => wireOf(imageOnly, "anthropic-messages"), /modalities is not supported/);
-  assert.throws(() => decoded("openai-chat", { messages: [asked], modalities: ["text", "audio"] }), /modalities/);
+  assert.throws(() => decoded("openai-chat", { messages: [question], modalities: ["text", "audio"] }), /modalities/);
 });

@@ -5,7 +5,7 @@ import { geminiImageAnswerOf } from "#dialects/openai-images/gemini.ts";
 import { imageAnswerOf, imageEventsOf, imageStreamOf } from "#dialects/openai-images/verbatim.ts";
 import { plainUsageOf } from "#dialects/usage.ts";
 
-const asked = { size: undefined, quality: undefined };
+const imageSettings = { size: undefined, quality: undefined };
 
 test("an answer without an image is a failure, whole or streamed", () => {
   for (const data of [
@@ -18,12 +18,12 @@ test("an answer without an image is a failure, whole or streamed", () => {
     '[{"b64_json":"AAAA"},{"url":null}]',
   ]) {
     const bytes = Buffer.from(`{"created":1,"data":${data}}`);
-    assert.notEqual(imageAnswerOf(bytes, asked).kind, "answer", data);
-    assert.notEqual(imageEventsOf(bytes, "image_generation", asked).kind, "answer", data);
+    assert.notEqual(imageAnswerOf(bytes, imageSettings).kind, "answer", data);
+    assert.notEqual(imageEventsOf(bytes, "image_generation", imageSettings).kind, "answer", data);
   }
   for (const data of ['[{"b64_json":"AAAA"}]', '[{"url":"https://x/y"},{"b64_json":"AAAA","url":null}]']) {
     const bytes = Buffer.from(`{"created":1,"data":${data}}`);
-    const answer = imageAnswerOf(bytes, asked);
+    const answer = imageAnswerOf(bytes, imageSettings);
     assert.deepEqual(answer.kind === "answer" && answer.body, bytes, data);
   }
 });
@@ -38,7 +38,7 @@ test("an unreadable event fails a stream unless all images arrived", () => {
     [1, undefined],
     [2, "The upstream of this model sent an event that is not in its format, so its answer may be incomplete."],
   ] as const) {
-    const stream = imageStreamOf(count, asked);
+    const stream = imageStreamOf(count, imageSettings);
     for (const event of [completed, broken]) stream.push(event, []);
     assert.equal(stream.error?.message, message);
   }

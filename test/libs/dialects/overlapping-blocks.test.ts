@@ -60,7 +60,7 @@ const use = (name: string, input: Json = {}) => ({ type: "tool_use", id: `toolu_
 const delta = (index: number | undefined, member: Json) => ({ type: "content_block_delta", index, delta: member });
 const json = (index: number | undefined, text: string) =>
   delta(index, { type: "input_json_delta", partial_json: text });
-const said = (index: number | undefined, text: string) => delta(index, { type: "text_delta", text });
+const textDelta = (index: number | undefined, text: string) => delta(index, { type: "text_delta", text });
 const stop = (index: number | undefined) => ({ type: "content_block_stop", index });
 const ended = [{ type: "message_delta", delta: { stop_reason: "tool_use" } }, { type: "message_stop" }];
 
@@ -248,11 +248,11 @@ const cases: [name: string, dialect: ConversationDialect, sent: Json[], blocks: 
       start(0, use("f")),
       json(0, '{"x":'),
       start(1, { type: "text", text: "" }),
-      said(1, "Wait"),
+      textDelta(1, "Wait"),
       start(2, use("g")),
       json(2, '{"y":'),
       json(0, "1}"),
-      said(1, "."),
+      textDelta(1, "."),
       json(2, "2}"),
       stop(0),
       stop(1),
@@ -268,7 +268,7 @@ const cases: [name: string, dialect: ConversationDialect, sent: Json[], blocks: 
       start(0, { type: "thinking", thinking: "" }),
       delta(0, { type: "thinking_delta", thinking: "Hm" }),
       start(1, { type: "text", text: "" }),
-      said(1, "Hi"),
+      textDelta(1, "Hi"),
       delta(0, { type: "thinking_delta", thinking: "!" }),
       delta(0, { type: "signature_delta", signature: "S" }),
       stop(0),
@@ -280,7 +280,7 @@ const cases: [name: string, dialect: ConversationDialect, sent: Json[], blocks: 
   [
     "text of a call's index",
     "anthropic-messages",
-    [start(0, use("f")), json(0, '{"x":'), said(0, "Wait"), json(0, "1}"), stop(0), ...ended],
+    [start(0, use("f")), json(0, '{"x":'), textDelta(0, "Wait"), json(0, "1}"), stop(0), ...ended],
     ['call f {"x":1}', "text Wait", "calls"],
   ],
   [
@@ -288,12 +288,12 @@ const cases: [name: string, dialect: ConversationDialect, sent: Json[], blocks: 
     "anthropic-messages",
     [
       start(undefined, { type: "text", text: "" }),
-      said(undefined, "Go"),
+      textDelta(undefined, "Go"),
       start(undefined, use("f")),
       json(undefined, '{"x":1}'),
       start(undefined, use("g", { y: 2 })),
       start(undefined, { type: "text", text: "" }),
-      said(undefined, "."),
+      textDelta(undefined, "."),
       ...ended,
     ],
     ["text Go", 'call f {"x":1}', 'call g {"y":2}', "text .", "calls"],

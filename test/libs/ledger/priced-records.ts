@@ -167,7 +167,7 @@ export function moneyOf({ prices, used, groupPpm }: PricedUsage): Pick<UsageReco
   };
 }
 
-/** What a record costs by nothing but its own fields. */
+/** A record's cost by nothing but its own fields. */
 export function recalculated(record: UsageRecord): bigint {
   const unitPrices = Object.fromEntries(
     unitPriceNames.map((name, index) => [name, record.unitPrices?.[index]]),

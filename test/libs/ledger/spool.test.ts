@@ -10,7 +10,7 @@ after(() => rm(root, { recursive: true, force: true }));
 let directories = 0;
 const nextDirectory = () => join(root, String(++directories));
 
-/** What is sent, until `accepts` says no. */
+/** A receiver of the lines that are sent, until `accepts` says no. */
 function collector(accepts: () => boolean = () => true) {
   const lines: string[] = [];
   const send = async (text: string) => {

@@ -76,7 +76,7 @@ const own = [
   { type: "custom", name: "g" },
 ];
 /** The tokens of an absurd report, by what the request asks for. */
-const asked: [operation: OperationName, body: Record<string, unknown>, input: number, output: number][] = [
+const absurdReports: [operation: OperationName, body: Record<string, unknown>, input: number, output: number][] = [
   ["answer", {}, 10_000, 1_000],
   ["answer", { max_tokens: 5 }, 10_000, 1_000],
   ["answer", { n: 3 }, 30_000, 3_000],
@@ -99,7 +99,7 @@ const asked: [operation: OperationName, body: Record<string, unknown>, input: nu
 ];
 
 test("tokens are bounded by the window and the longest answer, for each choice, prompt and round", () => {
-  for (const [operation, body, input, output] of asked) {
+  for (const [operation, body, input, output] of absurdReports) {
     const { inputTokens, outputTokens } = cappedFor(operation, body);
     assert.deepEqual([inputTokens, outputTokens], [input, output], `${operation} ${JSON.stringify(body).slice(0, 80)}`);
   }

@@ -599,43 +599,43 @@ test("one probe of bounded size is open at a time; an unanswered one is repeated
   const limits = { ...relayBounds, probesMax: 2 };
   const { owner, start, pass, probes, answer, ...world } = ownerOf({ limits });
   const numbers = ["a", "b", "c"].map((client) => start(client)) as [number, number, number];
-  const asked = () => probes.splice(0).map((jobs) => jobs.map(({ client }) => client).join(""));
+  const probedClients = () => probes.splice(0).map((jobs) => jobs.map(({ client }) => client).join(""));
   pass(relayBounds.probeMs);
-  assert.deepEqual(asked(), ["ab"]);
+  assert.deepEqual(probedClients(), ["ab"]);
   pass(4_000);
-  assert.deepEqual(asked(), [], "the first two are not answered");
+  assert.deepEqual(probedClients(), [], "the first two are not answered");
   for (const number of numbers.slice(0, 2)) answer(number, "waiting");
   pass(5_000);
-  assert.deepEqual(asked(), ["ca"], "those that were not asked about come first");
+  assert.deepEqual(probedClients(), ["ca"], "those that were not asked about come first");
   pass(5_000 + relayBounds.graceMs - 1);
-  assert.deepEqual(asked(), []);
+  assert.deepEqual(probedClients(), []);
   pass(5_000 + relayBounds.graceMs);
-  assert.deepEqual(asked(), ["bc"]);
+  assert.deepEqual(probedClients(), ["bc"]);
   owner.probeFailed();
   world.tick();
-  assert.deepEqual(asked(), ["a"], "b and c were asked about a moment ago");
+  assert.deepEqual(probedClients(), ["a"], "b and c were asked about a moment ago");
 });
 
 test("when a queue lost jobs the next probe follows at once, and no job is probed twice", () => {
   const limits = { ...relayBounds, probesMax: 2 };
   const { start, pass, probes, answer, tick } = ownerOf({ limits });
   const numbers = new Map(["a", "b", "c", "d", "e"].map((client) => [client, start(client)]));
-  const asked = () => probes.splice(0).map((jobs) => jobs.map(({ client }) => client).join(""));
+  const probedClients = () => probes.splice(0).map((jobs) => jobs.map(({ client }) => client).join(""));
   const answers = (client: string, state: JobState) => answer(numbers.get(client) as number, state);
   pass(relayBounds.probeMs);
-  assert.deepEqual(asked(), ["ab"]);
+  assert.deepEqual(probedClients(), ["ab"]);
   pass(relayBounds.graceMs + 1);
   answers("a", "missing");
-  assert.deepEqual(asked(), [], "there is another answer to come");
+  assert.deepEqual(probedClients(), [], "there is another answer to come");
   answers("b", "waiting");
-  assert.deepEqual(asked(), ["cd"]);
+  assert.deepEqual(probedClients(), ["cd"]);
   answers("c", "waiting");
   answers("d", "waiting");
-  assert.deepEqual(asked(), [], "no more were lost");
+  assert.deepEqual(probedClients(), [], "no more were lost");
   tick();
-  assert.deepEqual(asked(), ["e"]);
+  assert.deepEqual(probedClients(), ["e"]);
   answers("e", "missing");
-  assert.deepEqual(asked(), [], "all were asked about a moment ago");
+  assert.deepEqual(probedClients(), [], "all were asked about a moment ago");
 });
 
 test("every heartbeat also goes to the owner itself, which detects the state of its link", () => {

@@ -101,7 +101,7 @@ interface Task {
   job: string;
   worker: Process;
   attempt: number;
-  held: Run<Task> | undefined;
+  run: Run<Task> | undefined;
   next: number;
   open: boolean;
   stopped: boolean;
@@ -361,8 +361,8 @@ export class World {
           this.#publish(process, mailbox, [frame]);
         },
         heartbeat: (mailbox) => this.#publish(process, mailbox, []),
-        run: (task, held) => {
-          task.held = held;
+        run: (task, run) => {
+          task.run = run;
           this.#produce(process, runner, task);
         },
         abort: (task) => {
@@ -430,7 +430,7 @@ export class World {
         job: id,
         worker: process,
         attempt: job.attempt,
-        held: undefined,
+        run: undefined,
         next: 0,
         open: true,
         stopped: false,
@@ -448,14 +448,14 @@ export class World {
    * produced, told beside them.
    */
   #produce(process: Process, runner: Runner<Task>, task: Task): void {
-    if (task.scheduled || task.stopped || !task.open || task.held === undefined) return;
+    if (task.scheduled || task.stopped || !task.open || task.run === undefined) return;
     task.scheduled = true;
     this.#agenda.add(this.#now + 5 + this.#below(400), process, (now) => {
       task.scheduled = false;
       if (task.stopped || !task.open) return;
-      const held = task.held as Run<Task>;
+      const run = task.run as Run<Task>;
       const step = task.next++;
-      if (step === 0) runner.send(held, "head", noPayload, now);
+      if (step === 0) runner.send(run, "head", noPayload, now);
       else if (step <= task.client.chunks) {
         const payload = Buffer.alloc(task.client.chunkBytes);
         payload.writeUInt32LE(step - 1);
@@ -464,12 +464,12 @@ export class World {
         if (step % 3 === 0) {
           const told = Buffer.alloc(4);
           told.writeUInt32LE(step);
-          runner.send(held, "usage", told, now);
+          runner.send(run, "usage", told, now);
         }
-        runner.send(held, "data", payload, now);
+        runner.send(run, "data", payload, now);
       } else if (task.inputs < task.client.inputs) task.next--;
       else {
-        runner.send(held, task.client.fails ? "fail" : "end", noPayload, now);
+        runner.send(run, task.client.fails ? "fail" : "end", noPayload, now);
         return;
       }
       this.#produce(process, runner, task);
@@ -503,7 +503,7 @@ export class World {
       this.#violated(`the upstream of generation ${client.number} has ${task.untakenBytes} bytes untaken`);
     this.#agenda.add(this.#now + client.takeMs, process, () => {
       task.untakenBytes -= bytes;
-      runner.taken(task.held as Run<Task>, seq);
+      runner.taken(task.run as Run<Task>, seq);
     });
   }
 

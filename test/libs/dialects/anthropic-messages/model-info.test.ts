@@ -87,9 +87,9 @@ const cases: [name: string, UpstreamDialect, string, string[], has: string[], la
 
 for (const [name, dialect, model, capabilities, has, lacks] of cases)
   test(`the list for Anthropic's clients says what requests may use: ${name}`, () => {
-    const found = supportedIn(infoOf(dialect, model, capabilities).capabilities, "");
-    for (const one of has) assert.ok(found.includes(one), `${one} is missing in ${found}`);
-    for (const one of lacks) assert.ok(!found.includes(one), `${one} is in ${found}`);
+    const capabilityNames = supportedIn(infoOf(dialect, model, capabilities).capabilities, "");
+    for (const one of has) assert.ok(capabilityNames.includes(one), `${one} is missing in ${capabilityNames}`);
+    for (const one of lacks) assert.ok(!capabilityNames.includes(one), `${one} is in ${capabilityNames}`);
   });
 
 test("every member of the vendor's capabilities is present, and a model without any says that they are unknown", () => {

@@ -20,7 +20,7 @@ const user = (content: unknown) => ({ role: "user", content });
 const decoded = (fields: object) =>
   decodeRequest({ body: { model: "m", max_tokens: 16, messages: [user("hi")], ...fields }, framing: "whole" });
 
-/** What is sent, once the simulator has found it to be in order. */
+/** The body that is sent, once the simulator has found it to be in order. */
 function encoded(request: NeutralRequest, model = "claude-haiku-4-5", outputTokensMax?: number): Body {
   const { path, headers, body } = encodeRequest(request, "whole", claudeOf(model, outputTokensMax));
   assert.deepEqual([path, headers], ["/messages", { "anthropic-version": "2023-06-01" }]);
@@ -40,7 +40,7 @@ const refusalOf = (act: () => unknown): { param: string; message: string } => {
 };
 
 const text = (value: string, path = "t"): TextPart => ({ kind: "text", text: value, path });
-const said = (role: Message["role"], ...parts: Part[]): Message => ({ role, parts, path: `turn of ${role}` });
+const messageOf = (role: Message["role"], ...parts: Part[]): Message => ({ role, parts, path: `turn of ${role}` });
 const call = (id: string, path = `call ${id}`): Part => ({ kind: "call", id, name: "look", input: '{"at":1}', path });
 const result = (callId: string, ...content: TextPart[]): Part => ({
   kind: "result",
@@ -52,7 +52,7 @@ const result = (callId: string, ...content: TextPart[]): Part => ({
 });
 const requestOf = (...messages: Message[]): NeutralRequest => ({
   system: [],
-  messages: [said("user", text("hi")), ...messages],
+  messages: [messageOf("user", text("hi")), ...messages],
   tools: [],
   settings: {},
 });
@@ -205,7 +205,7 @@ test("a complete conversation decodes to the neutral form with its own paths", (
 });
 
 test("thinking settings decode in every form", () => {
-  const asked: [object, object][] = [
+  const forms: [object, object][] = [
     [
       { thinking: { type: "disabled" }, output_config: { effort: "high" } },
       { effort: { value: "none", path: "thinking" } },
@@ -224,7 +224,7 @@ test("thinking settings decode in every form", () => {
     [{ thinking: { type: "adaptive" } }, {}],
     [{ thinking: { type: "between_tools" } }, {}],
   ];
-  for (const [fields, settings] of asked)
+  for (const [fields, settings] of forms)
     assert.deepEqual(decoded({ max_tokens: 10_000, ...fields }).settings, {
       outputTokensMax: { value: 10_000, path: "max_tokens" },
       ...settings,
@@ -378,7 +378,7 @@ test("the vendor's own reasoning is sent back in place, all other is left out", 
     signature: { dialect: "anthropic-messages", data, ...(redacted && { redacted }) },
     path: "r",
   });
-  const turn = said(
+  const turn = messageOf(
     "assistant",
     { kind: "reasoning", text: "unsigned", path: "r" },
     { kind: "reasoning", text: "far", signature: { dialect: "gemini", data: "G" }, path: "r" },
@@ -390,7 +390,7 @@ test("the vendor's own reasoning is sent back in place, all other is left out", 
   // The simulator knows its own signatures only: what is sent is compared here alone.
   const body = JSON.parse(
     encodeRequest(
-      requestOf(turn, said("user", result("c")), said("assistant", text("x"), own("T", "t"))),
+      requestOf(turn, messageOf("user", result("c")), messageOf("assistant", text("x"), own("T", "t"))),
       "sse",
       claudeOf("m"),
     ).body.toString(),
@@ -412,14 +412,14 @@ test("turns are brought into the order that the format requires", () => {
       ...content.map(({ text: value, type, id, tool_use_id: answered }) => value ?? `${type} ${id ?? answered}`),
     ]);
   const conversation = requestOf(
-    said("user", text(" "), text("there")),
-    said("assistant", text(""), call("a.1")),
-    said("assistant", call("a:1")),
-    said("system", text("Mind the gap.")),
-    said("user", text("well?"), result("a:1", text("2")), result("a.1", text("1"))),
-    said("assistant", call("a.1")),
-    said("user", result("a.1")),
-    said("assistant", { kind: "refusal", text: "No. ", path: "r" }),
+    messageOf("user", text(" "), text("there")),
+    messageOf("assistant", text(""), call("a.1")),
+    messageOf("assistant", call("a:1")),
+    messageOf("system", text("Mind the gap.")),
+    messageOf("user", text("well?"), result("a:1", text("2")), result("a.1", text("1"))),
+    messageOf("assistant", call("a.1")),
+    messageOf("user", result("a.1")),
+    messageOf("assistant", { kind: "refusal", text: "No. ", path: "r" }),
   );
   const begin = ["user", "hi", "there"];
   const calls = ["assistant", "tool_use a_1", "tool_use a_1_2"];
@@ -453,28 +453,28 @@ test("a conversation that cannot be ordered or expressed is rejected by the call
     path: "f",
   });
   const refusals: [NeutralRequest, string][] = [
-    [requestOf(said("assistant", call("a"), call("b")), said("user", result("a"))), "call b"],
-    [requestOf(said("assistant", call("a"))), "call a"],
-    [requestOf(said("assistant", call("a")), said("user", result("a"), result("a"))), "result a"],
-    [requestOf(said("user", result("a"))), "result a"],
-    [{ ...requestOf(), messages: [said("user", text(" "))] }, "turn of user"],
+    [requestOf(messageOf("assistant", call("a"), call("b")), messageOf("user", result("a"))), "call b"],
+    [requestOf(messageOf("assistant", call("a"))), "call a"],
+    [requestOf(messageOf("assistant", call("a")), messageOf("user", result("a"), result("a"))), "result a"],
+    [requestOf(messageOf("user", result("a"))), "result a"],
+    [{ ...requestOf(), messages: [messageOf("user", text(" "))] }, "turn of user"],
     [
       requestOf(
-        said("user", { kind: "audio", source: { kind: "data", mimeType: "audio/wav", data: "AAAA" }, path: "a" }),
+        messageOf("user", { kind: "audio", source: { kind: "data", mimeType: "audio/wav", data: "AAAA" }, path: "a" }),
       ),
       "a",
     ],
     [
       requestOf(
-        said("user", { kind: "image", source: { kind: "data", mimeType: "image/bmp", data: "AAAA" }, path: "i" }),
+        messageOf("user", { kind: "image", source: { kind: "data", mimeType: "image/bmp", data: "AAAA" }, path: "i" }),
       ),
       "i",
     ],
-    [requestOf(said("user", file("application/zip"))), "f"],
+    [requestOf(messageOf("user", file("application/zip"))), "f"],
   ];
   for (const [request, param] of refusals)
     assert.equal(refusalOf(() => encodeRequest(request, "whole", claudeOf("m"))).param, param);
-  const begun = { ...requestOf(), messages: [said("assistant", text("x")), said("user", text("y"))] };
+  const begun = { ...requestOf(), messages: [messageOf("assistant", text("x")), messageOf("user", text("y"))] };
   assert.deepEqual(
     (encoded(begun).messages as { role: string }[]).map(({ role }) => role),
     ["user", "assistant", "user"],
@@ -582,14 +582,14 @@ test("thinking is left out with a forced call and in a turn that began without i
   assert.deepEqual(forced("claude-haiku-4-5"), [undefined, { type: "any" }]);
   assert.deepEqual(forced("claude-sonnet-5"), [{ type: "disabled" }, { type: "any" }]);
   assert.deepEqual(forced("claude-opus-5-5"), [{ type: "adaptive" }, { type: "auto" }]);
-  const loop = [said("user", text("hi")), said("assistant", call("a")), said("user", result("a"))];
+  const loop = [messageOf("user", text("hi")), messageOf("assistant", call("a")), messageOf("user", result("a"))];
   assert.equal(
     encoded(withSettings(settings, { messages: loop, tools: [look] }), "claude-haiku-4-5").thinking,
     undefined,
   );
   assert.deepEqual(
     encoded(
-      withSettings(settings, { messages: [...loop, said("user", text("and?"))], tools: [look] }),
+      withSettings(settings, { messages: [...loop, messageOf("user", text("and?"))], tools: [look] }),
       "claude-haiku-4-5",
     ).thinking,
     {
@@ -659,9 +659,9 @@ test("tools and tool choice are encoded", () => {
   ]);
   assert.deepEqual(choiceFor({ mode: "required", only: ["free", "bare"], path: "c" }), [{ type: "any" }, "free,bare"]);
   assert.deepEqual(choiceFor({ mode: "auto", only: ["look"], path: "c" }), [{ type: "auto" }, "look"]);
-  const known = encoded(requestOf(said("assistant", call("a")), said("user", result("a"))));
+  const wire = encoded(requestOf(messageOf("assistant", call("a")), messageOf("user", result("a"))));
   assert.deepEqual(
-    [known.tools, known.tool_choice],
+    [wire.tools, wire.tool_choice],
     [[{ name: "look", input_schema: { type: "object", properties: {} } }], { type: "none" }],
   );
 });
@@ -669,7 +669,7 @@ test("tools and tool choice are encoded", () => {
 test("calls whose input is not an object, and failures without content, are encoded", () => {
   const broken: Part = { kind: "call", id: "a", name: "look", input: '{"at":', path: "c" };
   const failed: Part = { kind: "result", callId: "a", name: "look", content: [], isError: true, path: "r" };
-  const { messages } = encoded(requestOf(said("assistant", broken), said("user", failed)));
+  const { messages } = encoded(requestOf(messageOf("assistant", broken), messageOf("user", failed)));
   assert.deepEqual((messages as Body[]).slice(1), [
     { role: "assistant", content: [{ type: "tool_use", id: "a", name: "look", input: { _raw: '{"at":' } }] },
     user([{ type: "tool_result", tool_use_id: "a", content: "The call failed.", is_error: true }]),
@@ -679,7 +679,7 @@ test("calls whose input is not an object, and failures without content, are enco
 test("only the last four cache breakpoints stay, long-lived ones first", () => {
   const marked = (value: string, ttl: "short" | "long"): TextPart => ({ ...text(value), cache: { ttl } });
   const body = encoded({
-    ...requestOf(said("user", marked("c", "long"), marked("d", "short"), marked("e", "long"))),
+    ...requestOf(messageOf("user", marked("c", "long"), marked("d", "short"), marked("e", "long"))),
     system: [marked("a", "long"), marked("b", "long")],
     tools: [{ ...look, cache: { ttl: "long" } }],
   });
@@ -697,7 +697,7 @@ test("only the last four cache breakpoints stay, long-lived ones first", () => {
 test("a format is enforced if possible, otherwise it becomes an instruction", () => {
   const format = (value: NonNullable<Settings["format"]>["value"], model?: string) => {
     const { output_config: config, system } = encoded(withSettings({ format: { value, path: "f" } }), model);
-    return [config, (system as Body[] | undefined)?.map(({ text: said }) => said).join()];
+    return [config, (system as Body[] | undefined)?.map(({ text: systemText }) => systemText).join()];
   };
   const schema = { type: "object", properties: { a: { type: "string" } } };
   const enforced = { format: { type: "json_schema", schema: { ...schema, additionalProperties: false } } };

@@ -399,14 +399,14 @@ for (const [version, Client] of Object.entries({ "1": Anthropic, "0": Anthropic0
         maxRetries: 0,
         fetch: async () => new Response(body, { headers: { "content-type": type } }),
       });
-    const asked = { model: "m", max_tokens: 9, messages: [{ role: "user" as const, content: "hi" }] };
+    const requestBody = { model: "m", max_tokens: 9, messages: [{ role: "user" as const, content: "hi" }] };
     const streamed = await answering(encoded({ blocks, finish: "calls", usage }), "text/event-stream")
-      .messages.stream(asked)
+      .messages.stream(requestBody)
       .finalMessage();
     const whole = await answering(
       anthropicMessages.encodeAnswer({ blocks, finish: "calls", usage }, context),
       "application/json",
-    ).messages.create(asked);
+    ).messages.create(requestBody);
     for (const { content, stop_reason: reason, usage: counted } of [streamed, whole]) {
       const call = (id: string, input: object) => ({ type: "tool_use", id, name: "look.up", input });
       assert.deepEqual(JSON.parse(JSON.stringify(content)), [

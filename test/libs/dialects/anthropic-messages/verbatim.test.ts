@@ -10,7 +10,7 @@ const target = targetOf("anthropic-messages", "theirs");
 const requestOf = (text: string) => verbatim.request(Buffer.from(text), "sse", target)?.body.toString();
 const streamOf = () => verbatim.stream(Buffer.alloc(0), "sse", { id: "abc123", model: "mine" });
 
-/** What a caller gets for these events, by event. */
+/** The texts that a caller gets for these events, by event. */
 function relayed(stream: StreamRelay, ...events: (string | ({ type: string } & Record<string, unknown>))[]): string[] {
   return events.map((event) => {
     const out: Buffer[] = [];

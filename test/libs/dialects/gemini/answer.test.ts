@@ -31,7 +31,7 @@ const contextOf = (framing: Framing = "sse", showsThoughts = true): AnswerContex
   body: {},
 });
 
-/** What these responses, one per event, come to. */
+/** The answer's events in these responses, one response per event. */
 function readEvents(...responses: (Json | string)[]): AnswerEvent[] {
   const decoder = gemini.streamDecoder();
   const events = responses.flatMap((response) =>
@@ -374,8 +374,8 @@ test("an answer in Google's own format is decoded and encoded without change", (
     });
   const answers = fc.array(fc.oneof(text, thought, signed, call, image), { maxLength: 6 }).map(unlikeNeighbours);
   fc.assert(
-    fc.property(answers, fc.constantFrom("stop", "length", "content-filter"), (blocks, asked) => {
-      const finish = asked === "stop" && blocks.some(({ kind }) => kind === "call") ? "calls" : asked;
+    fc.property(answers, fc.constantFrom("stop", "length", "content-filter"), (blocks, reason) => {
+      const finish = reason === "stop" && blocks.some(({ kind }) => kind === "call") ? "calls" : reason;
       const answer: Answer = { blocks, finish, usage };
       const events = new SseReader(1 << 20).push(Buffer.from(written(answer).text)).map(({ data }) => data.toString());
       assert.deepEqual(read(...events), answer);

@@ -42,9 +42,16 @@ const wireOf = (request: NeutralRequest, model = target.model, framing: Framing 
   gemini.encodeRequest(request, framing, targetOf("gemini", model, { outputTokensMax: 1_000 }));
 const encoded = (request: Partial<NeutralRequest>, model?: string): Json =>
   JSON.parse(
-    wireOf({ system: [], messages: [said("hello")], tools: [], settings: {}, ...request }, model).body.toString(),
+    wireOf(
+      { system: [], messages: [userMessage("hello")], tools: [], settings: {}, ...request },
+      model,
+    ).body.toString(),
   );
-const said = (text: string): Message => ({ role: "user", parts: [{ kind: "text", text, path: "m" }], path: "m" });
+const userMessage = (text: string): Message => ({
+  role: "user",
+  parts: [{ kind: "text", text, path: "m" }],
+  path: "m",
+});
 const refusalOf = (act: () => unknown): string => {
   try {
     act();
@@ -136,8 +143,8 @@ test("a request with every field decodes to the neutral form", async () => {
     { kind: "text", text: "Be brief." },
     { kind: "text", text: "Speak Dutch." },
   ]);
-  const [asked, answered, results] = messages;
-  assert.deepEqual(withoutPaths(asked?.parts), [
+  const [question, answered, results] = messages;
+  assert.deepEqual(withoutPaths(question?.parts), [
     { kind: "text", text: "Look:" },
     { kind: "image", source: { kind: "data", mimeType: "image/png", data: png }, detail: "low" },
     { kind: "image", source: { kind: "url", url: "https://pictures.example/a" } },
@@ -485,7 +492,7 @@ test("tool results are objects; their media is inside them or, for earlier model
     path: "r",
   });
   const responseIn = (message: Message, model: string) =>
-    (encoded({ messages: [said("x"), message] }, model).contents as { parts: Json[] }[])[0]?.parts ?? [];
+    (encoded({ messages: [userMessage("x"), message] }, model).contents as { parts: Json[] }[])[0]?.parts ?? [];
   const inlineData = { mimeType: "image/png", data: png };
   const responded = (response: Json, more: Json = {}) => ({
     functionResponse: { id: "1", name: "a", response, ...more },
@@ -541,7 +548,7 @@ test("Google's own signatures go back on their parts; unsigned calls of the curr
   assert.deepEqual(
     modelPartsOf(
       "gemini-3-pro",
-      said("x"),
+      userMessage("x"),
       turn(own("A"), text("a"), own("B"), other, text("b"), own("C"), call("1", "no json"), call("2")),
     ),
     [
@@ -556,7 +563,7 @@ test("Google's own signatures go back on their parts; unsigned calls of the curr
   );
   const bypass = "skip_thought_signature_validator";
   const conversation: Message[] = [
-    said("x"),
+    userMessage("x"),
     turn(call("1")),
     { role: "user", parts: [result("1"), text("more")], path: "s" },
     turn(other, call("2", ""), call("3")),
@@ -577,10 +584,13 @@ test("Google's own signatures go back on their parts; unsigned calls of the curr
 
 test("instructions in the middle are marked user text; alone, they become the user's message", () => {
   const system = (text: string): Message => ({ role: "system", parts: [{ kind: "text", text, path: "s" }], path: "s" });
-  assert.deepEqual(encoded({ messages: [said("a"), system("b")], system: [{ kind: "text", text: "c", path: "s" }] }), {
-    contents: [{ role: "user", parts: [{ text: "a" }, { text: "<system>\nb\n</system>" }] }],
-    systemInstruction: { parts: [{ text: "c" }] },
-  });
+  assert.deepEqual(
+    encoded({ messages: [userMessage("a"), system("b")], system: [{ kind: "text", text: "c", path: "s" }] }),
+    {
+      contents: [{ role: "user", parts: [{ text: "a" }, { text: "<system>\nb\n</system>" }] }],
+      systemInstruction: { parts: [{ text: "c" }] },
+    },
+  );
   assert.deepEqual(encoded({ messages: [], system: [{ kind: "text", text: "c", path: "s" }] }), {
     contents: [{ role: "user", parts: [{ text: "c" }] }],
   });
@@ -617,13 +627,13 @@ test("thinking is set by budget or level, depending on the model, and shown if t
     const { generationConfig } = encoded({ settings }, model) as { generationConfig?: Json };
     assert.deepEqual(generationConfig?.thinkingConfig, expected, model);
   }
-  const asked = (thinkingConfig: Json) => withoutPaths(decoded({ generationConfig: { thinkingConfig } }).settings);
-  assert.deepEqual(asked({ thinkingBudget: -1 }), {});
-  assert.deepEqual(asked({ thinkingBudget: 0, includeThoughts: false }), {
+  const settingsOf = (thinkingConfig: Json) => withoutPaths(decoded({ generationConfig: { thinkingConfig } }).settings);
+  assert.deepEqual(settingsOf({ thinkingBudget: -1 }), {});
+  assert.deepEqual(settingsOf({ thinkingBudget: 0, includeThoughts: false }), {
     effort: { value: "none" },
     thinkingShown: { value: false },
   });
-  assert.deepEqual(asked({ thinkingBudget: 2_000 }), { thinkingTokensMax: { value: 2_000 } });
+  assert.deepEqual(settingsOf({ thinkingBudget: 2_000 }), { thinkingTokensMax: { value: 2_000 } });
 });
 
 test("settings are bounded to the model's range", () => {

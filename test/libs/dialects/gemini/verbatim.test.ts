@@ -10,9 +10,9 @@ type Json = Record<string, unknown>;
 const { verbatim } = gemini;
 const target = targetOf("gemini", "gemini-3-pro");
 
-/** What a caller gets for these events, by event, and for the end if it is reached. */
-function relayed(events: (string | Json)[], framing: Framing = "sse", asked: Json = {}) {
-  const stream = verbatim.stream(Buffer.from(JSON.stringify(asked)), framing, { id: "abc123", model: "mine" });
+/** The texts that a caller gets for these events, by event, and for the end if it is reached. */
+function relayed(events: (string | Json)[], framing: Framing = "sse", requestBody: Json = {}) {
+  const stream = verbatim.stream(Buffer.from(JSON.stringify(requestBody)), framing, { id: "abc123", model: "mine" });
   const texts = events.map((event) => {
     const out: Buffer[] = [];
     stream.push(
@@ -173,10 +173,13 @@ test("an answer is finished when all its candidates are", () => {
   });
   assert.equal(relayed([response([{ text: '"finishReason":"STOP"' }])]).stream.finished, false);
   assert.equal(relayed([response([{ text: "a" }], "FINISH_REASON_UNSPECIFIED")]).stream.finished, false);
-  for (const asked of [{ generationConfig: { candidateCount: 2 } }, { generation_config: { candidate_count: 2 } }]) {
+  for (const requestBody of [
+    { generationConfig: { candidateCount: 2 } },
+    { generation_config: { candidate_count: 2 } },
+  ]) {
     const events = [candidate(0), candidate(1), candidate(0, "STOP")];
-    assert.equal(relayed(events, "sse", asked).stream.finished, false);
-    assert.equal(relayed([...events, candidate(1, "MAX_TOKENS")], "sse", asked).stream.finished, true);
+    assert.equal(relayed(events, "sse", requestBody).stream.finished, false);
+    assert.equal(relayed([...events, candidate(1, "MAX_TOKENS")], "sse", requestBody).stream.finished, true);
   }
 });
 

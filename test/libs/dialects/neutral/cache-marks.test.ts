@@ -101,11 +101,11 @@ const wireOf = (from: ConversationDialect, body: Json, to: ConversationDialect, 
 };
 
 /** The texts that are marked, each with its mark, in order. */
-function marksIn(value: unknown, said = ""): string[] {
+function marksIn(value: unknown, inheritedText = ""): string[] {
   if (Array.isArray(value)) return value.flatMap((one) => marksIn(one));
   if (typeof value !== "object" || value === null) return [];
   const { cache_control, prompt_cache_breakpoint, text, name, content, ...others } = value as Json;
-  const own = String(text ?? (typeof content === "string" ? content : undefined) ?? name ?? said);
+  const own = String(text ?? (typeof content === "string" ? content : undefined) ?? name ?? inheritedText);
   const mark = (cache_control ?? prompt_cache_breakpoint) as Json | undefined;
   const inner = [content, ...Object.values(others)].flatMap((one) => marksIn(one));
   return [...inner, ...(mark === undefined ? [] : [`${own} ${mark.ttl ?? "short"}`])];

@@ -16,7 +16,7 @@ const contextOf = (framing: Framing): AnswerContext => ({
   body: {},
 });
 
-/** What a dialect can say. */
+/** Reasons that a dialect can state. */
 const finishes: Finish[] = ["stop", "length", "content-filter"];
 
 test("an answer that is relayed unchanged tells why its model stopped", () => {

@@ -72,21 +72,22 @@ test("sampling and penalties are left out for models that refuse them, from ever
     ["gemini", "gemini-3.8-flash", []],
     ["gemini", "gemini-2.5-pro", ["temperature", "topP", "presencePenalty"]],
   ];
-  const known = ["temperature", "top_p", "topP", "presence_penalty", "presencePenalty"];
+  const samplingNames = ["temperature", "top_p", "topP", "presence_penalty", "presencePenalty"];
   for (const [to, model, names] of cases)
     for (const from of conversationDialects) {
       const wire = wireOf(from, to, model, warm[from]);
-      const given = { ...wire, ...(wire.generationConfig as Json | undefined) };
-      const kept = Object.keys(given).filter((name) => known.includes(name));
-      const said = from === "openai-chat" || from === "gemini" ? names : names.filter((name) => !/penalty/i.test(name));
-      assert.deepEqual(kept.toSorted(), said.toSorted(), `${from} to ${model}`);
+      const wireFields = { ...wire, ...(wire.generationConfig as Json | undefined) };
+      const kept = Object.keys(wireFields).filter((name) => samplingNames.includes(name));
+      const expectedNames =
+        from === "openai-chat" || from === "gemini" ? names : names.filter((name) => !/penalty/i.test(name));
+      assert.deepEqual(kept.toSorted(), expectedNames.toSorted(), `${from} to ${model}`);
     }
   const quiet = wireOf("openai-chat", "openai-chat", "gpt-5.4", { temperature: 0.5, reasoning_effort: "none" });
   assert.deepEqual([quiet.temperature, quiet.reasoning_effort], [0.5, "none"]);
 });
 
 test("the effort is one that the model's family takes, and a model that nobody knows has the newest rules", () => {
-  const cases: [ConversationDialect, string, asked: string, sent: unknown][] = [
+  const cases: [ConversationDialect, string, effort: string, sent: unknown][] = [
     ["openai-chat", "gpt-4o", "high", undefined],
     ["openai-chat", "gpt-5-mini", "none", "minimal"],
     ["openai-chat", "gpt-5-mini", "max", "high"],
@@ -182,14 +183,14 @@ test("a required call becomes an instruction, or switches thinking off, where th
 });
 
 test("a format beside tools is an instruction for Gemini's models until 2.5", () => {
-  const asked = {
+  const requestBody = {
     ...toolsOf["openai-chat"],
     response_format: { type: "json_schema", json_schema: { name: "n", schema } },
   };
-  const older = wireOf("openai-chat", "gemini", "gemini-2.5-flash", asked);
+  const older = wireOf("openai-chat", "gemini", "gemini-2.5-flash", requestBody);
   assert.equal(older.generationConfig, undefined);
   assert.match(JSON.stringify(older.systemInstruction), /JSON schema/);
-  const newer = wireOf("openai-chat", "gemini", "gemini-3.5-flash", asked);
+  const newer = wireOf("openai-chat", "gemini", "gemini-3.5-flash", requestBody);
   assert.ok((newer.generationConfig as Json).responseJsonSchema);
 });
 

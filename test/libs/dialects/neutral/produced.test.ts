@@ -66,7 +66,7 @@ test("in a resumed answer, delivered content counts once", () => {
   assert.equal(whole.outputTokens, 40, "the upstream's own count of a whole answer is believed");
 });
 
-/** What each dialect's untouched relay counts of events with 100 tokens, each of another kind. */
+/** Events with 100 tokens for each dialect's untouched relay to count, each of another kind. */
 const content = {
   "openai-chat": [
     { content: text(100) },

@@ -48,7 +48,7 @@ const forms: Record<string, Json> = {
   "reasoning before a text": { content: "Done.", reasoning_content: "Hm." },
 };
 
-const asked: Record<ConversationDialect, Json> = {
+const requestBodies: Record<ConversationDialect, Json> = {
   "openai-chat": { model: "m", messages: [{ role: "user", content: "q" }] },
   "anthropic-messages": { max_tokens: 100, messages: [{ role: "user", content: "q" }] },
   "openai-responses": { input: [{ role: "user", content: "q" }] },
@@ -65,21 +65,21 @@ function nextOf(dialect: ConversationDialect, answer: Json, hasCall: boolean): J
       const result = hasCall
         ? [{ type: "tool_result", tool_use_id: "call_1", content: "r" }]
         : [{ type: "text", text: "go on" }];
-      const messages = [...listOf(asked[dialect].messages), { role: "assistant", content: answer.content }];
-      return { ...asked[dialect], messages: [...messages, { role: "user", content: result }] };
+      const messages = [...listOf(requestBodies[dialect].messages), { role: "assistant", content: answer.content }];
+      return { ...requestBodies[dialect], messages: [...messages, { role: "user", content: result }] };
     }
     case "openai-responses": {
       const result = hasCall
         ? { type: "function_call_output", call_id: "call_1", output: "r" }
         : { role: "user", content: "go on" };
-      return { input: [...listOf(asked[dialect].input), ...listOf(answer.output), result] };
+      return { input: [...listOf(requestBodies[dialect].input), ...listOf(answer.output), result] };
     }
     case "gemini": {
       const [candidate] = listOf(answer.candidates).map(objectOf);
       const result = hasCall
         ? { functionResponse: { id: "call_1", name: "look", response: { output: "r" } } }
         : { text: "go on" };
-      const contents = [...listOf(asked[dialect].contents), candidate?.content];
+      const contents = [...listOf(requestBodies[dialect].contents), candidate?.content];
       return { contents: [...contents, { role: "user", parts: [result] }] };
     }
     case "openai-chat": {
@@ -87,7 +87,10 @@ function nextOf(dialect: ConversationDialect, answer: Json, hasCall: boolean): J
       const result = hasCall
         ? { role: "tool", tool_call_id: "call_1", content: "r" }
         : { role: "user", content: "go on" };
-      return { ...asked[dialect], messages: [...listOf(asked[dialect].messages), choice?.message, result] };
+      return {
+        ...requestBodies[dialect],
+        messages: [...listOf(requestBodies[dialect].messages), choice?.message, result],
+      };
     }
     default:
       return dialect satisfies never;
@@ -107,7 +110,7 @@ function returned(caller: ConversationDialect, message: Json, from: string, to: 
   assert.ok(answer !== undefined && "blocks" in answer);
   const encoded = codecs[caller].encodeAnswer(answer, {
     ...{ id: "1", model: "m", createdAt: 1, framing: "whole", upstreamModel: from },
-    ...{ body: asked[caller], request: decode(asked[caller]) },
+    ...{ body: requestBodies[caller], request: decode(requestBodies[caller]) },
   });
   const next = nextOf(caller, JSON.parse(encoded), message.tool_calls !== undefined);
   const sent = bodyOf(codecs["openai-chat"].encodeRequest(decode(next), "whole", targetOf("openai-chat", to)));

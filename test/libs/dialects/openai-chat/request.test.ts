@@ -112,9 +112,9 @@ test("an unsupported field is rejected by name", () => {
     [{ logprobs: false, top_logprobs: 3 }, "logprobs", /must be true/],
   ];
   for (const [fields, param, message] of cases) {
-    const [named, said] = refusalOf(fields);
+    const [named, refusalText] = refusalOf(fields);
     assert.equal(named, param, JSON.stringify(fields));
-    assert.match(said, message);
+    assert.match(refusalText, message);
   }
 });
 

@@ -6,14 +6,14 @@ import { foldedOf } from "#dialects/neutral/neutral.ts";
 import { openaiChat } from "#dialects/openai-chat/codec.ts";
 import { SseReader } from "#wire/sse.ts";
 
-const asked = {
+const requestBody = {
   model: "m",
   max_tokens: 100,
   stop_sequences: ["END", "###"],
   messages: [{ role: "user", content: "Hi" }],
 };
-const request = anthropicMessages.decodeRequest({ body: asked, framing: "whole" });
-const context = { id: "a1", model: "m", createdAt: 1, framing: "whole" as const, request, body: asked };
+const request = anthropicMessages.decodeRequest({ body: requestBody, framing: "whole" });
+const context = { id: "a1", model: "m", createdAt: 1, framing: "whole" as const, request, body: requestBody };
 
 /**
  * The last choice's members as servers send them: vLLM's `stop_reason`, SGLang's `matched_stop`, a

@@ -7,11 +7,11 @@ import { verbatim } from "#dialects/openai-chat/verbatim.ts";
 import { profiles } from "#dialects/profiles.ts";
 import { upstreamErrorOf } from "#dialects/upstream-errors/upstream-errors.ts";
 
-const streamOf = (asked: object = {}) =>
-  verbatim.stream(Buffer.from(JSON.stringify(asked)), "sse", { id: "abc123", model: "mine" });
+const streamOf = (requestBody: object = {}) =>
+  verbatim.stream(Buffer.from(JSON.stringify(requestBody)), "sse", { id: "abc123", model: "mine" });
 const wholeOf = (text: string) => verbatim.answer(Buffer.from(text), { id: "abc123", model: "mine" });
 
-/** What a caller gets for these events, by event. */
+/** The texts that a caller gets for these events, by event. */
 function relayed(stream: StreamRelay, ...events: (string | object)[]): string[] {
   return events.map((event) => {
     const out: Buffer[] = [];

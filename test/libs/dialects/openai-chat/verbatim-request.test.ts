@@ -65,8 +65,8 @@ test("a request without a stream has no stream options", () => {
 
 test("an upstream without stream options gets none", () => {
   assert.equal(translated('{"model":"m","stream":true}', false).body, '{"model":"upstream-name","stream":true}');
-  const asked = translated('{"stream_options":{"include_usage":true},"model":"m","stream":true}', false);
-  assert.equal(asked.body, '{"model":"upstream-name","stream":true}');
+  const translation = translated('{"stream_options":{"include_usage":true},"model":"m","stream":true}', false);
+  assert.equal(translation.body, '{"model":"upstream-name","stream":true}');
 });
 
 test("deeply nested options are kept", () => {
@@ -102,15 +102,15 @@ test("the upstream's request equals the caller's except for the model and the st
     { requiredKeys: ["model"] },
   );
   fc.assert(
-    fc.property(request, fc.boolean(), (asked, streamUsage) => {
-      const { stream_options: theirs, ...expected } = { ...asked, model: "upstream-name" };
+    fc.property(request, fc.boolean(), (requestBody, streamUsage) => {
+      const { stream_options: theirs, ...expected } = { ...requestBody, model: "upstream-name" };
       const { stream_options: ours, ...rest } = JSON.parse(
-        translated(JSON.stringify(asked, null, 1), streamUsage).body,
+        translated(JSON.stringify(requestBody, null, 1), streamUsage).body,
       ) as Record<string, unknown>;
       assert.deepEqual(rest, JSON.parse(JSON.stringify(expected)));
       assert.deepEqual(
         ours,
-        asked.stream === true && streamUsage
+        requestBody.stream === true && streamUsage
           ? JSON.parse(JSON.stringify({ ...theirs, include_usage: true }))
           : undefined,
       );

@@ -24,7 +24,7 @@ const server = Fastify({
 server.post("/", { schema: { body: responsesRequestSchema } }, async () => "taken");
 after(() => server.close());
 
-/** What the schema says of a body: the path of the fault, or undefined. */
+/** The schema's verdict on a body: the path of the fault, or undefined. */
 async function faultOf(body: object): Promise<string | undefined> {
   const { statusCode, payload } = await server.inject({ method: "POST", url: "/", payload: body });
   return statusCode === 200 ? undefined : String(JSON.parse(payload).message);
@@ -541,9 +541,9 @@ test("decoding and encoding a request keeps its content, except audio", () => {
   const wire = wireOf(once);
   assert.equal(wire.instructions, "Be brief.\n\nSpeak Dutch.");
   const twice = openaiResponses.decodeRequest({ body: wire, framing: "whole" });
-  const turnsSaid = ({ messages }: NeutralRequest) =>
+  const partsByRole = ({ messages }: NeutralRequest) =>
     messages.flatMap(({ role, parts }) => parts.map((part) => [role, part]));
-  const expected = turnsSaid(once)
+  const expected = partsByRole(once)
     .filter(
       ([, part]) =>
         !(typeof part === "object" && part.kind === "reasoning" && part.signature?.dialect !== "openai-responses"),
@@ -557,7 +557,7 @@ test("decoding and encoding a request keeps its content, except audio", () => {
     ]);
   const plain = (value: unknown) =>
     JSON.stringify(withoutPaths(value)).replaceAll(',"cache":{"ttl":"long"}', "").replaceAll(',"detail":"auto"', "");
-  assert.equal(plain(turnsSaid(twice)), plain(expected));
+  assert.equal(plain(partsByRole(twice)), plain(expected));
   assert.deepEqual(
     twice.tools.map(({ name }) => name),
     once.tools.map(({ name }) => name),
@@ -677,12 +677,12 @@ test("turns become items: foreign and unsigned reasoning is left out, errors are
       path,
     },
   ];
-  const [said, call, result, asked] = wireOf(requestOf({ messages })).input as Record<string, unknown>[];
-  assert.deepEqual(said, { type: "message", role: "assistant", content: [{ type: "output_text", text: "Wait." }] });
+  const [message, call, result, question] = wireOf(requestOf({ messages })).input as Record<string, unknown>[];
+  assert.deepEqual(message, { type: "message", role: "assistant", content: [{ type: "output_text", text: "Wait." }] });
   assert.deepEqual(call, { type: "function_call", call_id: call?.call_id, name: "gone", arguments: "{}" });
   assert.deepEqual(result, { type: "function_call_output", call_id: call?.call_id, output: "Error: lost" });
   assert.equal(String(call?.call_id).length, 64);
-  assert.deepEqual(asked, {
+  assert.deepEqual(question, {
     type: "message",
     role: "user",
     content: [

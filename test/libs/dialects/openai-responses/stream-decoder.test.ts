@@ -79,7 +79,7 @@ const delta = (name: string, output_index: number, text: string, fields: object 
 });
 
 test("streams that lack parts of the life cycle are understood", () => {
-  const text = (...texts: string[]) => texts.map((said) => ({ kind: "text", text: said }));
+  const text = (...texts: string[]) => texts.map((value) => ({ kind: "text", text: value }));
   const cases: [string, object[], unknown[]][] = [
     ["only the last event", [completed({ output: [message({ type: "output_text", text: "Hi" })] })], text("Hi")],
     ["only whole items", [over(0, message({ type: "output_text", text: "Hi" })), completed()], text("Hi")],

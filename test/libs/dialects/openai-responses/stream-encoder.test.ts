@@ -108,18 +108,18 @@ test("every event has its name and the next number, and an answer has all events
     done.map(({ output_index: index }) => index),
     output.map((_, index) => index),
   );
-  const said = (name: string, index: number) =>
+  const deltasOf = (name: string, index: number) =>
     events
       .flatMap(({ type, output_index, delta }) =>
         type === `response.${name}.delta` && output_index === index ? [delta] : [],
       )
       .join("");
-  assert.equal(said("reasoning_summary_text", 0), "Where? ");
-  assert.equal(said("output_text", 1), "Ik kijk. \u2028☂️");
-  assert.equal(said("refusal", 2), "Nee.");
-  assert.equal(said("function_call_arguments", 3), '{"city":"Gent"}');
-  assert.equal(said("function_call_arguments", 4), "{}");
-  assert.equal(said("custom_tool_call_input", 5), 'print("é")\n😀');
+  assert.equal(deltasOf("reasoning_summary_text", 0), "Where? ");
+  assert.equal(deltasOf("output_text", 1), "Ik kijk. \u2028☂️");
+  assert.equal(deltasOf("refusal", 2), "Nee.");
+  assert.equal(deltasOf("function_call_arguments", 3), '{"city":"Gent"}');
+  assert.equal(deltasOf("function_call_arguments", 4), "{}");
+  assert.equal(deltasOf("custom_tool_call_input", 5), 'print("é")\n😀');
 });
 
 test("items match what clients expect: namespaces of calls, unwrapped free text, wrapped signatures, image bytes", () => {
@@ -327,10 +327,10 @@ test("the official client's helper, which checks every event, accepts the stream
     const answerWith = async () => new Response(text, { headers: { "content-type": "text/event-stream" } });
     const whole = JSON.parse(openaiResponses.encodeAnswer(answer, context));
     const options = { apiKey: "k", fetch: answerWith };
-    const asked = { model: "m", input: "Hi" };
+    const requestBody = { model: "m", input: "Hi" };
     for (const final of [
-      await new OpenAI(options).responses.stream(asked).finalResponse(),
-      await new OpenAI6(options).responses.stream(asked).finalResponse(),
+      await new OpenAI(options).responses.stream(requestBody).finalResponse(),
+      await new OpenAI6(options).responses.stream(requestBody).finalResponse(),
     ]) {
       assert.equal(final.status, whole.status);
       assert.equal(final.usage?.total_tokens, whole.usage.total_tokens);

@@ -100,21 +100,21 @@ test("encrypted reasoning is requested only if the catalogue, the request or the
 test("reasoning that no upstream can resolve is removed, with the ids of the items that belong to it", () => {
   const call =
     '{"type":"function_call","id":"fc_1", "call_id":"c","name":"f","arguments":"{}","n":12345678901234567890}';
-  const said = '{"id":"msg_1","type":"message","role":"assistant","content":[]}';
+  const message = '{"id":"msg_1","type":"message","role":"assistant","content":[]}';
   const result = '{"type":"function_call_output","id":"fco_1","call_id":"c","output":"x"}';
   const user = '{"type":"message","id":"msg_2","role":"user","content":"Hi"}';
   const open = '{"type":"reasoning","id":"rs_2","summary":[],"content":[{"type":"reasoning_text","text":"hm"}]}';
   const lost = (id: string) =>
     `{"type":"reasoning","id":"${id}","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":null}`;
   const body = sent(
-    `{"model":"a","input":[ ${user} ,${lost("rs_1")}, ${call},${said},${result},${said},${open},${said},${lost("rs_3")}]}`,
+    `{"model":"a","input":[ ${user} ,${lost("rs_1")}, ${call},${message},${result},${message},${open},${message},${lost("rs_3")}]}`,
   );
-  const bare = [call.replace('"id":"fc_1",', ""), said.replace('"id":"msg_1",', "")];
+  const bare = [call.replace('"id":"fc_1",', ""), message.replace('"id":"msg_1",', "")];
   assert.equal(
     body,
-    `{"model":"upstream-name","input":[ ${user} , ${[...bare, result, said, open, said].join(",")}],"store":false}`,
+    `{"model":"upstream-name","input":[ ${user} , ${[...bare, result, message, open, message].join(",")}],"store":false}`,
   );
-  const resolvable = `{"model":"a","input":[ ${user} , ${open} ,${said}],"store":false}`;
+  const resolvable = `{"model":"a","input":[ ${user} , ${open} ,${message}],"store":false}`;
   assert.equal(sent(resolvable), resolvable.replace('"a"', '"upstream-name"'));
   const counted = openaiResponses.tokenCount
     ?.requestOf({ input: [JSON.parse(lost("rs_1")), JSON.parse(user)] }, target)
@@ -140,7 +140,7 @@ function relayed(bytes: Buffer): Relayed {
   return { text: Buffer.concat(out).toString(), stream, heldEvents };
 }
 
-/** What callers get of an answer in place of the upstream's id and name of the model. */
+/** An answer with the caller's id and model name in place of the upstream's. */
 const identified = (text: string) =>
   text.replaceAll('"id":"resp_f1"', '"id":"resp_abc123"').replaceAll('"model":"upstream-name"', '"model":"mine"');
 
@@ -172,8 +172,8 @@ test("events without a name are identified by their type", () => {
 const event = (type: string, fields: object = {}) => `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
 
 test("an answer begins with its first content, not with the events that announce it", () => {
-  const beginning = event("response.created", { response: { id: "r", model: "u" } });
-  const committed = (...events: string[]) => relayed(Buffer.from(beginning + events.join(""))).stream.committed;
+  const createdEvent = event("response.created", { response: { id: "r", model: "u" } });
+  const committed = (...events: string[]) => relayed(Buffer.from(createdEvent + events.join(""))).stream.committed;
   const added = (type: string) => event("response.output_item.added", { output_index: 0, item: { type } });
   assert.equal(
     committed(
@@ -256,15 +256,15 @@ test("an answer says what the gateway stores of it, in place of what the upstrea
   const identity = { id: "abc123", model: "mine", storage };
   const shown =
     '{"id":"resp_abc123","store":true,"output":[{"id":"m","store":0}],"\\u0073tore":true,"model":"mine","previous_response_id":"resp_before","conversation":{"id":"conv_1"}}';
-  const given = '{"id":7,"store":false,"output":[{"id":"m","store":0}],"\\u0073tore":null}';
-  const whole = verbatim.answer(Buffer.from(given), identity);
+  const upstreamBody = '{"id":7,"store":false,"output":[{"id":"m","store":0}],"\\u0073tore":null}';
+  const whole = verbatim.answer(Buffer.from(upstreamBody), identity);
   assert.equal(whole.kind === "answer" && whole.body.toString(), shown);
   const stream = verbatim.stream(Buffer.from("{}"), "sse", identity);
   const out: Buffer[] = [];
   const delta = event("response.output_text.delta", { delta: "a", response: { store: false } });
   const completed = (response: string) => `data: {"type":"response.completed","response":${response}}\n\n`;
   const created = (response: string) => `data: {"response": ${response} ,"type":"response.created"}\n\n`;
-  for (const one of new SseReader(1 << 20).push(Buffer.from(created("{}") + delta + completed(given))))
+  for (const one of new SseReader(1 << 20).push(Buffer.from(created("{}") + delta + completed(upstreamBody))))
     stream.push(one, out);
   const [, ...others] = shown.match(/.*?"model".*?,(.*)\}/) ?? [];
   const begun = `{"id":"resp_abc123","model":"mine","store":true,${others[0]}}`;

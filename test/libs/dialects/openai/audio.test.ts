@@ -13,7 +13,7 @@ const segment = eventOf({ type: "transcript.text.segment", id: "seg_0", start: 0
 const usage = { type: "tokens", input_tokens: 14, output_tokens: 2, total_tokens: 16 };
 const done = eventOf({ type: "transcript.text.done", text: "hello", usage });
 
-/** What the caller gets of these bytes, and how the answer ends. */
+/** The text that the caller gets of these bytes, and how the answer ends. */
 function read(relay: StreamRelay, text: string) {
   const reader = new StreamReader(relay, 1_000_000);
   const steps = [reader.push(Buffer.from(text))];

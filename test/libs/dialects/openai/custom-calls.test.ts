@@ -12,7 +12,7 @@ import { customNamesIn } from "#dialects/openai/custom-calls.ts";
 type Json = Record<string, unknown>;
 
 const patch = '*** Begin Patch\n+ "é" 😀\n*** End Patch';
-/** What models write for a tool with free text. */
+/** Arguments that models write for a tool with free text, each with the text it means. */
 const spellings: [string, string][] = [
   [JSON.stringify({ input: patch }), patch],
   [JSON.stringify({ patch }), patch],
@@ -130,7 +130,7 @@ for (const [input, text] of spellings)
       text,
     );
     assert.deepEqual(
-      ofType("custom_tool_call_input.done").map(({ input: said }) => said),
+      ofType("custom_tool_call_input.done").map(({ input: inputText }) => inputText),
       [text],
     );
     assert.deepEqual(

@@ -1,6 +1,6 @@
 /**
- * What each caller's settings of tools become at each upstream, and what the gateway enforces in
- * the answer.
+ * Each caller's settings of tools as they reach each upstream, and the rules that the gateway
+ * enforces in the answer.
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -60,7 +60,7 @@ interface Offer {
   choice: unknown;
 }
 
-/** What the upstream is offered: the names of the tools, and the choice in its words. */
+/** The offer to the upstream: the names of the tools, and the choice in its words. */
 function offerIn(body: Json): Offer {
   const tools = (body.tools as Json[]).flatMap(({ name, function: nested, functionDeclarations }) =>
     Array.isArray(functionDeclarations)

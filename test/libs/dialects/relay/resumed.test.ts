@@ -86,10 +86,7 @@ const contextOf = (dialect: ConversationDialect): AnswerContext => {
 };
 const beginningOf = (codec: Codec, context: AnswerContext) => new ResumedAnswer(codec.streamEncoder(context));
 
-/**
- * What the caller is sent of a stream that repeats these events; undefined when it is found to
- * differ.
- */
+/** The text sent to the caller of a stream that repeats these events; undefined if it differs. */
 function sentAgain(answer: ResumedAnswer, events: readonly SentEvent[]): string | undefined {
   const waiting = [...events];
   const stream: StreamDecoder = {
@@ -109,7 +106,7 @@ function sentAgain(answer: ResumedAnswer, events: readonly SentEvent[]): string 
   return sent;
 }
 
-/** What a caller of the dialect understands, but for signatures. */
+/** The answer that a caller of the dialect understands, but for signatures. */
 function understood(codec: Codec, text: string): unknown {
   const decoder = codec.streamDecoder();
   const events = [

@@ -103,7 +103,7 @@ function* splits(text: string): Generator<string[]> {
 const cutAt = (...sequences: string[]): Cut => ({ sequences, inputTokens: 11 });
 
 test("an answer ends at a stop sequence, however its chunks fall, for callers of every dialect", () => {
-  const cases: [text: string, sequences: string[], said: string, stop: string | undefined][] = [
+  const cases: [text: string, sequences: string[], expectedText: string, stop: string | undefined][] = [
     ["Thought: x\nObservation: 4", ["\nObservation:"], "Thought: x", "\nObservation:"],
     ["one\n\ntwo", [" ", "\n\n"], "one", "\n\n"],
     ["ababac!", ["abac"], "ab", "abac"],
@@ -113,12 +113,12 @@ test("an answer ends at a stop sequence, however its chunks fall, for callers of
     ["ends in a beginning EN", ["END"], "ends in a beginning EN", undefined],
     ["größe ✂️ rest", ["✂️"], "größe ", "✂️"],
   ];
-  for (const [text, sequences, said, stop] of cases)
+  for (const [text, sequences, expectedText, stop] of cases)
     for (const chunks of splits(text))
       for (const dialect of conversationDialects) {
         const { steps, ended, stream } = played(chunks, cutAt(...sequences), dialect);
         const read = readBy(dialect, steps.at(-1) ?? "");
-        assert.equal(read.text, said, `${dialect}: ${JSON.stringify(chunks)}`);
+        assert.equal(read.text, expectedText, `${dialect}: ${JSON.stringify(chunks)}`);
         assert.ok(ended);
         if (dialect === "anthropic-messages") assert.equal(read.stop, stop);
         assert.ok(["stop", "stop-sequence"].includes(read.finish), `${dialect}: ${read.finish}`);

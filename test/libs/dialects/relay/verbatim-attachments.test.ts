@@ -19,12 +19,12 @@ const dataOf = ({ part, url }: AttachmentAddress) =>
 
 /** A request's text with its addresses replaced, and what they were. */
 function replaced(dialect: ConversationDialect, sent: string, replace = dataOf) {
-  const found: AttachmentAddress[] = [];
+  const addresses: AttachmentAddress[] = [];
   const bytes = withAddresses(Buffer.from(sent), codecs[dialect].verbatim.attachmentFinder, (address) => {
-    found.push(address);
+    addresses.push(address);
     return replace(address);
   });
-  return { text: bytes.toString(), found };
+  return { text: bytes.toString(), addresses };
 }
 
 const cases: {
@@ -32,14 +32,14 @@ const cases: {
   name: string;
   sent: string;
   made: string;
-  found: [part: string, path: string][];
+  expected: [part: string, path: string][];
 }[] = [
   {
     dialect: "openai-chat",
     name: "images as an object and as a string, a document",
     sent: `{ "messages":[{"role":"user","content":[ {"type":"image_url","image_url":{"url": "${photo}" ,"detail":"low"}},{"type":"image_url","image_url":"${photo}"},{"type":"file","file":{"file_data":"${paper}","filename":"a.pdf"}}]}],"model":"m" ,"big":12345678901234567890}\n`,
     made: `{ "messages":[{"role":"user","content":[ {"type":"image_url","image_url":{"url": "data:image/png;base64,iVBORw0K" ,"detail":"low"}},{"type":"image_url","image_url":"data:image/png;base64,iVBORw0K"},{"type":"file","file":{"file_data":"data:application/pdf;base64,JVBERi0x","filename":"a.pdf"}}]}],"model":"m" ,"big":12345678901234567890}\n`,
-    found: [
+    expected: [
       ["image", "messages[0].content[0].image_url.url"],
       ["image", "messages[0].content[1].image_url"],
       ["file", "messages[0].content[2].file.file_data"],
@@ -50,7 +50,7 @@ const cases: {
     name: "what is neither an image nor a document is found and left",
     sent: `{"messages":[{"role":"user","content":[{"type":"video_url","video_url":{"url":"http://10.0.0.1/v"}},{"type":"input_audio","input_audio":{"data":"http://10.0.0.1/a","format":"wav"}}]}]}`,
     made: `{"messages":[{"role":"user","content":[{"type":"video_url","video_url":{"url":"http://10.0.0.1/v"}},{"type":"input_audio","input_audio":{"data":"http://10.0.0.1/a","format":"wav"}}]}]}`,
-    found: [
+    expected: [
       ["media", "messages[0].content[0].video_url.url"],
       ["media", "messages[0].content[1].input_audio.data"],
     ],
@@ -60,7 +60,7 @@ const cases: {
     name: "an image, documents with and without a name, a tool's result, a screenshot",
     sent: `{"input":[{"role":"user","content":[{"type":"input_image","image_url":"${photo}","detail":"auto"},{"type":"input_file","file_url":"${paper}"},{"type":"input_file","filename":"my.pdf", "file_url":"${paper}"},{"type":"input_file","file_data":null,"filename":null,"file_url":"${paper}"}]},{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"${photo}"}]},{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot","image_url":"${photo}"}}],"tools":[{"type":"mcp","server_url":"http://10.0.0.1/"}]}`,
     made: `{"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:image/png;base64,iVBORw0K","detail":"auto"},{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,JVBERi0x"},{"type":"input_file","filename":"my.pdf", "file_data":"data:application/pdf;base64,JVBERi0x"},{"type":"input_file","filename":"document.pdf","file_data":"data:application/pdf;base64,JVBERi0x"}]},{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"data:image/png;base64,iVBORw0K"}]},{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot","image_url":"data:image/png;base64,iVBORw0K"}}],"tools":[{"type":"mcp","server_url":"http://10.0.0.1/"}]}`,
-    found: [
+    expected: [
       ["image", "input[0].content[0].image_url"],
       ["file", "input[0].content[1].file_url"],
       ["file", "input[0].content[2].file_url"],
@@ -75,7 +75,7 @@ const cases: {
     name: "an image, a document, a text, within a tool's result and within a document, but no tool's input",
     sent: `{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"${photo}"},"cache_control":{"type":"ephemeral"}},{"type":"document","source":{"url":"${paper}", "type":"url"}},{"type":"document","source":{"type":"url","url":"https://example.com/a.txt"}},{"type":"tool_result","tool_use_id":"t","content":[{"type":"image","source":{"type":"url","url":"${photo}"}}]},{"type":"document","source":{"type":"content","content":[{"type":"image","source":{"type":"url","url":"${photo}","media_type":"image/jpeg"}}]}}]},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{"url":"http://10.0.0.1/","source":{"type":"url","url":"http://10.0.0.1/"}}}]}],"mcp_servers":[{"url":"http://10.0.0.1/"}]}`,
     made: `{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0K"},"cache_control":{"type":"ephemeral"}},{"type":"document","source":{"media_type":"application/pdf","data":"JVBERi0x", "type":"base64"}},{"type":"document","source":{"type":"text","media_type":"text/plain","data":"say \\"ä\\""}},{"type":"tool_result","tool_use_id":"t","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0K"}}]},{"type":"document","source":{"type":"content","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"iVBORw0K"}}]}}]},{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"n","input":{"url":"http://10.0.0.1/","source":{"type":"url","url":"http://10.0.0.1/"}}}]}],"mcp_servers":[{"url":"http://10.0.0.1/"}]}`,
-    found: [
+    expected: [
       ["image", "messages[0].content[0].source.url"],
       ["file", "messages[0].content[1].source.url"],
       ["file", "messages[0].content[2].source.url"],
@@ -89,7 +89,7 @@ const cases: {
     name: "in both spellings, in a function's response and in a request to be counted; what Google keeps stays",
     sent: `{"contents":[{"parts":[{"fileData":{"mimeType":"image/jpeg","fileUri":"${photo}","displayName":"a"},"thought":false},{"file_data" :{"file_uri":"${paper}"}},{"fileData":{"fileUri":"gs://bucket/a.png"}},{"fileData":{"fileUri":"https://generativelanguage.googleapis.com/v1beta/files/abc"}},{"fileData":{"fileUri":"https://www.youtube.com/watch?v=x"}},{"functionResponse":{"name":"f","response":{"fileData":{"fileUri":"${photo}"}},"parts":[{"fileData":{"fileUri":"${photo}"}}]}},{"fileData":{"mimeType":"video/mp4","fileUri":"https://example.com/a.mp4"}}]}],"generateContentRequest":{"contents":{"parts":{"fileData":{"fileUri":"http://10.0.0.1?.youtube.com/a.png"}}}}}`,
     made: `{"contents":[{"parts":[{"inlineData":{"mimeType":"image/png","data":"iVBORw0K","displayName":"a"},"thought":false},{"inline_data" :{"mime_type":"application/pdf","data":"JVBERi0x"}},{"fileData":{"fileUri":"gs://bucket/a.png"}},{"fileData":{"fileUri":"https://generativelanguage.googleapis.com/v1beta/files/abc"}},{"fileData":{"fileUri":"https://www.youtube.com/watch?v=x"}},{"functionResponse":{"name":"f","response":{"fileData":{"fileUri":"${photo}"}},"parts":[{"inlineData":{"mimeType":"image/png","data":"iVBORw0K"}}]}},{"fileData":{"mimeType":"video/mp4","fileUri":"https://example.com/a.mp4"}}]}],"generateContentRequest":{"contents":{"parts":{"inlineData":{"mimeType":"image/png","data":"iVBORw0K"}}}}}`,
-    found: [
+    expected: [
       ["image", "contents[0].parts[0].fileData.fileUri"],
       ["file", "contents[0].parts[1].fileData.fileUri"],
       ["image", "contents[0].parts[5].functionResponse.parts[0].fileData.fileUri"],
@@ -99,13 +99,13 @@ const cases: {
   },
 ];
 
-for (const { dialect, name, sent, made, found } of cases)
+for (const { dialect, name, sent, made, expected } of cases)
   test(`${dialect}: ${name}`, () => {
-    const { text, found: addresses } = replaced(dialect, sent);
+    const { text, addresses } = replaced(dialect, sent);
     assert.equal(text, made);
     assert.deepEqual(
       addresses.map(({ part, path }) => [part, path]),
-      found,
+      expected,
     );
     assert.equal(replaced(dialect, sent, () => undefined).text, sent);
   });
@@ -120,7 +120,7 @@ test("an address is found in every spelling of names, scheme and slashes", () =>
   ])
     for (const name of ["image_url", "image\\u005furl"])
       assert.equal(
-        replaced("openai-chat", `{"messages":[{"content":[{"${name}":{"\\u0075rl":"${value}"}}]}]}`).found.length,
+        replaced("openai-chat", `{"messages":[{"content":[{"${name}":{"\\u0075rl":"${value}"}}]}]}`).addresses.length,
         1,
         `${name} ${value}`,
       );
@@ -134,7 +134,7 @@ test("a data URL is not an address, and an attachment that is given twice is rej
       parts(
         '{"image_url":{"url":"data:image/png;base64,AAAA"}},{"image_url":{"url":"\\u0064ata:image/png;base64,AAAA"}}',
       ),
-    ).found,
+    ).addresses,
     [],
   );
   for (const [dialect, part] of [

@@ -285,24 +285,25 @@ for (const spoken of conversationDialects)
   });
 
 test("what a keyword says survives in the description if the vendor does not enforce it", () => {
-  const said = (schema: Json, spoken: ConversationDialect = "gemini") => toolSchemaOf(toolOf(schema), spoken).schema;
-  assert.deepEqual(said(object({ a: { type: "string", pattern: "^a", description: "An a" } })).properties, {
+  const schemaFor = (schema: Json, spoken: ConversationDialect = "gemini") =>
+    toolSchemaOf(toolOf(schema), spoken).schema;
+  assert.deepEqual(schemaFor(object({ a: { type: "string", pattern: "^a", description: "An a" } })).properties, {
     a: { type: "string", description: 'An a\n\n{pattern: "^a"}' },
   });
-  assert.deepEqual(said(object({ a: { type: "integer", exclusiveMinimum: 0 } })).properties, {
+  assert.deepEqual(schemaFor(object({ a: { type: "integer", exclusiveMinimum: 0 } })).properties, {
     a: { type: "integer", minimum: 1 },
   });
-  assert.deepEqual(said(object({ a: { const: "x" } })).properties, { a: { type: "string", enum: ["x"] } });
-  assert.deepEqual(said(object({ a: { type: "string", nullable: true } })).properties, {
+  assert.deepEqual(schemaFor(object({ a: { const: "x" } })).properties, { a: { type: "string", enum: ["x"] } });
+  assert.deepEqual(schemaFor(object({ a: { type: "string", nullable: true } })).properties, {
     a: { type: ["string", "null"] },
   });
-  assert.deepEqual(said(object({ a: { type: ["string", "integer"] } })).properties, {
+  assert.deepEqual(schemaFor(object({ a: { type: ["string", "integer"] } })).properties, {
     a: { anyOf: [{ type: "string" }, { type: "integer" }] },
   });
-  assert.deepEqual(said(object({ a: { allOf: [{ type: "string" }, { description: "An a" }] } })).properties, {
+  assert.deepEqual(schemaFor(object({ a: { allOf: [{ type: "string" }, { description: "An a" }] } })).properties, {
     a: { type: "string", description: "An a" },
   });
-  const united = said(
+  const united = schemaFor(
     {
       anyOf: [
         object({ kind: { const: "a" }, a: {} }, { required: ["kind", "a"] }),
@@ -525,15 +526,15 @@ test("arguments for any schema come back with the caller's names", () => {
     fc.property(
       fc.dictionary(word, anySchema, { maxKeys: 4 }),
       fc.dictionary(word, args, { maxKeys: 3 }),
-      (properties, given) => {
-        const request = requestOf([toolOf(object(properties))], JSON.stringify(given));
+      (properties, callArguments) => {
+        const request = requestOf([toolOf(object(properties))], JSON.stringify(callArguments));
         for (const spoken of ["anthropic-messages", "gemini"] as const) {
           const body = wireOf(request, spoken);
           const sent =
             (body.messages as { content: Json[] }[] | undefined)?.[1]?.content[0]?.input ??
             (body.contents as { parts: { functionCall?: Json }[] }[] | undefined)?.[1]?.parts[0]?.functionCall?.args;
           const back = callerArgumentsOf(request, "f", spoken)?.(JSON.stringify(sent)) ?? JSON.stringify(sent);
-          assert.deepEqual(JSON.parse(back), JSON.parse(JSON.stringify(given)));
+          assert.deepEqual(JSON.parse(back), JSON.parse(JSON.stringify(callArguments)));
         }
       },
     ),

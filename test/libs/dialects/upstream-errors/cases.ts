@@ -12,7 +12,7 @@ export interface UpstreamErrorCase {
   body: unknown;
   source: string;
   partial?: true;
-  /** What a caller must not be told of it. */
+  /** Parts of it that a caller must not see. */
   hidden?: RegExp;
 }
 
@@ -1220,7 +1220,7 @@ trouble.model.push(
   },
 );
 
-/** What the operator of the gateway has to put right, by the cooldown that it calls for. */
+/** Faults that the gateway's operator has to put right, by the cooldown that each calls for. */
 export const operatorFaults: Readonly<Record<OperatorFault, UpstreamErrorCase[]>> = trouble;
 
 /** The caller's content was refused, whatever the status. */
@@ -1423,7 +1423,7 @@ export const rateLimits: UpstreamErrorCase[] = [
   },
 ];
 
-/** What a proxy in front of an upstream says in its own name, in HTML. */
+/** Error pages that a proxy in front of an upstream sends in its own name, in HTML. */
 export const pages: (UpstreamErrorCase & { code: Failure["code"] })[] = [
   {
     upstream: "nginx, HTTP at its HTTPS port",
