@@ -29,6 +29,7 @@ const groups = {
   browsers: ["console/{journey,pages}.test.ts"],
   clients: ["clients/*.test.ts"],
   control: ["control/{access,alerts,budgets,catalogue,catalogue-diff,conditions,content,exposure,input,keys}.test.ts"],
+  "control-2": ["control/{gateway,reference-page,sign-in,transfer}.test.ts"],
   ingress: [
     "ingress/{background,content,request,server,stored}/*.test.ts",
     "ingress/common/{outlast-redis,redis-space,sealing,vendor-paths}.test.ts",
@@ -43,7 +44,9 @@ const groups = {
   ],
   media: ["e2e/{attachments,audio,chat-audio,content,cors,model-lists,models,public-models,realtime}.test.ts"],
   "requests-1": ["e2e/{access,background,background-ends,chat,diagnosis,early-limits,leaving,log,once}.test.ts"],
-  "requests-2": ["e2e/{operations,refused-handshakes,responses-socket,resumable,shares}.test.ts"],
+  "requests-2": [
+    "e2e/{compressed-bodies,operations,realtime-usage,refused-handshakes,responses-socket,resumable,shares}.test.ts",
+  ],
   "requests-3": [
     "e2e/{faults,reasoning-turns,repairs,stored-responses,strict-upstreams,unknown-paths,usage,verbatim}.test.ts",
   ],
