@@ -29,7 +29,7 @@ export async function openRelay(
     mailbox.self,
     bounds,
     {
-      send: (to, frame, isIdle) => mailbox.send(to, frame, isIdle),
+      send: (to, frame, urgency) => mailbox.send(to, frame, urgency),
       heartbeat: (to) => mailbox.heartbeat(to),
       run: (attempt, run) => void attempt.start(run),
       abort: (attempt) => attempt.abort(),
@@ -55,6 +55,6 @@ export async function openRelay(
     runner,
     isReady: () => mailbox.isConnected && runner.isLinked(clock.now()),
     take: (attempt, { job, freeSlots }) =>
-      runner.take(attempt, job.owner, job.number, job.attempt, freeSlots, clock.now()),
+      runner.take(attempt, { mailbox: job.owner, number: job.number, attempt: job.attempt, freeSlots }, clock.now()),
   };
 }

@@ -45,6 +45,9 @@ export const frameKinds = {
 
 export type FrameKind = (typeof frameKinds)[keyof typeof frameKinds];
 
+/** `idle`: nobody waits for the frame, so it may leave some milliseconds later, with others. */
+export type Urgency = "prompt" | "idle";
+
 export interface Frame {
   kind: FrameKind;
   number: number;

@@ -13,7 +13,16 @@
  */
 
 import type { RelayBounds } from "./bounds.ts";
-import { type Accept, decodeAccept, type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "./frame.ts";
+import {
+  type Accept,
+  decodeAccept,
+  type Frame,
+  type FrameKind,
+  frameBytesOf,
+  frameKinds,
+  noPayload,
+  type Urgency,
+} from "./frame.ts";
 import { Link } from "./link.ts";
 import { LiveMap } from "./live-map.ts";
 import { Incoming, Outbox, Outgoing, type OutgoingPort } from "./sequence.ts";
@@ -54,8 +63,7 @@ export type OwnerAction<Client> =
 
 /** The calls that cannot wait until a method returns. */
 export interface OwnerPort<Client> {
-  /** `isIdle`: nobody waits for the frame, so it may leave with a later one. */
-  send(mailbox: string, frame: Frame, isIdle?: boolean): void;
+  send(mailbox: string, frame: Frame, urgency?: Urgency): void;
   /** Sends an empty envelope: a sign of life. */
   heartbeat(mailbox: string): void;
   /**
@@ -132,7 +140,7 @@ export class Owner<Client> {
     this.#limits = limits;
     this.#port = port;
     this.#inputPort = {
-      send: (mailbox, frame, isIdle) => port.send(mailbox, frame, isIdle),
+      send: (mailbox, frame, urgency) => port.send(mailbox, frame, urgency),
       flow: (client, isOpen) => this.#actions.push({ kind: "flow", client, isOpen }),
     };
     this.#link = new Link(limits, now);
@@ -247,7 +255,11 @@ export class Owner<Client> {
     const owned = this.#owned.get(number);
     if (owned?.worker !== undefined) {
       const { client, attempt, worker } = owned;
-      owned.input ??= new Outgoing(client, { number, attempt }, worker.outbox, this.#limits, this.#inputPort);
+      owned.input ??= new Outgoing(
+        client,
+        { number, attempt },
+        { outbox: worker.outbox, limits: this.#limits, port: this.#inputPort },
+      );
       owned.input.send(frameKinds.input, payload);
       owned.input.regulate();
     }
@@ -368,7 +380,7 @@ export class Owner<Client> {
     owned.worker = worker;
     worker.bound.set(owned.number, owned);
     this.#waiting.delete(owned.number);
-    this.#send(worker.mailbox, owned, frameKinds.go, { isIdle: accept?.waits === false });
+    this.#send(worker.mailbox, owned, frameKinds.go, { urgency: accept?.waits === false ? "idle" : "prompt" });
     this.#actions.push({ kind: "bind", client: owned.client, freeSlots: accept?.freeSlots ?? 0 });
     return worker;
   }
@@ -403,7 +415,7 @@ export class Owner<Client> {
     }
     if (kind === "end" || kind === "fail") {
       this.#finish(owned, "done");
-      this.#send(worker.mailbox, owned, frameKinds.done, { isIdle: worker.hasFreeSlots });
+      this.#send(worker.mailbox, owned, frameKinds.done, { urgency: worker.hasFreeSlots ? "idle" : "prompt" });
     }
     this.#port.deliver(owned.client, kind, frame.payload, frame.seq);
     if (worker.unackedBytes * 4 > this.#limits.mailboxWindowBytes || now - worker.ackedAt > this.#limits.ackMs)
@@ -431,14 +443,14 @@ export class Owner<Client> {
   }
 
   #acknowledgeAll(worker: Worker<Client>, now: number): void {
-    for (const owned of worker.bound.values()) if (owned.incoming.hasNew) this.#acknowledge(owned, worker, isIdle);
+    for (const owned of worker.bound.values()) if (owned.incoming.hasNew) this.#acknowledge(owned, worker, "idle");
     worker.unackedBytes = 0;
     worker.ackedAt = now;
   }
 
-  #acknowledge(owned: Owned<Client>, { mailbox }: Worker<Client>, urgency?: { isIdle: true }): void {
+  #acknowledge(owned: Owned<Client>, { mailbox }: Worker<Client>, urgency: Urgency = "prompt"): void {
     const { expected: seq } = owned.incoming;
-    this.#send(mailbox, owned, frameKinds.ack, { seq, payload: owned.incoming.acknowledgement(), ...urgency });
+    this.#send(mailbox, owned, frameKinds.ack, { seq, payload: owned.incoming.acknowledgement(), urgency });
   }
 
   #lost(owned: Owned<Client>, now: number): void {
@@ -531,13 +543,12 @@ export class Owner<Client> {
     mailbox: string,
     { number, attempt }: Pick<Frame, "number" | "attempt">,
     kind: FrameKind,
-    { seq = 0, payload = noPayload, isIdle = false } = {},
+    { seq = 0, payload = noPayload, urgency = "prompt" }: { seq?: number; payload?: Buffer; urgency?: Urgency } = {},
   ): void {
-    this.#port.send(mailbox, { kind, number, attempt, seq, payload }, isIdle);
+    this.#port.send(mailbox, { kind, number, attempt, seq, payload }, urgency);
   }
 }
 
-const isIdle = { isIdle: true } as const;
 const settlePayload = Buffer.from([1]);
 const dropPayload = Buffer.from([0]);
 

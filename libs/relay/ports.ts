@@ -2,7 +2,7 @@
  * The relay's dependencies: a transport for frames, and queues for jobs. `redis/` implements both
  * with Redis pub/sub and BullMQ.
  */
-import type { Frame } from "./frame.ts";
+import type { Frame, Urgency } from "./frame.ts";
 import type { GenerationJob } from "./job.ts";
 import type { JobState } from "./owner.ts";
 
@@ -35,8 +35,7 @@ export interface Transport {
   readonly statistics: Readonly<TransportStatistics>;
   /** Starts to receive. Call it once; resolves when the subscription is up. */
   listen(handlers: TransportHandlers): Promise<void>;
-  /** `isIdle`: nobody waits for the frame, so it may be delayed by some milliseconds. */
-  send(mailbox: string, frame: Frame, isIdle?: boolean): void;
+  send(mailbox: string, frame: Frame, urgency?: Urgency): void;
   /**
    * Sends an envelope even without frames. A heartbeat to `self` also checks the subscription and
    * that Redis accepts writes.

@@ -9,7 +9,15 @@
 
 import type { RelayBounds } from "./bounds.ts";
 import { idleOwnersMax } from "./bounds.ts";
-import { encodeAccept, type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "./frame.ts";
+import {
+  encodeAccept,
+  type Frame,
+  type FrameKind,
+  frameBytesOf,
+  frameKinds,
+  noPayload,
+  type Urgency,
+} from "./frame.ts";
 import { Link } from "./link.ts";
 import { LiveMap } from "./live-map.ts";
 import type { AnswerKind } from "./owner.ts";
@@ -22,8 +30,7 @@ import { Incoming, Outbox, Outgoing, type OutgoingPort } from "./sequence.ts";
 export type Outcome = "done" | "cancelled";
 
 export interface RunnerPort<Task> {
-  /** `idly`: nobody waits for the frame, so it may leave with a later one. */
-  send(mailbox: string, frame: Frame, idly?: boolean): void;
+  send(mailbox: string, frame: Frame, urgency?: Urgency): void;
   /** Sends an empty envelope: a sign of life. */
   heartbeat(mailbox: string): void;
   /**
@@ -48,6 +55,14 @@ export interface RunnerPort<Task> {
   settle(task: Task, outcome: Outcome, isOrphaned: boolean): void;
   /** The task is over; free its slot. Called once per task, last. */
   forget(task: Task): void;
+}
+
+/** An attempt of a job: the mailbox of its owner, and the slots that the queue has left here. */
+export interface TakenJob {
+  readonly mailbox: string;
+  readonly number: number;
+  readonly attempt: number;
+  readonly freeSlots: number;
 }
 
 /** An attempt that this process runs. */
@@ -98,7 +113,7 @@ export class Runner<Task> {
     this.#limits = limits;
     this.#port = port;
     this.#outgoingPort = {
-      send: (mailbox, frame, idly) => port.send(mailbox, frame, idly),
+      send: (mailbox, frame, urgency) => port.send(mailbox, frame, urgency),
       flow: (task, open) => port.flow(task, open),
     };
     this.#link = new Link(limits, now);
@@ -135,7 +150,7 @@ export class Runner<Task> {
    * as the owner is known to be alive. For a dead owner, one attempt is kept at a time, to see
    * whether the owner is back; others are dropped, so that the jobs of a dead process delay nobody.
    */
-  take(task: Task, mailbox: string, number: number, attempt: number, freeSlots: number, now: number): void {
+  take(task: Task, { mailbox, number, attempt, freeSlots }: TakenJob, now: number): void {
     this.#wake(now);
     const owner = this.#ownerOf(mailbox);
     const earlier = owner.runs.get(number);
@@ -150,7 +165,11 @@ export class Runner<Task> {
       running: false,
       ended: false,
       endedAt: now,
-      outgoing: new Outgoing(task, { number, attempt }, owner.outbox, this.#limits, this.#outgoingPort),
+      outgoing: new Outgoing(
+        task,
+        { number, attempt },
+        { outbox: owner.outbox, limits: this.#limits, port: this.#outgoingPort },
+      ),
       input: undefined,
       forgotten: false,
     };
@@ -165,7 +184,7 @@ export class Runner<Task> {
     this.#size++;
     owner.runs.set(number, run);
     const waits = now - owner.heardAt > this.#limits.aliveMs || !this.#link.isUp(now);
-    run.outgoing.send(frameKinds.accept, encodeAccept({ waits, freeSlots }), !waits);
+    run.outgoing.send(frameKinds.accept, encodeAccept({ waits, freeSlots }), waits ? "prompt" : "idle");
     if (!waits) this.#run(run);
   }
 
@@ -181,7 +200,7 @@ export class Runner<Task> {
       run.endedAt = now;
       run.outgoing.end();
     }
-    run.outgoing.send(frameKinds[kind], payload, kind === "usage");
+    run.outgoing.send(frameKinds[kind], payload, kind === "usage" ? "idle" : "prompt");
     run.outgoing.regulate();
   }
 
@@ -304,28 +323,27 @@ export class Runner<Task> {
     else this.#port.input(run.task, frame.payload, frame.seq);
     if (owner.unackedBytes * 4 <= this.#limits.mailboxWindowBytes && now - owner.ackedAt <= this.#limits.ackMs) return;
     for (const other of owner.runs.values())
-      if (other.input?.hasNew === true) this.#acknowledgeInput(other, other.input, true);
+      if (other.input?.hasNew === true) this.#acknowledgeInput(other, other.input, "idle");
     owner.unackedBytes = 0;
     owner.ackedAt = now;
   }
 
   #askMissingInput(run: Run<Task>, now: number): void {
     run.input ??= new Incoming();
-    if (run.input.asksMissing(this.#limits, now)) this.#sendAbout(run, frameKinds.missing, run.input.expected);
+    if (run.input.asksMissing(this.#limits, now))
+      this.#sendAbout(run, { kind: frameKinds.missing, seq: run.input.expected });
   }
 
-  #acknowledgeInput(run: Run<Task>, input: Incoming, idly = false): void {
-    this.#sendAbout(run, frameKinds.ack, input.expected, input.acknowledgement(), idly);
+  #acknowledgeInput(run: Run<Task>, input: Incoming, urgency: Urgency = "prompt"): void {
+    this.#sendAbout(run, { kind: frameKinds.ack, seq: input.expected, payload: input.acknowledgement() }, urgency);
   }
 
   #sendAbout(
     { owner, number, attempt }: Run<Task>,
-    kind: FrameKind,
-    seq: number,
-    payload = noPayload,
-    idly = false,
+    { kind, seq, payload = noPayload }: { kind: FrameKind; seq: number; payload?: Buffer },
+    urgency: Urgency = "prompt",
   ): void {
-    this.#port.send(owner.mailbox, { kind, number, attempt, seq, payload }, idly);
+    this.#port.send(owner.mailbox, { kind, number, attempt, seq, payload }, urgency);
   }
 
   /**

@@ -5,7 +5,7 @@
  */
 
 import type { RelayBounds } from "./bounds.ts";
-import { type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "./frame.ts";
+import { type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload, type Urgency } from "./frame.ts";
 
 /** Everything on its way to one mailbox. */
 export class Outbox<Holder> {
@@ -21,7 +21,7 @@ export class Outbox<Holder> {
 }
 
 export interface OutgoingPort<Holder> {
-  send(mailbox: string, frame: Frame, idly?: boolean): void;
+  send(mailbox: string, frame: Frame, urgency?: Urgency): void;
   /** The window is full (`open` is false) or has capacity again. */
   flow(holder: Holder, open: boolean): void;
 }
@@ -56,9 +56,7 @@ export class Outgoing<Holder> {
   constructor(
     holder: Holder,
     address: Pick<Frame, "number" | "attempt">,
-    outbox: Outbox<Holder>,
-    limits: RelayBounds,
-    port: OutgoingPort<Holder>,
+    { outbox, limits, port }: { outbox: Outbox<Holder>; limits: RelayBounds; port: OutgoingPort<Holder> },
   ) {
     this.#holder = holder;
     this.#address = address;
@@ -73,14 +71,14 @@ export class Outgoing<Holder> {
   }
 
   /** Call `regulate` afterwards if more frames may follow. */
-  send(kind: FrameKind, payload: Buffer, idly = false): void {
+  send(kind: FrameKind, payload: Buffer, urgency: Urgency = "prompt"): void {
     const frame = this.#frame(kind, this.#nextSeq++, payload);
     const bytes = frameBytesOf(frame);
     this.#sent.push({ seq: frame.seq, bytes, kind, payload });
     this.bytes += bytes;
     this.#outbox.travellingBytes += bytes;
     this.#isQuiet = false;
-    this.#port.send(this.#outbox.mailbox, frame, idly);
+    this.#port.send(this.#outbox.mailbox, frame, urgency);
   }
 
   /** All frames before `arrived` arrived, and those before `taken` were taken. */

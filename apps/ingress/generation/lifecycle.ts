@@ -675,7 +675,7 @@ export class GenerationLifecycle implements TransportHandlers {
   #ownerPort(): OwnerPort<Generation> {
     const { mailbox } = this.#options;
     return {
-      send: (to, frame, isIdle) => mailbox.send(to, frame, isIdle),
+      send: (to, frame, urgency) => mailbox.send(to, frame, urgency),
       heartbeat: (to) => mailbox.heartbeat(to),
       // Nothing was delivered yet; or the model has `resume`, and what was delivered ends with a
       // whole event and is still kept.

@@ -4,14 +4,14 @@
  * up for losses. The frames for one mailbox gather in its destination:
  *
  *   none ─ send ──────▶ due ─── the turn ends ────▶ publishing ─┬─ no frames left ─▶ none
- *     └─── send idly ─▶ idle ── some milliseconds ─▶    ▲       ├─ urgent frames ──▶ publishing
+ *     └─── send idle ─▶ idle ── some milliseconds ─▶    ▲       ├─ urgent frames ──▶ publishing
  *                                                       └───────┴─ idle frames ────▶ idle
  */
 import { randomBytes } from "node:crypto";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { envelopeBytesMax, gatheredBytesMax, idleFrameMs } from "../bounds.ts";
-import { decodeEnvelope, encodeEnvelope, type Frame, frameBytesOf } from "../frame.ts";
+import { decodeEnvelope, encodeEnvelope, type Frame, frameBytesOf, type Urgency } from "../frame.ts";
 import type { Transport, TransportHandlers, TransportStatistics } from "../ports.ts";
 
 interface Destination {
@@ -103,9 +103,9 @@ export class Mailbox implements Transport {
     });
   }
 
-  send(mailbox: string, frame: Frame, isIdle = false): void {
+  send(mailbox: string, frame: Frame, urgency: Urgency = "prompt"): void {
     const destination = this.#destinationOf(mailbox);
-    this.#publishLater(destination, isIdle);
+    this.#publishLater(destination, urgency);
     const bytes = frameBytesOf(frame);
     if (destination.bytes + bytes > gatheredBytesMax) return;
     destination.frames.push(frame);
@@ -114,7 +114,7 @@ export class Mailbox implements Transport {
 
   heartbeat(mailbox: string): void {
     const destination = this.#destinationOf(mailbox);
-    this.#publishLater(destination, false);
+    this.#publishLater(destination, "prompt");
     destination.hasHeartbeat = true;
     if (mailbox !== this.self) return;
     this.#subscriber.ping().catch(() => undefined);
@@ -156,10 +156,10 @@ export class Mailbox implements Transport {
     return destination;
   }
 
-  #publishLater(destination: Destination, isIdle: boolean): void {
-    if (!isIdle) destination.isUrgent = true;
+  #publishLater(destination: Destination, urgency: Urgency): void {
+    if (urgency === "prompt") destination.isUrgent = true;
     if (destination.isPublishing) return;
-    if (isIdle) {
+    if (urgency === "idle") {
       this.#publishIdle(destination);
       return;
     }

@@ -1,7 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type RelayBounds, relayBounds } from "#relay/bounds.ts";
-import { encodeAccept, type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "#relay/frame.ts";
+import {
+  encodeAccept,
+  type Frame,
+  type FrameKind,
+  frameBytesOf,
+  frameKinds,
+  noPayload,
+  type Urgency,
+} from "#relay/frame.ts";
 import { type AttemptJob, type JobState, Owner, type OwnerAction } from "#relay/owner.ts";
 
 const self = "owner";
@@ -13,7 +21,7 @@ const nameOf = new Map(Object.entries(frameKinds).map(([name, kind]) => [kind, n
  * One line for a frame: who gets it, what it is, of which attempt, and what its payload or seq
  * says.
  */
-function lineOf(mailbox: string, { kind, attempt, seq, payload }: Frame, idly: boolean): string {
+function lineOf(mailbox: string, { kind, attempt, seq, payload }: Frame, urgency: Urgency): string {
   const name = nameOf.get(kind);
   const details =
     kind === frameKinds.ack
@@ -25,7 +33,7 @@ function lineOf(mailbox: string, { kind, attempt, seq, payload }: Frame, idly: b
             ? " settle"
             : " drop"
           : "";
-  return `${mailbox} ${name} #${attempt}${details}${idly ? " idly" : ""}`;
+  return `${mailbox} ${name} #${attempt}${details}${urgency === "idle" ? " idly" : ""}`;
 }
 
 /** The lines for an action; none for a probe. */
@@ -60,7 +68,7 @@ function ownerOf({ limits = relayBounds, mayRestart = true }: { limits?: RelayBo
     self,
     limits,
     {
-      send: (mailbox, frame, idly = false) => lines.push(lineOf(mailbox, frame, idly)),
+      send: (mailbox, frame, urgency = "prompt") => lines.push(lineOf(mailbox, frame, urgency)),
       heartbeat: (mailbox) => (mailbox === self ? heartbeatsToSelf++ : lines.push(`${mailbox} heartbeat`)),
       mayRestart: () => mayRestart,
       deliver: (client, kind, payload) => lines.push(`${client} ${kind} ${payload}`.trim()),

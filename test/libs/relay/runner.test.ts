@@ -1,17 +1,25 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type RelayBounds, relayBounds } from "#relay/bounds.ts";
-import { decodeAccept, type Frame, type FrameKind, frameBytesOf, frameKinds, noPayload } from "#relay/frame.ts";
+import {
+  decodeAccept,
+  type Frame,
+  type FrameKind,
+  frameBytesOf,
+  frameKinds,
+  noPayload,
+  type Urgency,
+} from "#relay/frame.ts";
 import { type Run, Runner } from "#relay/runner.ts";
 
 const self = "worker";
 const startAt = 1_000;
 const nameOf = new Map(Object.entries(frameKinds).map(([name, kind]) => [kind, name]));
 
-function lineOf(mailbox: string, { kind, attempt, seq, payload }: Frame, idly: boolean): string {
+function lineOf(mailbox: string, { kind, attempt, seq, payload }: Frame, urgency: Urgency): string {
   const accept = kind === frameKinds.accept ? decodeAccept(payload) : undefined;
   const details = accept === undefined ? "" : ` ${accept.waits ? "waits" : "begins"}, ${accept.freeSlots} free`;
-  return `${mailbox} ${nameOf.get(kind)} #${attempt} seq ${seq}${details}${idly ? " idly" : ""}`;
+  return `${mailbox} ${nameOf.get(kind)} #${attempt} seq ${seq}${details}${urgency === "idle" ? " idly" : ""}`;
 }
 
 /**
@@ -26,7 +34,7 @@ function runnerOf({ bounds = relayBounds }: { bounds?: RelayBounds } = {}) {
     self,
     bounds,
     {
-      send: (mailbox, frame, idly = false) => lines.push(lineOf(mailbox, frame, idly)),
+      send: (mailbox, frame, urgency = "prompt") => lines.push(lineOf(mailbox, frame, urgency)),
       heartbeat: (mailbox) => {
         if (mailbox !== self) lines.push(`${mailbox} heartbeat`);
       },
@@ -59,7 +67,7 @@ function runnerOf({ bounds = relayBounds }: { bounds?: RelayBounds } = {}) {
     hear,
     receive,
     take: (task: string, number: number, { attempt = 1, owner = "owner", freeSlots = 7 } = {}) =>
-      runner.take(task, owner, number, attempt, freeSlots, now),
+      runner.take(task, { mailbox: owner, number, attempt, freeSlots }, now),
     ack(number: number, arrived: number, taken: number, attempt = 1): void {
       const payload = Buffer.alloc(4);
       payload.writeUInt32LE(taken);

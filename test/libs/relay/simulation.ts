@@ -438,7 +438,11 @@ export class World {
         inputs: 0,
         untakenBytes: 0,
       };
-      runner.take(task, job.client.owner.name, job.client.number, job.attempt, 0, now);
+      runner.take(
+        task,
+        { mailbox: job.client.owner.name, number: job.client.number, attempt: job.attempt, freeSlots: 0 },
+        now,
+      );
       return;
     }
   }

@@ -76,11 +76,11 @@ test("a frame that nobody waits for leaves with an urgent one, or alone a little
   const one = await open(redis.url, "ingress");
   const other = await open(redis.url, "worker");
   const seqs = () => one.heard.frames.map(({ frame }) => frame.seq);
-  other.mailbox.send(one.mailbox.self, frameOf(0), true);
+  other.mailbox.send(one.mailbox.self, frameOf(0), "idle");
   other.mailbox.send(one.mailbox.self, frameOf(1));
   await until("both arrive", () => one.heard.frames.length === 2);
   assert.equal(other.mailbox.statistics.publishes, 1);
-  other.mailbox.send(one.mailbox.self, frameOf(2), true);
+  other.mailbox.send(one.mailbox.self, frameOf(2), "idle");
   await until("the third arrives", () => one.heard.frames.length === 3);
   const payload = Buffer.alloc(60_000, 1);
   const count = 2_000;
@@ -88,7 +88,11 @@ test("a frame that nobody waits for leaves with an urgent one, or alone a little
     let sent = 3;
     const more = () => {
       for (let some = 0; some < 7 && sent < count; some++)
-        other.mailbox.send(one.mailbox.self, frameOf(sent, sent % 50 === 0 ? payload : undefined), sent++ % 3 === 0);
+        other.mailbox.send(
+          one.mailbox.self,
+          frameOf(sent, sent % 50 === 0 ? payload : undefined),
+          sent++ % 3 === 0 ? "idle" : "prompt",
+        );
       if (sent === count) resolve();
       else if (sent % 2 === 0) setTimeout(more, sent % 4);
       else setImmediate(more);
@@ -189,8 +193,9 @@ test("closing a mailbox first sends everything, including frames that nobody wai
   const one = await open(redis.url, "ingress");
   const other = await open(redis.url, "worker");
   const payload = Buffer.alloc(60_000, 1);
-  for (let seq = 0; seq < 20; seq++) other.mailbox.send(one.mailbox.self, frameOf(seq, payload), seq % 2 === 0);
-  other.mailbox.send("worker-elsewhere", frameOf(0), true);
+  for (let seq = 0; seq < 20; seq++)
+    other.mailbox.send(one.mailbox.self, frameOf(seq, payload), seq % 2 === 0 ? "idle" : "prompt");
+  other.mailbox.send("worker-elsewhere", frameOf(0), "idle");
   await other.mailbox.close();
   const { framesSent, publishFailures, roundTripMs } = other.mailbox.statistics;
   assert.deepEqual([framesSent, publishFailures, roundTripMs > 0], [21, 0, true]);
