@@ -98,7 +98,7 @@ async function ask(caller: Caller, path: string, body: Record<string, unknown>, 
 async function textOf(response: Response): Promise<string> {
   const parts: Buffer[] = [];
   try {
-    for await (const part of response.body as unknown as AsyncIterable<Uint8Array>) parts.push(Buffer.from(part));
+    for await (const part of response.body as ReadableStream<Uint8Array>) parts.push(Buffer.from(part));
   } catch {
     assert.equal(response.status, 200);
   }

@@ -192,7 +192,7 @@ export class Settings {
       const value = sealed[name] === undefined ? stored[name] : this.#unsealed(name, sealed[name]);
       if (value !== undefined) values[name] = value;
     }
-    return { ...(values as unknown as InstallationValues), logo: logo && logoOf(logo) };
+    return { ...(values as Partial<InstallationValues> as InstallationValues), logo: logo && logoOf(logo) };
   }
 
   /** Undefined if it was sealed with another AUTH_SECRET: it then counts as not set. */

@@ -2,6 +2,7 @@
  * Requests that read or change something in Redis by one command outlast a failure of it. The keys
  * of a cluster fail one by one.
  */
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { FastifyRequest } from "fastify";
@@ -14,6 +15,7 @@ import { outlastRedis } from "../../../apps/ingress/common/outlast-redis.ts";
 import { StoredAnswers, type StoredAnswersOptions } from "../../../apps/ingress/idempotency/stored-answers.ts";
 import type { StoreOwner } from "../../../apps/ingress/stored/sealed-store.ts";
 import type { ResolvedBody } from "../../../apps/ingress/stored/storing.ts";
+import { partOf } from "../../support/part-of.ts";
 
 const redisWait = { clock: { now: () => 0, epoch: () => 0 }, redisWaitMs: 1 };
 
@@ -33,12 +35,14 @@ test("a request is refused when Redis is away for longer than it may wait", asyn
 
 test("a request that gets another one's answer outlasts a failure of its limits", async () => {
   const admitted = { kind: "admitted", headers: {} };
-  const admission = new Admission({
-    ...redisWait,
-    catalogue: () => ({ modelFor: () => ({}) }),
-    limits: { admitReplay: failsOnce(() => admitted) },
-  } as unknown as AdmissionOptions);
-  const request = { caller: { group: "default" } } as unknown as FastifyRequest;
+  const admission = new Admission(
+    partOf<AdmissionOptions>({
+      ...redisWait,
+      catalogue: () => ({ modelFor: () => ({}) }),
+      limits: { admitReplay: failsOnce(() => admitted) },
+    }),
+  );
+  const request = partOf<FastifyRequest>({ caller: { group: "default" } });
   const endpoint = { dialect: "openai-chat" } as ServedEndpoint;
   assert.deepEqual(await admission.replay({ request, endpoint, model: "sim" }), admitted);
 });
@@ -46,19 +50,21 @@ test("a request that gets another one's answer outlasts a failure of its limits"
 test("the answer for an Idempotency-Key is stored when Redis fails at first, and its entry is not freed", async () => {
   const scripts: string[] = [];
   const run = failsOnce(() => 1);
-  const command = (text: string) => {
-    scripts.push(text);
+  const command = (text: string | Buffer) => {
+    scripts.push(String(text));
     return run();
   };
-  const answers = new StoredAnswers({
-    ...redisWait,
-    redis: { eval: command, evalsha: command },
-    keyspace: { idempotency: () => "entry", idempotencyStored: "stored", idempotencyBytes: "bytes" },
-    space: { hasSpace: async () => true },
-    windowMs: 1_000,
-    keyBytesMax: 1_000,
-    bytesMax: 1_000,
-  } as unknown as StoredAnswersOptions);
+  const answers = new StoredAnswers(
+    partOf<StoredAnswersOptions>({
+      ...redisWait,
+      redis: { eval: command, evalsha: command },
+      keyspace: { idempotency: () => "entry", idempotencyStored: "stored", idempotencyBytes: "bytes" },
+      space: { hasSpace: async () => true },
+      windowMs: 1_000,
+      keyBytesMax: 1_000,
+      bytesMax: 1_000,
+    }),
+  );
   const claim = answers.claimOf("key_1", "hash", "fingerprint", "this request");
   await answers.store(claim, { status: 200, headers: {}, body: Buffer.from("{}") });
   assert.equal(scripts.length, 2);
@@ -68,27 +74,29 @@ test("the answer for an Idempotency-Key is stored when Redis fails at first, and
 
 test("a resumable stream begins when its lease fails at first", async () => {
   const begun: string[] = [];
-  const detached = new DetachedGenerations({
-    ...redisWait,
-    runs: { begin: failsOnce(() => undefined), end: async () => undefined },
-    store: { put: async () => 1, remove: async () => true, append: async () => 1 },
-    admission: {},
-    generations: { begin: ({ model }: { model: string }) => void begun.push(model) },
-  } as unknown as DetachedOptions);
-  const request = { caller: { id: "key_1" }, apiKey: "sk-1", id: "req_1", headers: {} } as unknown as FastifyRequest;
-  const owner = { keyId: "key_1", sealing: { keysFor: () => ({}) } } as unknown as StoreOwner;
-  const endpoint = {
+  const detached = new DetachedGenerations(
+    partOf<DetachedOptions>({
+      ...redisWait,
+      runs: { begin: failsOnce(() => undefined), end: async () => undefined },
+      store: { put: async () => 1, remove: async () => true, append: async () => 1 },
+      admission: {},
+      generations: { begin: ({ model }: { model: string }) => void begun.push(model) },
+    }),
+  );
+  const request = partOf<FastifyRequest>({ caller: { id: "key_1" }, apiKey: "sk-1", id: "req_1", headers: {} });
+  const owner = partOf<StoreOwner>({ keyId: "key_1", sealing: { keysFor: () => ({}) } });
+  const endpoint = partOf<ServedEndpoint>({
     dialect: "openai-chat",
-    operation: "chat",
+    operation: "answer",
     path: "/v1/chat/completions",
-  } as unknown as ServedEndpoint;
+  });
   const live = { once: () => undefined, closed: false } as never;
   const own = {
     id: "gen_1",
     model: "sim",
     answered: () => ({ framing: "sse" as const }),
   };
-  const resolved = { bytes: Buffer.from("{}"), body: {} } as unknown as ResolvedBody;
+  const resolved = partOf<ResolvedBody>({ bytes: Buffer.from("{}"), body: {} });
   assert.equal(
     await detached.beginResumable({ request, owner, endpoint, resolved, live, fingerprint: "f" }, own),
     true,
@@ -97,16 +105,18 @@ test("a resumable stream begins when its lease fails at first", async () => {
 });
 
 test("a stream is resumed when a read of its log fails at first", async () => {
-  const follower = new LogFollower({
-    ...redisWait,
-    // Only the reading of whole values outlasts Redis; that of parts is repeated by its loop.
-    store: { read: async () => [{ value: Buffer.from("f"), version: 1 }], parts: failsOnce(() => undefined) },
-    followers: { claim: () => ({ hold: () => undefined, end: () => undefined }) },
-    runs: { has: async () => true },
-  } as unknown as LogFollowerOptions);
+  const follower = new LogFollower(
+    partOf<LogFollowerOptions>({
+      ...redisWait,
+      // Only the reading of whole values outlasts Redis; that of parts is repeated by its loop.
+      store: { read: async () => [{ value: Buffer.from("f"), version: 1 }], parts: failsOnce(() => undefined) },
+      followers: { claim: () => ({ hold: () => undefined, end: () => undefined }) },
+      runs: { has: async () => true },
+    }),
+  );
   let isTaken = false;
   const response = { once: () => undefined, headersSent: true, write: () => true, end: () => undefined, closed: false };
-  const request = { caller: { id: "key_1" }, url: "/v1/chat/completions", headers: {} } as unknown as FastifyRequest;
+  const request = partOf<FastifyRequest>({ caller: { id: "key_1" }, url: "/v1/chat/completions", headers: {} });
   const reply = {
     raw: response,
     hijack() {

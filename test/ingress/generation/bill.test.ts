@@ -4,6 +4,7 @@ import { plainUsageOf } from "#dialects/usage.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { billOf } from "../../../apps/ingress/generation/bill.ts";
 import type { Generation } from "../../../apps/ingress/generation/generation.ts";
+import { partOf } from "../../support/part-of.ts";
 
 const prices = (inputPerMillion: number) => ({
   inputPerMillion,
@@ -25,9 +26,9 @@ const catalogue = {
 const generationFields = {
   catalogue,
   caller: { group: "half" },
-  state: "running",
-  operation: "answer",
-  framing: "sse",
+  state: "running" as Generation["state"]["kind"],
+  operation: "answer" as Generation["request"]["endpoint"]["operation"],
+  framing: "sse" as const,
   model: { id: "m", capabilities: [] as string[] },
   modelAnswered: "m",
   bodyBytes: 100,
@@ -49,7 +50,7 @@ function generationOf({
 }: typeof generationFields): Generation {
   const request = { http: { caller }, endpoint: { operation }, framing, demand: rest };
   const admitted = { catalogue: prices, model };
-  return { ...rest, state: { kind: state }, request, admitted } as unknown as Generation;
+  return partOf<Generation>({ ...rest, state: { kind: state }, request, admitted });
 }
 
 const begun = { model: "fallback", outputTokens: 0, reasoningTokens: 0 };

@@ -8,16 +8,17 @@ import { emptyLines } from "#dialects/profile.ts";
 import { profiles } from "#dialects/profiles.ts";
 import type { LogWriter } from "../../../apps/ingress/background/answer-log.ts";
 import { LoggedResponse } from "../../../apps/ingress/response/logged-response.ts";
+import { partOf } from "../../support/part-of.ts";
 
 /** A log that keeps nothing. */
-const log = {
+const log = partOf<LogWriter>({
   nextEvent: 0,
   isFull: false,
   head: () => {},
   event: (event: Buffer) => event,
   end: async () => {},
   abandon: () => {},
-} as unknown as LogWriter;
+});
 
 const endings: Record<string, (response: LoggedResponse) => void> = {
   "/end": (response) => response.end(),
@@ -78,7 +79,7 @@ function written(keepAlive: string, sendsIds: boolean, breaks = false): { text: 
     once: () => undefined,
   };
   const numbered = { ...log, event: (event: Buffer) => Buffer.concat([Buffer.from("id: gen_1.0\n"), event]) };
-  const ending = { ...numbered, end: async (kind = "end") => void kinds.push(kind) } as unknown as LogWriter;
+  const ending = partOf<LogWriter>({ ...numbered, end: async (kind = "end") => void kinds.push(kind) });
   const response = new LoggedResponse({ log: ending, sendsIds, ended: () => undefined }).over(live);
   response.writeHead(200, {});
   response.write(emptyLines);

@@ -4,6 +4,7 @@ import { unavailable } from "../../../apps/ingress/common/failures.ts";
 import { Sealing } from "../../../apps/ingress/common/sealing.ts";
 import type { BoundedStore, ValueToStore } from "../../../apps/ingress/stored/bounded-store.ts";
 import { SealedStore } from "../../../apps/ingress/stored/sealed-store.ts";
+import { partOf } from "../../support/part-of.ts";
 
 const owner = { keyId: "key_1", sealing: Sealing.of("sk-1", "key_1") };
 const timedOut = () => Promise.reject(new Error("Command timed out"));
@@ -13,7 +14,7 @@ function silentOnce(): BoundedStore {
   let stored: { value: Buffer; version: number } | undefined;
   let puts = 0;
   let removals = 0;
-  return {
+  return partOf<BoundedStore>({
     async put(_keyId: string, { value, replaces = -1 }: ValueToStore) {
       if (replaces >= 0 && replaces !== (stored?.version ?? 0)) return "conflict";
       stored = { value, version: (stored?.version ?? 0) + 1 };
@@ -25,7 +26,7 @@ function silentOnce(): BoundedStore {
       stored = undefined;
       return removals++ === 0 ? timedOut() : wasStored;
     },
-  } as unknown as BoundedStore;
+  });
 }
 
 const storeThatWaits = (redisWaitMs: number) =>

@@ -2,6 +2,7 @@
  * The assumptions of libs/relay/redis/bullmq-internals.ts about BullMQ. If a new version fails
  * here, check that file.
  */
+
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Job, Queue, Worker } from "bullmq";
@@ -13,6 +14,7 @@ import {
   restoreEventStreamSettings,
 } from "#relay/redis/bullmq-internals.ts";
 import { connectRedis } from "#service/redis.ts";
+import { partOf } from "../../../support/part-of.ts";
 import { startRedis } from "../../../support/redis.ts";
 
 const prefix = "{internals:queue}";
@@ -107,7 +109,9 @@ test("BullMQ works inside as the relay assumes", async (t) => {
     });
     stalled.on("error", ignore);
     await stalled.waitUntilReady();
-    const backend = stalled.getBackend() as unknown as { moveStalledJobsToWait(): Promise<unknown> };
+    const backend = stalled.getBackend() as ReturnType<typeof stalled.getBackend> & {
+      moveStalledJobsToWait(): Promise<unknown>;
+    };
     for (let round = 0; round < 2; round++) {
       await redis.del(key("stalled-check"));
       await backend.moveStalledJobsToWait();
@@ -123,7 +127,7 @@ test("a blocked fetch that never ends, on a connection that never opens again, i
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const never = () => new Promise<never>(() => {});
   const backend = { waitForJob: never, reconnectBlocking: never };
-  const worker = { getBackend: () => backend, toKey: (key: string) => key } as unknown as Worker;
+  const worker = partOf<Worker>({ getBackend: () => backend, toKey: (key: string) => key });
   const errors: Error[] = [];
   const fetcher = new JobFetcher(worker, undefined as never);
   const waiting = fetcher.waitForJob(1, (error) => errors.push(error));
