@@ -10,7 +10,6 @@ import type { Continuation, RelayedText } from "./neutral/continuation.ts";
 import type { ModelTraits } from "./neutral/model-traits.ts";
 import type { Answer, AnswerEvent, ContentEvent, Finish, NeutralRequest } from "./neutral/neutral.ts";
 import type { Produced } from "./neutral/produced.ts";
-import type { Cut } from "./relay/stop-cutter.ts";
 import type { AttachmentFinder } from "./relay/verbatim-attachments.ts";
 import type { Repair } from "./repairs/repairs.ts";
 import type { Usage } from "./usage.ts";
@@ -85,6 +84,14 @@ export interface AnswerIdentity {
    * (custom-calls.ts).
    */
   customNames?: ReadonlySet<string> | undefined;
+}
+
+/** The sequences that the gateway ends an answer at. */
+export interface Cut {
+  /** At least one; none is empty. */
+  sequences: readonly string[];
+  /** An estimate of the prompt's tokens. */
+  inputTokens: number;
 }
 
 /** The parts of a request that are needed to write its answer in the caller's dialect. */

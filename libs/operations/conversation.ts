@@ -1,13 +1,13 @@
 /** The common part of operations on conversations, for the worker: decoding and attachments. */
 
-import type { Codec, Framing } from "#dialects/codec.ts";
+import type { Codec, Cut, Framing } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { type AttachmentAddress, remoteAttachmentsOf } from "#dialects/neutral/attachments.ts";
 import { Refusal, refuse } from "#dialects/neutral/field-support.ts";
 import type { NeutralRequest } from "#dialects/neutral/neutral.ts";
 import { stopsOf } from "#dialects/neutral/within-bounds.ts";
-import { type Cut, canCut } from "#dialects/relay/stop-cutter.ts";
+import { canCut } from "#dialects/relay/stop-cutter.ts";
 import { type AttachmentFinder, withAddresses } from "#dialects/relay/verbatim-attachments.ts";
 import { bytesPerToken } from "#dialects/usage.ts";
 import { addressesMax } from "./bounds.ts";

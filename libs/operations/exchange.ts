@@ -4,12 +4,11 @@
  * can handle large bodies.
  */
 
-import type { Framing, StreamRelay, Target, WholeAnswer, WireRequest } from "#dialects/codec.ts";
+import type { Cut, Framing, StreamRelay, Target, WholeAnswer, WireRequest } from "#dialects/codec.ts";
 import type { ConversationDialect, UpstreamDialect } from "#dialects/dialect.ts";
 import type { Failure } from "#dialects/errors.ts";
 import type { AttachmentAddress, Data } from "#dialects/neutral/attachments.ts";
 import type { NeutralRequest } from "#dialects/neutral/neutral.ts";
-import type { Cut } from "#dialects/relay/stop-cutter.ts";
 import type { Repair } from "#dialects/repairs/repairs.ts";
 import type { Usage } from "#dialects/usage.ts";
 import { defined } from "#wire/json/parse.ts";

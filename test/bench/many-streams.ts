@@ -65,7 +65,7 @@ async function observe(redisUrl: string): Promise<() => Observed> {
 }
 
 const columns = [
-  { key: "held", head: "at once, at most", digits: 0 },
+  { key: "usedSlots", head: "at once, at most", digits: 0 },
   { key: "firstP50", head: "first p50 ms", digits: 0 },
   { key: "firstMax", head: "first max ms", digits: 0 },
   { key: "startCores", head: "cores at first", digits: 2 },
@@ -160,7 +160,7 @@ async function measureCase(bench: Bench, table: Table, { label, streams, start, 
         firstP50: begun.firstP50,
         firstMax: Math.max(begun.firstMax, Number.isNaN(flowing.firstMax) ? 0 : flowing.firstMax),
         startCores,
-        held: usedSlots,
+        usedSlots,
         gapP50: flowing.gapP50,
         gapP99: flowing.gapP99,
         cores,

@@ -5,19 +5,11 @@
  */
 
 import { stopCharactersMax, stopSequencesMax } from "../bounds.ts";
-import type { Codec, StreamDecoder } from "../codec.ts";
+import type { Codec, Cut, StreamDecoder } from "../codec.ts";
 import { type AnswerEvent, endWith } from "../neutral/neutral.ts";
 import { Produced } from "../neutral/produced.ts";
 import { plainUsageOf, type Usage } from "../usage.ts";
 import { WrappedDecoder } from "./event-decoder.ts";
-
-/** The sequences that the gateway ends an answer at. */
-export interface Cut {
-  /** At least one; none is empty. */
-  sequences: readonly string[];
-  /** An estimate of the prompt's tokens. */
-  inputTokens: number;
-}
 
 /** True if the sequences are few and short enough to search for. */
 export const canCut = (sequences: readonly string[]) =>

@@ -6,7 +6,8 @@
 import { isObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { definitionChainMax } from "../bounds.ts";
 import { withNotes } from "./notes.ts";
-import { readSchema, type Schema, type SchemaTarget } from "./read.ts";
+import { readSchema, type SchemaTarget } from "./read.ts";
+import type { Schema } from "./references.ts";
 
 export const anthropicTarget: SchemaTarget = { keepsReferences: true };
 

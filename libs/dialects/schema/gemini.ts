@@ -5,7 +5,8 @@
  */
 import { defined, listOf, objectOf } from "#wire/json/parse.ts";
 import { withNotes } from "./notes.ts";
-import type { Schema, SchemaTarget } from "./read.ts";
+import type { SchemaTarget } from "./read.ts";
+import type { Schema } from "./references.ts";
 import { mergedWith } from "./references.ts";
 
 const keywords = new Set(

@@ -3,7 +3,7 @@
  * libraries do.
  */
 import { schemaNoteLengthMax } from "../bounds.ts";
-import type { Schema } from "./read.ts";
+import type { Schema } from "./references.ts";
 
 /** The schema with these keywords in its description. */
 export function withNotes(schema: Schema, notes: readonly (readonly [string, unknown])[]): Schema {

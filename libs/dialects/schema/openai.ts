@@ -5,7 +5,8 @@
 import { isObject, listOf, objectOf } from "#wire/json/parse.ts";
 import { formatInstructionOf } from "../neutral/format-instruction.ts";
 import type { Settings } from "../neutral/neutral.ts";
-import { readSchema, type Schema, type SchemaTarget } from "./read.ts";
+import { readSchema, type SchemaTarget } from "./read.ts";
+import type { Schema } from "./references.ts";
 
 /** A list needs a schema of its items, in strict mode and without: "array schema missing items". */
 export const openaiTarget: SchemaTarget = {

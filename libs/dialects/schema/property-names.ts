@@ -6,7 +6,7 @@
 
 import { isObject } from "#wire/json/parse.ts";
 import { argumentsDepthMax, schemaDepthMax } from "../bounds.ts";
-import type { Schema } from "./read.ts";
+import type { Schema } from "./references.ts";
 
 /** The names that a target accepts, and the most characters. */
 export interface NameRule {

@@ -5,12 +5,18 @@
  * schema. https://json-schema.org/draft/2020-12/json-schema-validation
  */
 
-import { defined, isObject, type JsonObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
+import { defined, isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { schemaDepthMax, schemaNodesMax, schemaNodesMin } from "../bounds.ts";
 import type { PropertyNames } from "./property-names.ts";
-import { definitionIn, mergedWith, ReferenceLoops, referenced, referenceIn, withoutReference } from "./references.ts";
-
-export type Schema = JsonObject;
+import {
+  definitionIn,
+  mergedWith,
+  ReferenceLoops,
+  referenced,
+  referenceIn,
+  type Schema,
+  withoutReference,
+} from "./references.ts";
 
 /** The requirements of a target for schemas. */
 export interface SchemaTarget {

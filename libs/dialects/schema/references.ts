@@ -5,7 +5,8 @@
 
 import { isObject, type JsonObject, objectOf } from "#wire/json/parse.ts";
 import { schemaDepthMax, schemaNodesMax } from "../bounds.ts";
-import type { Schema } from "./read.ts";
+
+export type Schema = JsonObject;
 
 const pointerLengthMax = 1_000;
 

@@ -7,7 +7,7 @@
 import { isObject, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { schemaAlternativesMax, schemaDepthMax } from "../bounds.ts";
 import { withNotes } from "./notes.ts";
-import type { Schema } from "./read.ts";
+import type { Schema } from "./references.ts";
 import { mergedWith, referenced, referenceIn, withoutReference } from "./references.ts";
 
 /** The schema with an object at its root; the same one if it has that already. */

@@ -8,7 +8,8 @@ import { anthropicNames, anthropicTarget } from "./anthropic.ts";
 import { geminiNames, geminiTarget } from "./gemini.ts";
 import { openaiTarget } from "./openai.ts";
 import { type NameRule, PropertyNames, renamed } from "./property-names.ts";
-import { readSchema, type Schema, type SchemaTarget } from "./read.ts";
+import { readSchema, type SchemaTarget } from "./read.ts";
+import type { Schema } from "./references.ts";
 import { withObjectRoot } from "./root.ts";
 
 const targets: Record<ConversationDialect, { target: SchemaTarget; names?: NameRule }> = {

@@ -3,7 +3,7 @@
  * all others as the answer to a conversation whose only turn is the prompt.
  */
 import { randomUUID } from "node:crypto";
-import type { Target } from "#dialects/codec.ts";
+import type { Cut, Target } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { type RefusedFields, refuseFields } from "#dialects/neutral/caller-request.ts";
@@ -11,7 +11,7 @@ import { consistent } from "#dialects/neutral/consistent.ts";
 import { refuse } from "#dialects/neutral/field-support.ts";
 import { foldedOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
 import { type RequestedAnswer, requestedAnswerIn, verbatimCompletions } from "#dialects/openai-chat/verbatim.ts";
-import { answersOf, type Cut } from "#dialects/relay/stop-cutter.ts";
+import { answersOf } from "#dialects/relay/stop-cutter.ts";
 import { TranslatedStream } from "#dialects/relay/translated.ts";
 import { type JsonObject, parsedObject } from "#wire/json/parse.ts";
 import { cutOf, isConversation } from "../conversation.ts";

@@ -2,7 +2,8 @@
  * A chaos run: real processes under a mixed load, struck by faults at moments that the seed
  * determines, and afterwards the checks of what must hold.
  *
- *   npm run chaos -- --seed 1 --minutes 5 [--topology single|sentinel|cluster] [--callers 24] [--report DIRECTORY]
+ *   npm run chaos -- --seed 1 --minutes 5 [--topology single|sentinel|cluster]
+ *                    [--callers 24] [--report DIRECTORY]
  *
  * The minutes are those of the whole run, with its start and its checks. After each fault it hands
  * out what it knows, so a run that is stopped leaves a report.

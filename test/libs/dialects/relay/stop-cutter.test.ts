@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { AnswerContext } from "#dialects/codec.ts";
+import type { AnswerContext, Cut } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import type { NeutralRequest } from "#dialects/neutral/neutral.ts";
 import { stopsOf } from "#dialects/neutral/within-bounds.ts";
-import { answersOf, type Cut, canCut } from "#dialects/relay/stop-cutter.ts";
+import { answersOf, canCut } from "#dialects/relay/stop-cutter.ts";
 import { TranslatedStream } from "#dialects/relay/translated.ts";
 import { SseReader } from "#wire/sse.ts";
 import { targetOf } from "../../../support/target.ts";
