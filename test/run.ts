@@ -2,13 +2,19 @@
  * `npm run tests`: every file of groups.ts in processes of their own, a few at a time. The tests
  * fail if one of them fails.
  */
+import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdtempSync, rmSync, statfsSync } from "node:fs";
+import { join } from "node:path";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { testFiles } from "./groups.ts";
 
-/** More than the cores of a small machine, because many tests wait. */
-const processes = 5;
+const root = join(import.meta.dirname, "..");
+/**
+ * More than the cores of a small machine, because many tests wait; few enough that a process of the
+ * gateway answers in time.
+ */
+const processes = 3;
 
 /** Databases of tests are many small files, which are fast in memory. Linux has this directory. */
 const memory = "/dev/shm";
@@ -27,6 +33,12 @@ if (hasMemory()) {
   process.env.TMPDIR = directory;
   process.on("exit", () => rmSync(directory, { recursive: true, force: true }));
 }
+// Node compiles each source once: the first process fills the cache, and all others read it.
+process.env.NODE_COMPILE_CACHE = join(root, "node_modules", ".cache", "compile");
+execFileSync(process.execPath, ["-e", 'import("./test/support/gateway.ts"); import("./test/control/api.ts")'], {
+  cwd: root,
+  stdio: "inherit",
+});
 const results = run({
   files: testFiles(),
   concurrency: processes,

@@ -50,7 +50,12 @@ export async function startRole(
 ): Promise<Role> {
   const child = spawn(process.execPath, [`apps/${role}/main.ts`, ...args], {
     cwd: checkout,
-    env: { PATH: process.env.PATH, LOG_LEVEL: "warn", ...environment },
+    env: {
+      PATH: process.env.PATH,
+      NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+      LOG_LEVEL: "warn",
+      ...environment,
+    },
     stdio: ["ignore", process.env.TEST_LOGS ? "inherit" : "ignore", "pipe", "ipc"],
   });
   let complaints = "";
