@@ -14,7 +14,7 @@ const root = join(import.meta.dirname, "..");
  * More than the cores of a small machine, because many tests wait; few enough that a process of the
  * gateway answers in time.
  */
-const processes = 3;
+const processes = 4;
 
 /** Databases of tests are many small files, which are fast in memory. Linux has this directory. */
 const memory = "/dev/shm";
