@@ -95,16 +95,33 @@ const copiedRow = (record: UsageRecord): string =>
   copyLine(fields.map(([field, [, type]]) => copiedValue(record, field, type)));
 
 function copiedValue(record: UsageRecord, field: keyof UsageRecord, type: string): string | null {
-  const value = field === "receivedAt" ? new Date(record.receivedAt).toISOString() : record[field];
-  if (value === null) return unknownDimensions.has(field) ? "" : null;
+  const value = storedValue(record, field);
+  if (value === null) return null;
   if (type.startsWith("jsonb")) return storable(JSON.stringify(value));
   return typeof value === "string" ? storableText(value) : String(value);
 }
 
+/** As the column expects it. */
+const storedValue = (record: UsageRecord, field: keyof UsageRecord) =>
+  field === "receivedAt"
+    ? new Date(record.receivedAt).toISOString()
+    : (record[field] ?? (unknownDimensions.has(field) ? "" : null));
+
 /** An unknown dimension is an empty text. */
 const unknownDimensions: ReadonlySet<keyof UsageRecord> = new Set(["account", "model", "upstream"]);
 
-/** Rows are locked in order, so that insertions do not wait for each other in a circle. */
+/**
+ * Adds rows to a table of totals. `rows` selects them in the order of their keys, so that
+ * insertions lock in one order and do not wait for each other in a circle.
+ */
+function addition(table: string, time: string, rows: RawBuilder<unknown>): RawBuilder<unknown> {
+  const keys = list([time, ...dimensionNames]);
+  const sums = list(measureNames.map((name) => `${name} = ${table}.${name} + excluded.${name}`));
+  return sql`
+    insert into ${sql.table(table)} (${keys}, ${list(measureNames)}) ${rows}
+    on conflict (${keys}) do update set ${sums}`;
+}
+
 async function addTotals(
   transaction: Transaction<Tables>,
   table: string,
@@ -121,14 +138,11 @@ async function addTotals(
       ...measureNames.map((name, index) => [name, String(sums[index])]),
     ]),
   );
-  await sql`
-    insert into ${sql.table(table)} (${list(keys)}, ${list(measureNames)})
+  const selected = sql`
     select ${list(keys)}, ${list(measureNames)}
     from json_to_recordset(${JSON.stringify(objects)}::json) as r(${list([...types, ...measured])})
-    order by ${list(keys)}
-    on conflict (${list(keys)}) do update set ${list(measureNames.map((name) => `${name} = ${table}.${name} + excluded.${name}`))}`.execute(
-    transaction,
-  );
+    order by ${list(keys)}`;
+  await addition(table, time, selected).execute(transaction);
 }
 
 /** Adds, replaces or ignores records. Only one merge runs at a time. */
@@ -148,13 +162,8 @@ async function merge(database: Database, records: readonly UsageRecord[]): Promi
 const storable = (json: string): string =>
   json.replace(/\\\\|\\u0000|\\ud[89a-f][0-9a-f]{2}/g, (sequence) => (sequence === "\\\\" ? sequence : "\\ufffd"));
 
-/** As the columns expect it. */
-function rowOf(record: UsageRecord): Record<string, unknown> {
-  const row: Record<string, unknown> = {};
-  for (const [field, [name]] of fields) row[name] = record[field] ?? (unknownDimensions.has(field) ? "" : null);
-  row.received_at = new Date(record.receivedAt);
-  return row;
-}
+const rowOf = (record: UsageRecord): Record<string, unknown> =>
+  Object.fromEntries(fields.map(([field, [name]]) => [name, storedValue(record, field)]));
 
 const recordset = list(fields.map(([, [name, type]]) => `${name} ${type.replace(" not null", "")}`));
 const updated = list(
@@ -165,12 +174,14 @@ const updated = list(
 const groupPlaces = list(["", ...dimensionNames].map((_, index) => String(index + 1)));
 
 /** Adds the changes to a table of totals. */
-const added = (table: string, time: string, timeOf: string) => sql`
-    insert into ${sql.table(table)} (${list([time, ...dimensionNames])}, ${list(measureNames)})
+const added = (table: string, time: string, timeOf: string) =>
+  addition(
+    table,
+    time,
+    sql`
     select ${list([timeOf, ...dimensionNames])}, ${list(measureNames.map((name) => `sum(${name})::bigint`))}
-    from changes group by ${groupPlaces} order by ${groupPlaces}
-    on conflict (${list([time, ...dimensionNames])}) do update
-    set ${list(measureNames.map((name) => `${name} = ${table}.${name} + excluded.${name}`))}`;
+    from changes group by ${groupPlaces} order by ${groupPlaces}`,
+  );
 
 const merging = (rows: string) => sql<{ changed: number }>`
   with incoming as (
