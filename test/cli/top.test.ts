@@ -1,13 +1,11 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { PassThrough } from "node:stream";
 import { after, test } from "node:test";
 import { stripVTControlCharacters } from "node:util";
 import { type Terminal, topCommand } from "../../apps/cli/top.ts";
 import { frameOf, type LiveState } from "../../apps/cli/top-frame.ts";
 import { until } from "../support/time.ts";
+import { jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
 
 const state: LiveState = {
   at: "2027-01-31T18:00:00.000Z",
@@ -73,16 +71,13 @@ const state: LiveState = {
 };
 
 /** Stands for control: test/control/operations.test.ts has the real one. */
-let answer = { status: 200, body: JSON.stringify(state) };
-const control = createServer((request, reply) => {
-  const isAllowed = request.headers.authorization === "Bearer a token" && request.url === "/api/v1/operations";
-  const { status, body } = isAllowed ? answer : { status: 401, body: '{"detail":"The token is unknown."}' };
-  reply.writeHead(status).end(body);
-}).listen(0, "127.0.0.1");
-await once(control, "listening");
-after(() => control.close());
-const url = `http://127.0.0.1:${(control.address() as AddressInfo).port}`;
-const environment = { SLUICE_CONTROL_URL: url, OPERATOR_TOKEN: "a token" };
+let answer = jsonAnswer(state);
+const control = await startScriptedUpstream((response, { headers, path }) => {
+  const isAllowed = headers.authorization === "Bearer a token" && path === "/api/v1/operations";
+  (isAllowed ? answer : jsonAnswer({ detail: "The token is unknown." }, 401))(response);
+});
+after(() => control[Symbol.asyncDispose]());
+const environment = { SLUICE_CONTROL_URL: control.origin, OPERATOR_TOKEN: "a token" };
 
 /** A terminal of 100 by 30, unless it is none. */
 function terminalOf(isTTY: boolean) {
@@ -162,7 +157,7 @@ test("NO_COLOR turns colours off, Ctrl-C ends it, and an outage is shown above t
   const ended = topCommand([], { ...environment, NO_COLOR: "1" }, terminal);
   await until("it draws", () => frames().length >= 1);
   const before = answer;
-  answer = { status: 503, body: '{"detail":"Redis is away"}' };
+  answer = jsonAnswer({ detail: "Redis is away" }, 503);
   await until("it says so", () => frames().at(-1)?.includes("Redis is away; q ends it") === true);
   assert.match(frames().at(-1) as string, /chat/);
   assert.equal(
@@ -184,7 +179,7 @@ test("wrong arguments, a wrong token and an absent control are one line", async 
       1,
       /^sluice top: control at .+ does not answer\n$/,
     ],
-    [["--once"], { SLUICE_CONTROL_URL: url }, 1, /^sluice top: .+OPERATOR_TOKEN\n$/],
+    [["--once"], { SLUICE_CONTROL_URL: control.origin }, 1, /^sluice top: .+OPERATOR_TOKEN\n$/],
   ];
   for (const [args, variables, code, error] of cases) {
     const { terminal, written } = terminalOf(false);

@@ -4,14 +4,12 @@
  * conformance` writes them, the test compares.
  */
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { startGateway } from "../support/gateway.ts";
+import { bodyAnswer, startScriptedUpstream } from "../support/upstream.ts";
 import type { Caller, Observed } from "./ask.ts";
 import { callers } from "./callers/callers.ts";
 import { type Case, casesOf } from "./cases.ts";
@@ -22,19 +20,12 @@ const writes = process.env.CONFORMANCE_WRITE === "1";
 const goldenFolder = join(import.meta.dirname, "golden");
 const tableFile = join(import.meta.dirname, "..", "..", "docs", "conformance.md");
 
-const pictures = createServer((_request, response) => {
-  response
-    .writeHead(200, { "content-type": "image/png" })
-    .end(
-      Buffer.from(
-        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
-        "base64",
-      ),
-    );
-});
-pictures.listen(0, "127.0.0.1");
-await once(pictures, "listening");
-const cases = casesOf(`http://127.0.0.1:${(pictures.address() as AddressInfo).port}`);
+const png = Buffer.from(
+  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
+  "base64",
+);
+const pictures = await startScriptedUpstream(bodyAnswer(png, "image/png"));
+const cases = casesOf(pictures.origin);
 
 const recorder = await startRecorder();
 const settings = [...new Set(cases.map((one) => one.settings ?? ""))];
@@ -64,8 +55,8 @@ const gateway = await startGateway({
 recorder.forwardTo(gateway.simulatorUrl);
 after(async () => {
   await gateway[Symbol.asyncDispose]();
-  await recorder.close();
-  pictures.close();
+  await recorder[Symbol.asyncDispose]();
+  await pictures[Symbol.asyncDispose]();
 });
 
 interface Exchange {

@@ -1,9 +1,5 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
-import { once } from "node:events";
-import { createServer, type IncomingHttpHeaders } from "node:http";
-import type { AddressInfo } from "node:net";
-import { text } from "node:stream/consumers";
 import { after, test } from "node:test";
 import { pino } from "pino";
 import { correctBudget } from "#access/budgets.ts";
@@ -17,6 +13,7 @@ import { type Alert, Alerts } from "../../apps/control/alerts/alerts.ts";
 import { Webhook } from "../../apps/control/alerts/webhook.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import { startRedis } from "../support/redis.ts";
+import { startScriptedUpstream } from "../support/upstream.ts";
 import { onPostgres } from "./databases.ts";
 
 const server = await startRedis();
@@ -165,28 +162,12 @@ onPostgres("alerts are dropped with the usage records of their days", async (dat
   assert.deepEqual(left, [{ id: alert(399).id }]);
 });
 
-interface Received {
-  headers: IncomingHttpHeaders;
-  body: string;
-}
-
-async function startReceiver(statusOf: (count: number) => number) {
-  const received: Received[] = [];
-  const receiver = createServer(async (request, response) => {
-    received.push({ headers: request.headers, body: await text(request) });
-    response.writeHead(statusOf(received.length)).end();
-  });
-  receiver.listen(0, "127.0.0.1");
-  await once(receiver, "listening");
-  return {
-    received,
-    url: `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/hook`,
-    [Symbol.dispose]: () => void receiver.close(),
-  };
-}
-
 onPostgres("the webhook gets each alert signed, again until it accepts it", async (database) => {
-  using receiver = await startReceiver((count) => (count === 1 ? 500 : 200));
+  await using receiver = await startScriptedUpstream();
+  receiver.answerWith(
+    (response) => response.writeHead(500).end(),
+    (response) => response.writeHead(200).end(),
+  );
   await database.updateTable("alerts").set({ next_attempt_at: null }).execute();
   const id = `alert_${process.pid}_${++spaces}`;
   const at = new Date();
@@ -204,23 +185,23 @@ onPostgres("the webhook gets each alert signed, again until it accepts it", asyn
     })
     .execute();
   const secret = `whsec_${Buffer.from("a secret of the receiver").toString("base64")}`;
-  const settings = () => ({ alertWebhookUrl: receiver.url, alertWebhookSecret: secret });
+  const settings = () => ({ alertWebhookUrl: `${receiver.origin}/hook`, alertWebhookSecret: secret });
   const webhook = new Webhook({ clock: systemClock, database, settings, log });
   webhook.close();
   await webhook.run();
   await webhook.run();
-  assert.equal(receiver.received.length, 1);
+  assert.equal(receiver.requests.length, 1);
   await database.updateTable("alerts").set({ next_attempt_at: at }).where("id", "=", id).execute();
   await webhook.run();
   await database.updateTable("alerts").set({ next_attempt_at: null }).where("id", "!=", id).execute();
   await webhook.run();
-  assert.equal(receiver.received.length, 2);
-  for (const { headers, body } of receiver.received) {
+  assert.equal(receiver.requests.length, 2);
+  for (const { headers, body, json } of receiver.requests) {
     assert.equal(headers["webhook-id"], id);
     const content = `${id}.${headers["webhook-timestamp"]}.${body}`;
     const expected = createHmac("sha256", "a secret of the receiver").update(content).digest("base64");
     assert.equal(headers["webhook-signature"], `v1,${expected}`);
-    const { type, subject, detail, account } = JSON.parse(body) as Record<string, unknown>;
+    const { type, subject, detail, account } = json;
     assert.deepEqual(
       { type, subject, detail, account },
       { type: "key.revoked", subject: "key key_1", detail: { name: "ci" }, account: "acme" },

@@ -2,15 +2,14 @@
  * Files of the console that control serves, and the webhook's address that it calls.
  */
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer, request } from "node:http";
-import type { AddressInfo } from "node:net";
+import { request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { startControl, type TestControl } from "../support/control.ts";
 import { startRedis } from "../support/redis.ts";
+import { startScriptedUpstream } from "../support/upstream.ts";
 
 const directory = await mkdtemp(join(tmpdir(), "sluice-exposure-"));
 await mkdir(join(directory, "console", "assets"), { recursive: true });
@@ -18,17 +17,11 @@ await writeFile(join(directory, "console", "index.html"), "<!doctype html><title
 await writeFile(join(directory, "console", "assets", "main.js"), "1");
 await writeFile(join(directory, "secret.txt"), "secret");
 const redis = await startRedis();
-let calls = 0;
-const receiver = createServer((_request, response) => {
-  calls++;
-  response.end();
-}).listen(0, "127.0.0.1");
-await once(receiver, "listening");
-const { port } = receiver.address() as AddressInfo;
+const receiver = await startScriptedUpstream((response) => response.end());
 const start = (environment: Record<string, string> = {}) =>
   startControl({ REDIS_URL: redis.url, CONSOLE_DIRECTORY: join(directory, "console"), ...environment });
 after(async () => {
-  receiver.close();
+  await receiver[Symbol.asyncDispose]();
   await redis[Symbol.asyncDispose]();
   await rm(directory, { recursive: true });
 });
@@ -106,19 +99,19 @@ test("a webhook from the console reaches public addresses only, and tells nothin
     "168.63.129.16",
   ];
   for (const host of hosts)
-    assert.match(String(await deliver(control, `http://${host}:${port}/hook`)), /not a public one/, host);
-  assert.equal(calls, 0);
+    assert.match(String(await deliver(control, `http://${host}:${receiver.port}/hook`)), /not a public one/, host);
+  assert.equal(receiver.requests.length, 0);
 });
 
 test("WEBHOOK_NETWORKS allows private networks, and ALERT_WEBHOOK_URL any address", async () => {
-  const url = `http://127.0.0.1:${port}/hook`;
+  const url = `http://127.0.0.1:${receiver.port}/hook`;
   {
     await using control = await start({ WEBHOOK_NETWORKS: "127.0.0.0/8" });
     assert.equal(await deliver(control, url), null);
-    assert.match(String(await deliver(control, `http://[::1]:${port}/hook`)), /not a public one/);
+    assert.match(String(await deliver(control, `http://[::1]:${receiver.port}/hook`)), /not a public one/);
   }
   await using control = await start({ ALERT_WEBHOOK_URL: url });
   const answer = await control.call("POST", "/settings/test-alert");
   assert.deepEqual(await answer.json(), { problem: null });
-  assert.equal(calls, 2);
+  assert.equal(receiver.requests.length, 2);
 });

@@ -3,16 +3,13 @@
  * other processes follow.
  */
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
-import { text } from "node:stream/consumers";
 import { setTimeout as delay } from "node:timers/promises";
 import { pino } from "pino";
 import { StartupFault } from "#service/startup.ts";
 import { dropAudit } from "../../apps/control/accounts/audit-log.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import { Settings } from "../../apps/control/settings/settings.ts";
+import { startScriptedUpstream } from "../support/upstream.ts";
 import { operator, startApi, type TestApi } from "./api.ts";
 import { onPostgres } from "./databases.ts";
 import { startMailServer } from "./mail-server.ts";
@@ -152,15 +149,10 @@ onPostgres(
     assert.equal((await api.call(operator, "POST", "/settings/test-mail", { to })).status, 409);
     assert.equal((await api.call(operator, "POST", "/settings/test-alert")).status, 409);
     await using mails = await startMailServer();
-    let received: { request: IncomingMessage; body: string } | undefined;
-    const receiver = createServer((request, response) => {
-      void text(request).then((body) => {
-        received = { request, body };
-        response.writeHead(received.request.url === "/refuses" ? 500 : 200).end();
-      });
-    }).listen(0, "127.0.0.1");
-    await once(receiver, "listening");
-    const at = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
+    await using receiver = await startScriptedUpstream((response, { path }) =>
+      response.writeHead(path === "/refuses" ? 500 : 200).end(),
+    );
+    const at = receiver.origin;
     const saved = {
       name: "Acme",
       smtpUrl: mails.url,
@@ -175,12 +167,11 @@ onPostgres(
     assert.match(mail, /^From: Acme <gateway@example\.com>/m);
     assert.match(mail, /^Subject: Test mail of Acme/m);
     assert.deepEqual((await api.call(operator, "POST", "/settings/test-alert")).body, { problem: null });
-    assert.match(String(received?.request.headers["webhook-signature"]), /^v1,/);
-    assert.equal(JSON.parse(received?.body ?? "").type, "test");
+    assert.match(String(receiver.last().headers["webhook-signature"]), /^v1,/);
+    assert.equal(receiver.last().json.type, "test");
     await change(api, { alertWebhookUrl: `${at}/refuses`, smtpUrl: "smtp://127.0.0.1:1" });
     assert.deepEqual((await api.call(operator, "POST", "/settings/test-alert")).body, { problem: "status 500" });
     assert.match((await api.call(operator, "POST", "/settings/test-mail", { to })).body.problem, /^E/);
-    await new Promise((resolve) => receiver.close(resolve));
   },
 );
 

@@ -4,10 +4,10 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { openSession } from "../e2e/realtime-support.ts";
-import { jsonAnswer, startScriptedUpstream } from "../e2e/support.ts";
 import { startControl } from "../support/control.ts";
 import { startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
+import { jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
 
 interface UsageRecord {
   cost: string;
@@ -73,7 +73,7 @@ async function recordOf(
   answer: object,
   { account, group = "default" }: { account: string; group?: string },
 ): Promise<UsageRecord> {
-  upstream.answerWith(jsonAnswer(JSON.stringify(answer)));
+  upstream.answerWith(jsonAnswer(answer));
   const key = await gateway.createKey(group, { account });
   const response = await fetch(`${gateway.url}${path}`, {
     method: "POST",

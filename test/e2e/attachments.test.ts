@@ -3,12 +3,10 @@
  * receives.
  */
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import { startGateway } from "../support/gateway.ts";
-import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
+import { jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
+import { modelLine } from "./support.ts";
 
 const png = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
@@ -16,14 +14,8 @@ const png = Buffer.from(
 );
 const pdf = Buffer.from("%PDF-1.7 a document");
 const data = { png: png.toString("base64"), pdf: pdf.toString("base64") };
-let fetches = 0;
-const files = createServer((request, response) => {
-  fetches++;
-  response.end(request.url?.endsWith(".pdf") ? pdf : png);
-});
-files.listen(0, "127.0.0.1");
-await once(files, "listening");
-const here = `http://127.0.0.1:${(files.address() as AddressInfo).port}`;
+const files = await startScriptedUpstream((response, { path }) => response.end(path.endsWith(".pdf") ? pdf : png));
+const here = files.origin;
 
 const dialects = ["openai-chat", "openai-responses", "anthropic-messages", "gemini"] as const;
 const upstream = await startScriptedUpstream();
@@ -46,11 +38,10 @@ const gateway = await startGateway({
 after(async () => {
   await gateway[Symbol.asyncDispose]();
   await upstream[Symbol.asyncDispose]();
-  files.closeAllConnections();
-  files.close();
+  await files[Symbol.asyncDispose]();
 });
 
-const answers: Record<string, object> = {
+const answers: Record<(typeof dialects)[number], object> = {
   "openai-chat": { choices: [{ index: 0, message: { role: "assistant", content: "a" }, finish_reason: "stop" }] },
   "openai-responses": {
     id: "r",
@@ -137,7 +128,7 @@ for (const dialect of dialects) {
   const secret = "http://10.255.255.1/a.png";
 
   test(`${dialect}: an upstream of the same format gets the content, and every other byte unchanged`, async () => {
-    upstream.answerWith(jsonAnswer(JSON.stringify(answers[dialect])));
+    upstream.answerWith(jsonAnswer(answers[dialect]));
     const { status, text } = await post(path(dialect), body(dialect, image(`${here}/a.png`)));
     assert.equal(status, 200, text);
     assert.equal(upstream.last().body.toString(), body("theirs", sent));
@@ -145,7 +136,7 @@ for (const dialect of dialects) {
   });
 
   test(`${dialect}: a private address reaches no upstream, whoever fetches`, async () => {
-    upstream.answerWith(jsonAnswer(JSON.stringify(answers[dialect])));
+    upstream.answerWith(jsonAnswer(answers[dialect]));
     await post(path(dialect), body(dialect, image(`${here}/a.png`)));
     const before = upstream.last();
     for (const model of [dialect, `fetching-${dialect}`]) {
@@ -158,17 +149,17 @@ for (const dialect of dialects) {
   });
 
   test(`${dialect}: an upstream that fetches itself gets the caller's own bytes`, async () => {
-    upstream.answerWith(jsonAnswer(JSON.stringify(answers[dialect])));
-    const before = fetches;
+    upstream.answerWith(jsonAnswer(answers[dialect]));
+    const before = files.requests.length;
     const model = `fetching-${dialect}`;
     const { status, text } = await post(path(model), body(model, image(`${here}/a.png`)));
     assert.equal(status, 200, text);
     assert.equal(upstream.last().body.toString(), body("theirs", image(`${here}/a.png`)));
-    assert.equal(fetches, before);
+    assert.equal(files.requests.length, before);
   });
 
   test(`${dialect}: images of callers of other formats are fetched for it, and no private address is passed on`, async () => {
-    upstream.answerWith(jsonAnswer(JSON.stringify(answers[dialect])));
+    upstream.answerWith(jsonAnswer(answers[dialect]));
     const [other, caller] =
       dialect === "openai-chat"
         ? (["anthropic-messages", callers["anthropic-messages"]] as const)
@@ -183,7 +174,7 @@ for (const dialect of dialects) {
 
 test("documents are sent, with a name if the format requires one", async () => {
   const { path, body } = callers["openai-responses"];
-  upstream.answerWith(jsonAnswer(JSON.stringify(answers["openai-responses"])));
+  upstream.answerWith(jsonAnswer(answers["openai-responses"]));
   const part = `{"type":"input_file","file_url":"${here}/a.pdf"}`;
   assert.equal((await post(path(""), body("openai-responses", part))).status, 200);
   assert.equal(
@@ -243,9 +234,9 @@ test("an image to moderate is fetched for the upstream, and no private address i
       headers: { authorization: `Bearer ${gateway.key}`, "content-type": "application/json" },
       body: JSON.stringify({ model, input: [{ type: "image_url", image_url: { url } }] }),
     });
-  upstream.answerWith(jsonAnswer(JSON.stringify({ id: "m", model: "theirs", results: [{ flagged: false }] })));
+  upstream.answerWith(jsonAnswer({ id: "m", model: "theirs", results: [{ flagged: false }] }));
   assert.equal((await moderate("openai-chat", `${here}/a.png`)).status, 200);
-  assert.deepEqual(JSON.parse(upstream.last().body.toString()), {
+  assert.deepEqual(upstream.last().json, {
     model: "theirs",
     input: [{ type: "image_url", image_url: { url: `data:image/png;base64,${data.png}` } }],
   });

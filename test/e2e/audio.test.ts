@@ -4,10 +4,17 @@
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { request, type ServerResponse } from "node:http";
+import { request } from "node:http";
 import { after, test } from "node:test";
 import { startGateway } from "../support/gateway.ts";
-import { modelLine, startScriptedUpstream } from "./support.ts";
+import {
+  bodyAnswer,
+  chunkedAnswer,
+  jsonAnswer,
+  startScriptedUpstream,
+  type UpstreamAnswer,
+} from "../support/upstream.ts";
+import { modelLine } from "./support.ts";
 
 const upstream = await startScriptedUpstream();
 const gateway = await startGateway({
@@ -52,34 +59,30 @@ const allBytes = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
 const reversed = Buffer.from(allBytes.toReversed());
 
 test("each chunk of speech reaches the caller before the upstream sends the next", async () => {
-  let goOn = () => {};
-  const mayGoOn = new Promise<void>((resolve) => {
-    goOn = resolve;
-  });
-  upstream.answerWith(async (response) => {
-    response.writeHead(200, { "content-type": "audio/ogg; codecs=opus" }).write(allBytes);
-    await mayGoOn;
-    response.end(reversed);
-  });
+  const goOn = Promise.withResolvers<void>();
+  upstream.answerWith(
+    chunkedAnswer(async function* () {
+      yield allBytes;
+      await goOn.promise;
+      yield reversed;
+    }, "audio/ogg; codecs=opus"),
+  );
   const response = await speak("scripted");
   assert.deepEqual([response.status, response.headers.get("content-type")], [200, "audio/ogg; codecs=opus"]);
   const reader = readerOf(response);
   assert.deepEqual(Buffer.from((await reader.read()).value ?? []), allBytes);
-  goOn();
+  goOn.resolve();
   assert.deepEqual(Buffer.from((await reader.read()).value ?? []), reversed);
   assert.equal((await reader.read()).done, true);
-  assert.deepEqual(JSON.parse(upstream.last().body.toString()), { model: "theirs", input: "hello", voice: "alloy" });
+  assert.deepEqual(upstream.last().json, { model: "theirs", input: "hello", voice: "alloy" });
 });
 
 test("speech that fails before its first byte comes from the next target, also if the failure has a success status", async () => {
-  const failures: ((response: ServerResponse) => void)[] = [
-    (response) => void response.writeHead(503).end(),
-    (response) => void response.writeHead(200, { "content-type": "audio/mpeg" }).end(),
-    (response) =>
-      void response
-        .writeHead(200, { "content-type": "application/json" })
-        .end('{"error":{"message":"The voice is loading.","code":"server_error"}}'),
-    (response) => void response.destroy(),
+  const failures: UpstreamAnswer[] = [
+    (response) => response.writeHead(503).end(),
+    bodyAnswer("", "audio/mpeg"),
+    jsonAnswer({ error: { message: "The voice is loading.", code: "server_error" } }),
+    (response) => response.destroy(),
   ];
   for (const failure of failures) {
     upstream.answerWith(failure);
@@ -96,7 +99,7 @@ test("a stream from an upstream that answers in text is the event that ends a tr
     ["vtt", "text/vtt", "WEBVTT\n\n00:00.000 --> 00:01.000\nhello there\n\n"],
     ["text", "text/plain", ""],
   ] as const) {
-    upstream.answerWith((response) => void response.writeHead(200, { "content-type": contentType }).end(text));
+    upstream.answerWith(bodyAnswer(text, contentType));
     const response = await transcribe(format);
     assert.deepEqual(
       [response.status, response.headers.get("content-type")?.split(";")[0]],
@@ -105,10 +108,7 @@ test("a stream from an upstream that answers in text is the event that ends a tr
     const data = JSON.stringify({ type: "transcript.text.done", text });
     assert.equal(await response.text(), `event: transcript.text.done\ndata: ${data}\n\n`);
   }
-  upstream.answerWith(
-    (response) =>
-      void response.writeHead(200, { "content-type": "text/plain" }).end('{"error":{"message":"The file is broken."}}'),
-  );
+  upstream.answerWith(bodyAnswer('{"error":{"message":"The file is broken."}}', "text/plain"));
   assert.equal((await transcribe("text")).status, 502);
 });
 

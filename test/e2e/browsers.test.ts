@@ -1,13 +1,11 @@
 /** The official clients in pages of a real browser, which decides what a page may send and read. */
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { build } from "vite";
 import { startBrowser } from "../support/browser.ts";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { bodyAnswer, startScriptedUpstream } from "../support/upstream.ts";
 
 /** The code of browser-clients.ts and its packages in one file. */
 async function bundle(): Promise<string> {
@@ -26,17 +24,13 @@ async function bundle(): Promise<string> {
 
 /** Serves a page with the clients, on a port of its own. */
 async function servePage(code: string): Promise<string> {
-  const server = createServer(({ url }, response) => {
-    if (url === "/clients.js") response.setHeader("content-type", "text/javascript").end(code);
-    else
-      response
-        .setHeader("content-type", "text/html")
-        .end('<!doctype html><script src="/clients.js" type="module"></script>');
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  after(() => server.close());
-  return `http://localhost:${(server.address() as AddressInfo).port}`;
+  const script = bodyAnswer(code, "text/javascript");
+  const page = bodyAnswer('<!doctype html><script src="/clients.js" type="module"></script>', "text/html");
+  const server = await startScriptedUpstream((response, { path }) =>
+    (path === "/clients.js" ? script : page)(response),
+  );
+  after(() => server[Symbol.asyncDispose]());
+  return `http://localhost:${server.port}`;
 }
 
 const code = await bundle();

@@ -3,11 +3,11 @@
  * and streamed.
  */
 import assert from "node:assert/strict";
-import type { ServerResponse } from "node:http";
 import { after, test } from "node:test";
 import { GoogleGenAI } from "@google/genai";
 import { startGateway } from "../support/gateway.ts";
-import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
+import { chatChunk, dataEvent, jsonAnswer, startScriptedUpstream, streamAnswer } from "../support/upstream.ts";
+import { modelLine } from "./support.ts";
 
 const upstream = await startScriptedUpstream();
 const gateway = await startGateway({
@@ -26,13 +26,7 @@ after(async () => {
 const client = gateway.client();
 const google = new GoogleGenAI({ apiKey: gateway.key, httpOptions: { baseUrl: gateway.url } });
 
-const events =
-  (...data: object[]) =>
-  (response: ServerResponse) =>
-    void response
-      .writeHead(200, { "content-type": "text/event-stream" })
-      .end(data.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
-const lastRequest = () => JSON.parse(upstream.last().body.toString());
+const lastRequest = () => upstream.last().json;
 
 const conversation = {
   modalities: ["text", "audio"] as ("text" | "audio")[],
@@ -53,18 +47,16 @@ const conversation = {
 test("a chat completion with speech in and out passes unchanged", async () => {
   const audio = { id: "audio_1", data: "SUQz", expires_at: 1_900_000_000, transcript: "hello" };
   upstream.answerWith(
-    jsonAnswer(
-      JSON.stringify({
-        id: "chatcmpl-1",
-        object: "chat.completion",
-        created: 1,
-        model: "theirs",
-        choices: [
-          { index: 0, message: { role: "assistant", content: null, refusal: null, audio }, finish_reason: "stop" },
-        ],
-        usage: { prompt_tokens: 3, completion_tokens: 12, total_tokens: 15 },
-      }),
-    ),
+    jsonAnswer({
+      id: "chatcmpl-1",
+      object: "chat.completion",
+      created: 1,
+      model: "theirs",
+      choices: [
+        { index: 0, message: { role: "assistant", content: null, refusal: null, audio }, finish_reason: "stop" },
+      ],
+      usage: { prompt_tokens: 3, completion_tokens: 12, total_tokens: 15 },
+    }),
   );
   const answer = await client.chat.completions.create({ model: "gpt-audio", ...conversation });
   assert.deepEqual([answer.model, answer.choices[0]?.message.audio], ["gpt-audio", audio]);
@@ -72,23 +64,27 @@ test("a chat completion with speech in and out passes unchanged", async () => {
 });
 
 test("a streamed chat completion with speech passes unchanged, and the client puts it together", async () => {
-  const chunk = (delta: object, finish_reason: string | null = null) => ({
-    id: "chatcmpl-1",
-    object: "chat.completion.chunk",
-    created: 1,
-    model: "theirs",
-    choices: [{ index: 0, delta, finish_reason }],
-  });
+  const deltas = [
+    { role: "assistant", content: null, refusal: null },
+    { audio: { id: "audio_1", transcript: "hel" } },
+    { audio: { data: "AAAA" } },
+    { audio: { transcript: "lo" } },
+    { audio: { data: "BBBB" } },
+    { audio: { expires_at: 1_900_000_000 } },
+  ];
+  const usage = { prompt_tokens: 3, completion_tokens: 12, total_tokens: 15 };
   upstream.answerWith(
-    events(
-      chunk({ role: "assistant", content: null, refusal: null }),
-      chunk({ audio: { id: "audio_1", transcript: "hel" } }),
-      chunk({ audio: { data: "AAAA" } }),
-      chunk({ audio: { transcript: "lo" } }),
-      chunk({ audio: { data: "BBBB" } }),
-      chunk({ audio: { expires_at: 1_900_000_000 } }),
-      chunk({}, "stop"),
-      { ...chunk({}), choices: [], usage: { prompt_tokens: 3, completion_tokens: 12, total_tokens: 15 } },
+    streamAnswer(
+      deltas.map((delta) => chatChunk(delta)).join("") +
+        chatChunk({}, "stop") +
+        dataEvent({
+          id: "c",
+          object: "chat.completion.chunk",
+          created: 1,
+          model: "theirs",
+          choices: [],
+          usage,
+        }),
     ),
   );
   const whole = await client.chat.completions.stream({ model: "gpt-audio", ...conversation }).finalChatCompletion();
@@ -147,7 +143,7 @@ const speech = {
 const voice = (voiceName: string) => ({ voiceConfig: { prebuiltVoiceConfig: { voiceName } } });
 
 test("Gemini's speech of one voice passes unchanged, whole", async () => {
-  upstream.answerWith(jsonAnswer(JSON.stringify(speech)));
+  upstream.answerWith(jsonAnswer(speech));
   const config = { responseModalities: ["AUDIO"], speechConfig: voice("Kore") };
   const answer = await google.models.generateContent({ model: "gemini-tts", contents: "say hi", config });
   assert.equal(answer.data, "AAAA");
@@ -162,7 +158,9 @@ test("Gemini's speech of one voice passes unchanged, whole", async () => {
 
 test("Gemini's speech of several voices passes unchanged, streamed", async () => {
   upstream.answerWith(
-    events({ ...speech, candidates: [{ ...speech.candidates[0], finishReason: undefined }] }, speech),
+    streamAnswer(
+      dataEvent({ ...speech, candidates: [{ ...speech.candidates[0], finishReason: undefined }] }) + dataEvent(speech),
+    ),
   );
   const speakerVoiceConfigs = [
     { speaker: "A", ...voice("Kore") },

@@ -5,8 +5,18 @@ import { makeParseableResponseFormat } from "openai/lib/parser";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
 import { brokenTextOf } from "../support/stream.ts";
 import { until } from "../support/time.ts";
-import { chatCompletion } from "../support/upstream.ts";
-import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
+import {
+  bodyAnswer,
+  chatChunk,
+  chatCompletion,
+  chatEnd,
+  chunkedAnswer,
+  dataEvent,
+  jsonAnswer,
+  startScriptedUpstream,
+  streamAnswer,
+} from "../support/upstream.ts";
+import { modelLine } from "./support.ts";
 
 type Message = OpenAI.Chat.ChatCompletionMessageParam;
 type Chunk = OpenAI.Chat.ChatCompletionChunk;
@@ -214,11 +224,7 @@ test("structured output parses, streamed and whole", async () => {
 test("images reach the model, by address and as data", async () => {
   const png = Buffer.alloc(70_000, 7).toString("base64");
   const head = Buffer.from("89504e470d0a1a0a", "hex");
-  await using place = await startScriptedUpstream();
-  place.answerWith(
-    (response) =>
-      void response.writeHead(200, { "content-type": "image/png" }).end(Buffer.concat([head, Buffer.alloc(992)])),
-  );
+  await using place = await startScriptedUpstream(bodyAnswer(Buffer.concat([head, Buffer.alloc(992)]), "image/png"));
   const { choices } = await client.chat.completions.create({
     model: "sim",
     messages: [
@@ -317,9 +323,6 @@ test("the head of a stream tells proxies not to buffer or change it", async () =
 });
 
 const late = { model: "late", messages: hello, stream: true } as const;
-const eventStream = { "content-type": "text/event-stream" };
-const event = (delta: object, finish: string | null = null) =>
-  `data: ${JSON.stringify({ id: "x", object: "chat.completion.chunk", created: 1, model: "theirs", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
 const post = (body: object) => gateway.post(body, { signal: AbortSignal.timeout(20_000) });
 
 /**
@@ -341,13 +344,14 @@ function readingOf({ body }: Response): (pattern: RegExp) => Promise<string> {
 
 test("a waiting stream gets line feeds as keep-alives, before and between tokens, which the client ignores", async () => {
   const [begin, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  upstream.answerWith(async (response) => {
-    response.writeHead(200, eventStream).flushHeaders();
-    await begin.promise;
-    response.write(event({ role: "assistant", content: "Hello" }));
-    await goOn.promise;
-    response.end(`${event({ content: ", again" })}${event({}, "stop")}data: [DONE]\n\n`);
-  });
+  upstream.answerWith(
+    chunkedAnswer(async function* () {
+      await begin.promise;
+      yield chatChunk({ role: "assistant", content: "Hello" });
+      await goOn.promise;
+      yield chatChunk({ content: ", again" }) + chatEnd;
+    }),
+  );
   const helper = client.chat.completions.stream(late);
   const connected = new Promise<void>((resolve) => void helper.on("connect", resolve));
   // Nothing but a sign of life can have brought their heads.
@@ -365,11 +369,12 @@ test("a waiting stream gets line feeds as keep-alives, before and between tokens
 
 test("a failure after a keep-alive is an error event, because the status is already sent", async () => {
   const fail = Promise.withResolvers<void>();
-  upstream.answerWith(async (response) => {
-    response.writeHead(200, eventStream).flushHeaders();
-    await fail.promise;
-    response.end('data: {"error":{"message":"no","type":"server_error","code":null}}\n\n');
-  });
+  upstream.answerWith(
+    chunkedAnswer(async function* () {
+      await fail.promise;
+      yield dataEvent({ error: { message: "no", type: "server_error", code: null } });
+    }),
+  );
   const [response, stream] = await Promise.all([post(late), client.chat.completions.create(late)]);
   const reading = Promise.all([brokenTextOf(response), chunksOf(stream).catch((error: unknown) => error)]);
   fail.resolve();
@@ -385,15 +390,13 @@ test("a failure after a keep-alive is an error event, because the status is alre
 
 test("a whole answer has no keep-alives, however late it is", async () => {
   const answer = Promise.withResolvers<void>();
-  let requests = 0;
-  upstream.answerWith(async (response, { body }) => {
-    requests++;
+  const before = upstream.requests.length;
+  upstream.answerWith(async (response, { json }) => {
     await answer.promise;
-    if (JSON.parse(body.toString()).stream) response.writeHead(200, eventStream).end("data: [DONE]\n\n");
-    else jsonAnswer(chatCompletion)(response);
+    (json.stream ? streamAnswer(dataEvent("[DONE]")) : jsonAnswer(chatCompletion))(response);
   });
   const whole = post({ ...late, stream: false });
-  await until("it waits", () => requests === 1);
+  await until("it waits", () => upstream.requests.length === before + 1);
   // A stream that came later has a sign of life: the whole one was looked at as well.
   const stream = await post(late);
   answer.resolve();

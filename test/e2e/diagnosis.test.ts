@@ -6,8 +6,8 @@ import { test } from "node:test";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
 import { readStream } from "../support/stream.ts";
 import { until } from "../support/time.ts";
-import { chatCompletion } from "../support/upstream.ts";
-import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
+import { chatCompletion, jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
+import { modelLine } from "./support.ts";
 
 const models = {
   refused: "sim-text;status=401",

@@ -6,14 +6,13 @@
  */
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { type Role, startGateway } from "../support/gateway.ts";
 import { briefShapes, shapesOf, textBytesMax } from "../support/hostile-shapes.ts";
+import { jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
 import { words } from "./bad-input/raw.ts";
 import { Bare } from "./socket-support.ts";
 
@@ -63,29 +62,18 @@ const embedding = Array.from({ length: 1_536 }, (_, place) => Math.sin(place));
 const embeddings = JSON.stringify({ data: Array.from({ length: 1_000 }, (_, index) => ({ index, embedding })) });
 const pictures = JSON.stringify({ data: new Array(4).fill({ b64_json: "A".repeat(7 << 20) }) });
 
-const upstream = createServer((request, response) => {
-  request.resume();
-  request.on("end", () => {
-    if (request.url?.startsWith("/large/")) {
-      response
-        .writeHead(200, { "content-type": "application/json" })
-        .end(request.url.endsWith("embeddings") ? embeddings : pictures);
-      return;
-    }
-    const [, answer = {}] = answers.find(([end]) => end.test(request.url ?? "")) ?? [];
-    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(answer));
-  });
+const upstream = await startScriptedUpstream((response, { path }) => {
+  const [, answer = {}] = answers.find(([end]) => end.test(path)) ?? [];
+  const large = path.endsWith("embeddings") ? embeddings : pictures;
+  jsonAnswer(path.startsWith("/large/") ? large : answer)(response);
 });
-upstream.listen(0, "127.0.0.1");
-await once(upstream, "listening");
-const base = `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`;
 
 const lines = [
   ...[...conversationDialects, "openai-images"].map(
-    (dialect) => `  ${dialect}: { dialect: ${dialect}, circuitBreakerFailuresMax: 0, baseUrl: "${base}/v1" }`,
+    (dialect) => `  ${dialect}: { dialect: ${dialect}, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}" }`,
   ),
-  `  large: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${base}/large/v1" }`,
-  `  large-images: { dialect: openai-images, circuitBreakerFailuresMax: 0, baseUrl: "${base}/large/v1" }`,
+  `  large: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.origin}/large/v1" }`,
+  `  large-images: { dialect: openai-images, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.origin}/large/v1" }`,
 ];
 const model = (id: string) =>
   `  - { id: "${id}", retries: 0, queue: chat, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${id}, model: "m" }] }`;
@@ -96,8 +84,7 @@ const gateway = await startGateway({
 });
 after(async () => {
   await gateway[Symbol.asyncDispose]();
-  upstream.closeAllConnections();
-  upstream.close();
+  await upstream[Symbol.asyncDispose]();
 });
 
 const roles = [...gateway.ingresses, ...gateway.workers];

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { catalogueOf, type Gateway, startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
-import { chatCompletion } from "../support/upstream.ts";
-import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
+import { chatCompletion, jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
+import { modelLine } from "./support.ts";
 
 const serviceMs = 150;
 const places = 5;
@@ -19,8 +19,8 @@ let waiting: (() => void)[] | undefined;
 /** Is answered even then. */
 const atOnce = "at once";
 
-upstream.answerWith((response, { body, closed }) => {
-  const words = JSON.parse(body.toString()).messages[0].content as string;
+upstream.answerWith((response, { json, closed }) => {
+  const words: string = json.messages[0].content;
   arrived.push(words);
   open++;
   closed.then(() => open--);

@@ -8,8 +8,16 @@ import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
 import { catalogueOf, type Gateway, startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
-import { chatCompletion } from "../support/upstream.ts";
-import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
+import {
+  chatChunk,
+  chatCompletion,
+  chunkedAnswer,
+  dataEvent,
+  jsonAnswer,
+  startScriptedUpstream,
+  streamAnswer,
+} from "../support/upstream.ts";
+import { modelLine } from "./support.ts";
 
 const models = {
   whole: "sim-text;rate=0;first=400;tokens=8",
@@ -77,8 +85,7 @@ async function told(answer: Promise<Response>) {
   };
 }
 
-const event = (content: string) =>
-  `data: ${JSON.stringify({ id: "x", object: "chat.completion.chunk", choices: [{ index: 0, delta: { content } }] })}\n\n`;
+const event = (content: string) => chatChunk({ content });
 
 /**
  * Has the scripted upstream begin its answers, streams with a word and whole ones not at all, and
@@ -87,12 +94,11 @@ const event = (content: string) =>
 function holdAnswers() {
   const goOn = Promise.withResolvers<void>();
   const holding = { runs: 0, goOn: goOn.resolve };
-  upstream.answerWith(async (response, { body }) => {
+  upstream.answerWith(async (response, { json: { stream } }) => {
     holding.runs++;
-    const { stream } = JSON.parse(body.toString()) as { stream: boolean };
-    if (stream) response.writeHead(200, { "content-type": "text/event-stream" }).write(event("begin"));
+    if (stream) streamAnswer(event("begin"), "open")(response);
     await goOn.promise;
-    if (stream) response.end(`${event("end")}data: [DONE]\n\n`);
+    if (stream) response.end(event("end") + dataEvent("[DONE]"));
     else jsonAnswer(chatCompletion)(response);
   });
   return holding;
@@ -198,16 +204,15 @@ test("the Idempotency-Key of a running request is refused with another body, at 
 test("a request that joined another never runs: without an answer it gets an error, and the next one runs", async () => {
   for (const at of [0, 1]) {
     const fails = Promise.withResolvers<void>();
-    let runs = 0;
+    const before = upstream.requests.length;
+    const runs = () => upstream.requests.length - before;
     upstream.answerWith(async (response) => {
-      runs++;
-      if (runs > 1) return jsonAnswer(chatCompletion)(response);
       await fails.promise;
-      response.writeHead(400, { "content-type": "application/json" }).end('{"error":{"message":"no"}}');
-    });
+      jsonAnswer({ error: { message: "no" } }, 400)(response);
+    }, jsonAnswer(chatCompletion));
     const name = `joined-${at}`;
     const first = send(name, "scripted");
-    await until("it runs", () => runs === 1);
+    await until("it runs", () => runs() === 1);
     await redis.config("RESETSTAT");
     const joined = send(name, "scripted", { at });
     // At the same ingress it has a slot; at another one it also tries to claim the key.
@@ -225,9 +230,9 @@ test("a request that joined another never runs: without an answer it gets an err
       assert.equal(status, 503, text);
       assert.match(text, /ended without an answer/);
     }
-    assert.equal(runs, 1);
+    assert.equal(runs(), 1);
     assert.equal((await told(send(name, "scripted", { at }))).status, 200);
-    assert.equal(runs, 2);
+    assert.equal(runs(), 2);
   }
 });
 
@@ -368,12 +373,14 @@ test("an answer is stored although its claim was lost", async () => {
 for (const idle of ["the first", "the second"])
   test(`of two callers of one answer, ${idle} does not read it: the other gets all of it, and that one is disconnected`, async () => {
     const goOn = Promise.withResolvers<void>();
-    upstream.answerWith(async (response) => {
-      response.writeHead(200, { "content-type": "text/event-stream" }).write(event("begin"));
-      await goOn.promise;
-      for (let count = 0; count < 800; count++) response.write(event("x".repeat(50_000)));
-      response.end("data: [DONE]\n\n");
-    });
+    upstream.answerWith(
+      chunkedAnswer(async function* () {
+        yield event("begin");
+        await goOn.promise;
+        for (let count = 0; count < 800; count++) yield event("x".repeat(50_000));
+        yield dataEvent("[DONE]");
+      }),
+    );
     const signal = AbortSignal.timeout(20_000);
     const request = { stream: true, signal };
     const first = await send(`idle-${idle}`, "scripted", request);

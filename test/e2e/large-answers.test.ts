@@ -10,7 +10,7 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
-import { startScriptedUpstream } from "./support.ts";
+import { chunkedAnswer, startScriptedUpstream } from "../support/upstream.ts";
 
 const upstream = await startScriptedUpstream();
 /** A token and an image cost 1, so that money counts them. */
@@ -41,20 +41,8 @@ const keyspace = keyspaceOf("sluice");
  * called, and what that cost.
  */
 async function ask(path: string, body: object, parts: () => Iterable<string | Buffer>) {
-  let calls = 0;
-  upstream.answerWith(async (response) => {
-    calls++;
-    response.writeHead(200, { "content-type": "application/json" });
-    for (const part of parts()) {
-      if (response.destroyed) return;
-      if (!response.write(part))
-        await new Promise((resolve) => {
-          response.once("drain", resolve);
-          response.once("close", resolve);
-        });
-    }
-    response.end();
-  });
+  const before = upstream.requests.length;
+  upstream.answerWith(chunkedAnswer(parts, "application/json"));
   const key = await gateway.createKey("paying");
   const response = await fetch(`${gateway.url}/v1${path}`, {
     method: "POST",
@@ -65,6 +53,7 @@ async function ask(path: string, body: object, parts: () => Iterable<string | Bu
   const subject = `key_${hashOf(key).slice(0, 24)}`;
   await until("nothing runs", async () => (await redis.zcard(keyspace.limit("key", subject, "running"))) === 0);
   const spent = Number(await redis.hget(keyspace.limit("key", subject, "budget"), "dayNano")) / nanoPerUnit;
+  const calls = upstream.requests.length - before;
   return { status: response.status, text, calls, spent, shouldRetry: response.headers.get("x-should-retry") };
 }
 

@@ -4,21 +4,16 @@
  * where it broke, how it is requested and in which dialect.
  */
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { isLong } from "../support/long.ts";
 import { readStream } from "../support/stream.ts";
+import { chatChunk, chatEnd, startScriptedUpstream, streamAnswer } from "../support/upstream.ts";
 
 const wordsMax = 20;
 const wordAt = (place: number) => `w${String(place).padStart(2, "0")} `;
 /** Another model says something else: the same words, but loud. */
 const loud = (word: string) => word.toUpperCase();
-
-const chunk = (delta: object, finish: string | null = null) =>
-  `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 1, model: "theirs", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
 
 interface Asked {
   model: string;
@@ -30,45 +25,33 @@ interface Asked {
  * Breaks its first answer where the prompt says, and the next one too if that says so. `same` says
  * what the first says; `prefill` continues a turn.
  */
-const server = createServer((request, response) => {
-  let body = "";
-  request.on("data", (part: Buffer) => {
-    body += part;
+const upstream = await startScriptedUpstream((response, request) => {
+  const { model, stream, messages }: Asked = request.json;
+  const [, first, second] =
+    /break at (\d+) then (\d+)/.exec(messages.find(({ role }) => role === "user")?.content ?? "") ?? [];
+  const isFirst = model.startsWith("first");
+  const breaksAt = Number(isFirst ? first : second);
+  const last = messages.at(-1);
+  const from = model.includes("prefill") && last?.role === "assistant" ? last.content.trim().split(/\s+/).length : 0;
+  const words = Array.from({ length: wordsMax }, (_, place) =>
+    isFirst || model.includes("same") ? wordAt(place) : loud(wordAt(place)),
+  );
+  const delivered = words.slice(from, Math.max(from, breaksAt));
+  const breaks = breaksAt < wordsMax + 1;
+  if (stream === true) {
+    const events = chatChunk({ role: "assistant" }) + delivered.map((content) => chatChunk({ content })).join("");
+    return breaks ? streamAnswer(events, "broken")(response) : streamAnswer(events + chatEnd)(response);
+  }
+  const whole = JSON.stringify({
+    choices: [{ index: 0, message: { role: "assistant", content: delivered.join("") }, finish_reason: "stop" }],
   });
-  request.on("end", () => {
-    const { model, stream, messages } = JSON.parse(body) as Asked;
-    const [, first, second] =
-      /break at (\d+) then (\d+)/.exec(messages.find(({ role }) => role === "user")?.content ?? "") ?? [];
-    const isFirst = model.startsWith("first");
-    const breaksAt = Number(isFirst ? first : second);
-    const last = messages.at(-1);
-    const from = model.includes("prefill") && last?.role === "assistant" ? last.content.trim().split(/\s+/).length : 0;
-    const words = Array.from({ length: wordsMax }, (_, place) =>
-      isFirst || model.includes("same") ? wordAt(place) : loud(wordAt(place)),
-    );
-    const delivered = words.slice(from, Math.max(from, breaksAt));
-    const breaks = breaksAt < wordsMax + 1;
-    if (stream === true) {
-      response.writeHead(200, { "content-type": "text/event-stream" });
-      response.write(chunk({ role: "assistant" }) + delivered.map((content) => chunk({ content })).join(""));
-      if (breaks) setImmediate(() => response.destroy());
-      else response.end(`${chunk({}, "stop")}data: [DONE]\n\n`);
-      return;
-    }
-    const whole = JSON.stringify({
-      choices: [{ index: 0, message: { role: "assistant", content: delivered.join("") }, finish_reason: "stop" }],
-    });
-    response.writeHead(200, { "content-type": "application/json", "content-length": whole.length });
-    if (!breaks) response.end(whole);
-    else {
-      response.write(whole.slice(0, breaksAt * 2));
-      setImmediate(() => response.destroy());
-    }
-  });
+  response.writeHead(200, { "content-type": "application/json", "content-length": whole.length });
+  if (!breaks) response.end(whole);
+  else {
+    response.write(whole.slice(0, breaksAt * 2));
+    setImmediate(() => response.destroy());
+  }
 });
-server.listen(0, "127.0.0.1");
-await once(server, "listening");
-const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
 
 interface Setup {
   id: string;
@@ -111,15 +94,14 @@ const gateway: Gateway = await startGateway({
   workers: ["chat=64"],
   catalogue: `groups: { default: { models: ["*"] } }
 upstreams:
-  fresh: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${url}" }
-  prefill: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${url}", prefill: true }
+  fresh: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}" }
+  prefill: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${upstream.url}", prefill: true }
 models:
 ${setups.map(({ catalogue }) => catalogue).join("")}`,
 });
 after(async () => {
   await gateway[Symbol.asyncDispose]();
-  server.closeAllConnections();
-  server.close();
+  await upstream[Symbol.asyncDispose]();
 });
 
 interface Caller {

@@ -8,8 +8,9 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
+import { jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
 import { BareSession, officialSession, openLive, openSession, realtimeCatalogue } from "./realtime-support.ts";
-import { contentsOf, jsonAnswer, startScriptedUpstream } from "./support.ts";
+import { contentsOf } from "./support.ts";
 
 const refusing = await startScriptedUpstream();
 refusing.answerWith(jsonAnswer('{"error":{"message":"overloaded"}}', 503));

@@ -6,8 +6,9 @@ import type { ResponseFunctionToolCall, ResponsesServerEvent } from "openai/reso
 import { ResponsesWS } from "openai/resources/responses/ws";
 import { startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
+import { chunkedAnswer, startScriptedUpstream, streamAnswer, typedEvent } from "../support/upstream.ts";
 import { Bare, type Frame, socketCatalogue } from "./socket-support.ts";
-import { modelLine, startScriptedUpstream } from "./support.ts";
+import { modelLine } from "./support.ts";
 
 const paced = "sim-text;rate=100;tokens=5000;first=0";
 const endless = "sim-text;rate=0;tokens=200000;size=256";
@@ -141,19 +142,19 @@ const message = {
   status: "completed",
   content: [{ type: "output_text", text: "Yes.", annotations: [] }],
 };
+const createdEvent = (id: string) =>
+  typedEvent("response.created", { response: { id, status: "in_progress", model: "m", output: [] } });
+const completedEvent = (id: string, output: object[]) =>
+  typedEvent("response.completed", { response: { id, status: "completed", model: "m", output } });
 /** Answers with these items, which only some upstreams repeat at the end. */
 const answerWith = (id: string, items: object[], repeats: boolean) =>
-  upstream.answerWith((response) => {
-    const event = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
-    const done = items.map((item, index) => event("response.output_item.done", { output_index: index, item })).join("");
-    const ending = event("response.completed", {
-      response: { id, status: "completed", model: "m", output: repeats ? items : [] },
-    });
-    response.writeHead(200, { "content-type": "text/event-stream" });
-    response.end(
-      event("response.created", { response: { id, status: "in_progress", model: "m", output: [] } }) + done + ending,
-    );
-  });
+  upstream.answerWith(
+    streamAnswer(
+      createdEvent(id) +
+        items.map((item, index) => typedEvent("response.output_item.done", { output_index: index, item })).join("") +
+        completedEvent(id, repeats ? items : []),
+    ),
+  );
 
 test("an upstream gets the whole conversation byte for byte, except reasoning that it cannot resolve", async () => {
   using socket = await open();
@@ -183,7 +184,7 @@ test("an upstream gets the whole conversation byte for byte, except reasoning th
   const input = `[${user},${JSON.stringify(sealed)},${JSON.stringify(message)},${next},${JSON.stringify(message)},${next}]`;
   assert.equal(upstream.last().body.toString(), `{"model":"m","input":${input},"stream":true,"store":false}`);
   await socket.turn({ model: "scripted", input: "On.", previous_response_id: response.id });
-  const { input: items } = JSON.parse(upstream.last().body.toString());
+  const { input: items } = upstream.last().json;
   assert.deepEqual([items.length, items.at(-2)], [8, message]);
 });
 
@@ -274,24 +275,14 @@ test("a caller that closes ends its upstream call, and leaves nothing behind", a
 test("a second turn is refused while one is in progress, which continues", async () => {
   using socket = await open();
   const refused = Promise.withResolvers<void>();
-  upstream.answerWith((response) => {
-    const event = (type: string, more: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...more })}\n\n`;
-    const delta = event("response.output_text.delta", {
-      item_id: "msg_1",
-      output_index: 0,
-      content_index: 0,
-      delta: "Yes",
-    });
-    response.writeHead(200, { "content-type": "text/event-stream" });
-    response.write(
-      event("response.created", { response: { id: "resp_e", status: "in_progress", model: "m", output: [] } }) + delta,
-    );
-    void refused.promise.then(() =>
-      response.end(
-        event("response.completed", { response: { id: "resp_e", status: "completed", model: "m", output: [message] } }),
-      ),
-    );
-  });
+  const delta = { item_id: "msg_1", output_index: 0, content_index: 0, delta: "Yes" };
+  upstream.answerWith(
+    chunkedAnswer(async function* () {
+      yield createdEvent("resp_e") + typedEvent("response.output_text.delta", delta);
+      await refused.promise;
+      yield completedEvent("resp_e", [message]);
+    }),
+  );
   socket.create({ model: "scripted", input: "Hello." });
   await socket.until("response.output_text.delta");
   socket.create({ model: "sim", input: "Hello.", stream_id: "second" });

@@ -7,16 +7,16 @@ import { connect } from "node:net";
 import { after, test } from "node:test";
 import { type Role, startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
-import { chatCompletion } from "../support/upstream.ts";
+import { chatCompletion, jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
 import { Bare, socketCatalogue } from "./socket-support.ts";
-import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
+import { modelLine } from "./support.ts";
 
 const upstream = await startScriptedUpstream();
 /** The words of the upstream's requests, in order. */
 const arrived: string[] = [];
 const waiting: (() => void)[] = [];
-upstream.answerWith((response, { body }) => {
-  arrived.push(JSON.parse(body.toString()).messages[0].content);
+upstream.answerWith((response, { json }) => {
+  arrived.push(json.messages[0].content);
   waiting.push(() => jsonAnswer(chatCompletion)(response));
 });
 const answerNext = () => waiting.shift()?.();

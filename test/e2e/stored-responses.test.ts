@@ -4,8 +4,8 @@ import { APIError } from "openai";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway } from "../support/gateway.ts";
 import { partOf } from "../support/part-of.ts";
+import { dataEvent, jsonAnswer, startScriptedUpstream, streamAnswer, typedEvent } from "../support/upstream.ts";
 import { socketCatalogue } from "./socket-support.ts";
-import { startScriptedUpstream } from "./support.ts";
 
 const upstream = await startScriptedUpstream();
 const gateway = await startGateway({
@@ -41,19 +41,9 @@ async function errorOf(call: Promise<unknown>): Promise<APIError> {
 /** A complete answer of the scripted upstream; returns the bodies that it got. */
 function scripted(output: object[]): { bodies: { input: Record<string, unknown>[] }[] } {
   const bodies: { input: Record<string, unknown>[] }[] = [];
-  upstream.answerWith((response, { body }) => {
-    bodies.push(JSON.parse(body.toString()));
-    response.writeHead(200, { "content-type": "application/json" }).end(
-      JSON.stringify({
-        id: `resp_upstream${bodies.length}`,
-        object: "response",
-        created_at: 1,
-        status: "completed",
-        model: "m",
-        output,
-        usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 },
-      }),
-    );
+  upstream.answerWith((response, { json }) => {
+    bodies.push(json);
+    jsonAnswer(responseOf(`resp_upstream${bodies.length}`, output))(response);
   });
   return { bodies };
 }
@@ -134,21 +124,22 @@ test("a stream whose events have no names, and whose end repeats no items, is st
     model: "m",
     output: [],
   };
-  upstream.answerWith((answer) => {
-    answer.writeHead(200, { "content-type": "text/event-stream" });
-    for (const event of [
-      { type: "response.created", response: { ...response, status: "in_progress" } },
-      { type: "response.output_item.added", output_index: 0, item: { ...item, content: [] } },
-      { type: "response.output_text.delta", output_index: 0, item_id: item.id, content_index: 0, delta: "Hello." },
-      { type: "response.output_item.done", output_index: 0, item },
-      {
-        type: "response.completed",
-        response: { ...response, usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 } },
-      },
-    ])
-      answer.write(`data: ${JSON.stringify(event)}\n\n`);
-    answer.end();
-  });
+  upstream.answerWith(
+    streamAnswer(
+      [
+        { type: "response.created", response: { ...response, status: "in_progress" } },
+        { type: "response.output_item.added", output_index: 0, item: { ...item, content: [] } },
+        { type: "response.output_text.delta", output_index: 0, item_id: item.id, content_index: 0, delta: "Hello." },
+        { type: "response.output_item.done", output_index: 0, item },
+        {
+          type: "response.completed",
+          response: { ...response, usage: { input_tokens: 1, output_tokens: 1, total_tokens: 2 } },
+        },
+      ]
+        .map(dataEvent)
+        .join(""),
+    ),
+  );
   const stream = await client.responses.create({ model: "scripted", input: "Hi.", stream: true });
   let id = "";
   for await (const event of stream) if (event.type === "response.completed") id = event.response.id;
@@ -426,21 +417,13 @@ test("requests for what is stored are checked like all others", async () => {
  * the request asks.
  */
 function scriptedResponse(response: Record<string, unknown>): void {
-  upstream.answerWith((answer, { body }) => {
-    if ((JSON.parse(body.toString()) as { stream?: boolean }).stream !== true) {
-      answer.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(response));
-      return;
-    }
-    answer.writeHead(200, { "content-type": "text/event-stream" });
-    const begun = { ...response, status: "in_progress", output: [] };
-    for (const [type, shown] of [
-      ["response.created", begun],
-      ["response.in_progress", begun],
-      ["response.completed", response],
-    ])
-      answer.write(`event: ${type}\ndata: ${JSON.stringify({ type, response: shown })}\n\n`);
-    answer.end();
-  });
+  const progress = { response: { ...response, status: "in_progress", output: [] } };
+  const stream = streamAnswer(
+    typedEvent("response.created", progress) +
+      typedEvent("response.in_progress", progress) +
+      typedEvent("response.completed", { response }),
+  );
+  upstream.answerWith((answer, { json }) => (json.stream === true ? stream : jsonAnswer(response))(answer));
 }
 
 const responseOf = (id: string, output: object[], more: object = {}) => ({

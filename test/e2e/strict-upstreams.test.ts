@@ -6,7 +6,13 @@ import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { after, test } from "node:test";
 import { startGateway } from "../support/gateway.ts";
-import { jsonAnswer, startScriptedUpstream, type UpstreamRequest } from "./support.ts";
+import {
+  jsonAnswer,
+  startScriptedUpstream,
+  streamAnswer,
+  typedEvent,
+  type UpstreamRequest,
+} from "../support/upstream.ts";
 
 const upstream = await startScriptedUpstream();
 const models: [id: string, upstream: string, model: string][] = [
@@ -45,23 +51,22 @@ const post = (path: string, body: object, headers: Record<string, string> = {}) 
   });
 
 const hello = [{ role: "user", content: "hello" }];
-const event = (type: string, fields: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
 
 /** A stream of Responses that goes on until its caller leaves. */
 function endlessAnswer(response: ServerResponse, request: UpstreamRequest): void {
   const at = { output_index: 0, content_index: 0, item_id: "i" };
-  response.writeHead(200, { "content-type": "text/event-stream" });
-  response.write(
-    event("response.created", { response: { id: "r", status: "in_progress" } }) +
-      event("response.output_item.added", {
+  streamAnswer(
+    typedEvent("response.created", { response: { id: "r", status: "in_progress" } }) +
+      typedEvent("response.output_item.added", {
         output_index: 0,
         item: { type: "message", id: "i", role: "assistant", content: [] },
       }) +
-      event("response.content_part.added", { ...at, part: { type: "output_text", text: "" } }),
-  );
+      typedEvent("response.content_part.added", { ...at, part: { type: "output_text", text: "" } }),
+    "open",
+  )(response);
   const texts = ["Thought: look", "\nObser", "vation: 4"];
   const timer = setInterval(
-    () => response.write(event("response.output_text.delta", { ...at, delta: texts.shift() ?? " more" })),
+    () => response.write(typedEvent("response.output_text.delta", { ...at, delta: texts.shift() ?? " more" })),
     5,
   );
   request.closed.then(() => clearInterval(timer));
@@ -83,16 +88,14 @@ test("a stream of Responses ends at the caller's stop sequence, its usage counts
   assert.match(chunks, /"finish_reason":"stop"/);
   assert.match(chunks, /"completion_tokens":[1-9]/);
   assert.match(chunks, /data: \[DONE\]\n\n$/);
-  assert.equal(JSON.parse(upstream.last().body.toString()).stop, undefined);
+  assert.equal(upstream.last().json.stop, undefined);
   await upstream.last().closed;
 });
 
 test("a model that refuses stop sequences is asked without them, also by callers of its dialect", async () => {
   const choices = [{ index: 0, message: { role: "assistant", content: "one END two" }, finish_reason: "stop" }];
   const usage = { prompt_tokens: 3, completion_tokens: 9, total_tokens: 12 };
-  upstream.answerWith(
-    jsonAnswer(JSON.stringify({ id: "c", object: "chat.completion", created: 1, model: "o3", choices, usage })),
-  );
+  upstream.answerWith(jsonAnswer({ id: "c", object: "chat.completion", created: 1, model: "o3", choices, usage }));
   const response = await post("/v1/chat/completions", { model: "o3", messages: hello, stop: ["END", ""] });
   const answer = (await response.json()) as {
     choices: { message: { content: string } }[];
@@ -100,7 +103,7 @@ test("a model that refuses stop sequences is asked without them, also by callers
   };
   assert.equal(answer.choices[0]?.message.content, "one ");
   assert.equal(answer.usage.completion_tokens, 9);
-  assert.equal(JSON.parse(upstream.last().body.toString()).stop, undefined);
+  assert.equal(upstream.last().json.stop, undefined);
 });
 
 const agent = {
@@ -128,10 +131,10 @@ test("fields and betas that an upstream does not take are left out, for messages
     ["/v1/messages", message],
     ["/v1/messages/count_tokens", { input_tokens: 7 }],
   ] as const) {
-    upstream.answerWith(jsonAnswer(JSON.stringify(answer)));
+    upstream.answerWith(jsonAnswer(answer));
     assert.equal((await post(path, { model: "claude", ...agent }, betas)).status, 200);
-    const { body, headers } = upstream.last();
-    const { system, tools, context_management } = JSON.parse(body.toString());
+    const { json, headers } = upstream.last();
+    const { system, tools, context_management } = json;
     assert.deepEqual(system[0].cache_control, { type: "ephemeral" }, path);
     assert.deepEqual(Object.keys(tools[0]), ["name", "input_schema"]);
     assert.equal(context_management, undefined);
@@ -140,25 +143,21 @@ test("fields and betas that an upstream does not take are left out, for messages
 });
 
 test("a strict upstream that nobody knows is asked once more without what it refuses, and from then on at once", async () => {
-  const strict = (response: ServerResponse, { body, headers }: UpstreamRequest): void => {
-    const refused = JSON.parse(body.toString()).context_management
+  const strict = (response: ServerResponse, { json, headers }: UpstreamRequest): void => {
+    const refused = json.context_management
       ? "context_management: Extra inputs are not permitted"
       : String(headers["anthropic-beta"]).includes("claude-code-20250219")
         ? "Unexpected value(s) `claude-code-20250219` for the `anthropic-beta` header."
         : undefined;
     const error = { type: "error", error: { type: "invalid_request_error", message: refused } };
-    jsonAnswer(JSON.stringify(refused === undefined ? message : error), refused === undefined ? 200 : 400)(response);
+    jsonAnswer(refused === undefined ? message : error, refused === undefined ? 200 : 400)(response);
   };
-  const paths: string[] = [];
-  upstream.answerWith((response, request) => {
-    paths.push(request.path);
-    strict(response, request);
-  });
+  upstream.answerWith(strict);
   for (const calls of [3, 1]) {
-    paths.length = 0;
+    upstream.requests.length = 0;
     const response = await post("/v1/messages", { model: "plain", ...agent }, betas);
     assert.equal(response.status, 200, await response.clone().text());
-    assert.equal(paths.length, calls);
+    assert.equal(upstream.requests.length, calls);
   }
 });
 
@@ -169,9 +168,7 @@ test("every request of Claude Code fits a chat upstream of OpenAI", async () => 
     session_id: "5e2b6f50-57dc-4d07-b6ef-5a6b09dfd3e1",
   });
   const choices = [{ index: 0, message: { role: "assistant", content: "hi" }, finish_reason: "stop" }];
-  upstream.answerWith(
-    jsonAnswer(JSON.stringify({ id: "c", object: "chat.completion", created: 1, model: "m", choices })),
-  );
+  upstream.answerWith(jsonAnswer({ id: "c", object: "chat.completion", created: 1, model: "m", choices }));
   const request = {
     ...agent,
     metadata: { user_id },
@@ -182,7 +179,7 @@ test("every request of Claude Code fits a chat upstream of OpenAI", async () => 
     (await post("/v1/messages?beta=true", { model: "chat", ...request, temperature: 1 }, betas)).status,
     200,
   );
-  const { user, temperature, reasoning_effort, tools } = JSON.parse(upstream.last().body.toString());
+  const { user, temperature, reasoning_effort, tools } = upstream.last().json;
   assert.match(user, /^[0-9a-f]{64}$/);
   assert.equal(temperature, undefined);
   assert.equal(reasoning_effort, "none");

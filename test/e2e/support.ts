@@ -1,10 +1,5 @@
-/**
- * The common part of the end-to-end tests: catalogue lines, a scripted upstream, and bytes on a
- * bare socket.
- */
-import { once } from "node:events";
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
-import { type AddressInfo, connect } from "node:net";
+/** The common part of the end-to-end tests: catalogue lines, and bytes on a bare socket. */
+import { connect } from "node:net";
 import type { Redis } from "#service/redis.ts";
 
 /** A line for `models` of a catalogue. */
@@ -20,67 +15,6 @@ export const modelLine = ({
   queue?: string;
 }) =>
   `  - { id: "${id}", retries: 0, queue: ${queue}, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ${upstream}, model: "${model}" }] }\n`;
-
-export interface UpstreamRequest {
-  path: string;
-  headers: IncomingHttpHeaders;
-  body: Buffer;
-  /** Settles when the connection is closed, or the answer finished. */
-  closed: Promise<unknown>;
-}
-
-export interface ScriptedUpstream extends AsyncDisposable {
-  /** The base address, with /v1. */
-  readonly url: string;
-  /** The last request to have arrived. */
-  last(): UpstreamRequest;
-  /** Sets the answer to the next requests. */
-  answerWith(answer: (response: ServerResponse, request: UpstreamRequest) => void): void;
-}
-
-/** An upstream whose responses a test sets, for cases that the simulator cannot produce. */
-export async function startScriptedUpstream(): Promise<ScriptedUpstream> {
-  const requests: UpstreamRequest[] = [];
-  let answer: (response: ServerResponse, request: UpstreamRequest) => void = (response) =>
-    void response.writeHead(500).end();
-  const server = createServer((request, response) => {
-    const parts: Buffer[] = [];
-    request.on("data", (part: Buffer) => parts.push(part));
-    request.on("end", () => {
-      const seen = {
-        path: request.url ?? "",
-        headers: request.headers,
-        body: Buffer.concat(parts),
-        closed: once(response, "close"),
-      };
-      requests.push(seen);
-      answer(response, seen);
-    });
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
-    last() {
-      const request = requests.at(-1);
-      if (request === undefined) throw new Error("no request has arrived");
-      return request;
-    },
-    answerWith(next) {
-      answer = next;
-    },
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, "close");
-    },
-  };
-}
-
-export const jsonAnswer =
-  (text: string, status = 200, headers: Record<string, string> = {}) =>
-  (response: ServerResponse) =>
-    void response.writeHead(status, { "content-type": "application/json", ...headers }).end(text);
 
 export interface RawExchange {
   /** Everything that came back, byte by byte as characters. */

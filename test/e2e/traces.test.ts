@@ -1,39 +1,32 @@
 /** Traces as a collector receives them, through the whole gateway. */
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer, type IncomingHttpHeaders, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { ServerResponse } from "node:http";
 import { after, before, test } from "node:test";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { type Collector, type ReceivedSpan, startCollector } from "../support/collector.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
+import { jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
 
 const secret = "the caller's own words";
 const callerTrace = "0af7651916cd43dd8448eb211c80319c";
 const callerSpan = "b7ad6b7169203331";
 
-/** An upstream that refuses everything, and records the headers. */
-const seen: IncomingHttpHeaders[] = [];
-const broken = createServer((request, response) => {
-  request.resume().on("end", () => {
-    if (request.method === "POST") seen.push(request.headers);
-    response.writeHead(request.method === "POST" ? 503 : 200).end("{}");
-  });
-});
+/** An upstream that refuses every generation. */
+const broken = await startScriptedUpstream((response, { method }) =>
+  jsonAnswer("{}", method === "POST" ? 503 : 200)(response),
+);
+const generationHeaders = () => broken.requests.filter(({ method }) => method === "POST").map(({ headers }) => headers);
 
 let collector: Collector;
 let gateway: Gateway;
 
 before(async () => {
   collector = await startCollector();
-  broken.listen(0, "127.0.0.1");
-  await once(broken, "listening");
   // The exporter reads the environment of its process.
   process.env.OTEL_EXPORTER_OTLP_ENDPOINT = collector.url;
   process.env.OTEL_EXPORTER_OTLP_HEADERS = "x-tenant=blue";
-  const upstream = `http://127.0.0.1:${(broken.address() as AddressInfo).port}/v1`;
   gateway = await startGateway({
     workers: [],
     environment: { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url, OTEL_BSP_SCHEDULE_DELAY: "20" },
@@ -41,7 +34,7 @@ before(async () => {
 groups:
   default: { models: ["*"] }
 upstreams:
-  broken: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${upstream}", sendsTrace: true }
+  broken: { dialect: openai-chat, circuitBreakerFailuresMax: 0, baseUrl: "${broken.url}", sendsTrace: true }
   simulator: { dialect: openai-chat, baseUrl: "\${SIMULATOR_URL}/v1" }
 models:
   - { id: two, queue: chat, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: broken, model: theirs }, { upstream: simulator, model: "sim-text;tokens=9;rate=0" }] }
@@ -53,7 +46,7 @@ models:
 after(async () => {
   await gateway?.[Symbol.asyncDispose]();
   await collector?.[Symbol.asyncDispose]();
-  broken.close();
+  await broken[Symbol.asyncDispose]();
 });
 
 const body = (model: string, stream: boolean) => ({
@@ -151,7 +144,7 @@ test("a request that is queued, fails over and streams is one trace below its ca
 
   // The upstream's own spans would be below its call's.
   assert.deepEqual(
-    seen.map(({ traceparent, tracestate }) => [traceparent, tracestate]),
+    generationHeaders().map(({ traceparent, tracestate }) => [traceparent, tracestate]),
     [[`00-${callerTrace}-${failed.spanId}-01`, "vendor=1"]],
   );
   assert.ok(!JSON.stringify(collector.spans).includes(secret));
@@ -193,7 +186,7 @@ test("a caller that does not sample gets no spans", async () => {
   const headers = { traceparent: `00-${unsampled}-${callerSpan}-00` };
   await (await gateway.post(body("two", false), { headers })).text();
   // The upstream hears of the decision, and a later request's spans arrive.
-  assert.match(String(seen.at(-1)?.traceparent), new RegExp(`^00-${unsampled}-[0-9a-f]{16}-00$`));
+  assert.match(String(generationHeaders().at(-1)?.traceparent), new RegExp(`^00-${unsampled}-[0-9a-f]{16}-00$`));
   await (await gateway.post(body("one", false))).text();
   await until("spans of the later request", () => collector.spans.length >= from + 4);
   assert.ok(collector.spans.every(({ traceId }) => traceId !== unsampled));

@@ -5,7 +5,16 @@ import { setTimeout as delay } from "node:timers/promises";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
 import { brokenTextOf } from "../support/stream.ts";
 import { until } from "../support/time.ts";
-import { jsonAnswer, modelLine, startScriptedUpstream } from "./support.ts";
+import {
+  bodyAnswer,
+  chunkedAnswer,
+  dataEvent,
+  jsonAnswer,
+  startScriptedUpstream,
+  streamAnswer,
+  type UpstreamAnswer,
+} from "../support/upstream.ts";
+import { modelLine } from "./support.ts";
 
 const refusals = [401, 402, 403, 404, 405];
 const upstream = await startScriptedUpstream();
@@ -41,8 +50,7 @@ const chunkText = (delta: object, finish: string | null = null) =>
     model: "their/Model-7",
     choices: [{ index: 0, delta, finish_reason: finish }],
   });
-const events = (...data: string[]) => data.map((text) => `data: ${text}\n\n`).join("");
-const streamHead = { "content-type": "text/event-stream" };
+const events = (...data: string[]) => data.map(dataEvent).join("");
 
 test("a request reaches the upstream byte for byte, except the model's name", async () => {
   upstream.answerWith(jsonAnswer(wholeText));
@@ -100,10 +108,7 @@ test("a stream that breaks ends with an error, and never as a complete answer", 
   ];
   for (const event of broken) {
     upstream.answerWith(
-      (response) =>
-        void response
-          .writeHead(200, streamHead)
-          .end(events(call('{"path":"/srv/da'), event, call("0}"), chunkText({}, "tool_calls"), "[DONE]")),
+      streamAnswer(events(call('{"path":"/srv/da'), event, call("0}"), chunkText({}, "tool_calls"), "[DONE]")),
     );
     const text = await brokenTextOf(await gateway.post({ model: "mine", messages, stream: true }));
     assert.match(
@@ -112,10 +117,7 @@ test("a stream that breaks ends with an error, and never as a complete answer", 
       event,
     );
     assert.doesNotMatch(text, /\[DONE\]|tool_calls"\}\]|theirs/);
-    upstream.answerWith(
-      (response) =>
-        void response.writeHead(200, streamHead).end(events(event, call("0}"), chunkText({}, "tool_calls"), "[DONE]")),
-    );
+    upstream.answerWith(streamAnswer(events(event, call("0}"), chunkText({}, "tool_calls"), "[DONE]")));
     assert.equal((await gateway.post({ model: "mine", messages, stream: true })).status, 502, event);
   }
 });
@@ -132,13 +134,13 @@ test("a stream's events reach the caller byte for byte, except the model's name,
   const first =
     '{ "model":"their/Model-7", "choices":[{"index":0,"delta":{"content":"é\u2028😀"},"new":12345678901234567890}]}';
   const text = `: comment\r\n\r\nid: 1\r\ndata:${first}\r\n\r\n\n\nevent: x\ndata: ${chunkText({ content: "b" })}\r\rdata: ${chunkText({}, "stop")}\n\ndata: [DONE]`;
-  upstream.answerWith(async (response) => {
-    response.writeHead(200, streamHead);
-    for (const byte of Buffer.from(text)) {
-      if (!response.write(Buffer.from([byte]))) await new Promise((resolve) => response.once("drain", resolve));
-    }
-    response.end();
-  });
+  upstream.answerWith(
+    chunkedAnswer(() =>
+      Buffer.from(text)
+        .values()
+        .map((byte) => Buffer.from([byte])),
+    ),
+  );
   const response = await gateway.post({ model: "mine", messages, stream: true });
   assert.equal(
     await response.text(),
@@ -194,16 +196,12 @@ test("a caller gets none of an upstream's headers", async () => {
 
 test("usage is requested only in streams, and only from upstreams that support it", async () => {
   const bodyFor = async (body: object) => {
-    upstream.answerWith((response) => {
-      const streams = JSON.parse(upstream.last().body.toString()).stream === true;
-      if (streams)
-        response.writeHead(200, streamHead).end(events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]"));
-      else jsonAnswer(wholeText)(response);
-    });
+    const stream = streamAnswer(events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]"));
+    upstream.answerWith((response, { json }) => (json.stream ? stream : jsonAnswer(wholeText))(response));
     const response = await gateway.post({ messages, ...body });
     assert.equal(response.status, 200);
     await response.text();
-    return JSON.parse(upstream.last().body.toString()).stream_options;
+    return upstream.last().json.stream_options;
   };
   assert.deepEqual(await bodyFor({ model: "mine", stream: true }), { include_usage: true });
   assert.deepEqual(await bodyFor({ model: "mine", stream: true, stream_options: { include_obfuscation: false } }), {
@@ -222,12 +220,7 @@ const usageText = '{"id":"x","model":"their/Model-7","choices":[],"usage":{"prom
 
 test("a stream with its usage ends at once, and one with only its finish soon, even if the upstream keeps the connection open", async () => {
   const timed = async (...rest: string[]) => {
-    upstream.answerWith(
-      (response) =>
-        void response
-          .writeHead(200, streamHead)
-          .write(events(chunkText({ content: "a" }), chunkText({}, "stop"), ...rest)),
-    );
+    upstream.answerWith(streamAnswer(events(chunkText({ content: "a" }), chunkText({}, "stop"), ...rest), "open"));
     const startedAt = performance.now();
     const text = await (await gateway.post({ model: "mine", messages, stream: true })).text();
     assert.ok(text.endsWith("data: [DONE]\n\n"), text);
@@ -239,12 +232,7 @@ test("a stream with its usage ends at once, and one with only its finish soon, e
 });
 
 test("the connection of an upstream that keeps it open after a complete answer is closed", async () => {
-  upstream.answerWith(
-    (response) =>
-      void response
-        .writeHead(200, streamHead)
-        .write(events(chunkText({ content: "a" }), chunkText({}, "stop"), usageText)),
-  );
+  upstream.answerWith(streamAnswer(events(chunkText({ content: "a" }), chunkText({}, "stop"), usageText), "open"));
   await (await gateway.post({ model: "mine", messages, stream: true })).text();
   let closed = false;
   void upstream.last().closed.then(() => {
@@ -254,13 +242,13 @@ test("the connection of an upstream that keeps it open after a complete answer i
 });
 
 test("a stream with an empty finish reason in every chunk is not cut short at a pause", async () => {
-  upstream.answerWith(async (response) => {
-    response
-      .writeHead(200, streamHead)
-      .write(events(chunkText({ role: "assistant", content: "" }, ""), chunkText({ content: "a" }, "")));
-    await delay(2_600);
-    response.end(events(chunkText({ content: "b" }, ""), chunkText({}, "stop"), "[DONE]"));
-  });
+  upstream.answerWith(
+    chunkedAnswer(async function* () {
+      yield events(chunkText({ role: "assistant", content: "" }, ""), chunkText({ content: "a" }, ""));
+      await delay(2_600);
+      yield events(chunkText({ content: "b" }, ""), chunkText({}, "stop"), "[DONE]");
+    }),
+  );
   const text = await (await gateway.post({ model: "mine", messages, stream: true })).text();
   assert.match(text, /"content":"b"/);
   assert.ok(text.endsWith("data: [DONE]\n\n"));
@@ -286,12 +274,7 @@ test("an upstream that answers whole instead of streaming, or the reverse, is ad
   const streamed = await gateway.post({ model: "mine", messages, stream: true });
   assert.match(streamed.headers.get("content-type") ?? "", /^text\/event-stream/);
   assert.match(await streamed.text(), /"model":"mine".*"content":"hi".*"finish_reason":"stop".*\ndata: \[DONE\]\n\n$/s);
-  upstream.answerWith(
-    (response) =>
-      void response
-        .writeHead(200, streamHead)
-        .end(events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]")),
-  );
+  upstream.answerWith(streamAnswer(events(chunkText({ content: "a" }), chunkText({}, "stop"), "[DONE]")));
   const whole = await gateway.post({ model: "mine", messages });
   assert.match(whole.headers.get("content-type") ?? "", /^application\/json/);
   const answer = (await whole.json()) as {
@@ -305,18 +288,15 @@ test("an upstream that answers whole instead of streaming, or the reverse, is ad
 });
 
 test("a response of another kind than requested is an error that repeats nothing of it", async () => {
-  const cases: [string, boolean, Parameters<typeof upstream.answerWith>[0]][] = [
-    ["a page", false, (response) => void response.writeHead(200, { "content-type": "text/html" }).end("<html>theirs")],
-    [
-      "a page instead of a stream",
-      true,
-      (response) => void response.writeHead(200, { "content-type": "text/html" }).end("<html>theirs"),
-    ],
-    ["nothing", false, (response) => void response.writeHead(200).end()],
-    ["nothing instead of a stream", true, (response) => void response.writeHead(200, streamHead).end()],
-    ["no content", true, (response) => void response.writeHead(204).end()],
-    ["only a terminator", true, (response) => void response.writeHead(200, streamHead).end(events("[DONE]"))],
-    ["a redirect", false, (response) => void response.writeHead(307, { location: `${upstream.url}/elsewhere` }).end()],
+  const page = bodyAnswer("<html>theirs", "text/html");
+  const cases: [string, boolean, UpstreamAnswer][] = [
+    ["a page", false, page],
+    ["a page instead of a stream", true, page],
+    ["nothing", false, (response) => response.writeHead(200).end()],
+    ["nothing instead of a stream", true, streamAnswer("")],
+    ["no content", true, (response) => response.writeHead(204).end()],
+    ["only a terminator", true, streamAnswer(events("[DONE]"))],
+    ["a redirect", false, (response) => response.writeHead(307, { location: `${upstream.url}/elsewhere` }).end()],
     ["JSON that is no completion", false, jsonAnswer('{"object":"theirs"}')],
     ["no choice", false, jsonAnswer('{"choices":[]}')],
     ["null for choices", false, jsonAnswer('{"choices":null}')],
@@ -327,16 +307,8 @@ test("a response of another kind than requested is an error that repeats nothing
         '{"choices":[{"message":{"content":"their"},"finish_reason":"error","error":{"code":502,"message":"theirs"}}]}',
       ),
     ],
-    [
-      "chunks without a choice",
-      true,
-      (response) => void response.writeHead(200, streamHead).end(events('{"choices":[]}', "[DONE]")),
-    ],
-    [
-      "an error page",
-      false,
-      (response) => void response.writeHead(502, { "content-type": "text/html" }).end("<html>theirs at 10.0.0.1"),
-    ],
+    ["chunks without a choice", true, streamAnswer(events('{"choices":[]}', "[DONE]"))],
+    ["an error page", false, bodyAnswer("<html>theirs at 10.0.0.1", "text/html", 502)],
   ];
   for (const [name, stream, answer] of cases) {
     upstream.answerWith(answer);

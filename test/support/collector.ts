@@ -1,7 +1,7 @@
 /** A collector of traces: receives OTLP over HTTP as protobuf, and decodes it. */
-import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { ServerResponse } from "node:http";
 import { gunzipSync } from "node:zlib";
+import { startScriptedUpstream } from "./upstream.ts";
 
 export type Value = string | number | boolean | Value[];
 
@@ -37,27 +37,18 @@ export interface Collector extends AsyncDisposable {
 export async function startCollector(): Promise<Collector> {
   const spans: ReceivedSpan[] = [];
   const headers: Record<string, unknown>[] = [];
-  const server = createServer((request, response) => {
-    const parts: Buffer[] = [];
-    request.on("data", (part: Buffer) => parts.push(part));
-    request.on("end", () => {
-      headers.push({ ...request.headers, path: request.url });
-      if (collector.answer !== undefined) return collector.answer(response);
-      const sent = Buffer.concat(parts);
-      spans.push(...spansIn(request.headers["content-encoding"] === "gzip" ? gunzipSync(sent) : sent));
-      response.writeHead(200, { "content-type": "application/x-protobuf" }).end();
-    });
+  const server = await startScriptedUpstream((response, request) => {
+    headers.push({ ...request.headers, path: request.path });
+    if (collector.answer !== undefined) return collector.answer(response);
+    spans.push(...spansIn(request.headers["content-encoding"] === "gzip" ? gunzipSync(request.body) : request.body));
+    response.writeHead(200, { "content-type": "application/x-protobuf" }).end();
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const collector: Collector = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: server.origin,
     spans,
     headers,
     answer: undefined,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
   return collector;
 }

@@ -20,10 +20,9 @@ import { workerRedisOf } from "../../apps/worker/redis.ts";
 import { createAuthorization } from "../../apps/worker/upstream/authorization.ts";
 import { Upstreams } from "../../apps/worker/upstream/upstreams.ts";
 import { createWorker, type Worker } from "../../apps/worker/worker.ts";
-import { jsonAnswer, startScriptedUpstream } from "../e2e/support.ts";
 import { startRedis } from "../support/redis.ts";
 import { until } from "../support/time.ts";
-import { chatCompletion } from "../support/upstream.ts";
+import { chatCompletion, jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
 
 interface WorkerOptions {
   redisUrl: string;

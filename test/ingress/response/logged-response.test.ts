@@ -1,7 +1,4 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import { conversationDialects } from "#dialects/dialect.ts";
 import { emptyLines } from "#dialects/profile.ts";
@@ -9,6 +6,7 @@ import { profiles } from "#dialects/profiles.ts";
 import type { LogWriter } from "../../../apps/ingress/background/answer-log.ts";
 import { LoggedResponse } from "../../../apps/ingress/response/logged-response.ts";
 import { partOf } from "../../support/part-of.ts";
+import { startScriptedUpstream } from "../../support/upstream.ts";
 
 /** A log that keeps nothing. */
 const log = partOf<LogWriter>({
@@ -26,14 +24,13 @@ const endings: Record<string, (response: LoggedResponse) => void> = {
   "/destroy": (response) => response.destroy(),
 };
 
-const server = createServer((request, live) => {
+const server = await startScriptedUpstream((live, { path }) => {
   const response = new LoggedResponse({ log, sendsIds: true, ended: () => {} }).over(live);
   response.writeHead(200, { "content-type": "text/event-stream" });
-  response.write(Buffer.from("data: one\n\n"), () => endings[request.url as string]?.(response));
-}).listen(0, "127.0.0.1");
-await once(server, "listening");
-after(() => server.close());
-const ask = (path: string) => fetch(`http://127.0.0.1:${(server.address() as AddressInfo).port}${path}`);
+  response.write(Buffer.from("data: one\n\n"), () => endings[path]?.(response));
+});
+after(() => server[Symbol.asyncDispose]());
+const ask = (path: string) => fetch(`${server.origin}${path}`);
 
 test("a caller of an answer that ended reads it to its end", async () => {
   assert.equal(await (await ask("/end")).text(), "data: one\n\n");

@@ -1,7 +1,4 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import type { RemoteAttachment } from "#dialects/neutral/attachments.ts";
 import { Refusal } from "#dialects/neutral/field-support.ts";
@@ -11,16 +8,18 @@ import { createAttachmentFetcher } from "../../../apps/worker/attachments/attach
 import { BlockPool, partsOf } from "../../../apps/worker/attachments/base64.ts";
 import { Pace } from "../../../apps/worker/attachments/pace.ts";
 import { RequestAttachments } from "../../../apps/worker/attachments/request-attachments.ts";
+import { bodyAnswer, startScriptedUpstream, type UpstreamAnswer } from "../../support/upstream.ts";
 
 const png = Buffer.from(
   "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
   "base64",
 );
 
-const answers: Record<string, (response: ServerResponse) => void> = {
-  "/png": (response) => response.writeHead(200, { "content-type": "text/html" }).end(png),
-  "/lies": (response) => response.writeHead(200, { "content-type": "image/png" }).end("<html>"),
-  "/text": (response) => response.writeHead(200, { "content-type": "text/plain; charset=utf-8" }).end("hello"),
+const silentRequest = Promise.withResolvers<void>();
+const answers: Record<string, UpstreamAnswer> = {
+  "/png": bodyAnswer(png, "text/html"),
+  "/lies": bodyAnswer("<html>", "image/png"),
+  "/text": bodyAnswer("hello", "text/plain; charset=utf-8"),
   "/pdf": (response) => response.writeHead(200).end("%PDF-1.7 …"),
   "/gone": (response) => response.writeHead(404).end("a secret page"),
   "/there": (response) => response.writeHead(302, { location: "/png" }).end(),
@@ -35,28 +34,17 @@ const answers: Record<string, (response: ServerResponse) => void> = {
     response.write(png);
     more();
   },
+  "/huge": (response) => response.writeHead(200, { "content-length": String(21 << 20) }).flushHeaders(),
+  "/book": bodyAnswer("a".repeat((2 << 20) + 1), "text/plain"),
+  "/silent": () => silentRequest.resolve(),
 };
-answers["/huge"] = (response) => response.writeHead(200, { "content-length": String(21 << 20) }).flushHeaders();
-answers["/book"] = (response) =>
-  response.writeHead(200, { "content-type": "text/plain" }).end("a".repeat((2 << 20) + 1));
-const silentRequest = Promise.withResolvers<void>();
-answers["/silent"] = () => silentRequest.resolve();
-let requests = 0;
-const server = createServer((request, response) => {
-  requests++;
-  (answers[request.url as string] as (response: ServerResponse) => void)(response);
-});
-server.listen(0, "127.0.0.1");
-await once(server, "listening");
-const { port } = server.address() as AddressInfo;
-const here = `http://127.0.0.1:${port}`;
+const server = await startScriptedUpstream((response, request) => answers[request.path]?.(response, request));
+const { port, origin: here, requests } = server;
 
 const open = createAttachmentFetcher(networksOf("127.0.0.0/8, ::1/128"));
 const closed = createAttachmentFetcher([]);
 after(async () => {
-  await Promise.all([open.close(), closed.close()]);
-  server.closeAllConnections();
-  server.close();
+  await Promise.all([open.close(), closed.close(), server[Symbol.asyncDispose]()]);
 });
 
 const attachmentOf = (url: string, part: "image" | "file" = "image"): RemoteAttachment => ({
@@ -119,7 +107,7 @@ test("only public addresses are reachable, in any notation", () => {
 });
 
 test("a private address is refused before a request is made: literal, by name, in odd notations, and behind a redirect", async () => {
-  const before = requests;
+  const before = requests.length;
   for (const host of [
     "127.0.0.1",
     "localhost",
@@ -135,7 +123,7 @@ test("a private address is refused before a request is made: literal, by name, i
       /not a public one/,
       host,
     );
-  assert.equal(requests, before);
+  assert.equal(requests.length, before);
   assert.match(await refusalOf(open.fetch(attachmentOf(`${here}/metadata`), any, never)), /not a public one/);
 });
 
@@ -186,11 +174,11 @@ test("a fetch ends when its caller leaves", async () => {
 });
 
 test("an address that is named twice is fetched once, and the number of addresses is bounded", async () => {
-  const before = requests;
+  const before = requests.length;
   const put: unknown[] = [];
   const attachment = { ...attachmentOf(`${here}/png`), replace: (value: unknown) => void put.push(value) };
   await attachmentsWith().inline([attachment, attachment], 1_000, never);
-  assert.equal(requests, before + 1);
+  assert.equal(requests.length, before + 1);
   assert.equal(put.length, 2);
   await assert.rejects(
     attachmentsWith().inline(
@@ -203,7 +191,7 @@ test("an address that is named twice is fetched once, and the number of addresse
 });
 
 test("an address that is passed to an upstream is checked like a fetched one, but not called", async () => {
-  const before = requests;
+  const before = requests.length;
   for (const url of [
     `${here}/png`,
     `http://localhost:${port}/png`,
@@ -215,7 +203,7 @@ test("an address that is passed to an upstream is checked like a fetched one, bu
     await refusalOf(closed.check(attachmentOf(url)));
   await open.check(attachmentOf(`${here}/png`));
   await closed.check(attachmentOf("https://8.8.8.8/a.png"));
-  assert.equal(requests, before);
+  assert.equal(requests.length, before);
 });
 
 test("an upstream is public if all its addresses are; an unresolvable one only if a proxy may resolve it", async () => {

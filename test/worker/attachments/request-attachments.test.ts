@@ -1,7 +1,4 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import type { Data } from "#dialects/neutral/attachments.ts";
 import { Refusal } from "#dialects/neutral/field-support.ts";
@@ -9,6 +6,7 @@ import { networksOf } from "#service/public-agent.ts";
 import { AttachmentBudget } from "../../../apps/worker/attachments/attachment-budget.ts";
 import { createAttachmentFetcher } from "../../../apps/worker/attachments/attachment-fetcher.ts";
 import { AttachmentsBusy, RequestAttachments } from "../../../apps/worker/attachments/request-attachments.ts";
+import { bodyAnswer, startScriptedUpstream } from "../../support/upstream.ts";
 
 const mebibyte = 1 << 20;
 const pngStart = Buffer.from("\x89PNG\r\n\x1a\n", "latin1");
@@ -19,23 +17,19 @@ const imageOf = (bytes: number) => Buffer.concat([pngStart, Buffer.alloc(bytes -
  * its length and no body.
  */
 const urls: string[] = [];
-const server = createServer((request, response) => {
-  const { pathname, search } = new URL(request.url ?? "", "http://here");
+const server = await startScriptedUpstream((response, { path }) => {
+  const { pathname, search } = new URL(path, "http://here");
   const bytes = Number(pathname.slice(1));
   urls.push(pathname);
-  if (pathname === "/text") response.writeHead(200, { "content-type": "text/plain" }).end("a text");
+  if (pathname === "/text") bodyAnswer("a text", "text/plain")(response);
   else if (search === "?head") response.writeHead(200, { "content-length": bytes }).flushHeaders();
   else if (search === "?chunked") response.writeHead(200).end(imageOf(bytes));
   else response.writeHead(200, { "content-length": bytes }).end(imageOf(bytes));
 });
-server.listen(0, "127.0.0.1");
-await once(server, "listening");
-const here = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
 const fetcher = createAttachmentFetcher(networksOf("127.0.0.0/8"));
 after(async () => {
   await fetcher.close();
-  server.closeAllConnections();
-  server.close();
+  await server[Symbol.asyncDispose]();
 });
 
 const never = new AbortController().signal;
@@ -51,7 +45,7 @@ function requestWith(attachments: RequestAttachments, paths: string[], part: "im
       attachments.inline(
         paths.map((path, place) => ({
           part,
-          url: `${here}/${path}`,
+          url: `${server.origin}/${path}`,
           path: `input[${place}]`,
           replace: replace(place),
         })),
