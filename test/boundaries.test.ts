@@ -167,6 +167,19 @@ test("imports inside an app go down", () => {
   }
 });
 
+/** Its refusals are deep in a translation, whose entry returns them as values. */
+const throwingTranslation = "apps/ingress/request/interactions.ts";
+
+test("in the ingress only the server, the routes and the sockets throw refusals", () => {
+  const inside = floors["apps/ingress"]?.flat().filter((name) => !["server", "routes", "websocket"].includes(name));
+  const throwing = sources.filter(
+    (file) =>
+      inside?.some((name) => file.startsWith(`apps/ingress/${name}/`)) &&
+      /\bthrow (?:new Refusal|refusal)\b|\bvalueOrThrow\b(?!<)/.test(readFileSync(join(root, file), "utf8")),
+  );
+  assert.deepEqual(throwing, [throwingTranslation]);
+});
+
 /** Files that import each other, by way of others; the list of each circle is sorted. */
 function circlesIn(edges: ReadonlyMap<string, readonly string[]>): string[][] {
   // Tarjan's strongly connected components: https://doi.org/10.1137/0201010

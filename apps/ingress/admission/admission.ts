@@ -58,8 +58,7 @@ export class Admission {
 
   /**
    * Admits a request that gets another request's answer: it counts as a request of its own, and
-   * twice if Redis counted it and could not say so. Undefined for a caller without limits. Rejects
-   * with Refusal.
+   * twice if Redis counted it and could not say so. Undefined for a caller without limits.
    */
   async replay({
     request,

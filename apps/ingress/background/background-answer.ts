@@ -14,7 +14,7 @@ import { outputOf } from "../common/items.ts";
 import { Refusal } from "../common/refusal.ts";
 import type { ErrorResponse } from "../response/logged-response.ts";
 import type { StoreOwner } from "../stored/sealed-store.ts";
-import { noSpace, type StoredResponses } from "../stored/stored-responses.ts";
+import type { StoredResponses } from "../stored/stored-responses.ts";
 
 type Response = Record<string, unknown>;
 
@@ -118,15 +118,15 @@ export class BackgroundAnswer {
   async #stored(final: Response, ms: number): Promise<Response | "gone" | undefined> {
     const { id, owner, responses, clock } = this.#options;
     const until = clock.now() + ms;
-    for (;;)
-      try {
-        return await responses.update(owner, id, (stored) => ({ ...stored, ...final }));
-      } catch (error) {
-        const refused = error instanceof Refusal ? error.failure : undefined;
-        if (refused?.code === "not_found") return "gone";
-        if ((refused !== unavailable && refused !== noSpace) || clock.now() >= until) return undefined;
-        await delay(logRetryMs);
-      }
+    for (;;) {
+      const stored = await responses
+        .update(owner, id, (response) => ({ ...response, ...final }))
+        .catch(() => new Refusal(unavailable));
+      if (!(stored instanceof Refusal)) return stored;
+      if (stored.failure.code === "not_found") return "gone";
+      if (clock.now() >= until) return undefined;
+      await delay(logRetryMs);
+    }
   }
 
   /** The response under its own id, with what its upstream does not know. */

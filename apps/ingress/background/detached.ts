@@ -25,7 +25,7 @@ import { callerHeadersOf, endpoints, nameOf, type ServedEndpoint } from "../comm
 import { otherRequest, unavailable, workerLost } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
 import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
-import { invalidRequest, Refusal, valueOrThrow } from "../common/refusal.ts";
+import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
 import { Sealing } from "../common/sealing.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import type { BodyReader } from "../request/body-reader.ts";
@@ -110,52 +110,53 @@ export class DetachedGenerations {
 
   /**
    * Begins a response of OpenAI's Responses that goes on in the background. Resolves to its id; a
-   * stream is answered to `live`, and its caller may leave. `name` is its Idempotency-Key. Rejects
-   * with Refusal.
+   * stream is answered to `live`, and its caller may leave. `name` is its Idempotency-Key.
    */
-  async beginBackground(source: DetachedRequest, name: string | undefined): Promise<{ id: string; isNew: boolean }> {
+  async beginBackground(
+    source: DetachedRequest,
+    name: string | undefined,
+  ): Promise<Result<{ id: string; isNew: boolean }>> {
     const { admission, responses, clock } = this.#options;
     const { request, owner, resolved, live, fingerprint } = source;
     const { body, expansion } = resolved;
-    const model = valueOrThrow(admission.modelFor(request, String(body.model))).id;
+    const model = admission.modelFor(request, String(body.model));
+    if (model instanceof Refusal) return model;
     const id = `resp_${name === undefined ? request.id.replace(/^req_/, "") : hashOf(`${owner.keyId} ${name}`)}`;
     const { chain = [], conversationId, input = inputListOf(resolved.bytes) } = expansion ?? {};
     const queued = {
-      ...queuedResponseOf(id, model, body, Math.floor(clock.epoch() / 1_000)),
+      ...queuedResponseOf(id, model.id, body, Math.floor(clock.epoch() / 1_000)),
       ...storageOf(true, chain.at(-1), conversationId),
     };
     const response = jsonBytesOf(queued);
-    if (!(await responses.begin(owner, { id, chain, conversationId, input, response }, fingerprint)))
-      return { id, isNew: false };
+    const isNew = await responses.begin(owner, { id, chain, conversationId, input, response }, fingerprint);
+    if (isNew instanceof Refusal) return isNew;
+    if (!isNew) return { id, isNew };
     const names = [id, detailNameOf(id), logIdOf(id), ...(conversationId === undefined ? [] : [conversationId])];
     const framing = live === undefined ? "whole" : "sse";
     const bytes = withMembers(resolved.bytes, "background", () => undefined);
-    const run = this.#runOf(source, names, { id, model, framing, isBackground: true });
+    const run = this.#runOf(source, names, { id, model: model.id, framing, isBackground: true });
     const undo = () => responses.remove(owner, id);
-    await this.#begin({ ...source, resolved: { ...resolved, bytes } }, { run, queued }, undo);
-    return { id, isNew: true };
+    const refusal = await this.#begin({ ...source, resolved: { ...resolved, bytes } }, { run, queued }, undo);
+    return refusal ?? { id, isNew };
   }
 
   /**
    * Begins a stream that its caller can resume under this id. False where there is one already: the
-   * caller then reads its log. A stream of another fingerprint is refused. Rejects with Refusal.
+   * caller then reads its log. A stream of another fingerprint is refused.
    */
   async beginResumable(
     source: DetachedRequest,
     { id, model, answered }: { id: string; model: string; answered(): Answered },
-  ): Promise<boolean> {
+  ): Promise<Result<boolean>> {
     const { owner, fingerprint } = source;
     const { store } = this.#options;
     const logId = logIdOf(id);
     const opened = await store.put(owner, { id: logId, value: Buffer.from(fingerprint), replaces: 0 });
-    if (opened === "full") throw new Refusal(noSpace);
-    if (opened === "conflict") {
-      await this.checkFingerprint(owner, id, fingerprint, { gone: unavailable, other: otherRequest });
-      return false;
-    }
+    if (opened === "full") return new Refusal(noSpace);
+    if (opened === "conflict")
+      return (await this.checkFingerprint(owner, id, fingerprint, { gone: unavailable, other: otherRequest })) ?? false;
     const run = this.#runOf(source, [logId], { id, model, framing: "sse", isBackground: false });
-    await this.#begin(source, { run, answered }, () => store.remove(owner, logId));
-    return true;
+    return (await this.#begin(source, { run, answered }, () => store.remove(owner, logId))) ?? true;
   }
 
   #runOf(
@@ -184,53 +185,54 @@ export class DetachedGenerations {
     { request, owner, endpoint, resolved, live }: DetachedRequest,
     start: Pick<Start, "run" | "queued" | "answered">,
     undo: () => Promise<unknown>,
-  ): Promise<void> {
+  ): Promise<Refusal | undefined> {
     const { store, runs } = this.#options;
     const { run } = start;
-    try {
+    const lease = async () => {
       if (run.isBackground && isLogged(run)) await store.put(owner, { id: logIdOf(run.id), value: Buffer.from("log") });
       await outlastRedis(this.#options, () => runs.begin(run, resolved.bytes));
       const log = { parts: 0, events: 0 };
-      this.#start({ ...start, owner, request, endpoint, body: resolved, requestId: request.id, log, live });
-    } catch (error) {
-      await Promise.all([undo().catch(() => undefined), runs.end(run)]);
-      throw error instanceof Refusal ? error : new Refusal(unavailable);
-    }
+      return this.#start({ ...start, owner, request, endpoint, body: resolved, requestId: request.id, log, live });
+    };
+    const refusal = await lease().catch(() => new Refusal(unavailable));
+    if (refusal !== undefined) await Promise.all([undo().catch(() => undefined), runs.end(run)]);
+    return refusal;
   }
 
   /**
-   * Rejects with Refusal: with `other` where the stream with this id was begun by another request,
-   * with `gone` where it is not stored.
+   * Refused with `other` where the stream with this id was begun by another request, and with
+   * `gone` where it is not stored.
    */
   async checkFingerprint(
     owner: StoreOwner,
     id: string,
     fingerprint: string,
     { gone, other }: { gone: Failure; other: Failure },
-  ): Promise<void> {
+  ): Promise<Refusal | undefined> {
     const [fingerprintValue] = await this.#options.store.read(owner, [logIdOf(id)]);
-    if (fingerprintValue === undefined) throw new Refusal(gone);
-    if (fingerprintValue.value.toString() !== fingerprint) throw new Refusal(other);
+    if (fingerprintValue === undefined) return new Refusal(gone);
+    return fingerprintValue.value.toString() === fingerprint ? undefined : new Refusal(other);
   }
 
   /**
    * Stops a background response, wherever it runs. Resolves to the response as it is stored then.
-   * Rejects with Refusal.
    */
-  async cancel(owner: StoreOwner, id: string): Promise<Record<string, unknown>> {
+  async cancel(owner: StoreOwner, id: string): Promise<Result<Record<string, unknown>>> {
     const { responses } = this.#options;
     const stored = await responses.update(owner, id, (response) =>
       response.background === true ? { ...response, status: "cancelled", output: [], usage: null } : undefined,
     );
-    if (stored.background !== true) throw new Refusal(notCancelled);
+    if (stored instanceof Refusal) return stored;
+    if (stored.background !== true) return new Refusal(notCancelled);
     await this.#abort(owner, id);
     return stored;
   }
 
-  /** Deletes a stored response, and stops it if it runs. Rejects with Refusal. */
-  async remove(owner: StoreOwner, id: string): Promise<void> {
-    await this.#options.responses.remove(owner, id);
-    await this.#abort(owner, id);
+  /** Deletes a stored response, and stops it if it runs. */
+  async remove(owner: StoreOwner, id: string): Promise<Refusal | undefined> {
+    const refusal = await this.#options.responses.remove(owner, id);
+    if (refusal === undefined) await this.#abort(owner, id);
+    return refusal;
   }
 
   async #abort({ keyId }: StoreOwner, id: string): Promise<void> {
@@ -283,7 +285,7 @@ export class DetachedGenerations {
     if (why === "cancelled") void this.#options.runs.end(run);
   }
 
-  #start(start: Start): void {
+  #start(start: Start): Refusal | undefined {
     const { run, request, endpoint, body, requestId, queued } = start;
     const { response, onBound } =
       queued === undefined
@@ -310,10 +312,11 @@ export class DetachedGenerations {
       priceVersion: run.priceVersion,
       ...(run.isBackground && { queue: backgroundQueue }),
     });
-    if (refusal === undefined) return;
-    this.#running.delete(run.id);
-    response.leave("lost");
-    throw refusal;
+    if (refusal !== undefined) {
+      this.#running.delete(run.id);
+      response.leave("lost");
+    }
+    return refusal;
   }
 
   #backgroundResponse(
@@ -338,17 +341,10 @@ export class DetachedGenerations {
     return new BackgroundAnswer({ id, owner, clock, responses, queued });
   }
 
-  /**
-   * The response of a background generation as it is stored; undefined if it was deleted. Rejects
-   * with Refusal when Redis does not answer.
-   */
+  /** The response of a background generation as it is stored; undefined if it was deleted. */
   async #storedOf({ id }: Run, owner: StoreOwner): Promise<Record<string, unknown> | undefined> {
-    try {
-      return parsedObject((await this.#options.responses.find(owner, id)).response) ?? {};
-    } catch (error) {
-      if (error instanceof Refusal && error.failure.code === "not_found") return undefined;
-      throw error;
-    }
+    const stored = await this.#options.responses.find(owner, id);
+    return stored instanceof Refusal ? undefined : (parsedObject(stored.response) ?? {});
   }
 
   #resumableResponse(start: Start): LoggedResponse {
@@ -412,24 +408,27 @@ export class DetachedGenerations {
     const bodyClaim = this.#options.bodyBytes.claim(caller.id);
     // Without memory for its body, its lease expires and it is taken over later.
     if (bodyClaim.hold(body.length) !== undefined) return;
+    const start = {
+      run,
+      owner,
+      request: { caller, url: run.url, headers: run.headers, bodyClaim },
+      endpoint,
+      requestId: `${run.requestId}t${times}`,
+      log,
+      live: undefined,
+      earlier: { generationId: generationIdOf(run.requestId), times },
+      queued,
+    };
     try {
       const read = await this.#options.reader.read(endpoint, body, { key: caller.id });
-      if (read instanceof Refusal) throw read;
-      this.#start({
-        run,
-        owner,
-        request: { caller, url: run.url, headers: run.headers, bodyClaim },
-        endpoint,
-        body: { ...read, bytes: body, expansion: undefined },
-        requestId: `${run.requestId}t${times}`,
-        log,
-        live: undefined,
-        earlier: { generationId: generationIdOf(run.requestId), times },
-        queued,
-      });
+      const refusal =
+        read instanceof Refusal
+          ? read
+          : this.#start({ ...start, body: { ...read, bytes: body, expansion: undefined } });
+      if (refusal !== undefined) bodyClaim.end();
     } catch (error) {
       bodyClaim.end();
-      if (!(error instanceof Refusal)) this.#options.events.emit("fault", { error, requestId: run.requestId });
+      this.#options.events.emit("fault", { error, requestId: run.requestId });
     }
   }
 

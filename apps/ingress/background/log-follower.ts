@@ -36,18 +36,23 @@ export class LogFollower {
 
   /**
    * Sends the log of an answer from behind the event with the number `after`; what follows may be
-   * an error, if the rest is lost. Rejects with Refusal before the response has begun; with
-   * `unless` if there is no log.
+   * an error, if the rest is lost. Refused before the response has begun; with `unless` if there is
+   * no log.
    */
-  async follow(request: FastifyRequest, reply: FastifyReply, position: LogPosition, unless: Failure): Promise<void> {
+  async follow(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    position: LogPosition,
+    unless: Failure,
+  ): Promise<Refusal | undefined> {
     const { store, followers, events } = this.#options;
     const { owner, id, after } = position;
     const response = reply.raw;
     const [log] = await store.read(owner, [logIdOf(id)]);
-    if (log === undefined) throw new Refusal(unless);
+    if (log === undefined) return new Refusal(unless);
     const slot = followers.claim(request.caller.id);
     const shortage = slot.hold(1);
-    if (shortage !== undefined) throw new Refusal(overloadOf(events, "followers", shortage, request.caller.id));
+    if (shortage !== undefined) return new Refusal(overloadOf(events, "followers", shortage, request.caller.id));
     response.once("close", () => slot.end());
     reply.hijack();
     const place = { next: after + 1 };
@@ -57,6 +62,7 @@ export class LogFollower {
     else if (outcome === "left") response.destroy();
     else if (profileOf(request).breaksAfterError) breakSoon(response);
     else response.end();
+    return undefined;
   }
 
   /** Tells the caller in its dialect that the rest of the answer is lost. */

@@ -11,7 +11,7 @@ import type { Framing } from "#dialects/codec.ts";
 import type { Failure } from "#dialects/errors.ts";
 import { isForm } from "#operations/operations.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
-import { invalidRequest, Refusal } from "../common/refusal.ts";
+import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
 import { fingerprintOf, nameOf } from "../idempotency/idempotency.ts";
 import type { ResolvedBody, Storing } from "../stored/storing.ts";
 import type { LogPosition } from "./answer-log.ts";
@@ -38,8 +38,8 @@ export interface StreamRequest {
   resolved: ResolvedBody;
   /** The catalogue's id of the model, as the caller gave it. */
   model: string;
-  /** Admits a request that gets the answer of another one. Rejects with Refusal. */
-  replay(): Promise<unknown>;
+  /** Admits a request that gets the answer of another one. */
+  replay(): Promise<Result<unknown>>;
 }
 
 export class ResumableStreams {
@@ -59,19 +59,20 @@ export class ResumableStreams {
     );
   }
 
-  /** Takes over the response, or rejects with Refusal. */
-  async serve({ request, reply, endpoint, resolved, model, replay }: StreamRequest): Promise<void> {
+  /** Takes over the response, unless it is refused. */
+  async serve({ request, reply, endpoint, resolved, model, replay }: StreamRequest): Promise<Refusal | undefined> {
     const { storing, detached } = this.#options;
     const owner = storing.ownerOf(request);
-    if (owner === undefined) throw new Refusal(needsStorage);
+    if (owner === undefined) return new Refusal(needsStorage);
     const lastId = request.headers["last-event-id"];
     const [, seenId, seenNumber] = eventId.exec(String(lastId ?? "")) ?? [];
-    if (lastId !== undefined && seenId === undefined) throw new Refusal(badEventId);
+    if (lastId !== undefined && seenId === undefined) return new Refusal(badEventId);
     if (seenId !== undefined) {
-      await detached.checkFingerprint(owner, seenId, fingerprintOf(request), { gone, other });
-      return this.follow(request, reply, { owner, id: seenId, after: Number(seenNumber) });
+      const refusal = await detached.checkFingerprint(owner, seenId, fingerprintOf(request), { gone, other });
+      return refusal ?? this.follow(request, reply, { owner, id: seenId, after: Number(seenNumber) });
     }
     const name = nameOf(request);
+    if (name instanceof Refusal) return name;
     const id = name === undefined ? request.id.replace("req_", "gen_") : `idem_${hashOf(name)}`;
     const source = { request, owner, endpoint, resolved, live: reply.raw, fingerprint: fingerprintOf(request) };
     const isNew = await detached.beginResumable(source, {
@@ -79,20 +80,21 @@ export class ResumableStreams {
       model,
       answered: () => storing.answered(request, endpoint, resolved, { framing: "sse" }),
     });
+    if (isNew instanceof Refusal) return isNew;
     if (isNew) {
       request.isGeneration = true;
       reply.hijack();
-      return;
+      return undefined;
     }
-    await replay();
-    await this.follow(request, reply, { owner, id, after: -1 });
+    const replayed = await replay();
+    return replayed instanceof Refusal ? replayed : this.follow(request, reply, { owner, id, after: -1 });
   }
 
   /**
    * Sends what the log of an answer has behind the event with the number `after`, and what comes.
-   * Rejects with Refusal before it has begun.
+   * Refused before it has begun.
    */
-  follow(request: FastifyRequest, reply: FastifyReply, position: LogPosition): Promise<void> {
+  follow(request: FastifyRequest, reply: FastifyReply, position: LogPosition): Promise<Refusal | undefined> {
     return this.#options.follower.follow(request, reply, position, gone);
   }
 }

@@ -9,7 +9,7 @@ import type { OperatorControl } from "#service/operator-controls.ts";
 import type { Shortage } from "./capacity.ts";
 import type { IngressConfig } from "./config.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
-import { invalidRequest, Refusal } from "./refusal.ts";
+import { invalidRequest } from "./refusal.ts";
 import { unsupportedPartOf } from "./unsupported-paths.ts";
 import { azurePathOf } from "./vendor-paths.ts";
 
@@ -32,10 +32,8 @@ export const unavailable: Failure = {
   retryAfterSeconds: 1,
 };
 
-/** For the promise of a command that Redis did not answer. */
-export function refuseUnavailable(): never {
-  throw new Refusal(unavailable);
-}
+/** Redis refused a command, or did not answer it in time: callers get `unavailable`. */
+export class RedisUnavailable extends Error {}
 
 export const workerLost: Failure = {
   code: "worker_lost",
@@ -135,6 +133,7 @@ export function overloadOf(
 }
 
 export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {
+  if (error instanceof RedisUnavailable) return unavailable;
   switch (error.code) {
     case "FST_ERR_CTP_BODY_TOO_LARGE":
       return tooLarge(bodyBytesMax);

@@ -6,7 +6,7 @@ import { setTimeout } from "node:timers/promises";
 import type { Clock } from "#service/clock.ts";
 import { isRefusal } from "#service/redis.ts";
 import { redisTryEveryMs } from "./bounds.ts";
-import { refuseUnavailable } from "./failures.ts";
+import { RedisUnavailable } from "./failures.ts";
 
 export interface RedisWait {
   clock: Clock;
@@ -16,7 +16,8 @@ export interface RedisWait {
 
 /**
  * Repeats a command while Redis is away. `isRepeated`: an earlier call failed, but Redis may have
- * done what it asked. Rejects with Refusal when Redis refuses the command or is away for too long.
+ * done what it asked. Rejects with RedisUnavailable when Redis refuses the command or is away for
+ * too long.
  */
 export async function outlastRedis<Result>(
   { clock, redisWaitMs }: RedisWait,
@@ -27,7 +28,7 @@ export async function outlastRedis<Result>(
     try {
       return await command(isRepeated);
     } catch (error) {
-      if (isRefusal(error) || clock.now() >= until) refuseUnavailable();
+      if (isRefusal(error) || clock.now() >= until) throw new RedisUnavailable();
       await setTimeout(redisTryEveryMs);
     }
 }

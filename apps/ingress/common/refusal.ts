@@ -23,17 +23,12 @@ export const invalidRequest = (message: string, param?: string): Failure => ({
 /** A value, or the reason why there is none. */
 export type Result<Value> = Value | Refusal;
 
+/** For the edge, whose error handler answers a refusal. */
 export function valueOrThrow<Value>(result: Result<Value>): Value {
   if (result instanceof Refusal) throw result;
   return result;
 }
 
-/** The value of work that may throw a refusal, or the refusal. */
-export function resultFrom<Value>(work: () => Value): Result<Value> {
-  try {
-    return work();
-  } catch (error) {
-    if (error instanceof Refusal) return error;
-    throw error;
-  }
-}
+/** The values of these results, or the first refusal. */
+export const valuesOf = <Value>(results: readonly Result<Value>[]): Result<Value[]> =>
+  results.find((result) => result instanceof Refusal) ?? (results as Value[]);

@@ -14,12 +14,13 @@ import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { LiveMap } from "#relay/live-map.ts";
 import { renewEveryMsOf } from "#service/lease.ts";
+import type { LimitsState } from "../admission/rate-limits.ts";
 import { elsewhereCheckMs, elsewhereMsMax, idempotencyKeyLengthMax, idempotencyLeaseMs } from "../common/bounds.ts";
 import type { Capacity, Claim } from "../common/capacity.ts";
 import { requestIdHeadersOf } from "../common/endpoints.ts";
 import { otherRequest, overloadOf } from "../common/failures.ts";
 import { outlastRedis } from "../common/outlast-redis.ts";
-import { invalidRequest, Refusal } from "../common/refusal.ts";
+import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
 import { headersOf, SharedResponse } from "../response/shared-response.ts";
 import { type EntryClaim, StoredAnswers, type StoredAnswersOptions } from "./stored-answers.ts";
 
@@ -61,13 +62,10 @@ export interface IdempotencyOptions extends StoredAnswersOptions {
   events: EventSink<IngressEvents>;
 }
 
-/** Begins the generation with this layer, or throws Refusal. Calls `onEnd` when it is over. */
-type Begin = (shared: SharedResponse, onEnd: (outcome: string) => void) => void;
-/**
- * Admits a request that gets another request's answer: resolves to headers for its caller, or
- * rejects with Refusal.
- */
-type Replay = () => Promise<Record<string, string>>;
+/** Begins the generation with this layer. Calls `onEnd` when it is over. */
+type Begin = (shared: SharedResponse, onEnd: (outcome: string) => void) => Refusal | undefined;
+/** Admits a request that gets another request's answer. */
+type Replay = () => Promise<Result<LimitsState> | undefined>;
 
 export class Idempotency {
   readonly #options: IdempotencyOptions;
@@ -95,74 +93,86 @@ export class Idempotency {
     for (const running of this.#running.values()) if (now - running.renewedAt >= renewMs) this.#renew(running);
   }
 
-  /** Takes over the response, or throws Refusal. */
-  async serve(request: FastifyRequest, response: ServerResponse, begin: Begin, replay: Replay): Promise<void> {
+  /** Takes over the response, unless it is refused. */
+  async serve(
+    request: FastifyRequest,
+    response: ServerResponse,
+    begin: Begin,
+    replay: Replay,
+  ): Promise<Refusal | undefined> {
     const { clock } = this.#options;
-    const claim = this.#claimOf(request);
+    const name = nameOf(request);
+    if (name instanceof Refusal) return name;
+    const claim = this.#claimOf(request, String(name));
     /**
-     * Headers of this request, once it is counted against its caller's limits: that happens once,
-     * whatever it then finds.
+     * Headers of this request, once it is counted against its caller's limits, or their refusal:
+     * that happens once, whatever it then finds.
      */
-    let own: Record<string, string> | undefined;
-    const count = async () => ({ ...requestIdHeadersOf(request), ...(await replay()) });
-    if (response.closed) return;
+    let own: Result<Record<string, string>> | undefined;
+    const count = async () => {
+      const state = await replay();
+      return state instanceof Refusal ? state : { ...requestIdHeadersOf(request), ...state?.headers };
+    };
+    if (response.closed) return undefined;
     const slot = this.#claimSlot(request, response);
+    if (slot instanceof Refusal) return slot;
     const until = clock.now() + elsewhereMsMax;
     /** Another request with this key was seen to run: at this ingress or elsewhere. */
     let joined: "here" | "elsewhere" | undefined;
     /** Since when Redis has no entry of it. */
     let goneSince: number | undefined;
     while (!response.closed) {
+      if (own instanceof Refusal) return own;
       const running = this.#running.get(claim.key);
       if (running !== undefined) {
-        if (running.claim.fingerprint !== claim.fingerprint) throw new Refusal(otherRequest);
+        if (running.claim.fingerprint !== claim.fingerprint) return new Refusal(otherRequest);
         joined = "here";
         if (own === undefined) {
           own = await count();
           // The generation may have ended meanwhile.
           continue;
         }
-        if (!running.response.join(response, own)) throw new Refusal(stillRunning);
-        return;
+        return running.response.join(response, own) ? undefined : new Refusal(stillRunning);
       }
       if (joined === undefined && (await outlastRedis(this.#options, () => this.#stored.claim(claim)))) {
         slot.end();
-        this.#begin(claim, begin);
-        return;
+        return this.#begin(claim, begin);
       }
       const entry = await outlastRedis(this.#options, () => this.#stored.find(claim));
       if (entry === undefined) {
         if (joined === undefined) continue;
         // A Redis that lost the entry has it again once it is renewed.
         goneSince ??= clock.now();
-        if (joined === "here" || clock.now() - goneSince > renewMs) throw new Refusal(endedWithout);
+        if (joined === "here" || clock.now() - goneSince > renewMs) return new Refusal(endedWithout);
         await setTimeout(elsewhereCheckMs);
         continue;
       }
       goneSince = undefined;
-      if (entry.fingerprint !== claim.fingerprint) throw new Refusal(otherRequest);
+      if (entry.fingerprint !== claim.fingerprint) return new Refusal(otherRequest);
       if (entry.answer !== undefined) {
         own ??= await count();
+        if (own instanceof Refusal) return own;
         response.writeHead(entry.answer.status, headersOf(entry.answer, own));
         response.end(entry.answer.body);
-        return;
+        return undefined;
       }
       joined ??= "elsewhere";
-      if (clock.now() > until) throw new Refusal(stillRunning);
+      if (clock.now() > until) return new Refusal(stillRunning);
       if (this.#running.get(claim.key) === undefined) await setTimeout(elsewhereCheckMs);
     }
+    return undefined;
   }
 
-  #claimOf(request: FastifyRequest): EntryClaim {
-    const hash = hashOf(String(nameOf(request)));
+  #claimOf(request: FastifyRequest, name: string): EntryClaim {
+    const hash = hashOf(name);
     return this.#stored.claimOf(request.caller.id, hash, fingerprintOf(request), `${this.#self} ${request.id}`);
   }
 
-  #claimSlot({ caller }: FastifyRequest, response: ServerResponse): Claim {
+  #claimSlot({ caller }: FastifyRequest, response: ServerResponse): Result<Claim> {
     const { slots, events } = this.#options;
     const slot = slots.claim(caller.id);
     const shortage = slot.hold(1);
-    if (shortage !== undefined) throw new Refusal(overloadOf(events, "generations", shortage, caller.id));
+    if (shortage !== undefined) return new Refusal(overloadOf(events, "generations", shortage, caller.id));
     response.once("close", () => slot.end());
     return slot;
   }
@@ -172,7 +182,7 @@ export class Idempotency {
     void this.#stored.renew(running.claim);
   }
 
-  #begin(claim: EntryClaim, begin: Begin): void {
+  #begin(claim: EntryClaim, begin: Begin): Refusal | undefined {
     const { bodyBytes, clock } = this.#options;
     const response = new SharedResponse(bodyBytes.claim(claim.keyId));
     const running: Running = { claim, response, renewedAt: clock.now() };
@@ -195,28 +205,27 @@ export class Idempotency {
         response.forget();
       });
     };
+    let hasBegun = false;
     try {
-      begin(response, (outcome) => {
+      const refusal = begin(response, (outcome) => {
         // The end may wait until the answer is stored for other purposes.
         if (outcome === "complete") void response.settled.then(keep);
         else free();
       });
-    } catch (error) {
-      free();
-      throw error;
+      hasBegun = refusal === undefined;
+      return refusal;
+    } finally {
+      if (!hasBegun) free();
     }
   }
 }
 
-/**
- * The request's Idempotency-Key; undefined if it has none. Throws Refusal for one that is not
- * valid.
- */
-export function nameOf({ headers }: FastifyRequest): string | undefined {
+/** The request's Idempotency-Key; undefined if it has none. Refuses one that is not valid. */
+export function nameOf({ headers }: FastifyRequest): Result<string | undefined> {
   const name = headers[header];
   if (name === undefined) return undefined;
   if (typeof name !== "string" || name.length > idempotencyKeyLengthMax || !/^[\x20-\x7e]+$/.test(name))
-    throw new Refusal(invalidHeader);
+    return new Refusal(invalidHeader);
   return name;
 }
 

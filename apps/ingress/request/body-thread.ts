@@ -3,7 +3,7 @@
 import type { Failure } from "#dialects/errors.ts";
 import { bufferOf, type Sent, serveTasks } from "#service/task-thread.ts";
 import { endpoints, type ServedEndpoint } from "../common/endpoints.ts";
-import { Refusal, type Result, resultFrom } from "../common/refusal.ts";
+import { Refusal, type Result } from "../common/refusal.ts";
 import { checkBody, type ReadBody, readForm, readJson, settingsOf } from "./body.ts";
 import { type InteractionRequest, readInteraction } from "./interactions.ts";
 import { type ModelPath, type OllamaRequest, readOllamaRequest } from "./ollama.ts";
@@ -35,8 +35,9 @@ async function answerOf(task: BodyTask): Promise<Result<BodyAnswer>> {
 }
 
 /** The frame without its bytes, which the sender has. */
-const readFrame = (bytes: Buffer): Result<Omit<CallerFrame, "bytes">> =>
-  resultFrom(() => {
-    const { bytes: _, ...frame } = callerFrameOf(bytes);
-    return frame;
-  });
+function readFrame(sent: Buffer): Result<Omit<CallerFrame, "bytes">> {
+  const frame = callerFrameOf(sent);
+  if (frame instanceof Refusal) return frame;
+  const { bytes: _, ...members } = frame;
+  return members;
+}

@@ -7,7 +7,7 @@ import Type from "typebox";
 import { jsonSchemaOf } from "#dialects/gemini/google-schema.ts";
 import { foreignThoughtId } from "#dialects/openai-responses/answer.ts";
 import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { invalidRequest, Refusal, type Result, resultFrom } from "../common/refusal.ts";
+import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
 import { readJson } from "./body.ts";
 import { faultIn } from "./validation.ts";
 
@@ -48,6 +48,7 @@ const schema = Type.Object({
   }),
 });
 
+/** Leaves the translation, however deep the fault is; `readInteraction` returns the refusal. */
 const invalid = (param: string, why: string): never => {
   throw new Refusal(invalidRequest(`${param} ${why}.`, param));
 };
@@ -74,13 +75,16 @@ const unsupported: readonly [name: string, why: string][] = [
 export function readInteraction(sent: Buffer): Result<InteractionRequest> {
   const read = readJson(sent);
   if (read instanceof Refusal) return read;
-  return resultFrom(() => {
+  try {
     for (const [name, why] of unsupported) if (isPresent(objectOf(read)[name])) invalid(name, why);
     const fault = faultIn(schema, read);
-    if (fault !== undefined) throw new Refusal(fault);
+    if (fault !== undefined) return new Refusal(fault);
     const body = read as Body;
     return { bytes: jsonBytesOf(responsesBodyOf(body)), streams: body.stream === true };
-  });
+  } catch (error) {
+    if (error instanceof Refusal) return error;
+    throw error;
+  }
 }
 
 function responsesBodyOf(body: Body): Body {

@@ -7,7 +7,7 @@ import type { OutgoingHttpHeaders } from "node:http";
 import type { Failure } from "#dialects/errors.ts";
 import { type ObjectSpans, objectSpansOf, readSpan, removalsOf, replaceSpans } from "#wire/json/spans.ts";
 import { bodyFieldsMax, frameMemberBytesMax } from "../common/bounds.ts";
-import { invalidRequest, Refusal, valueOrThrow } from "../common/refusal.ts";
+import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
 import { readJson } from "./body.ts";
 
 /**
@@ -34,41 +34,49 @@ const openList = Buffer.from("[");
 const closeList = Buffer.from("]");
 const stringMessage = [Buffer.from('{"type":"message","role":"user","content":'), Buffer.from("}")] as const;
 
-/** Throws Refusal for bytes that are not a JSON object. */
-export function callerFrameOf(bytes: Buffer): CallerFrame {
+/** Refuses bytes that are not a JSON object. */
+export function callerFrameOf(bytes: Buffer): Result<CallerFrame> {
   const spans = objectSpansOf(bytes, frameNames, bodyFieldsMax);
   if (spans === undefined) {
-    valueOrThrow(readJson(bytes));
-    throw new Refusal(invalidRequest(`A frame must be a JSON object of at most ${bodyFieldsMax} fields.`));
+    const read = readJson(bytes);
+    return read instanceof Refusal
+      ? read
+      : new Refusal(invalidRequest(`A frame must be a JSON object of at most ${bodyFieldsMax} fields.`));
   }
-  const frame = { bytes, spans, type: memberOf({ bytes, spans }, "type") };
-  const streamId = memberOf(frame, "stream_id") ?? undefined;
+  const type = memberOf({ bytes, spans }, "type");
+  if (type instanceof Refusal) return type;
+  const streamId = memberOf({ bytes, spans }, "stream_id") ?? undefined;
+  if (streamId instanceof Refusal) return streamId;
   if (streamId === undefined || (typeof streamId === "string" && streamIdForm.test(streamId)))
-    return { ...frame, streamId };
-  throw new Refusal(invalidRequest(`'stream_id' must be a string of the form ${streamIdForm.source}.`, "stream_id"));
+    return { bytes, spans, type, streamId };
+  return new Refusal(invalidRequest(`'stream_id' must be a string of the form ${streamIdForm.source}.`, "stream_id"));
 }
 
+/** Refuses a long value. */
 const memberOf = (
   { bytes, spans }: Pick<CallerFrame, "bytes" | "spans">,
   name: (typeof frameNames)[number],
 ): unknown => {
   const span = spans.members[name];
   if (span === undefined) return undefined;
-  if (span.end - span.start > frameMemberBytesMax) throw new Refusal(invalidRequest(`'${name}' is too long.`, name));
-  return readSpan(bytes, span);
+  return span.end - span.start > frameMemberBytesMax
+    ? new Refusal(invalidRequest(`'${name}' is too long.`, name))
+    : readSpan(bytes, span);
 };
 
 /**
- * The answer that a turn continues, and whether it wants an answer of its own. Throws Refusal for
- * members of the wrong type.
+ * The answer that a turn continues, and whether it wants an answer of its own. Refuses members of
+ * the wrong type.
  */
-export function turnOf(frame: CallerFrame): { previousId: string | undefined; generates: boolean } {
+export function turnOf(frame: CallerFrame): Result<{ previousId: string | undefined; generates: boolean }> {
   const previousId = memberOf(frame, "previous_response_id") ?? undefined;
+  if (previousId instanceof Refusal) return previousId;
   if (previousId !== undefined && typeof previousId !== "string")
-    throw new Refusal(invalidRequest("'previous_response_id' must be string or null.", "previous_response_id"));
+    return new Refusal(invalidRequest("'previous_response_id' must be string or null.", "previous_response_id"));
   const generates = memberOf(frame, "generate") ?? true;
+  if (generates instanceof Refusal) return generates;
   if (typeof generates !== "boolean")
-    throw new Refusal(invalidRequest("'generate' must be boolean or null.", "generate"));
+    return new Refusal(invalidRequest("'generate' must be boolean or null.", "generate"));
   return { previousId, generates };
 }
 

@@ -23,7 +23,7 @@ import {
 } from "../common/endpoints.ts";
 import { pathNotFoundOf, printable } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
-import { invalidRequest, Refusal, valueOrThrow } from "../common/refusal.ts";
+import { invalidRequest, Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
 import { unsupportedPartOf } from "../common/unsupported-paths.ts";
 import { servedBodyOf, servedPathOf } from "../common/vendor-paths.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
@@ -140,10 +140,12 @@ export class GenerationRoutes {
     if (served !== undefined) request.bytes = servedBodyOf(request.bytes, served, contentType);
     const read = this.#options.reader.read(endpoint, request.bytes, { key: request.caller.id, contentType });
     const resolved = this.#options.storing.resolve(request, endpoint, request.bytes, read);
-    const begin = (body: ResolvedBody) =>
-      endpoint === responses && body.body.background === true
+    const begin = (result: Result<ResolvedBody>) => {
+      const body = valueOrThrow(result);
+      return endpoint === responses && body.body.background === true
         ? this.#answerInBackground(request, reply, body)
         : this.#begin(request, reply, endpoint, body, call ?? served);
+    };
     return resolved instanceof Promise ? request.bodyClaim.during(resolved).then(begin) : begin(resolved);
   }
 
@@ -172,14 +174,14 @@ export class GenerationRoutes {
     for (const [name, value] of Object.entries({ ...requestIdHeadersOf(request), ...limits }))
       live?.setHeader(name, value);
     const source = { request, owner, endpoint: responses, resolved, live, fingerprint: fingerprintOf(request) };
-    const { id, isNew } = await detached.beginBackground(source, nameOf(request));
+    const { id, isNew } = valueOrThrow(await detached.beginBackground(source, valueOrThrow(nameOf(request))));
     request.isGeneration = isNew;
     if (live !== undefined && isNew) reply.hijack();
     else if (live !== undefined) {
       live.setHeader("idempotent-replayed", "true");
-      await resumable.follow(request, reply, { owner, id, after: -1 });
+      valueOrThrow(await resumable.follow(request, reply, { owner, id, after: -1 }));
     } else {
-      const { response } = await storing.responses.find(owner, id);
+      const { response } = valueOrThrow(await storing.responses.find(owner, id));
       if (!isNew) reply.header("idempotent-replayed", "true");
       if (limits !== undefined) reply.headers(limits);
       return response;
@@ -199,37 +201,34 @@ export class GenerationRoutes {
     const model = call?.model ?? String(body.model ?? endpoint.modelDefault);
     const { alt } = request.query as { alt?: string };
     const framing = (endpoint.framingOf ?? profiles[endpoint.dialect].framingOf)(body, call?.method, alt);
-    const replay = async () => valueOrThrow(await admission.replay({ request, endpoint, model }))?.headers ?? {};
+    const replay = () => admission.replay({ request, endpoint, model });
     if (resumable.concerns(request, endpoint, framing) && resolved.expansion?.compacts === undefined)
-      return resumable.serve({ request, reply, endpoint, resolved, model, replay });
+      return resumable.serve({ request, reply, endpoint, resolved, model, replay }).then(valueOrThrow);
     const begin = (idempotency?: SharedResponse, onEnd?: (outcome: GenerationOutcome) => void) => {
       const { layers, ...answer } = storing.answered(request, endpoint, resolved, { framing });
       const response = { sink: reply.raw, idempotency, ...layers };
-      valueOrThrow(
-        generations.begin({
-          http: request,
-          requestId: request.id,
-          endpoint,
-          model,
-          demand,
-          bytes,
-          labels: labelsOf(request.caller, request.headers, body),
-          ...answer,
-          layers: response,
-          onEnd,
-        }),
-      );
-      request.isGeneration = true;
+      const refusal = generations.begin({
+        http: request,
+        requestId: request.id,
+        endpoint,
+        model,
+        demand,
+        bytes,
+        labels: labelsOf(request.caller, request.headers, body),
+        ...answer,
+        layers: response,
+        onEnd,
+      });
+      request.isGeneration = refusal === undefined;
+      return refusal;
     };
-    const takeOver = () => {
+    const takeOver = (refusal: Refusal | undefined) => {
+      valueOrThrow(refusal);
       request.bytes = noBytes;
       reply.hijack();
     };
-    if (idempotency.concerns(request)) {
-      return idempotency.serve(request, reply.raw, begin, replay).then(takeOver);
-    }
-    begin();
-    takeOver();
+    if (idempotency.concerns(request)) return idempotency.serve(request, reply.raw, begin, replay).then(takeOver);
+    takeOver(begin());
     return undefined;
   }
 }

@@ -52,7 +52,7 @@ export function addInteractionRoutes(
         const { id } = request.params;
         if (request.query.stream === "true") throw new Refusal(notStreamed);
         const owner = ownerOf(request, storing);
-        const { response } = await storing.responses.find(owner, id);
+        const { response } = valueOrThrow(await storing.responses.find(owner, id));
         const input = request.query.include_input === "true" ? await storing.responses.inputOf(owner, id) : undefined;
         return interactionOf(
           parsedObject(response) ?? {},
@@ -62,12 +62,14 @@ export function addInteractionRoutes(
     );
     server.delete<WithId>(`${path}/:id`, (request) =>
       inOwnWords(async () => {
-        await detached.remove(ownerOf(request, storing), request.params.id);
+        valueOrThrow(await detached.remove(ownerOf(request, storing), request.params.id));
         return {};
       }),
     );
     server.post<WithId>(`${path}/:id/cancel`, (request) =>
-      inOwnWords(async () => interactionOf(await detached.cancel(ownerOf(request, storing), request.params.id))),
+      inOwnWords(async () =>
+        interactionOf(valueOrThrow(await detached.cancel(ownerOf(request, storing), request.params.id))),
+      ),
     );
   }
 }
@@ -87,9 +89,11 @@ async function begin(
   const { caller, bodyClaim } = request;
   const key = caller.id;
   const { bytes, streams } = valueOrThrow(await bodyClaim.during(reader.readInteraction(request.bytes, key)));
-  bodies.reserve(request, bytes.length);
+  valueOrThrow(bodies.reserve(request, bytes.length));
   const reading = reader.read(responses, bytes, { key });
-  const resolved = await bodyClaim.during(Promise.resolve(storing.resolve(request, responses, bytes, reading)));
+  const resolved = valueOrThrow(
+    await bodyClaim.during(Promise.resolve(storing.resolve(request, responses, bytes, reading))),
+  );
   if (resolved.body.background === true) {
     if (streams) throw new Refusal(noBackgroundStream);
     const response = await beginBackground(request, reply, resolved, undefined);

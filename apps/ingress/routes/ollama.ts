@@ -94,7 +94,7 @@ async function begin(
     valueOrThrow(admission.modelFor(request, modelIdOf(model)));
     return answer.loaded(ollamaRequest.loads);
   }
-  bodies.reserve(request, bytes.length);
+  valueOrThrow(bodies.reserve(request, bytes.length));
   const endpoint = endpointOf(path);
   const { demand } = valueOrThrow(await bodyClaim.during(Promise.resolve(reader.read(endpoint, bytes, { key }))));
   valueOrThrow(

@@ -108,7 +108,7 @@ const durations: Record<string, string> = { day: "1d", week: "7d", month: "1mo" 
 const resets: Record<string, string> = { day: "daily", week: "weekly", month: "monthly" };
 const dayMs = 86_400_000;
 
-/** One round trip. Throws Refusal while Redis is away for long. */
+/** One round trip. Rejects while Redis is away for long. */
 async function standingOf(caller: KeyRecord, options: OwnUsageOptions): Promise<Standing> {
   const { redis, keyspace, catalogue, clock } = options;
   const [text, spent] = await outlastRedis(options, () =>

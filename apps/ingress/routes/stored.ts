@@ -61,25 +61,25 @@ function addResponseRoutes(
   server.get<WithId>("/v1/responses/:id", async (request, reply) => {
     const owner = ownerOf(request, storing, "Response");
     const { id } = request.params;
-    const { response } = await responses.find(owner, id);
+    const { response } = valueOrThrow(await responses.find(owner, id));
     const { stream, starting_after: after } = request.query as { stream?: string; starting_after?: string };
     if (stream !== "true") return sendJson(reply, response);
     if (after !== undefined && !/^\d{1,9}$/.test(after)) throw new Refusal(badStart);
-    await follower.follow(request, reply, { owner, id, after: Number(after ?? -1) }, notStreamed);
+    valueOrThrow(await follower.follow(request, reply, { owner, id, after: Number(after ?? -1) }, notStreamed));
   });
   server.get<WithId>("/v1/responses/:id/input_items", async (request, reply) => {
     const owner = ownerOf(request, storing, "Response");
     const { id } = request.params;
-    await responses.find(owner, id);
+    valueOrThrow(await responses.find(owner, id));
     return sendPage(reply, inputItemsIn(id, await responses.inputOf(owner, id)), request);
   });
   server.delete<WithId>("/v1/responses/:id", async (request) => {
     const { id } = request.params;
-    await detached.remove(ownerOf(request, storing, "Response"), id);
+    valueOrThrow(await detached.remove(ownerOf(request, storing, "Response"), id));
     return { id, object: "response", deleted: true };
   });
   server.post<WithId>("/v1/responses/:id/cancel", async (request) => {
-    return detached.cancel(ownerOf(request, storing, "Response"), request.params.id);
+    return valueOrThrow(await detached.cancel(ownerOf(request, storing, "Response"), request.params.id));
   });
 }
 
@@ -101,36 +101,37 @@ function addConversationRoutes(server: FastifyInstance, storing: Storing, clock:
     const body = request.bytes.length === 0 ? {} : bodyOf(request, creationSchema);
     const createdAt = Math.floor(clock.epoch() / 1_000);
     const newItems = itemsOf(request);
-    return (await conversations.create(owner(request), newItems, body.metadata ?? {}, createdAt)).head;
+    return valueOrThrow(await conversations.create(owner(request), newItems, body.metadata ?? {}, createdAt)).head;
   });
   server.get<WithId>(
     "/v1/conversations/:id",
-    async (request) => (await conversations.find(owner(request), request.params.id)).head,
+    async (request) => valueOrThrow(await conversations.find(owner(request), request.params.id)).head,
   );
   server.post<WithId>("/v1/conversations/:id", options, async (request) => {
     const { metadata = {} } = bodyOf(request, updateSchema);
-    return (await conversations.setMetadata(owner(request), request.params.id, metadata)).head;
+    return valueOrThrow(await conversations.setMetadata(owner(request), request.params.id, metadata)).head;
   });
   server.delete<WithId>("/v1/conversations/:id", async (request) => {
     const { id } = request.params;
-    await conversations.remove(owner(request), id);
+    valueOrThrow(await conversations.remove(owner(request), id));
     return { id, object: "conversation.deleted", deleted: true };
   });
   server.get<WithId>("/v1/conversations/:id/items", async (request, reply) => {
-    const conversation = await conversations.find(owner(request), request.params.id);
+    const conversation = valueOrThrow(await conversations.find(owner(request), request.params.id));
     return sendPage(reply, conversation.items, request);
   });
   server.post<WithId>("/v1/conversations/:id/items", options, async (request, reply) => {
     bodyOf(request, itemsSchema);
-    const added = await conversations.add(owner(request), request.params.id, itemsOf(request));
+    const added = valueOrThrow(await conversations.add(owner(request), request.params.id, itemsOf(request)));
     return sendPage(reply, added, { query: { order: "asc", limit: itemsPerRequestMax } });
   });
-  server.get<WithItem>("/v1/conversations/:id/items/:item", async (request, reply) =>
-    sendJson(reply, itemIn(await conversations.find(owner(request), request.params.id), request.params.item)),
-  );
+  server.get<WithItem>("/v1/conversations/:id/items/:item", async (request, reply) => {
+    const { id, item } = request.params;
+    return sendJson(reply, itemIn(valueOrThrow(await conversations.find(owner(request), id)), item));
+  });
   server.delete<WithItem>("/v1/conversations/:id/items/:item", async (request) => {
     const { id, item } = request.params;
-    return (await conversations.removeItem(owner(request), id, item)).head;
+    return valueOrThrow(await conversations.removeItem(owner(request), id, item)).head;
   });
 }
 

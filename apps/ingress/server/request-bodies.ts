@@ -15,7 +15,7 @@ import { smallBodyBytesMax } from "../common/bounds.ts";
 import type { Capacity, Claim } from "../common/capacity.ts";
 import type { IngressConfig } from "../common/config.ts";
 import { overloadOf, tooLarge, tooSlow } from "../common/failures.ts";
-import { Refusal } from "../common/refusal.ts";
+import { Refusal, valueOrThrow } from "../common/refusal.ts";
 import { acceptedCodings, codingOf, decoderOf, unknownCoding } from "./content-codings.ts";
 import { UploadPace, uploadCheckMsOf } from "./upload-pace.ts";
 
@@ -91,13 +91,12 @@ export class RequestBodies {
   }
 
   /**
-   * Reserves this many bytes for a request, unless it has reserved more. Throws Refusal when its
-   * key gets no more.
+   * Reserves this many bytes for a request, unless it has reserved more. Refused when its key gets
+   * no more.
    */
-  reserve(request: FastifyRequest, bytes: number): void {
-    const shortage = request.bodyClaim.hold(Math.max(bytes, request.bodyClaim.amount));
-    if (shortage !== undefined)
-      throw new Refusal(overloadOf(this.#options.events, "bodies", shortage, request.caller.id));
+  reserve({ bodyClaim, caller }: FastifyRequest, bytes: number): Refusal | undefined {
+    const shortage = bodyClaim.hold(Math.max(bytes, bodyClaim.amount));
+    return shortage && new Refusal(overloadOf(this.#options.events, "bodies", shortage, caller.id));
   }
 
   /** The upload is complete or refused: its rate no longer matters. */
@@ -132,12 +131,12 @@ export class RequestBodies {
     if (announced > config.bodyBytesMax) throw new Refusal(tooLarge(config.bodyBytesMax));
     if (coding !== undefined && (isChunked || announced > 0)) return this.#decoded(request, reply, payload, coding);
     if (announced <= smallBodyBytesMax) {
-      this.reserve(request, announced);
+      valueOrThrow(this.reserve(request, announced));
       return payload;
     }
     const shortage = bodyClaim.shortageFor(announced);
     if (shortage !== undefined) throw new Refusal(overloadOf(events, "bodies", shortage, request.caller.id));
-    this.reserve(request, smallBodyBytesMax);
+    valueOrThrow(this.reserve(request, smallBodyBytesMax));
     return this.#counted(request, reply.raw, payload, announced);
   }
 
@@ -192,19 +191,12 @@ export class RequestBodies {
     let bytes = 0;
     const arrived = (length: number) => {
       bytes += length;
-      if (bytes > bodyBytesMax) throw new Refusal(tooLarge(bodyBytesMax));
-      if (!response.writableEnded && !response.destroyed)
-        this.reserve(request, announced === undefined ? bytes : Math.min(announced, reservedAhead * bytes));
+      if (bytes > bodyBytesMax) return new Refusal(tooLarge(bodyBytesMax));
+      if (response.writableEnded || response.destroyed) return undefined;
+      return this.reserve(request, announced === undefined ? bytes : Math.min(announced, reservedAhead * bytes));
     };
     return new Transform({
-      transform(chunk: Buffer, _encoding, done) {
-        try {
-          arrived(chunk.length);
-          done(null, chunk);
-        } catch (error) {
-          done(error as Error);
-        }
-      },
+      transform: (chunk: Buffer, _encoding, done) => done(arrived(chunk.length), chunk),
     });
   }
 
@@ -214,13 +206,9 @@ export class RequestBodies {
     done: (error: Error | null, body?: unknown) => void,
   ): void => {
     this.uploadEnded(request);
-    try {
-      this.reserve(request, bytes.length);
-      request.bytes = bytes;
-      done(null);
-    } catch (error) {
-      done(error as Error);
-    }
+    const refusal = this.reserve(request, bytes.length);
+    if (refusal === undefined) request.bytes = bytes;
+    done(refusal ?? null);
   };
 }
 

@@ -161,8 +161,8 @@ function openResponse(
 }
 
 /**
- * The rights of the caller's client secret; undefined if it has none that is valid. Throws Refusal
- * while Redis is away for long.
+ * The rights of the caller's client secret; undefined if it has none that is valid. Rejects while
+ * Redis is away for long.
  */
 function grantOf(
   { config: { redisWaitMs }, clientSecrets, keys, clock }: RequestServerOptions,

@@ -7,7 +7,7 @@ import { jsonListOf } from "#dialects/openai-responses/stored-references.ts";
 import { withMembers } from "#wire/json/spans.ts";
 import { conversationChangesMax, conversationItemsMax } from "../common/bounds.ts";
 import { type Item, itemOf, listIn, valueIn } from "../common/items.ts";
-import { invalidRequest, Refusal } from "../common/refusal.ts";
+import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
 import { notFoundOf } from "./not-found.ts";
 import type { SealedStore, StoreOwner } from "./sealed-store.ts";
 
@@ -24,10 +24,11 @@ export interface Conversation {
   items: readonly Item[];
 }
 
-/**
- * Every method throws Refusal: for an unknown id, if there is no space, and when Redis does not
- * answer.
- */
+interface StoredConversation extends Conversation {
+  version: number;
+}
+
+/** Requests are refused for an unknown id, and if there is no space. */
 export class Conversations {
   readonly #store: SealedStore;
 
@@ -41,19 +42,22 @@ export class Conversations {
     items: readonly Buffer[],
     metadata: unknown,
     createdAt: number,
-  ): Promise<Conversation> {
+  ): Promise<Result<Conversation>> {
     const id = `conv_${randomBytes(24).toString("hex")}`;
     const head: ConversationHead = { id, object: "conversation", created_at: createdAt, metadata };
     const conversation = { head, items: items.map((bytes) => itemOf(bytes)) };
-    await this.#put(owner, conversation, 0);
-    return conversation;
+    return (await this.#put(owner, conversation, 0)) ?? conversation;
   }
 
-  async find(owner: StoreOwner, id: string): Promise<Conversation> {
-    return (await this.#read(owner, id)).conversation;
+  async find(owner: StoreOwner, id: string): Promise<Result<StoredConversation>> {
+    const [stored] = isConversationId(id) ? await this.#store.read(owner, [id]) : [];
+    if (stored === undefined) return new Refusal(notFoundOf("Conversation", id));
+    const head = valueIn(stored.value, "head") as ConversationHead;
+    const items = listIn(stored.value, "items").map((bytes) => itemOf(bytes));
+    return { head, items, version: stored.version };
   }
 
-  async setMetadata(owner: StoreOwner, id: string, metadata: unknown): Promise<Conversation> {
+  async setMetadata(owner: StoreOwner, id: string, metadata: unknown): Promise<Result<Conversation>> {
     return this.#change(owner, id, ({ head, items }) => ({ head: { ...head, metadata }, items }));
   }
 
@@ -61,56 +65,56 @@ export class Conversations {
    * Returns the added items with their ids. An item whose id the conversation has already receives
    * a new one.
    */
-  async add(owner: StoreOwner, id: string, items: readonly Buffer[]): Promise<readonly Item[]> {
+  async add(owner: StoreOwner, id: string, items: readonly Buffer[]): Promise<Result<readonly Item[]>> {
     const newItems = items.map((bytes) => itemOf(bytes));
     const changed = await this.#change(owner, id, (conversation) => ({
       ...conversation,
       items: [...conversation.items, ...withNewIds(newItems, new Set(conversation.items.map((item) => item.id)))],
     }));
-    return changed.items.slice(changed.items.length - items.length);
+    return changed instanceof Refusal ? changed : changed.items.slice(changed.items.length - items.length);
   }
 
-  async removeItem(owner: StoreOwner, id: string, itemId: string): Promise<Conversation> {
+  async removeItem(owner: StoreOwner, id: string, itemId: string): Promise<Result<Conversation>> {
     return this.#change(owner, id, (conversation) => {
       const items = conversation.items.filter((item) => item.id !== itemId);
-      if (items.length === conversation.items.length) throw new Refusal(notFoundOf("Item", itemId));
-      return { ...conversation, items };
+      return items.length === conversation.items.length
+        ? new Refusal(notFoundOf("Item", itemId))
+        : { ...conversation, items };
     });
   }
 
-  async remove(owner: StoreOwner, id: string): Promise<void> {
-    if (!(isConversationId(id) && (await this.#store.remove(owner, id))))
-      throw new Refusal(notFoundOf("Conversation", id));
+  async remove(owner: StoreOwner, id: string): Promise<Refusal | undefined> {
+    const isRemoved = isConversationId(id) && (await this.#store.remove(owner, id));
+    return isRemoved ? undefined : new Refusal(notFoundOf("Conversation", id));
   }
 
   async #change(
     owner: StoreOwner,
     id: string,
-    change: (conversation: Conversation) => Conversation,
-  ): Promise<Conversation> {
+    change: (conversation: Conversation) => Result<Conversation>,
+  ): Promise<Result<Conversation>> {
     for (let attempt = 0; attempt < conversationChangesMax; attempt++) {
-      const { conversation, version } = await this.#read(owner, id);
-      const changed = change(conversation);
-      if (await this.#put(owner, changed, version)) return changed;
+      const before = await this.find(owner, id);
+      if (before instanceof Refusal) return before;
+      const changed = change(before);
+      if (changed instanceof Refusal) return changed;
+      const stored = await this.#put(owner, changed, before.version);
+      if (stored !== undefined) return stored;
     }
-    throw new Refusal({
+    return new Refusal({
       code: "unavailable",
       message: "Other requests change this conversation at the moment; try again.",
       retryAfterSeconds: 1,
     });
   }
 
-  async #read(owner: StoreOwner, id: string): Promise<{ conversation: Conversation; version: number }> {
-    const [stored] = isConversationId(id) ? await this.#store.read(owner, [id]) : [];
-    if (stored === undefined) throw new Refusal(notFoundOf("Conversation", id));
-    const head = valueIn(stored.value, "head") as ConversationHead;
-    const items = listIn(stored.value, "items").map((bytes) => itemOf(bytes));
-    return { conversation: { head, items }, version: stored.version };
-  }
-
-  /** False if another version was stored meanwhile. */
-  async #put(owner: StoreOwner, { head, items }: Conversation, replaces: number): Promise<boolean> {
-    if (items.length > conversationItemsMax) throw new Refusal(tooManyItems);
+  /** Undefined if another version was stored meanwhile. */
+  async #put(
+    owner: StoreOwner,
+    { head, items }: Conversation,
+    replaces: number,
+  ): Promise<Result<Conversation> | undefined> {
+    if (items.length > conversationItemsMax) return new Refusal(tooManyItems);
     const value = Buffer.concat([
       Buffer.from(`{"head":${JSON.stringify(head)},"items":`),
       jsonListOf(items.map(({ bytes }) => bytes)),
@@ -123,11 +127,11 @@ export class Conversations {
       replaces,
     });
     if (stored === "full")
-      throw new Refusal({
+      return new Refusal({
         code: "unprocessable",
         message: "There is no space to store this conversation: it is too large, or the gateway's memory is full.",
       });
-    return stored !== "conflict";
+    return stored === "conflict" ? undefined : { head, items };
   }
 }
 

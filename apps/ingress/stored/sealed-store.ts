@@ -1,5 +1,4 @@
 /** Stored values of callers, sealed with their API keys. */
-import { refuseUnavailable } from "../common/failures.ts";
 import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
 import type { Sealing } from "../common/sealing.ts";
 import type { BoundedStore, StoredValue, ValueToStore } from "./bounded-store.ts";
@@ -17,8 +16,8 @@ export const detailNameOf = (id: string): string => `${id} detail`;
 export const logIdOf = (id: string): string => `:log:${id}`;
 
 /**
- * While Redis is away, methods wait as requests do; those for logs reject at once, because logs are
- * written and read in loops. All reject with Refusal.
+ * While Redis is away, methods wait as requests do, and then reject with RedisUnavailable. Those
+ * for logs reject at once, because logs are written and read in loops.
  */
 export class SealedStore {
   readonly #store: BoundedStore;
@@ -60,14 +59,14 @@ export class SealedStore {
 
   /** As BoundedStore.append. */
   append({ keyId, sealing }: StoreOwner, id: string, part: Buffer, before: number, isLast = false): Promise<number> {
-    return this.#store.append(keyId, id, sealing.seal(id, part), before, isLast).catch(refuseUnavailable);
+    return this.#store.append(keyId, id, sealing.seal(id, part), before, isLast);
   }
 
   /**
    * Parts of a value from this index on, at most so many; undefined where the value is not stored.
    */
   async parts({ keyId, sealing }: StoreOwner, id: string, from: number, most: number): Promise<Buffer[] | undefined> {
-    const parts = await this.#store.parts(keyId, id, from, most).catch(refuseUnavailable);
+    const parts = await this.#store.parts(keyId, id, from, most);
     const opened = parts?.map((part) => sealing.open(id, part));
     return opened?.every((part) => part !== undefined) === true ? opened : undefined;
   }

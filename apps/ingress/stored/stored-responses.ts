@@ -24,9 +24,9 @@ import { objectSpansOf } from "#wire/json/spans.ts";
 import { chainMax, conversationItemsLeft, conversationItemsMax, storedResponseBytesMax } from "../common/bounds.ts";
 import { otherRequest, tooLarge } from "../common/failures.ts";
 import { asSent, type Item, itemOf, listIn, shownOf, valueIn } from "../common/items.ts";
-import { Refusal } from "../common/refusal.ts";
+import { Refusal, type Result, valuesOf } from "../common/refusal.ts";
 import { compactionName } from "../response/compacted-response.ts";
-import { isStorableName } from "./bounded-store.ts";
+import { isStorableName, type StoredValue } from "./bounded-store.ts";
 import { type Conversations, isConversationId, tooManyItems } from "./conversations.ts";
 import { foreignCompaction, notFoundOf, previousNotOver, unknownItem, unknownPrevious } from "./not-found.ts";
 import { logIdOf, type SealedStore, type StoreOwner } from "./sealed-store.ts";
@@ -73,11 +73,13 @@ interface StoredResponse {
 /** Conversations, and the values that belong to responses, are stored beside them. */
 const isResponseId = (id: string): boolean => /^[A-Za-z0-9]/.test(id) && !isConversationId(id);
 
+type Reserve = (bytes: number) => Refusal | undefined;
+
 export interface ExpansionOptions {
   /** The request compacts its conversation without a trigger. */
   isCompactEndpoint: boolean;
-  /** Reserves memory for so many bytes, or throws Refusal. */
-  reserve(bytes: number): void;
+  /** Reserves memory for so many bytes. */
+  reserve: Reserve;
 }
 
 export class StoredResponses {
@@ -92,39 +94,44 @@ export class StoredResponses {
     this.#bodyBytesMax = bodyBytesMax;
   }
 
-  /** Throws Refusal, with OpenAI's codes, for a reference to something that is not stored. */
+  /** Refuses a reference to something that is not stored, with OpenAI's codes. */
   async expand(
     owner: StoreOwner,
     body: Buffer,
     references: StoredReferences,
     { isCompactEndpoint, reserve }: ExpansionOptions,
-  ): Promise<Expansion> {
+  ): Promise<Result<Expansion>> {
     const { responseId, conversationId } = references;
     const model = textOf(valueIn(body, "model"));
     const chain = responseId === undefined ? [] : await this.#chainOf(owner, responseId);
+    if (chain instanceof Refusal) return chain;
     const ids = [...chain, ...(conversationId === undefined ? [] : [conversationId])];
-    const chainBytes = body.length + (await this.#reserved(owner, ids, true, body.length, reserve));
+    const chainBytes = await this.#reserve(ids, { owner, hasInput: true, before: body.length, reserve });
+    if (chainBytes instanceof Refusal) return chainBytes;
     const before =
       conversationId === undefined
         ? await this.#itemsOfChain(owner, chain, model)
         : await this.#itemsOfConversation(owner, conversationId);
-    const own = await this.#ownItems(owner, body, references, model, (ids) =>
-      this.#reserved(owner, ids, false, chainBytes, reserve),
-    );
+    if (before instanceof Refusal) return before;
+    const own = await this.#ownItems(owner, body, references, {
+      model,
+      reserve: (ids) => this.#reserve(ids, { owner, hasInput: false, before: chainBytes, reserve }),
+    });
+    if (own instanceof Refusal) return own;
     const items = withoutRepeated(before, own);
     const isFull = before.length + items.length > conversationItemsMax - conversationItemsLeft;
-    if (conversationId !== undefined && isFull) throw new Refusal(tooManyItems);
+    if (conversationId !== undefined && isFull) return new Refusal(tooManyItems);
     // Larger than what was reserved where the request refers to one item many times.
     const bytes = [...before, ...items].reduce((sum, { length }) => sum + length, 0);
-    if (bytes > this.#bodyBytesMax) throw new Refusal(tooLarge(this.#bodyBytesMax));
+    if (bytes > this.#bodyBytesMax) return new Refusal(tooLarge(this.#bodyBytesMax));
     const endsInTrigger = isTrigger(items.at(-1));
     const all = [...before, ...(endsInTrigger ? items.slice(0, -1) : items)];
-    const sent = all.map((item) => unfolded(asSent(item), owner));
+    const sent = valuesOf(all.map((item) => unfolded(asSent(item), owner)));
+    if (sent instanceof Refusal) return sent;
     const compacts = isCompactEndpoint || endsInTrigger ? { messages: all.flatMap(userMessageOf) } : undefined;
     const expanded =
       compacts === undefined ? withInput(body, sent) : withoutAnswerSettings(withInput(body, [...sent, summaryTask]));
-    reserve(expanded.length);
-    return { chain, conversationId, input: jsonListOf(items), body: expanded, compacts };
+    return reserve(expanded.length) ?? { chain, conversationId, input: jsonListOf(items), body: expanded, compacts };
   }
 
   /**
@@ -145,34 +152,32 @@ export class StoredResponses {
 
   /**
    * Stores a response that has no answer yet, with its input. False where the id is taken, by a
-   * request of the same fingerprint. Throws Refusal for another fingerprint, and where there is no
-   * space.
+   * request of the same fingerprint. Refused for another fingerprint, and where there is no space.
    */
-  async begin(owner: StoreOwner, toStore: ResponseToStore, fingerprint: string): Promise<boolean> {
+  async begin(owner: StoreOwner, toStore: ResponseToStore, fingerprint: string): Promise<Result<boolean>> {
     const { id, chain, input, response } = toStore;
-    if (input.length > storedResponseBytesMax) throw new Refusal(tooLarge(storedResponseBytesMax));
+    if (input.length > storedResponseBytesMax) return new Refusal(tooLarge(storedResponseBytesMax));
     const value = encoded({ chain, fingerprint, response });
     const stored = await this.#store.put(owner, { id, value, detail: input, replaces: 0 });
-    if (stored === "conflict") {
-      if ((await this.find(owner, id)).fingerprint !== fingerprint) throw new Refusal(otherRequest);
-      return false;
-    }
-    if (stored === "full") throw new Refusal(noSpace);
-    return true;
+    if (stored === "full") return new Refusal(noSpace);
+    if (stored !== "conflict") return true;
+    const earlier = await this.find(owner, id);
+    if (earlier instanceof Refusal) return earlier;
+    return earlier.fingerprint === fingerprint ? false : new Refusal(otherRequest);
   }
 
   /**
    * Replaces a response that has no answer yet; `change` returns undefined to leave it. Returns the
-   * response that is stored afterwards. Throws Refusal: `noSpace` and `unavailable` may pass.
+   * response that is stored afterwards.
    */
   async update(
     owner: StoreOwner,
     id: string,
     change: (response: Record<string, unknown>) => Record<string, unknown> | undefined,
-  ): Promise<Record<string, unknown>> {
+  ): Promise<Result<Record<string, unknown>>> {
     for (;;) {
-      const [storedValue] = isResponseId(id) ? await this.#store.read(owner, [id]) : [];
-      if (storedValue === undefined) throw new Refusal(notFoundOf("Response", id));
+      const storedValue = await this.#read(owner, id);
+      if (storedValue === undefined) return new Refusal(notFoundOf("Response", id));
       const { response, ...kept } = decoded(storedValue.value);
       const before = parsedObject(response) ?? {};
       const after = isOver(before) ? undefined : change(before);
@@ -187,7 +192,7 @@ export class StoredResponses {
         replaces: storedValue.version,
         isEnd: isOver(after),
       });
-      if (stored === "full") throw new Refusal(noSpace);
+      if (stored === "full") return new Refusal(noSpace);
       if (stored === "conflict") continue;
       const conversationId = textOf(objectOf(after.conversation).id);
       if (isOver(after) && conversationId !== undefined)
@@ -202,27 +207,27 @@ export class StoredResponses {
   }
 
   /**
-   * Reserves memory for these values, beside `before` bytes, before they are read; returns their
-   * bytes. Throws Refusal where they are too large, or `reserve` does.
+   * Reserves memory for these values, beside `before` bytes, before they are read; returns the sum.
+   * Refused where they are too large.
    */
-  async #reserved(
-    owner: StoreOwner,
+  async #reserve(
     ids: readonly string[],
-    hasInput: boolean,
-    before: number,
-    reserve: (bytes: number) => void,
-  ): Promise<number> {
-    const bytes = await this.#store.bytesOf(owner, ids, hasInput);
-    if (before + bytes > this.#bodyBytesMax) throw new Refusal(tooLarge(this.#bodyBytesMax));
-    reserve(before + bytes);
-    return bytes;
+    { owner, hasInput, before, reserve }: { owner: StoreOwner; hasInput: boolean; before: number; reserve: Reserve },
+  ): Promise<Result<number>> {
+    const bytes = before + (await this.#store.bytesOf(owner, ids, hasInput));
+    if (bytes > this.#bodyBytesMax) return new Refusal(tooLarge(this.#bodyBytesMax));
+    return reserve(bytes) ?? bytes;
   }
 
-  /** The JSON of a stored response. Throws Refusal. */
-  async find(owner: StoreOwner, id: string): Promise<StoredResponse> {
+  async #read(owner: StoreOwner, id: string): Promise<StoredValue | undefined> {
     const [stored] = isResponseId(id) ? await this.#store.read(owner, [id]) : [];
-    if (stored === undefined) throw new Refusal(notFoundOf("Response", id));
-    return decoded(stored.value);
+    return stored;
+  }
+
+  /** The JSON of a stored response. */
+  async find(owner: StoreOwner, id: string): Promise<Result<StoredResponse>> {
+    const stored = await this.#read(owner, id);
+    return stored === undefined ? new Refusal(notFoundOf("Response", id)) : decoded(stored.value);
   }
 
   /** The input of a stored response as a JSON array; an empty one if it is not stored any more. */
@@ -231,23 +236,25 @@ export class StoredResponses {
     return input ?? jsonListOf([]);
   }
 
-  /** Throws Refusal. */
-  async remove(owner: StoreOwner, id: string): Promise<void> {
+  async remove(owner: StoreOwner, id: string): Promise<Refusal | undefined> {
     const ids = !isResponseId(id) ? [] : [id, logIdOf(id)];
     const [isRemoved] = await Promise.all(ids.map((one) => this.#store.remove(owner, one)));
-    if (isRemoved !== true) throw new Refusal(notFoundOf("Response", id));
+    return isRemoved === true ? undefined : new Refusal(notFoundOf("Response", id));
   }
 
   /** The ids of the response and of those before it. */
-  async #chainOf(owner: StoreOwner, id: string): Promise<string[]> {
-    const [stored] = !isResponseId(id) ? [] : await this.#store.read(owner, [id]);
-    if (stored === undefined) throw new Refusal(unknownPrevious(id));
+  async #chainOf(owner: StoreOwner, id: string): Promise<Result<string[]>> {
+    const stored = await this.#read(owner, id);
+    if (stored === undefined) return new Refusal(unknownPrevious(id));
     const { chain, response } = decoded(stored.value);
-    if (!isOver({ status: valueIn(response, "status") })) throw new Refusal(previousNotOver(id));
-    return [...chain, id];
+    return isOver({ status: valueIn(response, "status") }) ? [...chain, id] : new Refusal(previousNotOver(id));
   }
 
-  async #itemsOfChain(owner: StoreOwner, chain: readonly string[], model: string | undefined): Promise<Buffer[]> {
+  async #itemsOfChain(
+    owner: StoreOwner,
+    chain: readonly string[],
+    model: string | undefined,
+  ): Promise<Result<Buffer[]>> {
     const [responses, inputs] = await Promise.all([this.#store.read(owner, chain), this.#store.details(owner, chain)]);
     const turns: Buffer[][] = [];
     let isCompacted = false;
@@ -261,7 +268,7 @@ export class StoredResponses {
       if (output !== undefined && isStandIn) return [output, ...turns.toReversed()].flat();
       isCompacted ||= item !== undefined;
       if (output === undefined || input === undefined) {
-        if (!isCompacted) throw new Refusal(unknownPrevious(id));
+        if (!isCompacted) return new Refusal(unknownPrevious(id));
         if (output !== undefined) turns.push(output);
         break;
       }
@@ -270,8 +277,10 @@ export class StoredResponses {
     return turns.toReversed().flat();
   }
 
-  async #itemsOfConversation(owner: StoreOwner, id: string): Promise<Buffer[]> {
-    const items = (await this.#conversations.find(owner, id)).items.map(({ bytes }) => bytes);
+  async #itemsOfConversation(owner: StoreOwner, id: string): Promise<Result<Buffer[]>> {
+    const conversation = await this.#conversations.find(owner, id);
+    if (conversation instanceof Refusal) return conversation;
+    const items = conversation.items.map(({ bytes }) => bytes);
     // A compaction item stands for everything before it.
     return items.slice(Math.max(0, items.findLastIndex(isCompaction)));
   }
@@ -281,45 +290,53 @@ export class StoredResponses {
     owner: StoreOwner,
     body: Buffer,
     { items: references }: StoredReferences,
-    model: string | undefined,
-    reserve: (ids: readonly string[]) => Promise<unknown>,
-  ): Promise<Buffer[]> {
+    { model, reserve }: { model: string | undefined; reserve: (ids: readonly string[]) => Promise<Result<unknown>> },
+  ): Promise<Result<Buffer[]>> {
     const own = inputItemsOf(body);
     if (references.length === 0) return own;
     const idByPlace = new Map(references.map(({ place, id }) => [place, id]));
     const stored = await this.#itemsById(owner, [...new Set(idByPlace.values())], reserve);
+    if (stored instanceof Refusal) return stored;
     return own.flatMap((item, place) => {
       const id = idByPlace.get(place);
       if (id === undefined) return [item];
-      const storedItem = stored.get(id);
-      if (storedItem === undefined) throw new Refusal(unknownItem(id));
-      return isReadable(storedItem.bytes, storedItem.model, model) ? [storedItem.bytes] : [];
+      const { bytes, model: itemModel } = stored.get(id) as NamedItem;
+      return isReadable(bytes, itemModel, model) ? [bytes] : [];
     });
   }
 
+  /** Refuses an id that is not stored. */
   async #itemsById(
     owner: StoreOwner,
     ids: readonly string[],
-    reserve: (ids: readonly string[]) => Promise<unknown>,
-  ): Promise<Map<string, Item & { model: string | undefined }>> {
+    reserve: (ids: readonly string[]) => Promise<Result<unknown>>,
+  ): Promise<Result<Map<string, NamedItem>>> {
     const holders = await this.#store.idsOf(owner, ids.filter(isStorableName));
     const holderIds = [...new Set(holders.filter((id) => id !== undefined))];
-    await reserve(holderIds);
+    const reserved = await reserve(holderIds);
+    if (reserved instanceof Refusal) return reserved;
     const holderValues = await this.#store.read(owner, holderIds);
-    return new Map(holderValues.flatMap((one) => (one === undefined ? [] : namedItemsIn(one.value))));
+    const items = new Map(holderValues.flatMap((one) => (one === undefined ? [] : namedItemsIn(one.value))));
+    const unknown = ids.find((id) => !items.has(id));
+    return unknown === undefined ? items : new Refusal(unknownItem(unknown));
   }
 }
 
 /** Has the response its answer, or will it have none? */
 export const isOver = ({ status }: Record<string, unknown>): boolean => status !== "queued" && status !== "in_progress";
 
-export const noSpace: Failure = {
+const noSpace: Failure = {
   code: "overloaded",
   message: "The gateway has no space to store this response; try again later.",
 };
 
+/** An item, and the model that it is from. */
+interface NamedItem extends Item {
+  model: string | undefined;
+}
+
 /** The items of a stored response or conversation, by their ids. */
-function namedItemsIn(value: Buffer): [string, Item & { model: string | undefined }][] {
+function namedItemsIn(value: Buffer): [string, NamedItem][] {
   const { response } = decoded(value);
   const model = textOf(valueIn(response, "model"));
   const items = [...listIn(value, "items"), ...listIn(response, "output")].map((bytes) => itemOf(bytes));
@@ -327,15 +344,14 @@ function namedItemsIn(value: Buffer): [string, Item & { model: string | undefine
 }
 
 /**
- * Replaces the gateway's compaction item by its summary. Throws Refusal for an item that was made
- * for another API key.
+ * Replaces the gateway's compaction item by its summary. Refuses an item that was made for another
+ * API key.
  */
-function unfolded(item: Buffer, { sealing }: StoreOwner): Buffer {
+function unfolded(item: Buffer, { sealing }: StoreOwner): Result<Buffer> {
   const sealed = ownContentOf(item);
   if (sealed === undefined) return item;
   const summary = sealing.open(compactionName, sealed);
-  if (summary === undefined) throw new Refusal(foreignCompaction);
-  return summaryItemOf(summary.toString("utf8"));
+  return summary === undefined ? new Refusal(foreignCompaction) : summaryItemOf(summary.toString("utf8"));
 }
 
 const modelOf = (stored: { value: Buffer } | undefined): string | undefined =>

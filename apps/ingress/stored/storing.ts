@@ -9,7 +9,7 @@ import { inputListOf, type StoredReferences } from "#dialects/openai-responses/s
 import { storedResponseBytesMax } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { compact, responses, type ServedEndpoint } from "../common/endpoints.ts";
-import { Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
+import { Refusal, type Result } from "../common/refusal.ts";
 import { Sealing } from "../common/sealing.ts";
 import type { ReadBody } from "../request/body.ts";
 import type { BodyReader } from "../request/body-reader.ts";
@@ -66,17 +66,17 @@ export class Storing {
 
   /**
    * The body with its references replaced by their content, read and checked; synchronous if there
-   * are none. `bytes` is the body, and `reading` the result of reading it. Throws Refusal, or
-   * rejects with it.
+   * are none. `bytes` is the body, and `reading` the result of reading it.
    */
   resolve(
     request: FastifyRequest,
     endpoint: ServedEndpoint,
     bytes: Buffer,
     reading: Reading | Promise<Reading>,
-  ): ResolvedBody | Promise<ResolvedBody> {
+  ): Result<ResolvedBody> | Promise<Result<ResolvedBody>> {
     if (reading instanceof Promise) return reading.then((read) => this.resolve(request, endpoint, bytes, read));
-    const { references, ...read } = valueOrThrow(reading);
+    if (reading instanceof Refusal) return reading;
+    const { references, ...read } = reading;
     if (references === undefined) return { ...read, bytes, expansion: undefined };
     return this.#expand(request, endpoint, bytes, references);
   }
@@ -86,16 +86,17 @@ export class Storing {
     endpoint: ServedEndpoint,
     bytes: Buffer,
     references: StoredReferences,
-  ): Promise<ResolvedBody> {
+  ): Promise<Result<ResolvedBody>> {
     const { bodies, reader, responses: stored } = this.#options;
     const owner = isOfStored(references) ? this.ownerOf(request) : sealerOf(request);
-    if (owner === undefined) throw new Refusal(storesNothing(paramOf(references)));
+    if (owner === undefined) return new Refusal(storesNothing(paramOf(references)));
     const expansion = await stored.expand(owner, bytes, references, {
       isCompactEndpoint: endpoint === compact,
       reserve: (length) => bodies.reserve(request, length),
     });
-    const read = valueOrThrow(await reader.read(endpoint, expansion.body, { key: request.caller.id }));
-    return { ...read, bytes: expansion.body, expansion };
+    if (expansion instanceof Refusal) return expansion;
+    const read = await reader.read(endpoint, expansion.body, { key: request.caller.id });
+    return read instanceof Refusal ? read : { ...read, bytes: expansion.body, expansion };
   }
 
   /**

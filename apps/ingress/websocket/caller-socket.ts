@@ -10,7 +10,6 @@ import type { Clock } from "#service/clock.ts";
 import { socketFullBytes, socketPendingBytesMax } from "../common/bounds.ts";
 import type { IngressConfig } from "../common/config.ts";
 import { tooSlow } from "../common/failures.ts";
-import type { Refusal } from "../common/refusal.ts";
 import type { RequestBodies } from "../server/request-bodies.ts";
 import type { Unread, UnreadAnswers } from "../server/unread.ts";
 import { UploadPace } from "../server/upload-pace.ts";
@@ -210,11 +209,8 @@ export class CallerSocket {
       this.#pace = undefined;
     }
     this.#arrivingBytes = Math.max(0, this.#arrivingBytes + bytes);
-    try {
-      this.#options.bodies.reserve(this.#request, this.#keptBytes + this.#arrivingBytes);
-    } catch (error) {
-      this.#port.broken(closeCodes.tryAgainLater, (error as Refusal).failure);
-    }
+    const refusal = this.#options.bodies.reserve(this.#request, this.#keptBytes + this.#arrivingBytes);
+    if (refusal !== undefined) this.#port.broken(closeCodes.tryAgainLater, refusal.failure);
     if (this.#arrivingBytes === 0) this.#request.bodyClaim.hold(this.#keptBytes);
   }
 

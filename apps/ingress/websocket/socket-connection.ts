@@ -112,7 +112,7 @@ export class Connection {
         return this.#turns.receive(frame, requestId);
       };
       const received = isReadAtOnce(bytes)
-        ? receive(callerFrameOf(bytes))
+        ? receive(valueOrThrow(callerFrameOf(bytes)))
         : bodyClaim
             .during(this.#options.reader.readFrame(bytes, this.#request.caller.id))
             .then((read) => receive(valueOrThrow(read)));

@@ -22,7 +22,7 @@ import type { IngressConfig } from "../common/config.ts";
 import { responses } from "../common/endpoints.ts";
 import { invalidKey, tooLarge } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
-import { invalidRequest, Refusal, valueOrThrow } from "../common/refusal.ts";
+import { invalidRequest, Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import { readJson } from "../request/body.ts";
 import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
@@ -138,7 +138,7 @@ export class Turns {
     const request = this.#request;
     // The key may have been revoked since the connection was opened.
     if (!authenticateCaller(keys, clock.epoch(), request)) throw new Refusal(invalidKey);
-    const { previousId, generates } = turnOf(frame);
+    const { previousId, generates } = valueOrThrow(turnOf(frame));
     const before = previousId === undefined ? undefined : this.#conversation.upTo(previousId);
     const items = [...(before ?? []), itemsOf(frame)];
     // An answer that this connection does not have may be stored: the body then keeps its reference
@@ -163,10 +163,10 @@ export class Turns {
     const request = this.#request;
     const { bytes } = turn;
     if (bytes.length > config.bodyBytesMax) throw new Refusal(tooLarge(config.bodyBytesMax));
-    bodies.reserve(request, bytes.length);
+    valueOrThrow(bodies.reserve(request, bytes.length));
     const read = reader.read(responses, bytes, { key: request.caller.id });
     const resolved = storing.resolve(request, responses, bytes, read);
-    const begin = (body: ResolvedBody) => this.#begin(turn, body);
+    const begin = (body: Result<ResolvedBody>) => this.#begin(turn, valueOrThrow(body));
     if (resolved instanceof Promise) return request.bodyClaim.during(resolved).then(begin);
     begin(resolved);
     return undefined;
@@ -194,10 +194,8 @@ export class Turns {
         ...answer,
         layers: { sink: response, ...layers },
       });
-      if (refusal !== undefined) {
-        response.close();
-        throw refusal;
-      }
+      if (refusal !== undefined) response.close();
+      valueOrThrow(refusal);
       this.#unread.add(response);
       response.once("close", () => this.#unread.delete(response));
       this.#running = { response, requestId, startedAt: this.#options.clock.now() };

@@ -9,7 +9,7 @@ import { livePath, realtimePath, transcriptionModelPath } from "#operations/real
 import { jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
 import { objectSpansOf, readSpan, type Span } from "#wire/json/spans.ts";
 import { namedMessageBytesMax } from "../../common/bounds.ts";
-import { invalidRequest, Refusal } from "../../common/refusal.ts";
+import { invalidRequest, Refusal, type Result } from "../../common/refusal.ts";
 import type { Grant } from "../../server/client-secrets.ts";
 
 export interface SessionApi {
@@ -17,16 +17,16 @@ export interface SessionApi {
   dialect: ConversationDialect;
   /**
    * The body of the session's job, and its model; undefined until the caller sent the message with
-   * it. Throws Refusal.
+   * it.
    */
-  openedBy(query: URLSearchParams, grant: Grant | undefined): Opening | undefined;
+  openedBy(query: URLSearchParams, grant: Grant | undefined): Result<Opening> | undefined;
   /** The same for the caller's first message. */
-  openedWith(message: Buffer): Opening;
+  openedWith(message: Buffer): Result<Opening>;
   /**
-   * Where a caller's message names the session's model, which is one of these. Throws Refusal for a
-   * message that names another.
+   * Where a caller's message names the session's model, which is one of these. Refuses a message
+   * that names another.
    */
-  modelIn(message: Buffer, models: readonly string[]): Span | undefined;
+  modelIn(message: Buffer, models: readonly string[]): Result<Span> | undefined;
   /**
    * The message that reports an error, from a response's body; undefined if the reason of the close
    * frame does.
@@ -48,7 +48,7 @@ const openaiApi: SessionApi = {
     const model = query.get("model") ?? query.get("deployment") ?? grant?.model ?? "";
     if (query.get("intent") === "transcription") {
       if (grant === undefined && model === "") return undefined;
-      throw new Refusal(
+      return new Refusal(
         invalidRequest(
           `A transcription session has no model in its address: open /v1/realtime?intent=transcription with an API key, and name the model in ${transcriptionModel} of a session.update. Recordings are transcribed at POST /v1/audio/transcriptions.`,
           "model",
@@ -56,9 +56,11 @@ const openaiApi: SessionApi = {
       );
     }
     if (grant !== undefined && model !== grant.model)
-      throw new Refusal(invalidRequest(`This client secret is for the model ${JSON.stringify(grant.model)}.`, "model"));
+      return new Refusal(
+        invalidRequest(`This client secret is for the model ${JSON.stringify(grant.model)}.`, "model"),
+      );
     if (model !== "") return { model, body: jsonBytesOf({ model, session: grant?.session }) };
-    throw new Refusal(
+    return new Refusal(
       invalidRequest(
         query.has("call_id")
           ? "Calls over WebRTC or SIP are not supported: open a session of its own with ?model=."
@@ -74,7 +76,7 @@ const openaiApi: SessionApi = {
     const model = readAt(message, transcriptionModelPath);
     if (type === "session.update" && kind === "transcription" && typeof model === "string" && model !== "")
       return { model, body: jsonBytesOf({ model, transcription: message.toString() }) };
-    throw new Refusal(
+    return new Refusal(
       invalidRequest(
         `The first message of a transcription session must be a session.update with the session.type transcription and a model in ${transcriptionModel}. Recordings are transcribed at POST /v1/audio/transcriptions.`,
         transcriptionModel,
@@ -88,7 +90,7 @@ const openaiApi: SessionApi = {
     const span = spanAt(message, ["session", "model"]) ?? spanAt(message, transcriptionModelPath);
     if (span === undefined) return undefined;
     if (models.some((model) => model === readSpan(message, span))) return span;
-    throw new Refusal(
+    return new Refusal(
       invalidRequest(`The model of a session cannot be changed; it is ${JSON.stringify(models[0])}.`, "session.model"),
     );
   },
@@ -105,7 +107,7 @@ const geminiApi: SessionApi = {
     const named = setup && inner && readSpan(message.subarray(setup.start, setup.end), inner);
     const model = typeof named === "string" ? named.replace(/^models\//, "") : "";
     if (model !== "") return { model, body: Buffer.from(message) };
-    throw new Refusal(
+    return new Refusal(
       invalidRequest(
         'The first message must be a setup that names a model, as in {"setup": {"model": "models/<model>"}}.',
         "setup.model",

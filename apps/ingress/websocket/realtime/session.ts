@@ -19,7 +19,7 @@ import type { Admission } from "../../admission/admission.ts";
 import { openingBytesMax, sessionBytesMax } from "../../common/bounds.ts";
 import { failureOf } from "../../common/failures.ts";
 import { labelsOf } from "../../common/labels.ts";
-import { Refusal, valueOrThrow } from "../../common/refusal.ts";
+import { Refusal, type Result, valueOrThrow } from "../../common/refusal.ts";
 import type { GenerationLifecycle } from "../../generation/lifecycle.ts";
 import { SessionFormat, SocketResponse } from "../../response/socket-response.ts";
 import { CallerSocket, type CallerSocketOptions, type CloseCode, closeCodes } from "../caller-socket.ts";
@@ -103,7 +103,8 @@ export class Session {
     this.#socket.terminate();
   }
 
-  #begin({ model, body }: Opening): void {
+  #begin(opening: Result<Opening>): void {
+    const { model, body } = valueOrThrow(opening);
     const { admission, generations } = this.#options;
     const { dialect } = this.#api;
     valueOrThrow(
@@ -139,26 +140,16 @@ export class Session {
       return;
     }
     const kind = isBinary ? "binary" : "text";
-    const named = isBinary ? undefined : this.#modelIn(bytes, this.#models);
-    if (named === "refused") return;
-    if (named === undefined) this.#input.add([{ kind, bytes }]);
+    const named = isBinary ? undefined : this.#api.modelIn(bytes, this.#models);
+    // A message that names another model is answered with an error, and the session goes on.
+    if (named instanceof Refusal) this.#sendError(errorBodyOf(this.#api, named.failure, this.#request.id));
+    else if (named === undefined) this.#input.add([{ kind, bytes }]);
     else
       this.#input.add([
         { kind, bytes: bytes.subarray(0, named.start) },
         { kind: "model", bytes: Buffer.alloc(0) },
         { kind, bytes: bytes.subarray(named.end) },
       ]);
-  }
-
-  /** A message that names another model is answered with an error, and the session goes on. */
-  #modelIn(bytes: Buffer, models: readonly string[]): ReturnType<SessionApi["modelIn"]> | "refused" {
-    try {
-      return this.#api.modelIn(bytes, models);
-    } catch (error) {
-      if (!(error instanceof Refusal)) throw error;
-      this.#sendError(errorBodyOf(this.#api, error.failure, this.#request.id));
-      return "refused";
-    }
   }
 
   #inputChanged(): void {
