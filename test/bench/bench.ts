@@ -21,14 +21,13 @@ import { measureManyStreams, measureSaturation } from "./many-streams.ts";
 import { measureMemory, measureStart, memoryAfterRun } from "./memory.ts";
 import { measureBurst, measureOverload } from "./overload.ts";
 import { startDirect, startLitellm, startNginx, startPortkey, startUpstream } from "./peers.ts";
-import { signalAll } from "./processes.ts";
 import { byProcess, type Table, textOf } from "./report.ts";
-import { type Bench, pause, warmUp } from "./rounds.ts";
+import { type Bench, pause, unpause, warmUp } from "./rounds.ts";
 import { measureKeysAndModels, measureOpenStreams, measureWaiting, measureWorkers } from "./scale.ts";
 import { measureShortAnswers, shortModels } from "./short-answers.ts";
 import { startSluice } from "./sluice.ts";
 import { measureStreamCases, streamChunks, streamModel } from "./streams.ts";
-import { type Absent, isPresent, pidsOf, type System } from "./system.ts";
+import { type Absent, isPresent, type System } from "./system.ts";
 import { verdictsOf, verdictText } from "./targets.ts";
 
 type Start = (upstreamUrl: string) => Promise<System | Absent>;
@@ -102,10 +101,6 @@ await using resources = new AsyncDisposableStack();
 const upstream = await startUpstream();
 resources.defer(() => upstream.stop());
 const systems: (System | Absent)[] = [];
-/** Stopped processes would not notice the end of the bench. */
-process.on("exit", () => {
-  for (const system of systems) if (isPresent(system)) signalAll(pidsOf(system), "SIGCONT");
-});
 for (const name of systemNames) {
   tell(`starting ${name}`);
   const system = name === upstreamName ? upstream : await (starters[name] as Start)(upstream.url);
@@ -114,7 +109,7 @@ for (const name of systemNames) {
   else {
     if (system !== upstream)
       resources.defer(async () => {
-        signalAll(pidsOf(system), "SIGCONT");
+        unpause(system);
         await system.stop();
       });
     const streams = { body: chatBodyOf(streamModel, { stream: true }), chunks: streamChunks };

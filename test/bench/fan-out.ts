@@ -4,12 +4,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { connectRedis } from "#service/redis.ts";
 import { chatBodyOf, chatPath, startStreams } from "./load.ts";
-import { signalAll } from "./processes.ts";
 import { cpuOf, record, type Table } from "./report.ts";
-import { type Bench, inTurn, meterOf, pause, perOne, warmUp } from "./rounds.ts";
+import { type Bench, inTurn, meterOf, pause, perOne, unpause, warmUp } from "./rounds.ts";
 import { type Sluice, startSluice } from "./sluice.ts";
 import { streamChunks, streamModel, streamMs } from "./streams.ts";
-import { pidsOf } from "./system.ts";
 
 const shortModel = "short-0";
 const sizes = [
@@ -84,7 +82,7 @@ export async function measureFanOut(bench: Bench): Promise<Table> {
       }
   } finally {
     for (const { system } of systems) {
-      signalAll(pidsOf(system), "SIGCONT");
+      unpause(system);
       await system.stop();
     }
   }

@@ -82,8 +82,13 @@ async function profiled(what: string, load: (system: System) => Promise<unknown>
  * clock.
  */
 async function print(what: string, pid: number, since: number): Promise<void> {
-  const file = (await readdir(directory)).find((name) => name.split(".")[3] === String(pid));
-  if (file === undefined) throw new Error(`process ${pid} left no profile in ${directory}`);
+  // CPU.<date>.<time>.<process>.<thread>.<number>.cpuprofile
+  const files = (await readdir(directory)).filter((name) => name.split(".")[3] === String(pid)).toSorted();
+  if (files.length === 0) throw new Error(`process ${pid} left no profile in ${directory}`);
+  for (const file of files) await printProfile(`${what}, thread ${file.split(".")[4]}`, file, since);
+}
+
+async function printProfile(what: string, file: string, since: number): Promise<void> {
   const { startTime, nodes, samples, timeDeltas } = JSON.parse(
     await readFile(join(directory, file), "utf8"),
   ) as Profile;

@@ -43,8 +43,22 @@ export async function warmUp(
   await untilCalm(system);
 }
 
+const pausedSystems = new Set<System>();
+/** Stopped processes would not notice the end of the bench. */
+process.on("exit", () => {
+  for (const system of pausedSystems) signalAll(pidsOf(system), "SIGCONT");
+});
+
 /** Stops a system's processes, because idle systems would slow the measured one. */
-export const pause = (system: System): void => signalAll(pidsOf(system), "SIGSTOP");
+export function pause(system: System): void {
+  pausedSystems.add(system);
+  signalAll(pidsOf(system), "SIGSTOP");
+}
+
+export function unpause(system: System): void {
+  signalAll(pidsOf(system), "SIGCONT");
+  pausedSystems.delete(system);
+}
 
 const resumeMsMax = 20_000;
 const resumeAnswers = 20;
@@ -53,7 +67,7 @@ const resumeAnswers = 20;
  * Continues a system, and waits until all of its addresses answer; broken connections are reopened.
  */
 async function resume(system: System, shortModel: string): Promise<void> {
-  signalAll(pidsOf(system), "SIGCONT");
+  unpause(system);
   const deadline = performance.now() + resumeMsMax;
   for (const url of system.urls)
     for (let answered = 0; answered < resumeAnswers; ) {
@@ -110,6 +124,27 @@ export function meterOf(system: System): () => Record<string, number> {
     }
     return seconds;
   };
+}
+
+/** The processes of the ledger, which works on after the answers. */
+const ledgerProcesses = ["control", "postgres"].map((name) => `${cpuOf}${name}`);
+
+/**
+ * CPU seconds since `meter` began: of the ledger's processes until the ledger has every record, of
+ * the others until now.
+ */
+export async function cpuWithLedger(
+  system: System,
+  meter: () => Record<string, number>,
+): Promise<Record<string, number>> {
+  const seconds = meter();
+  await system.caughtUp?.();
+  const later = meter();
+  for (const key of ledgerProcesses.filter((key) => key in seconds)) {
+    seconds.cpu = (seconds.cpu as number) + (later[key] as number) - (seconds[key] as number);
+    seconds[key] = later[key] as number;
+  }
+  return seconds;
 }
 
 const calmCpu = 0.2;

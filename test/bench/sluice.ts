@@ -1,20 +1,27 @@
 /**
- * Sluice as operators run it: the roles and the private Redis of `npm start`, with their logs, on a
- * catalogue of the bench.
+ * Sluice as `npm start` runs it: its private Redis, ingress, worker and control with the embedded
+ * ledger, each with its log file, on a catalogue of the bench. Only the simulator is left out, which
+ * has nothing to do here.
  */
+import type { ChildProcess } from "node:child_process";
+import { on } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createKey } from "#access/key.ts";
 import { addRecord } from "#access/projection.ts";
+import type { Environment } from "#catalogue/environment.ts";
+import { systemClock } from "#service/clock.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { guardRedis, privateRedisPlan, privateRedisUrlOf } from "../../apps/cli/private-redis.ts";
 import { findRedisProgram } from "../../apps/cli/redis-program.ts";
-import { openState } from "../../apps/cli/state.ts";
-import { type Role, startRole } from "../support/gateway.ts";
-import { end } from "./processes.ts";
+import { type Role, roleCommands, roleEnvironmentOf, rolePlan } from "../../apps/cli/roles.ts";
+import { ensureOperatorToken, openState, checkout as ownCheckout } from "../../apps/cli/state.ts";
+import { type Supervised, supervise, type Urls } from "../../apps/cli/supervise.ts";
+import { startPostgres } from "../support/postgres.ts";
+import { ledgerCaughtUp } from "./ledger-state.ts";
 import type { System } from "./system.ts";
 
 export interface SluiceOptions {
@@ -30,7 +37,13 @@ export interface SluiceOptions {
   waitingMax?: number;
   /** The checkout to run; this one by default. */
   checkout?: string;
-  /** For every process: of Node, as NODE_OPTIONS. */
+  /** The group of the system's key: `limited` by default (see `createKeys`). */
+  group?: "default" | "limited";
+  /** Control processes; one by default. More need PostgreSQL. */
+  controls?: number;
+  /** Control's database; the embedded one by default. */
+  database?: "embedded" | "postgres";
+  /** For every process. */
   environment?: Record<string, string>;
 }
 
@@ -41,6 +54,8 @@ interface CatalogueOptions extends Pick<SluiceOptions, "models" | "upstreamUrl">
 
 export interface Sluice extends System {
   redisUrl: string;
+  /** The operations ports of the control processes. */
+  controlUrls: string[];
   /**
    * New keys of a group: `default`, or `limited`, whose keys have every limit, none of which is
    * ever reached.
@@ -93,76 +108,110 @@ const formerNames = (catalogue: string) =>
     .replaceAll("queue: ", "lane: ")
     .replace(/connectionsMax: (\d+)/, "limits: { connectionsMax: $1 }");
 
+const complain = (line: string) => void process.stderr.write(`${line}\n`);
+const keyspace = keyspaceOf("sluice");
+
+/** Keys that only Redis has: control imports them, as it does with the first key of `npm start`. */
+async function createKeys(redisUrl: string, group: string, count: number): Promise<string[]> {
+  const connection = await connectRedis(redisUrl, "patient");
+  const keys = Array.from({ length: count }, createKey);
+  for (const { hash, hint } of keys)
+    await addRecord(connection, keyspace, hash, {
+      id: `key_${hash.slice(0, 24)}`,
+      name: `bench-${hash.slice(0, 12)}`,
+      group,
+      hint,
+      createdAt: systemClock.epoch(),
+    });
+  connection.disconnect();
+  return keys.map(({ key }) => key);
+}
+
+/** The same commands as those of `npm start`, with the worker's queues. */
+function commandsOf(slots: number | undefined, isFormer: boolean) {
+  const queues = `chat=${slots ?? queueCapacity},image=8`;
+  return { ...roleCommands, worker: [...roleCommands.worker, isFormer ? "--lanes" : "--queues", queues] };
+}
+
+/** Without the link to sign in, which `npm start` shows. */
+async function listening(child: ChildProcess, signal: AbortSignal): Promise<Urls> {
+  for await (const [message] of on(child, "message", { signal }) as AsyncIterable<[{ type: string; urls: Urls }]>)
+    if (message.type === "listening") return message.urls;
+  throw new Error("the process reported no address");
+}
+
 export async function startSluice(options: SluiceOptions): Promise<Sluice> {
+  const { controls = 1, checkout: root = ownCheckout } = options;
+  await using resources = new AsyncDisposableStack();
   const directory = await mkdtemp(join(tmpdir(), "sluice-bench-"));
+  resources.defer(() => rm(directory, { recursive: true, force: true }));
   const state = openState(directory);
   const program = await findRedisProgram(process.env.PATH ?? "");
   if (program.kind !== "found") throw new Error("no redis-server or valkey-server on PATH that is new enough");
-  const plan = privateRedisPlan(program.program.path, state);
-  const redis = plan.spawn(undefined);
   const guard = guardRedis(state);
+  resources.defer(guard.dismiss);
+  const redis = supervise(privateRedisPlan(program.program.path, state), complain, () => {});
+  resources.defer(() => redis.stop());
+  await redis.serving;
   const redisUrl = privateRedisUrlOf(state);
-  const roles: { name: string; role: Role }[] = [];
-  const stop = async () => {
-    await Promise.all(roles.map(({ role }) => end(role.process, "SIGTERM")));
-    await end(redis);
-    guard.dismiss();
-    await rm(directory, { recursive: true, force: true });
+  const [key] = await createKeys(redisUrl, options.group ?? "limited", 1);
+  const postgres = options.database === "postgres" ? resources.use(await startPostgres()) : undefined;
+
+  const isFormer = !existsSync(join(root, "apps", "cli"));
+  const hasControl = controls > 0 && existsSync(join(root, "apps", "control"));
+  const catalogueFile = join(directory, "catalogue.yaml");
+  const catalogue = catalogueOf({ waitingMax: generationsMax, connectionsMax, ...options });
+  await writeFile(catalogueFile, isFormer ? formerNames(catalogue) : catalogue);
+  const environment = {
+    PATH: process.env.PATH,
+    NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE,
+    REDIS_URL: redisUrl,
+    SLUICE_CATALOGUE: catalogueFile,
+    USAGE_DIRECTORY: join(directory, "usage"),
+    OPERATOR_TOKEN: ensureOperatorToken(state),
+    DATABASE_DIRECTORY: join(directory, "database"),
+    ...(postgres && { DATABASE_URL: await postgres.createDatabase() }),
+    PORT: "0",
+    CONTROL_PORT: "0",
+    GENERATIONS_MAX: String(generationsMax),
+    DRAIN_MS: "0",
+    ...options.environment,
   };
-  try {
-    await plan.whenServing(redis, AbortSignal.timeout(10_000));
-    const catalogueFile = join(directory, "catalogue.yaml");
-    const catalogue = catalogueOf({ waitingMax: generationsMax, connectionsMax, ...options });
-    const isFormer = options.checkout !== undefined && !existsSync(join(options.checkout, "apps", "cli"));
-    await writeFile(catalogueFile, isFormer ? formerNames(catalogue) : catalogue);
-    const environment = {
-      REDIS_URL: redisUrl,
-      SLUICE_CATALOGUE: catalogueFile,
-      PORT: "0",
-      LOG_LEVEL: "info",
-      GENERATIONS_MAX: String(generationsMax),
-      DRAIN_MS: "0",
-      ...options.environment,
+  const place = { root, logs: state.logs, commands: commandsOf(options.slots, isFormer), lifeline: guard.lifeline };
+  const running: Supervised[] = [];
+  resources.defer(async () => void (await Promise.all(running.map((role) => role.stop()))));
+  const start = (role: Role, count: number, own: Environment = {}): Promise<Urls[]> => {
+    const plan = {
+      ...rolePlan(role, place, { ...roleEnvironmentOf(role, environment, new Set()), ...own }),
+      whenServing: listening,
     };
-    const createKeys = async (group: string, count: number) => {
-      const connection = await connectRedis(redisUrl, "patient");
-      const keys = Array.from({ length: count }, createKey);
-      for (const { hash, hint } of keys)
-        await addRecord(connection, keyspaceOf("sluice"), hash, {
-          id: `key_${hash.slice(0, 24)}`,
-          name: `bench-${hash.slice(0, 12)}`,
-          group,
-          hint,
-          createdAt: Date.now(),
-        });
-      connection.disconnect();
-      return keys.map(({ key }) => key);
-    };
-    const [key] = await createKeys("default", 1);
-    const add = async (name: string, role: string, args: string[]) => {
-      roles.push({ name, role: await startRole(role, args, environment, options.checkout) });
-    };
-    await Promise.all([
-      ...Array.from({ length: options.ingresses }, () => add("ingress", "ingress", [])),
-      ...Array.from({ length: options.workers }, () =>
-        add("worker", "worker", [isFormer ? "--lanes" : "--queues", `chat=${options.slots ?? queueCapacity},image=8`]),
-      ),
-    ]);
-    return {
-      name: options.name,
-      version: `${options.ingresses} ingress, ${options.workers} worker, ${program.program.version}, Node ${process.versions.node}`,
-      urls: roles.flatMap(({ role }) => role.urls.api ?? []),
-      headers: { authorization: `Bearer ${key}` },
-      processes: [
-        ...roles.map(({ name, role }) => ({ name, pid: role.process.pid as number })),
-        { name: "redis", pid: redis.pid as number },
-      ],
-      redisUrl,
-      createKeys,
-      stop,
-    };
-  } catch (error) {
-    await stop();
-    throw error;
-  }
+    const started = Array.from({ length: count }, () => supervise(plan, complain, () => {}));
+    running.push(...started);
+    return Promise.all(started.map(({ serving }) => serving));
+  };
+  const [ingresses] = await Promise.all([start("ingress", options.ingresses), start("worker", options.workers)]);
+  const urls = ingresses.flatMap(({ api }) => api ?? []);
+  const control = hasControl ? await start("control", controls, { GATEWAY_URL: urls[0] }) : [];
+  const databaseName = postgres === undefined ? "embedded database" : "PostgreSQL";
+
+  const owned = resources.move();
+  return {
+    name: options.name,
+    version: [
+      `${options.ingresses} ingress, ${options.workers} worker`,
+      hasControl ? `${controls} control with its ${databaseName}` : "no control",
+      `${program.program.version}, Node ${process.versions.node}`,
+    ].join(", "),
+    urls,
+    headers: { authorization: `Bearer ${key}` },
+    processes: [
+      ...[...running, redis].map((process) => ({ name: process.name, pid: process.pid() as number })),
+      ...(postgres === undefined ? [] : [{ name: "postgres", pid: postgres.pid() }]),
+    ],
+    redisUrl,
+    controlUrls: control.flatMap(({ operations }) => operations ?? []),
+    createKeys: (group, count) => createKeys(redisUrl, group, count),
+    ...(hasControl && { caughtUp: () => ledgerCaughtUp(redisUrl) }),
+    stop: () => owned.disposeAsync(),
+  };
 }

@@ -10,6 +10,11 @@ export interface System {
   headers: Record<string, string>;
   /** All of its processes by kind; their children count too. */
   processes: { name: string; pid: number }[];
+  /**
+   * Resolves when everything is done that follows the answers so far: every usage record is in the
+   * ledger. Absent for a system without a ledger.
+   */
+  caughtUp?(): Promise<void>;
   stop(): Promise<void>;
 }
 

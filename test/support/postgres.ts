@@ -16,6 +16,8 @@ import { postgres, programFor } from "../../apps/cli/test-programs.ts";
 const startMsMax = 20_000;
 
 export interface TestPostgres extends AsyncDisposable {
+  /** The server's process, whose children serve its connections. */
+  pid(): number;
   /** The URL of a new, empty database on this server. */
   createDatabase(): Promise<string>;
   /** Ends it at once, and starts it again with its data. */
@@ -81,6 +83,7 @@ export async function startPostgres(): Promise<TestPostgres> {
   };
   await start();
   return {
+    pid: () => server?.pid as number,
     async createDatabase() {
       const name = `test_${++databases}`;
       const client = new Client({ connectionString: urlOf("postgres") });

@@ -1,0 +1,42 @@
+/** How far the ledger is behind the usage stream, read in Redis. */
+import { setTimeout as delay } from "node:timers/promises";
+import { systemClock as clock } from "#service/clock.ts";
+import { keyspaceOf } from "#service/keyspace.ts";
+import { connectRedis, type Redis } from "#service/redis.ts";
+
+const { usage } = keyspaceOf("sluice");
+const group = "ledger";
+const lookMs = 50;
+/** Ten times as long as ingresses and workers collect records before they write them. */
+const calmMs = 500;
+const msMax = 120_000;
+
+/** The age of the oldest entry that the ledger has not confirmed, in milliseconds; 0 without one. */
+export async function ledgerLagMs(redis: Redis): Promise<number> {
+  const groups = ((await redis.xinfo("GROUPS", usage).catch(() => [])) as unknown[][]).map(fieldsOf);
+  const ledger = groups.find(({ name }) => name === group);
+  if (ledger === undefined) return 0;
+  const [pending, next] = await Promise.all([
+    redis.xpending(usage, group) as Promise<[count: number, oldest: string | null]>,
+    redis.xrange(usage, `(${ledger["last-delivered-id"]}`, "+", "COUNT", 1),
+  ]);
+  const times = [pending[1], next[0]?.[0]].flatMap((id) => (id ? Number.parseInt(id, 10) : []));
+  return times.length === 0 ? 0 : Math.max(1, clock.epoch() - Math.min(...times));
+}
+
+/** Resolves when the ledger has every entry of the stream, and none has come for a while. */
+export async function ledgerCaughtUp(redisUrl: string): Promise<void> {
+  const redis = await connectRedis(redisUrl, "patient");
+  try {
+    const startedAt = clock.now();
+    for (let currentSince = startedAt; clock.now() - currentSince < calmMs; await delay(lookMs)) {
+      if ((await ledgerLagMs(redis)) > 0) currentSince = clock.now();
+      if (clock.now() - startedAt > msMax) throw new Error(`the ledger did not catch up within ${msMax / 1_000} s`);
+    }
+  } finally {
+    redis.disconnect();
+  }
+}
+
+const fieldsOf = (flat: unknown[]): Record<string, unknown> =>
+  Object.fromEntries(flat.flatMap((name, place) => (place % 2 === 0 ? [[String(name), flat[place + 1]]] : [])));
