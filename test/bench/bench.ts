@@ -3,24 +3,34 @@
  * prints tables whose figures are the medians of several interleaved rounds. Nothing fails on a
  * number; an answer that is wrong or missing makes the exit code 1.
  *
- *   --quick          as short as shows that everything works: fewer callers, shorter, one round, without other gateways
- *   --only a,b       these sections: short, streams, bodies, images, scale, memory, overload, many, saturation, fanout
- *   --systems a,b    these of the systems that are compared: upstream, nginx, direct, portkey, litellm (if installed), sluice, sluice-2
- *   --beside DIR     another checkout of Sluice, with its dependencies installed, as the system "beside"
+ *   --quick          as short as shows that everything works: fewer callers, shorter, one round,
+ *                    without other gateways
+ *   --only a,b       these sections: short, streams, parts, ledger, idle, bodies, images, scale,
+ *                    memory, overload, many, saturation, fanout
+ *   --systems a,b    these of the systems that are compared: upstream, nginx, direct, portkey,
+ *                    litellm, gomodel, bifrost (if installed), sluice, sluice-2, beside
+ *   --litellm PATH, --gomodel PATH, --bifrost PATH
+ *                    the program of another gateway, where it is not on PATH
+ *   --release REF    an earlier commit as the system "beside": the newest tag "v…" by default
+ *   --beside DIR     in its place, another checkout of Sluice with its dependencies installed
  *   --rounds N       3 by default
  *   --write          docs/performance.md as well
  */
 import { mkdir, writeFile } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { imageModels, measureBigBodies, measureImages } from "./beside.ts";
 import { type BenchEnvironment, environmentOf } from "./environment.ts";
 import { measureFanOut } from "./fan-out.ts";
+import { measureIdle } from "./idle.ts";
+import { measureLedger } from "./ledger.ts";
 import { chatBodyOf, wrkProgram } from "./load.ts";
 import { measureManyStreams, measureSaturation } from "./many-streams.ts";
 import { measureMemory, measureStart, memoryAfterRun } from "./memory.ts";
 import { measureBurst, measureOverload } from "./overload.ts";
-import { startDirect, startLitellm, startNginx, startPortkey, startUpstream } from "./peers.ts";
+import { measureParts } from "./parts.ts";
+import { gatewayNames, startDirect, startGateway, startNginx, startPortkey, startUpstream } from "./peers.ts";
+import { earlierVersion } from "./release.ts";
 import { byProcess, type Table, textOf } from "./report.ts";
 import { type Bench, pause, unpause, warmUp } from "./rounds.ts";
 import { measureKeysAndModels, measureOpenStreams, measureWaiting, measureWorkers } from "./scale.ts";
@@ -37,7 +47,6 @@ const starters: Record<string, Start> = {
   nginx: startNginx,
   direct: startDirect,
   portkey: startPortkey,
-  litellm: (upstreamUrl) => startLitellm(upstreamUrl, models),
   sluice: (upstreamUrl) => startSluice({ name: "sluice", ingresses: 1, workers: 1, upstreamUrl, models }),
   "sluice-2": (upstreamUrl) => startSluice({ name: "sluice-2", ingresses: 2, workers: 2, upstreamUrl, models }),
 };
@@ -49,6 +58,9 @@ type Measure = (bench: Bench) => Table | Promise<Table | Table[]>;
 const sections: Record<string, Measure[]> = {
   short: [measureShortAnswers],
   streams: [measureStreamCases],
+  parts: [measureParts],
+  ledger: [measureLedger],
+  idle: [measureIdle],
   bodies: [measureBigBodies],
   images: [measureImages],
   scale: [measureOpenStreams, measureWorkers, measureWaiting, measureKeysAndModels],
@@ -66,14 +78,23 @@ const { values: flags } = parseArgs({
     systems: { type: "string" },
     rounds: { type: "string" },
     beside: { type: "string" },
+    release: { type: "string" },
+    litellm: { type: "string" },
+    gomodel: { type: "string" },
+    bifrost: { type: "string" },
     write: { type: "boolean", default: false },
   },
 });
-const { beside } = flags;
-if (beside !== undefined)
-  starters.beside = (upstreamUrl) =>
-    startSluice({ name: "beside", ingresses: 1, workers: 1, upstreamUrl, models, checkout: resolve(beside) });
-const quickSystems = [upstreamName, "nginx", "direct", "sluice", ...(beside === undefined ? [] : ["beside"])];
+const gatewayPaths: Partial<Record<string, string>> = {
+  litellm: flags.litellm,
+  gomodel: flags.gomodel,
+  bifrost: flags.bifrost,
+};
+for (const name of gatewayNames)
+  starters[name] = (upstreamUrl) => startGateway(name, gatewayPaths[name], upstreamUrl, models);
+starters.beside = startEarlier;
+const namesEarlier = flags.beside !== undefined || flags.release !== undefined;
+const quickSystems = [upstreamName, "nginx", "direct", "sluice", ...(namesEarlier ? ["beside"] : [])];
 const namesOf = (
   text: string | undefined,
   choices: readonly string[],
@@ -151,6 +172,15 @@ for (const { title, rows } of tables)
 if (faults.length > 0) {
   process.exitCode = 1;
   process.stderr.write(`bench: some results are wrong or missing:\n${faults.map((fault) => `  ${fault}\n`).join("")}`);
+}
+
+/** The version before this one. */
+async function startEarlier(upstreamUrl: string): Promise<System | Absent> {
+  const earlier = earlierVersion(flags);
+  if (earlier.kind === "absent") return { name: "beside", absent: earlier.reason };
+  const options = { name: "beside", ingresses: 1, workers: 1, upstreamUrl, models, checkout: earlier.directory };
+  const system = await startSluice(options);
+  return { ...system, version: `${earlier.what}: ${system.version}` };
 }
 
 function documentOf({ command, date, machine, versions, systems: described }: BenchEnvironment): string {

@@ -3,16 +3,17 @@
  */
 import { setTimeout as delay } from "node:timers/promises";
 import { connectRedis } from "#service/redis.ts";
+import { type FreshCase, withFresh } from "./fresh.ts";
 import { chatBodyOf, chatPath, startStreams } from "./load.ts";
 import { cpuOf, record, type Table } from "./report.ts";
-import { type Bench, inTurn, meterOf, pause, perOne, unpause, warmUp } from "./rounds.ts";
-import { type Sluice, startSluice } from "./sluice.ts";
+import { type Bench, interleaved, meterOf, perOne } from "./rounds.ts";
+import type { Sluice } from "./sluice.ts";
 import { streamChunks, streamModel, streamMs } from "./streams.ts";
 
-const shortModel = "short-0";
-const sizes = [
-  { name: "1 ingress, 1 worker", ingresses: 1, workers: 1 },
-  { name: "3 ingresses, 4 workers", ingresses: 3, workers: 4 },
+export const fanOutSizes = { pair: "1 ingress, 1 worker", several: "3 ingresses, 4 workers" };
+const sizes: FreshCase[] = [
+  { name: fanOutSizes.pair, options: {} },
+  { name: fanOutSizes.several, options: { ingresses: 3, workers: 4 } },
 ];
 
 /** How often Redis has run SPUBLISH. */
@@ -66,25 +67,13 @@ export async function measureFanOut(bench: Bench): Promise<Table> {
       await streams.stop();
     }
   };
-  const systems: { label: string; system: Sluice }[] = [];
-  try {
-    for (const { name: label, ...size } of sizes) {
-      const models = [shortModel, streamModel];
-      const system = await startSluice({ name: "sluice", ...size, upstreamUrl: bench.upstream.url, models });
-      systems.push({ label, system });
-      await warmUp(system, bench, shortModel);
-      pause(system);
-    }
-    for (let round = 0; round < bench.rounds; round++)
-      for (const { label, system } of round % 2 === 0 ? systems : systems.toReversed()) {
-        bench.tell(`fan-out, ${label}, round ${round + 1}`);
-        await inTurn(system, shortModel, () => measure(system, label));
-      }
-  } finally {
-    for (const { system } of systems) {
-      unpause(system);
-      await system.stop();
-    }
-  }
+  await withFresh(bench, sizes, (systems) =>
+    interleaved(
+      { ...bench, systems },
+      "fan-out",
+      (system) => measure(system as Sluice, system.name),
+      (system, fault) => record(table, [system], {}, [fault]),
+    ),
+  );
   return table;
 }

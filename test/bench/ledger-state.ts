@@ -11,7 +11,9 @@ const lookMs = 50;
 const calmMs = 500;
 const msMax = 120_000;
 
-/** The age of the oldest entry that the ledger has not confirmed, in milliseconds; 0 without one. */
+/**
+ * The age of the oldest entry that the ledger has not confirmed, in milliseconds; 0 without one.
+ */
 export async function ledgerLagMs(redis: Redis): Promise<number> {
   const groups = ((await redis.xinfo("GROUPS", usage).catch(() => [])) as unknown[][]).map(fieldsOf);
   const ledger = groups.find(({ name }) => name === group);
@@ -24,18 +26,33 @@ export async function ledgerLagMs(redis: Redis): Promise<number> {
   return times.length === 0 ? 0 : Math.max(1, clock.epoch() - Math.min(...times));
 }
 
-/** Resolves when the ledger has every entry of the stream, and none has come for a while. */
-export async function ledgerCaughtUp(redisUrl: string): Promise<void> {
+/**
+ * Waits until the ledger has every entry of the stream, and no other has come for a while; resolves
+ * to the milliseconds until it had the last one.
+ */
+export async function ledgerCaughtUp(redisUrl: string): Promise<number> {
   const redis = await connectRedis(redisUrl, "patient");
   try {
     const startedAt = clock.now();
-    for (let currentSince = startedAt; clock.now() - currentSince < calmMs; await delay(lookMs)) {
+    let currentSince = startedAt;
+    while (clock.now() - currentSince < calmMs) {
       if ((await ledgerLagMs(redis)) > 0) currentSince = clock.now();
       if (clock.now() - startedAt > msMax) throw new Error(`the ledger did not catch up within ${msMax / 1_000} s`);
+      await delay(lookMs);
     }
+    return currentSince - startedAt;
   } finally {
     redis.disconnect();
   }
+}
+
+/** Usage records that these control processes have stored, by their metrics. */
+export async function ledgerRecordsOf(operationsUrls: readonly string[]): Promise<number> {
+  const counts = operationsUrls.map(async (url) => {
+    const metrics = await (await fetch(`${url}/metrics`)).text();
+    return Number(/^sluice_ledger_records (\d+)/m.exec(metrics)?.[1]);
+  });
+  return (await Promise.all(counts)).reduce((sum, count) => sum + count, 0);
 }
 
 const fieldsOf = (flat: unknown[]): Record<string, unknown> =>

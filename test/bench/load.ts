@@ -67,7 +67,7 @@ export function requestOf(system: System, path: string, body: string, headers: R
     ...headers,
   };
   const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
-  return `POST ${path} HTTP/1.1\r\n${lines.join("")}\r\n${body}`;
+  return `POST ${system.pathPrefix ?? ""}${path} HTTP/1.1\r\n${lines.join("")}\r\n${body}`;
 }
 
 /** As many requests as the system answers in so many seconds. */

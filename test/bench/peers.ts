@@ -8,7 +8,7 @@ import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { end, endWithBench, programOf, startScript, untilServing } from "./processes.ts";
 import type { Absent, System } from "./system.ts";
 
@@ -132,47 +132,105 @@ export async function startPortkey(upstreamUrl: string): Promise<System | Absent
   };
 }
 
-/** A gateway on Python; one worker process, its default. */
-export async function startLitellm(upstreamUrl: string, models: readonly string[]): Promise<System | Absent> {
-  const program = programOf("litellm");
-  if (program === undefined) return { name: "litellm", absent: "not installed (pip install 'litellm[proxy]')" };
-  const directory = await mkdtemp(join(tmpdir(), "sluice-bench-litellm-"));
-  const config = join(directory, "config.json");
-  const parametersOf = (model: string) => ({
-    model: `openai/${model}`,
-    api_base: `${upstreamUrl}/v1`,
-    api_key: "bench",
-  });
-  await writeFile(
-    config,
-    JSON.stringify({ model_list: models.map((model) => ({ model_name: model, litellm_params: parametersOf(model) })) }),
-  );
-  const port = await freePort();
-  const key = `sk-${randomBytes(24).toString("hex")}`;
-  const child = spawn(
-    program,
-    ["--config", config, "--host", "127.0.0.1", "--port", String(port), "--telemetry", "False"],
-    {
-      cwd: directory,
-      env: {
-        PATH: process.env.PATH,
-        HOME: directory,
-        LITELLM_MASTER_KEY: key,
-        LITELLM_LOG: "ERROR",
-        LITELLM_LOCAL_MODEL_COST_MAP: "True",
-      },
-      stdio: ["ignore", "ignore", "pipe"],
+interface GatewayPlace {
+  /** The upstream with /v1. */
+  baseUrl: string;
+  models: readonly string[];
+  port: number;
+  /** The key of its callers. */
+  key: string;
+}
+
+/** How to run a gateway: each starts in an empty directory of its own. */
+interface Gateway {
+  title: string;
+  install: string;
+  versionArgs: string[];
+  /** Files of its working directory, by name. */
+  files(place: GatewayPlace): Record<string, string>;
+  args(place: GatewayPlace): string[];
+  environment(place: GatewayPlace): Record<string, string>;
+  pathPrefix?: string;
+}
+
+/** JSON is YAML as well. */
+const gateways = {
+  /** Python; one worker process is its default. */
+  litellm: {
+    title: "LiteLLM, one worker",
+    install: "pip install 'litellm[proxy]'",
+    versionArgs: ["--version"],
+    files: ({ baseUrl, models }) => {
+      const parametersOf = (model: string) => ({ model: `openai/${model}`, api_base: baseUrl, api_key: "bench" });
+      const list = models.map((model) => ({ model_name: model, litellm_params: parametersOf(model) }));
+      return { "config.json": JSON.stringify({ model_list: list }) };
     },
-  );
+    args: ({ port }) => [
+      ...["--config", "config.json", "--host", "127.0.0.1", "--port", String(port), "--telemetry", "False"],
+    ],
+    environment: ({ key }) => ({
+      LITELLM_MASTER_KEY: key,
+      LITELLM_LOG: "ERROR",
+      LITELLM_LOCAL_MODEL_COST_MAP: "True",
+    }),
+  },
+  gomodel: {
+    title: "GoModel with its defaults",
+    install: "https://github.com/ENTERPILOT/GoModel",
+    versionArgs: ["--version"],
+    files: ({ baseUrl, models }) => {
+      const openai = { type: "openai", api_key: "bench", base_url: baseUrl, models };
+      return { "config.yaml": JSON.stringify({ providers: { openai } }) };
+    },
+    args: () => [],
+    environment: ({ port, key }) => ({ PORT: String(port), GOMODEL_MASTER_KEY: key, GOMODEL_OFFLINE: "true" }),
+  },
+  bifrost: {
+    title: "Bifrost with its defaults",
+    install: "https://github.com/maximhq/bifrost",
+    versionArgs: ["-version"],
+    files: ({ baseUrl, models }) => {
+      const keys = [{ name: "bench", value: "bench", models, weight: 1 }];
+      const openai = { keys, network_config: { base_url: baseUrl.replace(/\/v1$/, "") } };
+      return { "config.json": JSON.stringify({ providers: { openai }, config_store: { enabled: false } }) };
+    },
+    args: ({ port }) => ["-app-dir", ".", "-host", "127.0.0.1", "-port", String(port)],
+    environment: () => ({}),
+    pathPrefix: "/openai",
+  },
+} satisfies Record<string, Gateway> as Record<string, Gateway>;
+
+export const gatewayNames = Object.keys(gateways);
+
+/** Another gateway: this program, or the one of its name on PATH. */
+export async function startGateway(
+  name: string,
+  path: string | undefined,
+  upstreamUrl: string,
+  models: readonly string[],
+): Promise<System | Absent> {
+  const gateway = gateways[name] as Gateway;
+  const program = path === undefined ? programOf(name) : resolve(path);
+  if (program === undefined) return { name, absent: `not installed (${gateway.install}); --${name} names its program` };
+  const directory = await mkdtemp(join(tmpdir(), `sluice-bench-${name}-`));
+  const key = `sk-${randomBytes(24).toString("hex")}`;
+  const place: GatewayPlace = { baseUrl: `${upstreamUrl}/v1`, models, port: await freePort(), key };
+  for (const [file, text] of Object.entries(gateway.files(place))) await writeFile(join(directory, file), text);
+  const child = spawn(program, gateway.args(place), {
+    cwd: directory,
+    env: { PATH: process.env.PATH, HOME: directory, ...gateway.environment(place) },
+    stdio: ["ignore", "ignore", "pipe"],
+  });
   endWithBench(child);
-  const url = `http://127.0.0.1:${port}`;
+  const url = `http://127.0.0.1:${place.port}`;
   await untilServing(url, child);
-  const version = /\d+\.\d+\.\d+/.exec(spawnSync(program, ["--version"], { encoding: "utf8" }).stdout)?.[0] ?? "";
+  const { stdout } = spawnSync(program, gateway.versionArgs, { encoding: "utf8", cwd: directory, timeout: 30_000 });
   return {
-    name: "litellm",
-    version: `LiteLLM ${version}, one worker`,
+    name,
+    version: `${gateway.title} ${/\d+\.\d+\.\d+/.exec(stdout)?.[0] ?? ""}`.trim(),
     urls: [url],
     headers: { authorization: `Bearer ${key}` },
+    ...(gateway.pathPrefix && { pathPrefix: gateway.pathPrefix }),
     processes: [{ name: "gateway", pid: child.pid as number }],
     stop: async () => {
       await end(child);

@@ -86,14 +86,17 @@ export function signalAll(pids: readonly number[], name: "SIGSTOP" | "SIGCONT"):
 
 const ticksPerSecond = Number(execFileSync("getconf", ["CLK_TCK"], { encoding: "utf8" }));
 
-/** Seconds of CPU used by processes, all threads, user and system; to within 10 ms. */
+/**
+ * Seconds of CPU used by processes, all threads, user and system, and by their children, also those
+ * that have ended; to within 10 ms.
+ */
 export function cpuSecondsOf(pids: readonly number[]): number {
   let ticks = 0;
   for (const pid of pids.flatMap(familyOf)) {
     const fields = readFileSync(`/proc/${pid}/stat`, "utf8")
       .replace(/^.*\) /s, "")
       .split(" ");
-    ticks += Number(fields[11]) + Number(fields[12]);
+    ticks += fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
   }
   return ticks / ticksPerSecond;
 }

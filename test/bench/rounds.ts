@@ -25,7 +25,7 @@ export interface Bench {
 /** Runs load before a measurement, so that compilation by the runtimes does not count. */
 export async function warmUp(
   system: System,
-  { quick }: { quick: boolean },
+  { quick, warmSeconds = 10 }: { quick: boolean; warmSeconds?: number },
   shortModel: string,
   streams?: Pick<StreamLoad, "body" | "chunks">,
 ): Promise<void> {
@@ -34,11 +34,11 @@ export async function warmUp(
     path: chatPath,
     bodies: [chatBodyOf(shortModel)],
     connections: quick ? 16 : 64,
-    seconds: quick ? 1 : 10,
+    seconds: quick ? 1 : warmSeconds,
   });
   if (quick || streams === undefined) return;
   const load = await startStreams({ system, path: chatPath, callers: 300, rampMs: 1_000, ...streams });
-  await delay(10_000);
+  await delay(warmSeconds * 1_000);
   await load.stop();
   await untilCalm(system);
 }
@@ -73,7 +73,11 @@ async function resume(system: System, shortModel: string): Promise<void> {
     for (let answered = 0; answered < resumeAnswers; ) {
       if (performance.now() > deadline) throw new Error(`${system.name} does not come back`);
       const headers = { "content-type": "application/json", ...system.headers };
-      const isGood = await fetch(`${url}${chatPath}`, { method: "POST", headers, body: chatBodyOf(shortModel) }).then(
+      const isGood = await fetch(`${url}${system.pathPrefix ?? ""}${chatPath}`, {
+        method: "POST",
+        headers,
+        body: chatBodyOf(shortModel),
+      }).then(
         async (response) => response.ok && (await response.text()) !== "",
         () => false,
       );

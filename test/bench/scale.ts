@@ -37,7 +37,7 @@ export const slowStreamsOf = (system: System, streams: number) => ({
   chunks: slowChunksOf(streams),
 });
 
-const withFresh = async (
+const withOne = async (
   bench: Bench,
   options: Partial<SluiceOptions> & { models: string[] },
   use: (sluice: Sluice) => Promise<void>,
@@ -129,7 +129,7 @@ export async function measureOpenStreams(bench: Bench): Promise<Table> {
     await delay(bench.quick ? 0 : 1_000);
   };
   const direct = bench.systems.filter(isPresent).find((system) => system.name === "direct" && !bench.quick);
-  await withFresh(bench, { models: [shortModel, ...counts.map(slowModelOf)] }, async (sluice) => {
+  await withOne(bench, { models: [shortModel, ...counts.map(slowModelOf)] }, async (sluice) => {
     for (let round = 0; round < bench.rounds; round++)
       for (const count of counts)
         for (const system of [
@@ -161,7 +161,7 @@ export async function measureWorkers(bench: Bench): Promise<Table> {
   };
   const callers = bench.quick ? 16 : 300;
   for (const workers of bench.quick ? [2] : [1, 2, 4])
-    await withFresh(bench, { workers, models: [shortModel, streamModel] }, async (system) => {
+    await withOne(bench, { workers, models: [shortModel, streamModel] }, async (system) => {
       for (let round = 0; round < bench.rounds; round++) {
         bench.tell(`${workers} workers, round ${round + 1}`);
         await measureRequests(table, [workers], {
@@ -233,7 +233,7 @@ export async function measureWaiting(bench: Bench): Promise<Table> {
     const figures = { requestsPerSecond: (total * 1_000) / (performance.now() - began), ...perOne(meter(), total) };
     record(table, [label], figures, bad > 0 ? [`${bad} answers were not 200`] : []);
   };
-  await withFresh(bench, { models: [shortModel] }, async (system) => {
+  await withOne(bench, { models: [shortModel] }, async (system) => {
     for (let round = 0; round < bench.rounds; round++) {
       bench.tell(`waiting generations, round ${round + 1}`);
       await measure(system, "none");
@@ -290,8 +290,8 @@ export async function measureKeysAndModels(bench: Bench): Promise<Table> {
     rows: [],
   };
   const names = Array.from({ length: models }, (_, place) => `short-0-${place}`);
-  await withFresh(bench, { models: [shortModel, streamModel] }, (few) =>
-    withFresh(bench, { models: [shortModel, ...names] }, async (many) => {
+  await withOne(bench, { models: [shortModel, streamModel] }, (few) =>
+    withOne(bench, { models: [shortModel, ...names] }, async (many) => {
       const callers = await many.createKeys("limited", keys);
       const unlimited = await many.createKeys("default", 1);
       await delay(1_500);

@@ -1,7 +1,7 @@
 /**
  * Sluice as `npm start` runs it: its private Redis, ingress, worker and control with the embedded
- * ledger, each with its log file, on a catalogue of the bench. Only the simulator is left out, which
- * has nothing to do here.
+ * ledger, each with its log file, on a catalogue of the bench. Only the simulator is left out,
+ * because it has nothing to do here.
  */
 import type { ChildProcess } from "node:child_process";
 import { on } from "node:events";
@@ -21,7 +21,7 @@ import { type Role, roleCommands, roleEnvironmentOf, rolePlan } from "../../apps
 import { ensureOperatorToken, openState, checkout as ownCheckout } from "../../apps/cli/state.ts";
 import { type Supervised, supervise, type Urls } from "../../apps/cli/supervise.ts";
 import { startPostgres } from "../support/postgres.ts";
-import { ledgerCaughtUp } from "./ledger-state.ts";
+import { ledgerCaughtUp, ledgerRecordsOf } from "./ledger-state.ts";
 import type { System } from "./system.ts";
 
 export interface SluiceOptions {
@@ -54,8 +54,8 @@ interface CatalogueOptions extends Pick<SluiceOptions, "models" | "upstreamUrl">
 
 export interface Sluice extends System {
   redisUrl: string;
-  /** The operations ports of the control processes. */
-  controlUrls: string[];
+  /** How many usage records control has stored. */
+  ledgerRecords(): Promise<number>;
   /**
    * New keys of a group: `default`, or `limited`, whose keys have every limit, none of which is
    * ever reached.
@@ -209,7 +209,7 @@ export async function startSluice(options: SluiceOptions): Promise<Sluice> {
       ...(postgres === undefined ? [] : [{ name: "postgres", pid: postgres.pid() }]),
     ],
     redisUrl,
-    controlUrls: control.flatMap(({ operations }) => operations ?? []),
+    ledgerRecords: () => ledgerRecordsOf(control.flatMap(({ operations }) => operations ?? [])),
     createKeys: (group, count) => createKeys(redisUrl, group, count),
     ...(hasControl && { caughtUp: () => ledgerCaughtUp(redisUrl) }),
     stop: () => owned.disposeAsync(),

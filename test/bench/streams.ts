@@ -1,8 +1,7 @@
 /** Streams of 64 chunks at 20 ms: the delay that a system adds, and the cost of a chunk. */
-import { chatBodyOf, chatPath } from "./load.ts";
+import { chatBodyOf, chatPath, type StreamLoad } from "./load.ts";
 import { type Column, record, type Table } from "./report.ts";
 import { type Bench, interleaved, measureStreams } from "./rounds.ts";
-import type { System } from "./system.ts";
 
 export const streamModel = "stream-64-20";
 export const streamChunks = 64;
@@ -29,6 +28,13 @@ interface Translation {
   terminator: string;
 }
 
+const verbatim: Translation = {
+  name: "openai-chat",
+  path: chatPath,
+  body: chatBodyOf(streamModel, { stream: true }),
+  terminator: "[DONE]",
+};
+
 /** Streams whose callers speak another dialect than the upstream. */
 const translations: Translation[] = [
   {
@@ -45,10 +51,8 @@ const translations: Translation[] = [
   },
 ];
 
-export async function measureStreamCases(bench: Bench): Promise<Table[]> {
-  const callerCounts = bench.quick ? [64] : [1, 64, 300, 1_000];
-  const windowMs = bench.quick ? 1_000 : 4_000;
-  const settleMs = bench.quick ? 0 : 500;
+/** Streams of 64 chunks for so many callers. */
+export async function measureStreamCounts(bench: Bench, callerCounts: readonly number[]): Promise<Table> {
   const table: Table = {
     key: "streams",
     title: "Streams",
@@ -62,6 +66,32 @@ export async function measureStreamCases(bench: Bench): Promise<Table[]> {
     columns: streamColumns,
     rows: [],
   };
+  for (const callers of callerCounts)
+    await interleaved(
+      bench,
+      `streams, ${callers} callers`,
+      (system) => measureInto(bench, table, [callers, system.name], { system, callers, ...verbatim }),
+      (system, fault) => record(table, [callers, system], {}, [fault]),
+    );
+  return table;
+}
+
+async function measureInto(
+  bench: Bench,
+  table: Table,
+  labels: (string | number)[],
+  load: Pick<StreamLoad, "system" | "callers" | "path" | "body" | "terminator">,
+): Promise<void> {
+  const { window, figures } = await measureStreams(
+    bench.upstream,
+    { ...load, rampMs: bench.quick ? 300 : streamMs, chunks: streamChunks },
+    { settleMs: bench.quick ? 0 : 500, windowMs: bench.quick ? 1_000 : 4_000 },
+  );
+  record(table, labels, figures, window.errors);
+}
+
+export async function measureStreamCases(bench: Bench): Promise<Table[]> {
+  const table = await measureStreamCounts(bench, bench.quick ? [64] : [1, 64, 300, 1_000]);
   const translated: Table = {
     ...table,
     key: "translated",
@@ -70,45 +100,14 @@ export async function measureStreamCases(bench: Bench): Promise<Table[]> {
     labels: ["caller's dialect", "callers", "system"],
     rows: [],
   };
-  const measure = async (
-    into: Table,
-    labels: (string | number)[],
-    system: System,
-    callers: number,
-    load: { path: string; body: string; terminator?: string },
-  ) => {
-    const { window, figures } = await measureStreams(
-      bench.upstream,
-      { system, ...load, callers, rampMs: bench.quick ? 300 : streamMs, chunks: streamChunks },
-      { settleMs, windowMs },
-    );
-    record(into, labels, figures, window.errors);
-  };
-  for (const callers of callerCounts)
-    await interleaved(
-      bench,
-      `streams, ${callers} callers`,
-      (system) =>
-        measure(table, [callers, system.name], system, callers, {
-          path: chatPath,
-          body: chatBodyOf(streamModel, { stream: true }),
-        }),
-      (system, fault) => record(table, [callers, system], {}, [fault]),
-    );
   const callers = bench.quick ? 64 : 300;
   const translating = { ...bench, systems: bench.systems.filter(({ name }) => name === "sluice") };
-  const verbatim: Translation = {
-    name: "openai-chat",
-    path: chatPath,
-    body: chatBodyOf(streamModel, { stream: true }),
-    terminator: "[DONE]",
-  };
   for (let round = 0; round < bench.rounds; round++)
     for (const { name, ...load } of [verbatim, ...translations])
       await interleaved(
         { ...translating, rounds: 1 },
         `translated streams, ${name}`,
-        (system) => measure(translated, [name, callers, system.name], system, callers, load),
+        (system) => measureInto(bench, translated, [name, callers, system.name], { system, callers, ...load }),
         (system, fault) => record(translated, [name, callers, system], {}, [fault]),
       );
   return translated.rows.length > 0 ? [table, translated] : [table];

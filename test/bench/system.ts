@@ -10,11 +10,13 @@ export interface System {
   headers: Record<string, string>;
   /** All of its processes by kind; their children count too. */
   processes: { name: string; pid: number }[];
+  /** Before the paths of OpenAI's API; none by default. */
+  pathPrefix?: string;
   /**
-   * Resolves when everything is done that follows the answers so far: every usage record is in the
-   * ledger. Absent for a system without a ledger.
+   * Waits until the ledger has every usage record so far; resolves to the milliseconds that it
+   * took. Absent for a system without a ledger.
    */
-  caughtUp?(): Promise<void>;
+  caughtUp?(): Promise<number>;
   stop(): Promise<void>;
 }
 

@@ -4,10 +4,6 @@
  * bench:traces` prints the medians of the rounds. One request is what an ingress and a worker do
  * together: four spans.
  */
-import { fork } from "node:child_process";
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { pino } from "pino";
 import { parseCatalogue } from "#catalogue/load.ts";
@@ -21,6 +17,7 @@ import { childOf, continued, headersOf } from "#tracing/trace-context.ts";
 import { openTracing, type Tracing } from "#tracing/tracing.ts";
 import { traceSubscriber as ingressSubscriber } from "../../apps/ingress/observability/trace-subscriber.ts";
 import { traceSubscriber as workerSubscriber } from "../../apps/worker/observability/trace-subscriber.ts";
+import { startScript } from "./processes.ts";
 
 const rounds = Number(process.env.BENCH_ROUNDS ?? 15);
 const requests = Number(process.env.BENCH_REQUESTS ?? 5_000);
@@ -159,19 +156,9 @@ async function roundWith(tracing: Tracing | undefined): Promise<number> {
 
 const medianOf = (values: readonly number[]) => [...values].sort((a, b) => a - b)[values.length >> 1] as number;
 
-/** Takes everything. */
-function collect(): void {
-  const server = createServer((request, response) => {
-    request.resume().on("end", () => response.writeHead(200).end());
-  });
-  server.listen(0, "127.0.0.1", () => process.send?.((server.address() as AddressInfo).port));
-  process.on("disconnect", () => process.exit());
-}
-
 async function measure(): Promise<void> {
-  const collector = fork(import.meta.filename, { env: { ...process.env, BENCH_COLLECTOR: "1" } });
-  const [port] = (await once(collector, "message")) as [number];
-  process.env.OTEL_EXPORTER_OTLP_ENDPOINT = `http://127.0.0.1:${port}`;
+  const collector = await startScript("test/bench/trace-collector.ts");
+  process.env.OTEL_EXPORTER_OTLP_ENDPOINT = collector.urls.api as string;
   process.env.OTEL_BSP_SCHEDULE_DELAY = "5";
   const tracing = await openTracing("bench", process.env, pino());
   const figures: Record<"off" | "on", number[]> = { off: [], on: [] };
@@ -181,12 +168,11 @@ async function measure(): Promise<void> {
       if (round >= 0) figures[kind].push(cost);
     }
   await tracing?.close();
-  collector.disconnect();
+  await collector.stop();
   const [off, on] = [medianOf(figures.off), medianOf(figures.on)];
   console.log(`CPU per request, medians of ${rounds} rounds of ${requests} requests with four spans each:`);
   console.log(`off ${off.toFixed(1)} µs   on ${on.toFixed(1)} µs   tracing ${(on - off).toFixed(1)} µs`);
   console.log(`spans exported ${tracing?.counts.exported}, dropped ${tracing?.counts.dropped}`);
 }
 
-if (process.env.BENCH_COLLECTOR === undefined) await measure();
-else collect();
+await measure();

@@ -1,0 +1,45 @@
+/** An earlier version of this repository, as a checkout that the bench can run beside this one. */
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { checkout } from "../../apps/cli/state.ts";
+
+const git = (...args: string[]) => execFileSync("git", args, { cwd: checkout, encoding: "utf8", stdio: "pipe" }).trim();
+
+/** The packages of a lock, without the repository's own version. */
+function packagesOf(lock: string): string {
+  const { packages } = JSON.parse(lock) as { packages: Record<string, unknown> };
+  return JSON.stringify({ ...packages, "": undefined });
+}
+
+export type Earlier = { kind: "checkout"; directory: string; what: string } | { kind: "absent"; reason: string };
+
+/**
+ * The checkout `beside`, or a worktree of `release` in a temporary directory, which ends with this
+ * process; by default the newest tag `v…`.
+ */
+export function earlierVersion({ beside, release }: { beside?: string; release?: string }): Earlier {
+  if (beside !== undefined) return { kind: "checkout", directory: resolve(beside), what: beside };
+  try {
+    const ref = release ?? git("describe", "--tags", "--abbrev=0", "--match", "v*");
+    const lock = git("show", `${ref}:package-lock.json`);
+    if (packagesOf(lock) !== packagesOf(readFileSync(join(checkout, "package-lock.json"), "utf8")))
+      return {
+        kind: "absent",
+        reason: `${ref} has other dependencies: run npm ci in a checkout of it and name that by --beside`,
+      };
+    const parent = mkdtempSync(join(tmpdir(), "sluice-bench-release-"));
+    const directory = join(parent, "checkout");
+    git("worktree", "add", "--detach", directory, ref);
+    process.on("exit", () => {
+      git("worktree", "remove", "--force", directory);
+      rmSync(parent, { recursive: true, force: true });
+    });
+    symlinkSync(join(checkout, "node_modules"), join(directory, "node_modules"));
+    return { kind: "checkout", directory, what: ref };
+  } catch (error) {
+    if (release !== undefined) throw error;
+    return { kind: "absent", reason: "no release is tagged v…; --release names a commit, --beside a checkout" };
+  }
+}
