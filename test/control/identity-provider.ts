@@ -3,8 +3,7 @@
  * is the person of the test's choice.
  */
 import { createHash, createSign, generateKeyPairSync, randomUUID } from "node:crypto";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
 
 interface Person {
   sub: string;
@@ -32,10 +31,9 @@ export async function startIdentityProvider(person: Person): Promise<IdentityPro
     const { privateKey } = provider.forges ? foreign : own;
     return `${text}.${createSign("sha256").update(text).sign(privateKey, "base64url")}`;
   };
-  const server = createServer(async (request, response) => {
-    const url = new URL(request.url ?? "", provider.issuer);
-    const send = (body: object, status = 200) =>
-      response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+  const server = await startScriptedUpstream((response, { path, body }) => {
+    const url = new URL(path, provider.issuer);
+    const send = (body: object, status = 200) => jsonAnswer(body, status)(response);
     switch (url.pathname) {
       case "/.well-known/openid-configuration":
         return send({
@@ -56,7 +54,7 @@ export async function startIdentityProvider(person: Person): Promise<IdentityPro
         return response.writeHead(302, { location: back.href }).end();
       }
       case "/token": {
-        const form = new URLSearchParams(Buffer.concat(await request.toArray()).toString());
+        const form = new URLSearchParams(body.toString());
         const grant = codes.get(form.get("code") ?? "");
         const verifier = createHash("sha256")
           .update(form.get("code_verifier") ?? "")
@@ -74,15 +72,11 @@ export async function startIdentityProvider(person: Person): Promise<IdentityPro
         return send({}, 404);
     }
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const provider: IdentityProvider = {
-    issuer: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    issuer: server.origin,
     person,
     forges: false,
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
   return provider;
 }

@@ -3,89 +3,65 @@
  * breakers, credentials, concurrency.
  */
 import assert from "node:assert/strict";
-import { once } from "node:events";
-import { createServer, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { type Gateway, startGateway } from "../support/gateway.ts";
 import { brokenTextOf } from "../support/stream.ts";
 import { until } from "../support/time.ts";
-import { chatCompletion } from "../support/upstream.ts";
+import {
+  bodyAnswer,
+  chatChunk,
+  chatCompletion,
+  chatEnd,
+  jsonAnswer,
+  startScriptedUpstream,
+  streamAnswer,
+  type UpstreamAnswer,
+  type UpstreamRequest,
+} from "../support/upstream.ts";
 
 /** An upstream whose targets behave as a test demands, and which records its callers. */
 interface Target {
-  seen: {
-    at: number;
-    authorization: string | undefined;
-    closed: boolean;
-    messages: { role: string; content: string }[];
-  }[];
-  answer: (response: ServerResponse) => void;
+  requests: UpstreamRequest[];
+  answer: UpstreamAnswer;
 }
 const targets = new Map<string, Target>();
 const targetOf = (name: string): Target => {
-  const target = targets.get(name) ?? { seen: [], answer: ok };
+  const target = targets.get(name) ?? { requests: [], answer: ok };
   targets.set(name, target);
   return target;
 };
 
-const chunk = (delta: object, finish: string | null = null) =>
-  `data: ${JSON.stringify({ id: "c", object: "chat.completion.chunk", created: 1, model: "theirs", choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;
-let streams = false;
 /**
  * Whether the whole upstream is down, and how often it was asked if it is there: a request that is
  * no generation.
  */
 let absent = false;
 let presenceChecks = 0;
-const ok = (response: ServerResponse) => {
-  if (!streams) response.writeHead(200, { "content-type": "application/json" }).end(chatCompletion);
-  else
-    response
-      .writeHead(200, { "content-type": "text/event-stream" })
-      .end(`${chunk({ role: "assistant", content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n`);
-};
-const failing =
-  (status: number, headers: Record<string, string> = {}, error: object = { message: "no" }) =>
-  (response: ServerResponse) =>
-    void response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify({ error }));
+const hi = chatChunk({ role: "assistant", content: "hi" }) + chatEnd;
+const ok: UpstreamAnswer = (response, { json }) =>
+  (json.stream ? streamAnswer(hi) : jsonAnswer(chatCompletion))(response);
+const failing = (status: number, headers: Record<string, string> = {}, error: object = { message: "no" }) =>
+  jsonAnswer({ error }, status, headers);
 
-const server = createServer((request, response) => {
+/** Fails the first request to this target, and answers the others. */
+const oneFailure =
+  (name: string, failure: UpstreamAnswer): UpstreamAnswer =>
+  (response, request) =>
+    (targetOf(name).requests.length === 1 ? failure : ok)(response, request);
+
+const upstream = await startScriptedUpstream((response, request) => {
   if (request.method === "GET") {
     presenceChecks++;
     if (absent) response.writeHead(503).end();
     else response.writeHead(501).write("a list that never ends");
     return;
   }
-  let body = "";
-  request.on("data", (part: Buffer) => {
-    body += part.toString();
-  });
-  request.on("end", () => {
-    const requestBody = JSON.parse(body) as {
-      model: string;
-      stream?: boolean;
-      messages: { role: string; content: string }[];
-    };
-    const target = targetOf(requestBody.model);
-    const seen = {
-      at: performance.now(),
-      authorization: request.headers.authorization,
-      closed: false,
-      messages: requestBody.messages,
-    };
-    target.seen.push(seen);
-    response.on("close", () => {
-      seen.closed = true;
-    });
-    streams = requestBody.stream === true;
-    target.answer(response);
-  });
+  const target = targetOf(request.json.model);
+  target.requests.push(request);
+  target.answer(response, request);
 });
-server.listen(0, "127.0.0.1");
-await once(server, "listening");
-const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+const { url } = upstream;
 
 let gateway: Gateway;
 const model = (id: string, route: string, more = "") =>
@@ -131,13 +107,12 @@ ${pairs.map((id) => model(id, `${at(`${id}-one`)}, ${at(`${id}-two`)}`)).join(""
 });
 after(async () => {
   await gateway[Symbol.asyncDispose]();
-  server.closeAllConnections();
-  server.close();
+  await upstream[Symbol.asyncDispose]();
 });
 
 const ask = (id: string, stream = false) =>
   gateway.post({ model: id, messages: [{ role: "user", content: "hello" }], stream });
-const calls = (...names: string[]) => names.map((name) => targetOf(name).seen.length);
+const calls = (...names: string[]) => names.map((name) => targetOf(name).requests.length);
 const textOf = async (response: Response, stream: boolean) => {
   const text = await response.text();
   if (response.status !== 200) return JSON.parse(text).error.message as string;
@@ -189,10 +164,10 @@ for (const stream of [false, true]) {
   test(`a single target is retried after a pause, and no more often than the retries allow (${way})`, async () => {
     forget();
     let left = 2;
-    targetOf("alone-one").answer = (response) => (left-- > 0 ? failing(500)(response) : ok(response));
+    targetOf("alone-one").answer = (response, request) => (left-- > 0 ? failing(500) : ok)(response, request);
     const response = await ask("alone", stream);
     assert.equal(response.status, 200);
-    const times = targetOf("alone-one").seen.map((seen) => seen.at);
+    const times = targetOf("alone-one").requests.map(({ at: time }) => time);
     assert.equal(times.length, 3);
     assert.ok(
       (times[1] as number) - (times[0] as number) >= 95 && (times[2] as number) - (times[1] as number) >= 195,
@@ -212,25 +187,19 @@ for (const stream of [false, true]) {
     const response = await ask("silence", stream);
     assert.equal(await textOf(response, stream), "hi");
     assert.deepEqual(calls("silence-one", "silence-two"), [1, 1]);
-    await until("it was hung up on", () => targetOf("silence-one").seen[0]?.closed === true);
+    await until("it was hung up on", () => targetOf("silence-one").requests[0]?.isClosed === true);
   });
 }
 
 test("a slow first token moves on to the next target", async () => {
-  targetOf("slow-one").answer = (response) =>
-    void response.writeHead(200, { "content-type": "text/event-stream" }).write(chunk({ role: "assistant" }));
+  targetOf("slow-one").answer = streamAnswer(chatChunk({ role: "assistant" }), "open");
   const response = await ask("slow", true);
   assert.equal(await textOf(response, true), "hi");
   assert.deepEqual(calls("slow-one", "slow-two"), [1, 1]);
 });
 
 test("an answer that breaks off is never mixed with another: a target that does not repeat it ends it with an error", async () => {
-  targetOf("cut-one").answer = (response) => {
-    response
-      .writeHead(200, { "content-type": "text/event-stream" })
-      .write(chunk({ role: "assistant", content: "begun" }));
-    setImmediate(() => response.destroy());
-  };
+  targetOf("cut-one").answer = streamAnswer(chatChunk({ role: "assistant", content: "begun" }), "broken");
   const text = await brokenTextOf(await ask("cut", true));
   assert.match(text, /begun/);
   assert.match(text, /"error"/);
@@ -239,15 +208,9 @@ test("an answer that breaks off is never mixed with another: a target that does 
   assert.deepEqual(calls("cut-one", "cut-two"), [1, 1]);
 });
 
-const streaming = (...parts: string[]) => parts.map((content) => chunk({ content })).join("");
-const dying = (text: string) => (response: ServerResponse) => {
-  response.writeHead(200, { "content-type": "text/event-stream" }).write(text);
-  setImmediate(() => response.destroy());
-};
-const ending = (text: string) => (response: ServerResponse) =>
-  void response
-    .writeHead(200, { "content-type": "text/event-stream" })
-    .end(`${text}${chunk({}, "stop")}data: [DONE]\n\n`);
+const streaming = (...parts: string[]) => parts.map((content) => chatChunk({ content })).join("");
+const dying = (text: string) => streamAnswer(text, "broken");
+const ending = (text: string) => streamAnswer(text + chatEnd);
 
 test("an answer whose upstream dies is resumed at the next target, which repeats the delivered part: every character once", async () => {
   targetOf("same-one").answer = dying(streaming("Hel", "lo wor"));
@@ -257,8 +220,8 @@ test("an answer whose upstream dies is resumed at the next target, which repeats
   assert.match(text, /"finish_reason":"stop".*data: \[DONE\]\n\n$/s);
   assert.equal(new Set([...text.matchAll(/"id":"([^"]+)"/g)].map(([, id]) => id)).size, 1);
   const call = (parts: string[]) =>
-    parts.map((part) => chunk({ tool_calls: [{ index: 0, function: { arguments: part } }] })).join("");
-  const start = chunk({
+    parts.map((part) => chatChunk({ tool_calls: [{ index: 0, function: { arguments: part } }] })).join("");
+  const start = chatChunk({
     tool_calls: [{ index: 0, id: "call_x", type: "function", function: { name: "weather", arguments: "" } }],
   });
   targetOf("same-one").answer = dying(start + call(['{"ci', 'ty":']));
@@ -285,7 +248,10 @@ test("a target with prefill is given the text so far", async () => {
   targetOf("prefilled-two").answer = ending(streaming("ld", "!"));
   const text = await (await ask("prefilled", true)).text();
   assert.equal([...text.matchAll(/"content":"([^"]+)"/g)].map(([, part]) => part).join(""), "Hello world!");
-  assert.deepEqual(targetOf("prefilled-two").seen.at(-1)?.messages.at(-1), { role: "assistant", content: "Hello wor" });
+  assert.deepEqual(targetOf("prefilled-two").requests.at(-1)?.json.messages.at(-1), {
+    role: "assistant",
+    content: "Hello wor",
+  });
   assert.match(text, /data: \[DONE\]\n\n$/s);
 });
 
@@ -314,7 +280,7 @@ for (const stream of [false, true]) {
     targetOf("quiet-one").answer = () => undefined;
     assert.equal(await textOf(await ask("quiet", stream), stream), "hi");
     assert.deepEqual(calls("quiet-one", "quiet-two"), [1, 1]);
-    await until("it was hung up on", () => targetOf("quiet-one").seen[0]?.closed === true);
+    await until("it was hung up on", () => targetOf("quiet-one").requests[0]?.isClosed === true);
     for (const sign of [stream ? ": PROCESSING\n\n" : "\n", " "]) {
       targets.clear();
       targetOf("drip-one").answer = (response) => {
@@ -329,14 +295,12 @@ for (const stream of [false, true]) {
 
   test(`a fallback model is called only after the model's own target used up its retries (${way})`, async () => {
     targets.clear();
-    targetOf("own-one").answer = (response) =>
-      targetOf("own-one").seen.length === 1 ? failing(500)(response) : ok(response);
+    targetOf("own-one").answer = oneFailure("own-one", failing(500));
     assert.match(await (await ask("own", stream)).text(), /"model":"own"/);
     targets.clear();
-    targetOf("own-one").answer = (response) =>
-      targetOf("own-one").seen.length === 1 ? failing(429, { "retry-after": "1" })(response) : ok(response);
+    targetOf("own-one").answer = oneFailure("own-one", failing(429, { "retry-after": "1" }));
     assert.match(await (await ask("own", stream)).text(), /"model":"own"/);
-    const [first, second] = targetOf("own-one").seen.map(({ at: time }) => time) as [number, number];
+    const [first, second] = targetOf("own-one").requests.map(({ at: time }) => time) as [number, number];
     assert.ok(second - first >= 950, `${second - first} ms`);
     targets.clear();
     targetOf("own-one").answer = failing(500);
@@ -350,10 +314,9 @@ for (const stream of [false, true]) {
 
   test(`a target that is listed twice keeps its pause (${way})`, async () => {
     targets.clear();
-    targetOf("twice-one").answer = (response) =>
-      targetOf("twice-one").seen.length === 1 ? failing(500)(response) : ok(response);
+    targetOf("twice-one").answer = oneFailure("twice-one", failing(500));
     assert.equal((await ask("twice", stream)).status, 200);
-    const [first, second] = targetOf("twice-one").seen.map(({ at: time }) => time) as [number, number];
+    const [first, second] = targetOf("twice-one").requests.map(({ at: time }) => time) as [number, number];
     assert.ok(second - first >= 95, `${second - first} ms`);
   });
 
@@ -402,10 +365,10 @@ for (const stream of [false, true]) {
 
   test(`good answers with unusual statuses and wrong content types are good answers (${way})`, async () => {
     const type = stream ? "text/event-stream" : "application/json";
-    const body = stream ? `${chunk({ content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n` : chatCompletion;
+    const body = stream ? hi : chatCompletion;
     for (const status of [201, 202, 203, 206]) {
       targets.clear();
-      targetOf("label-one").answer = (response) => void response.writeHead(status, { "content-type": type }).end(body);
+      targetOf("label-one").answer = bodyAnswer(body, type, status);
       assert.equal(await textOf(await ask("label", stream), stream), "hi");
       assert.deepEqual(calls("label-one", "label-two"), [1, 0], String(status));
     }
@@ -413,10 +376,10 @@ for (const stream of [false, true]) {
       [stream ? "application/json" : "text/event-stream", body],
       ["text/plain", `\n ${body}`],
       // The other framing than requested, with the wrong content type.
-      [type, stream ? chatCompletion : `${chunk({ content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n`],
+      [type, stream ? chatCompletion : hi],
     ] as const) {
       targets.clear();
-      targetOf("label-one").answer = (response) => void response.writeHead(200, { "content-type": label }).end(sent);
+      targetOf("label-one").answer = bodyAnswer(sent, label);
       assert.equal(await textOf(await ask("label", stream), stream), "hi");
       assert.deepEqual(calls("label-one", "label-two"), [1, 0], label);
     }
@@ -424,25 +387,17 @@ for (const stream of [false, true]) {
 
   test(`a compressed answer is read (${way})`, async () => {
     targets.clear();
-    targetOf("encoding-one").answer = (response) => {
-      response.writeHead(200, {
-        "content-type": stream ? "text/event-stream" : "application/json",
-        "content-encoding": "gzip",
-      });
-      response.end(
-        gzipSync(stream ? `${chunk({ content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n` : chatCompletion),
-      );
-    };
+    const type = stream ? "text/event-stream" : "application/json";
+    targetOf("encoding-one").answer = bodyAnswer(gzipSync(stream ? hi : chatCompletion), type, 200, {
+      "content-encoding": "gzip",
+    });
     assert.equal(await textOf(await ask("encoding", stream), stream), "hi");
     assert.deepEqual(calls("encoding-one", "encoding-two"), [1, 0]);
   });
 
   test(`the caller gets the upstream's request id, with answers and errors (${way})`, async () => {
     targets.clear();
-    targetOf("label-one").answer = (response) => {
-      response.setHeader("x-request-id", "theirs-1");
-      ok(response);
-    };
+    targetOf("label-one").answer = (response, request) => ok(response.setHeader("x-request-id", "theirs-1"), request);
     assert.equal((await ask("label", stream)).headers.get("x-upstream-request-id"), "theirs-1");
     targetOf("alone-one").answer = failing(400, { "request-id": "theirs-2" });
     const refused = await ask("alone", stream);
@@ -460,35 +415,23 @@ test("a Retry-After of an hour is remembered", async () => {
 });
 
 test("a credential without quota is replaced by the next one, and not used again", async () => {
-  targetOf("rotating-one").answer = (response) => {
-    const isEmpty = targetOf("rotating-one").seen.at(-1)?.authorization === "Bearer one";
-    if (isEmpty)
-      failing(
-        429,
-        {},
-        { message: "You exceeded your current quota.", type: "insufficient_quota", code: "insufficient_quota" },
-      )(response);
-    else ok(response);
-  };
+  const error = { message: "You exceeded your current quota.", type: "insufficient_quota", code: "insufficient_quota" };
+  targetOf("rotating-one").answer = (response, request) =>
+    (request.headers.authorization === "Bearer one" ? failing(429, {}, error) : ok)(response, request);
   for (let request = 0; request < 10; request++) assert.equal((await ask("rotating")).status, 200);
-  const empty = targetOf("rotating-one").seen.filter(({ authorization }) => authorization === "Bearer one").length;
+  const empty = targetOf("rotating-one").requests.filter(
+    ({ headers }) => headers.authorization === "Bearer one",
+  ).length;
   assert.ok(empty >= 1 && empty <= 2, `${empty} calls with the empty one: one for each worker`);
 });
 
 test("an error in the gateway's own code ends the affected answer at once", async () => {
   const nested = `${"[".repeat(200_000)}${"]".repeat(200_000)}`;
-  targetOf("deep-one").answer = (response) => {
-    const call = { id: "call_1", type: "function", function: { name: "deep", arguments: "@" } };
-    const message = { role: "assistant", content: null, tool_calls: [call] };
-    response.writeHead(200, { "content-type": "application/json" });
-    // Some servers send arguments as an object.
-    response.end(
-      JSON.stringify({ choices: [{ index: 0, message, finish_reason: "tool_calls" }] }).replace(
-        '"@"',
-        `{"a":${nested}}`,
-      ),
-    );
-  };
+  const call = { id: "call_1", type: "function", function: { name: "deep", arguments: "@" } };
+  const message = { role: "assistant", content: null, tool_calls: [call] };
+  const answer = JSON.stringify({ choices: [{ index: 0, message, finish_reason: "tool_calls" }] });
+  // Some servers send arguments as an object.
+  targetOf("deep-one").answer = jsonAnswer(answer.replace('"@"', `{"a":${nested}}`));
   const response = await fetch(`${gateway.url}/v1/messages`, {
     method: "POST",
     headers: { "x-api-key": gateway.key, "content-type": "application/json" },
@@ -532,19 +475,19 @@ test("an outage costs a few calls over two workers, and its end is noticed withi
   const answers = await Promise.all(Array.from({ length: 20 }, async () => (await ask("outage")).status));
   assert.ok(answers.every((status) => status === 200));
   await opened("outage");
-  const before = targetOf("outage-one").seen.length;
+  const before = targetOf("outage-one").requests.length;
   const began = performance.now();
   await until("three seconds of requests are over", async () => {
     assert.equal((await ask("outage")).status, 200);
     return performance.now() - began >= 3_000;
   });
-  const during = targetOf("outage-one").seen.length - before;
+  const during = targetOf("outage-one").requests.length - before;
   assert.ok(during <= 4, `${during} calls in three seconds`);
   targetOf("outage-one").answer = ok;
-  const recovered = targetOf("outage-one").seen.length;
+  const recovered = targetOf("outage-one").requests.length;
   await until("it is used again", async () => {
     await ask("outage");
-    return targetOf("outage-one").seen.length > recovered + 3;
+    return targetOf("outage-one").requests.length > recovered + 3;
   });
 });
 
@@ -553,8 +496,8 @@ test("an unreachable upstream gets no generation until it is back, over two work
   absent = true;
   one.answer = failing(503);
   await opened("absent");
-  assert.ok(one.seen.length <= 9, `${one.seen.length} calls`);
-  const before = one.seen.length;
+  assert.ok(one.requests.length <= 9, `${one.requests.length} calls`);
+  const before = one.requests.length;
   const checksBefore = presenceChecks;
   await until(
     "it was looked for",
@@ -564,12 +507,12 @@ test("an unreachable upstream gets no generation until it is back, over two work
     },
     15_000,
   );
-  assert.equal(one.seen.length, before);
+  assert.equal(one.requests.length, before);
   absent = false;
   one.answer = ok;
   await until("it is used again", async () => {
     await ask("absent");
-    return one.seen.length > before + 3;
+    return one.requests.length > before + 3;
   });
 });
 
@@ -608,8 +551,8 @@ test("a probe's first content closes the circuit breaker, before its answer ends
   });
   let end: (() => void) | undefined;
   one.answer = (response) => {
-    response.writeHead(200, { "content-type": "text/event-stream" }).write(chunk({ content: "begun" }));
-    end ??= () => void response.end(`${chunk({}, "stop")}data: [DONE]\n\n`);
+    streamAnswer(chatChunk({ content: "begun" }), "open")(response);
+    end ??= () => void response.end(chatEnd);
     one.answer = ok;
   };
   let proof: Response | undefined;
@@ -630,10 +573,9 @@ test("a probe's first content closes the circuit breaker, before its answer ends
 
 test("words that an upstream quotes from its caller block nobody", async () => {
   const message = "your credit balance is too low: Extra inputs are not permitted";
-  targetOf("words-one").answer = (response) => {
-    const isQuoted = JSON.stringify(targetOf("words-one").seen.at(-1)).includes("credit balance");
-    if (isQuoted) failing(400, {}, { type: "invalid_request_error", message })(response);
-    else ok(response);
+  targetOf("words-one").answer = (response, request) => {
+    const isQuoted = JSON.stringify(request.json).includes("credit balance");
+    (isQuoted ? failing(400, {}, { type: "invalid_request_error", message }) : ok)(response, request);
   };
   for (let request = 0; request < 3; request++) {
     const refused = await gateway.post({
@@ -649,7 +591,7 @@ test("words that an upstream quotes from its caller block nobody", async () => {
 });
 
 test("a stream with a finish reason on every chunk is read to its end, and fails if it breaks", async () => {
-  const word = (place: number) => chunk({ content: `w${place} ` }, "stop");
+  const word = (place: number) => chatChunk({ content: `w${place} ` }, "stop");
   let breaks = false;
   targetOf("eager-one").answer = (response) => {
     response.writeHead(200, { "content-type": "text/event-stream" });
@@ -672,17 +614,14 @@ test("a stream with a finish reason on every chunk is read to its end, and fails
 });
 
 test("the retries of one request count as one failure of their target", async () => {
-  const poison = (response: ServerResponse) => {
-    if (JSON.stringify(targetOf("poison-one").seen.at(-1)).includes("poison")) failing(500)(response);
-    else ok(response);
-  };
-  targetOf("poison-one").answer = poison;
+  targetOf("poison-one").answer = (response, request) =>
+    (JSON.stringify(request.json.messages).includes("poison") ? failing(500) : ok)(response, request);
   for (let request = 0; request < 2; request++)
     assert.equal(
       (await gateway.post({ model: "poison", messages: [{ role: "user", content: "poison" }] })).status,
       502,
     );
-  assert.equal(targetOf("poison-one").seen.length, 6);
+  assert.equal(targetOf("poison-one").requests.length, 6);
   for (let request = 0; request < 4; request++) assert.equal((await ask("poison")).status, 200);
 });
 
@@ -703,10 +642,7 @@ test("a fallback that the key may not use is not called", async () => {
 });
 
 test("several choices merged into one are not an answer", async () => {
-  targetOf("choices-one").answer = (response) =>
-    void response
-      .writeHead(200, { "content-type": "text/event-stream" })
-      .end(`${chunk({ content: "hi" })}${chunk({}, "stop")}data: [DONE]\n\n`);
+  targetOf("choices-one").answer = streamAnswer(hi);
   const response = await gateway.post({ model: "choices", n: 2, messages: [{ role: "user", content: "hello" }] });
   assert.equal(response.status, 200);
   assert.deepEqual(calls("choices-one", "choices-two"), [1, 1]);
@@ -720,14 +656,14 @@ test("an unreachable target is skipped", async () => {
 test("credentials are used in turn, and a refused one cools down alone", async () => {
   await Promise.all(Array.from({ length: 8 }, () => ask("keys")));
   assert.deepEqual(
-    new Set(targetOf("keys-one").seen.map(({ authorization }) => authorization)),
+    new Set(targetOf("keys-one").requests.map(({ headers }) => headers.authorization)),
     new Set(["Bearer one", "Bearer two"]),
   );
-  targetOf("keys-one").seen.length = 0;
-  targetOf("keys-one").answer = (response) =>
-    targetOf("keys-one").seen.at(-1)?.authorization === "Bearer one" ? failing(401)(response) : ok(response);
+  targetOf("keys-one").requests.length = 0;
+  targetOf("keys-one").answer = (response, request) =>
+    (request.headers.authorization === "Bearer one" ? failing(401) : ok)(response, request);
   for (let count = 0; count < 20; count++) assert.equal((await ask("keys")).status, 200);
-  const refused = targetOf("keys-one").seen.filter(({ authorization }) => authorization === "Bearer one").length;
+  const refused = targetOf("keys-one").requests.filter(({ headers }) => headers.authorization === "Bearer one").length;
   assert.ok(refused >= 1 && refused <= 2, `${refused} calls with the refused one: one for each worker`);
 });
 
@@ -735,13 +671,13 @@ test("an upstream with a concurrency limit of two gets two requests at once over
   let open = 0;
   let most = 0;
   const both = Promise.withResolvers<void>();
-  targetOf("full-one").answer = async (response) => {
+  targetOf("full-one").answer = async (response, request) => {
     most = Math.max(most, ++open);
     if (open === 2) both.resolve();
     await both.promise;
     setTimeout(() => {
       open--;
-      ok(response);
+      ok(response, request);
     }, 60);
   };
   const statuses = await Promise.all(Array.from({ length: 12 }, async () => (await ask("full")).status));
@@ -759,8 +695,8 @@ test("the slots of a dead worker at a full upstream are freed", async () => {
       .post({ model: "full", messages: [{ role: "user", content: "x" }] }, { signal: abort.signal })
       .catch(() => undefined),
   );
-  const seen = targetOf("full-one").seen.length;
-  await until("both slots are taken", () => targetOf("full-one").seen.length >= seen + 2);
+  const seen = targetOf("full-one").requests.length;
+  await until("both slots are taken", () => targetOf("full-one").requests.length >= seen + 2);
   await doomed.kill();
   abort.abort();
   await Promise.all(hanging);

@@ -19,11 +19,11 @@ let waiting: (() => void)[] | undefined;
 /** Is answered even then. */
 const atOnce = "at once";
 
-upstream.answerWith((response, { json, closed }) => {
+upstream.answerWith((response, { json }) => {
   const words: string = json.messages[0].content;
   arrived.push(words);
   open++;
-  closed.then(() => open--);
+  response.once("close", () => open--);
   const answer = () => jsonAnswer(chatCompletion)(response);
   setTimeout(() => (waiting === undefined || words === atOnce ? answer() : waiting.push(answer)), serviceMs);
 });

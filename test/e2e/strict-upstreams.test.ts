@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { after, test } from "node:test";
 import { startGateway } from "../support/gateway.ts";
+import { until } from "../support/time.ts";
 import {
   jsonAnswer,
   startScriptedUpstream,
@@ -53,7 +54,7 @@ const post = (path: string, body: object, headers: Record<string, string> = {}) 
 const hello = [{ role: "user", content: "hello" }];
 
 /** A stream of Responses that goes on until its caller leaves. */
-function endlessAnswer(response: ServerResponse, request: UpstreamRequest): void {
+function endlessAnswer(response: ServerResponse): void {
   const at = { output_index: 0, content_index: 0, item_id: "i" };
   streamAnswer(
     typedEvent("response.created", { response: { id: "r", status: "in_progress" } }) +
@@ -69,7 +70,7 @@ function endlessAnswer(response: ServerResponse, request: UpstreamRequest): void
     () => response.write(typedEvent("response.output_text.delta", { ...at, delta: texts.shift() ?? " more" })),
     5,
   );
-  request.closed.then(() => clearInterval(timer));
+  response.once("close", () => clearInterval(timer));
 }
 
 test("a stream of Responses ends at the caller's stop sequence, its usage counts, and the upstream is told", async () => {
@@ -79,7 +80,7 @@ test("a stream of Responses ends at the caller's stop sequence, its usage counts
   assert.match(text, /"text":"Thought:"/);
   assert.match(text, /"stop_reason":"stop_sequence","stop_sequence":" "/);
   assert.match(text, /"output_tokens":[1-9]/);
-  await upstream.last().closed;
+  await until("the upstream is told", () => upstream.last().isClosed);
 
   upstream.answerWith(endlessAnswer);
   const chat = { model: "responses", messages: hello, stream: true, stream_options: { include_usage: true } };
@@ -89,7 +90,7 @@ test("a stream of Responses ends at the caller's stop sequence, its usage counts
   assert.match(chunks, /"completion_tokens":[1-9]/);
   assert.match(chunks, /data: \[DONE\]\n\n$/);
   assert.equal(upstream.last().json.stop, undefined);
-  await upstream.last().closed;
+  await until("the upstream is told", () => upstream.last().isClosed);
 });
 
 test("a model that refuses stop sequences is asked without them, also by callers of its dialect", async () => {

@@ -234,11 +234,7 @@ test("a stream with its usage ends at once, and one with only its finish soon, e
 test("the connection of an upstream that keeps it open after a complete answer is closed", async () => {
   upstream.answerWith(streamAnswer(events(chunkText({ content: "a" }), chunkText({}, "stop"), usageText), "open"));
   await (await gateway.post({ model: "mine", messages, stream: true })).text();
-  let closed = false;
-  void upstream.last().closed.then(() => {
-    closed = true;
-  });
-  await until("the connection is closed", () => closed);
+  await until("the connection is closed", () => upstream.last().isClosed);
 });
 
 test("a stream with an empty finish reason in every chunk is not cut short at a pause", async () => {

@@ -134,7 +134,7 @@ before(async () => {
 });
 after(async () => {
   await gateway[Symbol.asyncDispose]();
-  provider.close();
+  await provider[Symbol.asyncDispose]();
 });
 
 async function ask(model: string, mode: Mode): Promise<Seen> {

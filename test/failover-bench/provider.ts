@@ -4,10 +4,8 @@
  * profile `full`). Its healthy answer is always the same sixty words, and it continues a turn of
  * the assistant that begins them.
  */
-import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { dataEvent, jsonAnswer, startScriptedUpstream, type UpstreamAnswer } from "../support/upstream.ts";
 
 const words = Array.from({ length: 60 }, (_, place) => `word${place + 1}`);
 export const answer = words.join(" ");
@@ -31,18 +29,16 @@ export async function startProvider({ downMs }: { downMs: number }) {
   const calls = new Map<string, Call[]>();
   const startedAt = performance.now();
 
-  async function play(scenario: Asked, request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { model, stream = false, messages } = scenario;
+  const play: UpstreamAnswer = async (response, { method, at, json }) => {
+    if (method === "GET") return jsonAnswer({ object: "list", data: [] })(response);
+    const { model, stream = false, messages }: Asked = json;
     const kind = kindOf(model);
     const ofModel = calls.get(model) ?? [];
     calls.set(model, ofModel);
-    const call: Call = { at: performance.now(), isRefusedPrefill: false };
+    const call: Call = { at, isRefusedPrefill: false };
     ofModel.push(call);
     const isFirst = ofModel.length === 1;
-    const refuse = (status: number, error: object, headers = {}) =>
-      void response
-        .writeHead(status, { "content-type": "application/json", ...headers })
-        .end(JSON.stringify({ error }));
+    const refuse = (status: number, error: object, headers = {}) => jsonAnswer({ error }, status, headers)(response);
     const overloaded = () => refuse(503, { message: "The engine is currently overloaded.", type: "server_error" });
     const last = messages.at(-1);
     const begun = last?.role === "assistant" ? last.content.trim() : "";
@@ -72,7 +68,7 @@ export async function startProvider({ downMs }: { downMs: number }) {
       case "s16":
         return overloaded();
       case "s05":
-        if (isFirst) return void request.socket.resetAndDestroy();
+        if (isFirst) return response.socket?.resetAndDestroy();
         break;
       case "s06":
         return;
@@ -99,36 +95,33 @@ export async function startProvider({ downMs }: { downMs: number }) {
       const content = (isContinued ? " " : "") + rest.join(" ");
       const choices = [{ index: 0, message: { role: "assistant", content }, finish_reason: "stop" }];
       const body = JSON.stringify({ id: "theirs", object: "chat.completion", created: 1, model, choices, usage });
-      const headers = { "content-type": "application/json" };
-      const withLength = { ...headers, "content-length": body.length };
+      const withLength = { "content-type": "application/json", "content-length": body.length };
       if (kind === "s08" || kind === "s14") {
         response.writeHead(200, withLength).write(body.slice(0, body.length * 0.6));
         await sleep(50);
-        return void response.destroy();
+        return response.destroy();
       }
       if (kind === "s09") {
         response.writeHead(200, withLength).flushHeaders();
         await sleep(30_000);
-        return void response.destroy();
+        return response.destroy();
       }
-      return void response
-        .writeHead(200, headers)
-        .end(kind === "s10" ? `${body.slice(0, body.length / 2)}"oops` : body);
+      return jsonAnswer(kind === "s10" ? `${body.slice(0, body.length / 2)}"oops` : body)(response);
     }
     response.writeHead(200, { "content-type": "text/event-stream" }).flushHeaders();
     if (kind === "s07") await sleep(20_000);
     const chunk = (more: object) =>
       response.write(
-        `data: ${JSON.stringify({ id: `theirs-${model}`, object: "chat.completion.chunk", created: 1, model, choices: [], ...more })}\n\n`,
+        dataEvent({ id: `theirs-${model}`, object: "chat.completion.chunk", created: 1, model, choices: [], ...more }),
       );
     const say = (delta: object, finish: string | null = null) =>
       chunk({ choices: [{ index: 0, delta, finish_reason: finish }] });
     say({ role: "assistant", content: "" });
     for (const [place, word] of rest.entries()) {
-      if ((kind === "s08" || kind === "s14") && place === 40) return void response.destroy();
+      if ((kind === "s08" || kind === "s14") && place === 40) return response.destroy();
       if (kind === "s09" && place === 20) {
         await sleep(30_000);
-        return void response.destroy();
+        return response.destroy();
       }
       if (kind === "s10" && place === 10) response.write('data: {"id":"theirs","choices":[{"delta":{"content": \n\n');
       say({ content: place > 0 || isContinued ? ` ${word}` : word });
@@ -136,28 +129,15 @@ export async function startProvider({ downMs }: { downMs: number }) {
     }
     say({}, "stop");
     chunk({ usage });
-    response.end(kind === "s11" ? "" : "data: [DONE]\n\n");
-  }
+    response.end(kind === "s11" ? "" : dataEvent("[DONE]"));
+  };
 
-  const server = createServer((request, response) => {
-    if (request.method === "GET") return void response.end('{"object":"list","data":[]}');
-    response.on("error", () => undefined);
-    let body = "";
-    request.on("data", (part: Buffer) => {
-      body += part.toString();
-    });
-    request.on("end", () => void play(JSON.parse(body) as Asked, request, response));
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const server = await startScriptedUpstream(play);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`,
+    url: server.url,
     calls: (model: string) => calls.get(model) ?? [],
     /** How long the provider of `s15` has been running. */
     now: () => performance.now() - startedAt,
-    close() {
-      server.closeAllConnections();
-      server.close();
-    },
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   };
 }

@@ -2,12 +2,9 @@
  * An outage of one of two targets under steady traffic over two workers: its cost, and when the
  * target is used again.
  */
-import { once } from "node:events";
-import { createServer, type Server, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { startGateway } from "../support/gateway.ts";
-import { chatCompletion } from "../support/upstream.ts";
+import { chatCompletion, jsonAnswer, startScriptedUpstream, type UpstreamAnswer } from "../support/upstream.ts";
 
 export const outages = ["nobody listens", "503 to every request", "500 to generations alone"] as const;
 export type Outage = (typeof outages)[number];
@@ -36,27 +33,20 @@ const everyMs = 50;
 export async function playOutage(outage: Outage, downMs: number): Promise<OutageSeen> {
   let down = false;
   let calls = 0;
-  const reply = (response: ServerResponse, status: number) =>
-    void response.writeHead(status, { "content-type": "application/json" }).end(chatCompletion);
-  const ill = createServer((request, response) => {
-    request.resume();
-    const generates = request.method === "POST";
-    if (generates) calls++;
-    if (!down) reply(response, 200);
-    else if (outage === "500 to generations alone") reply(response, generates ? 500 : 200);
-    else reply(response, 503);
-  });
-  const well = createServer((request, response) => {
-    request.resume();
-    reply(response, 200);
-  });
-  const [illPort, wellPort] = [await listening(ill, 0), await listening(well, 0)];
-  const upstream = (port: number) => `{ dialect: openai-chat, baseUrl: "http://127.0.0.1:${port}/v1" }`;
+  const answer: UpstreamAnswer = (response, { method }) => {
+    const isGeneration = method === "POST";
+    if (isGeneration) calls++;
+    const status = outage === "500 to generations alone" ? (isGeneration ? 500 : 200) : 503;
+    jsonAnswer(chatCompletion, down ? status : 200)(response);
+  };
+  let ill = await startScriptedUpstream(answer);
+  await using well = await startScriptedUpstream(jsonAnswer(chatCompletion));
+  const upstream = (baseUrl: string) => `{ dialect: openai-chat, baseUrl: "${baseUrl}" }`;
   await using gateway = await startGateway({
     processes: "all",
     workers: ["chat=64", "chat=64"],
     catalogue: `groups: { default: { models: ["*"] } }
-upstreams: { ill: ${upstream(illPort)}, well: ${upstream(wellPort)} }
+upstreams: { ill: ${upstream(ill.url)}, well: ${upstream(well.url)} }
 models:
   - { id: m, prices: { inputPerMillion: 1, outputPerMillion: 2 }, route: [{ upstream: ill, model: m }, { upstream: well, model: m }] }
 `,
@@ -88,31 +78,18 @@ models:
   await Promise.all(Array.from({ length: 10 }, ask));
   seen.requests = 0;
   down = true;
-  if (outage === "nobody listens") await closed(ill);
+  if (outage === "nobody listens") await ill[Symbol.asyncDispose]();
   const before = await connections();
   const downUntil = performance.now() + downMs;
   await askUntil(() => performance.now() >= downUntil);
   seen.callsWhileDown = (await connections()) - before;
   down = false;
   calls = 0;
-  if (outage === "nobody listens") await listening(ill, illPort);
+  if (outage === "nobody listens") ill = await startScriptedUpstream(answer, ill.port);
   const backAt = performance.now();
   await askUntil(() => calls > 0 || performance.now() - backAt > 30_000);
   seen.usedAgainMs = performance.now() - backAt;
   await Promise.all(requests);
-  await Promise.all([closed(ill), closed(well)]);
+  await ill[Symbol.asyncDispose]();
   return seen;
-}
-
-async function listening(server: Server, port: number): Promise<number> {
-  server.listen(port, "127.0.0.1");
-  await once(server, "listening");
-  return (server.address() as AddressInfo).port;
-}
-
-async function closed(server: Server): Promise<void> {
-  const over = once(server, "close");
-  server.close();
-  server.closeAllConnections();
-  await over;
 }

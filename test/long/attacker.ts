@@ -2,22 +2,19 @@
  * The attacker's process: starts attacks on command, a second apart, and ends them at the next
  * command.
  */
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
+import { bodyAnswer, startScriptedUpstream } from "../support/upstream.ts";
 import { attacks } from "./attacks.ts";
 
 const image = Buffer.alloc(19 << 20, Buffer.from("89504e470d0a1a0a", "hex"));
-const server = createServer((_request, response) =>
-  response.writeHead(200, { "content-type": "image/png" }).end(image),
-);
-server.listen(0, "127.0.0.1", () => process.send?.("ready"));
+const server = await startScriptedUpstream(bodyAnswer(image, "image/png"));
+process.send?.("ready");
 
 let ending = new AbortController();
 process.on("message", async ({ url, key, names }: { url: string; key: string; names: string[] }) => {
   ending.abort();
   ending = new AbortController();
-  const target = { url, key, imageUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}/image.png` };
+  const target = { url, key, imageUrl: `${server.origin}/image.png` };
   const { signal } = ending;
   for (const name of names) {
     attacks[name]?.(target, signal).catch(() => undefined);

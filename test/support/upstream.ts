@@ -15,8 +15,10 @@ export interface UpstreamRequest {
   body: Buffer;
   /** The body as JSON. */
   json: ReturnType<typeof JSON.parse>;
-  /** Settles when the connection is closed, or the answer finished. */
-  closed: Promise<unknown>;
+  /** The time of its arrival, in ms of `performance.now()`. */
+  at: number;
+  /** Whether the connection is closed, or the answer finished. */
+  isClosed: boolean;
 }
 
 /** An answer that does nothing hangs, and one that destroys the response breaks the connection. */
@@ -40,19 +42,17 @@ export interface ScriptedUpstream extends AsyncDisposable {
 
 export async function startScriptedUpstream(
   answer: UpstreamAnswer = (response) => response.writeHead(500).end(),
+  listenPort = 0,
 ): Promise<ScriptedUpstream> {
   const requests: UpstreamRequest[] = [];
   let script = [answer];
   // Forwarded responses may name the simulator's keep-alive time, which must hold here as well.
   const server = createServer({ keepAliveTimeout: 120_000 }, async (incoming, response) => {
-    const closed = once(
-      response.on("error", () => undefined),
-      "close",
-    );
+    response.on("error", () => undefined);
     const parts = await incoming.toArray().catch(() => undefined);
     if (parts === undefined) return;
     const body = Buffer.concat(parts);
-    const request = {
+    const request: UpstreamRequest = {
       method: incoming.method ?? "",
       path: incoming.url ?? "",
       headers: incoming.headers,
@@ -60,12 +60,16 @@ export async function startScriptedUpstream(
       get json() {
         return JSON.parse(body.toString());
       },
-      closed,
+      at: performance.now(),
+      isClosed: response.closed,
     };
+    response.once("close", () => {
+      request.isClosed = true;
+    });
     requests.push(request);
     const [next = answer] = script.length > 1 ? script.splice(0, 1) : script;
     await next(response, request);
-  }).listen(0, "127.0.0.1");
+  }).listen(listenPort, "127.0.0.1");
   await once(server, "listening");
   const { port } = server.address() as AddressInfo;
   const origin = `http://127.0.0.1:${port}`;

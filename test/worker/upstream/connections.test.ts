@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
+import { createServer, type Server } from "node:http";
 import { type AddressInfo, connect, createServer as createTcpServer, type Server as TcpServer } from "node:net";
 import { test } from "node:test";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
@@ -12,21 +12,9 @@ import { Upstreams, urlOf } from "../../../apps/worker/upstream/upstreams.ts";
 import { partOf } from "../../support/part-of.ts";
 import { until } from "../../support/time.ts";
 import { type Protocol, serverCredentials, startTlsFront, tlsFiles } from "../../support/tls.ts";
+import { jsonAnswer, startScriptedUpstream } from "../../support/upstream.ts";
 
 const portOf = (server: Server | TcpServer) => (server.address() as AddressInfo).port;
-
-async function serving(answer: RequestListener): Promise<{ port: number } & AsyncDisposable> {
-  const server = createServer(answer).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    port: portOf(server),
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      server.close();
-      await once(server, "close");
-    },
-  };
-}
 
 const upstreamOf = (baseUrl: string, more: Partial<CatalogueUpstream> = {}, connectTimeoutMs = 5_000) =>
   partOf<CatalogueUpstream>({
@@ -80,11 +68,7 @@ const using = (environment = {}) => {
 
 for (const protocol of ["http/1.1", "h2"] as const satisfies Protocol[])
   test(`an upstream over TLS is called by ${protocol}, trusting the authority that the catalogue names`, async () => {
-    await using plain = await serving((request, response) => {
-      request
-        .resume()
-        .on("end", () => response.writeHead(200, { "content-type": "application/json" }).end('{"ok":true}'));
-    });
+    await using plain = await startScriptedUpstream(jsonAnswer('{"ok":true}'));
     await using front = await startTlsFront(plain.port, protocol);
     await using ours = using();
     const baseUrl = `https://localhost:${front.port}/v1`;
@@ -142,28 +126,26 @@ const encodings = {
 };
 for (const [encoding, compress] of Object.entries(encodings))
   test(`an answer that comes as ${encoding} is read although identity was asked for`, async () => {
-    const requests: IncomingMessage[] = [];
-    await using plain = await serving((request, response) => {
-      requests.push(request);
+    await using plain = await startScriptedUpstream((response) => {
       const bytes = compress(Buffer.from(answer));
       response.writeHead(200, { "content-encoding": encoding });
       for (let from = 0; from < bytes.length; from += 100) response.write(bytes.subarray(from, from + 100));
       response.end();
     });
     await using ours = using();
-    const outcome = await outcomeOf(ours.upstreams, upstreamOf(`http://127.0.0.1:${plain.port}`));
+    const outcome = await outcomeOf(ours.upstreams, upstreamOf(plain.origin));
     assert.equal(outcome.text, answer);
-    assert.equal(requests[0]?.headers["accept-encoding"], "identity");
+    assert.equal(plain.last().headers["accept-encoding"], "identity");
   });
 
 test("a truncated or corrupt compressed answer fails, and an unread one stops the upstream", async () => {
   const whole = gzipSync(Buffer.from(answer));
   let body = whole.subarray(0, whole.length - 20);
-  await using plain = await serving(
-    (_request, response) => void response.writeHead(200, { "content-encoding": "gzip" }).end(body),
+  await using plain = await startScriptedUpstream((response) =>
+    response.writeHead(200, { "content-encoding": "gzip" }).end(body),
   );
   await using ours = using();
-  const upstream = upstreamOf(`http://127.0.0.1:${plain.port}`);
+  const upstream = upstreamOf(plain.origin);
   assert.equal((await outcomeOf(ours.upstreams, upstream)).cause, "content-encoding");
   body = Buffer.from("not compressed at all");
   assert.equal((await outcomeOf(ours.upstreams, upstream)).cause, "content-encoding");
@@ -193,7 +175,7 @@ test("a truncated or corrupt compressed answer fails, and an unread one stops th
 });
 
 test("calls use the environment's proxy, except for hosts in NO_PROXY and loopback addresses", async () => {
-  await using plain = await serving((request, response) => void response.writeHead(200).end(request.headers.host));
+  await using plain = await startScriptedUpstream((response, { headers }) => response.end(headers.host));
   await using front = await startTlsFront(plain.port, "http/1.1");
   const tunnelled: string[] = [];
   const forwarded: string[] = [];
@@ -221,7 +203,7 @@ test("calls use the environment's proxy, except for hosts in NO_PROXY and loopba
     );
   assert.equal((await ask("https://models.example/v1")).text, "models.example");
   assert.deepEqual(tunnelled, ["models.example:443"]);
-  assert.equal((await ask(`http://127.0.0.1:${plain.port}`)).text, `127.0.0.1:${plain.port}`);
+  assert.equal((await ask(plain.origin)).text, `127.0.0.1:${plain.port}`);
   assert.equal((await ask(`https://localhost:${front.port}`)).text, `localhost:${front.port}`);
   assert.notEqual((await ask("https://never.example/v1")).cause, undefined);
   assert.deepEqual([tunnelled.length, forwarded.length], [1, 0]);
@@ -254,8 +236,7 @@ test("a base URL keeps its query with every path", () => {
 
 test("an aborted HTTP/2 call does not affect other calls on its connection", async () => {
   const answers: (() => void)[] = [];
-  await using plain = await serving((request, response) => {
-    request.resume();
+  await using plain = await startScriptedUpstream((response) => {
     response.writeHead(200).write("begun ");
     answers.push(() => void response.end("ended"));
   });

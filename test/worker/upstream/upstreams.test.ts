@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { mkdtempDisposable, rm, writeFile } from "node:fs/promises";
-import { createServer, type ServerResponse } from "node:http";
-import { type AddressInfo, createServer as createNetServer, type Socket } from "node:net";
+import type { ServerResponse } from "node:http";
+import { type AddressInfo, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -10,14 +10,13 @@ import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { failureOfTransport } from "../../../apps/worker/upstream/transport-failures.ts";
 import { type UpstreamRequest, Upstreams } from "../../../apps/worker/upstream/upstreams.ts";
 import { until } from "../../support/time.ts";
+import { startScriptedUpstream } from "../../support/upstream.ts";
 
 /** An upstream that answers when the test says so, and the calls to it. */
 async function startUpstream() {
   const responses: ServerResponse[] = [];
-  const server = createServer((_request, response) => void responses.push(response)).listen(0, "127.0.0.1");
-  await once(server, "listening");
+  const server = await startScriptedUpstream((response) => responses.push(response));
   const upstreams = new Upstreams(() => Promise.resolve({}));
-  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const outcomes: string[] = [];
   return {
     responses,
@@ -26,7 +25,7 @@ async function startUpstream() {
     upstreamOf: (connectionsMax: number) =>
       ({
         name: "theirs",
-        baseUrl,
+        baseUrl: server.origin,
         headers: {},
         connectionsMax,
         timeouts: { connectTimeoutMs: 5_000 },
@@ -49,11 +48,10 @@ async function startUpstream() {
         for (const response of responses.splice(0)) response.end();
         return outcomes.length === count;
       }),
-    connections: () => new Promise<number>((resolve) => server.getConnections((_error, count) => resolve(count))),
+    connections: server.connections,
     async [Symbol.asyncDispose]() {
       await upstreams.close();
-      server.closeAllConnections();
-      server.close();
+      await server[Symbol.asyncDispose]();
     },
   };
 }
@@ -108,7 +106,7 @@ type Play = (socket: Socket, requests: number, connection: number) => void;
 /** An upstream that answers each request of each connection as the test plays it. */
 async function startRaw(play: Play) {
   let connections = 0;
-  const server = createNetServer((socket) => {
+  const server = createServer((socket) => {
     const connection = ++connections;
     let requests = 0;
     let text = "";
@@ -327,7 +325,7 @@ test("failures of DNS and of certificates are told from broken answers, with the
 
 /** A server of plain HTTP, with the address of one of HTTPS. */
 async function startHttp() {
-  const server = createNetServer((socket) => {
+  const server = createServer((socket) => {
     socket.on("error", () => undefined);
     socket.on("data", () => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
   }).listen(0, "127.0.0.1");
