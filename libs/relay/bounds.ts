@@ -98,11 +98,10 @@ export const bulkCharactersMax = 1 << 20;
 export const freeSlotsLifeMs = 1_000;
 /** How long a job is locked after it was fetched. A dispatch ends well within this time. */
 export const jobLockMs = 90_000;
-/**
- * Concurrent fetches of one queue. Only a burst reaches it; an idle queue costs one blocked
- * command.
- */
-export const fetchesMax = 16;
+/** Jobs that one fetch takes. */
+export const fetchedJobsMax = 16;
+/** How long a job that is over may stay on its queue, if no fetch takes it off earlier. */
+export const completeMs = 20;
 /** How soon a failed fetch is tried again. */
 export const fetchRetryMs = 250;
 /** How often a worker in reserve looks for a job that the others have left. */

@@ -101,17 +101,17 @@ export interface QueuedJob {
 }
 
 const validator = Compile(generationJobSchema);
-const membersOf = (data: unknown): unknown[] => {
-  const { generations } = (data ?? {}) as Partial<QueuedJob>;
-  return Array.isArray(generations) && generations.length <= generationsPerJobMax ? generations : [];
-};
 
-/** How many generations a job has, valid or not; 1 if its data has another format. */
-export const sizeOf = (data: unknown): number => Math.max(1, membersOf(data).length);
+/** The data of a job as text. */
+export const encodeJob = (generations: GenerationJob[]): string => JSON.stringify({ generations } satisfies QueuedJob);
 
-/** The valid generations of a job. Nothing else on a queue is run. */
-export const generationsIn = (data: unknown): GenerationJob[] =>
-  membersOf(data).filter((member): member is GenerationJob => validator.Check(member));
+/** The valid generations of a job, and whether it has no others. Nothing else on a queue is run. */
+export function decodeJob(text: string): { generations: GenerationJob[]; isValid: boolean } {
+  const members = (parsed(text) as Partial<QueuedJob> | undefined)?.generations;
+  if (!Array.isArray(members) || members.length > generationsPerJobMax) return { generations: [], isValid: false };
+  const generations = members.filter((member) => validator.Check(member));
+  return { generations, isValid: generations.length === members.length && members.length > 0 };
+}
 
 /** A job has the id of its first generation. */
 export const jobIdOf = ({ generation, attempt }: Pick<GenerationJob, "generation" | "attempt">): string =>
@@ -237,9 +237,9 @@ export function decodeFailure(payload: Buffer): AnswerFailure | undefined {
   return typeof failure?.message === "string" && isErrorCode(failure.code) ? (failure as AnswerFailure) : undefined;
 }
 
-function parsed(payload: Buffer): object | undefined {
+function parsed(json: Buffer | string): object | undefined {
   try {
-    const value: unknown = JSON.parse(payload.toString("utf8"));
+    const value: unknown = JSON.parse(json.toString());
     return typeof value === "object" && value !== null ? value : undefined;
   } catch {
     return undefined;

@@ -3,9 +3,8 @@
  * that it does not document. test/libs/relay/redis/bullmq-internals.test.ts fails when a new
  * version of BullMQ changes any of it.
  */
-import { Job, type JobJson, type Queue, type Worker } from "bullmq";
+import type { Queue, Worker } from "bullmq";
 import type { Redis } from "#service/redis.ts";
-import { runScript, scriptOf } from "#service/script.ts";
 import { fetchOverdueMs } from "../bounds.ts";
 import type { JobState } from "../owner.ts";
 
@@ -43,16 +42,6 @@ export async function jobStatesOf(
   );
 }
 
-/**
- * Removes BullMQ's marker from a queue without waiting jobs. The marker wakes blocked fetches; a
- * fetch leaves it behind, because more jobs might wait. KEYS: the prioritized set, the waiting
- * list, the marker. Returns 1 if nothing waits.
- */
-const quietenScript = scriptOf(`
-if redis.call("ZCARD", KEYS[1]) > 0 or redis.call("LLEN", KEYS[2]) > 0 then return 0 end
-redis.call("DEL", KEYS[3])
-return 1`);
-
 /** The options of the connection for blocked fetches, which BullMQ copies from the worker's. */
 export async function blockingOptionsOf(worker: Worker): Promise<object> {
   const backend = worker.getBackend() as { blockingConnection?: { client: Promise<{ options?: object }> } };
@@ -70,29 +59,22 @@ async function inTime<Value>(promise: Promise<Value>, ms: number): Promise<Value
   }
 }
 
-/**
- * Fetches jobs one by one, without BullMQ's own loop, which awaits one fetch at a time and looks
- * twice in vain after each job.
- */
-export class JobFetcher {
+/** Waits for jobs, without BullMQ's own loop, which fetches one job at a time. */
+export class JobWait {
   readonly #worker: Worker;
-  readonly #redis: Redis;
-  readonly #waitingKeys: string[];
-  #tokens = 0;
   #isInterrupted = false;
 
-  constructor(worker: Worker, redis: Redis) {
+  constructor(worker: Worker) {
     this.#worker = worker;
-    this.#redis = redis;
-    this.#waitingKeys = ["prioritized", "wait", "marker"].map((key) => worker.toKey(key));
   }
 
   /**
-   * Blocks until there may be a job (true), or until the time is over (false). Rejects when the
-   * connection is lost, or does not answer in time: BullMQ opens it again itself then, and waits
-   * for ioredis' `connect`, which never settles if a cluster is found while it is not whole.
+   * Blocks until there may be a job (true), or until the time is over (false). Takes the queue's
+   * marker: the fetch that follows puts it back if jobs still wait. Rejects when the connection is
+   * lost, or does not answer in time: BullMQ opens it again itself then, and waits for ioredis'
+   * `connect`, which never settles if a cluster is found while it is not whole.
    */
-  async waitForJob(seconds: number, onError: (error: Error) => void): Promise<boolean> {
+  async untilJob(seconds: number, onError: (error: Error) => void): Promise<boolean> {
     const backend = this.#worker.getBackend();
     try {
       return (await inTime(backend.waitForJob(seconds), 1_000 * seconds + fetchOverdueMs)) !== null;
@@ -102,38 +84,9 @@ export class JobFetcher {
     }
   }
 
-  /** The next job of the queue, if there is one; completes `before` in the same step. */
-  async next(before?: Job): Promise<Job | undefined> {
-    const token = before?.token ?? `${this.#worker.id}:${++this.#tokens}`;
-    const reply =
-      before === undefined
-        ? await this.#worker.getBackend().moveToActive(token)
-        : await before.moveToCompleted("", token, true);
-    const [data, id] = (reply ?? []) as [JobJson | null | undefined, string | undefined];
-    if (!data || id === undefined) return undefined;
-    const job = Job.fromJSON(this.#worker, data, id) as Job;
-    job.token = token;
-    return job;
-  }
-
-  /** Takes an active job off the queue. */
-  async complete(job: Job): Promise<void> {
-    await job.moveToCompleted("", job.token as string, false);
-  }
-
-  /** Whether the job's worker died: BullMQ puts such a job back, marked with a failure. */
-  isAbandoned(job: Job): boolean {
-    return job.deferredFailure !== undefined;
-  }
-
-  /** Ends a blocked `waitForJob`, which rejects, and all that follow. */
+  /** Ends a blocked `untilJob`, which rejects, and all that follow. */
   async interrupt(): Promise<void> {
     this.#isInterrupted = true;
     await this.#worker.getBackend().disconnectBlocking(false);
-  }
-
-  /** Removes the marker if no job waits; whether none waits. */
-  async quieten(): Promise<boolean> {
-    return (await runScript(this.#redis, quietenScript, this.#waitingKeys, [])) === 1;
   }
 }

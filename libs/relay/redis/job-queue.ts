@@ -1,19 +1,18 @@
 /**
- * The producer's end of a queue, with BullMQ. All jobs have the same priority: prioritized jobs
- * cost the same as plain ones, and removing one from a long queue stays cheap. While workers have
- * many free slots, generations that are added together share a job and its cost.
+ * The producer's end of a queue of BullMQ. All jobs have the same priority: prioritized jobs cost
+ * the same as plain ones, and removing one from a long queue stays cheap. While workers have many
+ * free slots, generations that are added together share a job and its cost.
  */
 import { type Job, Queue } from "bullmq";
 import type { Keyspace } from "#service/keyspace.ts";
 import { isRefusal, type Redis, withStartupTimeLimits } from "#service/redis.ts";
 import { bulkCharactersMax, bulkJobsMax, freeSlotsLifeMs, generationsPerJobMax, jobCharactersMax } from "../bounds.ts";
-import { type GenerationJob, jobIdOf, type QueuedJob } from "../job.ts";
+import { encodeJob, type GenerationJob, jobIdOf, type QueuedJob } from "../job.ts";
 import type { JobState } from "../owner.ts";
 import type { Failed, JobQueue, Queued } from "../ports.ts";
 import { eventStreamSettings, jobStatesOf, restoreEventStreamSettings } from "./bullmq-internals.ts";
+import { JobScripts, type QueuedJobText } from "./job-scripts.ts";
 
-const jobName = "generation";
-const priority = 1;
 /** The part of the free slots that one job may take. */
 const freeSlotsShare = 1 / 16;
 
@@ -30,7 +29,6 @@ export async function openJobQueue(
       prefix: keyspace.queuePrefix(name),
       skipWaitingForReady: true,
       streams: eventStreamSettings,
-      defaultJobOptions: { removeOnComplete: true, removeOnFail: true, attempts: 1, priority },
     });
     opened.on("error", onError);
     await opened.waitUntilReady();
@@ -48,6 +46,7 @@ class BullmqJobQueue implements JobQueue {
   readonly parts: readonly string[];
   readonly #queue: Queue;
   readonly #redis: Redis;
+  readonly #scripts: JobScripts;
   /** Generations that are not written yet. */
   #pending: Queued[] = [];
   #isWriting = false;
@@ -63,6 +62,7 @@ class BullmqJobQueue implements JobQueue {
     this.parts = [queue.name];
     this.#queue = queue;
     this.#redis = redis;
+    this.#scripts = new JobScripts(queue, redis);
   }
 
   add(generation: GenerationJob, failed: Failed): Queued {
@@ -125,7 +125,7 @@ class BullmqJobQueue implements JobQueue {
   async #writeBulk(): Promise<void> {
     const sizeMax = this.#generationsPerJob;
     const members: Queued[] = [];
-    const jobs: BulkJob[] = [];
+    const jobs: QueuedJobText[] = [];
     for (
       let characters = 0;
       jobs.length < bulkJobsMax && characters < bulkCharactersMax && this.#pending.length > 0;
@@ -133,12 +133,10 @@ class BullmqJobQueue implements JobQueue {
       const some = this.#pending.splice(0, fittingIn(this.#pending, sizeMax));
       for (const queued of some) characters += charactersOf(queued);
       members.push(...some);
-      jobs.push(bulkJobOf(some));
+      jobs.push(jobOf(some));
     }
     try {
-      const [first, ...others] = jobs as [BulkJob, ...BulkJob[]];
-      if (others.length === 0) await this.#queue.add(first.name, first.data, first.opts);
-      else await this.#queue.addBulk(jobs);
+      await this.#scripts.add(jobs);
     } catch (error) {
       const isRefused = isRefusal(error);
       for (const { failed } of isRefused ? members : [...members, ...this.#pending.splice(0)]) failed(isRefused);
@@ -172,18 +170,12 @@ function fittingIn(pending: readonly Queued[], sizeMax: number): number {
 const charactersOf = ({ generation }: Queued): number =>
   (generation?.body?.length ?? 0) + (generation?.delivered?.length ?? 0);
 
-interface BulkJob {
-  name: string;
-  data: QueuedJob;
-  opts: { jobId: string };
-}
-
-function bulkJobOf(members: readonly Queued[]): BulkJob {
+function jobOf(members: readonly Queued[]): QueuedJobText {
   const generations = members.map(({ generation }) => generation as GenerationJob);
   const job = { id: (members[0] as Queued).id, size: members.length, left: new Set<string>() };
   for (const member of members) {
     member.job = job;
     member.generation = undefined;
   }
-  return { name: jobName, data: { generations }, opts: { jobId: job.id } };
+  return { id: job.id, data: encodeJob(generations) };
 }

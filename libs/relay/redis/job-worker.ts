@@ -1,21 +1,22 @@
 /**
- * The consumer's end of a queue, with BullMQ. A job ends when its owners have bound all its
- * generations, so few jobs are active at a time and no lock is ever renewed. Jobs are fetched
- * without BullMQ's own loop (see bullmq-internals.ts).
+ * The consumer's end of a queue of BullMQ. A job ends when its owners have bound all its generations,
+ * so few jobs are active at a time and no lock is ever renewed. One fetch at a time brings as many
+ * jobs as there are slots for, and ends those that are over.
  *
- *   stopped ─ start ─▶ fetching ◀─ a job comes ──────────────────────────────┐
- *      ▲                 │ ├─ the queue is empty ─▶ drained: one fetch blocks ┤
+ *   stopped ─ start ─▶ fetching ◀─ jobs come ────────────────────────────────┐
+ *      ▲                 │ ├─ the queue is empty ─▶ drained: the fetch waits ─┤
  *      │                 │ ├─ drained, and in reserve ─▶ looks again later ───┤
  *      │                 │ ├─ not ready, or paused ────▶ tries again later ───┤
  *      │                 │ ├─ no slot is free ─────────▶ resumes on release ──┤
  *      └───── stop ──────┘ └─ Redis fails ─────────────▶ tries again later ───┘
  */
-import { setImmediate as afterThisTurn } from "node:timers/promises";
-import { type Job, Worker } from "bullmq";
+import { setTimeout as delay } from "node:timers/promises";
+import { Worker } from "bullmq";
 import type { Keyspace } from "#service/keyspace.ts";
 import { type Redis, restoreTimeLimits, withStartupTimeLimits } from "#service/redis.ts";
 import {
-  fetchesMax,
+  completeMs,
+  fetchedJobsMax,
   fetchesStopMs,
   fetchRetryMs,
   fetchWaitSeconds,
@@ -23,9 +24,10 @@ import {
   jobLockMs,
   reserveFetchMs,
 } from "../bounds.ts";
-import { generationsIn, sizeOf } from "../job.ts";
+import { decodeJob, type GenerationJob } from "../job.ts";
 import type { JobSlot, JobWorker } from "../ports.ts";
-import { blockingOptionsOf, JobFetcher } from "./bullmq-internals.ts";
+import { blockingOptionsOf, JobWait } from "./bullmq-internals.ts";
+import { type FetchedJob, JobScripts } from "./job-scripts.ts";
 
 export interface JobWorkerOptions {
   name: string;
@@ -78,15 +80,17 @@ class BullmqJobWorker implements JobWorker {
   readonly #options: JobWorkerOptions;
   readonly #worker: Worker;
   readonly #redis: Redis;
-  readonly #fetcher: JobFetcher;
+  readonly #scripts: JobScripts;
+  readonly #wait: JobWait;
   #usedSlots = 0;
-  #fetches = 0;
-  /** As many fetches at a time as the queue has brought jobs for. */
-  #fetchesWorthwhile = 1;
-  /** No job waits on the queue, so the next fetch blocks. */
+  #isFetching = false;
+  /** No job waits on the queue, so the next fetch waits for one. */
   #isDrained = false;
   #isStopped = true;
+  /** Jobs that are over and still on the queue. */
+  #overJobs: string[] = [];
   #retry: NodeJS.Timeout | undefined;
+  #completion: NodeJS.Timeout | undefined;
   #onLastFetch: (() => void) | undefined;
 
   constructor(options: JobWorkerOptions, worker: Worker, redis: Redis) {
@@ -95,7 +99,8 @@ class BullmqJobWorker implements JobWorker {
     this.#options = options;
     this.#worker = worker;
     this.#redis = redis;
-    this.#fetcher = new JobFetcher(worker, redis);
+    this.#scripts = new JobScripts(worker, redis);
+    this.#wait = new JobWait(worker);
   }
 
   get usedSlots(): number {
@@ -115,7 +120,7 @@ class BullmqJobWorker implements JobWorker {
     this.#isStopped = true;
     clearTimeout(this.#retry);
     await this.#worker.pause(true);
-    await this.#fetcher.interrupt();
+    await this.#wait.interrupt();
     await new Promise<void>((resolve) => {
       const timeout = setTimeout(resolve, fetchesStopMs);
       this.#onLastFetch = () => {
@@ -124,11 +129,13 @@ class BullmqJobWorker implements JobWorker {
       };
       this.#pump();
     });
+    this.#complete();
   }
 
   async close(): Promise<void> {
     this.#isStopped = true;
     clearTimeout(this.#retry);
+    clearTimeout(this.#completion);
     await this.#worker.close(true);
     this.#redis.disconnect();
   }
@@ -141,29 +148,17 @@ class BullmqJobWorker implements JobWorker {
     return Math.min(this.capacity - this.#usedSlots, this.#options.freeSlots());
   }
 
-  /** How many generations a fetch brings is unknown until it returns. */
-  get #mayFetch(): boolean {
-    return this.#fetches === 0 ? this.#freeSlots > 0 : (this.#fetches + 1) * generationsPerJobMax <= this.#freeSlots;
-  }
-
   #pump(): void {
     if (this.#isStopped) {
-      if (this.#fetches === 0) this.#onLastFetch?.();
-      return;
-    }
-    if (!this.#mayServe) {
+      if (!this.#isFetching) this.#onLastFetch?.();
+    } else if (!this.#mayServe) {
       // A job that was on the queue before a pause still is, and the marker of a later one may be
       // gone.
       if (this.#options.isPaused()) this.#isDrained = false;
       this.#pumpAfter(fetchRetryMs);
-      return;
-    }
-    if (this.#isDrained && this.#options.isReserve()) {
-      if (this.#fetches === 0) this.#pumpAfter(reserveFetchMs, { asksDrainedQueue: true });
-      return;
-    }
-    while (this.#mayFetch && this.#fetches < this.#fetchesWorthwhile && (this.#fetches === 0 || !this.#isDrained))
-      void this.#fetch();
+    } else if (this.#isFetching || this.#freeSlots <= 0) return;
+    else if (this.#isDrained && this.#options.isReserve()) this.#pumpAfter(reserveFetchMs, { asksDrainedQueue: true });
+    else void this.#fetch();
   }
 
   #pumpAfter(ms: number, { asksDrainedQueue = false } = {}): void {
@@ -175,58 +170,46 @@ class BullmqJobWorker implements JobWorker {
   }
 
   async #fetch(): Promise<void> {
-    this.#fetches++;
-    const blocks = this.#isDrained;
-    let job: Job | undefined;
-    let isQuiet: Promise<boolean> | false = false;
+    this.#isFetching = true;
     try {
-      const isWoken = blocks && (await this.#fetcher.waitForJob(fetchWaitSeconds, this.#options.onError));
-      if ((!this.#isStopped || isWoken) && !this.#options.isPaused()) {
-        const next = this.#fetcher.next();
-        isQuiet = blocks && this.#nothingWaits();
-        job = await next;
-      }
+      const isWoken = this.#isDrained && (await this.#wait.untilJob(fetchWaitSeconds, this.#options.onError));
+      if (isWoken || !this.#isStopped) for (const job of await this.#exchange(this.#jobsMax)) this.#take(job);
     } catch (error) {
-      this.#fetchFailed(error as Error);
-      return;
+      // The outcome of the fetch is unknown, and the marker that woke it may be gone.
+      this.#isDrained = false;
+      if (!this.#isStopped) {
+        this.#options.onError(error as Error);
+        await delay(fetchRetryMs);
+      }
     }
-    if (job !== undefined) this.#take(job);
-    this.#fetchEnded(job !== undefined, job === undefined || (await isQuiet));
-  }
-
-  /**
-   * Sent after a fetch of the same turn of the event loop, so that it sees the queue without that
-   * job.
-   */
-  async #nothingWaits(): Promise<boolean> {
-    await afterThisTurn();
-    return this.#fetcher.quieten().catch(() => false);
-  }
-
-  #fetchEnded(hasJob: boolean, isDrained: boolean): void {
-    this.#fetches--;
-    this.#fetchesWorthwhile = !hasJob || this.#isDrained ? 1 : Math.min(fetchesMax, this.#fetchesWorthwhile + 1);
-    this.#isDrained = isDrained;
+    this.#isFetching = false;
     this.#pump();
   }
 
-  /** The outcome of the fetch is unknown, and the marker that woke it is gone. */
-  #fetchFailed(error: Error): void {
-    this.#fetches--;
-    this.#isDrained = false;
-    if (this.#isStopped) {
-      this.#pump();
-      return;
-    }
-    this.#options.onError(error);
-    this.#pumpAfter(fetchRetryMs);
+  /** None if this process may take none now: the fetch only puts the marker back. */
+  get #jobsMax(): number {
+    if (this.#isStopped || this.#options.isPaused() || this.#freeSlots <= 0) return 0;
+    return Math.max(1, Math.min(fetchedJobsMax, Math.floor(this.#freeSlots / generationsPerJobMax)));
   }
 
-  #take(job: Job): void {
+  /** Ends the jobs that are over, and takes further ones. */
+  async #exchange(jobsMax: number): Promise<FetchedJob[]> {
+    const over = this.#overJobs.splice(0);
+    try {
+      const { jobs, isDrained } = await this.#scripts.fetch(this.#worker.id, jobsMax, over);
+      this.#isDrained = isDrained;
+      return jobs;
+    } catch (error) {
+      this.#overJobs.push(...over);
+      throw error;
+    }
+  }
+
+  #take({ id, data, isAbandoned }: FetchedJob): void {
     // The worker of an abandoned job died. Its owner has started another attempt long ago.
-    const generations = this.#fetcher.isAbandoned(job) ? [] : this.#validGenerationsOf(job);
+    const generations = isAbandoned ? [] : this.#validGenerationsOf(id, data);
     if (generations.length === 0) {
-      this.#finish(job);
+      this.#jobOver(id);
       return;
     }
     let pending = generations.length;
@@ -240,7 +223,7 @@ class BullmqJobWorker implements JobWorker {
         job: generation,
         freeSlots,
         dispatched: () => {
-          if (--pending === 0) this.#finish(job);
+          if (--pending === 0) this.#jobOver(id);
         },
         release: () => {
           this.#usedSlots--;
@@ -249,28 +232,27 @@ class BullmqJobWorker implements JobWorker {
       });
   }
 
-  #validGenerationsOf({ id, data }: Job) {
-    const generations = generationsIn(data);
-    if (generations.length < sizeOf(data))
+  #validGenerationsOf(id: string, text: string): GenerationJob[] {
+    const { generations, isValid } = decodeJob(text);
+    if (!isValid)
       this.#options.onError(
         new Error(`the job ${id} has generations that are not valid; they were removed from the queue`),
       );
     return generations;
   }
 
-  /** Completes the job, and fetches the next one in the same step if there is capacity. */
-  #finish(job: Job): void {
-    if (this.#isStopped || this.#isDrained || !this.#mayFetch || !this.#mayServe) {
-      this.#fetcher.complete(job).catch(this.#options.onError);
-      return;
-    }
-    this.#fetches++;
-    this.#fetcher.next(job).then(
-      (next) => {
-        if (next !== undefined) this.#take(next);
-        this.#fetchEnded(next !== undefined, next === undefined);
-      },
-      (error) => this.#fetchFailed(error),
-    );
+  /** The next fetch takes the job off the queue; if none comes soon, a script of its own does. */
+  #jobOver(id: string): void {
+    this.#overJobs.push(id);
+    if (this.#isStopped) this.#complete();
+    else
+      this.#completion ??= setTimeout(() => {
+        this.#completion = undefined;
+        this.#complete();
+      }, completeMs);
+  }
+
+  #complete(): void {
+    if (this.#overJobs.length > 0) this.#exchange(0).catch(this.#options.onError);
   }
 }

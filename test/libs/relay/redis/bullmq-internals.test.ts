@@ -1,18 +1,19 @@
 /**
- * The assumptions of libs/relay/redis/bullmq-internals.ts about BullMQ. If a new version fails
- * here, check that file.
+ * The assumptions of bullmq-internals.ts and job-scripts.ts in libs/relay/redis about BullMQ. If a
+ * new version fails here, check those files.
  */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Job, Queue, Worker } from "bullmq";
+import { Queue, Worker } from "bullmq";
 import {
   blockingOptionsOf,
   eventStreamSettings,
-  JobFetcher,
+  JobWait,
   jobStatesOf,
   restoreEventStreamSettings,
 } from "#relay/redis/bullmq-internals.ts";
+import { type FetchedJob, JobScripts } from "#relay/redis/job-scripts.ts";
 import { connectRedis } from "#service/redis.ts";
 import { partOf } from "../../../support/part-of.ts";
 import { startRedis } from "../../../support/redis.ts";
@@ -42,47 +43,102 @@ test("BullMQ works inside as the relay assumes", async (t) => {
   worker.on("error", () => {});
   await worker.waitUntilReady();
   assert.ok("connectTimeout" in (await blockingOptionsOf(worker)));
-  const fetcher = new JobFetcher(worker, redis);
+  const wait = new JobWait(worker);
+  const scripts = new JobScripts(queue, redis);
   const key = (name: string) => `${prefix}:chat:${name}`;
   const ignore = () => {};
   const stateOf = async (id: string) => (await jobStatesOf(queue, redis, new Set([id]))).get(id);
+  const fetchedIds = async (jobsMax: number, over: string[] = []) =>
+    (await scripts.fetch("token", jobsMax, over)).jobs.map(({ id }: FetchedJob) => id);
 
-  await t.test(
-    "a prioritized job lies in a sorted set, its fields in a hash, and a marker wakes a blocked fetch",
-    async () => {
-      await queue.add("generation", { generations: [] }, { jobId: "one" });
-      assert.deepEqual(await redis.zrange(key("prioritized"), 0, "-1"), ["one"]);
-      assert.equal(await redis.type(key("one")), "hash");
-      assert.equal(await redis.exists(key("marker")), 1);
-      assert.equal(await stateOf("one"), "waiting");
-      assert.equal(await fetcher.quieten(), false, "the marker of a queue with jobs stays");
-    },
-  );
-
-  let job: Job | undefined;
-  await t.test("a fetch makes the job active and locked under its token", async () => {
-    assert.equal(await fetcher.waitForJob(1, ignore), true);
-    job = await fetcher.next();
-    assert.equal(job?.id, "one");
-    assert.equal(await stateOf("one"), "active");
-    assert.equal(await redis.get(key("one:lock")), job?.token);
-    assert.equal(fetcher.isAbandoned(job as Job), false);
-    assert.equal(await fetcher.next(), undefined);
+  await t.test("a job of the scripts has the place and the fields of one that BullMQ added", async () => {
+    const options = { jobId: "theirs", removeOnComplete: true, removeOnFail: true, attempts: 1, priority: 1 };
+    await queue.add("generation", { generations: [] }, options);
+    await scripts.add([{ id: "ours", data: JSON.stringify({ generations: [] }) }]);
+    const [theirs, ours] = await Promise.all(["theirs", "ours"].map((id) => redis.hgetall(key(id))));
+    const comparable = ({ timestamp, opts, ...fields }: Record<string, string> = {}) => ({
+      ...fields,
+      opts: { ...JSON.parse(opts ?? ""), jobId: undefined },
+      hasTimestamp: Number(timestamp) > 1_700_000_000_000,
+    });
+    assert.deepEqual(comparable(ours), comparable(theirs));
+    assert.deepEqual(await redis.zrange(key("prioritized"), 0, "-1", "WITHSCORES"), [
+      ...["theirs", String(2 ** 32 + 1)],
+      ...["ours", String(2 ** 32 + 2)],
+    ]);
+    assert.equal(await redis.exists(key("marker")), 1);
+    assert.deepEqual(await queue.getJobCounts("prioritized", "active"), { prioritized: 2, active: 0 });
+    assert.equal(await stateOf("ours"), "waiting");
   });
 
-  await t.test("completing a job fetches the next one in the same step and removes the first", async () => {
-    await queue.add("generation", { generations: [] }, { jobId: "two" });
-    const next = await fetcher.next(job as Job);
-    assert.equal(next?.id, "two");
-    assert.deepEqual([await stateOf("one"), await stateOf("two")], ["missing", "active"]);
-    await fetcher.complete(next as Job);
-    assert.equal(await stateOf("two"), "missing");
+  await t.test("a job that is on the queue already is not added again", async () => {
+    await scripts.add([{ id: "ours", data: "other" }]);
+    assert.equal(await redis.zcard(key("prioritized")), 2);
+    assert.equal(await redis.hget(key("ours"), "data"), JSON.stringify({ generations: [] }));
   });
 
-  await t.test("the marker of an empty queue can be removed; then a blocked fetch waits in vain", async () => {
-    assert.equal(await fetcher.quieten(), true);
+  await t.test("BullMQ fetches the job of a script, and a script that of BullMQ", async () => {
+    assert.equal(await wait.untilJob(1, ignore), true);
+    assert.deepEqual(await fetchedIds(1), ["theirs"]);
+    assert.equal(await redis.exists(key("marker")), 1, "another job waits");
+    const job = await worker.getNextJob("other token", { block: false });
+    assert.deepEqual([job?.id, job?.data, job?.opts.removeOnComplete], ["ours", { generations: [] }, true]);
+  });
+
+  await t.test("a fetched job is active and locked under its token, for both", async () => {
+    for (const id of ["theirs", "ours"]) assert.equal(await stateOf(id), "active");
+    assert.equal(await redis.get(key("theirs:lock")), "token");
+    assert.deepEqual((await queue.getActive()).map(({ id }) => id).toSorted(), ["ours", "theirs"]);
+    assert.equal(await queue.remove("theirs"), 0);
+  });
+
+  await t.test("a fetch ends jobs that are over, also those that a stalled check has seen", async () => {
+    await redis.sadd(key("stalled"), "ours");
+    await scripts.add(["one", "two", "three"].map((id) => ({ id, data: "{}" })));
+    assert.deepEqual(await fetchedIds(2, ["ours", "theirs"]), ["one", "two"]);
+    assert.deepEqual([await stateOf("ours"), await stateOf("theirs")], ["missing", "missing"]);
+    assert.deepEqual(await redis.lrange(key("active"), 0, -1), ["two", "one"]);
+    for (const name of ["theirs:lock", "stalled"]) assert.equal(await redis.exists(key(name)), 0);
+    assert.deepEqual(await fetchedIds(2, ["one", "two"]), ["three"]);
+    assert.deepEqual(await scripts.fetch("token", 0, ["three"]), { jobs: [], isDrained: true });
+  });
+
+  await t.test("nothing is left of ended jobs but settings, so a blocked fetch waits in vain", async () => {
+    assert.deepEqual(
+      (await redis.keys(key("*"))).filter((name) => !/:(meta|events|id)$/.test(name)),
+      [],
+    );
+    assert.equal(await wait.untilJob(1, ignore), false);
+  });
+
+  await t.test("a fetch of no job puts the marker back, which wakes the next one", async () => {
+    await scripts.add([{ id: "next", data: "{}" }]);
+    assert.equal(await wait.untilJob(1, ignore), true);
+    assert.deepEqual(await scripts.fetch("token", 0, []), { jobs: [], isDrained: false });
+    assert.equal(await wait.untilJob(1, ignore), true);
+    assert.deepEqual(await fetchedIds(1), ["next"]);
+    await scripts.fetch("token", 0, ["next"]);
+  });
+
+  await t.test("while the queue is paused, jobs wait and wake nobody", async () => {
+    await queue.pause();
+    await scripts.add([{ id: "later", data: "{}" }]);
     assert.equal(await redis.exists(key("marker")), 0);
-    assert.equal(await fetcher.waitForJob(1, ignore), false);
+    assert.deepEqual(await fetchedIds(1), []);
+    await queue.resume();
+    assert.equal(await wait.untilJob(1, ignore), true);
+    assert.deepEqual(await fetchedIds(1), ["later"]);
+    await scripts.fetch("token", 0, ["later"]);
+  });
+
+  await t.test("jobs of one call keep their order, also where BullMQ's counter starts again", async () => {
+    await redis.set(key("pc"), 2 ** 32 - 2);
+    const ids = Array.from({ length: 300 }, (_, index) => `job-${index}`);
+    await scripts.add(ids.slice(0, 1).map((id) => ({ id, data: "{}" })));
+    await redis.del(key("pc"));
+    await scripts.add(ids.slice(1).map((id) => ({ id, data: "{}" })));
+    assert.deepEqual(await fetchedIds(300), [...ids.slice(1), ids[0]], "as with BullMQ's own script");
+    await scripts.fetch("token", 0, ids);
   });
 
   await t.test("the event stream stays empty, also after Redis lost the queue's settings", async () => {
@@ -96,9 +152,8 @@ test("BullMQ works inside as the relay assumes", async (t) => {
 
   await t.test("a job whose worker died comes back marked with a failure", async () => {
     await redis.flushall();
-    await queue.add("generation", { generations: [] }, { jobId: "lost" });
-    await fetcher.waitForJob(1, ignore);
-    await fetcher.next();
+    await scripts.add([{ id: "lost", data: "{}" }]);
+    assert.deepEqual(await fetchedIds(1), ["lost"]);
     await redis.del(key("lost:lock"));
     const stalled = new Worker("chat", null, {
       connection: blocking,
@@ -116,9 +171,7 @@ test("BullMQ works inside as the relay assumes", async (t) => {
       await redis.del(key("stalled-check"));
       await backend.moveStalledJobsToWait();
     }
-    const again = await fetcher.next();
-    assert.equal(again?.id, "lost");
-    assert.equal(fetcher.isAbandoned(again as Job), true);
+    assert.deepEqual((await scripts.fetch("token", 1, [])).jobs, [{ id: "lost", data: "{}", isAbandoned: true }]);
     await stalled.close(true);
   });
 });
@@ -127,10 +180,9 @@ test("a blocked fetch that never ends, on a connection that never opens again, i
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const never = () => new Promise<never>(() => {});
   const backend = { waitForJob: never, reconnectBlocking: never };
-  const worker = partOf<Worker>({ getBackend: () => backend, toKey: (key: string) => key });
+  const worker = partOf<Worker>({ getBackend: () => backend });
   const errors: Error[] = [];
-  const fetcher = new JobFetcher(worker, undefined as never);
-  const waiting = fetcher.waitForJob(1, (error) => errors.push(error));
+  const waiting = new JobWait(worker).untilJob(1, (error) => errors.push(error));
   const rejected = assert.rejects(waiting, /took more than 4000 ms/);
   t.mock.timers.tick(4_000);
   await new Promise(setImmediate);
