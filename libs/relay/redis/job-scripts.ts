@@ -1,8 +1,8 @@
 /**
- * The dispatch of jobs by two scripts of our own, in BullMQ's keys and with BullMQ's meaning: BullMQ
- * lists, counts and removes these jobs like any others, and puts back those of a dead worker. Its own
- * scripts take one job at a time and report every step on an event stream, which costs most of a
- * short request. test/libs/relay/redis/bullmq-internals.test.ts compares both.
+ * The dispatch of jobs by two scripts of our own, in BullMQ's keys and with BullMQ's meaning:
+ * BullMQ lists, counts and removes these jobs like any others, and puts back those of a dead
+ * worker. Its own scripts take one job at a time and report every step on an event stream, which
+ * costs most of a short request. test/libs/relay/redis/bullmq-internals.test.ts compares both.
  */
 import { systemClock } from "#service/clock.ts";
 import type { Redis } from "#service/redis.ts";
@@ -18,8 +18,9 @@ const jobOptions = JSON.stringify({ attempts: 1, priority, removeOnComplete: tru
 const priorityScore = priority * 2 ** 32;
 
 /**
- * KEYS: prioritized, marker, pc, meta. ARGV: the prefix of jobs' keys, epoch ms, then an id and data
- * for each job. A job that is on the queue already stays as it is. The marker wakes a blocked fetch.
+ * KEYS: prioritized, marker, pc, meta. ARGV: the prefix of jobs' keys, epoch ms, then an id and
+ * data for each job. A job that is on the queue already stays as it is. The marker wakes a blocked
+ * fetch.
  */
 const addScript = scriptOf(
   `
@@ -38,10 +39,10 @@ if redis.call("HEXISTS", KEYS[4], "paused") == 0 then redis.call("ZADD", KEYS[2]
 
 /**
  * KEYS: wait, prioritized, active, marker, pc, meta, stalled. ARGV: the prefix of jobs' keys, epoch
- * ms, the lock's token, its life in ms, the most jobs, then the ids of jobs that are over. Returns 1
- * if no job waits (0 otherwise), then id, data and 1 for a job whose worker died (0 otherwise) of
- * each job. Jobs that BullMQ put back are on the waiting list. It frees more memory than it takes, so
- * it may run when memory is full.
+ * ms, the lock's token, its life in ms, the most jobs, then the ids of jobs that are over. Returns
+ * 1 if no job waits (0 otherwise), then id, data and 1 for a job whose worker died (0 otherwise) of
+ * each job. Jobs that BullMQ put back are on the waiting list. It frees more memory than it takes,
+ * so it may run when memory is full.
  */
 const fetchScript = scriptOf(
   `

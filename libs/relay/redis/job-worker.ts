@@ -1,7 +1,7 @@
 /**
- * The consumer's end of a queue of BullMQ. A job ends when its owners have bound all its generations,
- * so few jobs are active at a time and no lock is ever renewed. One fetch at a time brings as many
- * jobs as there are slots for, and ends those that are over.
+ * The consumer's end of a queue of BullMQ. A job ends when its owners have bound all its
+ * generations, so few jobs are active at a time and no lock is ever renewed. One fetch at a time
+ * brings as many jobs as there are slots for, and ends those that are over.
  *
  *   stopped ─ start ─▶ fetching ◀─ jobs come ────────────────────────────────┐
  *      ▲                 │ ├─ the queue is empty ─▶ drained: the fetch waits ─┤
