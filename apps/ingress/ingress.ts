@@ -160,7 +160,10 @@ export async function createIngress(config: IngressProcessConfig, ownDeps: Ingre
       );
     },
   });
-  const stopTasks = startPeriodicTasks(deps.clock, periodicTasksOf(config, deps, backends, path, http, openFiles));
+  const stopTasks = startPeriodicTasks(
+    deps.clock,
+    periodicTasksOf(backends, path, http, { heartbeatMs: deps.bounds.heartbeatMs, openFiles }),
+  );
   return handleOf(config, deps, { path, http, operations, stopTasks, resources: opened.move() });
 }
 
@@ -306,16 +309,14 @@ function createStored(
 
 /** All tasks that this ingress runs at an interval. */
 function periodicTasksOf(
-  config: IngressProcessConfig,
-  { bounds, log }: IngressDeps,
-  { catalogue, keyspace, queues, redis }: Backends,
-  { generations, idempotency, limits, store }: Path,
+  { catalogue, queues }: Backends,
+  { shared, generations, idempotency, limits, store }: Path,
   { bodies, sockets, realtime, detached }: Http,
-  openFiles: OpenFiles,
+  { heartbeatMs, openFiles }: { heartbeatMs: number; openFiles: OpenFiles },
 ): PeriodicTask[] {
-  const rewrites = new FileRewrites({ redis, keyspace, everyMs: config.aofRewriteMs, log });
+  const rewrites = new FileRewrites({ ...shared, everyMs: shared.config.aofRewriteMs });
   return [
-    { everyMs: bounds.heartbeatMs, run: () => generations.tick() },
+    { everyMs: heartbeatMs, run: () => generations.tick() },
     { everyMs: checkEveryMs, run: (now) => idempotency.tick(now) },
     { everyMs: checkEveryMs, run: (now) => limits.retryRecords(now) },
     { everyMs: renewEveryMsOf(leaseMs), run: () => limits.renew() },

@@ -85,14 +85,14 @@ export class AdmissionQueue<Item extends string | number> {
   /** Another attempt of the item is on the queue. It does not wait here again. */
   again(item: Item): void {
     this.#onQueue.add(item);
-    this.#setRunning(this.#items.get(item), false);
+    this.#setRunning(this.#items.get(item), { isRunning: false });
   }
 
   /** A worker took the item. */
   taken(item: Item, now: number): void {
     this.#takenLately.add(now);
     this.#onQueue.delete(item);
-    this.#setRunning(this.#items.get(item), true);
+    this.#setRunning(this.#items.get(item), { isRunning: true });
   }
 
   /** The item left the queue without a report that a worker took it. May be called repeatedly. */
@@ -114,7 +114,7 @@ export class AdmissionQueue<Item extends string | number> {
     if (this.#queued.remove(item)) return;
     if (ranMs !== undefined) this.#freedAfter(ranMs, now);
     this.#onQueue.delete(item);
-    this.#setRunning(entry, false);
+    this.#setRunning(entry, { isRunning: false });
     const left = this.#passedOfKey(share.key) - 1;
     if (left === 0) this.#passedOf.delete(share.key);
     else this.#passedOf.set(share.key, left);
@@ -178,7 +178,7 @@ export class AdmissionQueue<Item extends string | number> {
     return (key, weight) => isFairShare(this.#passedOfKey(key), (free * weight) / lightest);
   }
 
-  #setRunning(entry: AdmittedItem | undefined, isRunning: boolean): void {
+  #setRunning(entry: AdmittedItem | undefined, { isRunning }: Pick<AdmittedItem, "isRunning">): void {
     if (entry === undefined || entry.isRunning === isRunning) return;
     entry.isRunning = isRunning;
     this.#runningSize += isRunning ? 1 : -1;

@@ -141,7 +141,7 @@ export class Owner<Client> {
     this.#port = port;
     this.#inputPort = {
       send: (mailbox, frame, urgency) => port.send(mailbox, frame, urgency),
-      flow: (client, isOpen) => this.#actions.push({ kind: "flow", client, isOpen }),
+      flow: (client, { isOpen }) => this.#actions.push({ kind: "flow", client, isOpen }),
     };
     this.#link = new Link(limits, now);
     this.#rememberedAt = now;

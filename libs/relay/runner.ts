@@ -29,6 +29,12 @@ import { Incoming, Outbox, Outgoing, type OutgoingPort } from "./sequence.ts";
  */
 export type Outcome = "done" | "cancelled";
 
+export interface AttemptEnd {
+  outcome: Outcome;
+  /** Its owner is unreachable. */
+  isOrphaned: boolean;
+}
+
 export interface RunnerPort<Task> {
   send(mailbox: string, frame: Frame, urgency?: Urgency): void;
   /** Sends an empty envelope: a sign of life. */
@@ -41,18 +47,17 @@ export interface RunnerPort<Task> {
   /** Stops the call. Further frames of this task are ignored. */
   abort(task: Task): void;
   /**
-   * The window is full (`open` is false) or has capacity again: pause or resume reading the
-   * upstream.
+   * The window is full, or has capacity again (`isOpen`): pause or resume reading the upstream.
    */
-  flow(task: Task, open: boolean): void;
+  flow(task: Task, window: { isOpen: boolean }): void;
   /**
    * A part of the caller's input, in order and once. Report with `taken` when the upstream took it.
    */
   input(task: Task, payload: Buffer, seq: number): void;
   /** The dispatch is over: complete the job. Called once per task. */
   dispatched(task: Task): void;
-  /** Records what the attempt used. `isOrphaned`: its owner is unreachable. */
-  settle(task: Task, outcome: Outcome, isOrphaned: boolean): void;
+  /** Records what the attempt used. */
+  settle(task: Task, end: AttemptEnd): void;
   /** The task is over; free its slot. Called once per task, last. */
   forget(task: Task): void;
 }
@@ -114,7 +119,7 @@ export class Runner<Task> {
     this.#port = port;
     this.#outgoingPort = {
       send: (mailbox, frame, urgency) => port.send(mailbox, frame, urgency),
-      flow: (task, open) => port.flow(task, open),
+      flow: (task, window) => port.flow(task, window),
     };
     this.#link = new Link(limits, now);
     this.#awakeAt = now;
@@ -264,11 +269,11 @@ export class Runner<Task> {
         if (frame.seq >= (run.input?.expected ?? 0)) this.#askMissingInput(run, now);
         return;
       case frameKinds.cancel:
-        if (frame.payload[0] === 1) this.#settle(run, "cancelled");
+        if (frame.payload[0] === 1) this.#port.settle(run.task, { outcome: "cancelled", isOrphaned: false });
         this.#drop(run);
         return;
       case frameKinds.done:
-        this.#settle(run, "done");
+        this.#port.settle(run.task, { outcome: "done", isOrphaned: false });
         this.#drop(run);
         return;
       default:
@@ -352,7 +357,7 @@ export class Runner<Task> {
    * counts.
    */
   #giveUp(run: Run<Task>): void {
-    if (run.running) this.#settle(run, run.ended ? "done" : "cancelled", true);
+    if (run.running) this.#port.settle(run.task, { outcome: run.ended ? "done" : "cancelled", isOrphaned: true });
     this.#drop(run);
   }
 
@@ -394,10 +399,6 @@ export class Runner<Task> {
     if (run.running) return;
     run.running = true;
     this.#port.run(run.task, run);
-  }
-
-  #settle(run: Run<Task>, outcome: Outcome, isOrphaned = false): void {
-    this.#port.settle(run.task, outcome, isOrphaned);
   }
 
   #drop(run: Run<Task>): void {

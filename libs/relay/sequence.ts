@@ -22,8 +22,8 @@ export class Outbox<Holder> {
 
 export interface OutgoingPort<Holder> {
   send(mailbox: string, frame: Frame, urgency?: Urgency): void;
-  /** The window is full (`open` is false) or has capacity again. */
-  flow(holder: Holder, open: boolean): void;
+  /** The window is full, or has capacity again (`isOpen`). */
+  flow(holder: Holder, window: { isOpen: boolean }): void;
 }
 
 interface Sent {
@@ -133,7 +133,7 @@ export class Outgoing<Holder> {
     this.#isOpen = isOpen;
     if (isOpen) this.#outbox.closed.delete(this);
     else this.#outbox.closed.add(this);
-    this.#port.flow(this.#holder, isOpen);
+    this.#port.flow(this.#holder, { isOpen });
   }
 
   /** The last frame was sent: the window does not matter any more. */

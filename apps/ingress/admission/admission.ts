@@ -12,7 +12,7 @@ import { contentTypeLengthMax } from "#relay/bounds.ts";
 import type { BeginTrace } from "#tracing/tracing.ts";
 import { requestIdHeadersOf, type ServedEndpoint } from "../common/endpoints.ts";
 import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
-import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
+import { Refusal, type Result, refusalOf } from "../common/refusal.ts";
 import type { Admitted, GenerationRequest } from "./generation-request.ts";
 import type { LimitsState, RateLimiter } from "./rate-limits.ts";
 
@@ -79,9 +79,9 @@ export class Admission {
   check(
     { caller }: FastifyRequest,
     { dialect, operation }: ServedEndpoint,
-    mayReplay: boolean,
+    replay: { mayReplay: boolean },
   ): Promise<Result<LimitsState> | undefined> | undefined {
-    return this.#options.limits.check(caller, dialect, operation, mayReplay)?.catch(() => undefined);
+    return this.#options.limits.check(caller, dialect, operation, replay)?.catch(() => undefined);
   }
 
   /** Finds the model and checks the headers. */
@@ -135,10 +135,8 @@ function maxWaitMsOf(headers: IncomingHttpHeaders): Result<number | undefined> {
   const value = headers[maxWaitHeader];
   if (value === undefined) return undefined;
   if (typeof value === "string" && /^[1-9]\d{0,8}$/.test(value)) return Number(value);
-  return new Refusal(
-    invalidRequest(
-      `The header ${maxWaitHeader} must be a whole number of milliseconds from 1 to 999999999, such as 2500.`,
-      maxWaitHeader,
-    ),
+  return refusalOf(
+    `The header ${maxWaitHeader} must be a whole number of milliseconds from 1 to 999999999, such as 2500.`,
+    maxWaitHeader,
   );
 }

@@ -113,7 +113,7 @@ export class RateLimiter {
     caller: KeyRecord,
     dialect: ConversationDialect,
     operation: OperationName,
-    mayReplay: boolean,
+    { mayReplay }: { mayReplay: boolean },
   ): Promise<Result<LimitsState>> | undefined {
     const all = this.#subjectsOf(caller);
     const subjects = mayReplay ? requestLimitsOf(all) : all;

@@ -175,7 +175,8 @@ export class LogWriter implements AnswerLog {
     const isLast = isEnd(part);
     const until = clock.now() + logAppendMsMax;
     while (!this.#isAbandoned) {
-      const parts = await store.append(owner, logIdOf(id), bytes, this.#parts, isLast).catch(() => undefined);
+      const place = { before: this.#parts, isLast };
+      const parts = await store.append(owner, logIdOf(id), bytes, place).catch(() => undefined);
       if (parts !== undefined) return parts === this.#parts + 1;
       if (clock.now() > until) return false;
       await delay(logRetryMs);

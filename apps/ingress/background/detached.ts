@@ -125,7 +125,7 @@ export class DetachedGenerations {
     const { chain = [], conversationId, input = inputListOf(resolved.bytes) } = expansion ?? {};
     const queued = {
       ...queuedResponseOf(id, model.id, body, Math.floor(clock.epoch() / 1_000)),
-      ...storageOf(true, chain.at(-1), conversationId),
+      ...storageOf({ isStored: true, previousId: chain.at(-1), conversationId }),
     };
     const response = jsonBytesOf(queued);
     const isNew = await responses.begin(owner, { id, chain, conversationId, input, response }, fingerprint);

@@ -6,10 +6,10 @@ import { invalidFieldOf, type ValidationFault } from "#dialects/request-schema/i
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import type { OperatorControl } from "#service/operator-controls.ts";
-import type { Shortage } from "./capacity.ts";
+import type { Capacity, Claim, Shortage } from "./capacity.ts";
 import type { IngressConfig } from "./config.ts";
 import { dialectOf, modelCallIn, pathOf, versionedPathOf } from "./endpoints.ts";
-import { invalidRequest } from "./refusal.ts";
+import { invalidRequest, Refusal, type Result } from "./refusal.ts";
 import { unsupportedPartOf } from "./unsupported-paths.ts";
 import { azurePathOf } from "./vendor-paths.ts";
 
@@ -120,16 +120,27 @@ const overloads = {
   },
 } satisfies Record<string, Record<Shortage, string>>;
 
-/** Reports that a limit was reached; returns the failure for the caller. */
+interface Overload {
+  limit: keyof typeof overloads;
+  keyId: string;
+  retryAfterSeconds?: number;
+}
+
+/** Reports that a limit was reached; returns the refusal of the caller. */
 export function overloadOf(
   events: EventSink<IngressEvents>,
-  limit: keyof typeof overloads,
-  shortage: Shortage,
-  keyId: string,
-  retryAfterSeconds = 1,
-): Failure {
-  events.emit("limitReached", { limit, scope: shortage, keyId });
-  return { code: "overloaded", message: overloads[limit][shortage], retryAfterSeconds };
+  scope: Shortage,
+  { limit, keyId, retryAfterSeconds = 1 }: Overload,
+): Refusal {
+  events.emit("limitReached", { limit, scope, keyId });
+  return new Refusal({ code: "overloaded", message: overloads[limit][scope], retryAfterSeconds });
+}
+
+/** One slot of a capacity for a key. */
+export function slotOf(capacity: Capacity, events: EventSink<IngressEvents>, overload: Overload): Result<Claim> {
+  const slot = capacity.claim(overload.keyId);
+  const shortage = slot.hold(1);
+  return shortage === undefined ? slot : overloadOf(events, shortage, overload);
 }
 
 export function failureOf(error: FastifyError, bodyBytesMax = 0): Failure {

@@ -6,7 +6,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { elementsOf, jsonListOf } from "#dialects/openai-responses/stored-references.ts";
 import { parsedObject, textOf } from "#wire/json/parse.ts";
 import { objectSpansOf, replaceSpans, withMembers } from "#wire/json/spans.ts";
-import { invalidRequest, Refusal, type Result } from "./refusal.ts";
+import { type Result, refusalOf } from "./refusal.ts";
 
 export interface Item {
   id: string;
@@ -113,4 +113,4 @@ export function pageOf(items: readonly Item[], query: Record<string, unknown>): 
   return Buffer.concat(body);
 }
 
-const refused = (param: string, what: string) => new Refusal(invalidRequest(`'${param}' ${what}.`, param));
+const refused = (param: string, what: string) => refusalOf(`'${param}' ${what}.`, param);

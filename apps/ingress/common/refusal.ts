@@ -20,6 +20,8 @@ export const invalidRequest = (message: string, param?: string): Failure => ({
   ...(param !== undefined && { param }),
 });
 
+export const refusalOf = (message: string, param?: string): Refusal => new Refusal(invalidRequest(message, param));
+
 /** A value, or the reason why there is none. */
 export type Result<Value> = Value | Refusal;
 

@@ -50,8 +50,7 @@ function billedOf(generation: Generation, outcome: GenerationOutcome | undefined
       usage: withTokens(paidAnswer.usage ?? estimatedUsageOf(generation), generation),
       model: paidAnswer.model,
     };
-  if (operations[generation.request.endpoint.operation].isSession === true)
-    return sessionUsageOf(generation, outcome !== undefined);
+  if (operations[generation.request.endpoint.operation].isSession === true) return sessionUsageOf(generation, outcome);
   if (outcome === "complete" && usage !== null) return { usage: withTokens(usage, generation), model: modelAnswered };
   if (outcome === undefined || !billedOutcomes.includes(outcome)) return undefined;
   if (progress !== undefined && !mayThinkUnseen(generation, progress)) return producedBy(generation, progress);
@@ -77,10 +76,13 @@ function withTokens(usage: Usage, generation: Generation): Usage {
  * A session is billed what its upstream reported, however it ends, and then also what it was
  * producing.
  */
-function sessionUsageOf({ usage, modelAnswered, progress }: Generation, isOver: boolean): Billed | undefined {
+function sessionUsageOf(
+  { usage, modelAnswered, progress }: Generation,
+  outcome: GenerationOutcome | undefined,
+): Billed | undefined {
   if (usage !== null) return { usage, model: modelAnswered };
   if (progress === undefined) return undefined;
-  const used = isOver ? sumOf(progress.reported, unreportedOf(progress)) : progress.reported;
+  const used = outcome === undefined ? progress.reported : sumOf(progress.reported, unreportedOf(progress));
   return used && { usage: used, model: progress.model };
 }
 

@@ -11,7 +11,7 @@ import type { Clock } from "#service/clock.ts";
 import { isRefusal } from "#service/redis.ts";
 import { Capacity, type Claim } from "../common/capacity.ts";
 import { overloadOf } from "../common/failures.ts";
-import { Refusal, type Result } from "../common/refusal.ts";
+import type { Result } from "../common/refusal.ts";
 
 export interface IngressQueue {
   readonly jobs: JobQueue;
@@ -125,7 +125,11 @@ export function claimSlots(
     const shortage = claim.hold(1);
     if (shortage === undefined) continue;
     all.end();
-    return new Refusal(overloadOf(events, limit, shortage, id, retryAfterSecondsOf(queue, clock.now())));
+    return overloadOf(events, shortage, {
+      limit,
+      keyId: id,
+      retryAfterSeconds: retryAfterSecondsOf(queue, clock.now()),
+    });
   }
   return { all, waiting };
 }

@@ -291,23 +291,19 @@ export class GenerationLifecycle implements TransportHandlers {
     const since = this.#now();
     generation.attempt = attempt;
     events.emit("dispatched", { generation: generation.facts, attempt });
-    this.#jobs.enqueue(generation, attempt, mailbox.self, (isRefused) =>
-      this.#enqueueFailed(generation, attempt, since, isRefused),
-    );
+    this.#jobs.enqueue(generation, attempt, mailbox.self, (isRefused) => {
+      // The first attempt fails with 503; a later one is found missing and enqueued again.
+      if (isRefused) this.#applyAll(this.#owner.enqueueFailed(generation.number, attempt));
+      else this.#enqueueLater(generation, attempt, since);
+    });
   }
 
   /**
-   * Redis refused the job (`isRefused`): the first attempt fails with 503; a later one is found
-   * missing and enqueued again. Or Redis did not take it, or did not answer in time: another
-   * attempt is enqueued once Redis is back. If the job was added after all, the worker that takes
-   * it drops it.
+   * Redis did not take the job, or did not answer in time: another attempt is enqueued once Redis
+   * is back. If the job was added after all, the worker that takes it drops it.
    */
-  #enqueueFailed(generation: Generation, attempt: number, since: number, isRefused: boolean): void {
+  #enqueueLater(generation: Generation, attempt: number, since: number): void {
     const { ingressQueue, number } = generation;
-    if (isRefused) {
-      this.#applyAll(this.#owner.enqueueFailed(number, attempt));
-      return;
-    }
     if (ingressQueue.awaySince === undefined) {
       ingressQueue.awaySince = since;
       this.#awaitQueue(ingressQueue);

@@ -16,9 +16,9 @@ import { LiveMap } from "#relay/live-map.ts";
 import { renewEveryMsOf } from "#service/lease.ts";
 import type { LimitsState } from "../admission/rate-limits.ts";
 import { elsewhereCheckMs, elsewhereMsMax, idempotencyKeyLengthMax, idempotencyLeaseMs } from "../common/bounds.ts";
-import type { Capacity, Claim } from "../common/capacity.ts";
+import type { Capacity } from "../common/capacity.ts";
 import { requestIdHeadersOf } from "../common/endpoints.ts";
-import { otherRequest, overloadOf } from "../common/failures.ts";
+import { otherRequest, slotOf } from "../common/failures.ts";
 import { outlastRedis } from "../common/outlast-redis.ts";
 import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
 import { headersOf, SharedResponse } from "../response/shared-response.ts";
@@ -100,10 +100,11 @@ export class Idempotency {
     begin: Begin,
     replay: Replay,
   ): Promise<Refusal | undefined> {
-    const { clock } = this.#options;
+    const { clock, slots, events } = this.#options;
     const name = nameOf(request);
     if (name instanceof Refusal) return name;
-    const claim = this.#claimOf(request, String(name));
+    const claimedBy = `${this.#self} ${request.id}`;
+    const claim = this.#stored.claimOf(request.caller.id, hashOf(String(name)), fingerprintOf(request), claimedBy);
     /**
      * Headers of this request, once it is counted against its caller's limits, or their refusal:
      * that happens once, whatever it then finds.
@@ -114,8 +115,9 @@ export class Idempotency {
       return state instanceof Refusal ? state : { ...requestIdHeadersOf(request), ...state?.headers };
     };
     if (response.closed) return undefined;
-    const slot = this.#claimSlot(request, response);
+    const slot = slotOf(slots, events, { limit: "generations", keyId: request.caller.id });
     if (slot instanceof Refusal) return slot;
+    response.once("close", () => slot.end());
     const until = clock.now() + elsewhereMsMax;
     /** Another request with this key was seen to run: at this ingress or elsewhere. */
     let joined: "here" | "elsewhere" | undefined;
@@ -161,20 +163,6 @@ export class Idempotency {
       if (this.#running.get(claim.key) === undefined) await setTimeout(elsewhereCheckMs);
     }
     return undefined;
-  }
-
-  #claimOf(request: FastifyRequest, name: string): EntryClaim {
-    const hash = hashOf(name);
-    return this.#stored.claimOf(request.caller.id, hash, fingerprintOf(request), `${this.#self} ${request.id}`);
-  }
-
-  #claimSlot({ caller }: FastifyRequest, response: ServerResponse): Result<Claim> {
-    const { slots, events } = this.#options;
-    const slot = slots.claim(caller.id);
-    const shortage = slot.hold(1);
-    if (shortage !== undefined) return new Refusal(overloadOf(events, "generations", shortage, caller.id));
-    response.once("close", () => slot.end());
-    return slot;
   }
 
   #renew(running: Running): void {

@@ -13,7 +13,7 @@ import { boundBroken, type JsonBounds } from "#wire/json/bounds.ts";
 import { parseJson } from "#wire/json/parse.ts";
 import { bodyFieldsMax, settingElementsMax, settingLengthMax, settingMembersMax } from "../common/bounds.ts";
 import type { ServedEndpoint } from "../common/endpoints.ts";
-import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
+import { Refusal, type Result, refusalOf } from "../common/refusal.ts";
 import { faultIn } from "./validation.ts";
 
 /**
@@ -40,20 +40,26 @@ export interface ReadBody {
   references?: StoredReferences | undefined;
 }
 
-const refused = (message: string): Refusal => new Refusal(invalidRequest(message));
-
 /** Parses the bytes as JSON. */
 export function readJson(bytes: Buffer): Result<unknown> {
-  if (bytes.length === 0) return refused("The body is empty.");
-  if (!isUtf8(bytes)) return refused("The body is not valid UTF-8.");
+  if (bytes.length === 0) return refusalOf("The body is empty.");
+  if (!isUtf8(bytes)) return refusalOf("The body is not valid UTF-8.");
   const broken = boundBroken(bytes, bodyBounds);
-  if (broken !== undefined) return refused(boundMessages[broken]);
+  if (broken !== undefined) return refusalOf(boundMessages[broken]);
   try {
     return parseJson(bytes);
   } catch (error) {
     const place = /at position \d+/.exec((error as Error).message)?.[0];
-    return refused(`The body is not valid JSON${place === undefined ? "" : ` (${place})`}.`);
+    return refusalOf(`The body is not valid JSON${place === undefined ? "" : ` (${place})`}.`);
   }
+}
+
+/** Parses the bytes as JSON, and checks it against a schema. */
+export function readObject(bytes: Buffer, schema: object): Result<Body> {
+  const read = readJson(bytes);
+  if (read instanceof Refusal) return read;
+  const fault = faultIn(schema, read);
+  return fault === undefined ? (read as Body) : new Refusal(fault);
 }
 
 /** Parses the bytes as a form, to the values that the endpoint's schema describes. */
@@ -66,7 +72,7 @@ export async function readForm(
     const form = await formOf(bytes, contentType);
     return (await operations[operation].formValuesOf?.(form)) ?? {};
   } catch {
-    return refused(`The body is not a valid form (multipart/form-data), or has more than ${formFieldsMax} fields.`);
+    return refusalOf(`The body is not a valid form (multipart/form-data), or has more than ${formFieldsMax} fields.`);
   }
 }
 
@@ -78,7 +84,7 @@ export function checkBody(
   const fault = faultIn(schema, value);
   if (fault !== undefined) return new Refusal(fault);
   const body = value as Body;
-  if (Object.keys(body).length > bodyFieldsMax) return refused(`The body has more than ${bodyFieldsMax} fields.`);
+  if (Object.keys(body).length > bodyFieldsMax) return refusalOf(`The body has more than ${bodyFieldsMax} fields.`);
   const failure = faultOf?.(body);
   return failure === undefined
     ? { body, demand: operations[operation].demandOf(body, dialect), references: referencesIn?.(body) }

@@ -7,7 +7,7 @@ import Type from "typebox";
 import { jsonSchemaOf } from "#dialects/gemini/google-schema.ts";
 import { foreignThoughtId } from "#dialects/openai-responses/answer.ts";
 import { isObject, isPresent, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
-import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
+import { Refusal, type Result, refusalOf } from "../common/refusal.ts";
 import { readJson } from "./body.ts";
 import { faultIn } from "./validation.ts";
 
@@ -50,7 +50,7 @@ const schema = Type.Object({
 
 /** Leaves the translation, however deep the fault is; `readInteraction` returns the refusal. */
 const invalid = (param: string, why: string): never => {
-  throw new Refusal(invalidRequest(`${param} ${why}.`, param));
+  throw refusalOf(`${param} ${why}.`, param);
 };
 
 /**

@@ -6,8 +6,7 @@
 import Type from "typebox";
 import { isObject, jsonBytesOf, listOf, objectOf, textOf } from "#wire/json/parse.ts";
 import { Refusal, type Result } from "../common/refusal.ts";
-import { readJson } from "./body.ts";
-import { faultIn } from "./validation.ts";
+import { readObject } from "./body.ts";
 
 /** The endpoints that run a model. */
 export const modelPaths = ["/api/chat", "/api/generate", "/api/embed", "/api/embeddings"] as const;
@@ -81,11 +80,8 @@ export const modelIdOf = (name: string): string => name.replace(/:latest$/, "");
 
 /** Pure. Reads and checks a body, and translates it. */
 export function readOllamaRequest(path: ModelPath, sent: Buffer): Result<OllamaRequest> {
-  const read = readJson(sent);
-  if (read instanceof Refusal) return read;
-  const fault = faultIn(schemas[path], read);
-  if (fault !== undefined) return new Refusal(fault);
-  const body = read as Body;
+  const body = readObject(sent, schemas[path]);
+  if (body instanceof Refusal) return body;
   const name = String(body.model);
   const model = modelIdOf(name);
   const messages =

@@ -7,7 +7,7 @@ import type { OutgoingHttpHeaders } from "node:http";
 import type { Failure } from "#dialects/errors.ts";
 import { type ObjectSpans, objectSpansOf, readSpan, removalsOf, replaceSpans } from "#wire/json/spans.ts";
 import { bodyFieldsMax, frameMemberBytesMax } from "../common/bounds.ts";
-import { invalidRequest, Refusal, type Result } from "../common/refusal.ts";
+import { Refusal, type Result, refusalOf } from "../common/refusal.ts";
 import { readJson } from "./body.ts";
 
 /**
@@ -41,7 +41,7 @@ export function callerFrameOf(bytes: Buffer): Result<CallerFrame> {
     const read = readJson(bytes);
     return read instanceof Refusal
       ? read
-      : new Refusal(invalidRequest(`A frame must be a JSON object of at most ${bodyFieldsMax} fields.`));
+      : refusalOf(`A frame must be a JSON object of at most ${bodyFieldsMax} fields.`);
   }
   const type = memberOf({ bytes, spans }, "type");
   if (type instanceof Refusal) return type;
@@ -49,7 +49,7 @@ export function callerFrameOf(bytes: Buffer): Result<CallerFrame> {
   if (streamId instanceof Refusal) return streamId;
   if (streamId === undefined || (typeof streamId === "string" && streamIdForm.test(streamId)))
     return { bytes, spans, type, streamId };
-  return new Refusal(invalidRequest(`'stream_id' must be a string of the form ${streamIdForm.source}.`, "stream_id"));
+  return refusalOf(`'stream_id' must be a string of the form ${streamIdForm.source}.`, "stream_id");
 }
 
 /** Refuses a long value. */
@@ -60,7 +60,7 @@ const memberOf = (
   const span = spans.members[name];
   if (span === undefined) return undefined;
   return span.end - span.start > frameMemberBytesMax
-    ? new Refusal(invalidRequest(`'${name}' is too long.`, name))
+    ? refusalOf(`'${name}' is too long.`, name)
     : readSpan(bytes, span);
 };
 
@@ -72,11 +72,10 @@ export function turnOf(frame: CallerFrame): Result<{ previousId: string | undefi
   const previousId = memberOf(frame, "previous_response_id") ?? undefined;
   if (previousId instanceof Refusal) return previousId;
   if (previousId !== undefined && typeof previousId !== "string")
-    return new Refusal(invalidRequest("'previous_response_id' must be string or null.", "previous_response_id"));
+    return refusalOf("'previous_response_id' must be string or null.", "previous_response_id");
   const generates = memberOf(frame, "generate") ?? true;
   if (generates instanceof Refusal) return generates;
-  if (typeof generates !== "boolean")
-    return new Refusal(invalidRequest("'generate' must be boolean or null.", "generate"));
+  if (typeof generates !== "boolean") return refusalOf("'generate' must be boolean or null.", "generate");
   return { previousId, generates };
 }
 

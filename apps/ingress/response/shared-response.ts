@@ -75,7 +75,7 @@ export class SharedResponse implements AnswerResponse {
       return true;
     }
     this.#add(response);
-    if (this.#head !== undefined) this.#wrote(response, response.write(Buffer.concat(this.#kept)));
+    if (this.#head !== undefined) this.#write(response, Buffer.concat(this.#kept));
     this.#goOn();
     return true;
   }
@@ -99,7 +99,7 @@ export class SharedResponse implements AnswerResponse {
     const bytes = this.#keep(chunk);
     let callback = written;
     for (const member of this.#members) {
-      this.#wrote(member, member.write(bytes, callback));
+      this.#write(member, bytes, callback);
       callback = undefined;
     }
     if (callback !== undefined) process.nextTick(callback);
@@ -143,8 +143,8 @@ export class SharedResponse implements AnswerResponse {
     this.#events.close();
   }
 
-  #wrote(member: AnswerResponse, took: boolean): void {
-    if (took) return;
+  #write(member: AnswerResponse, bytes: Buffer, written?: () => void): void {
+    if (member.write(bytes, written)) return;
     if (this.#members.size > 1 && (member.writableLength ?? 0) > sharedUnreadBytesMax) member.destroy();
     if (this.#blocked.has(member)) return;
     this.#blocked.add(member);

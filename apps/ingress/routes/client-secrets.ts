@@ -7,7 +7,7 @@ import { isPresent, objectOf, parsedObject, textOf } from "#wire/json/parse.ts";
 import type { Admission } from "../admission/admission.ts";
 import { clientSecretBodyBytesMax, clientSecretsMax } from "../common/bounds.ts";
 import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
-import { Refusal, valueOrThrow } from "../common/refusal.ts";
+import { Refusal, refusalOf, valueOrThrow } from "../common/refusal.ts";
 import type { ClientSecrets } from "../server/client-secrets.ts";
 
 /** In seconds, as at OpenAI. */
@@ -26,19 +26,16 @@ const tooMany: Failure = {
   retryAfterSeconds: lifeMin,
 };
 
-const invalid = (message: string, param?: string) =>
-  new Refusal({ code: "invalid_request", message, ...(param !== undefined && { param }) });
-
 export function addClientSecretRoute(scope: FastifyInstance, path: string, options: ClientSecretOptions): void {
   const { admission, clock, clientSecrets } = options;
   scope.post(path, { bodyLimit: clientSecretBodyBytesMax }, async (request: FastifyRequest) => {
     const body = parsedObject(request.bytes);
-    if (body === undefined) throw invalid("The body must be a JSON object.");
+    if (body === undefined) throw refusalOf("The body must be a JSON object.");
     const { model: named, ...session } = objectOf(body.session);
     if (session.type !== "realtime")
-      throw invalid("'session.type' must be realtime: sessions of other types are not supported.", "session.type");
+      throw refusalOf("'session.type' must be realtime: sessions of other types are not supported.", "session.type");
     const model = textOf(named);
-    if (model === undefined) throw invalid("'session.model' must name a model.", "session.model");
+    if (model === undefined) throw refusalOf("'session.model' must name a model.", "session.model");
     valueOrThrow(admission.modelFor(request, model));
     const seconds = lifeOf(body.expires_after);
     const now = clock.epoch();
@@ -57,10 +54,10 @@ export function addClientSecretRoute(scope: FastifyInstance, path: string, optio
 function lifeOf(value: unknown): number {
   const { anchor = "created_at", seconds = lifeDefault } = objectOf(value);
   if (isPresent(value) && anchor !== "created_at")
-    throw invalid("'expires_after.anchor' must be created_at.", "expires_after.anchor");
+    throw refusalOf("'expires_after.anchor' must be created_at.", "expires_after.anchor");
   if (typeof seconds === "number" && Number.isInteger(seconds) && seconds >= lifeMin && seconds <= lifeMax)
     return seconds;
-  throw invalid(
+  throw refusalOf(
     `'expires_after.seconds' must be a whole number from ${lifeMin} to ${lifeMax}.`,
     "expires_after.seconds",
   );

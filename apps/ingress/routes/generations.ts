@@ -10,6 +10,7 @@ import { profiles } from "#dialects/profiles.ts";
 import type { GenerationOutcome } from "#events/ingress-events.ts";
 import { isForm } from "#operations/operations.ts";
 import type { Admission } from "../admission/admission.ts";
+import type { GenerationRequest } from "../admission/generation-request.ts";
 import type { DetachedGenerations } from "../background/detached.ts";
 import type { ResumableStreams } from "../background/resumable.ts";
 import {
@@ -51,20 +52,26 @@ interface ModelCall {
   method: string;
 }
 
+interface Post {
+  endpoint: ServedEndpoint;
+  resolved: ResolvedBody;
+  call: Partial<ModelCall> | undefined;
+}
+
 /** Returns the steps that the routes share. */
 export function addRoutes(server: FastifyInstance, options: RoutesOptions): GenerationRoutes {
   const posts = new GenerationRoutes(options);
-  const serve = (scope: FastifyInstance, wantsForms: boolean) => {
+  const serve = (scope: FastifyInstance, { forms }: { forms: boolean }) => {
     for (const endpoint of endpoints.values())
-      if (endpoint.path !== undefined && isForm(endpoint.operation) === wantsForms)
+      if (endpoint.path !== undefined && isForm(endpoint.operation) === forms)
         scope.post(endpoint.path, { onRequest: (request) => posts.checkEarly(request, endpoint) }, (request, reply) =>
           posts.handle(request, reply, endpoint),
         );
   };
-  serve(server, false);
+  serve(server, { forms: false });
   server.register(async (scope) => {
     options.bodies.takeForms(scope);
-    serve(scope, true);
+    serve(scope, { forms: true });
   });
   for (const version of googleVersions) {
     server.post(
@@ -125,7 +132,7 @@ export class GenerationRoutes {
     const length =
       headers["transfer-encoding"] === undefined ? Number(headers["content-length"] ?? 0) : Number.POSITIVE_INFINITY;
     if (isReadAtOnce({ length })) return;
-    valueOrThrow(await admission.check(request, endpoint, idempotency.concerns(request)));
+    valueOrThrow(await admission.check(request, endpoint, { mayReplay: idempotency.concerns(request) }));
   }
 
   /** Reads the body, a small one in this turn of the event loop, and begins the generation. */
@@ -144,7 +151,7 @@ export class GenerationRoutes {
       const body = valueOrThrow(result);
       return endpoint === responses && body.body.background === true
         ? this.#answerInBackground(request, reply, body)
-        : this.#begin(request, reply, endpoint, body, call ?? served);
+        : this.#begin(request, reply, { endpoint, resolved: body, call: call ?? served });
     };
     return resolved instanceof Promise ? request.bodyClaim.during(resolved).then(begin) : begin(resolved);
   }
@@ -170,7 +177,7 @@ export class GenerationRoutes {
     const owner = storing.ownerOf(request);
     if (owner === undefined || body.store === false) throw new Refusal(backgroundStores);
     if (resolved.expansion?.compacts !== undefined) throw new Refusal(noBackgroundCompaction);
-    const limits = valueOrThrow(await admission.check(request, responses, false))?.headers;
+    const limits = valueOrThrow(await admission.check(request, responses, { mayReplay: false }))?.headers;
     for (const [name, value] of Object.entries({ ...requestIdHeadersOf(request), ...limits }))
       live?.setHeader(name, value);
     const source = { request, owner, endpoint: responses, resolved, live, fingerprint: fingerprintOf(request) };
@@ -189,13 +196,7 @@ export class GenerationRoutes {
     return undefined;
   }
 
-  #begin(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    endpoint: ServedEndpoint,
-    resolved: ResolvedBody,
-    call: Partial<ModelCall> | undefined,
-  ): Promise<void> | undefined {
+  #begin(request: FastifyRequest, reply: FastifyReply, { endpoint, resolved, call }: Post): Promise<void> | undefined {
     const { admission, generations, idempotency, storing, resumable } = this.#options;
     const { body, demand, bytes } = resolved;
     const model = call?.model ?? String(body.model ?? endpoint.modelDefault);
@@ -231,6 +232,18 @@ export class GenerationRoutes {
     takeOver(begin());
     return undefined;
   }
+}
+
+/** Begins the answer to a POST. */
+export function beginAnswer(
+  generations: GenerationLifecycle,
+  http: FastifyRequest,
+  reply: FastifyReply,
+  request: Omit<GenerationRequest, "http" | "requestId">,
+): undefined {
+  valueOrThrow(generations.begin({ http, requestId: http.id, ...request }));
+  http.isGeneration = true;
+  reply.hijack();
 }
 
 const noBackgroundCompaction = invalidRequest(

@@ -19,10 +19,9 @@ import type { BodyReader } from "../request/body-reader.ts";
 import { failureIn, InteractionStream, interactionOf, ownFailureOf } from "../response/interactions.ts";
 import type { AnswerTranslation } from "../response/translated-response.ts";
 import type { RequestBodies } from "../server/request-bodies.ts";
-import { notFoundOf } from "../stored/not-found.ts";
-import type { StoreOwner } from "../stored/sealed-store.ts";
 import type { Storing } from "../stored/storing.ts";
-import type { GenerationRoutes } from "./generations.ts";
+import { beginAnswer, type GenerationRoutes } from "./generations.ts";
+import { ownerOf } from "./stored.ts";
 
 export interface InteractionRoutesOptions {
   generations: GenerationLifecycle;
@@ -51,7 +50,7 @@ export function addInteractionRoutes(
       inOwnWords(async () => {
         const { id } = request.params;
         if (request.query.stream === "true") throw new Refusal(notStreamed);
-        const owner = ownerOf(request, storing);
+        const owner = ownerOf(request, storing, "Response");
         const { response } = valueOrThrow(await storing.responses.find(owner, id));
         const input = request.query.include_input === "true" ? await storing.responses.inputOf(owner, id) : undefined;
         return interactionOf(
@@ -62,13 +61,13 @@ export function addInteractionRoutes(
     );
     server.delete<WithId>(`${path}/:id`, (request) =>
       inOwnWords(async () => {
-        valueOrThrow(await detached.remove(ownerOf(request, storing), request.params.id));
+        valueOrThrow(await detached.remove(ownerOf(request, storing, "Response"), request.params.id));
         return {};
       }),
     );
     server.post<WithId>(`${path}/:id/cancel`, (request) =>
       inOwnWords(async () =>
-        interactionOf(valueOrThrow(await detached.cancel(ownerOf(request, storing), request.params.id))),
+        interactionOf(valueOrThrow(await detached.cancel(ownerOf(request, storing, "Response"), request.params.id))),
       ),
     );
   }
@@ -103,22 +102,15 @@ async function begin(
   const { layers, ...answer } = storing.answered(request, responses, resolved, { framing });
   const translated = { translation: translation(), streams, claim: recorded.claim(key) };
   const { body, demand } = resolved;
-  valueOrThrow(
-    generations.begin({
-      http: request,
-      requestId: request.id,
-      endpoint: responses,
-      model: String(body.model),
-      demand,
-      bytes: resolved.bytes,
-      labels: labelsOf(caller, request.headers, body),
-      ...answer,
-      layers: { sink: reply.raw, translation: translated, ...layers },
-    }),
-  );
-  request.isGeneration = true;
-  reply.hijack();
-  return undefined;
+  return beginAnswer(generations, request, reply, {
+    endpoint: responses,
+    model: String(body.model),
+    demand,
+    bytes: resolved.bytes,
+    labels: labelsOf(caller, request.headers, body),
+    ...answer,
+    layers: { sink: reply.raw, translation: translated, ...layers },
+  });
 }
 
 function translation(): AnswerTranslation {
@@ -134,13 +126,6 @@ function translation(): AnswerTranslation {
     errorOf: (status, body) => geminiProfile.errorBodyOf(failureIn(parsedObject(body) ?? {}, status), ""),
     failureOf: (message) => geminiProfile.errorBodyOf({ code: "internal", message }, ""),
   };
-}
-
-/** Throws Refusal for a caller whose group stores no responses: every id is unknown. */
-function ownerOf(request: FastifyRequest, storing: Storing): StoreOwner {
-  const owner = storing.ownerOf(request);
-  if (owner === undefined) throw new Refusal(notFoundOf("Response", (request.params as { id: string }).id));
-  return owner;
 }
 
 /** Names in an error are those of the caller's request. */

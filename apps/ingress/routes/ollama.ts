@@ -16,15 +16,14 @@ import type { Admission } from "../admission/admission.ts";
 import type { Capacity } from "../common/capacity.ts";
 import { endpoints, type ServedEndpoint } from "../common/endpoints.ts";
 import { labelsOf } from "../common/labels.ts";
-import { Refusal, valueOrThrow } from "../common/refusal.ts";
+import { valueOrThrow } from "../common/refusal.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
-import { readJson } from "../request/body.ts";
+import { readObject } from "../request/body.ts";
 import type { BodyReader } from "../request/body-reader.ts";
 import { type ModelPath, modelIdOf, modelPaths } from "../request/ollama.ts";
-import { faultIn } from "../request/validation.ts";
 import { OllamaAnswer, ollamaTranslationOf } from "../response/ollama-answer.ts";
 import { noBytes, type RequestBodies } from "../server/request-bodies.ts";
-import type { GenerationRoutes } from "./generations.ts";
+import { beginAnswer, type GenerationRoutes } from "./generations.ts";
 
 export interface OllamaRoutesOptions {
   catalogue(): Catalogue;
@@ -70,11 +69,8 @@ export function addOllamaRoutes(
     ),
   );
   server.post("/api/show", (request) => {
-    const body = valueOrThrow(readJson(request.bytes));
-    const fault = faultIn(showSchema, body);
-    if (fault !== undefined) throw new Refusal(fault);
-    const names = body as { model?: string; name?: string };
-    return modelDetailsOf(valueOrThrow(admission.modelFor(request, modelIdOf(String(names.model ?? names.name)))));
+    const body = valueOrThrow(readObject(request.bytes, showSchema));
+    return modelDetailsOf(valueOrThrow(admission.modelFor(request, modelIdOf(String(body.model ?? body.name)))));
   });
 }
 
@@ -97,29 +93,17 @@ async function begin(
   valueOrThrow(bodies.reserve(request, bytes.length));
   const endpoint = endpointOf(path);
   const { demand } = valueOrThrow(await bodyClaim.during(Promise.resolve(reader.read(endpoint, bytes, { key }))));
-  valueOrThrow(
-    generations.begin({
-      http: request,
-      requestId: request.id,
-      labels: labelsOf(caller, request.headers),
-      endpoint,
-      model: modelIdOf(model),
-      framing: ollamaRequest.streams ? "sse" : "whole",
-      demand,
-      bytes,
-      layers: {
-        sink: reply.raw,
-        translation: {
-          translation: ollamaTranslationOf(answer),
-          streams: ollamaRequest.streams,
-          claim: recorded.claim(key),
-        },
-      },
-    }),
-  );
-  request.isGeneration = true;
-  reply.hijack();
-  return undefined;
+  const { streams } = ollamaRequest;
+  const translation = { translation: ollamaTranslationOf(answer), streams, claim: recorded.claim(key) };
+  return beginAnswer(generations, request, reply, {
+    labels: labelsOf(caller, request.headers),
+    endpoint,
+    model: modelIdOf(model),
+    framing: streams ? "sse" : "whole",
+    demand,
+    bytes,
+    layers: { sink: reply.raw, translation },
+  });
 }
 
 /** Ollama's names of the catalogue's capabilities. */

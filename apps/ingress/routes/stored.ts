@@ -13,8 +13,7 @@ import type { LogFollower } from "../background/log-follower.ts";
 import { conversationBodyBytesMax } from "../common/bounds.ts";
 import { type Item, inputItemsIn, listIn, pageOf, shownOf, valueIn } from "../common/items.ts";
 import { invalidRequest, Refusal, valueOrThrow } from "../common/refusal.ts";
-import { readJson } from "../request/body.ts";
-import { faultIn } from "../request/validation.ts";
+import { readObject } from "../request/body.ts";
 import type { Conversation } from "../stored/conversations.ts";
 import { notFoundOf, repeatedItem, storesNothing } from "../stored/not-found.ts";
 import type { StoreOwner } from "../stored/sealed-store.ts";
@@ -136,32 +135,27 @@ function addConversationRoutes(server: FastifyInstance, storing: Storing, clock:
 }
 
 /** Throws Refusal for a caller whose group stores nothing: every id is unknown. */
-function ownerOf(request: FastifyRequest, storing: Storing, what: "Response" | "Conversation"): StoreOwner {
+export function ownerOf(request: FastifyRequest, storing: Storing, what: "Response" | "Conversation"): StoreOwner {
   const owner = storing.ownerOf(request);
   if (owner !== undefined) return owner;
   const { id } = request.params as { id?: string };
-  throw new Refusal(id === undefined ? storesNothing("conversation") : notFoundOf(what, id));
+  throw id === undefined ? storesNothing("conversation") : notFoundOf(what, id);
 }
 
-function bodyOf({ bytes }: FastifyRequest, schema: object): Record<string, unknown> {
-  const read = valueOrThrow(readJson(bytes));
-  const fault = faultIn(schema, read);
-  if (fault !== undefined) throw new Refusal(fault);
-  return read as Record<string, unknown>;
-}
+const bodyOf = ({ bytes }: FastifyRequest, schema: object) => valueOrThrow(readObject(bytes, schema));
 
 /** The items of a request. Throws Refusal for two with the same id. */
 function itemsOf({ bytes }: FastifyRequest): Buffer[] {
   const newItems = listIn(bytes, "items");
   const ids = newItems.map((item) => textOf(valueIn(item, "id")));
   const place = ids.findIndex((id, index) => id !== undefined && ids.indexOf(id) < index);
-  if (place >= 0) throw new Refusal(repeatedItem(String(ids[place]), `items[${place}].id`));
+  if (place >= 0) throw repeatedItem(String(ids[place]), `items[${place}].id`);
   return newItems;
 }
 
 function itemIn({ items: all }: Conversation, id: string): Buffer {
   const storedItem = all.find((item) => item.id === id);
-  if (storedItem === undefined) throw new Refusal(notFoundOf("Item", id));
+  if (storedItem === undefined) throw notFoundOf("Item", id);
   return shownOf(storedItem);
 }
 

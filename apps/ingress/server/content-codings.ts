@@ -49,7 +49,7 @@ export function codingOf(header: string | undefined): string | undefined {
  */
 export function decoderOf(coding: string): Transform | undefined {
   const create = Object.hasOwn(decoders, coding) ? decoders[coding] : undefined;
-  return create && new Decoder(create, coding === "zstd");
+  return create && new Decoder({ create, isInFrames: coding === "zstd" });
 }
 
 /**
@@ -62,7 +62,7 @@ class Decoder extends Transform {
   #frames = 0;
   #current: ZlibStream | undefined;
 
-  constructor(create: () => ZlibStream, isInFrames: boolean) {
+  constructor({ create, isInFrames }: { create: () => ZlibStream; isInFrames: boolean }) {
     super();
     this.#create = create;
     this.#isInFrames = isInFrames;

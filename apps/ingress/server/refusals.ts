@@ -40,15 +40,15 @@ export const hasUnknownCoding = ({ headers }: FastifyRequest): boolean =>
 
 /**
  * Sends the error response. The connection is kept if the rest of the request can be read safely,
- * unless `isDraining`.
+ * unless `draining` is aborted.
  */
 export function sendFailure(
   failure: Failure,
   request: FastifyRequest,
   reply: FastifyReply,
-  isDraining: boolean,
+  draining: AbortSignal,
 ): FastifyReply {
-  const mustClose = isDraining || hasUnknownCoding(request) || failure.code === "request_timeout";
+  const mustClose = draining.aborted || hasUnknownCoding(request) || failure.code === "request_timeout";
   if (mustClose || Number(request.headers["content-length"] ?? 0) > discardedBytesMax)
     reply.header("connection", "close");
   else reply.removeHeader("connection");

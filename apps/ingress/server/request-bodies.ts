@@ -96,7 +96,7 @@ export class RequestBodies {
    */
   reserve({ bodyClaim, caller }: FastifyRequest, bytes: number): Refusal | undefined {
     const shortage = bodyClaim.hold(Math.max(bytes, bodyClaim.amount));
-    return shortage && new Refusal(overloadOf(this.#options.events, "bodies", shortage, caller.id));
+    return shortage && overloadOf(this.#options.events, shortage, { limit: "bodies", keyId: caller.id });
   }
 
   /** The upload is complete or refused: its rate no longer matters. */
@@ -135,7 +135,7 @@ export class RequestBodies {
       return payload;
     }
     const shortage = bodyClaim.shortageFor(announced);
-    if (shortage !== undefined) throw new Refusal(overloadOf(events, "bodies", shortage, request.caller.id));
+    if (shortage !== undefined) throw overloadOf(events, shortage, { limit: "bodies", keyId: request.caller.id });
     valueOrThrow(this.reserve(request, smallBodyBytesMax));
     return this.#counted(request, reply.raw, payload, announced);
   }

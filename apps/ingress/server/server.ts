@@ -78,7 +78,7 @@ export function createRequestServer(options: RequestServerOptions): FastifyInsta
     events.emit("requestRefused", { requestId: request.id, code: failure.code });
     request.errorCode = failure.code;
     bodies.uploadEnded(request);
-    return sendFailure(failure, request, reply, draining.aborted);
+    return sendFailure(failure, request, reply, draining);
   };
   const server = Fastify({
     bodyLimit: config.bodyBytesMax,

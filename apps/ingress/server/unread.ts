@@ -32,7 +32,7 @@ export class Unread {
   isDue = false;
   isOver = false;
 
-  constructor(all: UnreadAnswers, number: number, key: string, port: UnreadPort, claim: Claim) {
+  constructor(all: UnreadAnswers, { number, key, port, claim }: Pick<Unread, "number" | "key" | "port" | "claim">) {
     this.#all = all;
     this.number = number;
     this.key = key;
@@ -78,7 +78,7 @@ export class UnreadAnswers {
 
   /** The waiting bytes of a response or a WebSocket of this key. */
   of(key: string, port: UnreadPort): Unread {
-    return new Unread(this, this.#number++, key, port, this.#capacity.claim(key));
+    return new Unread(this, { number: this.#number++, key, port, claim: this.#capacity.claim(key) });
   }
 
   /**

@@ -179,6 +179,14 @@ const sweepScript = scriptOf(`${common}\ndropExpired(500)`, "run");
 
 const nothing = Buffer.alloc(0);
 
+/** Where a part of a value is. */
+export interface PartPlace {
+  /** How many parts come before it. */
+  before: number;
+  /** None follows. */
+  isLast?: boolean;
+}
+
 export interface BoundedStoreOptions {
   redis: Redis;
   keyspace: Keyspace;
@@ -271,7 +279,7 @@ export class BoundedStore {
    * The bytes of the values with these ids together, with or without their details; 0 for those
    * that are not stored. Rejects when Redis does not answer.
    */
-  async bytesOf(keyId: string, ids: readonly string[], hasDetails: boolean): Promise<number> {
+  async bytesOf(keyId: string, ids: readonly string[], { hasDetails }: { hasDetails: boolean }): Promise<number> {
     const { redis, keyspace } = this.#options;
     const storableIds = ids.filter(isStorableName);
     const values = await Promise.all(
@@ -292,10 +300,10 @@ export class BoundedStore {
 
   /**
    * Appends a part to a value that has `before` parts; does nothing if it has another number.
-   * `isLast`: none follows. Returns the number of parts afterwards, -1 if the value is not stored
+   * Returns the number of parts afterwards, -1 if the value is not stored
    * (any more) or finds no space. Rejects when Redis does not answer.
    */
-  async append(keyId: string, id: string, part: Buffer, before: number, isLast = false): Promise<number> {
+  async append(keyId: string, id: string, part: Buffer, { before, isLast }: PartPlace): Promise<number> {
     const { redis, keyspace, lifeMs, keyBytesMax, bytesMax } = this.#options;
     const ahead = isLast ? 0 : countedAheadBytes;
     const values = [keyId, id, part, before, lifeMs, keyBytesMax, bytesMax, ahead];

@@ -51,7 +51,7 @@ export class Conversations {
 
   async find(owner: StoreOwner, id: string): Promise<Result<StoredConversation>> {
     const [stored] = isConversationId(id) ? await this.#store.read(owner, [id]) : [];
-    if (stored === undefined) return new Refusal(notFoundOf("Conversation", id));
+    if (stored === undefined) return notFoundOf("Conversation", id);
     const head = valueIn(stored.value, "head") as ConversationHead;
     const items = listIn(stored.value, "items").map((bytes) => itemOf(bytes));
     return { head, items, version: stored.version };
@@ -77,15 +77,13 @@ export class Conversations {
   async removeItem(owner: StoreOwner, id: string, itemId: string): Promise<Result<Conversation>> {
     return this.#change(owner, id, (conversation) => {
       const items = conversation.items.filter((item) => item.id !== itemId);
-      return items.length === conversation.items.length
-        ? new Refusal(notFoundOf("Item", itemId))
-        : { ...conversation, items };
+      return items.length === conversation.items.length ? notFoundOf("Item", itemId) : { ...conversation, items };
     });
   }
 
   async remove(owner: StoreOwner, id: string): Promise<Refusal | undefined> {
     const isRemoved = isConversationId(id) && (await this.#store.remove(owner, id));
-    return isRemoved ? undefined : new Refusal(notFoundOf("Conversation", id));
+    return isRemoved ? undefined : notFoundOf("Conversation", id);
   }
 
   async #change(

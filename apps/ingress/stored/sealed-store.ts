@@ -1,7 +1,7 @@
 /** Stored values of callers, sealed with their API keys. */
 import { outlastRedis, type RedisWait } from "../common/outlast-redis.ts";
 import type { Sealing } from "../common/sealing.ts";
-import type { BoundedStore, StoredValue, ValueToStore } from "./bounded-store.ts";
+import type { BoundedStore, PartPlace, StoredValue, ValueToStore } from "./bounded-store.ts";
 
 /** The owner of stored values: an API key, and the sealing of its values. */
 export interface StoreOwner {
@@ -58,8 +58,8 @@ export class SealedStore {
   }
 
   /** As BoundedStore.append. */
-  append({ keyId, sealing }: StoreOwner, id: string, part: Buffer, before: number, isLast = false): Promise<number> {
-    return this.#store.append(keyId, id, sealing.seal(id, part), before, isLast);
+  append({ keyId, sealing }: StoreOwner, id: string, part: Buffer, place: PartPlace): Promise<number> {
+    return this.#store.append(keyId, id, sealing.seal(id, part), place);
   }
 
   /**
@@ -83,8 +83,8 @@ export class SealedStore {
    * The bytes of the values with these ids together, with or without their details; 0 for those
    * that are not stored.
    */
-  bytesOf({ keyId }: StoreOwner, ids: readonly string[], hasDetails: boolean): Promise<number> {
-    return outlastRedis(this.#redisWait, () => this.#store.bytesOf(keyId, ids, hasDetails));
+  bytesOf({ keyId }: StoreOwner, ids: readonly string[], options: { hasDetails: boolean }): Promise<number> {
+    return outlastRedis(this.#redisWait, () => this.#store.bytesOf(keyId, ids, options));
   }
 
   /** The ids of the values that have these aliases, in order. */

@@ -74,6 +74,8 @@ interface StoredResponse {
 const isResponseId = (id: string): boolean => /^[A-Za-z0-9]/.test(id) && !isConversationId(id);
 
 type Reserve = (bytes: number) => Refusal | undefined;
+/** Reserves memory for the values with these ids. */
+type ReserveFor = (ids: readonly string[]) => Promise<Refusal | undefined>;
 
 export interface ExpansionOptions {
   /** The request compacts its conversation without a trigger. */
@@ -106,8 +108,9 @@ export class StoredResponses {
     const chain = responseId === undefined ? [] : await this.#chainOf(owner, responseId);
     if (chain instanceof Refusal) return chain;
     const ids = [...chain, ...(conversationId === undefined ? [] : [conversationId])];
-    const chainBytes = await this.#reserve(ids, { owner, hasInput: true, before: body.length, reserve });
-    if (chainBytes instanceof Refusal) return chainBytes;
+    const chainBytes = body.length + (await this.#store.bytesOf(owner, ids, { hasDetails: true }));
+    const refusal = this.#reserve(chainBytes, reserve);
+    if (refusal !== undefined) return refusal;
     const before =
       conversationId === undefined
         ? await this.#itemsOfChain(owner, chain, model)
@@ -115,7 +118,8 @@ export class StoredResponses {
     if (before instanceof Refusal) return before;
     const own = await this.#ownItems(owner, body, references, {
       model,
-      reserve: (ids) => this.#reserve(ids, { owner, hasInput: false, before: chainBytes, reserve }),
+      reserve: async (ids) =>
+        this.#reserve(chainBytes + (await this.#store.bytesOf(owner, ids, { hasDetails: false })), reserve),
     });
     if (own instanceof Refusal) return own;
     const items = withoutRepeated(before, own);
@@ -177,7 +181,7 @@ export class StoredResponses {
   ): Promise<Result<Record<string, unknown>>> {
     for (;;) {
       const storedValue = await this.#read(owner, id);
-      if (storedValue === undefined) return new Refusal(notFoundOf("Response", id));
+      if (storedValue === undefined) return notFoundOf("Response", id);
       const { response, ...kept } = decoded(storedValue.value);
       const before = parsedObject(response) ?? {};
       const after = isOver(before) ? undefined : change(before);
@@ -206,17 +210,9 @@ export class StoredResponses {
       await this.#conversations.add(owner, conversationId, items).catch(() => undefined);
   }
 
-  /**
-   * Reserves memory for these values, beside `before` bytes, before they are read; returns the sum.
-   * Refused where they are too large.
-   */
-  async #reserve(
-    ids: readonly string[],
-    { owner, hasInput, before, reserve }: { owner: StoreOwner; hasInput: boolean; before: number; reserve: Reserve },
-  ): Promise<Result<number>> {
-    const bytes = before + (await this.#store.bytesOf(owner, ids, hasInput));
-    if (bytes > this.#bodyBytesMax) return new Refusal(tooLarge(this.#bodyBytesMax));
-    return reserve(bytes) ?? bytes;
+  /** Reserves memory for values before they are read. Refused where they are too large. */
+  #reserve(bytes: number, reserve: Reserve): Refusal | undefined {
+    return bytes > this.#bodyBytesMax ? new Refusal(tooLarge(this.#bodyBytesMax)) : reserve(bytes);
   }
 
   async #read(owner: StoreOwner, id: string): Promise<StoredValue | undefined> {
@@ -227,7 +223,7 @@ export class StoredResponses {
   /** The JSON of a stored response. */
   async find(owner: StoreOwner, id: string): Promise<Result<StoredResponse>> {
     const stored = await this.#read(owner, id);
-    return stored === undefined ? new Refusal(notFoundOf("Response", id)) : decoded(stored.value);
+    return stored === undefined ? notFoundOf("Response", id) : decoded(stored.value);
   }
 
   /** The input of a stored response as a JSON array; an empty one if it is not stored any more. */
@@ -239,15 +235,15 @@ export class StoredResponses {
   async remove(owner: StoreOwner, id: string): Promise<Refusal | undefined> {
     const ids = !isResponseId(id) ? [] : [id, logIdOf(id)];
     const [isRemoved] = await Promise.all(ids.map((one) => this.#store.remove(owner, one)));
-    return isRemoved === true ? undefined : new Refusal(notFoundOf("Response", id));
+    return isRemoved === true ? undefined : notFoundOf("Response", id);
   }
 
   /** The ids of the response and of those before it. */
   async #chainOf(owner: StoreOwner, id: string): Promise<Result<string[]>> {
     const stored = await this.#read(owner, id);
-    if (stored === undefined) return new Refusal(unknownPrevious(id));
+    if (stored === undefined) return unknownPrevious(id);
     const { chain, response } = decoded(stored.value);
-    return isOver({ status: valueIn(response, "status") }) ? [...chain, id] : new Refusal(previousNotOver(id));
+    return isOver({ status: valueIn(response, "status") }) ? [...chain, id] : previousNotOver(id);
   }
 
   async #itemsOfChain(
@@ -268,7 +264,7 @@ export class StoredResponses {
       if (output !== undefined && isStandIn) return [output, ...turns.toReversed()].flat();
       isCompacted ||= item !== undefined;
       if (output === undefined || input === undefined) {
-        if (!isCompacted) return new Refusal(unknownPrevious(id));
+        if (!isCompacted) return unknownPrevious(id);
         if (output !== undefined) turns.push(output);
         break;
       }
@@ -290,7 +286,7 @@ export class StoredResponses {
     owner: StoreOwner,
     body: Buffer,
     { items: references }: StoredReferences,
-    { model, reserve }: { model: string | undefined; reserve: (ids: readonly string[]) => Promise<Result<unknown>> },
+    { model, reserve }: { model: string | undefined; reserve: ReserveFor },
   ): Promise<Result<Buffer[]>> {
     const own = inputItemsOf(body);
     if (references.length === 0) return own;
@@ -309,16 +305,16 @@ export class StoredResponses {
   async #itemsById(
     owner: StoreOwner,
     ids: readonly string[],
-    reserve: (ids: readonly string[]) => Promise<Result<unknown>>,
+    reserve: ReserveFor,
   ): Promise<Result<Map<string, NamedItem>>> {
     const holders = await this.#store.idsOf(owner, ids.filter(isStorableName));
     const holderIds = [...new Set(holders.filter((id) => id !== undefined))];
-    const reserved = await reserve(holderIds);
-    if (reserved instanceof Refusal) return reserved;
+    const refusal = await reserve(holderIds);
+    if (refusal !== undefined) return refusal;
     const holderValues = await this.#store.read(owner, holderIds);
     const items = new Map(holderValues.flatMap((one) => (one === undefined ? [] : namedItemsIn(one.value))));
     const unknown = ids.find((id) => !items.has(id));
-    return unknown === undefined ? items : new Refusal(unknownItem(unknown));
+    return unknown === undefined ? items : unknownItem(unknown);
   }
 }
 
@@ -351,7 +347,7 @@ function unfolded(item: Buffer, { sealing }: StoreOwner): Result<Buffer> {
   const sealed = ownContentOf(item);
   if (sealed === undefined) return item;
   const summary = sealing.open(compactionName, sealed);
-  return summary === undefined ? new Refusal(foreignCompaction) : summaryItemOf(summary.toString("utf8"));
+  return summary === undefined ? foreignCompaction() : summaryItemOf(summary.toString("utf8"));
 }
 
 const modelOf = (stored: { value: Buffer } | undefined): string | undefined =>

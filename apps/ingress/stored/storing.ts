@@ -89,7 +89,7 @@ export class Storing {
   ): Promise<Result<ResolvedBody>> {
     const { bodies, reader, responses: stored } = this.#options;
     const owner = isOfStored(references) ? this.ownerOf(request) : sealerOf(request);
-    if (owner === undefined) return new Refusal(storesNothing(paramOf(references)));
+    if (owner === undefined) return storesNothing(paramOf(references));
     const expansion = await stored.expand(owner, bytes, references, {
       isCompactEndpoint: endpoint === compact,
       reserve: (length) => bodies.reserve(request, length),
@@ -112,8 +112,8 @@ export class Storing {
   ): Answered {
     if (endpoint !== responses && endpoint !== compact) return { framing };
     const { compacts, conversationId } = resolved.expansion ?? {};
-    const recording = endpoint === responses ? this.#recording(request, resolved, framing !== "whole") : undefined;
-    const storage = storageOf(recording !== undefined, previousId, conversationId);
+    const recording = endpoint === responses ? this.#recording(request, resolved, framing) : undefined;
+    const storage = storageOf({ isStored: recording !== undefined, previousId, conversationId });
     if (compacts === undefined) return { framing, storage, layers: { recording } };
     const { sealing, keyId } = sealerOf(request);
     const form: CompactionForm = endpoint === compact ? compacts : framing === "whole" ? "whole" : "sse";
@@ -125,7 +125,7 @@ export class Storing {
   #recording(
     request: FastifyRequest,
     { bytes, body, expansion }: ResolvedBody,
-    streams: boolean,
+    framing: Framing,
   ): RecordingOptions | undefined {
     const owner = body.store === false ? undefined : this.ownerOf(request);
     if (owner === undefined) return undefined;
@@ -136,7 +136,7 @@ export class Storing {
     const input = Buffer.from(items);
     const { chain = [], conversationId } = expansion ?? {};
     return {
-      streams,
+      streams: framing !== "whole",
       claim,
       ownBytes: input.length,
       store: (id, response) => this.#options.responses.save(owner, { id, chain, conversationId, input, response }),
@@ -148,11 +148,17 @@ function sealerOf({ caller, apiKey }: FastifyRequest): StoreOwner {
   return { keyId: caller.id, sealing: Sealing.of(apiKey, caller.id) };
 }
 
+interface Storage {
+  isStored: boolean;
+  previousId: string | undefined;
+  conversationId?: string | undefined;
+}
+
 /**
  * The statements of an answer about its storage, and about the stored objects that its request
  * names.
  */
-export const storageOf = (isStored: boolean, previousId?: string, conversationId?: string): StorageFields => ({
+export const storageOf = ({ isStored, previousId, conversationId }: Storage): StorageFields => ({
   ...(isStored && { store: true }),
   ...(previousId !== undefined && { previous_response_id: previousId }),
   ...(conversationId !== undefined && { conversation: { id: conversationId } }),

@@ -44,8 +44,10 @@ export interface CallerSocketOptions {
   unread: UnreadAnswers;
 }
 
+export type MessageKind = "text" | "binary";
+
 interface CallerSocketPort {
-  message(bytes: Buffer, isBinary: boolean): void;
+  message(bytes: Buffer, kind: MessageKind): void;
   /** A bound is broken: report the failure and close the connection. */
   broken(code: CloseCode, failure: Failure): void;
   /** The operating system has a frame. */
@@ -87,7 +89,7 @@ export class CallerSocket {
     socket.on("message", (bytes: Buffer, isBinary: boolean) => {
       if (!this.isOpen) return;
       this.#arrivingBytes = 0;
-      port.message(bytes, isBinary);
+      port.message(bytes, isBinary ? "binary" : "text");
     });
     socket.on("pong", (payload: Buffer) => this.#arrive(-controlBytes - payload.length));
     socket.on("ping", (payload: Buffer) => {

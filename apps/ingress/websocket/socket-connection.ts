@@ -8,11 +8,11 @@ import type { FastifyError, FastifyRequest } from "fastify";
 import type { Failure } from "#dialects/errors.ts";
 import { openaiResponsesProfile, responsesEndpoint } from "#dialects/openai-responses/profile.ts";
 import { failureOf } from "../common/failures.ts";
-import { invalidRequest, Refusal, valueOrThrow } from "../common/refusal.ts";
+import { Refusal, refusalOf, valueOrThrow } from "../common/refusal.ts";
 import { isReadAtOnce } from "../request/body-reader.ts";
 import { type CallerFrame, callerFrameOf, errorFrameOf, socketFailure } from "../request/socket-frame.ts";
 import { failureHeadersOf } from "../server/refusals.ts";
-import { CallerSocket, type CallerSocketOptions, closeCodes } from "./caller-socket.ts";
+import { CallerSocket, type CallerSocketOptions, closeCodes, type MessageKind } from "./caller-socket.ts";
 import { Turns, type TurnsOptions, turnEndedOf } from "./socket-turns.ts";
 
 export interface ConnectionOptions extends TurnsOptions, CallerSocketOptions {
@@ -34,7 +34,7 @@ export class Connection {
     this.#request = request;
     this.#options = options;
     this.#socket = new CallerSocket(socket, request, options, {
-      message: (bytes, isBinary) => this.#receive(bytes, isBinary),
+      message: (bytes, kind) => this.#receive(bytes, kind),
       broken: (code, failure) => this.#shut(code, failure),
       sent: () => {
         if (!this.#socket.isFull) this.#turns.drained();
@@ -81,11 +81,9 @@ export class Connection {
   }
 
   /** Serves frames in order. While a large one is read, the socket is paused. */
-  #receive(bytes: Buffer, isBinary: boolean): void {
+  #receive(bytes: Buffer, kind: MessageKind): void {
     const serving =
-      this.#serving === undefined
-        ? this.#serve(bytes, isBinary)
-        : this.#serving.then(() => this.#serve(bytes, isBinary));
+      this.#serving === undefined ? this.#serve(bytes, kind) : this.#serving.then(() => this.#serve(bytes, kind));
     if (serving === undefined) return;
     this.#serving = serving;
     this.#socket.pause();
@@ -97,7 +95,7 @@ export class Connection {
   }
 
   /** Never throws and never rejects. */
-  #serve(bytes: Buffer, isBinary: boolean): Promise<void> | undefined {
+  #serve(bytes: Buffer, kind: MessageKind): Promise<void> | undefined {
     if (!this.#socket.isOpen) return undefined;
     const requestId = this.#options.nextId();
     let streamId: string | undefined;
@@ -105,7 +103,7 @@ export class Connection {
     const { bodyClaim } = this.#request;
     const giveBack = () => void bodyClaim.hold(0);
     try {
-      if (isBinary) throw new Refusal(invalidRequest("Send text frames, each with one JSON object."));
+      if (kind === "binary") throw refusalOf("Send text frames, each with one JSON object.");
       const receive = (frame: CallerFrame) => {
         if (!this.#socket.isOpen) return undefined;
         streamId = frame.streamId;

@@ -22,7 +22,7 @@ import type { IngressConfig } from "../common/config.ts";
 import { responses } from "../common/endpoints.ts";
 import { invalidKey, tooLarge } from "../common/failures.ts";
 import { labelsOf } from "../common/labels.ts";
-import { invalidRequest, Refusal, type Result, valueOrThrow } from "../common/refusal.ts";
+import { invalidRequest, Refusal, type Result, refusalOf, valueOrThrow } from "../common/refusal.ts";
 import type { GenerationLifecycle } from "../generation/lifecycle.ts";
 import { readJson } from "../request/body.ts";
 import { type BodyReader, isReadAtOnce } from "../request/body-reader.ts";
@@ -109,7 +109,7 @@ export class Turns {
         this.#refuseSteering(frame);
         return undefined;
       default:
-        throw new Refusal(invalidRequest("'type' must be response.create.", "type"));
+        throw refusalOf("'type' must be response.create.", "type");
     }
   }
 
@@ -203,7 +203,11 @@ export class Turns {
     } else {
       const { id } = valueOrThrow(admission.modelFor(request, model));
       this.#conversation.begin(items);
-      this.#answerWarmUp(frame.streamId, requestId, { model: id, body, storage: storageOf(false, previousId) });
+      this.#answerWarmUp(frame.streamId, requestId, {
+        model: id,
+        body,
+        storage: storageOf({ isStored: false, previousId }),
+      });
     }
     this.count++;
     this.lastAt = this.#options.clock.now();

@@ -6,8 +6,8 @@ import type { IngressEvents } from "#events/ingress-events.ts";
 import { socketCloseMs, socketRetryAfterSeconds } from "../common/bounds.ts";
 import type { Capacity } from "../common/capacity.ts";
 import type { IngressConfig } from "../common/config.ts";
-import { overloadOf } from "../common/failures.ts";
-import { Refusal } from "../common/refusal.ts";
+import { slotOf } from "../common/failures.ts";
+import { valueOrThrow } from "../common/refusal.ts";
 import { keySubprotocol } from "../server/authentication.ts";
 
 /**
@@ -52,9 +52,7 @@ export function claimSocket(
   { websockets, events }: { websockets: Capacity; events: EventSink<IngressEvents> },
 ): void {
   if (!ws || reply.raw.closed) return;
-  const slot = websockets.claim(caller.id);
-  const shortage = slot.hold(1);
-  if (shortage !== undefined)
-    throw new Refusal(overloadOf(events, "websockets", shortage, caller.id, socketRetryAfterSeconds));
+  const overload = { limit: "websockets", keyId: caller.id, retryAfterSeconds: socketRetryAfterSeconds } as const;
+  const slot = valueOrThrow(slotOf(websockets, events, overload));
   reply.raw.once("close", () => slot.end());
 }

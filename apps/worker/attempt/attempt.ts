@@ -45,7 +45,7 @@ import {
 } from "#relay/job.ts";
 import type { AnswerKind } from "#relay/owner.ts";
 import type { JobSlot } from "#relay/ports.ts";
-import type { Outcome, Run } from "#relay/runner.ts";
+import type { AttemptEnd, Outcome, Run } from "#relay/runner.ts";
 import { encodeMessage } from "#relay/session-messages.ts";
 import type { Clock } from "#service/clock.ts";
 import { continued, headersOf } from "#tracing/trace-context.ts";
@@ -780,7 +780,7 @@ export class Attempt {
    * The attempt counts in this worker's metrics: the owner has the whole answer, or its caller
    * left. The ingress charges the caller.
    */
-  settle(outcome: Outcome, isOrphaned: boolean): void {
+  settle({ outcome, isOrphaned }: AttemptEnd): void {
     this.#outcome = outcome;
     this.#deps.events.emit("settled", {
       attempt: this.#info,

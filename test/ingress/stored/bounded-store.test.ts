@@ -46,8 +46,8 @@ test("a value is read with its version, by its id and its aliases", async () => 
 
 test("a detail is read by itself, and stays when its value changes", async () => {
   await store.put("key", { id: "one", value: value(10), detail: value(20) });
-  assert.equal(await store.bytesOf("key", ["one", "two"], true), 30);
-  assert.equal(await store.bytesOf("key", ["one"], false), 10);
+  assert.equal(await store.bytesOf("key", ["one", "two"], { hasDetails: true }), 30);
+  assert.equal(await store.bytesOf("key", ["one"], { hasDetails: false }), 10);
   await store.put("key", { id: "one", value: value(15), replaces: 1 });
   assert.deepEqual(await store.details("key", ["two", "one"]), [undefined, value(20)]);
   assert.equal(await total(), 35);
@@ -129,16 +129,17 @@ test("most parts of a value cost four commands, and the last one leaves the exac
   const store = storeWith({ keyBytesMax: 10_000_000, bytesMax: 20_000_000 });
   await put("key", "log", 10);
   const part = value(300);
-  await store.append("key", "log", part, 0);
+  await store.append("key", "log", part, { before: 0 });
   const commands = await commandsOf(async () => {
-    for (let parts = 1; parts < 100; parts++) assert.equal(await store.append("key", "log", part, parts), parts + 1);
+    for (let parts = 1; parts < 100; parts++)
+      assert.equal(await store.append("key", "log", part, { before: parts }), parts + 1);
   });
   assert.ok(commands <= 4 * 99, `${commands} commands`);
   const counted = await total();
   assert.ok(counted >= 10 + 100 * 300 && counted <= 10 + 100 * 300 + 33_000, String(counted));
-  assert.equal(await store.append("key", "log", value(5), 100, true), 101);
+  assert.equal(await store.append("key", "log", value(5), { before: 100, isLast: true }), 101);
   assert.equal(await total(), 10 + 100 * 300 + 5);
-  assert.equal(await store.bytesOf("key", ["log"], true), 10 + 100 * 300 + 5);
+  assert.equal(await store.bytesOf("key", ["log"], { hasDetails: true }), 10 + 100 * 300 + 5);
   assert.equal(await store.remove("key", "log"), true);
   assert.equal(await total(), 0);
 });
@@ -147,27 +148,27 @@ test("bytes that are counted ahead displace no value, and are there for the next
   const store = storeWith({ keyBytesMax: 40_000, bytesMax: 80_000 });
   for (const id of ["log", "other"]) await store.put("key", { id, value: value(100) });
   for (let parts = 0; parts < 20; parts++)
-    assert.equal(await store.append("key", "log", value(1_000), parts), parts + 1);
+    assert.equal(await store.append("key", "log", value(1_000), { before: parts }), parts + 1);
   assert.deepEqual(await stored("key", "other", "log"), [true, true]);
   assert.ok((await total()) <= 40_000);
   for (let parts = 20; parts < 39; parts++)
-    assert.equal(await store.append("key", "log", value(1_000), parts), parts + 1);
-  assert.equal(await store.append("key", "log", value(1), 39, true), 40);
+    assert.equal(await store.append("key", "log", value(1_000), { before: parts }), parts + 1);
+  assert.equal(await store.append("key", "log", value(1), { before: 39, isLast: true }), 40);
   assert.ok((await total()) <= 40_000);
 });
 
 test("a value grows by parts, in order and within its key's space", async () => {
   await storeWith({ lifeMs: 10_000 }).put("key", { id: "other", value: value(30) });
   await put("key", "log", 10);
-  assert.equal(await store.append("key", "log", value(20), 0), 1);
-  assert.equal(await store.append("key", "log", value(30), 0), 1);
-  assert.equal(await store.append("key", "log", value(30), 1), 2);
+  assert.equal(await store.append("key", "log", value(20), { before: 0 }), 1);
+  assert.equal(await store.append("key", "log", value(30), { before: 0 }), 1);
+  assert.equal(await store.append("key", "log", value(30), { before: 1 }), 2);
   assert.deepEqual(await store.parts("key", "log", 1, 10), [value(30)]);
   assert.equal(await total(), 90);
   // The oldest value gives way first, and in the end the log itself.
-  assert.equal(await store.append("key", "log", value(20), 2), 3);
+  assert.equal(await store.append("key", "log", value(20), { before: 2 }), 3);
   assert.deepEqual(await stored("key", "other", "log"), [false, true]);
-  assert.equal(await store.append("key", "log", value(90), 3), -1);
+  assert.equal(await store.append("key", "log", value(90), { before: 3 }), -1);
   assert.equal(await store.parts("key", "log", 0, 10), undefined);
   assert.equal(await total(), 0);
 });

@@ -43,10 +43,10 @@ function runnerOf({ bounds = relayBounds }: { bounds?: RelayBounds } = {}) {
         lines.push(`run ${task}`);
       },
       abort: (task) => lines.push(`abort ${task}`),
-      flow: (task, open) => lines.push(`${open ? "open" : "close"} ${task}`),
+      flow: (task, { isOpen }) => lines.push(`${isOpen ? "open" : "close"} ${task}`),
       input: (task, payload, seq) => lines.push(`${task} input ${seq} ${payload}`.trim()),
       dispatched: (task) => lines.push(`dispatched ${task}`),
-      settle: (task, outcome) => lines.push(`settle ${task} ${outcome}`),
+      settle: (task, { outcome }) => lines.push(`settle ${task} ${outcome}`),
       forget: (task) => lines.push(`forget ${task}`),
     },
     startAt,

@@ -368,7 +368,7 @@ export class World {
         abort: (task) => {
           task.stopped = true;
         },
-        flow: (task, open) => {
+        flow: (task, { isOpen: open }) => {
           task.open = open;
           if (open) this.#produce(process, runner, task);
         },
@@ -376,7 +376,7 @@ export class World {
         dispatched: (task) => {
           if (!this.#chance(this.#faults.lie)) this.#jobs.delete(task.job);
         },
-        settle: (task, outcome) => {
+        settle: (task, { outcome }) => {
           const id = `${task.client.owner.name}/${task.client.number}-${task.attempt}`;
           this.#settled.set(id, [...(this.#settled.get(id) ?? []), { worker: process.name, outcome }]);
         },

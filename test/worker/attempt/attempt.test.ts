@@ -28,7 +28,7 @@ test("a streamed answer marks its target once, with its first content, and ends 
   upstream.data(done);
   upstream.end();
   attempt.dispatched();
-  attempt.settle("done", false);
+  attempt.settle({ outcome: "done", isOrphaned: false });
   attempt.forget();
   assert.deepEqual(outcomes, ["first/theirs answered"]);
   assert.deepEqual(
@@ -140,7 +140,7 @@ test("a stream that breaks after its content fails with what was produced, and i
   assert.deepEqual(outcomes, ["first/theirs answered", "first/theirs transient"]);
   assert.match(text(), /hello/);
   assert.equal(failure().message, "The upstream broke.");
-  attempt.settle("done", false);
+  attempt.settle({ outcome: "done", isOrphaned: false });
   attempt.forget();
   assert.deepEqual([ended()?.outcome, ended()?.diagnosis.cause], ["failed", "ECONNRESET"]);
 });
@@ -374,7 +374,7 @@ test("a cancelled attempt aborts its call and sends nothing more, and what was p
   upstream.head(200, streamHead);
   upstream.data(delta({ content: "hello" }));
   const sent = frames.length;
-  attempt.settle("cancelled", false);
+  attempt.settle({ outcome: "cancelled", isOrphaned: false });
   attempt.abort();
   attempt.forget();
   upstream.data(delta({ content: " world" }));
@@ -465,7 +465,7 @@ test("an error of the gateway's own code fails the attempt at once and is kept f
   const upstream = await called(1);
   upstream.data(Buffer.from("data"));
   assert.equal(failure().code, "internal");
-  attempt.settle("done", false);
+  attempt.settle({ outcome: "done", isOrphaned: false });
   attempt.forget();
   assert.equal(ended()?.outcome, "failed");
   assert.match(String(ended()?.fault), /an answer arrived without a head/);
@@ -570,7 +570,7 @@ test("an answer that is too large is paid for: no target is called again, and th
     assert.deepEqual([code, isPaid, model], ["upstream_failed", true, "m"], what);
     assert.match(message, /1000 bytes/, what);
     assert.equal(upstream.isAborted, true, what);
-    attempt.settle("done", false);
+    attempt.settle({ outcome: "done", isOrphaned: false });
     attempt.forget();
     assert.equal(events.filter(({ kind }) => kind === "upstreamCallStarted").length, 1, what);
     assert.equal(outcomes.includes("first/theirs transient"), false, what);

@@ -2,7 +2,7 @@
 import type { WebSocket } from "@fastify/websocket";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import type { Capacity } from "../../common/capacity.ts";
-import { invalidRequest, Refusal } from "../../common/refusal.ts";
+import { Refusal, refusalOf } from "../../common/refusal.ts";
 import { addClientSecretRoute, type ClientSecretOptions } from "../../routes/client-secrets.ts";
 import { claimSocket } from "../sockets.ts";
 import { Session, type SessionOptions } from "./session.ts";
@@ -35,10 +35,8 @@ export class RealtimeSockets {
     addClientSecretRoute(scope, "/v1/realtime/client_secrets", this.#options);
     for (const path of unsupportedPaths)
       scope.post(path, () => {
-        throw new Refusal(
-          invalidRequest(
-            `${path} is not supported here: open a WebSocket at /v1/realtime?model=<model> with an API key.`,
-          ),
+        throw refusalOf(
+          `${path} is not supported here: open a WebSocket at /v1/realtime?model=<model> with an API key.`,
         );
       });
   }

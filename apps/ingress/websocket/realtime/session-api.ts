@@ -9,7 +9,7 @@ import { livePath, realtimePath, transcriptionModelPath } from "#operations/real
 import { jsonBytesOf, parsedObject } from "#wire/json/parse.ts";
 import { objectSpansOf, readSpan, type Span } from "#wire/json/spans.ts";
 import { namedMessageBytesMax } from "../../common/bounds.ts";
-import { invalidRequest, Refusal, type Result } from "../../common/refusal.ts";
+import { type Refusal, type Result, refusalOf } from "../../common/refusal.ts";
 import type { Grant } from "../../server/client-secrets.ts";
 
 export interface SessionApi {
@@ -48,25 +48,19 @@ const openaiApi: SessionApi = {
     const model = query.get("model") ?? query.get("deployment") ?? grant?.model ?? "";
     if (query.get("intent") === "transcription") {
       if (grant === undefined && model === "") return undefined;
-      return new Refusal(
-        invalidRequest(
-          `A transcription session has no model in its address: open /v1/realtime?intent=transcription with an API key, and name the model in ${transcriptionModel} of a session.update. Recordings are transcribed at POST /v1/audio/transcriptions.`,
-          "model",
-        ),
+      return refusalOf(
+        `A transcription session has no model in its address: open /v1/realtime?intent=transcription with an API key, and name the model in ${transcriptionModel} of a session.update. Recordings are transcribed at POST /v1/audio/transcriptions.`,
+        "model",
       );
     }
     if (grant !== undefined && model !== grant.model)
-      return new Refusal(
-        invalidRequest(`This client secret is for the model ${JSON.stringify(grant.model)}.`, "model"),
-      );
+      return refusalOf(`This client secret is for the model ${JSON.stringify(grant.model)}.`, "model");
     if (model !== "") return { model, body: jsonBytesOf({ model, session: grant?.session }) };
-    return new Refusal(
-      invalidRequest(
-        query.has("call_id")
-          ? "Calls over WebRTC or SIP are not supported: open a session of its own with ?model=."
-          : "The address must name a model, as in /v1/realtime?model=<model>.",
-        "model",
-      ),
+    return refusalOf(
+      query.has("call_id")
+        ? "Calls over WebRTC or SIP are not supported: open a session of its own with ?model=."
+        : "The address must name a model, as in /v1/realtime?model=<model>.",
+      "model",
     );
   },
   /** A transcription session. */
@@ -76,11 +70,9 @@ const openaiApi: SessionApi = {
     const model = readAt(message, transcriptionModelPath);
     if (type === "session.update" && kind === "transcription" && typeof model === "string" && model !== "")
       return { model, body: jsonBytesOf({ model, transcription: message.toString() }) };
-    return new Refusal(
-      invalidRequest(
-        `The first message of a transcription session must be a session.update with the session.type transcription and a model in ${transcriptionModel}. Recordings are transcribed at POST /v1/audio/transcriptions.`,
-        transcriptionModel,
-      ),
+    return refusalOf(
+      `The first message of a transcription session must be a session.update with the session.type transcription and a model in ${transcriptionModel}. Recordings are transcribed at POST /v1/audio/transcriptions.`,
+      transcriptionModel,
     );
   },
   modelIn(message, models) {
@@ -90,9 +82,7 @@ const openaiApi: SessionApi = {
     const span = spanAt(message, ["session", "model"]) ?? spanAt(message, transcriptionModelPath);
     if (span === undefined) return undefined;
     if (models.some((model) => model === readSpan(message, span))) return span;
-    return new Refusal(
-      invalidRequest(`The model of a session cannot be changed; it is ${JSON.stringify(models[0])}.`, "session.model"),
-    );
+    return refusalOf(`The model of a session cannot be changed; it is ${JSON.stringify(models[0])}.`, "session.model");
   },
   errorMessageOf: (body) => jsonBytesOf(openaiErrorEventOf(parsedObject(Buffer.from(body))?.error as object)),
 };
@@ -107,11 +97,9 @@ const geminiApi: SessionApi = {
     const named = setup && inner && readSpan(message.subarray(setup.start, setup.end), inner);
     const model = typeof named === "string" ? named.replace(/^models\//, "") : "";
     if (model !== "") return { model, body: Buffer.from(message) };
-    return new Refusal(
-      invalidRequest(
-        'The first message must be a setup that names a model, as in {"setup": {"model": "models/<model>"}}.',
-        "setup.model",
-      ),
+    return refusalOf(
+      'The first message must be a setup that names a model, as in {"setup": {"model": "models/<model>"}}.',
+      "setup.model",
     );
   },
   modelIn: () => undefined,

@@ -22,7 +22,13 @@ import { labelsOf } from "../../common/labels.ts";
 import { Refusal, type Result, valueOrThrow } from "../../common/refusal.ts";
 import type { GenerationLifecycle } from "../../generation/lifecycle.ts";
 import { SessionFormat, SocketResponse } from "../../response/socket-response.ts";
-import { CallerSocket, type CallerSocketOptions, type CloseCode, closeCodes } from "../caller-socket.ts";
+import {
+  CallerSocket,
+  type CallerSocketOptions,
+  type CloseCode,
+  closeCodes,
+  type MessageKind,
+} from "../caller-socket.ts";
 import { errorBodyOf, messageOf, type Opening, type SessionApi } from "./session-api.ts";
 import { InputQueue } from "./session-input.ts";
 
@@ -59,7 +65,7 @@ export class Session {
     this.#api = api;
     this.#options = options;
     this.#socket = new CallerSocket(socket, request, options, {
-      message: (bytes, isBinary) => this.#guarded(() => this.#receive(bytes, isBinary)),
+      message: (bytes, kind) => this.#guarded(() => this.#receive(bytes, kind)),
       broken: (code, failure) => this.#refuse(failure, code),
       sent: () => {
         if (!this.#socket.isFull) this.#response.drained();
@@ -125,7 +131,7 @@ export class Session {
     this.#models = [model, ...valueOrThrow(admission.modelFor(this.#request, model)).fallbacks];
   }
 
-  #receive(bytes: Buffer, isBinary: boolean): void {
+  #receive(bytes: Buffer, kind: MessageKind): void {
     if (this.#isOver) return;
     if (bytes.length > sessionMessageBytesMax) {
       this.#refuse(tooLarge(sessionMessageBytesMax), closeCodes.tooLarge);
@@ -139,8 +145,7 @@ export class Session {
       else this.#begin(this.#api.openedWith(bytes));
       return;
     }
-    const kind = isBinary ? "binary" : "text";
-    const named = isBinary ? undefined : this.#api.modelIn(bytes, this.#models);
+    const named = kind === "binary" ? undefined : this.#api.modelIn(bytes, this.#models);
     // A message that names another model is answered with an error, and the session goes on.
     if (named instanceof Refusal) this.#sendError(errorBodyOf(this.#api, named.failure, this.#request.id));
     else if (named === undefined) this.#input.add([{ kind, bytes }]);
