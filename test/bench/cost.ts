@@ -21,7 +21,7 @@ import { measureStreamCounts, streamChunks, streamModel } from "./streams.ts";
 import type { System } from "./system.ts";
 import { verdictsOf, verdictText } from "./targets.ts";
 
-const warmSeconds = 3;
+const warmSeconds = 5;
 const processes = ["ingress", "worker", "redis", "control"];
 
 const { values: flags } = parseArgs({
