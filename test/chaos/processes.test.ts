@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { readStream } from "../support/stream.ts";
 import { until, within } from "../support/time.ts";
 import { ask, catalogue, models, seenRunning } from "./support.ts";
@@ -69,7 +70,7 @@ test("when a waiting caller leaves, its job is removed and never reaches an upst
   const controller = new AbortController();
   const answer = ask(gateway, "fast", false, controller.signal);
   answer.catch(() => undefined);
-  const metrics = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+  const metrics = () => metricsOf(gateway.ingresses[0]);
   const waiting = async () =>
     Number(/sluice_queue_jobs{queue="chat",state="waiting"} (\d+)/.exec(await metrics())?.[1]);
   await until("it waits", async () => (await waiting()) === 1);

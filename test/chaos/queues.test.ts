@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { readStream } from "../support/stream.ts";
 import { until } from "../support/time.ts";
 
@@ -37,7 +38,7 @@ test("a full image queue does not slow the chat queue", async (context) => {
       .post({ model: "image", messages: [{ role: "user", content: "draw" }] }, { signal: controller.signal })
       .catch(() => undefined),
   );
-  const metrics = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+  const metrics = () => metricsOf(gateway.ingresses[0]);
   await until("the image queue is full", async () =>
     /sluice_generations{queue="image",state="waiting"} 196/.test(await metrics()),
   );

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { connectRedis } from "#service/redis.ts";
 import { catalogueOf, type Gateway, startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { readStream } from "../support/stream.ts";
 import { until, within } from "../support/time.ts";
 
@@ -142,7 +143,7 @@ test("queued requests are answered after Redis came back without data", async ()
       queues: Record<string, string | number>[];
     };
     const chat = queues.find(({ queue }) => queue === "chat");
-    const metrics = await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+    const metrics = await metricsOf(gateway.ingresses[0]);
     const onQueue = Number(/sluice_queue_jobs\{queue="chat",state="waiting"\} (\d+)/.exec(metrics)?.[1]);
     return chat?.running === 4 && chat.waiting === 6 && Number(chat.admissionQueueSize) + onQueue === 6;
   });

@@ -8,6 +8,7 @@ import { after, test } from "node:test";
 import { topCommand } from "../../apps/cli/top.ts";
 import { startControl } from "../support/control.ts";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { readStream } from "../support/stream.ts";
 import { until, within } from "../support/time.ts";
 
@@ -154,7 +155,7 @@ test("a draining queue refuses new requests in every dialect, with the reason an
   assert.match(await gemini.text(), /: maintenance/);
   const { done, error: failure } = await readStream(running);
   assert.deepEqual([done, failure], [true, undefined]);
-  const metrics = await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+  const metrics = await metricsOf(gateway.ingresses[0]);
   assert.match(metrics, /sluice_operator_control\{kind="queue",name="chat",state="draining"\} 1/);
   await operate("queues/chat/resume");
   await everywhere("the queue takes requests again", ({ status }) => status === 200);

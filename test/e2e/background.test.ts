@@ -4,6 +4,7 @@ import { APIError } from "openai";
 import type { Response, ResponseStreamEvent } from "openai/resources/responses/responses";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { until } from "../support/time.ts";
 import { socketCatalogue } from "./socket-support.ts";
 
@@ -225,7 +226,7 @@ test("nothing is left in Redis of what is over", async () => {
   const redis = await connectRedis(gateway.redis.url, "patient");
   try {
     await until("no request is left", async () => (await redis.keys("{sluice:runs}*")).length === 0);
-    const metrics = await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+    const metrics = await metricsOf(gateway.ingresses[0]);
     assert.match(metrics, /^sluice_detached_generations 0$/m);
     assert.match(metrics, /^sluice_stored_bytes [1-9]\d+$/m);
   } finally {

@@ -6,6 +6,7 @@ import { after, test } from "node:test";
 import { brotliCompressSync, deflateSync, gunzipSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { zstdFramesMax } from "../../apps/ingress/common/bounds.ts";
 import { startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { until, workMsOf } from "../support/time.ts";
 import { exchange } from "./support.ts";
 
@@ -160,8 +161,7 @@ test("a compressed body that decodes to nothing is bounded by its own size", asy
 });
 
 test("decoded bytes count as memory until the sender leaves", async () => {
-  const bodyBytes = async () =>
-    Number(/^sluice_bodies_bytes (\d+)/m.exec(await (await fetch(`${tight.urls.operations}/metrics`)).text())?.[1]);
+  const bodyBytes = async () => Number(/^sluice_bodies_bytes (\d+)/m.exec(await metricsOf(tight))?.[1]);
   const decoded = requestOf(randomBytes(40_000).toString("hex"));
   const compressed = gzipSync(decoded);
   const { hostname, port } = new URL(tight.urls.api as string);

@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import type { Limits } from "#access/rate-limits.ts";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { until } from "../support/time.ts";
 import { exchange } from "./support.ts";
 
@@ -21,7 +22,7 @@ const gateway = await startGateway({
     ),
 });
 after(() => gateway[Symbol.asyncDispose]());
-const metrics = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+const metrics = () => metricsOf(gateway.ingresses[0]);
 const saying = (content: string, model = "fast") => ({ model, messages: [{ role: "user", content }] });
 const ask = async (key: string, content = "x") => {
   const response = await gateway.post(saying(content), { key });

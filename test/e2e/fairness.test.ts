@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { catalogueOf, type Gateway, startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { until } from "../support/time.ts";
 import { chatCompletion, jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
 import { modelLine } from "./support.ts";
@@ -67,9 +68,7 @@ async function ask(index: number, key: string, words: string): Promise<void> {
 }
 
 async function total(metric: RegExp): Promise<number> {
-  const texts = await Promise.all(
-    gateway.ingresses.map(async ({ urls }) => (await fetch(`${urls.operations}/metrics`)).text()),
-  );
+  const texts = await Promise.all(gateway.ingresses.map(metricsOf));
   return texts.reduce((sum, text) => sum + Number(metric.exec(text)?.[1] ?? 0), 0);
 }
 const waitingTotal = () => total(/sluice_generations\{queue="chat",state="waiting"\} (\d+)/);

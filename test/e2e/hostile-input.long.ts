@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { modelOf, png, startClientsGateway } from "../clients/support.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { workedSecondsOf } from "../support/time.ts";
 import { words } from "./bad-input/raw.ts";
 import { exchange } from "./support.ts";
@@ -430,7 +431,7 @@ test("none of these requests caused an internal error", async () => {
   assert.equal(status, 200);
   for (const role of [...gateway.ingresses, ...gateway.workers]) {
     assert.equal(role.hasEnded, false);
-    const metrics = await (await fetch(`${role.urls.operations}/metrics`)).text();
+    const metrics = await metricsOf(role);
     assert.doesNotMatch(metrics, /code="internal"[^}]*\} [1-9]/);
   }
 });

@@ -7,6 +7,7 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
 import { catalogueOf, type Gateway, startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { until } from "../support/time.ts";
 import {
   chatChunk,
@@ -515,9 +516,7 @@ test("nothing is stored while Redis uses more than half of its memory, and each 
 
 test("no capacity is in use once everything is over", async () => {
   for (const { urls } of gateway.ingresses)
-    await until("no bytes are held", async () =>
-      /sluice_bodies_bytes 0\n/.test(await (await fetch(`${urls.operations}/metrics`)).text()),
-    );
+    await until("no bytes are held", async () => /sluice_bodies_bytes 0\n/.test(await metricsOf({ urls })));
 });
 
 test("a stored response is kept for its Idempotency-Key as well, whole or streamed", async () => {

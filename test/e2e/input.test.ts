@@ -3,6 +3,7 @@ import { connect } from "node:net";
 import { after, test } from "node:test";
 import OpenAI from "openai";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { until, workMsOf } from "../support/time.ts";
 import { badBodies, requestWith, saying, user } from "./bad-bodies.ts";
 import { exchange, modelLine } from "./support.ts";
@@ -423,12 +424,10 @@ test("nothing is written into a running response, whatever its caller sends mean
 });
 
 test("bad requests are counted by code, and no caller's path becomes a label", async () => {
-  const metrics = await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+  const metrics = await metricsOf(gateway.ingresses[0]);
   for (const code of ["invalid_request", "path_not_found", "method_not_allowed", "unsupported_media_type"])
     assert.match(metrics, new RegExp(`sluice_errors_total\\{code="${code}"\\} [1-9]`));
   const paths = new Set([...metrics.matchAll(/sluice_requests_total\{path="([^"]*)"/g)].map(([, path]) => path));
   assert.deepEqual([...paths].toSorted(), ["/v1/chat/completions", "/v1/models", "/v1/models/*", "other"]);
-  await until("no bytes are held", async () =>
-    /sluice_bodies_bytes 0\n/.test(await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text()),
-  );
+  await until("no bytes are held", async () => /sluice_bodies_bytes 0\n/.test(await metricsOf(gateway.ingresses[0])));
 });

@@ -5,6 +5,7 @@ import { after, test } from "node:test";
 import type { Redis } from "#service/redis.ts";
 import { connectRedis } from "#service/redis.ts";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { until } from "../support/time.ts";
 import { contentsOf } from "./support.ts";
 
@@ -34,7 +35,7 @@ after(async () => {
   await gateway[Symbol.asyncDispose]();
 });
 const client = gateway.client();
-const metricsText = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+const metricsText = () => metricsOf(gateway.ingresses[0]);
 const messages = [{ role: "user" as const, content: "hello" }];
 
 /** The time in which others notice that a caller's process is gone; leaving is noticed sooner. */
@@ -81,7 +82,7 @@ test("requests whose callers left are counted, and hold no capacity", async () =
 });
 
 test("output for a caller that left is counted once, approximately", async () => {
-  const metrics = await (await fetch(`${gateway.workers[0]?.urls.operations}/metrics`)).text();
+  const metrics = await metricsOf(gateway.workers[0]);
   const counted = (kind: string) =>
     Number(new RegExp(`sluice_tokens_total\\{model="paced",kind="${kind}"\\} (\\d+)`).exec(metrics)?.[1] ?? 0);
   const sent = (await gateway.seen(paced))[0]?.chunksSent ?? 0;

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { join } from "node:path";
 import { after, test } from "node:test";
+import { metricsOf } from "../support/metrics.ts";
 import { startRedis } from "../support/redis.ts";
 import { until } from "../support/time.ts";
 
@@ -28,7 +29,7 @@ const readiness = async () => {
   return { code: response.status, reason: ((await response.json()) as { reason?: string }).reason };
 };
 const metric = async (name: string) => {
-  const text = await (await fetch(`${urls.operations}/metrics`)).text();
+  const text = await metricsOf({ urls });
   return Number(new RegExp(`^${name} (\\d+)`, "m").exec(text)?.[1]);
 };
 

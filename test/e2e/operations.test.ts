@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { connectRedis } from "#service/redis.ts";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { readStream } from "../support/stream.ts";
 import { until } from "../support/time.ts";
 import { contentsOf } from "./support.ts";
@@ -66,7 +67,6 @@ after(async () => {
 });
 const url = ingress.urls.api as string;
 const textAt = async (address: string | undefined) => (await fetch(address ?? "")).text();
-const metricsOf = ({ urls }: LoggedRole) => textAt(`${urls.operations}/metrics`);
 
 /** A caller's words, in a request and so in the simulator's answer too. */
 const words = "Zanzibarine-Wortlaut-4711";

@@ -10,6 +10,7 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { leaseMs } from "#service/lease.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { startIngress } from "../support/roles.ts";
 import { until } from "../support/time.ts";
 import { Bare } from "./socket-support.ts";
@@ -362,9 +363,7 @@ test("a turn over a WebSocket is refused with a frame that says when to retry", 
 });
 
 test("the operator sees refusals by limit and scope", async () => {
-  const texts = await Promise.all(
-    gateway.ingresses.map(async ({ urls }) => (await fetch(`${urls.operations}/metrics`)).text()),
-  );
+  const texts = await Promise.all(gateway.ingresses.map(metricsOf));
   for (const series of [
     '{limit="requestsPerMinute",scope="key"}',
     '{limit="budgetPerDay",scope="key"}',

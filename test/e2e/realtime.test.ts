@@ -7,6 +7,7 @@ import { revokeRecord } from "#access/projection.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { until } from "../support/time.ts";
 import { jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
 import { BareSession, officialSession, openLive, openSession, realtimeCatalogue } from "./realtime-support.ts";
@@ -37,7 +38,7 @@ after(async () => {
 });
 
 const metric = async (name: string) => {
-  const text = await (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+  const text = await metricsOf(gateway.ingresses[0]);
   return text.split("\n").filter((line) => line.startsWith(name));
 };
 

@@ -9,6 +9,7 @@ import { revokeRecord } from "#access/projection.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { type Role, startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { until } from "../support/time.ts";
 import { Bare, socketCatalogue } from "./socket-support.ts";
 import { exchange } from "./support.ts";
@@ -44,7 +45,7 @@ after(() => gateway[Symbol.asyncDispose]());
 
 const open = (url = gateway.url, key = gateway.key) => Bare.open(url, key);
 const limitReached = "websocket_connection_limit_reached";
-const metricsText = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+const metricsText = () => metricsOf(gateway.ingresses[0]);
 const saying = (fields: object) => JSON.stringify({ type: "response.create", model: "sim", input: "x", ...fields });
 type Refusal = { response: IncomingMessage; body: string };
 const refusal = async (opened: Promise<Bare>): Promise<Refusal> => {

@@ -5,6 +5,7 @@ import { WebSocketError } from "openai/resources/responses/internal-base";
 import type { ResponseFunctionToolCall, ResponsesServerEvent } from "openai/resources/responses/responses";
 import { ResponsesWS } from "openai/resources/responses/ws";
 import { startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { until } from "../support/time.ts";
 import { chunkedAnswer, startScriptedUpstream, streamAnswer, typedEvent } from "../support/upstream.ts";
 import { Bare, type Frame, socketCatalogue } from "./socket-support.ts";
@@ -53,7 +54,7 @@ const openOfficial = () => {
   };
 };
 const open = () => Bare.open(gateway.url, gateway.key);
-const metricsText = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+const metricsText = () => metricsOf(gateway.ingresses[0]);
 
 test("the official client runs many turns over one connection, each with only the new items", async () => {
   using connection = openOfficial();

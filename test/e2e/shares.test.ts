@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, test } from "node:test";
 import { type Role, startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { until } from "../support/time.ts";
 import { chatCompletion, jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
 import { Bare, socketCatalogue } from "./socket-support.ts";
@@ -48,7 +49,6 @@ const [bodies, few, kept] = (await Promise.all([
 const apiOf = ({ urls }: Role) => urls.api as string;
 const [greedy, other] = [gateway.key, await gateway.createKey("default")];
 
-const metricsOf = async ({ urls }: Role) => (await fetch(`${urls.operations}/metrics`)).text();
 const numberOf = async (role: Role, name: string) =>
   Number(new RegExp(`^${name.replace(/[{}"]/g, "\\$&")} (\\S+)$`, "m").exec(await metricsOf(role))?.[1] ?? Number.NaN);
 const usedOf = (role: Role, limit: string, queue = "") =>

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { after, test } from "node:test";
 import { startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { until } from "../support/time.ts";
 import { Bare, socketCatalogue } from "./socket-support.ts";
 
@@ -11,7 +12,7 @@ const gateway = await startGateway({
   environment: { UPLOAD_GRACE_MS: "1500", UPLOAD_BYTES_PER_SECOND_MIN: "1000", REQUEST_TIMEOUT_MS: "3600000" },
 });
 after(() => gateway[Symbol.asyncDispose]());
-const metrics = async () => (await fetch(`${gateway.ingresses[0]?.urls.operations}/metrics`)).text();
+const metrics = () => metricsOf(gateway.ingresses[0]);
 
 interface Upload {
   path?: string;

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { connect, type Socket } from "node:net";
 import { after } from "node:test";
 import { type Role, startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { until } from "../support/time.ts";
 import { Bare, socketCatalogue } from "./socket-support.ts";
 
@@ -22,7 +23,7 @@ const { urls } = gateway.ingresses[0] as Role;
 
 /** The bytes held, the connections broken, and the generations. */
 export async function numbers(): Promise<{ used: number; cut: number; generations: number }> {
-  const text = await (await fetch(`${urls.operations}/metrics`)).text();
+  const text = await metricsOf({ urls });
   const numberOf = (name: string) =>
     Number(
       text

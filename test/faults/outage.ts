@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { startGateway } from "../support/gateway.ts";
+import { metricsOf } from "../support/metrics.ts";
 import { chatCompletion, jsonAnswer, startScriptedUpstream, type UpstreamAnswer } from "../support/upstream.ts";
 
 export const outages = ["nobody listens", "503 to every request", "500 to generations alone"] as const;
@@ -66,9 +67,7 @@ models:
     }
   };
   const connections = async () => {
-    const metrics = await Promise.all(
-      gateway.workers.map(async ({ urls }) => (await fetch(`${urls.operations}/metrics`)).text()),
-    );
+    const metrics = await Promise.all(gateway.workers.map(metricsOf));
     const counts = metrics.flatMap((text) => [
       ...text.matchAll(/^sluice_upstream_calls_total\{upstream="ill",[^}]*\} (\d+)$/gm),
     ]);

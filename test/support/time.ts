@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Role } from "./gateway.ts";
+import { metricsOf } from "./metrics.ts";
 
 const pauseMs = 5;
 /** The most that one look counts: a little more than it takes where nothing is in its way. */
@@ -49,6 +50,6 @@ export async function workMsOf(act: () => unknown): Promise<number> {
 
 /** How long the processors have worked for these roles, in seconds. */
 export async function workedSecondsOf(roles: readonly Role[]): Promise<number> {
-  const texts = await Promise.all(roles.map(async ({ urls }) => (await fetch(`${urls.operations}/metrics`)).text()));
+  const texts = await Promise.all(roles.map(metricsOf));
   return texts.reduce((sum, text) => sum + Number(/^process_cpu_seconds_total (\S+)/m.exec(text)?.[1]), 0);
 }

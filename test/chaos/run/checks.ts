@@ -3,6 +3,7 @@
  * of the ledger agree, and nothing is left over.
  */
 import { setTimeout as delay } from "node:timers/promises";
+import { metricsOf } from "../../support/metrics.ts";
 import { until } from "../../support/time.ts";
 import { type LedgerRecord, nanoOfRecord, recordsOf } from "../ledger-support.ts";
 import { type Call, ranAgain } from "./call.ts";
@@ -181,7 +182,7 @@ export async function violationsOfGauges(stack: Stack, journal: UpstreamJournal)
       async () => {
         left = [];
         for (const { name, role } of stack.members) {
-          const text = await (await fetch(`${role?.urls.operations}/metrics`)).text();
+          const text = await metricsOf(role);
           for (const [, gauge, value] of text.matchAll(gaugesThatMustBeZero))
             if (Number(value) !== 0) left.push(`${name}: ${gauge} is ${value}`);
         }
