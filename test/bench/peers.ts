@@ -6,9 +6,9 @@ import { spawn, spawnSync } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { freePort } from "../support/tcp.ts";
 import { end, endWithBench, programOf, startScript, untilServing } from "./processes.ts";
 import type { Absent, System } from "./system.ts";
 
@@ -237,16 +237,4 @@ export async function startGateway(
       await rm(directory, { recursive: true, force: true });
     },
   };
-}
-
-/** A port that was free a moment ago. */
-function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer();
-    server.on("error", reject);
-    server.listen(0, "127.0.0.1", () => {
-      const { port } = server.address() as { port: number };
-      server.close(() => resolve(port));
-    });
-  });
 }

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { APIError } from "openai";
 import type { Response, ResponseStreamEvent } from "openai/resources/responses/responses";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway } from "../support/gateway.ts";
 import { metricsOf } from "../support/metrics.ts";
 import { until } from "../support/time.ts";
 import { socketCatalogue } from "./socket-support.ts";
+import { errorOf } from "./support.ts";
 
 const gateway = await startGateway({
   ingresses: 2,
@@ -44,15 +44,6 @@ async function eventsOf(stream: AsyncIterable<ResponseStreamEvent>, most = Numbe
 }
 
 const numbersOf = (events: ResponseStreamEvent[]) => events.map(({ sequence_number: number }) => number);
-
-async function errorOf(call: Promise<unknown>): Promise<APIError> {
-  const error = await call.then(
-    () => assert.fail("the call succeeded"),
-    (thrown: unknown) => thrown,
-  );
-  assert.ok(error instanceof APIError, String(error));
-  return error;
-}
 
 for (const model of ["sim", "chat-sim"])
   test(`${model}: a background response is queued at once, and polled at any ingress`, async () => {

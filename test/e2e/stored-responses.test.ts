@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { APIError } from "openai";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway } from "../support/gateway.ts";
 import { partOf } from "../support/part-of.ts";
 import { dataEvent, jsonAnswer, startScriptedUpstream, streamAnswer, typedEvent } from "../support/upstream.ts";
 import { socketCatalogue } from "./socket-support.ts";
+import { errorOf } from "./support.ts";
 
 const upstream = await startScriptedUpstream();
 const gateway = await startGateway({
@@ -27,16 +27,6 @@ after(async () => {
 const client = gateway.client();
 /** The same key at the other ingress. */
 const elsewhere = gateway.client({ url: gateway.ingresses[1]?.urls.api as string });
-
-/** The error that a call ends in. */
-async function errorOf(call: Promise<unknown>): Promise<APIError> {
-  const error = await call.then(
-    () => assert.fail("the call succeeded"),
-    (thrown: unknown) => thrown,
-  );
-  assert.ok(error instanceof APIError, String(error));
-  return error;
-}
 
 /** A complete answer of the scripted upstream; returns the bodies that it got. */
 function scripted(output: object[]): { bodies: { input: Record<string, unknown>[] }[] } {

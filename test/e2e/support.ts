@@ -1,5 +1,7 @@
 /** The common part of the end-to-end tests: catalogue lines, and bytes on a bare socket. */
+import assert from "node:assert/strict";
 import { connect } from "node:net";
+import { APIError } from "openai";
 import type { Redis } from "#service/redis.ts";
 
 /** A line for `models` of a catalogue. */
@@ -107,4 +109,14 @@ export async function contentsOf(redis: Redis): Promise<string> {
     }
   } while (cursor !== "0");
   return parts.join("\n");
+}
+
+/** The error that a call ends in. */
+export async function errorOf(call: Promise<unknown>): Promise<APIError> {
+  const error = await call.then(
+    () => assert.fail("the call succeeded"),
+    (thrown: unknown) => thrown,
+  );
+  assert.ok(error instanceof APIError, String(error));
+  return error;
 }

@@ -1,10 +1,4 @@
-/**
- * Plays every cell of the fault suite through real processes, many at once, and records the
- * observations.
- */
-import { once } from "node:events";
 import { Agent, type IncomingHttpHeaders, request } from "node:http";
-import { type AddressInfo, createServer } from "node:net";
 import { hashOf } from "#access/key.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { nanoPerUnit } from "#ledger/money.ts";
@@ -14,6 +8,7 @@ import { createSimulator, type Simulator } from "../../apps/simulator/server.ts"
 import type { Observed } from "../conformance/ask.ts";
 import { callers } from "../conformance/callers/callers.ts";
 import { type Gateway, startGateway } from "../support/gateway.ts";
+import { startSilentServer } from "../support/tcp.ts";
 import { until } from "../support/time.ts";
 import { startTlsFront, tlsFiles } from "../support/tls.ts";
 import {
@@ -316,10 +311,7 @@ export async function play(cells: readonly Cell[], pace: Pace): Promise<Play> {
       return { http, https: `https://127.0.0.1:${https.port}`, h2: `https://127.0.0.1:${h2.port}` };
     }),
   );
-  const stalled = createServer((socket) => void socket.on("error", () => undefined).resume()).listen(0, "127.0.0.1");
-  await once(stalled, "listening");
-  opened.defer(() => void stalled.close());
-  const stalledPort = (stalled.address() as AddressInfo).port;
+  const { port: stalledPort } = opened.use(await startSilentServer());
   await using gateway = await startGateway({
     processes: "all",
     workers: ["chat=1024"],

@@ -6,7 +6,8 @@ import { test } from "node:test";
 import { until } from "../cli/gateway.ts";
 import { startPostgres } from "../support/postgres.ts";
 import { startRedis } from "../support/redis.ts";
-import { freePort, roles, root } from "./compose.ts";
+import { freePort } from "../support/tcp.ts";
+import { roles, root } from "./compose.ts";
 
 test("each role runs by its container's command and passes its health check, until SIGTERM", async () => {
   await using redis = await startRedis();

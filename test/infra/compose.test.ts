@@ -11,7 +11,8 @@ import { connectRedis } from "#service/redis.ts";
 import { findRedisProgram } from "../../apps/cli/redis-program.ts";
 import { roleCommands } from "../../apps/cli/roles.ts";
 import { until } from "../cli/gateway.ts";
-import { freePort, networks, roles, root, services, textOf } from "./compose.ts";
+import { freePort } from "../support/tcp.ts";
+import { networks, roles, root, services, textOf } from "./compose.ts";
 
 test("every role uses npm start's command, from one image, with separate chat and image workers", () => {
   assert.deepEqual(

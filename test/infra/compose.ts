@@ -1,7 +1,4 @@
-/** The services of docker-compose.yml. */
-import { once } from "node:events";
 import { readFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { fileURLToPath } from "node:url";
 import { parse } from "yaml";
 
@@ -37,22 +34,3 @@ export const { services, networks } = parse(textOf("docker-compose.yml"), { merg
 export const roles = Object.entries(services).filter(
   ([, { command, image }]) => image.startsWith("sluice:") && command?.[0] === "node",
 ) as [string, Service & { command: string[]; environment: Record<string, string> }][];
-
-/**
- * A free port from below the range of ephemeral ports, so that no other process is given it
- * meanwhile.
- */
-export async function freePort(): Promise<number> {
-  for (;;) {
-    const port = 20_000 + Math.floor(Math.random() * 10_000);
-    const server = createServer().listen(port, "127.0.0.1");
-    const isFree = await once(server, "listening").then(
-      () => true,
-      () => false,
-    );
-    if (!isFree) continue;
-    server.close();
-    await once(server, "close");
-    return port;
-  }
-}

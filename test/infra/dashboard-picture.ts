@@ -14,8 +14,8 @@ import { launchBrowser } from "../support/browser.ts";
 import { startControlProcess } from "../support/control.ts";
 import { embeddedDirectory } from "../support/embedded.ts";
 import { startGateway } from "../support/gateway.ts";
+import { freePort } from "../support/tcp.ts";
 import { until } from "../support/time.ts";
-import { freePort } from "./compose.ts";
 import { alertsFile } from "./promql.ts";
 
 const root = resolve(import.meta.dirname, "../..");

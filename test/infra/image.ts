@@ -14,7 +14,8 @@ import { until } from "../cli/gateway.ts";
 import { startPostgres, type TestPostgres } from "../support/postgres.ts";
 import { startRedis, type TestRedis } from "../support/redis.ts";
 import { readStream } from "../support/stream.ts";
-import { freePort, roles, textOf } from "./compose.ts";
+import { freePort } from "../support/tcp.ts";
+import { roles, textOf } from "./compose.ts";
 import { baseImage, buildImage, containerArguments, podman, runContainer } from "./podman.ts";
 
 const image = "localhost/sluice:test";

@@ -5,8 +5,6 @@
 import type { ChildProcess } from "node:child_process";
 import { once } from "node:events";
 import { rm, writeFile } from "node:fs/promises";
-import type { AddressInfo } from "node:net";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
@@ -18,6 +16,7 @@ import {
   sentinelSecurityOf,
   serverSecurityOf,
 } from "./redis-security.ts";
+import { freePort } from "./tcp.ts";
 
 const host = "127.0.0.1";
 
@@ -50,15 +49,6 @@ export interface Topology extends AsyncDisposable {
    * possible.
    */
   settled(): Promise<void>;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, host);
-  await once(server, "listening");
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, "close");
-  return port;
 }
 
 async function ask<Result>(

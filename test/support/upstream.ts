@@ -143,7 +143,7 @@ export const dataEvent = (data: string | object) =>
   `data: ${typeof data === "string" ? data : JSON.stringify(data)}\n\n`;
 
 /** An event with its type in the name and in the data, as in streams of Responses and Messages. */
-export const typedEvent = (type: string, fields: object) => `event: ${type}\n${dataEvent({ type, ...fields })}`;
+export const typedEvent = (type: string, fields: object = {}) => `event: ${type}\n${dataEvent({ type, ...fields })}`;
 
 /** An event of a streamed chat completion. */
 export const chatChunk = (delta: object, finish: string | null = null, model = "theirs") =>

@@ -16,10 +16,10 @@ import { BytesReader } from "../../../apps/worker/answer/bytes-reader.ts";
 import { StreamReader } from "../../../apps/worker/answer/stream-reader.ts";
 import { WholeReader } from "../../../apps/worker/answer/whole-reader.ts";
 import { partOf } from "../../support/part-of.ts";
+import { typedEvent } from "../../support/upstream.ts";
 
 const chat = (delta: object) => `data: ${JSON.stringify({ choices: [{ index: 0, delta, finish_reason: null }] })}\n\n`;
-const event = (type: string, fields: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
-const block = (delta: object) => event("content_block_delta", { index: 0, delta });
+const block = (delta: object) => typedEvent("content_block_delta", { index: 0, delta });
 const gemini = (...parts: object[]) =>
   `data: ${JSON.stringify({ candidates: [{ index: 0, content: { role: "model", parts } }] })}\n\n`;
 
@@ -64,44 +64,44 @@ const dialects: Record<ConversationDialect, Sent> = {
   },
   "openai-responses": {
     begin:
-      event("response.created", { response: { id: "r" } }) +
-      event("response.output_item.added", { output_index: 0, item: { id: "m", type: "message", content: [] } }) +
-      event("response.content_part.added", {
+      typedEvent("response.created", { response: { id: "r" } }) +
+      typedEvent("response.output_item.added", { output_index: 0, item: { id: "m", type: "message", content: [] } }) +
+      typedEvent("response.content_part.added", {
         output_index: 0,
         content_index: 0,
         item_id: "m",
         part: { type: "output_text", text: "" },
       }) +
-      event("response.output_text.delta", { output_index: 0, content_index: 0, item_id: "m", delta: "a" }),
+      typedEvent("response.output_text.delta", { output_index: 0, content_index: 0, item_id: "m", delta: "a" }),
     parts: {
-      text: event("response.output_text.delta", { output_index: 0, content_index: 0, item_id: "m", delta: "b" }),
+      text: typedEvent("response.output_text.delta", { output_index: 0, content_index: 0, item_id: "m", delta: "b" }),
     },
     own: {
-      reasoning: event("response.reasoning_summary_text.delta", { output_index: 0, item_id: "m", delta: "b" }),
-      arguments: event("response.function_call_arguments.delta", { output_index: 1, item_id: "f", delta: "{" }),
-      "an image": event("response.image_generation_call.partial_image", {
+      reasoning: typedEvent("response.reasoning_summary_text.delta", { output_index: 0, item_id: "m", delta: "b" }),
+      arguments: typedEvent("response.function_call_arguments.delta", { output_index: 1, item_id: "f", delta: "{" }),
+      "an image": typedEvent("response.image_generation_call.partial_image", {
         output_index: 1,
         item_id: "i",
         partial_image_b64: "AAAA",
       }),
-      "a step of a search": event("response.web_search_call.searching", { output_index: 1, item_id: "w" }),
-      "a new item": event("response.output_item.added", { output_index: 1, item: { type: "reasoning" } }),
+      "a step of a search": typedEvent("response.web_search_call.searching", { output_index: 1, item_id: "w" }),
+      "a new item": typedEvent("response.output_item.added", { output_index: 1, item: { type: "reasoning" } }),
     },
     noise: {
-      "an empty text": event("response.output_text.delta", {
+      "an empty text": typedEvent("response.output_text.delta", {
         output_index: 0,
         content_index: 0,
         item_id: "m",
         delta: "",
       }),
-      "a keep-alive": event("keepalive", { sequence_number: 9 }),
-      "in progress": event("response.in_progress", { response: { id: "r" } }),
+      "a keep-alive": typedEvent("keepalive", { sequence_number: 9 }),
+      "in progress": typedEvent("response.in_progress", { response: { id: "r" } }),
     },
   },
   "anthropic-messages": {
     begin:
-      event("message_start", { message: { usage: { input_tokens: 1, output_tokens: 1 } } }) +
-      event("content_block_start", { index: 0, content_block: { type: "text", text: "" } }) +
+      typedEvent("message_start", { message: { usage: { input_tokens: 1, output_tokens: 1 } } }) +
+      typedEvent("content_block_start", { index: 0, content_block: { type: "text", text: "" } }) +
       block({ type: "text_delta", text: "a" }),
     parts: { text: block({ type: "text_delta", text: "b" }) },
     own: {
@@ -109,13 +109,13 @@ const dialects: Record<ConversationDialect, Sent> = {
       signature: block({ type: "signature_delta", signature: "abcdefgh" }),
       arguments: block({ type: "input_json_delta", partial_json: '{"a"' }),
       citation: block({ type: "citations_delta", citation: { type: "char_location" } }),
-      "a result of the upstream's own tool": event("content_block_start", {
+      "a result of the upstream's own tool": typedEvent("content_block_start", {
         index: 1,
         content_block: { type: "web_search_tool_result", tool_use_id: "t", content: [] },
       }),
     },
     noise: {
-      ping: event("ping", {}),
+      ping: typedEvent("ping", {}),
       "an empty text": block({ type: "text_delta", text: "" }),
       "empty thinking": block({ type: "thinking_delta", thinking: "" }),
       "empty arguments": block({ type: "input_json_delta", partial_json: "" }),
@@ -180,8 +180,8 @@ for (const dialect of conversationDialects)
   });
 
 test("events of images and speech are parts", () => {
-  const picture = event("image_generation.partial_image", { b64_json: "AAAA", partial_image_index: 0 });
-  const speech = event("speech.audio.delta", { audio: "AAAA" });
+  const picture = typedEvent("image_generation.partial_image", { b64_json: "AAAA", partial_image_index: 0 });
+  const speech = typedEvent("speech.audio.delta", { audio: "AAAA" });
   assert.equal(isPart(imageStreamOf(1, { size: undefined, quality: undefined }), picture, picture), true);
   assert.equal(isPart(speechStreamOf(plainUsageOf(1)), speech, speech), true);
   assert.equal(isPart(speechStreamOf(plainUsageOf(1)), speech, everyStream["a comment"]), false);

@@ -2,14 +2,15 @@
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { createServer, type Server } from "node:http";
-import { type AddressInfo, connect, createServer as createTcpServer, type Server as TcpServer } from "node:net";
+import type { Server } from "node:http";
+import type { AddressInfo, Server as TcpServer } from "node:net";
 import { test } from "node:test";
 import { createServer as createTlsServer, type TLSSocket } from "node:tls";
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { Upstreams, urlOf } from "../../../apps/worker/upstream/upstreams.ts";
 import { partOf } from "../../support/part-of.ts";
+import { startSilentServer, startTunnelProxy } from "../../support/tcp.ts";
 import { until } from "../../support/time.ts";
 import { type Protocol, serverCredentials, startTlsFront, tlsFiles } from "../../support/tls.ts";
 import { jsonAnswer, startScriptedUpstream } from "../../support/upstream.ts";
@@ -104,15 +105,13 @@ test("an upstream that requires a client certificate gets the worker's", async (
 });
 
 test("twenty requests to an upstream that stalls in its handshake all fail within one connect timeout", async () => {
-  const stalled = createTcpServer((socket) => void socket.on("error", () => undefined).resume()).listen(0, "127.0.0.1");
-  await once(stalled, "listening");
+  await using stalled = await startSilentServer();
   await using ours = using();
-  const upstream = upstreamOf(`https://localhost:${portOf(stalled)}`, { tls: { caFile: tlsFiles.caFile } }, 400);
+  const upstream = upstreamOf(`https://localhost:${stalled.port}`, { tls: { caFile: tlsFiles.caFile } }, 400);
   const outcomes = await Promise.all(Array.from({ length: 20 }, () => outcomeOf(ours.upstreams, upstream)));
   assert.deepEqual(new Set(outcomes.map(({ cause }) => cause)), new Set(["UND_ERR_CONNECT_TIMEOUT"]));
   const slowest = Math.max(...outcomes.map(({ tookMs }) => tookMs));
   assert.ok(slowest < 4_000, `${slowest} ms: one after the other they would take 8 s`);
-  stalled.close();
 });
 
 const answer = JSON.stringify({ choices: [], filler: "x".repeat(200_000) });
@@ -177,24 +176,8 @@ test("a truncated or corrupt compressed answer fails, and an unread one stops th
 test("calls use the environment's proxy, except for hosts in NO_PROXY and loopback addresses", async () => {
   await using plain = await startScriptedUpstream((response, { headers }) => response.end(headers.host));
   await using front = await startTlsFront(plain.port, "http/1.1");
-  const tunnelled: string[] = [];
-  const forwarded: string[] = [];
-  const proxy = createServer((request, response) => {
-    forwarded.push(request.url ?? "");
-    response.writeHead(200).end("forwarded");
-  });
-  proxy.on("connect", (request, client) => {
-    tunnelled.push(request.url ?? "");
-    const server = connect(front.port, "127.0.0.1", () => {
-      client.write("HTTP/1.1 200 OK\r\n\r\n");
-      server.pipe(client).pipe(server);
-    });
-    client.on("error", () => server.destroy());
-    server.on("error", () => client.destroy());
-  });
-  proxy.listen(0, "127.0.0.1");
-  await once(proxy, "listening");
-  const address = `http://127.0.0.1:${portOf(proxy)}`;
+  await using proxy = await startTunnelProxy(front.port);
+  const address = `http://127.0.0.1:${proxy.port}`;
   await using ours = using({ HTTPS_PROXY: address, http_proxy: address, NO_PROXY: "never.example" });
   const ask = (baseUrl: string) =>
     outcomeOf(
@@ -202,23 +185,19 @@ test("calls use the environment's proxy, except for hosts in NO_PROXY and loopba
       upstreamOf(baseUrl, { name: baseUrl, tls: { caFile: tlsFiles.caFile, serverName: "localhost" } }, 2_000),
     );
   assert.equal((await ask("https://models.example/v1")).text, "models.example");
-  assert.deepEqual(tunnelled, ["models.example:443"]);
+  assert.deepEqual(proxy.tunnels, ["models.example:443"]);
   assert.equal((await ask(plain.origin)).text, `127.0.0.1:${plain.port}`);
   assert.equal((await ask(`https://localhost:${front.port}`)).text, `localhost:${front.port}`);
   assert.notEqual((await ask("https://never.example/v1")).cause, undefined);
-  assert.deepEqual([tunnelled.length, forwarded.length], [1, 0]);
-  proxy.closeAllConnections();
-  proxy.close();
+  assert.deepEqual([proxy.tunnels.length, proxy.forwards.length], [1, 0]);
 });
 
 test("a proxy that does not answer CONNECT fails within the connect timeout, and may be set without a scheme", async () => {
-  const silent = createTcpServer((socket) => void socket.on("error", () => undefined).resume()).listen(0, "127.0.0.1");
-  await once(silent, "listening");
-  await using ours = using({ https_proxy: `127.0.0.1:${portOf(silent)}` });
+  await using silent = await startSilentServer();
+  await using ours = using({ https_proxy: `127.0.0.1:${silent.port}` });
   const outcome = await outcomeOf(ours.upstreams, upstreamOf("https://models.example/v1", {}, 400));
   assert.notEqual(outcome.cause, undefined);
   assert.ok(outcome.tookMs < 5_000, `${outcome.tookMs} ms`);
-  silent.close();
 });
 
 test("a base URL keeps its query with every path", () => {

@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer } from "node:http";
-import { type AddressInfo, connect, createServer as createTcpServer, type Server } from "node:net";
+import type { AddressInfo } from "node:net";
 import { after, test } from "node:test";
 import { type WebSocket, WebSocketServer } from "ws";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
@@ -14,6 +14,7 @@ import { gatheredInputBytesMax } from "../../../apps/worker/bounds.ts";
 import type { UpstreamHandlers } from "../../../apps/worker/upstream/pooled-call.ts";
 import { Upstreams } from "../../../apps/worker/upstream/upstreams.ts";
 import { partOf } from "../../support/part-of.ts";
+import { startSilentServer, startTunnelProxy } from "../../support/tcp.ts";
 import { until } from "../../support/time.ts";
 import { startTlsFront, tlsFiles } from "../../support/tls.ts";
 
@@ -30,7 +31,7 @@ server.on("upgrade", (request, raw, head) => {
 });
 server.listen(0, "127.0.0.1");
 await once(server, "listening");
-const portOf = (of: Server) => (of.address() as AddressInfo).port;
+const { port } = server.address() as AddressInfo;
 after(() => {
   for (const client of sockets.clients) client.terminate();
   server.close();
@@ -70,7 +71,7 @@ function open(upstream: CatalogueUpstream, { path = "/realtime?model=m", first =
   };
 }
 
-const plain = `http://127.0.0.1:${portOf(server)}`;
+const plain = `http://127.0.0.1:${port}`;
 
 test("a session is opened below the base URL with the credential, and Live beside the API's version", async () => {
   await using ours = open(upstreamOf(`${plain}/v1?api-version=1`), { first: "setup" });
@@ -101,16 +102,14 @@ test("a connection that breaks, or that cannot be opened in time, is a failure",
   await using refused = open(upstreamOf("http://127.0.0.1:1"));
   await refused.has(1);
   assert.deepEqual(refused.seen, ["failed upstream_failed ECONNREFUSED"]);
-  const silent = createTcpServer((socket) => void socket.on("error", () => undefined).resume()).listen(0, "127.0.0.1");
-  await once(silent, "listening");
-  await using hanging = open(upstreamOf(`https://127.0.0.1:${portOf(silent)}`, {}, 100));
+  await using silent = await startSilentServer();
+  await using hanging = open(upstreamOf(`https://127.0.0.1:${silent.port}`, {}, 100));
   await hanging.has(1);
   assert.deepEqual(hanging.seen, ["failed upstream_timeout connect timeout"]);
-  silent.close();
 });
 
 test("TLS settings and the environment's proxy apply", async () => {
-  await using front = await startTlsFront(portOf(server), "http/1.1");
+  await using front = await startTlsFront(port, "http/1.1");
   const tls = { tls: { caFile: tlsFiles.caFile, serverName: "localhost" } };
   await using direct = open(upstreamOf(`https://localhost:${front.port}`, tls));
   await direct.has(2);
@@ -118,28 +117,14 @@ test("TLS settings and the environment's proxy apply", async () => {
   await using untrusted = open(upstreamOf(`https://localhost:${front.port}`));
   await untrusted.has(1);
   assert.match(untrusted.seen[0] as string, /^failed upstream_failed/);
-  const tunnelled: string[] = [];
-  const proxy = createServer();
-  proxy.on("connect", (request, client) => {
-    tunnelled.push(request.url ?? "");
-    const onward = connect(front.port, "127.0.0.1", () => {
-      client.write("HTTP/1.1 200 OK\r\n\r\n");
-      onward.pipe(client).pipe(onward);
-    });
-    client.on("error", () => onward.destroy());
-    onward.on("error", () => client.destroy());
-  });
-  proxy.listen(0, "127.0.0.1");
-  await once(proxy, "listening");
-  const environment = { HTTPS_PROXY: `127.0.0.1:${portOf(proxy)}` };
+  await using proxy = await startTunnelProxy(front.port);
+  const environment = { HTTPS_PROXY: `127.0.0.1:${proxy.port}` };
   await using proxied = open(upstreamOf("https://models.example/v1", tls), { environment });
   await proxied.has(2);
-  assert.deepEqual([tunnelled, proxied.seen], [["models.example:443"], ["head 200", "text hello"]]);
+  assert.deepEqual([proxy.tunnels, proxied.seen], [["models.example:443"], ["head 200", "text hello"]]);
   await using local = open(upstreamOf(`https://localhost:${front.port}`, tls), { environment });
   await local.has(2);
-  assert.equal(tunnelled.length, 1);
-  proxy.closeAllConnections();
-  proxy.close();
+  assert.equal(proxy.tunnels.length, 1);
 });
 
 test("the caller's messages arrive whole, large ones in fragments, with the upstream's name of the model", async () => {

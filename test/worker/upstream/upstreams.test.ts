@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { mkdtempDisposable, rm, writeFile } from "node:fs/promises";
 import type { ServerResponse } from "node:http";
-import { type AddressInfo, createServer, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
 import type { CatalogueUpstream } from "#catalogue/catalogue.ts";
 import { failureOfTransport } from "../../../apps/worker/upstream/transport-failures.ts";
 import { type UpstreamRequest, Upstreams } from "../../../apps/worker/upstream/upstreams.ts";
+import { startTcpServer } from "../../support/tcp.ts";
 import { until } from "../../support/time.ts";
 import { startScriptedUpstream } from "../../support/upstream.ts";
 
@@ -106,11 +106,10 @@ type Play = (socket: Socket, requests: number, connection: number) => void;
 /** An upstream that answers each request of each connection as the test plays it. */
 async function startRaw(play: Play) {
   let connections = 0;
-  const server = createServer((socket) => {
+  const server = await startTcpServer((socket) => {
     const connection = ++connections;
     let requests = 0;
     let text = "";
-    socket.on("error", () => undefined);
     socket.on("data", (chunk) => {
       text += chunk;
       for (let end = text.indexOf("{}"); end >= 0; end = text.indexOf("{}")) {
@@ -118,12 +117,11 @@ async function startRaw(play: Play) {
         play(socket, ++requests, connection);
       }
     });
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
+  });
   const upstreams = new Upstreams(() => ({}));
   const upstream = {
     name: "raw",
-    baseUrl: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    baseUrl: `http://127.0.0.1:${server.port}`,
     headers: {},
     connectionsMax: 1,
     timeouts: { connectTimeoutMs: 5_000 },
@@ -136,7 +134,7 @@ async function startRaw(play: Play) {
       askOf(upstreams, upstream, isRepeatable, body),
     async [Symbol.asyncDispose]() {
       await upstreams.close();
-      server.close();
+      await server[Symbol.asyncDispose]();
     },
   };
 }
@@ -316,24 +314,11 @@ test("failures of DNS and of certificates are told from broken answers, with the
     /^The upstream of this model could not be reached\. (?:ENOTFOUND|EAI_AGAIN)$/,
   );
   const plain = { ...theirs.upstream, name: "plain", baseUrl: theirs.upstream.baseUrl.replace("http:", "https:") };
-  await using wrong = await startHttp();
+  await using wrong = await startTcpServer((socket) => {
+    socket.on("data", () => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
+  });
   assert.match(
-    await askOf(theirs.upstreams, { ...plain, baseUrl: wrong.url }, true),
+    await askOf(theirs.upstreams, { ...plain, baseUrl: `https://127.0.0.1:${wrong.port}` }, true),
     /could not be reached securely\. (?:ERR_SSL_\w+|EPROTO)$/,
   );
 });
-
-/** A server of plain HTTP, with the address of one of HTTPS. */
-async function startHttp() {
-  const server = createServer((socket) => {
-    socket.on("error", () => undefined);
-    socket.on("data", () => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n"));
-  }).listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    url: `https://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async [Symbol.asyncDispose]() {
-      server.close();
-    },
-  };
-}

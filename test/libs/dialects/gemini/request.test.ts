@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import fc from "fast-check";
-import Fastify from "fastify";
 import type { Framing } from "#dialects/codec.ts";
 import { gemini } from "#dialects/gemini/codec.ts";
 import { countRequestSchema, generateRequestSchema } from "#dialects/gemini/schema.ts";
@@ -10,21 +9,9 @@ import { Refusal } from "#dialects/neutral/field-support.ts";
 import type { Message, NeutralRequest, Settings, Tool } from "#dialects/neutral/neutral.ts";
 import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { targetOf } from "../../../support/target.ts";
+import { refusalOf, schemaServer, withoutPaths } from "../support.ts";
 
-const server = Fastify({
-  ajv: {
-    customOptions: {
-      coerceTypes: false,
-      useDefaults: false,
-      removeAdditional: false,
-      allErrors: false,
-      strict: false,
-      verbose: true,
-    },
-  },
-});
-server.post("/generate", { schema: { body: generateRequestSchema } }, async () => "taken");
-server.post("/count", { schema: { body: countRequestSchema } }, async () => "taken");
+const server = schemaServer({ "/generate": generateRequestSchema, "/count": countRequestSchema });
 after(() => server.close());
 
 async function faultOf(body: object, url = "/generate"): Promise<string> {
@@ -52,17 +39,6 @@ const userMessage = (text: string): Message => ({
   parts: [{ kind: "text", text, path: "m" }],
   path: "m",
 });
-const refusalOf = (act: () => unknown): string => {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof Refusal) return error.param;
-    throw error;
-  }
-  return "taken";
-};
-const withoutPaths = (value: unknown): unknown =>
-  JSON.parse(JSON.stringify(value, (key, inner) => (key === "path" ? undefined : inner)));
 const foreign = { dialect: "anthropic-messages", data: "c2lnbmF0dXJl" } as const;
 
 /** All that has a place in the neutral form, as Google's clients write it. */

@@ -1,27 +1,14 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import Fastify from "fastify";
-import { Refusal } from "#dialects/neutral/field-support.ts";
 import type { Message, NeutralRequest, Part, Settings } from "#dialects/neutral/neutral.ts";
 import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { openaiResponses } from "#dialects/openai-responses/codec.ts";
 import { responsesRequestSchema } from "#dialects/openai-responses/schema.ts";
 import { statefulFieldIn } from "#dialects/openai-responses/stateless.ts";
 import { targetOf } from "../../../support/target.ts";
+import { refusalOf, schemaServer, withoutPaths } from "../support.ts";
 
-const server = Fastify({
-  ajv: {
-    customOptions: {
-      coerceTypes: false,
-      useDefaults: false,
-      removeAdditional: false,
-      allErrors: false,
-      strict: false,
-      verbose: true,
-    },
-  },
-});
-server.post("/", { schema: { body: responsesRequestSchema } }, async () => "taken");
+const server = schemaServer({ "/": responsesRequestSchema });
 after(() => server.close());
 
 /** The schema's verdict on a body: the path of the fault, or undefined. */
@@ -39,18 +26,6 @@ const wireOf = (
   model = target.model,
 ): Record<string, unknown> =>
   JSON.parse(openaiResponses.encodeRequest(request, framing, targetOf("openai-responses", model)).body.toString());
-const refusalOf = (act: () => unknown): string => {
-  try {
-    act();
-  } catch (error) {
-    if (error instanceof Refusal) return error.param;
-    throw error;
-  }
-  return "taken";
-};
-/** A request without the places of its values, to compare what they say. */
-const withoutPaths = (value: unknown): unknown =>
-  JSON.parse(JSON.stringify(value, (key, inner) => (key === "path" ? undefined : inner)));
 
 const png = "iVBORw0KGgo=";
 const schema = {

@@ -7,6 +7,7 @@ import { wrappedSignatureOf } from "#dialects/neutral/wrapped-signature.ts";
 import { openaiResponses } from "#dialects/openai-responses/codec.ts";
 import { SseReader } from "#wire/sse.ts";
 import { targetOf } from "../../../support/target.ts";
+import { typedEvent } from "../../../support/upstream.ts";
 
 const { verbatim } = openaiResponses;
 const golden = readFileSync(join(import.meta.dirname, "../../../fixtures/wire/openai-responses.sse"));
@@ -169,51 +170,51 @@ test("events without a name are identified by their type", () => {
   );
 });
 
-const event = (type: string, fields: object = {}) => `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
-
 test("an answer begins with its first content, not with the events that announce it", () => {
-  const createdEvent = event("response.created", { response: { id: "r", model: "u" } });
+  const createdEvent = typedEvent("response.created", { response: { id: "r", model: "u" } });
   const committed = (...events: string[]) => relayed(Buffer.from(createdEvent + events.join(""))).stream.committed;
-  const added = (type: string) => event("response.output_item.added", { output_index: 0, item: { type } });
+  const added = (type: string) => typedEvent("response.output_item.added", { output_index: 0, item: { type } });
   assert.equal(
     committed(
-      event("response.queued"),
-      event("response.in_progress"),
+      typedEvent("response.queued"),
+      typedEvent("response.in_progress"),
       added("message"),
-      event("response.content_part.added"),
-      event("keepalive"),
+      typedEvent("response.content_part.added"),
+      typedEvent("keepalive"),
     ),
     false,
   );
   for (const content of [
-    event("response.output_text.delta", { delta: "a" }),
-    event("response.refusal.delta"),
+    typedEvent("response.output_text.delta", { delta: "a" }),
+    typedEvent("response.refusal.delta"),
     added("function_call"),
     added("web_search_call"),
-    event("response.output_item.done"),
-    event("response.incomplete"),
+    typedEvent("response.output_item.done"),
+    typedEvent("response.incomplete"),
   ])
     assert.equal(committed(content), true, content);
 });
 
 test("errors are detected at any position; a truncated stream is not finished", () => {
-  for (const content of ["", event("response.output_text.delta", { delta: "a" })])
+  for (const content of ["", typedEvent("response.output_text.delta", { delta: "a" })])
     for (const [failure, status] of [
-      [event("error", { code: "rate_limit_exceeded", message: "m", param: null }), 429],
+      [typedEvent("error", { code: "rate_limit_exceeded", message: "m", param: null }), 429],
       [
-        event("response.failed", { response: { status: "failed", error: { code: "server_error", message: "m" } } }),
+        typedEvent("response.failed", {
+          response: { status: "failed", error: { code: "server_error", message: "m" } },
+        }),
         500,
       ],
       ['data: {"error":{"message":"m","code":"x"}}\n\n', undefined],
     ] as const) {
-      const { stream, text } = relayed(Buffer.from(content + failure + event("response.completed")));
+      const { stream, text } = relayed(Buffer.from(content + failure + typedEvent("response.completed")));
       assert.equal(stream.error?.message, "m");
       assert.equal(stream.error?.status, status);
       assert.deepEqual([stream.ended, text], [false, content]);
     }
   const { stream } = relayed(
     Buffer.from(
-      `${event("response.output_text.delta", { delta: "a" })}data: [DONE]\n\ndata: {"type":"response.output_text.delta"\n\n`,
+      `${typedEvent("response.output_text.delta", { delta: "a" })}data: [DONE]\n\ndata: {"type":"response.output_text.delta"\n\n`,
     ),
   );
   assert.deepEqual([stream.committed, stream.finished, stream.ended, stream.malformedEvents], [true, false, false, 1]);
@@ -261,7 +262,7 @@ test("an answer says what the gateway stores of it, in place of what the upstrea
   assert.equal(whole.kind === "answer" && whole.body.toString(), shown);
   const stream = verbatim.stream(Buffer.from("{}"), "sse", identity);
   const out: Buffer[] = [];
-  const delta = event("response.output_text.delta", { delta: "a", response: { store: false } });
+  const delta = typedEvent("response.output_text.delta", { delta: "a", response: { store: false } });
   const completed = (response: string) => `data: {"type":"response.completed","response":${response}}\n\n`;
   const created = (response: string) => `data: {"response": ${response} ,"type":"response.created"}\n\n`;
   for (const one of new SseReader(1 << 20).push(Buffer.from(created("{}") + delta + completed(upstreamBody))))

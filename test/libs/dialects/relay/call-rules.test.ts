@@ -9,12 +9,9 @@ import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { type AnswerEvent, foldedOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
 import { withCallRules } from "#dialects/relay/call-rules.ts";
-import { targetOf } from "../../../support/target.ts";
+import { wireOf } from "../support.ts";
 
 type Json = Record<string, unknown>;
-
-const wireOf = (request: NeutralRequest, spoken: ConversationDialect): Json =>
-  JSON.parse(codecs[spoken].encodeRequest(request, "whole", targetOf(spoken, "upstream-name")).body.toString());
 
 /** A request of each dialect with the tools `a`, `b` and `c`. */
 const requestOf: Record<ConversationDialect, (fields: Json) => NeutralRequest> = {

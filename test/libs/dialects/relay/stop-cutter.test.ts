@@ -9,6 +9,7 @@ import { answersOf, canCut } from "#dialects/relay/stop-cutter.ts";
 import { TranslatedStream } from "#dialects/relay/translated.ts";
 import { SseReader } from "#wire/sse.ts";
 import { targetOf } from "../../../support/target.ts";
+import { typedEvent } from "../../../support/upstream.ts";
 
 const request: NeutralRequest = { system: [], messages: [], tools: [], settings: {} };
 const contextOf = (dialect: ConversationDialect, cut: Cut | undefined): AnswerContext => ({
@@ -21,27 +22,25 @@ const contextOf = (dialect: ConversationDialect, cut: Cut | undefined): AnswerCo
   body: dialect === "openai-chat" ? { stream_options: { include_usage: true } } : {},
 });
 
-const event = (type: string, fields: object) => `event: ${type}\ndata: ${JSON.stringify({ type, ...fields })}\n\n`;
-
 /** A stream of Responses that says these texts. */
 const responsesStream = (texts: readonly string[]): string =>
   [
-    event("response.created", { response: { id: "r", status: "in_progress" } }),
-    event("response.output_item.added", {
+    typedEvent("response.created", { response: { id: "r", status: "in_progress" } }),
+    typedEvent("response.output_item.added", {
       output_index: 0,
       item: { type: "message", id: "i", role: "assistant", content: [] },
     }),
-    event("response.content_part.added", {
+    typedEvent("response.content_part.added", {
       output_index: 0,
       content_index: 0,
       item_id: "i",
       part: { type: "output_text", text: "" },
     }),
     ...texts.map((delta) =>
-      event("response.output_text.delta", { output_index: 0, content_index: 0, item_id: "i", delta }),
+      typedEvent("response.output_text.delta", { output_index: 0, content_index: 0, item_id: "i", delta }),
     ),
-    event("response.output_text.done", { output_index: 0, content_index: 0, item_id: "i", text: texts.join("") }),
-    event("response.completed", {
+    typedEvent("response.output_text.done", { output_index: 0, content_index: 0, item_id: "i", text: texts.join("") }),
+    typedEvent("response.completed", {
       response: {
         id: "r",
         status: "completed",

@@ -5,7 +5,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import type { NeutralRequest, Tool } from "#dialects/neutral/neutral.ts";
 import { callerArgumentsOf, toolSchemaOf } from "#dialects/schema/tool-schemas.ts";
@@ -18,7 +17,7 @@ import {
   type Schema,
   schemasIn,
 } from "../../../support/schema-rules.ts";
-import { targetOf } from "../../../support/target.ts";
+import { wireOf } from "../support.ts";
 
 type Json = Record<string, unknown>;
 
@@ -44,8 +43,6 @@ const requestOf = (tools: Tool[], input = "{}"): NeutralRequest => ({
   tools,
   settings: {},
 });
-const wireOf = (request: NeutralRequest, spoken: ConversationDialect): Json =>
-  JSON.parse(codecs[spoken].encodeRequest(request, "whole", targetOf(spoken, "upstream-name")).body.toString());
 
 interface WireTool {
   name: string;
