@@ -2,7 +2,7 @@
 import { execFileSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { checkout } from "../../apps/cli/state.ts";
 
 const git = (...args: string[]) => execFileSync("git", args, { cwd: checkout, encoding: "utf8", stdio: "pipe" }).trim();
@@ -20,7 +20,7 @@ export type Earlier = { kind: "checkout"; directory: string; what: string } | { 
  * process; by default the newest tag `v…`.
  */
 export function earlierVersion({ beside, release }: { beside?: string; release?: string }): Earlier {
-  if (beside !== undefined) return { kind: "checkout", directory: resolve(beside), what: beside };
+  if (beside !== undefined) return { kind: "checkout", directory: resolve(beside), what: basename(resolve(beside)) };
   try {
     const ref = release ?? git("describe", "--tags", "--abbrev=0", "--match", "v*");
     const lock = git("show", `${ref}:package-lock.json`);
