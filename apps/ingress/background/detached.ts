@@ -200,7 +200,7 @@ export class DetachedGenerations {
   }
 
   /**
-   * Refused with `other` where the stream with this id was begun by another request, and with
+   * Returns the refusal `other` where the stream with this id was begun by another request, and
    * `gone` where it is not stored.
    */
   async checkFingerprint(

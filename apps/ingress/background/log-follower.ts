@@ -36,8 +36,8 @@ export class LogFollower {
 
   /**
    * Sends the log of an answer from behind the event with the number `after`; what follows may be
-   * an error, if the rest is lost. Refused before the response has begun; with `unless` if there is
-   * no log.
+   * an error, if the rest is lost. Returns a refusal before the response has begun: `unless` if
+   * there is no log.
    */
   async follow(
     request: FastifyRequest,

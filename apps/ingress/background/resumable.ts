@@ -92,7 +92,7 @@ export class ResumableStreams {
 
   /**
    * Sends what the log of an answer has behind the event with the number `after`, and what comes.
-   * Refused before it has begun.
+   * Returns a refusal before it has begun.
    */
   follow(request: FastifyRequest, reply: FastifyReply, position: LogPosition): Promise<Refusal | undefined> {
     return this.#options.follower.follow(request, reply, position, gone);

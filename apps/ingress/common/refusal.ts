@@ -20,6 +20,7 @@ export const invalidRequest = (message: string, param?: string): Failure => ({
   ...(param !== undefined && { param }),
 });
 
+/** The refusal of a request with a fault in the field `param`. */
 export const refusalOf = (message: string, param?: string): Refusal => new Refusal(invalidRequest(message, param));
 
 /** A value, or the reason why there is none. */

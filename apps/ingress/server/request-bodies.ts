@@ -91,8 +91,8 @@ export class RequestBodies {
   }
 
   /**
-   * Reserves this many bytes for a request, unless it has reserved more. Refused when its key gets
-   * no more.
+   * Reserves this many bytes for a request, unless it has reserved more. Returns a refusal when its
+   * key gets no more.
    */
   reserve({ bodyClaim, caller }: FastifyRequest, bytes: number): Refusal | undefined {
     const shortage = bodyClaim.hold(Math.max(bytes, bodyClaim.amount));

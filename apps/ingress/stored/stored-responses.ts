@@ -156,7 +156,8 @@ export class StoredResponses {
 
   /**
    * Stores a response that has no answer yet, with its input. False where the id is taken, by a
-   * request of the same fingerprint. Refused for another fingerprint, and where there is no space.
+   * request of the same fingerprint. Another fingerprint is refused, and so
+   * is a response for which there is no space.
    */
   async begin(owner: StoreOwner, toStore: ResponseToStore, fingerprint: string): Promise<Result<boolean>> {
     const { id, chain, input, response } = toStore;
@@ -210,7 +211,7 @@ export class StoredResponses {
       await this.#conversations.add(owner, conversationId, items).catch(() => undefined);
   }
 
-  /** Reserves memory for values before they are read. Refused where they are too large. */
+  /** Reserves memory for values before they are read. Returns a refusal if they are too large. */
   #reserve(bytes: number, reserve: Reserve): Refusal | undefined {
     return bytes > this.#bodyBytesMax ? new Refusal(tooLarge(this.#bodyBytesMax)) : reserve(bytes);
   }
