@@ -11,8 +11,9 @@ import { jsonSchemaOutputFormat } from "@anthropic-ai/sdk/helpers/json-schema";
 import AnthropicOld from "anthropic-sdk-0";
 import { conversationDialects } from "#dialects/dialect.ts";
 import { partOf } from "../support/part-of.ts";
+import { png } from "../support/png.ts";
 import { until } from "../support/time.ts";
-import { greeting, modelOf, png, simulatedModelOf, startClientsGateway, weather } from "./support.ts";
+import { greeting, modelOf, simulatedModelOf, startClientsGateway, weather } from "./support.ts";
 
 const gateway = await startClientsGateway();
 after(() => gateway[Symbol.asyncDispose]());

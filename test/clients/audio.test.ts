@@ -8,7 +8,7 @@ import { startClientsGateway } from "./support.ts";
 
 const gateway = await startClientsGateway();
 after(() => gateway[Symbol.asyncDispose]());
-const client = new OpenAI({ apiKey: gateway.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
+const client = gateway.client();
 const input = "Good morning, this is a test of a voice.";
 
 const bytesOf = async (response: Response) => Buffer.from(await response.arrayBuffer());

@@ -9,7 +9,8 @@ import { OAuth2Client } from "google-auth-library";
 import OpenAI, { AzureOpenAI } from "openai";
 import WebSocket from "ws";
 import { conversationDialects } from "#dialects/dialect.ts";
-import { greeting, modelOf, png, startClientsGateway } from "./support.ts";
+import { png } from "../support/png.ts";
+import { greeting, modelOf, startClientsGateway } from "./support.ts";
 
 const gateway = await startClientsGateway();
 after(() => gateway[Symbol.asyncDispose]());

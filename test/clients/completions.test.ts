@@ -10,7 +10,7 @@ import { greeting, modelOf, startClientsGateway } from "./support.ts";
 
 const gateway = await startClientsGateway();
 after(() => gateway[Symbol.asyncDispose]());
-const client = new OpenAI({ apiKey: gateway.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
+const client = gateway.client();
 const prompt = "hello there";
 
 for (const model of ["completing", ...conversationDialects.map((upstream) => modelOf(upstream))])

@@ -6,8 +6,9 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { GoogleGenAI, type Interactions } from "@google/genai";
 import { conversationDialects } from "#dialects/dialect.ts";
+import { png } from "../support/png.ts";
 import { until } from "../support/time.ts";
-import { greeting, modelOf, png, startClientsGateway, weather } from "./support.ts";
+import { greeting, modelOf, startClientsGateway, weather } from "./support.ts";
 
 const gateway = await startClientsGateway();
 after(() => gateway[Symbol.asyncDispose]());

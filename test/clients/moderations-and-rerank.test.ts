@@ -9,11 +9,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
 import OpenAI from "openai";
-import { png, startClientsGateway } from "./support.ts";
+import { png } from "../support/png.ts";
+import { startClientsGateway } from "./support.ts";
 
 const gateway = await startClientsGateway();
 after(() => gateway[Symbol.asyncDispose]());
-const client = new OpenAI({ apiKey: gateway.key, baseURL: `${gateway.url}/v1`, maxRetries: 0 });
+const client = gateway.client();
 
 test("moderations: a text, several texts, and a text with an image; without a model it is the latest of OpenAI", async () => {
   const one = await client.moderations.create({ model: "moderation", input: "I will kill the process" });

@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { Ollama } from "ollama";
 import { conversationDialects } from "#dialects/dialect.ts";
-import { greeting, modelOf, png, startClientsGateway, weather } from "./support.ts";
+import { png } from "../support/png.ts";
+import { greeting, modelOf, startClientsGateway, weather } from "./support.ts";
 
 const gateway = await startClientsGateway();
 after(() => gateway[Symbol.asyncDispose]());

@@ -7,8 +7,9 @@ import { after, test } from "node:test";
 import OpenAI from "openai";
 import OpenAIOld from "openai-6";
 import { conversationDialects } from "#dialects/dialect.ts";
+import { png } from "../support/png.ts";
 import { until } from "../support/time.ts";
-import { greeting, modelOf, png, simulatedModelOf, startClientsGateway, weather } from "./support.ts";
+import { greeting, modelOf, simulatedModelOf, startClientsGateway, weather } from "./support.ts";
 
 const gateway = await startClientsGateway();
 after(() => gateway[Symbol.asyncDispose]());

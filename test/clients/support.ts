@@ -74,11 +74,6 @@ export function startClientsGateway({ processes }: Pick<GatewayOptions, "process
 }
 
 export const greeting = "You said: hello there\nThis is the simulator: the same words always get the same answer.";
-export const png = Buffer.from(
-  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
-  "base64",
-);
-
 export const weather = {
   name: "get_weather",
   description: "Says the weather of a city.",

@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import type { ConversationDialect } from "#dialects/dialect.ts";
+import { pngBase64 as png } from "../support/png.ts";
 import type { Ask, Observed, ToolResult } from "./ask.ts";
 
 export interface Case {
@@ -39,7 +40,6 @@ const weather = {
   },
 };
 const clock = { name: "get_time", description: "Says the time." };
-const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 const pdf = Buffer.from("%PDF-1.4\n%%EOF\n").toString("base64");
 
 function complete({ faults, error, finish, usage }: Observed, wanted: Observed["finish"] = "stop"): void {

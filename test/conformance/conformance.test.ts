@@ -9,6 +9,7 @@ import { join } from "node:path";
 import { after, test } from "node:test";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { startGateway } from "../support/gateway.ts";
+import { png } from "../support/png.ts";
 import { bodyAnswer, startScriptedUpstream } from "../support/upstream.ts";
 import type { Caller, Observed } from "./ask.ts";
 import { callers } from "./callers/callers.ts";
@@ -20,10 +21,6 @@ const writes = process.env.CONFORMANCE_WRITE === "1";
 const goldenFolder = join(import.meta.dirname, "golden");
 const tableFile = join(import.meta.dirname, "..", "..", "docs", "conformance.md");
 
-const png = Buffer.from(
-  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
-  "base64",
-);
 const pictures = await startScriptedUpstream(bodyAnswer(png, "image/png"));
 const cases = casesOf(pictures.origin);
 

@@ -9,6 +9,7 @@ import { StartupFault } from "#service/startup.ts";
 import { dropAudit } from "../../apps/control/accounts/audit-log.ts";
 import type { Database } from "../../apps/control/database/database.ts";
 import { Settings } from "../../apps/control/settings/settings.ts";
+import { png } from "../support/png.ts";
 import { startScriptedUpstream } from "../support/upstream.ts";
 import { operator, startApi, type TestApi } from "./api.ts";
 import { onPostgres } from "./databases.ts";
@@ -16,7 +17,6 @@ import { startMailServer } from "./mail-server.ts";
 
 const log = pino({ level: "silent" });
 const secret = "a secret of at least 32 characters";
-const pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 const openSettings = async (database: Database, environment: Record<string, string> = {}, own = secret) => {
   const settings = new Settings({ database, environment, secret: own, log });
@@ -108,10 +108,7 @@ onPostgres("values that are not valid are refused at their field", async (databa
     ["logo", "data:image/gif;base64,AAAA"],
     ["logo", "data:image/png;base64,AAAA"],
     ["logo", `data:image/svg+xml;base64,${Buffer.from("<html><svg/></html>").toString("base64")}`],
-    [
-      "logo",
-      `data:image/png;base64,${Buffer.concat([Buffer.from(pixel, "base64"), Buffer.alloc(65_536)]).toString("base64")}`,
-    ],
+    ["logo", `data:image/png;base64,${Buffer.concat([png, Buffer.alloc(65_536)]).toString("base64")}`],
   ];
   for (const [field, value] of wrong) {
     const { status, body } = await change(api, { [field]: value });
@@ -123,7 +120,7 @@ onPostgres("a logo is kept as it is, and the audit log has only its address", as
   await using api = await cleared(database);
   const svg = '<?xml version="1.0"?><!-- made by hand --><svg xmlns="http://www.w3.org/2000/svg"/>';
   for (const [type, bytes] of [
-    ["image/png", Buffer.from(pixel, "base64")],
+    ["image/png", png],
     ["image/svg+xml", Buffer.from(svg)],
   ] as const) {
     const {

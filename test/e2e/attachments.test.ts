@@ -5,13 +5,10 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { startGateway } from "../support/gateway.ts";
+import { png } from "../support/png.ts";
 import { jsonAnswer, startScriptedUpstream } from "../support/upstream.ts";
 import { modelLine } from "./support.ts";
 
-const png = Buffer.from(
-  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
-  "base64",
-);
 const pdf = Buffer.from("%PDF-1.7 a document");
 const data = { png: png.toString("base64"), pdf: pdf.toString("base64") };
 const files = await startScriptedUpstream((response, { path }) => response.end(path.endsWith(".pdf") ? pdf : png));

@@ -5,8 +5,9 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { modelOf, png, startClientsGateway } from "../clients/support.ts";
+import { modelOf, startClientsGateway } from "../clients/support.ts";
 import { metricsOf } from "../support/metrics.ts";
+import { png } from "../support/png.ts";
 import { workedSecondsOf } from "../support/time.ts";
 import { words } from "./bad-input/raw.ts";
 import { exchange } from "./support.ts";

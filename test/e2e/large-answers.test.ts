@@ -4,13 +4,13 @@
  */
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
-import { hashOf } from "#access/key.ts";
 import { nanoPerUnit } from "#ledger/money.ts";
 import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
 import { chunkedAnswer, startScriptedUpstream } from "../support/upstream.ts";
+import { subjectOf } from "./support.ts";
 
 const upstream = await startScriptedUpstream();
 /** A token and an image cost 1, so that money counts them. */
@@ -50,7 +50,7 @@ async function ask(path: string, body: object, parts: () => Iterable<string | Bu
     body: JSON.stringify(body),
   });
   const text = await response.text();
-  const subject = `key_${hashOf(key).slice(0, 24)}`;
+  const subject = subjectOf(key);
   await until("nothing runs", async () => (await redis.zcard(keyspace.limit("key", subject, "running"))) === 0);
   const spent = Number(await redis.hget(keyspace.limit("key", subject, "budget"), "dayNano")) / nanoPerUnit;
   const calls = upstream.requests.length - before;

@@ -10,6 +10,7 @@ import { connectRedis } from "#service/redis.ts";
 import { SseReader } from "#wire/sse.ts";
 import { startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
+import { subjectOf } from "./support.ts";
 
 /**
  * Each answer stops after a known number of tokens and never ends, so that a caller has read all
@@ -63,7 +64,6 @@ after(async () => {
   await gateway[Symbol.asyncDispose]();
 });
 const keyspace = keyspaceOf("sluice");
-const subjectOf = (key: string) => `key_${hashOf(key).slice(0, 24)}`;
 
 /** A key's spending, once none of its requests runs. */
 async function spentBy(key: string): Promise<number> {

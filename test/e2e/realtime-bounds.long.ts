@@ -12,15 +12,13 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
-import { openLive, openSession, realtimeCatalogue } from "./realtime-support.ts";
+import { openLive, openSession, pricedLine, realtimeCatalogue } from "./realtime-support.ts";
+import { subjectOf } from "./support.ts";
 
 const scripted = new WebSocketServer({ port: 0, host: "127.0.0.1", maxPayload: 0 });
 await once(scripted, "listening");
 const scriptedUrl = `http://127.0.0.1:${(scripted.address() as AddressInfo).port}/v1`;
 
-/** A token costs 1, so that money counts tokens. */
-const line = (id: string, upstream: string, model: string) =>
-  `  - { id: ${id}, queue: realtime, retries: 0, prices: { inputPerMillion: 1000000, outputPerMillion: 1000000 }, route: [{ upstream: ${upstream}, model: "${model}" }] }\n`;
 const endless = "sim-realtime;tokens=2000;size=16000";
 const gateway = await startGateway({
   workers: ["realtime=32"],
@@ -37,7 +35,7 @@ upstreams:
   google: { dialect: gemini, baseUrl: "\${SIMULATOR_URL}/v1beta" }
   scripted: { dialect: openai-chat, baseUrl: "${scriptedUrl}" }
 models:
-${line("voice", "openai", "sim-realtime")}${line("long", "openai", "sim-realtime;tokens=150")}${line("endless", "openai", endless)}${line("live", "google", "sim-live")}${line("scripted", "scripted", "m")}`,
+${pricedLine("voice", "openai", "sim-realtime")}${pricedLine("long", "openai", "sim-realtime;tokens=150")}${pricedLine("endless", "openai", endless)}${pricedLine("live", "google", "sim-live")}${pricedLine("scripted", "scripted", "m")}`,
 });
 const redis = await connectRedis(gateway.redis.url, "request");
 const keyspace = keyspaceOf("sluice");
@@ -48,7 +46,6 @@ after(async () => {
   scripted.close();
 });
 
-const subjectOf = (key: string) => `key_${hashOf(key).slice(0, 24)}`;
 const spentBy = async (key: string) =>
   Number(await redis.hget(keyspace.limit("key", subjectOf(key), "budget"), "dayNano")) / nanoPerUnit;
 const nothingRuns = (key: string) =>

@@ -116,3 +116,7 @@ export const officialSession = ({ url, client }: Gateway, model: string, key?: s
     client(key === undefined ? {} : { key }),
   );
 };
+
+/** A line for `models`: a token costs 1, so that money counts tokens. */
+export const pricedLine = (id: string, upstream: string, model: string) =>
+  `  - { id: ${id}, queue: realtime, retries: 0, prices: { inputPerMillion: 1000000, outputPerMillion: 1000000 }, route: [{ upstream: ${upstream}, model: "${model}" }] }\n`;

@@ -8,11 +8,9 @@ import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startGateway } from "../support/gateway.ts";
 import { until } from "../support/time.ts";
-import { type BareSession, openLive, openSession } from "./realtime-support.ts";
+import { type BareSession, openLive, openSession, pricedLine } from "./realtime-support.ts";
+import { subjectOf } from "./support.ts";
 
-/** A token costs 1, so that money counts tokens. */
-const line = (id: string, upstream: string, model: string) =>
-  `  - { id: ${id}, queue: realtime, retries: 0, prices: { inputPerMillion: 1000000, outputPerMillion: 1000000 }, route: [{ upstream: ${upstream}, model: "${model}" }] }\n`;
 const gateway = await startGateway({
   workers: ["realtime=32"],
   environment: { DRAIN_MS: "0" },
@@ -23,7 +21,7 @@ upstreams:
   openai: { dialect: openai-chat, baseUrl: "\${SIMULATOR_URL}/v1" }
   google: { dialect: gemini, baseUrl: "\${SIMULATOR_URL}/v1beta" }
 models:
-${line("voice", "openai", "sim-realtime;tokens=500;rate=50")}${line("live", "google", "sim-live;tokens=500;rate=50")}${line("cut", "openai", "sim-realtime;tokens=500;rate=50;cut=12")}`,
+${pricedLine("voice", "openai", "sim-realtime;tokens=500;rate=50")}${pricedLine("live", "google", "sim-live;tokens=500;rate=50")}${pricedLine("cut", "openai", "sim-realtime;tokens=500;rate=50;cut=12")}`,
 });
 const redis = await connectRedis(gateway.redis.url, "request");
 const keyspace = keyspaceOf("sluice");
@@ -32,7 +30,6 @@ after(async () => {
   await gateway[Symbol.asyncDispose]();
 });
 
-const subjectOf = (key: string) => `key_${hashOf(key).slice(0, 24)}`;
 /** A key's spending, once none of its requests runs. */
 async function spentBy(key: string): Promise<number> {
   const subject = subjectOf(key);

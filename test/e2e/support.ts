@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { connect } from "node:net";
 import { APIError } from "openai";
+import { hashOf } from "#access/key.ts";
 import type { Redis } from "#service/redis.ts";
 
 /** A line for `models` of a catalogue. */
@@ -120,3 +121,6 @@ export async function errorOf(call: Promise<unknown>): Promise<APIError> {
   assert.ok(error instanceof APIError, String(error));
   return error;
 }
+
+/** The subject that a key's limits are counted for. */
+export const subjectOf = (key: string) => `key_${hashOf(key).slice(0, 24)}`;

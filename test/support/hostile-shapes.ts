@@ -1,6 +1,7 @@
 /** The largest and oddest requests that the default limits admit, in every dialect. */
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { words } from "../e2e/bad-input/raw.ts";
+import { pngBase64 as png } from "./png.ts";
 
 /**
  * Containers, members and values that a body may hold (apps/ingress/request/body.ts), with some
@@ -62,7 +63,6 @@ const picturesOf: Record<ConversationDialect, number> = {
 };
 const partsMax = 98_000;
 const messagesOf = (dialect: ConversationDialect) => (dialect === "gemini" ? 32_000 : 98_000);
-const png = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 const calls = (name: string, id: (place: number, count: number) => string): Shape => ({
   name,

@@ -1,5 +1,6 @@
 /** Rich requests of Anthropic's messages. */
-import { modelOf, png } from "../../clients/support.ts";
+import { modelOf } from "../../clients/support.ts";
+import { png } from "../../support/png.ts";
 import { modelsFor, pdf, type RichRequest, schema } from "./rich-request.ts";
 
 export const messages: RichRequest = {

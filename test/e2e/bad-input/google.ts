@@ -1,5 +1,6 @@
 /** Rich requests of Google's methods that generate and count. */
-import { modelOf, png } from "../../clients/support.ts";
+import { modelOf } from "../../clients/support.ts";
+import { png } from "../../support/png.ts";
 import { type Body, modelsFor, pdf, type RichRequest, schema } from "./rich-request.ts";
 
 const googleSchema = { type: "OBJECT", properties: { city: { type: "STRING", maxLength: "40" } }, required: ["city"] };

@@ -3,7 +3,8 @@
  * at a time, is bad input.
  */
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
-import { modelOf, png } from "../../clients/support.ts";
+import { modelOf } from "../../clients/support.ts";
+import { png } from "../../support/png.ts";
 
 export type Body = Record<string, unknown>;
 

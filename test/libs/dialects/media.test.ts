@@ -4,13 +4,13 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { AnswerContext } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { consistent } from "#dialects/neutral/consistent.ts";
 import { Refusal } from "#dialects/neutral/field-support.ts";
 import { type Answer, eventsOf, foldedOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
 import { targetOf } from "../../support/target.ts";
+import { contextOf } from "./support.ts";
 
 type Json = Record<string, unknown>;
 
@@ -233,14 +233,6 @@ test("an image at an address becomes a link", () => {
   ]);
 });
 
-const contextOf = (request: NeutralRequest): AnswerContext => ({
-  id: "1",
-  model: "m",
-  createdAt: 1,
-  framing: "sse",
-  request,
-  body: {},
-});
 const shown: Record<ConversationDialect, string> = {
   "openai-chat": `"images":[{"type":"image_url","image_url":{"url":"${data("image/png", png)}"}}]`,
   "openai-responses": `"result":"${png}"`,

@@ -1,5 +1,6 @@
 /** The common part of the dialects' request tests. */
 import Fastify from "fastify";
+import type { AnswerContext } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import type { ConversationDialect } from "#dialects/dialect.ts";
 import { Refusal } from "#dialects/neutral/field-support.ts";
@@ -42,3 +43,13 @@ export const withoutPaths = (value: unknown): unknown =>
 /** The body that an upstream of a dialect gets for a request. */
 export const wireOf = (request: NeutralRequest, dialect: ConversationDialect): Record<string, unknown> =>
   JSON.parse(codecs[dialect].encodeRequest(request, "whole", targetOf(dialect, "upstream-name")).body.toString());
+
+/** The context of an answer to a request. */
+export const contextOf = (request: NeutralRequest): AnswerContext => ({
+  id: "1",
+  model: "m",
+  createdAt: 1,
+  framing: "sse",
+  request,
+  body: {},
+});

@@ -8,12 +8,8 @@ import { createAttachmentFetcher } from "../../../apps/worker/attachments/attach
 import { BlockPool, partsOf } from "../../../apps/worker/attachments/base64.ts";
 import { Pace } from "../../../apps/worker/attachments/pace.ts";
 import { RequestAttachments } from "../../../apps/worker/attachments/request-attachments.ts";
+import { png } from "../../support/png.ts";
 import { bodyAnswer, startScriptedUpstream, type UpstreamAnswer } from "../../support/upstream.ts";
-
-const png = Buffer.from(
-  "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==",
-  "base64",
-);
 
 const silentRequest = Promise.withResolvers<void>();
 const answers: Record<string, UpstreamAnswer> = {

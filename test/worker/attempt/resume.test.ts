@@ -8,10 +8,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { codecs } from "#dialects/codecs.ts";
 import { type ConversationDialect, conversationDialects } from "#dialects/dialect.ts";
 import { SseReader } from "#wire/sse.ts";
+import { dataEvent, typedEvent } from "../../support/upstream.ts";
 import { startAttempt, streamHead } from "./start-attempt.ts";
-
-const data = (value: object) => `data: ${JSON.stringify(value)}\n\n`;
-const event = (type: string, fields: object) => `event: ${type}\n${data({ type, ...fields })}`;
 
 interface Wire {
   upstream: string;
@@ -34,7 +32,7 @@ const wires: Record<ConversationDialect, Wire> = {
     body: { messages: [{ role: "user", content: "hello" }] },
     stream(texts, id) {
       const chunk = (delta: object, finish: string | null = null) =>
-        data({
+        dataEvent({
           id,
           object: "chat.completion.chunk",
           created: 7,
@@ -46,7 +44,7 @@ const wires: Record<ConversationDialect, Wire> = {
         `${chunk({ content: texts[1] })}${chunk({}, "stop")}data: [DONE]\n\n`,
       ];
     },
-    other: data({
+    other: dataEvent({
       choices: [
         {
           index: 0,
@@ -61,7 +59,7 @@ const wires: Record<ConversationDialect, Wire> = {
     body: { input: "hello" },
     stream(texts, id) {
       let number = 0;
-      const at = (type: string, fields: object) => event(type, { sequence_number: number++, ...fields });
+      const at = (type: string, fields: object) => typedEvent(type, { sequence_number: number++, ...fields });
       const part = { item_id: `msg_${id}`, output_index: 0, content_index: 0 };
       const text = texts.join("");
       const item = {
@@ -83,7 +81,7 @@ const wires: Record<ConversationDialect, Wire> = {
           at("response.completed", { response: { id, status: "completed", output: [item] } }),
       ];
     },
-    other: event("response.output_item.added", {
+    other: typedEvent("response.output_item.added", {
       sequence_number: 2,
       output_index: 0,
       item: { id: "f", type: "function_call", name: "f", arguments: "" },
@@ -95,9 +93,9 @@ const wires: Record<ConversationDialect, Wire> = {
     body: { max_tokens: 100, messages: [{ role: "user", content: "hello" }] },
     stream(texts, id) {
       const textEvent = (text: string) =>
-        event("content_block_delta", { index: 0, delta: { type: "text_delta", text } });
+        typedEvent("content_block_delta", { index: 0, delta: { type: "text_delta", text } });
       return [
-        event("message_start", {
+        typedEvent("message_start", {
           message: {
             id,
             type: "message",
@@ -107,16 +105,16 @@ const wires: Record<ConversationDialect, Wire> = {
             usage: { input_tokens: 3, output_tokens: 1 },
           },
         }) +
-          event("content_block_start", { index: 0, content_block: { type: "text", text: "" } }) +
+          typedEvent("content_block_start", { index: 0, content_block: { type: "text", text: "" } }) +
           textEvent(texts[0]) +
-          event("ping", {}),
+          typedEvent("ping", {}),
         textEvent(texts[1]) +
-          event("content_block_stop", { index: 0 }) +
-          event("message_delta", { delta: { stop_reason: "end_turn" }, usage: { output_tokens: 9 } }) +
-          event("message_stop", {}),
+          typedEvent("content_block_stop", { index: 0 }) +
+          typedEvent("message_delta", { delta: { stop_reason: "end_turn" }, usage: { output_tokens: 9 } }) +
+          typedEvent("message_stop", {}),
       ];
     },
-    other: event("content_block_start", {
+    other: typedEvent("content_block_start", {
       index: 0,
       content_block: { type: "tool_use", id: "t", name: "f", input: {} },
     }),
@@ -127,13 +125,13 @@ const wires: Record<ConversationDialect, Wire> = {
     body: { contents: [{ role: "user", parts: [{ text: "hello" }] }] },
     stream(texts, id) {
       const textChunk = (text: string, finishReason?: string) =>
-        data({
+        dataEvent({
           candidates: [{ index: 0, content: { role: "model", parts: [{ text }] }, finishReason }],
           responseId: id,
         });
       return [textChunk(texts[0]), textChunk(texts[1], "STOP")];
     },
-    other: data({
+    other: dataEvent({
       candidates: [{ index: 0, content: { role: "model", parts: [{ functionCall: { name: "f", args: {} } }] } }],
     }),
   },

@@ -4,7 +4,6 @@
  */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { AnswerContext } from "#dialects/codec.ts";
 import { codecs } from "#dialects/codecs.ts";
 import { conversationDialects } from "#dialects/dialect.ts";
 import { consistent } from "#dialects/neutral/consistent.ts";
@@ -12,6 +11,7 @@ import { eventsOf, type NeutralRequest } from "#dialects/neutral/neutral.ts";
 import { foreignShapeOf } from "#dialects/openai-chat/foreign-shape.ts";
 import { prepare } from "#operations/exchanges.ts";
 import { targetOf } from "../../../support/target.ts";
+import { contextOf } from "../support.ts";
 
 type Json = Record<string, unknown>;
 
@@ -29,14 +29,6 @@ const patch = "*** Begin Patch\n*** End Patch";
 
 const decoded = (body: Json): NeutralRequest =>
   consistent(codecs["openai-chat"].decodeRequest({ body: { model: "m", ...body }, framing: "sse" }));
-const contextOf = (request: NeutralRequest): AnswerContext => ({
-  id: "1",
-  model: "m",
-  createdAt: 1,
-  framing: "sse",
-  request,
-  body: {},
-});
 
 test("only requests in another dialect's shape are recognised", () => {
   const messages = [{ role: "user", content: "Go" }];
