@@ -92,7 +92,7 @@ export async function openBackends(
   const slotBoard = new RedisSlotBoard(redis, keyspace, mailbox.self);
   const keys = await withStartupTimeLimits(redis, () => KeyFollower.open({ redis, subscriber, keyspace, log }));
   resources.defer(() => keys.close());
-  const controls = await withStartupTimeLimits(redis, () => followControls(redis, keyspace));
+  const controls = await withStartupTimeLimits(redis, () => followControls({ redis, subscriber, keyspace }));
   resources.defer(() => controls.close());
   const boardAt = async (basePath: string): Promise<Board> => {
     const { QueueBoard } = await import("#relay/redis/queue-board.ts");

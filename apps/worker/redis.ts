@@ -12,7 +12,9 @@ export interface WorkerRedis {
   readonly keyspace: Keyspace;
   /** A connection for commands. */
   connect(): Promise<Redis>;
-  openTransport(): Promise<Transport>;
+  /** A connection in subscriber mode, for the transport and other channels. */
+  connectSubscriber(): Promise<Redis>;
+  openTransport(subscriber: Redis): Promise<Transport>;
   /** The worker of one queue, without parts at first. */
   queueWorkerOf(options: JobWorkerOptions): SplitWorker;
   /** `self` is the transport's name. */
@@ -26,9 +28,9 @@ export function workerRedisOf({ redisUrl, namespace }: { redisUrl: string; names
   return {
     keyspace,
     connect: () => connectRedis(redisUrl, "request"),
-    async openTransport() {
+    connectSubscriber: () => connectRedis(redisUrl, "subscribe"),
+    async openTransport(subscriber) {
       const publisher = await connectRedis(redisUrl, "request");
-      const subscriber = await connectRedis(redisUrl, "subscribe");
       return new Mailbox({ publisher, subscriber }, keyspace, "worker");
     },
     queueWorkerOf: (options) => splitWorkerOf(options, openPart),

@@ -4,7 +4,6 @@ import type { JobSlot, Transport } from "#relay/ports.ts";
 import { Runner } from "#relay/runner.ts";
 import type { Clock } from "#service/clock.ts";
 import type { Attempt } from "./attempt/attempt.ts";
-import type { WorkerRedis } from "./redis.ts";
 
 export interface WorkerRelay {
   readonly mailbox: Transport;
@@ -19,12 +18,12 @@ export interface WorkerRelay {
 
 /** The caller closes the mailbox. `onHeard` is called for each envelope of an owner. */
 export async function openRelay(
-  redis: WorkerRedis,
+  openTransport: () => Promise<Transport>,
   bounds: RelayBounds,
   clock: Clock,
   onHeard: (owner: string, now: number) => void,
 ): Promise<WorkerRelay> {
-  const mailbox = await redis.openTransport();
+  const mailbox = await openTransport();
   const runner = new Runner<Attempt>(
     mailbox.self,
     bounds,

@@ -102,7 +102,10 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
   opened.defer(await withStartupTimeLimits(redis, () => clock.follow(redis)));
   const deps = { ...options, clock };
 
-  const controls = await withStartupTimeLimits(redis, () => followControls(redis, deps.redis.keyspace));
+  const subscriber = await options.redis.connectSubscriber();
+  opened.defer(() => subscriber.disconnect());
+  const { keyspace } = deps.redis;
+  const controls = await withStartupTimeLimits(redis, () => followControls({ redis, subscriber, keyspace }));
   opened.defer(() => controls.close());
   const usage = openUsage(config, deps, redis, catalogue.inForceAs, opened);
   const load = new TargetLoad(clock);
@@ -121,7 +124,12 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
   const preparationThread = new PreparationThread();
   opened.defer(() => preparationThread.close());
   const answerMemory = new AnswerMemory(config.answerBytesMax);
-  const relay = await openRelay(deps.redis, bounds, clock, (owner, now) => usage.heard(owner, now));
+  const relay = await openRelay(
+    () => deps.redis.openTransport(subscriber),
+    bounds,
+    clock,
+    (owner, now) => usage.heard(owner, now),
+  );
   const attemptDeps: AttemptDeps = {
     clock,
     events,
@@ -173,7 +181,6 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     status: () => statusOf(catalogue, queues, intake, routing, load, clock),
   };
   registerProcessMetrics(registry, { ...own, role: "worker", version });
-  const { keyspace } = deps.redis;
   const { requestStop: drain = () => {} } = deps;
   opened.defer(
     startProcessReports({

@@ -9,7 +9,7 @@ export const noticeLatenessMs = 50;
 /** With more pending notices than this, the copy reads all records again. */
 export const noticesMax = 1_000;
 /** How often a copy compares its version with that in Redis, so how late a lost notice shows. */
-export const compareEveryMs = 300;
+export const compareEveryMs = 700;
 /** Records that one command reads, so that Redis serves others in between. */
 export const pageSize = 1_000;
 /** How often a revocation is tried again when the record changes meanwhile. */

@@ -1,7 +1,7 @@
 /**
  * A process's copy of the key records, kept current so that authentication needs no round trip.
  * Changes arrive as notices on pub/sub. Notices can be lost, so the copy compares its version with
- * Redis three times a second.
+ * Redis often enough to know each change within a second.
  *
  *   opening ─▶ current ─ a notice ─▶ reads the records of the notices ─▶ current
  *                 └─ a gap, a connection that was lost, another version ─▶ stale ─ reads all ─▶ current

@@ -80,6 +80,10 @@ export class UsageStream {
   #isClosed = false;
   /** Bytes from files that entered the stream since its size was read. */
   #unmeasuredBytes = 0;
+  /** Whether the stream's size was read since the last check began. An idle process reads none. */
+  #isSizeKnown = false;
+  /** `#written` when the size was read; -1 before the first time. */
+  #measuredWritten = -1;
   /** The batches that Redis took in the last seconds, oldest first. */
   #sent: { at: number; lines: readonly string[] }[] = [];
   #sentCount = 0;
@@ -216,10 +220,13 @@ export class UsageStream {
       });
   }
 
-  /** While Redis does not answer, nothing is forgotten. */
+  /**
+   * While Redis does not answer, nothing is forgotten. Without sent records there is nothing to send
+   * again, and the servers of an earlier look are the right ones to compare with later.
+   */
   async #followServers(): Promise<void> {
     const { redis } = this.#options;
-    if (redis.status !== "ready") return;
+    if (redis.status !== "ready" || (this.#servers !== undefined && this.#sent.length === 0)) return;
     const servers = await runIdsOf(redis);
     const before = this.#servers;
     this.#servers = servers;
@@ -251,7 +258,8 @@ export class UsageStream {
    */
   async #sendFiles(): Promise<void> {
     if (this.#options.redis.status !== "ready") return;
-    await this.#measure();
+    this.#isSizeKnown = false;
+    if (this.#isFull || this.#written !== this.#measuredWritten || this.#spool.bytes > 0) await this.#measure();
     if (this.#isFull) return;
     const send = (lines: string) => this.#sendAgain(lines);
     if (!(await this.#spool.drain(spoolChunkBytes, send)) || this.#spool.bytes === 0) return;
@@ -260,7 +268,7 @@ export class UsageStream {
   }
 
   async #sendAgain(text: string): Promise<boolean> {
-    if (this.#unmeasuredBytes > this.#bounds.unmeasuredBytesMax) await this.#measure();
+    if (!this.#isSizeKnown || this.#unmeasuredBytes > this.#bounds.unmeasuredBytesMax) await this.#measure();
     if (this.#isFull || this.#isClosed) return false;
     this.#unmeasuredBytes += text.length;
     return (await this.#sendAll(text.split("\n"))).length === 0;
@@ -272,8 +280,11 @@ export class UsageStream {
    */
   async #measure(): Promise<void> {
     const { redis, keyspace } = this.#options;
+    const written = this.#written;
     const bytes = Number(await redis.memory("USAGE", keyspace.usage, "SAMPLES", 0));
     this.#unmeasuredBytes = 0;
+    this.#isSizeKnown = true;
+    this.#measuredWritten = written;
     this.#isFull = bytes > this.#bounds.streamBytesMax;
   }
 }

@@ -94,6 +94,8 @@ export function keyspaceOf(namespace: string) {
      * libs/service/operator-controls.ts).
      */
     controls: `${lasting}:controls`,
+    /** Pub/sub channel: announces a change of `controls`. */
+    controlsChanged: `${lasting}:controls:changed`,
     /**
      * Pub/sub channel: commands of operators about generations
      * (libs/service/generation-commands.ts).

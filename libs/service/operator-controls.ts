@@ -1,6 +1,6 @@
 /**
  * The decisions of operators about queues and targets: one hash in Redis, which every ingress and
- * worker reads several times a second. It outlives the processes, but not the data of Redis.
+ * worker reads after each notice of a change. It outlives the processes, but not the data of Redis.
  */
 import { type Clock, systemClock } from "./clock.ts";
 import type { Keyspace } from "./keyspace.ts";
@@ -27,8 +27,8 @@ export interface OperatorControl {
   readonly until?: number;
 }
 
-/** A process knows a change within this time, and that of a round trip. */
-const readEveryMs = 300;
+/** A process knows a change of which it missed the notice within this time. */
+const readEveryMs = 1_000;
 
 type ControlId = Pick<OperatorControl, "kind" | "name">;
 
@@ -49,11 +49,13 @@ export async function readControls(redis: Redis, keyspace: Keyspace, now: number
 /** Replaces what was decided before about the same queue or target. Rejects while Redis is away. */
 export async function setControl(redis: Redis, keyspace: Keyspace, control: OperatorControl): Promise<void> {
   await redis.hset(keyspace.controls, fieldOf(control), JSON.stringify(control));
+  await redis.publish(keyspace.controlsChanged, "").catch(() => undefined);
 }
 
 /** Rejects while Redis is away. */
 export async function removeControl(redis: Redis, keyspace: Keyspace, id: ControlId): Promise<void> {
   await redis.hdel(keyspace.controls, fieldOf(id));
+  await redis.publish(keyspace.controlsChanged, "").catch(() => undefined);
 }
 
 export interface OperatorControls {
@@ -63,28 +65,58 @@ export interface OperatorControls {
   close(): void;
 }
 
+export interface FollowControlsOptions {
+  /** For the purpose `request`. */
+  redis: Redis;
+  /**
+   * A shared connection in subscriber mode. The caller closes both connections, after the follower.
+   */
+  subscriber: Redis;
+  keyspace: Keyspace;
+  clock?: Clock;
+}
+
 /**
  * Resolves when the controls are known, so that a process that starts obeys them from the first;
  * rejects without Redis. Later, the known ones stay while Redis is away.
  */
-export async function followControls(
-  redis: Redis,
-  keyspace: Keyspace,
-  clock: Clock = systemClock,
-): Promise<OperatorControls> {
+export async function followControls({
+  redis,
+  subscriber,
+  keyspace,
+  clock = systemClock,
+}: FollowControlsOptions): Promise<OperatorControls> {
   let controls = new Map<string, OperatorControl>();
-  let isBusy = false;
+  let isReading = false;
+  let isStale = false;
   const read = async () => {
+    isStale = false;
     const fields = Object.entries(await redis.hgetall(keyspace.controls));
     controls = new Map(fields.map(([field, text]) => [field, JSON.parse(text) as OperatorControl]));
   };
-  await read();
-  const timer = setInterval(async () => {
-    if (isBusy || redis.status !== "ready") return;
-    isBusy = true;
-    await read().catch(() => undefined);
-    isBusy = false;
-  }, readEveryMs);
+  const update = async () => {
+    isStale = true;
+    if (isReading) return;
+    isReading = true;
+    while (isStale && redis.status === "ready") await read().catch(() => undefined);
+    isReading = false;
+  };
+  const onMessage = (channel: Buffer) => {
+    if (channel.toString() === keyspace.controlsChanged) void update();
+  };
+  subscriber.on("messageBuffer", onMessage);
+  const close = () => {
+    subscriber.off("messageBuffer", onMessage);
+    subscriber.unsubscribe(keyspace.controlsChanged).catch(() => undefined);
+  };
+  try {
+    await subscriber.subscribe(keyspace.controlsChanged);
+    await read();
+  } catch (error) {
+    close();
+    throw error;
+  }
+  const timer = setInterval(() => void update(), readEveryMs);
   return {
     of(kind, name, now = clock.epoch()) {
       if (controls.size === 0) return undefined;
@@ -92,7 +124,10 @@ export async function followControls(
       return control !== undefined && isInForce(control, now) ? control : undefined;
     },
     all: (now = clock.epoch()) => [...controls.values()].filter((control) => isInForce(control, now)),
-    close: () => clearInterval(timer),
+    close() {
+      clearInterval(timer);
+      close();
+    },
   };
 }
 

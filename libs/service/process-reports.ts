@@ -90,8 +90,9 @@ export function startProcessReports(options: ProcessReporterOptions): () => Prom
     if (isBusy || redis.status !== "ready") return;
     isBusy = true;
     try {
+      // Not a transaction: an idle process would send twice as many commands.
       const results = await redis
-        .multi()
+        .pipeline()
         .hset(keyspace.processes, id, JSON.stringify(take()))
         .hdel(keyspace.drains, id)
         .exec();

@@ -177,6 +177,11 @@ export class CircuitBreakers {
   async #poll(): Promise<void> {
     if (this.#redis.status !== "ready") return;
     try {
+      // Usually there is none, and one plain command says so.
+      if ((await this.#redis.exists(this.#key)) === 0) {
+        this.#known.clear();
+        return;
+      }
       const pairs = (await runScript(this.#redis, readScript, [this.#key], [])) as (string | number)[];
       const now = this.#clock.now();
       const seen = new Set<string>();

@@ -313,9 +313,9 @@ test("a follower closed during a comparison starts no further comparison", async
     await redis.ping();
     return /cmdstat_get:/.test(await writer.info("commandstats"));
   };
-  assert.deepEqual([await comparesIn(299), await comparesIn(1)], [false, true]);
+  assert.deepEqual([await comparesIn(699), await comparesIn(1)], [false, true]);
   await new Promise((resolve) => setImmediate(resolve));
-  t.mock.timers.tick(300);
+  t.mock.timers.tick(700);
   follower.close();
   await redis.ping();
   await new Promise((resolve) => setImmediate(resolve));

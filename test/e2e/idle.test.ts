@@ -1,0 +1,73 @@
+/** The Redis commands of a gateway without requests, those of scripts included. */
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { connectRedis } from "#service/redis.ts";
+import { startControl } from "../support/control.ts";
+import { catalogueOf, startGateway } from "../support/gateway.ts";
+import type { TestRedis } from "../support/redis.ts";
+
+const queues = ["chat", "image", "audio", "embeddings", "realtime"];
+const catalogue = catalogueOf(
+  queues.map((queue) => ({ id: queue, model: "sim-text;rate=0;first=0", queue })),
+  `queues:\n${queues.map((queue) => `  ${queue}: { waitingMax: 1000, waitMs: 60000 }\n`).join("")}`,
+);
+const capacities = queues.map((queue) => `${queue}=64`).join();
+
+/** How long the commands are counted. */
+const countedMs = 6_000;
+/** Commands of a process in a second. */
+const commandsMax = 10;
+
+interface Commands {
+  /** In a second. */
+  sum: number;
+  text: string;
+}
+
+async function commandsOf(server: TestRedis): Promise<Commands> {
+  const redis = await connectRedis(server.url, "patient");
+  try {
+    await redis.config("RESETSTAT");
+    await delay(countedMs);
+    const calls = [...(await redis.info("commandstats")).matchAll(/^cmdstat_(\S+?):calls=(\d+)/gm)].map(
+      ([, name, count]) => [name, (1_000 * Number(count)) / countedMs] as const,
+    );
+    const sum = calls.reduce((total, [, count]) => total + count, 0);
+    return { sum, text: calls.map(([name, count]) => `${name} ${count.toFixed(1)}`).join(", ") };
+  } finally {
+    redis.disconnect();
+  }
+}
+
+test("an idle process sends Redis few commands, however many workers there are", async (t) => {
+  await using gateway = await startGateway({ workers: [capacities], catalogue });
+  for (const model of queues) {
+    const answer = await gateway.post({ model, messages: [{ role: "user", content: "Hello" }] });
+    assert.equal(answer.status, 200, await answer.text());
+  }
+  for (const workers of [1, 4, 10]) {
+    while (gateway.workers.length < workers) await gateway.addWorker(capacities);
+    // The last request's usage records, leases and announcements are over.
+    await delay(6_000);
+    const { sum, text } = await commandsOf(gateway.redis);
+    const ofOne = sum / (1 + workers);
+    t.diagnostic(`1 ingress, ${workers} workers: ${ofOne.toFixed(1)} commands/s per process (${text})`);
+    assert.ok(ofOne <= commandsMax, `${ofOne} commands/s per process: ${text}`);
+  }
+});
+
+for (const role of ["ingress", "control"])
+  test(`an idle ${role} sends Redis few commands`, async (t) => {
+    await using gateway = await startGateway({ workers: [], catalogue });
+    const { redis, catalogueFile: SLUICE_CATALOGUE, simulatorUrl: SIMULATOR_URL } = gateway;
+    if (role === "control") await Promise.all(gateway.ingresses.map((ingress) => ingress.stop()));
+    await using _control =
+      role === "control"
+        ? await startControl({ REDIS_URL: redis.url, SLUICE_CATALOGUE, SIMULATOR_URL })
+        : await gateway;
+    await delay(1_000);
+    const { sum, text } = await commandsOf(redis);
+    t.diagnostic(`${role}: ${sum.toFixed(1)} commands/s (${text})`);
+    assert.ok(sum <= commandsMax, `${sum} commands/s: ${text}`);
+  });
