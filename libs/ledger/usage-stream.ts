@@ -221,8 +221,8 @@ export class UsageStream {
   }
 
   /**
-   * While Redis does not answer, nothing is forgotten. Without sent records there is nothing to send
-   * again, and the servers of an earlier look are the right ones to compare with later.
+   * While Redis does not answer, nothing is forgotten. Without sent records there is nothing to
+   * send again, and the servers of an earlier look are the right ones to compare with later.
    */
   async #followServers(): Promise<void> {
     const { redis } = this.#options;

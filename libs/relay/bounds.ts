@@ -104,10 +104,14 @@ export const fetchedJobsMax = 16;
 export const completeMs = 20;
 /** How soon a failed fetch is tried again. */
 export const fetchRetryMs = 250;
-/** How often a worker in reserve looks for a job that the others have left. */
-export const reserveFetchMs = 50;
-/** How long one fetch waits for a job. */
-export const fetchWaitSeconds = 1;
+/**
+ * How long a job waits until its owner wakes all workers of the queue, also those in reserve, and
+ * the longest time between two such calls while jobs still wait.
+ */
+export const wakeMs = 50;
+export const wakeMsMax = 1_000;
+/** How long one fetch waits for a job. Shorter than `silenceMs` of a connection. */
+export const fetchWaitSeconds = 3;
 /**
  * How long the connection for blocked fetches may take to answer beyond that, or to be opened
  * again.

@@ -90,6 +90,8 @@ export interface JobQueue {
    * Writes the queue's settings again, in case Redis lost its data. Rejects while Redis is away.
    */
   restoreSettings(): Promise<unknown>;
+  /** A worker took this generation. Generations that no worker takes wake workers in reserve. */
+  taken(queued: Queued): void;
   /** Reports how many slots a worker has free. */
   setFreeSlots(slots: number): void;
   close(): Promise<void>;

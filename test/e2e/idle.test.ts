@@ -17,7 +17,7 @@ const capacities = queues.map((queue) => `${queue}=64`).join();
 /** How long the commands are counted. */
 const countedMs = 6_000;
 /** Commands of a process in a second. */
-const commandsMax = 10;
+const commandsMax = 60;
 
 interface Commands {
   /** In a second. */

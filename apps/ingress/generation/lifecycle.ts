@@ -356,6 +356,7 @@ export class GenerationLifecycle implements TransportHandlers {
   #bind(generation: Generation, freeSlots: number): void {
     const { facts, ingressQueue, number, attempt, startedAt, state, request } = generation;
     ingressQueue.jobs.setFreeSlots(freeSlots);
+    if (generation.job !== undefined) ingressQueue.jobs.taken(generation.job);
     generation.job = undefined;
     if (state.kind !== "dispatched") return;
     const now = this.#now();

@@ -42,10 +42,24 @@ export async function jobStatesOf(
   );
 }
 
+/**
+ * A key of our own beside BullMQ's marker: it wakes a worker in reserve. No job has this id, so the
+ * key is none of a job.
+ */
+export const reserveMarker = "reserve";
+
+/** The parts of BullMQ's connection for blocked fetches that it does not export. */
+interface BlockingConnection {
+  blockingConnection?: {
+    client: Promise<{ bzpopmin(key: string, seconds: number): Promise<unknown>; options?: object }>;
+  };
+}
+
+const blockingClientOf = (worker: Worker) => (worker.getBackend() as BlockingConnection).blockingConnection?.client;
+
 /** The options of the connection for blocked fetches, which BullMQ copies from the worker's. */
 export async function blockingOptionsOf(worker: Worker): Promise<object> {
-  const backend = worker.getBackend() as { blockingConnection?: { client: Promise<{ options?: object }> } };
-  return (await backend.blockingConnection?.client)?.options ?? {};
+  return (await blockingClientOf(worker))?.options ?? {};
 }
 
 /** The result of the promise; rejects if it takes longer. */
@@ -59,6 +73,12 @@ async function inTime<Value>(promise: Promise<Value>, ms: number): Promise<Value
   }
 }
 
+export interface JobWaitOptions {
+  seconds: number;
+  isReserve?: boolean;
+  onError(error: Error): void;
+}
+
 /** Waits for jobs, without BullMQ's own loop, which fetches one job at a time. */
 export class JobWait {
   readonly #worker: Worker;
@@ -70,18 +90,24 @@ export class JobWait {
 
   /**
    * Blocks until there may be a job (true), or until the time is over (false). Takes the queue's
-   * marker: the fetch that follows puts it back if jobs still wait. Rejects when the connection is
-   * lost, or does not answer in time: BullMQ opens it again itself then, and waits for ioredis'
-   * `connect`, which never settles if a cluster is found while it is not whole.
+   * marker: the fetch that follows puts it back if jobs still wait. A worker in reserve waits for
+   * the other marker. Rejects when the connection is lost, or does not answer in time: BullMQ opens
+   * it again itself then, and waits for ioredis' `connect`, which never settles if a cluster is
+   * found while it is not whole.
    */
-  async untilJob(seconds: number, onError: (error: Error) => void): Promise<boolean> {
+  async untilJob({ seconds, isReserve = false, onError }: JobWaitOptions): Promise<boolean> {
     const backend = this.#worker.getBackend();
+    const marked = isReserve ? this.#untilReserveMarker(seconds) : backend.waitForJob(seconds);
     try {
-      return (await inTime(backend.waitForJob(seconds), 1_000 * seconds + fetchOverdueMs)) !== null;
+      return (await inTime(marked, 1_000 * seconds + fetchOverdueMs)) != null;
     } catch (error) {
       if (!this.#isInterrupted) await inTime(backend.reconnectBlocking(), fetchOverdueMs).catch(onError);
       throw error;
     }
+  }
+
+  async #untilReserveMarker(seconds: number): Promise<unknown> {
+    return (await blockingClientOf(this.#worker))?.bzpopmin(this.#worker.toKey(reserveMarker), seconds);
   }
 
   /** Ends a blocked `untilJob`, which rejects, and all that follow. */

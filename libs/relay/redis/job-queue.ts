@@ -12,6 +12,7 @@ import type { JobState } from "../owner.ts";
 import type { Failed, JobQueue, Queued } from "../ports.ts";
 import { eventStreamSettings, jobStatesOf, restoreEventStreamSettings } from "./bullmq-internals.ts";
 import { JobScripts, type QueuedJobText } from "./job-scripts.ts";
+import { UntakenGenerations } from "./untaken-generations.ts";
 
 /** The part of the free slots that one job may take. */
 const freeSlotsShare = 1 / 16;
@@ -52,6 +53,7 @@ class BullmqJobQueue implements JobQueue {
   #isWriting = false;
   #freeSlots = 0;
   #freeSlotsAt = 0;
+  readonly #untaken = new UntakenGenerations(() => this.#scripts.wake());
   readonly #write = async () => {
     while (this.#pending.length > 0) await this.#writeBulk();
     this.#isWriting = false;
@@ -72,6 +74,7 @@ class BullmqJobQueue implements JobQueue {
       return queued;
     }
     this.#pending.push(queued);
+    this.#untaken.add(queued);
     if (!this.#isWriting) {
       this.#isWriting = true;
       setImmediate(this.#write);
@@ -81,6 +84,7 @@ class BullmqJobQueue implements JobQueue {
 
   async remove(queued: Queued): Promise<void> {
     const { job } = queued;
+    this.#untaken.remove(queued);
     if (job === undefined) this.#pending = this.#pending.filter((other) => other !== queued);
     if (job === undefined || this.#redis.status !== "ready") return;
     job.left.add(queued.id);
@@ -106,6 +110,10 @@ class BullmqJobQueue implements JobQueue {
     return restoreEventStreamSettings(this.#queue, this.#redis);
   }
 
+  taken(queued: Queued): void {
+    this.#untaken.remove(queued);
+  }
+
   setFreeSlots(slots: number): void {
     this.#freeSlots = slots;
     this.#freeSlotsAt = performance.now();
@@ -113,6 +121,7 @@ class BullmqJobQueue implements JobQueue {
 
   async close(): Promise<void> {
     this.#pending = [];
+    this.#untaken.close();
     await this.#queue.close();
   }
 
@@ -139,7 +148,10 @@ class BullmqJobQueue implements JobQueue {
       await this.#scripts.add(jobs);
     } catch (error) {
       const isRefused = isRefusal(error);
-      for (const { failed } of isRefused ? members : [...members, ...this.#pending.splice(0)]) failed(isRefused);
+      for (const queued of isRefused ? members : [...members, ...this.#pending.splice(0)]) {
+        this.#untaken.remove(queued);
+        queued.failed(isRefused);
+      }
     }
   }
 

@@ -8,6 +8,7 @@ import { systemClock } from "#service/clock.ts";
 import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
 import { jobLockMs } from "../bounds.ts";
+import { reserveMarker } from "./bullmq-internals.ts";
 
 const jobName = "generation";
 const priority = 1;
@@ -38,7 +39,7 @@ if redis.call("HEXISTS", KEYS[4], "paused") == 0 then redis.call("ZADD", KEYS[2]
 );
 
 /**
- * KEYS: wait, prioritized, active, marker, pc, meta, stalled. ARGV: the prefix of jobs' keys, epoch
+ * KEYS: wait, prioritized, active, marker, pc, meta, stalled, reserve. ARGV: the prefix of jobs' keys, epoch
  * ms, the lock's token, its life in ms, the most jobs, then the ids of jobs that are over. Returns
  * 1 if no job waits (0 otherwise), then id, data and 1 for a job whose worker died (0 otherwise) of
  * each job. Jobs that BullMQ put back are on the waiting list. It frees more memory than it takes,
@@ -82,9 +83,22 @@ if waiting + listed > 0 then
   redis.call("ZADD", KEYS[4], 0, "0")
 else
   reply[1] = 1
-  redis.call("DEL", KEYS[4], KEYS[5])
+  redis.call("DEL", KEYS[4], KEYS[5], KEYS[8])
 end
 return reply`,
+  "run",
+);
+
+/**
+ * KEYS: wait, prioritized, marker, reserve, meta. Wakes the workers if jobs wait, those in reserve
+ * too; returns 1 then, otherwise 0.
+ */
+const wakeScript = scriptOf(
+  `
+if redis.call("EXISTS", KEYS[1], KEYS[2]) == 0 or redis.call("HEXISTS", KEYS[5], "paused") == 1 then return 0 end
+redis.call("ZADD", KEYS[3], 0, "0")
+redis.call("ZADD", KEYS[4], 0, "0")
+return 1`,
   "run",
 );
 
@@ -117,18 +131,40 @@ export class JobScripts {
   readonly #prefix: string;
   readonly #addKeys: readonly string[];
   readonly #fetchKeys: readonly string[];
+  readonly #wakeKeys: readonly string[];
+  readonly #waitingKeys: readonly string[];
 
   constructor(queue: BullmqKeys, redis: Redis) {
     this.#redis = redis;
     this.#prefix = queue.toKey("");
     this.#addKeys = keysOf(queue, ["prioritized", "marker", "pc", "meta"]);
-    this.#fetchKeys = keysOf(queue, ["wait", "prioritized", "active", "marker", "pc", "meta", "stalled"]);
+    this.#fetchKeys = keysOf(queue, [
+      "wait",
+      "prioritized",
+      "active",
+      "marker",
+      "pc",
+      "meta",
+      "stalled",
+      reserveMarker,
+    ]);
+    this.#wakeKeys = keysOf(queue, ["wait", "prioritized", "marker", reserveMarker, "meta"]);
+    this.#waitingKeys = keysOf(queue, ["wait", "prioritized"]);
   }
 
   /** Puts jobs on the queue, in order. Redis refuses all of them when its memory is full. */
   async add(jobs: readonly QueuedJobText[]): Promise<void> {
     const values = [this.#prefix, systemClock.epoch(), ...jobs.flatMap(({ id, data }) => [id, data])];
     await runScript(this.#redis, addScript, this.#addKeys, values);
+  }
+
+  /** Wakes all workers if jobs wait; resolves to whether they do. */
+  async wake(): Promise<boolean> {
+    return (await runScript(this.#redis, wakeScript, this.#wakeKeys, [])) === 1;
+  }
+
+  async hasWaitingJobs(): Promise<boolean> {
+    return (await this.#redis.exists(...this.#waitingKeys)) > 0;
   }
 
   /** Ends the jobs `over`, and takes at most `jobsMax` of those that wait, locked under `token`. */

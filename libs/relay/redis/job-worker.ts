@@ -5,7 +5,7 @@
  *
  *   stopped ─ start ─▶ fetching ◀─ jobs come ────────────────────────────────┐
  *      ▲                 │ ├─ the queue is empty ─▶ drained: the fetch waits ─┤
- *      │                 │ ├─ drained, and in reserve ─▶ looks again later ───┤
+ *      │                 │ ├─ drained, and in reserve ─▶ waits to be woken ───┤
  *      │                 │ ├─ not ready, or paused ────▶ tries again later ───┤
  *      │                 │ ├─ no slot is free ─────────▶ resumes on release ──┤
  *      └───── stop ──────┘ └─ Redis fails ─────────────▶ tries again later ───┘
@@ -22,7 +22,6 @@ import {
   fetchWaitSeconds,
   generationsPerJobMax,
   jobLockMs,
-  reserveFetchMs,
 } from "../bounds.ts";
 import { decodeJob, type GenerationJob } from "../job.ts";
 import type { JobSlot, JobWorker } from "../ports.ts";
@@ -157,14 +156,12 @@ class BullmqJobWorker implements JobWorker {
       if (this.#options.isPaused()) this.#isDrained = false;
       this.#pumpAfter(fetchRetryMs);
     } else if (this.#isFetching || this.#freeSlots <= 0) return;
-    else if (this.#isDrained && this.#options.isReserve()) this.#pumpAfter(reserveFetchMs, { asksDrainedQueue: true });
     else void this.#fetch();
   }
 
-  #pumpAfter(ms: number, { asksDrainedQueue = false } = {}): void {
+  #pumpAfter(ms: number): void {
     this.#retry ??= setTimeout(() => {
       this.#retry = undefined;
-      if (asksDrainedQueue) this.#isDrained = false;
       this.#pump();
     }, ms);
   }
@@ -172,8 +169,7 @@ class BullmqJobWorker implements JobWorker {
   async #fetch(): Promise<void> {
     this.#isFetching = true;
     try {
-      const isWoken = this.#isDrained && (await this.#wait.untilJob(fetchWaitSeconds, this.#options.onError));
-      if (isWoken || !this.#isStopped) for (const job of await this.#exchange(this.#jobsMax)) this.#take(job);
+      if (await this.#untilJob()) for (const job of await this.#exchange(this.#jobsMax)) this.#take(job);
     } catch (error) {
       // The outcome of the fetch is unknown, and the marker that woke it may be gone.
       this.#isDrained = false;
@@ -186,9 +182,19 @@ class BullmqJobWorker implements JobWorker {
     this.#pump();
   }
 
+  /** Whether a fetch should follow. */
+  async #untilJob(): Promise<boolean> {
+    if (!this.#isDrained) return !this.#isStopped;
+    const { onError } = this.#options;
+    const isReserve = this.#options.isReserve();
+    if (await this.#wait.untilJob({ seconds: fetchWaitSeconds, isReserve, onError })) return true;
+    // A worker that took the marker may have died before its fetch.
+    return !this.#isStopped && (await this.#scripts.hasWaitingJobs());
+  }
+
   /** None if this process may take none now: the fetch only puts the marker back. */
   get #jobsMax(): number {
-    if (this.#isStopped || this.#options.isPaused() || this.#freeSlots <= 0) return 0;
+    if (this.#isStopped || !this.#mayServe || this.#freeSlots <= 0) return 0;
     return Math.max(1, Math.min(fetchedJobsMax, Math.floor(this.#freeSlots / generationsPerJobMax)));
   }
 

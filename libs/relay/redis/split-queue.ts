@@ -47,6 +47,9 @@ export async function openSplitQueue(
       return { waiting: sumOf("waiting"), active: sumOf("active") };
     },
     restoreSettings: () => Promise.all(queues.map((queue) => queue.restoreSettings())),
+    taken(queued) {
+      partOf.get(queued)?.taken(queued);
+    },
     setFreeSlots(slots) {
       for (const queue of queues) queue.setFreeSlots(slots / count);
     },

@@ -78,7 +78,7 @@ test("BullMQ works inside as the relay assumes", async (t) => {
   });
 
   await t.test("BullMQ fetches the job of a script, and a script that of BullMQ", async () => {
-    assert.equal(await wait.untilJob(1, ignore), true);
+    assert.equal(await wait.untilJob({ seconds: 1, onError: ignore }), true);
     assert.deepEqual(await fetchedIds(1), ["theirs"]);
     assert.equal(await redis.exists(key("marker")), 1, "another job waits");
     const job = await worker.getNextJob("other token", { block: false });
@@ -108,14 +108,14 @@ test("BullMQ works inside as the relay assumes", async (t) => {
       (await redis.keys(key("*"))).filter((name) => !/:(meta|events|id)$/.test(name)),
       [],
     );
-    assert.equal(await wait.untilJob(1, ignore), false);
+    assert.equal(await wait.untilJob({ seconds: 1, onError: ignore }), false);
   });
 
   await t.test("a fetch of no job puts the marker back, which wakes the next one", async () => {
     await scripts.add([{ id: "next", data: "{}" }]);
-    assert.equal(await wait.untilJob(1, ignore), true);
+    assert.equal(await wait.untilJob({ seconds: 1, onError: ignore }), true);
     assert.deepEqual(await scripts.fetch("token", 0, []), { jobs: [], isDrained: false });
-    assert.equal(await wait.untilJob(1, ignore), true);
+    assert.equal(await wait.untilJob({ seconds: 1, onError: ignore }), true);
     assert.deepEqual(await fetchedIds(1), ["next"]);
     await scripts.fetch("token", 0, ["next"]);
   });
@@ -126,7 +126,7 @@ test("BullMQ works inside as the relay assumes", async (t) => {
     assert.equal(await redis.exists(key("marker")), 0);
     assert.deepEqual(await fetchedIds(1), []);
     await queue.resume();
-    assert.equal(await wait.untilJob(1, ignore), true);
+    assert.equal(await wait.untilJob({ seconds: 1, onError: ignore }), true);
     assert.deepEqual(await fetchedIds(1), ["later"]);
     await scripts.fetch("token", 0, ["later"]);
   });
@@ -182,7 +182,7 @@ test("a blocked fetch that never ends, on a connection that never opens again, i
   const backend = { waitForJob: never, reconnectBlocking: never };
   const worker = partOf<Worker>({ getBackend: () => backend });
   const errors: Error[] = [];
-  const waiting = new JobWait(worker).untilJob(1, (error) => errors.push(error));
+  const waiting = new JobWait(worker).untilJob({ seconds: 1, onError: (error) => errors.push(error) });
   const rejected = assert.rejects(waiting, /took more than 4000 ms/);
   t.mock.timers.tick(4_000);
   await new Promise(setImmediate);
