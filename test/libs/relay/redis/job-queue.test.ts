@@ -37,7 +37,9 @@ beforeEach(async () => {
 
 const never = () => assert.fail("the queue refused a job");
 
-const workerOf = async (options: Pick<JobWorkerOptions, "name" | "capacity" | "take">): Promise<JobWorker> =>
+const workerOf = async (
+  options: Pick<JobWorkerOptions, "name" | "capacity" | "take"> & Partial<JobWorkerOptions>,
+): Promise<JobWorker> =>
   openJobWorker(
     {
       isReady: () => true,
@@ -256,6 +258,7 @@ test("a single job costs Redis three scripts: add, fetch and complete", async ()
     const dispatch = async (generation: string) => {
       const queued = queue.add(jobOf(generation), never);
       await until("it is taken", () => slots.at(-1)?.job.generation === generation);
+      queue.taken(queued);
       slots.at(-1)?.dispatched();
       await until("it is gone", async () => (await queue.statesOf([queued]))[0] === "missing");
       slots.at(-1)?.release();
@@ -265,7 +268,7 @@ test("a single job costs Redis three scripts: add, fetch and complete", async ()
     const before = await scripts();
     for (let round = 0; round < 50; round++) await dispatch(`gen_${round}`);
     const ran = (await scripts()) - before;
-    // A worker looks by itself when nothing came for a second, by one script.
+    // A worker may look by itself now and then, by one script.
     const looksInVain = Math.ceil((performance.now() - startedAt) / 1_000);
     assert.ok(ran <= 50 * 3 + looksInVain, `${ran} scripts`);
   });
@@ -308,6 +311,47 @@ for (const size of [1, 2])
       await Promise.all([first, whenTaken(`gen_${round}b`)]);
     }
   });
+
+test("a worker in reserve sleeps while others take the jobs, and soon takes one that nobody takes", async (t) => {
+  const takenBy = { primary: 0, reserve: 0 };
+  let isReady = true;
+  const open = (name: keyof typeof takenBy) =>
+    workerOf({
+      name: "chat",
+      capacity: 64,
+      isReady: () => name === "reserve" || isReady,
+      isReserve: () => name === "reserve",
+      take(slot) {
+        takenBy[name]++;
+        slot.dispatched();
+        slot.release();
+      },
+    });
+  const workers = [await open("primary"), await open("reserve")];
+  t.after(async () => {
+    await Promise.all(workers.map((worker) => worker.stop()));
+    await Promise.all(workers.map((worker) => worker.close()));
+  });
+  for (const worker of workers) worker.start();
+  for (let count = 1; count <= 20; count++) {
+    const queued = queue.add(jobOf(`gen_primary${count}`), never);
+    await until("it is taken", () => takenBy.primary + takenBy.reserve === count);
+    queue.taken(queued);
+  }
+  assert.deepEqual(takenBy, { primary: 20, reserve: 0 });
+  // Its blocked fetch still takes the marker, as that of a frozen process would.
+  isReady = false;
+  for (let count = 1; count <= 5; count++) {
+    queue.add(jobOf(`gen_left${count}`), never);
+    await within(
+      1_000,
+      "the worker in reserve takes it",
+      () => takenBy.reserve === count,
+      () => redis.ping(),
+    );
+  }
+  assert.equal(takenBy.primary, 20, "a worker that is not ready takes none, also when it is woken");
+});
 
 test("the same attempt added twice is one job", async () => {
   queue.add(jobOf("gen_twice"), never);
