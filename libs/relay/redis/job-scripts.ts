@@ -39,11 +39,11 @@ if redis.call("HEXISTS", KEYS[4], "paused") == 0 then redis.call("ZADD", KEYS[2]
 );
 
 /**
- * KEYS: wait, prioritized, active, marker, pc, meta, stalled, reserve. ARGV: the prefix of jobs' keys, epoch
- * ms, the lock's token, its life in ms, the most jobs, then the ids of jobs that are over. Returns
- * 1 if no job waits (0 otherwise), then id, data and 1 for a job whose worker died (0 otherwise) of
- * each job. Jobs that BullMQ put back are on the waiting list. It frees more memory than it takes,
- * so it may run when memory is full.
+ * KEYS: wait, prioritized, active, marker, pc, meta, stalled, reserve. ARGV: the prefix of jobs'
+ * keys, epoch ms, the lock's token, its life in ms, the most jobs, then the ids of jobs that are
+ * over. Returns 1 if no job waits (0 otherwise), then id, data and 1 for a job whose worker died
+ * (0 otherwise) of each job. Jobs that BullMQ put back are on the waiting list. It frees more
+ * memory than it takes, so it may run when memory is full.
  */
 const fetchScript = scriptOf(
   `
