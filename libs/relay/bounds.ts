@@ -88,6 +88,13 @@ export const envelopeBytesMax = 256 * 1024;
  * Bytes that gather for one mailbox. More is dropped, as if lost on the wire, and requested again.
  */
 export const gatheredBytesMax = 32 << 20;
+/**
+ * After an envelope with so many frames the next one to the same mailbox waits for so long: more
+ * frames share it then. No envelope waits that has this many bytes.
+ */
+export const busyFramesMin = 8;
+export const busyFramesMs = 1;
+export const busyBytesMax = 64 * 1024;
 /** The longest delay of a frame that nobody waits for. */
 export const idleFrameMs = 5;
 /** Jobs of one pipeline. */

@@ -4,13 +4,21 @@
  * up for losses. The frames for one mailbox gather in its destination:
  *
  *   none ─ send ──────▶ due ─── the turn ends ────▶ publishing ─┬─ no frames left ─▶ none
- *     └─── send idle ─▶ idle ── some milliseconds ─▶    ▲       ├─ urgent frames ──▶ publishing
+ *     ├─── send idle ─▶ idle ── some milliseconds ─▶    ▲       ├─ urgent frames ──▶ publishing
+ *     └─── send ──────▶ busy ── a millisecond ─────▶    │       ├─ after a full one ▶ busy
  *                                                       └───────┴─ idle frames ────▶ idle
  */
 import { randomBytes } from "node:crypto";
 import type { Keyspace } from "#service/keyspace.ts";
 import type { Redis } from "#service/redis.ts";
-import { envelopeBytesMax, gatheredBytesMax, idleFrameMs } from "../bounds.ts";
+import {
+  busyBytesMax,
+  busyFramesMin,
+  busyFramesMs,
+  envelopeBytesMax,
+  gatheredBytesMax,
+  idleFrameMs,
+} from "../bounds.ts";
 import { decodeEnvelope, encodeEnvelope, type Frame, frameBytesOf, type Urgency } from "../frame.ts";
 import type { Transport, TransportHandlers, TransportStatistics } from "../ports.ts";
 
@@ -24,6 +32,8 @@ interface Destination {
   isUrgent: boolean;
   /** Send an envelope even without frames. */
   hasHeartbeat: boolean;
+  /** When the last envelope left that was full of frames. */
+  filledAt: number;
 }
 
 export interface MailboxConnections {
@@ -53,13 +63,19 @@ export class Mailbox implements Transport {
   readonly #channel: string;
   readonly #destinations = new Map<string, Destination>();
   readonly #due = new Set<Destination>();
+  readonly #busy = new Set<Destination>();
   readonly #idle = new Set<Destination>();
   #flushesDue = false;
+  #flushesBusy = false;
   #flushesIdle = false;
   #isSubscribed = false;
   readonly #flushDue = () => {
     this.#flushesDue = false;
     this.#publishAll(this.#due);
+  };
+  readonly #flushBusy = () => {
+    this.#flushesBusy = false;
+    this.#publishAll(this.#busy);
   };
   readonly #flushIdle = () => {
     this.#flushesIdle = false;
@@ -126,10 +142,11 @@ export class Mailbox implements Transport {
   async close(): Promise<void> {
     this.#flushIdle();
     const deadline = performance.now() + 1_000;
-    const isBusy = () =>
+    const isPending = () =>
       this.#flushesDue ||
+      this.#flushesBusy ||
       [...this.#destinations.values()].some(({ isPublishing, frames }) => isPublishing || frames.length > 0);
-    while (isBusy() && performance.now() <= deadline && this.#publisher.status === "ready")
+    while (isPending() && performance.now() <= deadline && this.#publisher.status === "ready")
       await new Promise((resolve) => setImmediate(resolve));
     this.#publisher.disconnect();
     this.#subscriber.disconnect();
@@ -151,6 +168,7 @@ export class Mailbox implements Transport {
       isPublishing: false,
       isUrgent: false,
       hasHeartbeat: false,
+      filledAt: Number.NEGATIVE_INFINITY,
     };
     this.#destinations.set(mailbox, destination);
     return destination;
@@ -159,14 +177,21 @@ export class Mailbox implements Transport {
   #publishLater(destination: Destination, urgency: Urgency): void {
     if (urgency === "prompt") destination.isUrgent = true;
     if (destination.isPublishing) return;
-    if (urgency === "idle") {
-      this.#publishIdle(destination);
-      return;
+    if (urgency === "idle") this.#publishIdle(destination);
+    else if (isBusy(destination)) this.#publishBusy(destination);
+    else {
+      this.#due.add(destination);
+      if (this.#flushesDue) return;
+      this.#flushesDue = true;
+      setImmediate(this.#flushDue);
     }
-    this.#due.add(destination);
-    if (this.#flushesDue) return;
-    this.#flushesDue = true;
-    setImmediate(this.#flushDue);
+  }
+
+  #publishBusy(destination: Destination): void {
+    this.#busy.add(destination);
+    if (this.#flushesBusy) return;
+    this.#flushesBusy = true;
+    setTimeout(this.#flushBusy, busyFramesMs);
   }
 
   #publishIdle(destination: Destination): void {
@@ -183,6 +208,7 @@ export class Mailbox implements Transport {
 
   #publish(destination: Destination): void {
     this.#idle.delete(destination);
+    this.#busy.delete(destination);
     const frames = nextEnvelopeOf(destination);
     if (destination.frames.length === 0) destination.isUrgent = false;
     if (frames === undefined || this.#publisher.status !== "ready") {
@@ -194,10 +220,12 @@ export class Mailbox implements Transport {
     this.#statistics.publishes++;
     this.#statistics.framesSent += frames.length;
     const startedAt = performance.now();
+    if (frames.length >= busyFramesMin) destination.filledAt = startedAt;
     const settled = () => {
       this.#statistics.roundTripMs = performance.now() - startedAt;
       destination.isPublishing = false;
-      if (destination.isUrgent || destination.frames.length === 0) this.#publish(destination);
+      if (destination.isUrgent && isBusy(destination)) this.#publishBusy(destination);
+      else if (destination.isUrgent || destination.frames.length === 0) this.#publish(destination);
       else this.#publishIdle(destination);
     };
     this.#publisher.spublish(destination.channel, encodeEnvelope(this.self, frames)).then(settled, () => {
@@ -206,6 +234,13 @@ export class Mailbox implements Transport {
     });
   }
 }
+
+/**
+ * Envelopes full of frames follow each other closely: the next one waits a moment, so that fewer
+ * leave. A large one does not.
+ */
+const isBusy = ({ filledAt, bytes }: Destination): boolean =>
+  performance.now() - filledAt < busyFramesMs && bytes < busyBytesMax;
 
 /**
  * The frames of the next envelope, possibly none for a heartbeat; undefined if there is nothing to
