@@ -38,3 +38,5 @@ export const addressesMax = 100;
 /** Tags of a key, and of the header of a request. */
 export const tagsMax = 10;
 export const tagLengthMax = 60;
+/** Admissions or settlements of the same subjects in one script. */
+export const batchedCallsMax = 64;

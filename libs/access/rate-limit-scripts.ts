@@ -131,32 +131,35 @@ end
 `;
 
 /**
- * Admits a generation, or refuses it without counting anything. KEYS: for each subject its window,
- * running, reserved and budget. ARGV: the generation; its estimated input tokens; all tokens to
- * reserve; the money to reserve; the lifetime of its leases in milliseconds, 0 for no lease; 1, or
- * 0 to decide without counting; then for each subject the value of each limit in the order of the
- * limit table, "" for none. Returns 1 or 0. A refusal adds the subject's number, the limit's
- * number, 1 when the limit is a budget that is spent and not only reserved, and the milliseconds
- * until a retry can succeed (at most 60,000; without meaning for a spent budget). Then the time
- * (epoch milliseconds), and for each subject the requests, the milliseconds until none of them
- * counts, and the same for tokens. Atomic: it checks all limits of all subjects before it counts
- * anything. A limit admits a request that begins below it, so the last answer may exceed it, but
- * refuses an input that does not fit unless the window is empty. It first ends up to 1,000 expired
- * leases of each subject.
+ * Admits generations of the same subjects, one after the other, or refuses one without counting
+ * anything of it. KEYS: for each subject its window, running, reserved and budget. ARGV: the lifetime
+ * of the leases in milliseconds, 0 for no lease; 1, or 0 to decide without counting; for each subject
+ * the value of each limit in the order of the limit table, "" for none; then for each generation its
+ * name, its estimated input tokens, all tokens to reserve and the money to reserve. Returns numbers,
+ * equally many for each generation: 1 or 0; in a refusal the subject's number, the limit's number, 1
+ * when the limit is a budget that is spent and not only reserved, and the milliseconds until a retry
+ * can succeed (at most 60,000; without meaning for a spent budget); then the time (epoch
+ * milliseconds), and for each subject the requests, the milliseconds until none of them counts, and
+ * the same for tokens. Atomic: it checks all limits of all subjects before it counts anything. A
+ * limit admits a request that begins below it, so the last answer may exceed it, but refuses an
+ * input that does not fit unless the window is empty. It first ends up to 1,000 expired leases of
+ * each subject. Each counter is read and written once, however many generations there are.
  */
 export const admitScript = `${common}
 local limits = { ${luaLimits.join(", ")} }
 local subjects = #KEYS / 4
-local input, tokens, money, lifeMs, counts = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5]), ARGV[6] == '1'
+local lifeMs, counts = tonumber(ARGV[1]), ARGV[2] == '1'
 local function keysOf(subject) return KEYS[subject * 4 - 3], KEYS[subject * 4 - 2], KEYS[subject * 4 - 1], KEYS[subject * 4] end
-local function limitOf(subject, place) return tonumber(ARGV[6 + (subject - 1) * #limits + place]) end
-local function hasLimit(subject, counter)
+local limitOf, hasLimit = {}, {}
+for subject = 1, subjects do
+  limitOf[subject], hasLimit[subject] = {}, {}
   for place, limit in ipairs(limits) do
-    if limit.counter == counter and limitOf(subject, place) then return true end
+    local max = tonumber(ARGV[2 + (subject - 1) * #limits + place])
+    limitOf[subject][place] = max
+    if max then hasLimit[subject][limit.counter] = true end
   end
-  return false
 end
-local refusal
+local input, tokens, money, refusal
 -- A spent budget comes before other refusals; among the rest, the longest wait.
 local function refuse(subject, place, retryMs, isSpent)
   if not refusal or (isSpent and not refusal.isSpent) or (isSpent == refusal.isSpent and retryMs > refusal.retryMs) then
@@ -166,8 +169,9 @@ end
 -- The milliseconds until enough of a window has passed to free the excess.
 local function waitOf(key, window, letter, excess)
   local fields = {}
-  for slot = window.from, window.slot do fields[#fields + 1] = letter .. slot end
-  local values = redis.call('HMGET', key, unpack(fields))
+  for slot = window.from, window.slot - 1 do fields[#fields + 1] = letter .. slot end
+  local values = #fields > 0 and redis.call('HMGET', key, unpack(fields)) or {}
+  values[#fields + 1] = window[letter .. 'Now']
   local freed = 0
   for i = 1, #values do
     freed = freed + (tonumber(values[i]) or 0)
@@ -199,112 +203,173 @@ function checks.money(subject, place, max)
   -- Of several spent budgets, the last in the table is reported.
   if used + reserved[subject] >= max then refuse(subject, place, used >= max and place or 1000, used >= max) end
 end
+-- The new leases of each subject: arguments of ZADD, and of HSET.
+local leases, leaseFields, wasIdle, hasReserved = {}, {}, {}, {}
 for subject = 1, subjects do
-  local windowKey, runningKey, reservedKey = keysOf(subject)
+  leases[subject], leaseFields[subject] = {}, {}
   if lifeMs > 0 then
+    local windowKey, runningKey, reservedKey = keysOf(subject)
     endExpired(windowKey, runningKey, reservedKey)
     running[subject] = redis.call('ZCARD', runningKey)
-  end
-  for place, limit in ipairs(limits) do
-    local max = limitOf(subject, place)
-    if max then checks[limit.counter](subject, place, max) end
+    wasIdle[subject] = running[subject] == 0
   end
 end
-if counts and not refusal then
+local function count(subject, generation)
+  local window = windows[subject]
+  local countsTokens = tokens > 0 and hasLimit[subject].tokens
+  if window then
+    if not window.counts and window.rNow == 0 and window.tNow == 0 then window.isNew = true end
+    if hasLimit[subject].requests then window.r, window.rl, window.rNow, window.countsRequests = window.r + 1, window.slot, window.rNow + 1, true end
+    if countsTokens then window.t, window.tl, window.tNow, window.countsTokens = window.t + tokens, window.slot, window.tNow + tokens, true end
+    window.counts = true
+  end
+  if lifeMs > 0 then
+    running[subject] = running[subject] + 1
+    local reserves = money > 0 and hasLimit[subject].money
+    if reserves then reserved[subject], hasReserved[subject] = reserved[subject] + money, true end
+    local own, fields = leases[subject], leaseFields[subject]
+    own[#own + 1] = nowMs + lifeMs
+    own[#own + 1] = generation
+    fields[#fields + 1] = generation
+    fields[#fields + 1] = time[1] .. ' ' .. (countsTokens and textOf(tokens) or 0) .. ' ' .. (reserves and textOf(money) or 0)
+  end
+end
+local answer = {}
+for at = 3 + subjects * #limits, #ARGV, 4 do
+  input, tokens, money, refusal = tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3]), nil
   for subject = 1, subjects do
-    local windowKey, runningKey, reservedKey = keysOf(subject)
-    local window = windows[subject]
-    local countsTokens = tokens > 0 and hasLimit(subject, 'tokens')
-    if window then
-      if window.rNow == 0 and window.tNow == 0 then window.isNew = true end
-      local written = { 'from', window.from }
-      if hasLimit(subject, 'requests') then
-        window.r, window.rl = window.r + 1, window.slot
-        for _, part in ipairs({ 'r', window.r, 'rl', window.rl, 'r' .. window.slot, window.rNow + 1 }) do written[#written + 1] = part end
-      end
-      if countsTokens then
-        window.t, window.tl = window.t + tokens, window.slot
-        for _, part in ipairs({ 't', window.t, 'tl', window.tl, 't' .. window.slot, window.tNow + tokens }) do written[#written + 1] = part end
-      end
-      redis.call('HSET', windowKey, unpack(written))
-      if window.isNew then redis.call('PEXPIRE', windowKey, windowMs) end
-    end
-    if lifeMs > 0 then
-      redis.call('ZADD', runningKey, nowMs + lifeMs, ARGV[1])
-      local lease = time[1] .. ' ' .. (countsTokens and ARGV[3] or 0) .. ' ' .. (reserved[subject] and ARGV[4] or 0)
-      if reserved[subject] then redis.call('HSET', reservedKey, ARGV[1], lease, 'nano', textOf(reserved[subject] + money))
-      else redis.call('HSET', reservedKey, ARGV[1], lease) end
-      if running[subject] == 0 then
-        redis.call('PEXPIRE', runningKey, lifeMs + windowMs)
-        redis.call('PEXPIRE', reservedKey, lifeMs + windowMs)
-      end
+    for place, limit in ipairs(limits) do
+      local max = limitOf[subject][place]
+      if max then checks[limit.counter](subject, place, max) end
     end
   end
+  if counts and not refusal then
+    for subject = 1, subjects do count(subject, ARGV[at]) end
+  end
+  for _, part in ipairs({ refusal and 0 or 1, refusal and refusal.subject or 0, refusal and refusal.place or 0,
+    refusal and refusal.isSpent and 1 or 0, refusal and refusal.retryMs or 0, nowMs }) do answer[#answer + 1] = part end
+  for subject = 1, subjects do
+    local window = windows[subject] or { r = 0, t = 0, rl = 0, tl = 0 }
+    answer[#answer + 1] = window.r
+    answer[#answer + 1] = math.max(0, (window.rl + windowSlots) * 1000 - nowMs)
+    answer[#answer + 1] = window.t
+    answer[#answer + 1] = math.max(0, (window.tl + windowSlots) * 1000 - nowMs)
+  end
 end
-local answer = { refusal and 0 or 1, refusal and refusal.subject or 0, refusal and refusal.place or 0, refusal and refusal.isSpent and 1 or 0,
-  refusal and refusal.retryMs or 0, nowMs }
 for subject = 1, subjects do
-  local window = windows[subject] or { r = 0, t = 0, rl = 0, tl = 0 }
-  answer[#answer + 1] = window.r
-  answer[#answer + 1] = math.max(0, (window.rl + windowSlots) * 1000 - nowMs)
-  answer[#answer + 1] = window.t
-  answer[#answer + 1] = math.max(0, (window.tl + windowSlots) * 1000 - nowMs)
+  local windowKey, runningKey, reservedKey = keysOf(subject)
+  local window = windows[subject]
+  if window and window.counts then
+    local written = { 'from', window.from }
+    for letter, isCounted in pairs({ r = window.countsRequests, t = window.countsTokens }) do
+      if isCounted then
+        for _, part in ipairs({ letter, window[letter], letter .. 'l', window.slot, letter .. window.slot, window[letter .. 'Now'] }) do
+          written[#written + 1] = part
+        end
+      end
+    end
+    redis.call('HSET', windowKey, unpack(written))
+    if window.isNew then redis.call('PEXPIRE', windowKey, windowMs) end
+  end
+  if #leases[subject] > 0 then
+    local fields = leaseFields[subject]
+    if hasReserved[subject] then
+      fields[#fields + 1] = 'nano'
+      fields[#fields + 1] = textOf(reserved[subject])
+    end
+    redis.call('ZADD', runningKey, unpack(leases[subject]))
+    redis.call('HSET', reservedKey, unpack(fields))
+    if wasIdle[subject] then
+      redis.call('PEXPIRE', runningKey, lifeMs + windowMs)
+      redis.call('PEXPIRE', reservedKey, lifeMs + windowMs)
+    end
+  end
 end
 return answer`;
 
 /**
- * Settles a generation: ends its leases and counts what it used. KEYS: the settled generations
- * (sorted set), then the keys of its admission. ARGV: the generation; the tokens and the nano-units
- * that it used; 1 when it never began, so that its request does not count either; for how many
- * milliseconds Redis remembers it as settled; when it was received, in epoch milliseconds; for each
- * subject 1 where tokens count, or 0; for each subject 1 where money counts, or 0; then other
- * settled generations that Redis may forget. Returns 1, or 0 when it was already settled. Atomic
- * and idempotent while Redis remembers the generation, whether its leases exist, expired, or were
- * lost with the counters. A reservation that was too large is returned only while it still counts;
- * the part beyond the reservation counts from now.
+ * Settles generations of the same subjects: ends their leases and counts what they used. KEYS: the
+ * settled generations (sorted set), then the keys of their admission. ARGV: for how many milliseconds
+ * Redis remembers them as settled; how many they are; for each subject 1 where tokens count, or 0;
+ * for each subject 1 where money counts, or 0; for each generation its name, the tokens and the
+ * nano-units that it used, 1 when it never began, so that its request does not count either, and when
+ * it was received, in epoch milliseconds; then other settled generations that Redis may forget.
+ * Atomic and idempotent while Redis remembers the generations, whether their leases exist, expired,
+ * or were lost with the counters. A reservation that was too large is returned only while it still
+ * counts; the part beyond the reservation counts from now.
  */
 export const settleScript = `${common}
-local tokens, money, neverBegan, rememberMs = tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4] == '1', tonumber(ARGV[5])
--- A process whose clock is ahead begins no period.
-local periods = periodsOf(math.floor(math.min(tonumber(ARGV[6]), nowMs) / 86400000))
+local rememberMs, count = tonumber(ARGV[1]), tonumber(ARGV[2])
 local subjects = (#KEYS - 1) / 4
-local firstKnown = 7 + subjects * 2
+local first = 3 + subjects * 2
+local firstKnown = first + count * 5
 if #ARGV >= firstKnown then redis.call('ZREM', KEYS[1], unpack(ARGV, firstKnown)) end
-if redis.call('ZADD', KEYS[1], 'NX', nowMs, ARGV[1]) == 0 then return 0 end
+local names, uses = {}, {}
+for at = first, firstKnown - 1, 5 do
+  if redis.call('ZADD', KEYS[1], 'NX', nowMs, ARGV[at]) == 1 then
+    names[#names + 1] = ARGV[at]
+    uses[#uses + 1] = {
+      tokens = tonumber(ARGV[at + 1]), money = tonumber(ARGV[at + 2]), neverBegan = ARGV[at + 3] == '1',
+      -- A process whose clock is ahead begins no period.
+      day = math.floor(math.min(tonumber(ARGV[at + 4]), nowMs) / 86400000) }
+  end
+end
+if #names == 0 then return end
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', nowMs - rememberMs)
 redis.call('PEXPIRE', KEYS[1], rememberMs)
-for subject = 1, subjects do
-  local first = subject * 4 - 2
-  local windowKey, runningKey, reservedKey, budgetKey = KEYS[first], KEYS[first + 1], KEYS[first + 2], KEYS[first + 3]
-  local countsTokens, countsMoney = ARGV[6 + subject] == '1', ARGV[6 + subjects + subject] == '1'
-  local tokensReserved = 0
-  local lease = redis.call('HGET', reservedKey, ARGV[1])
-  if lease then
-    local slot, leaseTokens, leaseMoney = parsed(lease)
-    tokensReserved = leaseTokens
-    if tokensReserved > tokens then giveBack(windowKey, 't', slot, tokensReserved - tokens) end
-    if neverBegan then giveBack(windowKey, 'r', slot, 1) end
-    endLeases(runningKey, reservedKey, { ARGV[1] }, leaseMoney)
-  end
-  if countsTokens and tokens > tokensReserved then
-    local window = windowOf(windowKey)
-    local more = tokens - tokensReserved
-    redis.call('HSET', windowKey, 'from', window.from, 't', window.t + more, 'tl', window.slot, 't' .. window.slot, window.tNow + more)
-    redis.call('PEXPIRE', windowKey, windowMs)
-  end
-  if countsMoney and money > 0 then
-    local stored = storedOf(budgetKey)
-    for period, number in pairs(periods) do
+local function spend(budgetKey, moneyOf)
+  local stored, written = storedOf(budgetKey), {}
+  for day, money in pairs(moneyOf) do
+    for period, number in pairs(periodsOf(day)) do
       local present = stored[period] or -1
       -- A period that is over no longer limits anybody.
       if present <= number then
-        redis.call('HSET', budgetKey, period, number, period .. 'Nano', textOf((present == number and stored[period .. 'Nano'] or 0) + money))
+        stored[period], stored[period .. 'Nano'] = number, (present == number and stored[period .. 'Nano'] or 0) + money
+        written[period] = true
       end
     end
+  end
+  local fields = {}
+  for period in pairs(written) do
+    for _, part in ipairs({ period, stored[period], period .. 'Nano', textOf(stored[period .. 'Nano']) }) do fields[#fields + 1] = part end
+  end
+  if #fields > 0 then
+    redis.call('HSET', budgetKey, unpack(fields))
     redis.call('PEXPIRE', budgetKey, ${budgetLifeMs})
   end
 end
-return 1`;
+for subject = 1, subjects do
+  local own = subject * 4 - 2
+  local windowKey, runningKey, reservedKey, budgetKey = KEYS[own], KEYS[own + 1], KEYS[own + 2], KEYS[own + 3]
+  local countsTokens, countsMoney = ARGV[2 + subject] == '1', ARGV[2 + subjects + subject] == '1'
+  local ended, endedMoney, more, moneyOf = {}, 0, 0, {}
+  -- What goes back, by letter and second.
+  local back = { t = {}, r = {} }
+  for i, lease in ipairs(redis.call('HMGET', reservedKey, unpack(names))) do
+    local use = uses[i]
+    local tokensReserved = 0
+    if lease then
+      local slot, leaseTokens, leaseMoney = parsed(lease)
+      tokensReserved = leaseTokens
+      if tokensReserved > use.tokens then back.t[slot] = (back.t[slot] or 0) + tokensReserved - use.tokens end
+      if use.neverBegan then back.r[slot] = (back.r[slot] or 0) + 1 end
+      ended[#ended + 1] = names[i]
+      endedMoney = endedMoney + leaseMoney
+    end
+    if countsTokens then more = more + math.max(0, use.tokens - tokensReserved) end
+    if countsMoney and use.money > 0 then moneyOf[use.day] = (moneyOf[use.day] or 0) + use.money end
+  end
+  for letter, slots in pairs(back) do
+    for slot, amount in pairs(slots) do giveBack(windowKey, letter, slot, amount) end
+  end
+  if #ended > 0 then endLeases(runningKey, reservedKey, ended, endedMoney) end
+  if more > 0 then
+    local window = windowOf(windowKey)
+    redis.call('HSET', windowKey, 'from', window.from, 't', window.t + more, 'tl', window.slot, 't' .. window.slot, window.tNow + more)
+    redis.call('PEXPIRE', windowKey, windowMs)
+  end
+  if next(moneyOf) then spend(budgetKey, moneyOf) end
+end`;
 
 /**
  * Reads what subjects use now. KEYS: for each subject its window, running and reserved. Returns for

@@ -1,6 +1,7 @@
 /**
  * Rate limits and budgets, counted in Redis over all processes: reserved at admission in one round
- * trip, settled when the generation ends.
+ * trip, settled when the generation ends. Calls of one turn of the event loop about the same subjects
+ * share a script.
  */
 
 import { nanoOf } from "#ledger/money.ts";
@@ -8,6 +9,7 @@ import type { Keyspace } from "#service/keyspace.ts";
 import { leaseMs } from "#service/lease.ts";
 import type { Redis } from "#service/redis.ts";
 import { runScript, scriptOf } from "#service/script.ts";
+import { Batches } from "./batches.ts";
 import { forgottenMax, knownMax, renewalsMax, settledMs } from "./bounds.ts";
 import { type LimitName, type Limits, limitRows, limitsCount } from "./limits.ts";
 import { admitScript, readScript, renewScript, settleScript } from "./rate-limit-scripts.ts";
@@ -24,7 +26,7 @@ export interface LimitedSubject {
 }
 
 /** The limits that a group of the catalogue sets. */
-interface GroupLimits {
+export interface GroupLimits {
   readonly limits?: Limits;
   readonly keyLimits?: Limits;
   readonly accountLimits?: Limits;
@@ -165,6 +167,16 @@ export const usageLimitsOf = (subjects: readonly LimitedSubject[]): LimitedSubje
 export class LimitCounters {
   readonly #redis: Redis;
   readonly #keyspace: Keyspace;
+  readonly #argumentsOf = new WeakMap<readonly LimitedSubject[], SubjectArguments>();
+  readonly #admissions = new Batches<readonly LimitedSubject[], Reservation, LimitDecision>(
+    (subjects, reservations) => this.#decide(subjects, reservations, leaseMs),
+    setImmediate,
+  );
+  /** Before anything else that happens in this turn: see `settle`. */
+  readonly #settlements = new Batches<readonly LimitedSubject[], Settlement, undefined>(
+    (subjects, settlements) => this.#settle(subjects, settlements),
+    queueMicrotask,
+  );
   /** Generations that Redis confirmed as settled and still remembers. */
   #known: string[] = [];
 
@@ -175,12 +187,13 @@ export class LimitCounters {
   }
 
   /**
-   * One round trip; needs at least one subject. The caller renews an admitted reservation and
+   * One round trip, shared with the other admissions of the same array of subjects in this turn of
+   * the event loop; needs at least one subject. The caller renews an admitted reservation and
    * settles it. After a rejection Redis may have admitted it, or may still do so: settle it with
    * `neverBegan`.
    */
   admit(reservation: Reservation): Promise<LimitDecision> {
-    return this.#decide(reservation, leaseMs);
+    return this.#admissions.add(reservation.subjects, reservation);
   }
 
   /**
@@ -190,7 +203,7 @@ export class LimitCounters {
   countRequest(subjects: readonly LimitedSubject[]): Promise<LimitDecision> | undefined {
     const limited = requestLimitsOf(subjects);
     if (limited.length === 0) return undefined;
-    return this.#decide(reservationOf("", limited, { inputTokens: 0, outputTokens: 0, nano: 0 }, 0), 0);
+    return this.#decideOne(reservationOf("", limited, { inputTokens: 0, outputTokens: 0, nano: 0 }, 0), 0);
   }
 
   /**
@@ -198,7 +211,7 @@ export class LimitCounters {
    * subject.
    */
   look(subjects: readonly LimitedSubject[], estimate: Estimate): Promise<LimitDecision> {
-    return this.#decide(reservationOf("", subjects, estimate, 0), leaseMs, false);
+    return this.#decideOne(reservationOf("", subjects, estimate, 0), leaseMs, false);
   }
 
   /** In the order of `subjects`; one round trip. Counts nothing. */
@@ -220,52 +233,45 @@ export class LimitCounters {
     });
   }
 
+  async #decideOne(reservation: Reservation, lifeMs: number, counts = true): Promise<LimitDecision> {
+    const [decision] = await this.#decide(reservation.subjects, [reservation], lifeMs, counts);
+    return decision as LimitDecision;
+  }
+
   async #decide(
-    { generation, subjects, inputTokens, tokens, nano }: Reservation,
+    subjects: readonly LimitedSubject[],
+    reservations: readonly Reservation[],
     lifeMs: number,
     counts = true,
-  ): Promise<LimitDecision> {
-    const keys = subjects.flatMap((subject) => this.#keysOf(subject));
-    const values = subjects.flatMap(({ limits }) => limitRows.map((row) => limitValueOf(limits, row)));
-    const fixed = [generation, inputTokens, tokens, nano, lifeMs, Number(counts)];
-    const answer = (await runScript(this.#redis, scripts.admit, keys, [...fixed, ...values])) as number[];
-    const [isAdmitted, subjectNumber = 0, limitNumber = 0, isSpent, retryMs = 0, now = 0, ...windows] = answer;
-    const standings = {
-      requests: tightestOf(subjects, "requestsPerMinute", windows, 0),
-      tokens: tightestOf(subjects, "tokensPerMinute", windows, 2),
-      now,
-    };
-    if (isAdmitted === 1) return { kind: "admitted", standings };
-    const subject = subjects[subjectNumber - 1] as LimitedSubject;
-    const limit = limitRows[limitNumber - 1]?.name as LimitName;
-    return { kind: "refused", subject, limit, isSpent: isSpent === 1, retryMs, standings };
+  ): Promise<LimitDecision[]> {
+    const { keys, limits } = this.#of(subjects);
+    const values: (string | number)[] = [lifeMs, Number(counts), ...limits];
+    for (const { generation, inputTokens, tokens, nano } of reservations)
+      values.push(generation, inputTokens, tokens, nano);
+    const answer = (await runScript(this.#redis, scripts.admit, keys, values)) as number[];
+    const size = answer.length / reservations.length;
+    return reservations.map((_, index) => decisionOf(subjects, answer.slice(index * size, (index + 1) * size)));
   }
 
   /**
-   * Ends the leases and counts what was used. After a rejection, repeat it with the same arguments
+   * Ends the lease and counts what was used. After a rejection, repeat it with the same arguments
    * within `settledMs` of the first call: the generation counts once, however many of the calls
-   * Redis ran.
+   * Redis ran. Redis gets the command in the next microtask, so an answer that is sent in a later one
+   * never overtakes it.
    */
-  async settle(
-    { generation, subjects, receivedAt }: Reservation,
-    { tokens, nano, neverBegan = false }: Used,
-  ): Promise<void> {
+  settle({ generation, subjects, receivedAt }: Reservation, used: Used): Promise<void> {
+    return this.#settlements.add(subjects, { generation, receivedAt, used });
+  }
+
+  async #settle(subjects: readonly LimitedSubject[], settlements: readonly Settlement[]): Promise<undefined[]> {
+    const { keys, counted } = this.#of(subjects);
     const forgotten = this.#known.splice(0, forgottenMax);
-    const keys = [this.#keyspace.limitsSettled, ...subjects.flatMap((subject) => this.#keysOf(subject))];
-    const counted = (["tokens", "money"] as const).flatMap((counter) =>
-      subjects.map(({ limits }) => Number(limitsCount(limits, counter))),
-    );
+    const values: (string | number)[] = [settledMs, settlements.length, ...counted];
+    for (const { generation, receivedAt, used } of settlements)
+      values.push(generation, used.tokens, used.nano, Number(used.neverBegan === true), receivedAt);
     try {
-      await runScript(this.#redis, scripts.settle, keys, [
-        generation,
-        tokens,
-        nano,
-        Number(neverBegan),
-        settledMs,
-        receivedAt,
-        ...counted,
-        ...forgotten,
-      ]);
+      await runScript(this.#redis, scripts.settle, [this.#keyspace.limitsSettled, ...keys], [...values, ...forgotten]);
+      return new Array(settlements.length);
     } catch (error) {
       this.#known.push(...forgotten);
       throw error;
@@ -312,11 +318,48 @@ export class LimitCounters {
     await runScript(this.#redis, scripts.renew, keys, values);
   }
 
-  #keysOf({ scope, name }: LimitedSubject): string[] {
-    return (["window", "running", "reserved", "budget"] as const).map((what) =>
-      this.#keyspace.limit(scope, name, what),
-    );
+  #of(subjects: readonly LimitedSubject[]): SubjectArguments {
+    const present = this.#argumentsOf.get(subjects);
+    if (present !== undefined) return present;
+    const made: SubjectArguments = {
+      keys: subjects.flatMap(({ scope, name }) =>
+        (["window", "running", "reserved", "budget"] as const).map((what) => this.#keyspace.limit(scope, name, what)),
+      ),
+      limits: subjects.flatMap(({ limits }) => limitRows.map((row) => limitValueOf(limits, row))),
+      counted: (["tokens", "money"] as const).flatMap((counter) =>
+        subjects.map(({ limits }) => Number(limitsCount(limits, counter))),
+      ),
+    };
+    this.#argumentsOf.set(subjects, made);
+    return made;
   }
+}
+
+/** The scripts' arguments about subjects. */
+interface SubjectArguments {
+  keys: string[];
+  /** The value of each limit of each subject. */
+  limits: (string | number)[];
+  /** For each subject 1 where tokens count, or 0; then the same for money. */
+  counted: number[];
+}
+
+interface Settlement extends Pick<Reservation, "generation" | "receivedAt"> {
+  used: Used;
+}
+
+/** Reads one generation's part of the answer of `admitScript`. */
+function decisionOf(subjects: readonly LimitedSubject[], answer: readonly number[]): LimitDecision {
+  const [isAdmitted, subjectNumber = 0, limitNumber = 0, isSpent, retryMs = 0, now = 0, ...windows] = answer;
+  const standings = {
+    requests: tightestOf(subjects, "requestsPerMinute", windows, 0),
+    tokens: tightestOf(subjects, "tokensPerMinute", windows, 2),
+    now,
+  };
+  if (isAdmitted === 1) return { kind: "admitted", standings };
+  const subject = subjects[subjectNumber - 1] as LimitedSubject;
+  const limit = limitRows[limitNumber - 1]?.name as LimitName;
+  return { kind: "refused", subject, limit, isSpent: isSpent === 1, retryMs, standings };
 }
 
 /** A limit as the scripts expect it: money in nano-units, "" for none. */
@@ -343,13 +386,14 @@ function tightestOf(
   windows: readonly number[],
   offset: number,
 ): Standing | undefined {
-  return subjects
-    .flatMap(({ limits: { [name]: limit } }, index): Standing[] => {
-      const [used = 0, resetMs = 0] = windows.slice(index * 4 + offset);
-      return limit === undefined ? [] : [{ limit, remaining: Math.max(0, limit - used), resetMs }];
-    })
-    .reduce<Standing | undefined>(
-      (tightest, standing) => (tightest === undefined || standing.remaining < tightest.remaining ? standing : tightest),
-      undefined,
-    );
+  let tightest: Standing | undefined;
+  for (const [index, { limits }] of subjects.entries()) {
+    const limit = limits[name];
+    if (limit === undefined) continue;
+    const used = windows[index * 4 + offset] ?? 0;
+    const remaining = Math.max(0, limit - used);
+    if (tightest === undefined || remaining < tightest.remaining)
+      tightest = { limit, remaining, resetMs: windows[index * 4 + offset + 1] ?? 0 };
+  }
+  return tightest;
 }

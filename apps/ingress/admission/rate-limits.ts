@@ -5,6 +5,7 @@
 
 import type { Logger } from "pino";
 import {
+  type GroupLimits,
   LimitCounters,
   type LimitDecision,
   type LimitedSubject,
@@ -51,7 +52,7 @@ export interface RateLimiterOptions {
 export interface LimitsReservation {
   /**
    * Replaces the reservation by what was used; undefined for nothing. Call it once, when the
-   * generation is over.
+   * generation is over. Redis gets it before whatever the caller gets in a later microtask.
    */
   settle(bill: Bill | undefined): void;
   /**
@@ -82,6 +83,7 @@ export class RateLimiter {
   readonly #counters: LimitCounters;
   readonly #reserved = new LiveMap<string, Reservation>();
   readonly #pending = new LiveMap<string, PendingRecord>();
+  readonly #subjects = new WeakMap<KeyRecord, { group: GroupLimits | undefined; subjects: LimitedSubject[] }>();
 
   constructor(options: RateLimiterOptions) {
     this.#options = options;
@@ -153,7 +155,7 @@ export class RateLimiter {
     await Promise.all([...this.#pending.values()].slice(0, repeatedRecordsMax).map((record) => this.#send(record)));
   }
 
-  async #admit(request: LimitedRequest, subjects: LimitedSubject[]): Promise<Result<Reserved>> {
+  async #admit(request: LimitedRequest, subjects: readonly LimitedSubject[]): Promise<Result<Reserved>> {
     const { http, endpoint } = request.request;
     let { fallbacks } = request;
     const own = estimatedNanoOf(request, request.admitted.model);
@@ -173,7 +175,7 @@ export class RateLimiter {
 
   async #reserve(
     request: LimitedRequest,
-    subjects: LimitedSubject[],
+    subjects: readonly LimitedSubject[],
     nano: number,
   ): Promise<{ decision: LimitDecision; reservation: Reservation }> {
     const { inputTokens, outputTokens } = estimatedUsageOf(request);
@@ -280,8 +282,14 @@ export class RateLimiter {
     this.#options.log.error({ generation, ...used }, "a usage record was lost: Redis did not take it in time");
   }
 
-  #subjectsOf(caller: KeyRecord): LimitedSubject[] {
-    return limitedSubjectsOf(caller, this.#options.catalogue().groups.get(caller.group));
+  /** The same array while neither the key nor its group changes: its requests share scripts. */
+  #subjectsOf(caller: KeyRecord): readonly LimitedSubject[] {
+    const group = this.#options.catalogue().groups.get(caller.group);
+    const present = this.#subjects.get(caller);
+    if (present !== undefined && present.group === group) return present.subjects;
+    const subjects = limitedSubjectsOf(caller, group);
+    this.#subjects.set(caller, { group, subjects });
+    return subjects;
   }
 }
 

@@ -534,6 +534,18 @@ export class GenerationLifecycle implements TransportHandlers {
     this.#recordUsage(generation, outcome);
     if (generation.isWaiting) this.#stopWaiting(generation);
     generation.state = { ...generation.state, kind: "over" };
+    if (generation.reservation === undefined) this.#respond(generation, outcome, respond);
+    else
+      queueMicrotask(() => {
+        try {
+          this.#respond(generation, outcome, respond);
+        } catch (error) {
+          this.#crashed(generation, error);
+        }
+      });
+  }
+
+  #respond(generation: Generation, outcome: GenerationOutcome, respond: (() => void) | undefined): void {
     try {
       respond?.();
     } finally {
