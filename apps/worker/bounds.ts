@@ -19,8 +19,22 @@ export const intakeFirst = 256;
 export const intakeMin = 32;
 /** By how much the number of generations may grow between two measurements. */
 export const intakeGrowth = 1.5;
-/** The share of the event loop or of the memory above which a process takes no more. */
+/**
+ * The share of the memory above which a process takes no more, and of the event loop above which it
+ * leaves to others what they can take.
+ */
 export const intakeShareMax = 0.8;
+/** By how much the number of generations may grow between two measurements of a busy event loop. */
+export const intakeBusyGrowth = 1.25;
+/** The mean turn of the event loop above which a process takes no more. */
+export const intakeTurnMsMax = 40;
+/**
+ * The share of the event loop above which answers send chunks together: those of so many
+ * milliseconds, or bytes.
+ */
+export const gatherShareMin = 0.9;
+export const gatherMs = 30;
+export const gatheredBytesMax = 16 * 1024;
 /** How often a process measures what it uses. */
 export const intakeEveryMs = 100;
 /**

@@ -2,13 +2,26 @@
  * How many generations this process takes, by what it has left: the limit grows while the event
  * loop and the memory allow it, and stops before those that run suffer. A pure state machine:
  * measurements come in, a limit goes out.
+ *
+ * A busy event loop alone does not stop it: the busier the loop, the more work shares each of its
+ * turns. Those that run suffer when its turns become long.
  */
-import { intakeFirst, intakeGrowth, intakeMin, intakeShareMax } from "./bounds.ts";
+import {
+  gatherShareMin,
+  intakeBusyGrowth,
+  intakeFirst,
+  intakeGrowth,
+  intakeMin,
+  intakeShareMax,
+  intakeTurnMsMax,
+} from "./bounds.ts";
 
 /** The resources that a process used since the last measurement. */
 export interface Usage {
   /** The share of the time that the event loop was busy, from 0 to 1. */
   eventLoop: number;
+  /** The mean duration of a turn of the event loop, in milliseconds. */
+  turnMs: number;
   /** The share of the memory that it may use, from 0 to 1. */
   memory: number;
 }
@@ -19,6 +32,8 @@ export type Saturated = "event loop" | "memory";
 export class Intake {
   #limit = intakeFirst;
   #saturated: Saturated | undefined;
+  #isBusy = false;
+  #gathersChunks = false;
 
   /** Generations that the process holds at most. */
   get limit(): number {
@@ -30,16 +45,28 @@ export class Intake {
     return this.#saturated;
   }
 
+  /** Other workers should take what they can. */
+  get isBusy(): boolean {
+    return this.#isBusy;
+  }
+
+  /** The event loop has no time left, so answers should send chunks together. */
+  get gathersChunks(): boolean {
+    return this.#gathersChunks;
+  }
+
   /**
    * `running`: the generations that it has. Each is taken to cost as much as the average of them,
    * and one that has just begun costs less than it will, so the limit grows in steps.
    */
-  measured({ eventLoop, memory }: Usage, running: number): void {
-    const [share, name] = memory > eventLoop ? ([memory, "memory"] as const) : ([eventLoop, "event loop"] as const);
-    this.#saturated = share > intakeShareMax ? name : undefined;
+  measured({ eventLoop, turnMs, memory }: Usage, running: number): void {
+    this.#saturated = memory > intakeShareMax ? "memory" : turnMs > intakeTurnMsMax ? "event loop" : undefined;
+    this.#gathersChunks = eventLoop > gatherShareMin;
+    this.#isBusy = this.#saturated !== undefined || eventLoop > intakeShareMax;
     if (this.#saturated !== undefined) this.#limit = Math.max(running, intakeMin);
+    else if (this.#isBusy) this.#limit = Math.max(intakeMin, Math.ceil(running * intakeBusyGrowth));
     else {
-      const affordable = Math.floor((running * intakeShareMax) / Math.max(share, 0.01));
+      const affordable = Math.floor((running * intakeShareMax) / Math.max(memory, eventLoop, 0.01));
       const next = Math.ceil(Math.max(running, intakeFirst / intakeGrowth) * intakeGrowth);
       this.#limit = Math.max(intakeMin, running < intakeMin ? next : Math.min(affordable, next));
     }

@@ -6,13 +6,20 @@ import type { Usage } from "./intake.ts";
 /** Each call returns the use since the last one. */
 export function measureUsage(): () => Usage {
   let before = performance.eventLoopUtilization();
+  let turnsBefore = turns();
   return () => {
     const now = performance.eventLoopUtilization();
-    const { utilization } = performance.eventLoopUtilization(now, before);
+    const { utilization, active } = performance.eventLoopUtilization(now, before);
+    const turnsNow = turns();
+    const turnMs = active / Math.max(1, turnsNow - turnsBefore);
     before = now;
-    return { eventLoop: utilization, memory: memoryShare() };
+    turnsBefore = turnsNow;
+    return { eventLoop: utilization, turnMs, memory: memoryShare() };
   };
 }
+
+/** The turns of the event loop since the process began. */
+const turns = (): number => performance.nodeTiming.uvMetricsInfo.loopCount;
 
 /**
  * The larger of two shares: of the heap's limit, and of the memory that the process or its

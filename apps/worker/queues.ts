@@ -24,7 +24,7 @@ export interface WorkerQueuesDeps {
    * Whether the limit is what this process can bear. Otherwise the limit grows as far as it is
    * used.
    */
-  isSaturated(): boolean;
+  isBusy(): boolean;
   take(slot: JobSlot): void;
   onRedisError(error: Error): void;
 }
@@ -34,6 +34,8 @@ export class WorkerQueues {
   readonly #opened: SplitWorker[] = [];
   /** The queues for which other workers have slots enough. */
   readonly #inReserve = new Set<string>();
+  /** The queues on which other workers have free slots. */
+  readonly #shared = new Set<string>();
   #check: NodeJS.Timeout | undefined;
   #isStopping = false;
 
@@ -131,7 +133,7 @@ export class WorkerQueues {
         isReady,
         isPaused: () => isPausedQueue(name),
         freeSlots: () => this.#freeSlots,
-        isReserve: () => this.#inReserve.has(name),
+        isReserve: () => this.#inReserve.has(name) || (this.#deps.isBusy() && this.#shared.has(name)),
         take,
         onError: onRedisError,
       };
@@ -154,12 +156,14 @@ export class WorkerQueues {
   }
 
   #announce(queue: JobWorker): void {
-    const { slotBoard, isSaturated, onRedisError } = this.#deps;
+    const { slotBoard, isBusy, onRedisError } = this.#deps;
     const { name, usedSlots, capacity } = queue;
     // A limit that still grows must not hold back the ingresses, which hear of it only every
     // second.
-    const slots = isSaturated() ? this.slotsOf(queue) : capacity;
+    const slots = isBusy() ? this.slotsOf(queue) : capacity;
     slotBoard.announce(name, { slots, usedSlots, running: 0 }).then((load) => {
+      if (load.slots - slots > load.usedSlots - usedSlots) this.#shared.add(name);
+      else this.#shared.delete(name);
       if (load.slotsBefore >= load.usedSlots * reserveFactor + reserveSlots) this.#inReserve.add(name);
       else if (this.#inReserve.delete(name)) queue.resume();
     }, onRedisError);

@@ -25,6 +25,7 @@ import { AnswerMemory } from "./answer/answer-memory.ts";
 import { AttachmentBudget } from "./attachments/attachment-budget.ts";
 import { createAttachmentFetcher } from "./attachments/attachment-fetcher.ts";
 import { RequestAttachments } from "./attachments/request-attachments.ts";
+import { AnswerPace } from "./attempt/answer-frames.ts";
 import { Attempt, type AttemptDeps } from "./attempt/attempt.ts";
 import { drainCheckMs, intakeEveryMs, usageCheckMs, watchMs } from "./bounds.ts";
 import { followCatalogue } from "./catalogue.ts";
@@ -130,6 +131,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     clock,
     (owner, now) => usage.heard(owner, now),
   );
+  const intake = new Intake();
   const attemptDeps: AttemptDeps = {
     clock,
     events,
@@ -140,15 +142,15 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     contentTimes,
     preparationThread,
     answerMemory,
+    answerPace: new AnswerPace(() => intake.gathersChunks),
     attachmentsFor: attachments.forKey,
     readBody: (generation) => redis.getBuffer(deps.redis.keyspace.body(generation)),
     send: (run, kind, payload) => relay.runner.send(run, kind, payload, clock.now()),
     taken: (run, seq) => relay.runner.taken(run, seq),
   };
-  const intake = new Intake();
   const queues = new WorkerQueues({
     limit: () => intake.limit,
-    isSaturated: () => intake.saturated !== undefined,
+    isBusy: () => intake.isBusy,
     capacities: config.queues,
     catalogue: catalogue.current,
     connections: deps.redis,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Intake } from "../../apps/worker/intake.ts";
 
-const idle = { eventLoop: 0.02, memory: 0.1 };
+const idle = { eventLoop: 0.02, turnMs: 0.1, memory: 0.1 };
 
 test("an idle process takes many generations in a few measurements, each more than the last", () => {
   const intake = new Intake();
@@ -17,26 +17,38 @@ test("an idle process takes many generations in a few measurements, each more th
 
 test("the limit is what the event loop can afford, as far as the generations that run cost alike", () => {
   const intake = new Intake();
-  intake.measured({ eventLoop: 0.6, memory: 0.1 }, 600);
+  intake.measured({ ...idle, eventLoop: 0.6 }, 600);
   assert.equal(intake.limit, 800);
-  intake.measured({ eventLoop: 0.79, memory: 0.1 }, 790);
+  intake.measured({ ...idle, eventLoop: 0.79 }, 790);
   assert.equal(intake.limit, 800);
+  assert.equal(intake.isBusy, false);
 });
 
-test("a process whose event loop or memory is used up takes no more, says why, and goes on when it has room", () => {
+test("a busy event loop leaves to others what they can take, and goes on while its turns are short", () => {
   const intake = new Intake();
-  intake.measured({ eventLoop: 0.9, memory: 0.1 }, 500);
-  assert.deepEqual([intake.limit, intake.saturated], [500, "event loop"]);
-  intake.measured({ eventLoop: 0.5, memory: 0.85 }, 480);
-  assert.deepEqual([intake.limit, intake.saturated], [480, "memory"]);
-  intake.measured({ eventLoop: 0.4, memory: 0.4 }, 400);
-  assert.deepEqual([intake.limit, intake.saturated], [600, undefined]);
+  intake.measured({ ...idle, eventLoop: 0.85, turnMs: 2 }, 400);
+  assert.deepEqual(
+    [intake.limit, intake.isBusy, intake.saturated, intake.gathersChunks],
+    [500, true, undefined, false],
+  );
+  intake.measured({ ...idle, eventLoop: 0.95, turnMs: 30 }, 480);
+  assert.deepEqual([intake.limit, intake.isBusy, intake.saturated, intake.gathersChunks], [600, true, undefined, true]);
+});
+
+test("a process with long turns or without memory takes no more, says why, and goes on when it has room", () => {
+  const intake = new Intake();
+  intake.measured({ ...idle, eventLoop: 0.99, turnMs: 41 }, 500);
+  assert.deepEqual([intake.limit, intake.saturated, intake.isBusy], [500, "event loop", true]);
+  intake.measured({ ...idle, eventLoop: 0.5, memory: 0.85 }, 480);
+  assert.deepEqual([intake.limit, intake.saturated, intake.isBusy], [480, "memory", true]);
+  intake.measured({ ...idle, eventLoop: 0.4, memory: 0.4 }, 400);
+  assert.deepEqual([intake.limit, intake.saturated, intake.isBusy], [600, undefined, false]);
 });
 
 test("a process that something else keeps busy still takes a few", () => {
   const intake = new Intake();
-  intake.measured({ eventLoop: 1, memory: 0.1 }, 0);
+  intake.measured({ ...idle, eventLoop: 1, turnMs: 100 }, 0);
   assert.equal(intake.limit, 32);
-  intake.measured({ eventLoop: 0.1, memory: 0.1 }, 3);
+  intake.measured({ ...idle, eventLoop: 0.1 }, 3);
   assert.equal(intake.limit, 256);
 });

@@ -10,26 +10,67 @@ import {
   encodeData,
   encodePayload,
 } from "#relay/job.ts";
+import { gatheredBytesMax, gatherMs } from "../bounds.ts";
 import type { AnsweringCall, SendFrame, UsageReports } from "./usage-reports.ts";
+
+/**
+ * While this process is busy, an answer sends its chunks of a moment together: fewer and larger
+ * frames leave processor time for all answers. All gathering answers share a timer.
+ */
+export class AnswerPace {
+  readonly #isBusy: () => boolean;
+  #gathering: AnswerFrames[] = [];
+  readonly #flush = () => {
+    const gathering = this.#gathering;
+    this.#gathering = [];
+    for (const frames of gathering) frames.flush();
+  };
+
+  constructor(isBusy: () => boolean) {
+    this.#isBusy = isBusy;
+  }
+
+  get gathers(): boolean {
+    return this.#isBusy();
+  }
+
+  /** Calls the answer's `flush` soon. */
+  flushLater(frames: AnswerFrames): void {
+    if (this.#gathering.push(frames) === 1) setTimeout(this.#flush, gatherMs);
+  }
+}
 
 export class AnswerFrames {
   readonly #send: SendFrame;
   readonly #reports: UsageReports;
+  readonly #pace: AnswerPace | undefined;
   /**
    * Bytes that wait for the window, each of at most one frame; bounded by one read of the upstream.
    */
   readonly #queued: Buffer[] = [];
+  /** Bytes that wait for more; `flush` is called soon unless there are none. */
+  #gathered: Buffer[] = [];
+  #gatheredBytes = 0;
+  #hasContent = false;
   /** Waits until the queued bytes are sent. */
   #end: AnswerEnd | undefined;
   #call: AnsweringCall | undefined;
   #isOpen = true;
   #hasHead: boolean;
 
-  /** `hasHead`: the caller has the head already, from an attempt whose worker was lost. */
-  constructor(send: SendFrame, reports: UsageReports, hasHead: boolean) {
+  /**
+   * `hasHead`: the caller has the head already, from an attempt whose worker was lost. Without a
+   * `pace` every chunk leaves at once.
+   */
+  constructor(
+    send: SendFrame,
+    reports: UsageReports,
+    { hasHead, pace }: { hasHead: boolean; pace: AnswerPace | undefined },
+  ) {
     this.#send = send;
     this.#reports = reports;
     this.#hasHead = hasHead;
+    this.#pace = pace;
   }
 
   /** The caller has the head, and perhaps more. */
@@ -51,25 +92,38 @@ export class AnswerFrames {
   /** `call` is undefined for an answer without an upstream. */
   data(bytes: readonly Buffer[], call: AnsweringCall | undefined): void {
     this.#call = call;
-    const all = bytes.length === 1 ? (bytes[0] as Buffer) : Buffer.concat(bytes);
-    for (let from = 0; from < all.length; from += dataBytesMax)
-      this.#queued.push(all.subarray(from, from + dataBytesMax));
-    this.#drain();
+    const gathers = this.#gathered.length > 0 || (this.#hasContent && this.#pace?.gathers === true);
+    this.#hasContent = true;
+    if (gathers) this.#gather(bytes);
+    else this.#queue(bytes);
+  }
+
+  /** Sends what has gathered. */
+  flush(): void {
+    if (this.#gathered.length === 0) return;
+    const gathered = this.#gathered;
+    this.#gathered = [];
+    this.#gatheredBytes = 0;
+    this.#queue(gathered);
   }
 
   end(end: AnswerEnd): void {
+    this.flush();
     this.#end = end;
     this.#drain();
   }
 
   /** Sends everything produced before the failure first, regardless of the window. */
   fail(failure: AnswerFailure): void {
+    this.flush();
     for (const bytes of this.#queued.splice(0)) this.#sendData(bytes);
     this.#send("fail", encodePayload(failure));
   }
 
   /** Forgets what is not sent yet. */
   discard(): void {
+    this.#gathered = [];
+    this.#gatheredBytes = 0;
     this.#queued.length = 0;
     this.#end = undefined;
   }
@@ -78,6 +132,22 @@ export class AnswerFrames {
   setOpen(isOpen: boolean): void {
     this.#isOpen = isOpen;
     if (isOpen) this.#drain();
+  }
+
+  #gather(bytes: readonly Buffer[]): void {
+    if (this.#gathered.length === 0) this.#pace?.flushLater(this);
+    for (const part of bytes) {
+      this.#gathered.push(part);
+      this.#gatheredBytes += part.length;
+    }
+    if (this.#gatheredBytes >= gatheredBytesMax) this.flush();
+  }
+
+  #queue(bytes: readonly Buffer[]): void {
+    const all = bytes.length === 1 ? (bytes[0] as Buffer) : Buffer.concat(bytes);
+    for (let from = 0; from < all.length; from += dataBytesMax)
+      this.#queued.push(all.subarray(from, from + dataBytesMax));
+    this.#drain();
   }
 
   #drain(): void {

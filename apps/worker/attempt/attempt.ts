@@ -64,7 +64,7 @@ import type { CallOutcome, Permit, Routing } from "../routing/routing.ts";
 import type { UpstreamHandlers, UpstreamHeaders } from "../upstream/pooled-call.ts";
 import type { SessionCall } from "../upstream/session-call.ts";
 import type { Upstreams } from "../upstream/upstreams.ts";
-import { AnswerFrames } from "./answer-frames.ts";
+import { AnswerFrames, type AnswerPace } from "./answer-frames.ts";
 import { quietMsMaxOf } from "./quiet-limit.ts";
 import { isQuotedIn } from "./quoted.ts";
 import { TargetCall } from "./target-call.ts";
@@ -82,6 +82,7 @@ export interface AttemptDeps {
   contentTimes: ContentTimes;
   preparationThread: PreparationThread;
   answerMemory: AnswerMemory;
+  answerPace: AnswerPace;
   /** The attachments of one request of this key. */
   attachmentsFor(keyId: string): RequestAttachments;
   /** The body of a job that carries none; null when it is gone. */
@@ -181,7 +182,8 @@ export class Attempt {
       trace: continued(slot.job.traceparent, slot.job.tracestate),
     };
     this.#reports = new UsageReports(operation, send);
-    this.#frames = new AnswerFrames(send, this.#reports, delivered !== undefined);
+    const pace = operations[operation].isSession === true ? undefined : deps.answerPace;
+    this.#frames = new AnswerFrames(send, this.#reports, { hasHead: delivered !== undefined, pace });
     this.#targets = new TargetReports(deps.routing);
     this.#preparation = new Preparation(deps.preparationThread, keyId);
     this.#attachments = deps.attachmentsFor(keyId);
