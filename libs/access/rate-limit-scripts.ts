@@ -132,18 +132,19 @@ end
 
 /**
  * Admits generations of the same subjects, one after the other, or refuses one without counting
- * anything of it. KEYS: for each subject its window, running, reserved and budget. ARGV: the lifetime
- * of the leases in milliseconds, 0 for no lease; 1, or 0 to decide without counting; for each subject
- * the value of each limit in the order of the limit table, "" for none; then for each generation its
- * name, its estimated input tokens, all tokens to reserve and the money to reserve. Returns numbers,
- * equally many for each generation: 1 or 0; in a refusal the subject's number, the limit's number, 1
- * when the limit is a budget that is spent and not only reserved, and the milliseconds until a retry
- * can succeed (at most 60,000; without meaning for a spent budget); then the time (epoch
- * milliseconds), and for each subject the requests, the milliseconds until none of them counts, and
- * the same for tokens. Atomic: it checks all limits of all subjects before it counts anything. A
- * limit admits a request that begins below it, so the last answer may exceed it, but refuses an
- * input that does not fit unless the window is empty. It first ends up to 1,000 expired leases of
- * each subject. Each counter is read and written once, however many generations there are.
+ * anything of it. KEYS: for each subject its window, running, reserved and budget. ARGV: the
+ * lifetime of the leases in milliseconds, 0 for no lease; 1, or 0 to decide without counting; for
+ * each subject the value of each limit in the order of the limit table, "" for none; then for each
+ * generation its name, its estimated input tokens, all tokens to reserve and the money to reserve.
+ * Returns numbers, equally many for each generation: 1 or 0; in a refusal the subject's number, the
+ * limit's number, 1 when the limit is a budget that is spent and not only reserved, and the
+ * milliseconds until a retry can succeed (at most 60,000; without meaning for a spent budget); then
+ * the time (epoch milliseconds), and for each subject the requests, the milliseconds until none of
+ * them counts, and the same for tokens. Atomic: it checks all limits of all subjects before it
+ * counts anything. A limit admits a request that begins below it, so the last answer may exceed it,
+ * but refuses an input that does not fit unless the window is empty. It first ends up to 1,000
+ * expired leases of each subject. Each counter is read and written once, however many generations
+ * there are.
  */
 export const admitScript = `${common}
 local limits = { ${luaLimits.join(", ")} }
@@ -289,14 +290,14 @@ return answer`;
 
 /**
  * Settles generations of the same subjects: ends their leases and counts what they used. KEYS: the
- * settled generations (sorted set), then the keys of their admission. ARGV: for how many milliseconds
- * Redis remembers them as settled; how many they are; for each subject 1 where tokens count, or 0;
- * for each subject 1 where money counts, or 0; for each generation its name, the tokens and the
- * nano-units that it used, 1 when it never began, so that its request does not count either, and when
- * it was received, in epoch milliseconds; then other settled generations that Redis may forget.
- * Atomic and idempotent while Redis remembers the generations, whether their leases exist, expired,
- * or were lost with the counters. A reservation that was too large is returned only while it still
- * counts; the part beyond the reservation counts from now.
+ * settled generations (sorted set), then the keys of their admission. ARGV: for how many
+ * milliseconds Redis remembers them as settled; how many they are; for each subject 1 where tokens
+ * count, or 0; for each subject 1 where money counts, or 0; for each generation its name, the
+ * tokens and the nano-units that it used, 1 when it never began, so that its request does not count
+ * either, and when it was received, in epoch milliseconds; then other settled generations that
+ * Redis may forget. Atomic and idempotent while Redis remembers the generations, whether their
+ * leases exist, expired, or were lost with the counters. A reservation that was too large is
+ * returned only while it still counts; the part beyond the reservation counts from now.
  */
 export const settleScript = `${common}
 local rememberMs, count = tonumber(ARGV[1]), tonumber(ARGV[2])

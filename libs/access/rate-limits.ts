@@ -1,7 +1,7 @@
 /**
  * Rate limits and budgets, counted in Redis over all processes: reserved at admission in one round
- * trip, settled when the generation ends. Calls of one turn of the event loop about the same subjects
- * share a script.
+ * trip, settled when the generation ends. Calls of one turn of the event loop about the same
+ * subjects share a script.
  */
 
 import { nanoOf } from "#ledger/money.ts";
@@ -256,8 +256,8 @@ export class LimitCounters {
   /**
    * Ends the lease and counts what was used. After a rejection, repeat it with the same arguments
    * within `settledMs` of the first call: the generation counts once, however many of the calls
-   * Redis ran. Redis gets the command in the next microtask, so an answer that is sent in a later one
-   * never overtakes it.
+   * Redis ran. Redis gets the command in the next microtask, so an answer that is sent in a later
+   * one never overtakes it.
    */
   settle({ generation, subjects, receivedAt }: Reservation, used: Used): Promise<void> {
     return this.#settlements.add(subjects, { generation, receivedAt, used });

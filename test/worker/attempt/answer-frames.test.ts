@@ -6,7 +6,9 @@ import { AnswerFrames, AnswerPace } from "../../../apps/worker/attempt/answer-fr
 import { UsageReports } from "../../../apps/worker/attempt/usage-reports.ts";
 import { gatheredBytesMax, gatherMs } from "../../../apps/worker/bounds.ts";
 
-/** Frames whose process is busy or not, and what they sent: the text of data, the kind of others. */
+/**
+ * Frames whose process is busy or not, and what they sent: the text of data, the kind of others.
+ */
 function framesOf(t: TestContext) {
   t.mock.timers.enable({ apis: ["setTimeout"] });
   const sent: string[] = [];
