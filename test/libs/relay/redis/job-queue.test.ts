@@ -252,28 +252,6 @@ test("a queue dispatches jobs in order, and no more than there are slots", async
   });
 });
 
-test("a single job costs Redis three scripts: add, fetch and complete", async () => {
-  const scripts = async () => Number(/cmdstat_evalsha:calls=(\d+)/.exec(await redis.info("commandstats"))?.[1] ?? 0);
-  await withWorker(4, async (_worker, slots) => {
-    const dispatch = async (generation: string) => {
-      const queued = queue.add(jobOf(generation), never);
-      await until("it is taken", () => slots.at(-1)?.job.generation === generation);
-      queue.taken(queued);
-      slots.at(-1)?.dispatched();
-      await until("it is gone", async () => (await queue.statesOf([queued]))[0] === "missing");
-      slots.at(-1)?.release();
-    };
-    for (let round = 0; round < 5; round++) await dispatch(`gen_first${round}`);
-    const startedAt = performance.now();
-    const before = await scripts();
-    for (let round = 0; round < 50; round++) await dispatch(`gen_${round}`);
-    const ran = (await scripts()) - before;
-    // A worker may look by itself now and then, by one script.
-    const looksInVain = Math.ceil((performance.now() - startedAt) / 1_000);
-    assert.ok(ran <= 50 * 3 + looksInVain, `${ran} scripts`);
-  });
-});
-
 for (const size of [1, 2])
   test(`jobs that follow each other closely never wait for a worker's next poll: ${size} running`, async (t) => {
     const taken = new Set<string>();
