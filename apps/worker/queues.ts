@@ -4,6 +4,7 @@
 
 import type { Logger } from "pino";
 import type { Catalogue } from "#catalogue/catalogue.ts";
+import { announcementLifeMs, idleAnnouncementHeartbeats, idleAnnouncementLifeMs } from "#relay/bounds.ts";
 import type { JobSlot, JobWorker, SlotBoard, SplitWorker } from "#relay/ports.ts";
 import { queueCheckMs, reserveFactor, reserveSlots } from "./bounds.ts";
 import { capacitiesOf } from "./config.ts";
@@ -29,8 +30,17 @@ export interface WorkerQueuesDeps {
   onRedisError(error: Error): void;
 }
 
+/** The last announcement about a queue, and the load that came back. */
+interface Announced {
+  slots: number;
+  /** Of all workers, this one included. */
+  usedSlots: number;
+  heartbeatsAgo: number;
+}
+
 export class WorkerQueues {
   readonly #deps: WorkerQueuesDeps;
+  readonly #announced = new Map<JobWorker, Announced>();
   readonly #opened: SplitWorker[] = [];
   /** The queues for which other workers have slots enough. */
   readonly #inReserve = new Set<string>();
@@ -87,10 +97,15 @@ export class WorkerQueues {
 
   /**
    * Tells the ingresses how many slots each queue has here. Call it with every heartbeat: an
-   * announcement lapses.
+   * announcement lapses. While nobody uses a queue, its announcement is renewed less often.
    */
   announce(): void {
     if (!this.#isStopping) for (const queue of this.#opened) this.#announce(queue);
+  }
+
+  /** Redis may have lost the announcements: the next heartbeat repeats all of them. */
+  announceAnew(): void {
+    this.#announced.clear();
   }
 
   /** Takes no more jobs. Settles when no fetch is under way. A second call does nothing. */
@@ -161,11 +176,22 @@ export class WorkerQueues {
     // A limit that still grows must not hold back the ingresses, which hear of it only every
     // second.
     const slots = isBusy() ? this.slotsOf(queue) : capacity;
-    slotBoard.announce(name, { slots, usedSlots, running: 0 }).then((load) => {
-      if (load.slots - slots > load.usedSlots - usedSlots) this.#shared.add(name);
-      else this.#shared.delete(name);
-      if (load.slotsBefore >= load.usedSlots * reserveFactor + reserveSlots) this.#inReserve.add(name);
-      else if (this.#inReserve.delete(name)) queue.resume();
-    }, onRedisError);
+    const last = this.#announced.get(queue);
+    const isIdle = usedSlots === 0 && last?.usedSlots === 0 && last.slots === slots;
+    if (isIdle && ++last.heartbeatsAgo < idleAnnouncementHeartbeats) return;
+    const lifeMs = isIdle ? idleAnnouncementLifeMs : announcementLifeMs;
+    slotBoard.announce(name, { slots, usedSlots, running: 0, lifeMs }).then(
+      (load) => {
+        this.#announced.set(queue, { slots, usedSlots: load.usedSlots, heartbeatsAgo: 0 });
+        if (load.slots - slots > load.usedSlots - usedSlots) this.#shared.add(name);
+        else this.#shared.delete(name);
+        if (load.slotsBefore >= load.usedSlots * reserveFactor + reserveSlots) this.#inReserve.add(name);
+        else if (this.#inReserve.delete(name)) queue.resume();
+      },
+      (error: Error) => {
+        this.#announced.delete(queue);
+        onRedisError(error);
+      },
+    );
   }
 }

@@ -161,6 +161,7 @@ export async function createWorker(config: WorkerConfig, options: WorkerDeps): P
     take: (slot) => relay.take(new Attempt(slot, attemptDeps), slot),
     onRedisError,
   });
+  redis.on("ready", () => queues.announceAnew());
   // The mailbox closes first: while it sends its last frames, the queues finish the jobs that were
   // handed back.
   opened.defer(async () => {

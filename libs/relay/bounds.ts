@@ -128,3 +128,11 @@ export const fetchOverdueMs = 3_000;
 export const fetchesStopMs = 2_500;
 /** An announcement of a queue's workers expires after this time. */
 export const announcementLifeMs = 5_000;
+/**
+ * The announcements of a worker that has nothing to do and nothing new to say: every so many
+ * heartbeats, each with this life.
+ */
+export const idleAnnouncementHeartbeats = 8;
+export const idleAnnouncementLifeMs = 20_000;
+/** How many heartbeats apart an ingress reads the slots of a queue that it does not use. */
+export const idleReadHeartbeats = 10;

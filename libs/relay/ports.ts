@@ -143,6 +143,8 @@ export interface SlotAnnouncement {
   usedSlots: number;
   /** Generations that run for an ingress. */
   running: number;
+  /** How long it is valid; `announcementLifeMs` by default. */
+  lifeMs?: number;
 }
 
 export interface QueueLoad {
@@ -156,8 +158,8 @@ export interface QueueLoad {
 }
 
 /**
- * The worker slots of all queues and their use. Every process announces its own once a second; an
- * announcement expires if its process stops renewing it.
+ * The worker slots of all queues and their use. A process announces its own once a second, and less
+ * often while the queue is idle; an announcement expires if its process stops renewing it.
  */
 export interface SlotBoard {
   /** Resolves with the load of the queue. Rejects if Redis does not answer. */

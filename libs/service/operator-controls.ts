@@ -28,7 +28,7 @@ export interface OperatorControl {
 }
 
 /** A process knows a change of which it missed the notice within this time. */
-const readEveryMs = 1_000;
+const readEveryMs = 2_000;
 
 type ControlId = Pick<OperatorControl, "kind" | "name">;
 
@@ -104,8 +104,12 @@ export async function followControls({
   const onMessage = (channel: Buffer) => {
     if (channel.toString() === keyspace.controlsChanged) void update();
   };
+  // A notice may have been missed.
+  const onReady = () => void update();
   subscriber.on("messageBuffer", onMessage);
+  subscriber.on("ready", onReady);
   const close = () => {
+    subscriber.off("ready", onReady);
     subscriber.off("messageBuffer", onMessage);
     subscriber.unsubscribe(keyspace.controlsChanged).catch(() => undefined);
   };

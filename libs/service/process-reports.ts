@@ -90,7 +90,7 @@ export function startProcessReports(options: ProcessReporterOptions): () => Prom
     if (isBusy || redis.status !== "ready") return;
     isBusy = true;
     try {
-      // Not a transaction: an idle process would send twice as many commands.
+      // Not a transaction, which would be twice as many commands.
       const results = await redis
         .pipeline()
         .hset(keyspace.processes, id, JSON.stringify(take()))

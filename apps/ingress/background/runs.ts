@@ -161,6 +161,8 @@ export class Runs {
 
   /** Takes over generations whose leases have expired. Rejects when Redis does not answer. */
   async take(): Promise<TakenRun[]> {
+    // Usually there is none, and one plain command says so.
+    if ((await this.#redis.exists(this.#keyspace.runs)) === 0) return [];
     const values = [this.#self, detachedLeaseMs, takeOversAtOnceMax];
     const fields = (await runScript(this.#redis, takeScript, this.#names, values)) as (string | number)[];
     return Array.from({ length: fields.length / 4 }, (_, index) => ({

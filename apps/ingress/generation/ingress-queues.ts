@@ -6,6 +6,7 @@ import type { KeyRecord } from "#access/record.ts";
 import type { EventSink } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { AdmissionQueue } from "#relay/admission-queue.ts";
+import { idleReadHeartbeats } from "#relay/bounds.ts";
 import type { JobQueue, SlotBoard } from "#relay/ports.ts";
 import type { Clock } from "#service/clock.ts";
 import { isRefusal } from "#service/redis.ts";
@@ -27,6 +28,10 @@ export interface IngressQueue {
    * generations wait here.
    */
   awaySince: number | undefined;
+  /** Generations that ran when the slots were last shared. */
+  announcedRunning: number;
+  /** How many heartbeats ago the slots were last shared. */
+  heartbeatsAgo: number;
 }
 
 export interface IngressQueuesOptions {
@@ -55,6 +60,8 @@ export class IngressQueues {
       admission: new AdmissionQueue<number>(),
       waiting: new Capacity(0, { own: 1 }),
       awaySince: undefined,
+      announcedRunning: 0,
+      heartbeatsAgo: idleReadHeartbeats,
     };
     this.#queues.set(name, queue);
     return queue;
@@ -76,6 +83,16 @@ export class IngressQueues {
   }
 
   /**
+   * Whether the slots of the queue should be shared with this heartbeat: always while the queue has
+   * generations of this ingress, now and then otherwise.
+   */
+  isShareDue(queue: IngressQueue): boolean {
+    const { admission, waiting, announcedRunning } = queue;
+    const isIdle = admission.runningSize === 0 && waiting.used === 0 && announcedRunning === 0;
+    return ++queue.heartbeatsAgo >= idleReadHeartbeats || !isIdle;
+  }
+
+  /**
    * Shares the workers' slots with the other ingresses. While Redis does not report a queue's
    * slots, its keys do not share them. Resolves to a change: the queue's keys are available again,
    * or not any more.
@@ -84,10 +101,13 @@ export class IngressQueues {
     const { slotBoard, clock } = this.#options;
     const { jobs, admission } = queue;
     const since = clock.now();
+    const running = admission.runningSize;
+    queue.heartbeatsAgo = 0;
+    queue.announcedRunning = running;
     try {
-      const announcement = { slots: 0, usedSlots: 0, running: admission.runningSize };
-      const { slots, running } = await slotBoard.announce(jobs.name, announcement);
-      admission.slots = slots === 0 ? undefined : slots - running;
+      const announcement = { slots: 0, usedSlots: 0, running };
+      const load = await slotBoard.announce(jobs.name, announcement);
+      admission.slots = load.slots === 0 ? undefined : load.slots - load.running;
       const wasAway = queue.awaySince !== undefined;
       queue.awaySince = undefined;
       return wasAway ? "back" : undefined;

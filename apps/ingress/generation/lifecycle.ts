@@ -267,6 +267,8 @@ export class GenerationLifecycle implements TransportHandlers {
     this.#emit("admitted", generation);
     generation.state = { kind: "queued", queuedMs: now - startedAt };
     this.#emit("queued", generation);
+    if (ingressQueue.admission.slots === undefined && ingressQueue.heartbeatsAgo > 0)
+      void this.#shareSlots(ingressQueue);
     ingressQueue.admission.admit(number, { group, weight: admitted.weight, key }, now);
     this.#dispatchNext(ingressQueue);
   }
@@ -609,7 +611,7 @@ export class GenerationLifecycle implements TransportHandlers {
     this.#endHopeless(now);
     this.#applyAll(this.#owner.tick(now));
     for (const queue of this.#queues.used) {
-      void this.#shareSlots(queue);
+      if (this.#queues.isShareDue(queue)) void this.#shareSlots(queue);
       this.#dispatchNext(queue);
     }
     for (const generation of this.#live.values()) {

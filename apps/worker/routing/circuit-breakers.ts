@@ -80,6 +80,8 @@ export class CircuitBreakers {
   readonly #probeKey: (target: string) => string;
   readonly #known = new Map<string, Known>();
   #timer: NodeJS.Timeout | undefined;
+  /** A call asked for a target since the last poll. */
+  #isUsed = true;
 
   /** `key` names the hash; the keys of probes begin with it. */
   constructor(redis: Redis, key: string, clock: Clock = systemClock, controls?: Pick<OperatorControls, "of" | "all">) {
@@ -91,7 +93,12 @@ export class CircuitBreakers {
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.#poll(), circuitBreakerPollMs);
+    this.#timer = setInterval(() => {
+      // An idle worker leaves out every second poll.
+      const isPolling = this.#isUsed || this.#known.size > 0;
+      this.#isUsed = !isPolling;
+      if (isPolling) void this.#poll();
+    }, circuitBreakerPollMs);
   }
 
   close(): void {
@@ -110,6 +117,7 @@ export class CircuitBreakers {
    * Redis every target may be called.
    */
   async enter(target: string, holder: string, now: number): Promise<number> {
+    this.#isUsed = true;
     const keptOpenMs = this.#keptOpenMs(target);
     if (keptOpenMs > 0) return keptOpenMs;
     const openUntil = this.#known.get(target)?.openUntil;

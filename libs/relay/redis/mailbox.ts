@@ -43,6 +43,9 @@ export interface MailboxConnections {
   subscriber: Redis;
 }
 
+/** Every so many heartbeats a process writes, even if it has nothing to write. */
+const writeHeartbeats = 3;
+
 /** A unique name that begins with the role. */
 const incarnationOf = (role: string) =>
   `${role}-${randomBytes(9).toString("base64url").replaceAll("-", "a").replaceAll("_", "b")}`;
@@ -69,6 +72,7 @@ export class Mailbox implements Transport {
   #flushesBusy = false;
   #flushesIdle = false;
   #isSubscribed = false;
+  #heartbeats = 0;
   readonly #flushDue = () => {
     this.#flushesDue = false;
     this.#publishAll(this.#due);
@@ -136,7 +140,7 @@ export class Mailbox implements Transport {
     this.#subscriber.ping().catch(() => undefined);
     // A write that removes nothing: a Redis that became a replica refuses it, and the connections
     // leave it.
-    this.#publisher.del(this.#channel).catch(() => undefined);
+    if (this.#heartbeats++ % writeHeartbeats === 0) this.#publisher.del(this.#channel).catch(() => undefined);
   }
 
   async close(): Promise<void> {

@@ -8,18 +8,21 @@ import type { QueueLoad, SlotAnnouncement, SlotBoard } from "../ports.ts";
 /**
  * KEYS[1]: a queue's announcements, a hash of process name →
  * "<slots> <running> <expiry, epoch ms> <used slots>". ARGV: name, slots, running, lifetime in ms,
- * used slots. Returns the fields of `QueueLoad` in order. It writes little, so it may run when
- * memory is full.
+ * used slots. A process without slots and running generations needs no announcement. Returns the
+ * fields of `QueueLoad` in order. It writes little, so it may run when memory is full.
  */
 const announceScript = scriptOf(
   `${redisClock}
-redis.call("HSET", KEYS[1], ARGV[1], ARGV[2] .. " " .. ARGV[3] .. " " .. (nowMs + ARGV[4]) .. " " .. ARGV[5])
-redis.call("PEXPIRE", KEYS[1], ARGV[4] * 2)
+local isNothing = ARGV[2] == "0" and ARGV[3] == "0"
+if not isNothing then
+  redis.call("HSET", KEYS[1], ARGV[1], ARGV[2] .. " " .. ARGV[3] .. " " .. (nowMs + ARGV[4]) .. " " .. ARGV[5])
+  redis.call("PEXPIRE", KEYS[1], ARGV[4] * 2)
+end
 local slots, used, before, running = 0, 0, 0, 0
 local all = redis.call("HGETALL", KEYS[1])
 for at = 1, #all, 2 do
   local ownSlots, ownRunning, expiry, ownUsed = string.match(all[at + 1], "^(%d+) (%d+) (%d+) ?(%d*)")
-  if expiry == nil or tonumber(expiry) < nowMs then
+  if expiry == nil or tonumber(expiry) < nowMs or (isNothing and all[at] == ARGV[1]) then
     redis.call("HDEL", KEYS[1], all[at])
   else
     slots = slots + ownSlots
@@ -45,9 +48,10 @@ export class RedisSlotBoard implements SlotBoard {
     this.#self = self;
   }
 
-  async announce(queue: string, { slots, usedSlots, running }: SlotAnnouncement): Promise<QueueLoad> {
+  async announce(queue: string, announcement: SlotAnnouncement): Promise<QueueLoad> {
+    const { slots, usedSlots, running, lifeMs = announcementLifeMs } = announcement;
     const keys = [this.#keyspace.queueSlots(queue)];
-    const values = [this.#self, slots, running, announcementLifeMs, usedSlots];
+    const values = [this.#self, slots, running, lifeMs, usedSlots];
     const load = await runScript(this.#redis, announceScript, keys, values);
     const [allSlots, allUsedSlots, slotsBefore, othersRunning] = load as [number, number, number, number];
     return { slots: allSlots, usedSlots: allUsedSlots, slotsBefore, running: othersRunning };

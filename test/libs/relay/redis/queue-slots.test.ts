@@ -43,10 +43,26 @@ test("announcements expire, and so does a queue's hash without processes", async
   await announce(queue, "worker-1", worker(4));
   const [slots, running, lapses] = String(await redis.hget(key, "worker-1")).split(" ");
   await redis.hset(key, "worker-1", `${slots} ${running} ${Number(lapses) - 5_001}`);
-  assert.deepEqual(await ofIngress(queue, "ingress-1", 0), { slots: 0, running: 0 });
+  assert.deepEqual(await ofIngress(queue, "ingress-1", 1), { slots: 0, running: 0 });
   assert.deepEqual(Object.keys(await redis.hgetall(key)), ["ingress-1"]);
   const life = await redis.pttl(key);
   assert.ok(life > 0 && life <= 10_000, String(life));
+});
+
+test("a process without slots and running generations reads the load, and leaves no announcement", async () => {
+  const queue = "idle";
+  await announce(queue, "worker-1", worker(4));
+  await ofIngress(queue, "ingress-1", 3);
+  assert.deepEqual(await ofIngress(queue, "ingress-1", 0), { slots: 4, running: 0 });
+  assert.deepEqual(Object.keys(await redis.hgetall(keyOf(queue))), ["worker-1"]);
+});
+
+test("an announcement is valid for as long as its process says", async () => {
+  const queue = "calm";
+  await announce(queue, "worker-1", { ...worker(4), lifeMs: 20_000 });
+  const [, , expiry] = String(await redis.hget(keyOf(queue), "worker-1")).split(" ");
+  const [seconds = 0] = (await redis.time()).map(Number);
+  assert.ok(Math.abs(Number(expiry) - 1_000 * seconds - 20_000) <= 1_500, expiry);
 });
 
 test("an invalid announcement is removed", async () => {
