@@ -35,6 +35,8 @@ interface Announced {
   slots: number;
   /** Of all workers, this one included. */
   usedSlots: number;
+  /** It is valid until the next one of an idle worker. */
+  isIdle: boolean;
   heartbeatsAgo: number;
 }
 
@@ -178,11 +180,12 @@ export class WorkerQueues {
     const slots = isBusy() ? this.slotsOf(queue) : capacity;
     const last = this.#announced.get(queue);
     const isIdle = usedSlots === 0 && last?.usedSlots === 0 && last.slots === slots;
-    if (isIdle && ++last.heartbeatsAgo < idleAnnouncementHeartbeats) return;
+    // The first of these announcements follows at once, because the life of the last one is short.
+    if (isIdle && last.isIdle && ++last.heartbeatsAgo < idleAnnouncementHeartbeats) return;
     const lifeMs = isIdle ? idleAnnouncementLifeMs : announcementLifeMs;
     slotBoard.announce(name, { slots, usedSlots, running: 0, lifeMs }).then(
       (load) => {
-        this.#announced.set(queue, { slots, usedSlots: load.usedSlots, heartbeatsAgo: 0 });
+        this.#announced.set(queue, { slots, usedSlots: load.usedSlots, isIdle, heartbeatsAgo: 0 });
         if (load.slots - slots > load.usedSlots - usedSlots) this.#shared.add(name);
         else this.#shared.delete(name);
         if (load.slotsBefore >= load.usedSlots * reserveFactor + reserveSlots) this.#inReserve.add(name);

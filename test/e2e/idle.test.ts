@@ -2,10 +2,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
+import { keyspaceOf } from "#service/keyspace.ts";
 import { connectRedis } from "#service/redis.ts";
 import { startControl } from "../support/control.ts";
 import { catalogueOf, startGateway } from "../support/gateway.ts";
 import type { TestRedis } from "../support/redis.ts";
+import { until } from "../support/time.ts";
 
 const queues = ["chat", "image", "audio", "embeddings", "realtime"];
 const catalogue = catalogueOf(
@@ -40,6 +42,24 @@ async function commandsOf(server: TestRedis): Promise<Commands> {
   }
 }
 
+test("the slots of an idle worker are known at all times", async () => {
+  await using gateway = await startGateway({ workers: [capacities], catalogue });
+  const redis = await connectRedis(gateway.redis.url, "patient");
+  try {
+    const key = keyspaceOf("sluice").queueSlots("chat");
+    const expiries = async () => Object.values(await redis.hgetall(key)).map((text) => Number(text.split(" ")[2]));
+    await until("the worker is idle", async () => (await expiries()).some((at) => at - Date.now() > 10_000));
+    const startedAt = performance.now();
+    while (performance.now() - startedAt < 12_000) {
+      const [expiry = 0] = await expiries();
+      assert.ok(expiry - Date.now() > 5_000, `it expires in ${expiry - Date.now()} ms`);
+      await delay(200);
+    }
+  } finally {
+    redis.disconnect();
+  }
+});
+
 test("an idle process sends Redis few commands, however many workers there are", async (t) => {
   await using gateway = await startGateway({ workers: [capacities], catalogue });
   for (const model of queues) {
@@ -50,7 +70,7 @@ test("an idle process sends Redis few commands, however many workers there are",
   await delay(12_000);
   for (const workers of [1, 4, 10]) {
     while (gateway.workers.length < workers) await gateway.addWorker(capacities);
-    await delay(2_000);
+    await delay(3_000);
     const { sum, text } = await commandsOf(gateway.redis);
     const ofOne = sum / (1 + workers);
     t.diagnostic(`1 ingress, ${workers} workers: ${ofOne.toFixed(1)} commands/s per process (${text})`);
