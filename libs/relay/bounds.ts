@@ -119,6 +119,8 @@ export const wakeMs = 50;
 export const wakeMsMax = 1_000;
 /** How long one fetch waits for a job. Shorter than `silenceMs` of a connection. */
 export const fetchWaitSeconds = 3;
+/** The same for a worker in reserve that has generations of the queue: it may be needed soon. */
+export const reserveWaitSeconds = 0.05;
 /**
  * How long the connection for blocked fetches may take to answer beyond that, or to be opened
  * again.

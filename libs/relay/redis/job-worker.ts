@@ -22,6 +22,7 @@ import {
   fetchWaitSeconds,
   generationsPerJobMax,
   jobLockMs,
+  reserveWaitSeconds,
 } from "../bounds.ts";
 import { decodeJob, type GenerationJob } from "../job.ts";
 import type { JobSlot, JobWorker } from "../ports.ts";
@@ -187,7 +188,8 @@ class BullmqJobWorker implements JobWorker {
     if (!this.#isDrained) return !this.#isStopped;
     const { onError } = this.#options;
     const isReserve = this.#options.isReserve();
-    if (await this.#wait.untilJob({ seconds: fetchWaitSeconds, isReserve, onError })) return true;
+    const seconds = isReserve && this.#usedSlots > 0 ? reserveWaitSeconds : fetchWaitSeconds;
+    if (await this.#wait.untilJob({ seconds, isReserve, onError })) return true;
     // A worker that took the marker may have died before its fetch.
     return !this.#isStopped && (await this.#scripts.hasWaitingJobs());
   }

@@ -4,16 +4,18 @@
  * or gone, or one of them died with the queue's marker: then all workers of the queue are woken,
  * also those in reserve.
  */
+import { systemClock } from "#service/clock.ts";
 import { wakeMs, wakeMsMax } from "../bounds.ts";
 import type { Queued } from "../ports.ts";
 
 export class UntakenGenerations {
   readonly #wakeWorkers: () => Promise<boolean>;
-  /** In order of `add`, each with its number. */
-  readonly #numbers = new Map<Queued, number>();
-  #added = 0;
+  /** When each was added, in order. */
+  readonly #addedAt = new Map<Queued, number>();
   #timer: NodeJS.Timeout | undefined;
-  #delayMs = wakeMs;
+  #wokenAt = Number.NEGATIVE_INFINITY;
+  /** How long those that have waited through a call for the workers wait for the next one. */
+  #repeatMs = wakeMs;
   #isClosed = false;
 
   /** `wakeWorkers` resolves to whether jobs wait on the queue. */
@@ -22,12 +24,12 @@ export class UntakenGenerations {
   }
 
   add(queued: Queued): void {
-    this.#numbers.set(queued, ++this.#added);
-    this.#checkLater();
+    this.#addedAt.set(queued, systemClock.now());
+    if (this.#timer === undefined) this.#checkLater();
   }
 
   remove(queued: Queued): void {
-    this.#numbers.delete(queued);
+    this.#addedAt.delete(queued);
   }
 
   close(): void {
@@ -36,30 +38,31 @@ export class UntakenGenerations {
   }
 
   #checkLater(): void {
-    if (this.#timer !== undefined || this.#isClosed || this.#numbers.size === 0) return;
-    const added = this.#added;
-    this.#timer = setTimeout(() => void this.#check(added), this.#delayMs).unref();
+    this.#timer = undefined;
+    const [oldest] = this.#addedAt.values();
+    if (oldest === undefined || this.#isClosed) return;
+    const dueAt = oldest <= this.#wokenAt ? this.#wokenAt + this.#repeatMs : oldest + wakeMs;
+    this.#timer = setTimeout(() => void this.#check(), Math.max(1, dueAt - systemClock.now())).unref();
   }
 
-  /** The numbers up to `added` have waited for at least `wakeMs`. Never rejects. */
-  async #check(added: number): Promise<void> {
-    const [oldest = Number.POSITIVE_INFINITY] = this.#numbers.values();
-    if (oldest > added) this.#delayMs = wakeMs;
-    else if (await this.#wakeWorkers().catch(() => true)) this.#delayMs = Math.min(2 * this.#delayMs, wakeMsMax);
-    else {
-      // Workers took them, and their reports are on the way, or their owners gave them up.
-      this.#forget(added);
-      this.#delayMs = wakeMs;
+  /** Never rejects. */
+  async #check(): Promise<void> {
+    const now = systemClock.now();
+    const [oldest = now] = this.#addedAt.values();
+    if (now - oldest >= wakeMs) {
+      this.#repeatMs = oldest <= this.#wokenAt ? Math.min(2 * this.#repeatMs, wakeMsMax) : wakeMs;
+      this.#wokenAt = now;
+      // If none waits, workers took them, and their reports are on the way, or nobody wants them.
+      if (!(await this.#wakeWorkers().catch(() => true))) this.#forget(now - wakeMs);
     }
-    this.#timer = undefined;
     this.#checkLater();
   }
 
-  #forget(added: number): void {
-    for (const [queued, number] of this.#numbers) {
-      if (number > added) return;
-      // One without a job is not on the queue yet.
-      if (queued.job !== undefined) this.#numbers.delete(queued);
+  /** Forgets those that were added before. One without a job is not on the queue yet. */
+  #forget(before: number): void {
+    for (const [queued, addedAt] of this.#addedAt) {
+      if (addedAt > before) return;
+      if (queued.job !== undefined) this.#addedAt.delete(queued);
     }
   }
 }
