@@ -33,7 +33,7 @@ export interface WorkerQueuesDeps {
 /** The last announcement about a queue, and the load that came back. */
 interface Announced {
   slots: number;
-  /** Of all workers, this one included. */
+  /** The used slots of all workers, this one included. */
   usedSlots: number;
   /** It is valid until the next one of an idle worker. */
   isIdle: boolean;
