@@ -3,11 +3,12 @@
  * events, gauges of the state.
  */
 
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { Counter, Gauge, type Registry } from "prom-client";
 import { statuses } from "#dialects/errors.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { IngressEvents } from "#events/ingress-events.ts";
 import { unpricedUnitsOf } from "#ledger/prices.ts";
+import { HotCounter, HotHistogram } from "#service/hot-metrics.ts";
 import type { OperatorControl } from "#service/operator-controls.ts";
 
 const buckets = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
@@ -21,14 +22,14 @@ export function metricsSubscriber(registry: Registry): Subscriber<IngressEvents>
   return {
     requestEnded({ path, status, durationMs }) {
       counters.requests.inc({ path, status });
-      if (durationMs !== undefined) histograms.requestSeconds.observe({ path }, durationMs / 1_000);
+      if (durationMs !== undefined) histograms.requestSeconds.add({ path }, durationMs / 1_000);
     },
     requestRefused: ({ code }) => counters.errors.inc({ code }),
     limitReached: ({ limit, scope }) => counters.limitRefusals.inc({ limit, scope }),
     firstContent: ({ generation: { queue }, firstTokenMs }) =>
-      histograms.firstTokenSeconds.observe({ queue }, firstTokenMs / 1_000),
+      histograms.firstTokenSeconds.add({ queue }, firstTokenMs / 1_000),
     chunk({ generation: { queue }, gapMs }) {
-      if (gapMs !== undefined) histograms.gapSeconds.observe({ queue }, gapMs / 1_000);
+      if (gapMs !== undefined) histograms.gapSeconds.add({ queue }, gapMs / 1_000);
     },
     sessionMessage: ({ direction, dialect }) => counters.sessionMessages.inc({ direction, dialect }),
     restarted: ({ generation: { queue } }) => counters.restarts.inc({ queue }),
@@ -47,7 +48,12 @@ function countersOf(registry: Registry) {
   const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
     new Counter({ name, help, labelNames, registers: [registry] });
   return {
-    requests: counter("sluice_requests_total", "Answered requests.", "path", "status"),
+    requests: new HotCounter({
+      name: "sluice_requests_total",
+      help: "Answered requests.",
+      labelNames: ["path", "status"],
+      registers: [registry],
+    }),
     errors: counter("sluice_errors_total", "Requests that failed, by code.", "code"),
     limitRefusals: counter(
       "sluice_limit_refusals_total",
@@ -82,8 +88,8 @@ function countersOf(registry: Registry) {
 }
 
 function histogramsOf(registry: Registry) {
-  const histogram = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
-    new Histogram({ name, help, labelNames, buckets, registers: [registry] });
+  const histogram = <Label extends string>(name: string, help: string, label: Label) =>
+    new HotHistogram({ name, help, labelNames: [label], buckets, registers: [registry] });
   return {
     requestSeconds: histogram("sluice_request_seconds", "From a request's head to the end of its answer.", "path"),
     firstTokenSeconds: histogram(

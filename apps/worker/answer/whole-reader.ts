@@ -50,7 +50,7 @@ export class WholeReader implements AnswerReader {
   }
 
   end(): AnswerStep {
-    const bytes = Buffer.concat(this.#chunks);
+    const bytes = this.#chunks.length === 1 ? (this.#chunks[0] as Buffer) : Buffer.concat(this.#chunks);
     this.#chunks = [];
     const answer = this.#read(bytes);
     return answer instanceof Promise

@@ -50,6 +50,8 @@ function logEnd(
   log: Logger,
   { attempt, model, upstream, outcome, usage, failure, fault, diagnosis }: WorkerEvents["ended"],
 ): void {
+  const isGood = fault === undefined && failure === undefined && !usage?.isCapped;
+  if (isGood && diagnosis.malformedEvents === undefined && !log.isLevelEnabled("debug")) return;
   const line = {
     generation: attempt.generation,
     ...traceFieldOf(attempt),

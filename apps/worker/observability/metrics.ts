@@ -2,11 +2,12 @@
  * The worker's metrics (https://prometheus.io/docs/practices/naming/): counters that follow its
  * events, and gauges that are read at a scrape.
  */
-import { Counter, Gauge, Histogram, type Registry } from "prom-client";
+import { Counter, Gauge, type Registry } from "prom-client";
 import type { Usage } from "#dialects/usage.ts";
 import type { Subscriber } from "#events/event-stream.ts";
 import type { CallDiagnosis, CallInfo, WorkerEvents } from "#events/worker-events.ts";
 import type { Clock } from "#service/clock.ts";
+import { HotCounter, HotHistogram } from "#service/hot-metrics.ts";
 import type { AnswerMemory } from "../answer/answer-memory.ts";
 import type { AttachmentBudget } from "../attachments/attachment-budget.ts";
 import type { Intake } from "../intake.ts";
@@ -20,8 +21,10 @@ const seconds = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 /** Registers the metrics that follow the events. */
 export function createAttemptMetrics(registry: Registry): Subscriber<WorkerEvents> {
   const registers = [registry];
-  const histogram = <Label extends string>(name: string, help: string, labelNames: Label[]) =>
-    new Histogram({ name, help, labelNames, buckets: seconds, registers });
+  const histogram = <Label extends string>(name: string, help: string, labelNames: [Label]) =>
+    new HotHistogram({ name, help, labelNames, buckets: seconds, registers });
+  const hotCounter = <Label extends string>(name: string, help: string, labelNames: [Label, Label]) =>
+    new HotCounter({ name, help, labelNames, registers });
   const counter = <Label extends string>(name: string, help: string, labelNames: Label[]) =>
     new Counter({ name, help, labelNames, registers });
   const queueWait = histogram("sluice_queue_wait_seconds", "From the admission of a request until a worker took it.", [
@@ -35,7 +38,7 @@ export function createAttemptMetrics(registry: Registry): Subscriber<WorkerEvent
   const tokenGap = histogram("sluice_upstream_gap_seconds", "Between two chunks of an upstream's streamed answer.", [
     "upstream",
   ]);
-  const upstreamCalls = counter(
+  const upstreamCalls = hotCounter(
     "sluice_upstream_calls_total",
     "Calls of upstreams; `again` are those after another call of the same generation had failed.",
     ["upstream", "again"],
@@ -55,12 +58,12 @@ export function createAttemptMetrics(registry: Registry): Subscriber<WorkerEvent
     "Events of upstreams' streams that could not be read. One that may have carried content fails its answer.",
     ["upstream"],
   );
-  const tokens = counter(
+  const tokens = hotCounter(
     "sluice_tokens_total",
     "Tokens of settled generations. Cached tokens are part of the input, reasoning tokens of the output.",
     ["model", "kind"],
   );
-  const generations = counter(
+  const generations = hotCounter(
     "sluice_worker_generations_total",
     "Attempts of this worker by outcome: done, failed, cancelled, or dropped (handed back, or lost with the link).",
     ["queue", "outcome"],
@@ -69,11 +72,11 @@ export function createAttemptMetrics(registry: Registry): Subscriber<WorkerEvent
     if (count > 0) malformedEvents.inc({ upstream }, count);
   };
   return {
-    taken: ({ attempt: { queue }, queueWaitMs }) => queueWait.observe({ queue }, queueWaitMs / 1_000),
+    taken: ({ attempt: { queue }, queueWaitMs }) => queueWait.add({ queue }, queueWaitMs / 1_000),
     upstreamCallStarted: ({ call: { upstream, number } }) =>
       upstreamCalls.inc({ upstream, again: number > 1 ? "yes" : "no" }),
-    firstContent: ({ call: { upstream }, sinceCallMs }) => firstToken.observe({ upstream }, sinceCallMs / 1_000),
-    chunk: ({ call: { upstream }, gapMs }) => tokenGap.observe({ upstream }, gapMs / 1_000),
+    firstContent: ({ call: { upstream }, sinceCallMs }) => firstToken.add({ upstream }, sinceCallMs / 1_000),
+    chunk: ({ call: { upstream }, gapMs }) => tokenGap.add({ upstream }, gapMs / 1_000),
     upstreamCallFailed: ({ call, failure: { code }, diagnosis, repair }) => {
       if (repair !== undefined) repairs.inc({ upstream: call.upstream, kind: repair.kind });
       upstreamErrors.inc({ upstream: call.upstream, code, status: diagnosis.status ?? "none" });
@@ -82,19 +85,20 @@ export function createAttemptMetrics(registry: Registry): Subscriber<WorkerEvent
     upstreamCallEnded: ({ call, diagnosis }) => countMalformed(call, diagnosis),
     settled: ({ model, usage, failure }) => {
       if (usage === undefined || failure !== undefined) return;
-      for (const [kind, count] of countsOf(usage)) if (count > 0) tokens.inc({ model, kind }, count);
+      for (const [kind, name] of tokenKinds) if (usage[name] > 0) tokens.inc({ model, kind }, usage[name]);
     },
     ended: ({ attempt: { queue }, outcome }) => generations.inc({ queue, outcome }),
   };
 }
 
-const countsOf = (usage: Usage): [kind: string, count: number][] => [
-  ["input", usage.inputTokens],
-  ["cached_input", usage.cachedInputTokens],
-  ["cache_write", usage.cacheWriteTokens],
-  ["output", usage.outputTokens],
-  ["reasoning", usage.reasoningTokens],
-];
+/** The values of the label `kind`, with the counts of a usage. */
+const tokenKinds = [
+  ["input", "inputTokens"],
+  ["cached_input", "cachedInputTokens"],
+  ["cache_write", "cacheWriteTokens"],
+  ["output", "outputTokens"],
+  ["reasoning", "reasoningTokens"],
+] as const satisfies [kind: string, name: keyof Usage][];
 
 /** The state that the gauges read. */
 export interface GaugeDeps {

@@ -76,7 +76,7 @@ export class PreparationThread {
 export class Preparation {
   readonly #thread: PreparationThread;
   readonly #key: string;
-  #kept: { name: string; prepared: Prepared } | undefined;
+  #kept: { task: PreparationTask; prepared: Prepared } | undefined;
 
   constructor(thread: PreparationThread, key: string) {
     this.#thread = thread;
@@ -85,9 +85,8 @@ export class Preparation {
 
   /** Rejects with the signal's reason, and with whatever `resolve` does. */
   async prepare(task: PreparationTask, resolve: ResolveAddresses, signal: AbortSignal): Promise<Prepared> {
-    const { body, ...others } = task;
-    const name = JSON.stringify(others);
-    if (this.#kept?.name === name) return this.#kept.prepared;
+    const { body } = task;
+    if (this.#kept !== undefined && isSame(this.#kept.task, task)) return this.#kept.prepared;
     let isResolved = false;
     const resolving: ResolveAddresses = (unresolved) => {
       isResolved = true;
@@ -97,7 +96,7 @@ export class Preparation {
     const prepared = isAtOnce ? await prepare(task, resolving) : await this.#inThread(task, resolving, signal);
     // Fetched attachments are freed between two targets, so a request with their marks can't be
     // reused.
-    this.#kept = isResolved ? undefined : { name, prepared };
+    this.#kept = isResolved ? undefined : { task, prepared };
     return prepared;
   }
 
@@ -135,4 +134,9 @@ export class Preparation {
       decoded: answer.decoded && { ...answer.decoded, body: parsedObject(settings) ?? {} },
     };
   }
+}
+
+/** Whether two tasks of one attempt, which have the same body, are the same. */
+function isSame({ body: _one, ...one }: PreparationTask, { body: _other, ...other }: PreparationTask): boolean {
+  return JSON.stringify(one) === JSON.stringify(other);
 }

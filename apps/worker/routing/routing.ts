@@ -61,7 +61,7 @@ export class Routing {
     const chosen = this.#credentials.choose(candidate, caller, now);
     if (chosen.kind === "blocked") return chosen;
     const isProbe = this.#circuitBreakers.stateOf(key, now) !== "closed";
-    const openMs = await this.#circuitBreakers.enter(key, holder, now);
+    const openMs = isProbe ? await this.#circuitBreakers.enter(key, holder, now) : 0;
     if (openMs > 0) return { kind: "blocked", by: "circuit breaker", forMs: openMs };
     if (isProbe && (await this.#seemsAbsent(upstream, key, chosen.credential))) {
       this.#circuitBreakers.failed(key, upstream.circuitBreakerFailuresMax);

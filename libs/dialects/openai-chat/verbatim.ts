@@ -31,6 +31,7 @@ import { CustomCalls, customChoicesOf } from "./custom-calls.ts";
 import { withoutReasoning, withPlaceholder, withSignedCall } from "./reasoning.ts";
 import { StreamedCalls } from "./streamed-calls.ts";
 
+const emptyObject = Buffer.from("{}");
 const doneEvent = Buffer.from("data: [DONE]\n\n");
 
 export const verbatim: Verbatim = {
@@ -78,12 +79,14 @@ function requestOf(bytes: Buffer, framing: Framing, { model, streamUsage }: Targ
   if (spans?.members.model === undefined) return undefined;
   const { stream_options: options } = spans.members;
   const isReported = framing !== "whole" && streamUsage;
-  const usageOptions = usageOptionsIn(options ? bytes.subarray(options.start, options.end) : Buffer.from("{}"));
+  const usageOptions = isReported
+    ? usageOptionsIn(options ? bytes.subarray(options.start, options.end) : emptyObject)
+    : undefined;
   const isStored = spans.all.some((span) => span.name === "store" && readSpan(bytes, span) === true);
   const own = withValuesAt(bytes, spans, {
     model: jsonBytesOf(model),
     ...(isStored && { store: Buffer.from("false") }),
-    ...(isReported && usageOptions && { stream_options: usageOptions }),
+    ...(usageOptions && { stream_options: usageOptions }),
   });
   return isReported || options === undefined ? own : withMembers(own, "stream_options", () => undefined);
 }

@@ -168,18 +168,17 @@ export function withValuesAt(
   spans: ObjectSpans<string>,
   values: Readonly<Record<string, Buffer>>,
 ): Buffer {
-  const missing = Object.entries(values).filter(([name]) => spans.members[name] === undefined);
-  const added = missing.map(([name, value], place) => [
-    Buffer.from(`${spans.empty && place === 0 ? "" : ","}"${name}":`),
-    value,
-  ]);
-  return replaceSpans(bytes, [
-    ...spans.all.flatMap((span) => {
-      const by = values[span.name];
-      return by === undefined ? [] : [{ ...span, by }];
-    }),
-    { start: spans.close, end: spans.close, by: Buffer.concat(added.flat()) },
-  ]);
+  const edits: Edit[] = [];
+  for (const { name, start, end } of spans.all) {
+    const by = values[name];
+    if (by !== undefined) edits.push({ start, end, by });
+  }
+  const added: Buffer[] = [];
+  for (const name of Object.keys(values))
+    if (spans.members[name] === undefined)
+      added.push(Buffer.from(`${spans.empty && added.length === 0 ? "" : ","}"${name}":`), values[name] as Buffer);
+  if (added.length > 0) edits.push({ start: spans.close, end: spans.close, by: Buffer.concat(added) });
+  return replaceSpans(bytes, edits);
 }
 
 /** The array with its elements changed; the same bytes if nothing changes. */
@@ -211,8 +210,8 @@ function changed(bytes: Buffer, members: readonly MemberSpan[], change: Change):
 
 /** The bytes with every given span replaced. Spans must be in order and must not overlap. */
 export function replaceSpans(bytes: Buffer, replacements: readonly Edit[]): Buffer {
-  const [first, ...others] = chunksOf(bytes, replacements) as [Buffer, ...Buffer[]];
-  return others.length === 0 ? first : Buffer.concat([first, ...others]);
+  const chunks = chunksOf(bytes, replacements);
+  return chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks);
 }
 
 /**

@@ -1,0 +1,110 @@
+/**
+ * Counters and histograms of what happens with every request or chunk. prom-client finds a series
+ * by a text that it makes of the labels each time; these find it by the labels' values, and turn
+ * their numbers into prom-client's form when they are read.
+ */
+import { Counter, Histogram, type Registry } from "prom-client";
+
+type LabelValue = string | number;
+type Labels<Label extends string> = Readonly<Record<Label, LabelValue>>;
+
+interface HotMetricOptions<Label extends string> {
+  name: string;
+  help: string;
+  labelNames: [Label] | [Label, Label];
+  registers: Registry[];
+}
+
+/** The series of a metric by the values of its labels, of which it has one or two. */
+class SeriesMap<Label extends string, Series> {
+  readonly all: Series[] = [];
+  readonly #first: Label;
+  readonly #second: Label | undefined;
+  readonly #make: (labels: Labels<Label>) => Series;
+  readonly #byValues = new Map<LabelValue, Map<LabelValue | undefined, Series>>();
+
+  constructor([first, second]: [Label] | [Label, Label], make: (labels: Labels<Label>) => Series) {
+    this.#first = first;
+    this.#second = second;
+    this.#make = make;
+  }
+
+  of(labels: Labels<Label>): Series {
+    const first = labels[this.#first];
+    const second = this.#second === undefined ? undefined : labels[this.#second];
+    return this.#byValues.get(first)?.get(second) ?? this.#added(labels, first, second);
+  }
+
+  #added(labels: Labels<Label>, first: LabelValue, second: LabelValue | undefined): Series {
+    const series = this.#make({ ...labels });
+    this.all.push(series);
+    const bySecond = this.#byValues.get(first) ?? new Map<LabelValue | undefined, Series>();
+    this.#byValues.set(first, bySecond.set(second, series));
+    return series;
+  }
+}
+
+export class HotCounter<Label extends string> {
+  readonly #series: SeriesMap<Label, { labels: Labels<Label>; count: number }>;
+
+  constructor(options: HotMetricOptions<Label>) {
+    const series = new SeriesMap(options.labelNames, (labels) => ({ labels, count: 0 }));
+    this.#series = series;
+    new Counter({
+      ...options,
+      collect() {
+        this.reset();
+        for (const { labels, count } of series.all) this.inc(labels, count);
+      },
+    });
+  }
+
+  inc(labels: Labels<Label>, by = 1): void {
+    this.#series.of(labels).count += by;
+  }
+}
+
+export class HotHistogram<Label extends string> extends Histogram<Label> {
+  readonly #name: string;
+  readonly #help: string;
+  readonly #bounds: readonly number[];
+  /** `counts` has one number for each bucket, and a last one for what is above all. */
+  readonly #series: SeriesMap<Label, { labels: Labels<Label>; counts: number[]; sum: number }>;
+
+  constructor(options: HotMetricOptions<Label> & { buckets: number[] }) {
+    super(options);
+    const { name, help, labelNames, buckets } = options;
+    this.#name = name;
+    this.#help = help;
+    this.#bounds = buckets;
+    this.#series = new SeriesMap(labelNames, (labels) => ({ labels, counts: [0, ...buckets.map(() => 0)], sum: 0 }));
+  }
+
+  /** In place of `observe`, which prom-client assigns to each instance. */
+  add(labels: Labels<Label>, value: number): void {
+    const series = this.#series.of(labels);
+    let place = 0;
+    while (place < this.#bounds.length && value > (this.#bounds[place] as number)) place++;
+    series.counts[place] = (series.counts[place] as number) + 1;
+    series.sum += value;
+  }
+
+  /** The form from which prom-client makes its text and its JSON. */
+  async getForPromString(): Promise<object> {
+    const values = this.#series.all.flatMap(({ labels: sharedLabels, counts, sum }) => {
+      const named = (member: string, value: number, labels: object = {}) => ({
+        metricName: `${this.#name}_${member}`,
+        labels,
+        sharedLabels,
+        value,
+      });
+      let count = 0;
+      const buckets = counts.map((ofBucket, place) => {
+        count += ofBucket;
+        return named("bucket", count, { le: this.#bounds[place] ?? "+Inf" });
+      });
+      return [...buckets, named("sum", sum), named("count", count)];
+    });
+    return { name: this.#name, help: this.#help, type: "histogram", values, aggregator: "sum" };
+  }
+}
