@@ -64,11 +64,12 @@ export class Intake {
     this.#gathersChunks = eventLoop > gatherShareMin;
     this.#isBusy = this.#saturated !== undefined || eventLoop > intakeShareMax;
     if (this.#saturated !== undefined) this.#limit = Math.max(running, intakeMin);
-    else if (this.#isBusy) this.#limit = Math.max(intakeMin, Math.ceil(running * intakeBusyGrowth));
     else {
+      const least = Math.ceil(running * intakeBusyGrowth);
       const affordable = Math.floor((running * intakeShareMax) / Math.max(memory, eventLoop, 0.01));
-      const next = Math.ceil(Math.max(running, intakeFirst / intakeGrowth) * intakeGrowth);
-      this.#limit = Math.max(intakeMin, running < intakeMin ? next : Math.min(affordable, next));
+      const most = Math.ceil(Math.max(running, intakeFirst / intakeGrowth) * intakeGrowth);
+      const limit = this.#isBusy ? least : running < intakeMin ? most : Math.min(Math.max(least, affordable), most);
+      this.#limit = Math.max(intakeMin, limit);
     }
   }
 }

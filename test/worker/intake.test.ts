@@ -19,8 +19,8 @@ test("the limit is what the event loop can afford, as far as the generations tha
   const intake = new Intake();
   intake.measured({ ...idle, eventLoop: 0.6 }, 600);
   assert.equal(intake.limit, 800);
-  intake.measured({ ...idle, eventLoop: 0.79 }, 790);
-  assert.equal(intake.limit, 800);
+  intake.measured({ ...idle, eventLoop: 0.79 }, 800);
+  assert.equal(intake.limit, 1_000, "as many as a busy one takes");
   assert.equal(intake.isBusy, false);
 });
 
